@@ -8,7 +8,7 @@
 use crate::check::{Fault, Violation};
 use crate::copies::TELLING_BYTES;
 use crate::ground::Ground;
-use crate::history::Found;
+use crate::history::{Found, KeyNumber};
 use crate::machine::Machine;
 use crate::majorities::{check_majorities, settled_values};
 use crate::names::Name;
@@ -36,10 +36,41 @@ pub fn look(ground: &Ground, number: u64, with_disks: bool) -> Result<(), Violat
     // What can't be read now is no matter of these promises.
     let Some(stores) = StoresNow::at(ground) else { return Ok(()) };
     check_majorities(ground, &stores)?;
+    check_layouts(ground, &stores)?;
     if with_disks && number.is_multiple_of(LOOKS_AT_DISKS) {
         check_disks(ground, &stores)?;
+        check_reap_records(ground, &stores)?;
     }
     check_reaped(ground, &stores)
+}
+
+/// Checks that no member goes by layouts alone that the cluster has taken out of use: what it writes by them
+/// is not where the others read. A node that came back with an older directory, or was given up as lost, is
+/// kept from that by other means.
+fn check_layouts(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
+    let Some(newest) = look.newest() else { return Ok(()) };
+    if !ground.history.lock().hardships.lost_unnoticed_us.is_empty() {
+        return Ok(());
+    }
+    let newest = newest.control().read();
+    let oldest_version = newest.layouts().oldest_version();
+    for (place, store) in &look.stores {
+        let state = store.control().read();
+        let member = newest.members().get(Machine::node_id_at(*place));
+        // A node that is to join goes by its own layout until it knows the cluster's.
+        let has_joined = state.members().get(newest.node_id()).is_some();
+        let counts = has_joined && member.is_some_and(|member| !member.is_down);
+        let version = state.layouts().newest().version();
+        if counts && version < oldest_version {
+            let text = format!(
+                "at {} ms, n{} goes by layout {version}, the oldest in use is {oldest_version}",
+                ground.time.now_us() / 1_000,
+                place + 1
+            );
+            return Err(Violation::new(Fault::Outdated, text));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that the disks of as many machines have each value as have acknowledged it, whichever they are by
@@ -78,6 +109,36 @@ fn check_disks(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
                 look.words(key)
             );
             return Err(Violation::new(Fault::Unsynced, text));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the reap records which a node goes by are on its disk: of what they say nothing else is left.
+fn check_reap_records(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
+    let keys = ground.history.lock().keys.clone();
+    let machines = ground.in_service();
+    for (place, store) in &look.stores {
+        let Some(machine) = machines.iter().find(|machine| machine.index == *place) else {
+            continue;
+        };
+        let ring_size = store.control().ring_size();
+        for (key, policy) in (0..).map(KeyNumber).zip(&keys) {
+            let name = Name::of(key, *policy);
+            let encoded = name.key_ref().encoded();
+            let finder = memmem::Finder::new(&encoded[..]);
+            let is_there = |bytes: &[u8]| finder.find(bytes).is_some();
+            let reaped = store.reaped_clock(&encoded, name.partition(ring_size));
+            if matches!(reaped, Ok(Some(_))) && !machine.disks().reaped.has_durable(is_there) {
+                let text = format!(
+                    "at {} ms, key {}: a loss of power would take the reap record of n{}: {}",
+                    ground.time.now_us() / 1_000,
+                    key.0,
+                    place + 1,
+                    look.words(key)
+                );
+                return Err(Violation::new(Fault::Unsynced, text));
+            }
         }
     }
     Ok(())

@@ -76,7 +76,7 @@ fn encode_integer(integer: &IndexInteger, out: &mut Vec<u8>) {
     match i64::try_from(number) {
         Ok(small) => {
             out.push(TERM_SMALL_INTEGER);
-            put_varint(out, ((small << 1) ^ (small >> 63)) as u64);
+            put_varint(out, ((small << 1) ^ (small >> 63)).cast_unsigned());
         }
         Err(_) => {
             out.push(TERM_LARGE_INTEGER);
@@ -158,7 +158,7 @@ fn decode_term(cursor: &mut Cursor<'_>) -> Result<IndexTerm, ObjectError> {
     match cursor.u8()? {
         TERM_SMALL_INTEGER => {
             let folded = cursor.varint()?;
-            let small = (folded >> 1) as i64 ^ -((folded & 1) as i64);
+            let small = (folded >> 1).cast_signed() ^ -(folded & 1).cast_signed();
             Ok(IndexTerm::integer(small.into()))
         }
         TERM_BINARY => Ok(IndexTerm::Binary(cursor.counted_bytes()?)),

@@ -37,6 +37,8 @@ pub enum Fault {
     Diverged,
     /// A request fails though nothing is wrong any more.
     Unanswered,
+    /// A member goes by layouts that the others have taken out of use.
+    Outdated,
     /// An acknowledged change of the cluster was undone.
     Undone,
     /// A listing lacks keys, or has keys that do not exist.

@@ -82,12 +82,12 @@ fn bad(what: &'static str, cursor: &Cursor<'_>) -> StoredFormError {
 }
 
 fn put_amount(out: &mut Vec<u8>, amount: i64) {
-    put_varint(out, ((amount << 1) ^ (amount >> 63)) as u64);
+    put_varint(out, ((amount << 1) ^ (amount >> 63)).cast_unsigned());
 }
 
 fn amount(cursor: &mut Cursor<'_>) -> OperationResult<i64> {
     let coded = cursor.varint()?;
-    Ok((coded >> 1) as i64 ^ -((coded & 1) as i64))
+    Ok((coded >> 1).cast_signed() ^ -(coded & 1).cast_signed())
 }
 
 fn put_elements(out: &mut Vec<u8>, elements: &[Bytes]) {
