@@ -11,11 +11,14 @@ use crate::ground::Ground;
 use crate::history::{Found, KeyNumber};
 use crate::machine::Machine;
 use crate::majorities::{check_majorities, settled_values};
-use crate::names::Name;
+use crate::names::{Name, primaries_of};
 use crate::policy::Policy;
+use crate::replica_counts::N_VAL_DEFAULT;
 use crate::stores_now::StoresNow;
 use crate::value::found_in;
 use memchr::memmem;
+use quoit_cluster::NodeId;
+use quoit_model::hash::Partition;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -37,6 +40,7 @@ pub fn look(ground: &Ground, number: u64, with_disks: bool) -> Result<(), Violat
     let Some(stores) = StoresNow::at(ground) else { return Ok(()) };
     check_majorities(ground, &stores)?;
     check_layouts(ground, &stores)?;
+    check_moved(ground, &stores)?;
     if with_disks && number.is_multiple_of(LOOKS_AT_DISKS) {
         check_disks(ground, &stores)?;
         check_reap_records(ground, &stores)?;
@@ -71,6 +75,39 @@ fn check_layouts(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
         }
     }
     Ok(())
+}
+
+/// Checks that a partition has moved only when all nodes write to its new primaries: its sources have by then
+/// what was written before. With a member that is marked as absent the others do not wait for it.
+fn check_moved(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
+    let Some(newest) = look.newest() else { return Ok(()) };
+    let state = newest.control().read();
+    let layouts = state.layouts();
+    let [.., before, to] = layouts.live() else { return Ok(()) };
+    let was_marked = ground.history.lock().hardships.losses_us.first().is_some();
+    if was_marked || state.members().iter().any(|member| member.is_down) {
+        return Ok(());
+    }
+    let serves = |node: &NodeId| layouts.acknowledged(*node) >= Some(to.version());
+    let Some(late) = before.nodes().iter().chain(to.nodes()).find(|node| !serves(node)) else {
+        return Ok(());
+    };
+    let primaries = |layout, partition| primaries_of(partition, layout, N_VAL_DEFAULT);
+    let has_moved = |partition: &Partition| {
+        layouts.moved(*partition)
+            && !primaries(to, *partition).is_subset(&primaries(before, *partition))
+    };
+    match to.partitions().find(has_moved) {
+        None => Ok(()),
+        Some(Partition(partition)) => {
+            let text = format!(
+                "at {} ms, partition {partition} has moved by layout {}, which {late} does not write by",
+                ground.time.now_us() / 1_000,
+                to.version()
+            );
+            Err(Violation::new(Fault::Outdated, text))
+        }
+    }
 }
 
 /// Checks that the disks of as many machines have each value as have acknowledged it, whichever they are by
