@@ -297,9 +297,20 @@ class OneNode(unittest.TestCase):
             status, _, words = quoit(*words_of, binary=link)
             self.assertEqual(status, 1)
             self.assertNotIn("unrecognized", words)
-        os.symlink(BINARY, os.path.join(self.folder, "riak"))
-        status, out, _ = quoit("ping", "--url", self.node.url, binary=os.path.join(self.folder, "riak"))
-        self.assertEqual((status, out.strip()), (0, "pong"))
+        status, out, _ = quoit("wait-for-service", "riak_search", "--url", self.node.url, binary=link)
+        self.assertEqual((status, out.split(":")[0]), (1, "riak_search is no service of the node"))
+        # Scripts look for refusals on the standard output.
+        status, out, words = quoit("bucket-type", "status", "none", "--url", self.node.url, binary=link)
+        self.assertEqual((status, out, words), (1, "none is not an existing bucket type\n", ""))
+        riak = os.path.join(self.folder, "riak")
+        os.symlink(BINARY, riak)
+        for words_of in (["ping"], ["ping", "riak@127.0.0.1"]):
+            status, out, _ = quoit(*words_of, "--url", self.node.url, binary=riak)
+            self.assertEqual((status, out.strip()), (0, "pong"))
+        status, out, _ = quoit("ping", "--url", "127.0.0.1:1", binary=riak)
+        self.assertEqual((status, out), (1, "Node '127.0.0.1:1' not responding to pings.\n"))
+        status, out, words = quoit("chkconfig", binary=riak)
+        self.assertEqual((status, out), (0, "config is OK\n"), words)
 
     def test_riak_admin_tells_vnodes_diagnosis_and_what_is_under_way(self):
         def admin(*words):
@@ -321,7 +332,7 @@ class OneNode(unittest.TestCase):
         admin("cluster-info", dump)
         with open(dump, encoding="utf-8") as file:
             self.assertIn("<h2>Members</h2>", file.read())
-        status, _, words = quoit("riak-admin", "diag", "frobnicate", "--url", self.node.url)
+        status, words, _ = quoit("riak-admin", "diag", "frobnicate", "--url", self.node.url)
         self.assertEqual(status, 1)
         self.assertIn("diag --list", words)
 

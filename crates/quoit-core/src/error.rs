@@ -118,6 +118,9 @@ pub enum RequestError {
         /// Positions asked for.
         wanted: u32,
     },
+    /// No node that is up holds some partition that a listing needs.
+    #[error("no node that is up holds some of the partitions")]
+    InsufficientCoverage,
     /// No node that could take the request is up.
     #[error("all nodes down")]
     AllNodesDown,

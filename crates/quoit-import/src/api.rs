@@ -13,6 +13,8 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// First pause before it is asked again; doubled each time, up to the last.
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) const LAST_PAUSE: Duration = Duration::from_secs(5);
+/// Characters of an error's text that are shown, where it is no JSON.
+const ERROR_CHARS_MAX: usize = 300;
 
 /// A node's HTTP interface.
 #[derive(Clone)]
@@ -64,7 +66,7 @@ impl Api {
         }
     }
 
-    /// Status and JSON of a path; `null` where there is none.
+    /// Status and JSON of a path; `null` where there is none, and the text of an error that has none.
     pub(crate) fn get(&self, path: &str) -> Result<(u16, Value)> {
         let url = format!("{}/{path}", self.base);
         self.read(self.agent.get(&url).call())
@@ -122,7 +124,7 @@ impl Api {
         })?;
         let status = response.status().as_u16();
         let text = response.body_mut().with_config().limit(u64::MAX).read_to_string()?;
-        Ok((status, serde_json::from_str(&text).unwrap_or(Value::Null)))
+        Ok((status, document_of(status, &text)))
     }
 
     /// The document of a success; a refusal is an error with the node's own words.
@@ -130,10 +132,72 @@ impl Api {
         if status < 300 {
             return Ok(document);
         }
-        match document["message"].as_str() {
-            Some(message) => bail!("{} refuses: {message}", self.base),
-            None => bail!("{} answers status {status}; is it a node of quoit?", self.base),
+        // A node of Quoit has JSON for a path that it does not know.
+        let question = if status == 404 { "; is it a node of quoit?" } else { "" };
+        match (document["message"].as_str(), document.as_str()) {
+            (Some(message), _) => bail!("{} refuses: {message}", self.base),
+            (None, Some(text)) => bail!("{} answers status {status}: {text}{question}", self.base),
+            (None, None) => bail!("{} answers status {status}; is it a node of quoit?", self.base),
         }
+    }
+}
+
+/// The JSON of an answer. Of an error that is none, the beginning of its text in one line.
+fn document_of(status: u16, text: &str) -> Value {
+    if let Ok(document) = serde_json::from_str(text) {
+        return document;
+    }
+    let words: Vec<&str> = text.split_whitespace().collect();
+    if status < 300 || words.is_empty() {
+        return Value::Null;
+    }
+    Value::String(words.join(" ").chars().take(ERROR_CHARS_MAX).collect())
+}
+
+/// A node for tests.
+#[cfg(test)]
+pub(crate) mod fake {
+    use super::Api;
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    /// A node that answers each request by a function of its first line and its body, with status and text.
+    pub(crate) fn node(answer: impl Fn(&str, &[u8]) -> (u16, String) + Send + 'static) -> Api {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                serve(stream.expect("a connection"), &answer);
+            }
+        });
+        Api::new(&address.to_string())
+    }
+
+    /// Answers one request, and closes the connection.
+    fn serve(mut stream: TcpStream, answer: &dyn Fn(&str, &[u8]) -> (u16, String)) {
+        let mut reader = BufReader::new(stream.try_clone().expect("a second handle"));
+        let (mut first, mut len) = (String::new(), 0);
+        reader.read_line(&mut first).expect("a line");
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).expect("a header");
+            let line = line.trim().to_ascii_lowercase();
+            if line.is_empty() {
+                break;
+            }
+            if let Some(value) = line.strip_prefix("content-length:") {
+                len = value.trim().parse().expect("a number");
+            }
+        }
+        let mut body = vec![0; len];
+        reader.read_exact(&mut body).expect("a body");
+        let (status, text) = answer(first.trim(), &body);
+        let head = format!(
+            "HTTP/1.1 {status} Some Words\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            text.len()
+        );
+        stream.write_all(head.as_bytes()).expect("a head");
+        stream.write_all(text.as_bytes()).expect("a text");
     }
 }
 
@@ -148,5 +212,21 @@ mod tests {
         assert_eq!(host("10.0.0.1:8098"), "10.0.0.1");
         assert_eq!(host("http://[::1]:8098"), "[::1]");
         assert_eq!(host("https://proxy/riak"), "proxy");
+    }
+
+    #[test]
+    fn an_error_without_json_is_told_with_the_beginning_of_its_text() {
+        let api = Api::new("h");
+        let told = |status: u16, text: &str| match api.done((status, document_of(status, text))) {
+            Ok(document) => panic!("{document} is no refusal"),
+            Err(fault) => fault.to_string(),
+        };
+        let refused = told(413, "The document\n is not read\n");
+        assert_eq!(refused, "http://h answers status 413: The document is not read");
+        assert_eq!(told(400, r#"{"message":"no"}"#), "http://h refuses: no");
+        assert_eq!(told(500, ""), "http://h answers status 500; is it a node of quoit?");
+        assert!(told(404, "<html>").ends_with("<html>; is it a node of quoit?"));
+        assert!(told(502, &"x".repeat(1000)).len() < 400);
+        assert_eq!(document_of(200, "OK"), Value::Null);
     }
 }

@@ -23,6 +23,15 @@ pub enum Translated {
     Ask(Question, Vec<String>),
     /// `riak-admin test`: one record is written, read and deleted, at this address.
     Test(String),
+    /// `ping`, whose failure is told in a sentence that names the node.
+    Ping {
+        /// The arguments of `quoit`.
+        line: Vec<String>,
+        /// The address of the node, or its name, if the line has one of them.
+        node: Option<String>,
+    },
+    /// `chkconfig` without a file: whether the configuration that is there by default can be read.
+    CheckConfig,
 }
 
 /// A command of riak-admin that is answered by several documents of the node.
@@ -50,7 +59,7 @@ const QUESTIONS: [(&str, Question); 4] = [
 const DEFAULT_URL: &str = "http://127.0.0.1:8098";
 
 /// Commands of riak-admin whose words `quoit admin` takes as they are.
-const SAME: [&str; 20] = [
+const SAME: [&str; 19] = [
     "cluster",
     "down",
     "member-status",
@@ -70,7 +79,6 @@ const SAME: [&str; 20] = [
     "wait-for-service",
     "bucket-type",
     "security",
-    "ping",
 ];
 
 /// Commands that need nothing to be done here, and why.
@@ -129,6 +137,10 @@ pub fn riak_admin(words: &[String]) -> Translated {
             line.splice(1..1, at);
             Translated::Run(line)
         }
+        Translated::Ping { mut line, node } => {
+            line.splice(1..1, at);
+            Translated::Ping { line, node }
+        }
         Translated::Ask(question, words) => {
             Translated::Ask(question, words.into_iter().chain(at).collect())
         }
@@ -158,6 +170,7 @@ fn translated(words: &[String], url: Option<&str>) -> Translated {
     match command.as_str() {
         "help" | "-h" => help_of_admin(None),
         "test" => Translated::Test(url.unwrap_or(DEFAULT_URL).to_owned()),
+        "ping" => ping(rest, url),
         "cluster" if rest.first().is_some_and(|word| word.replace('_', "-") == "resize-ring") => {
             say(
                 "the number of partitions is for life; a cluster of another size is filled by replication or \
@@ -167,9 +180,8 @@ fn translated(words: &[String], url: Option<&str>) -> Translated {
             )
         }
         "describe" => config("describe", rest),
-        "show" if is_about_limits(rest) => run(&["admin", "handoff", "config"], &[]),
-        "show" => config("show", &[]),
-        "set" if is_limit(rest) => limits(rest),
+        "show" => show(rest),
+        "set" if rest.iter().any(|word| is_limit(word)) => set(rest),
         "repl" => run(&["repl"], rest),
         "bucket-type" | "cluster" => {
             let mut words: Vec<String> = rest.to_vec();
@@ -202,10 +214,10 @@ pub fn riak(words: &[String]) -> Translated {
     match first.as_str() {
         "admin" => riak_admin(rest),
         "repl" => run(&["repl"], rest),
-        "ping" => run(&["admin", "ping"], rest),
+        "ping" => riak_admin(words),
         "console" | "foreground" => run(&["serve"], rest),
         "version" => run(&["--version"], &[]),
-        "chkconfig" if rest.is_empty() => run(&["config", "show"], &[]),
+        "chkconfig" if rest.is_empty() => Translated::CheckConfig,
         "chkconfig" => run(&["config", "check"], rest),
         "config" => match rest.first().map(String::as_str) {
             Some("describe") => config("describe", &rest[1..]),
@@ -300,27 +312,141 @@ fn config(command: &str, words: &[String]) -> Translated {
 /// Settings that can be changed while the node runs.
 const LIMITS: [&str; 3] = ["transfer_limit", "handoff.inbound", "handoff.outbound"];
 
-/// Whether the one setting to be set is one that can be changed while the node runs.
-fn is_limit(words: &[String]) -> bool {
-    let name = words.first().and_then(|word| word.split_once('='));
-    name.is_some_and(|(name, _)| LIMITS.contains(&name))
+/// Refusal of `show` for settings of which a running node does not tell.
+const NOT_SHOWN: &str = "show: running nodes tell transfer_limit, handoff.inbound and handoff.outbound, by \
+    quoit admin handoff config [--node NODE|--all]; ring_size and storage_backend stand in quoit admin \
+    status; others are shown as a file has them by quoit config show FILE, and with their defaults by quoit \
+    config describe KEY";
+
+/// Words behind `show` and `set`, taken apart.
+#[derive(Default)]
+struct SettingWords {
+    /// Settings, with values or without.
+    named: Vec<String>,
+    /// Node that is meant, if one is named.
+    node: Option<String>,
+    /// Whether all nodes are meant.
+    is_of_all: bool,
+    /// Form of the output.
+    format: Option<String>,
 }
 
-/// Whether all settings that are to be shown are those of which the nodes themselves tell.
-fn is_about_limits(words: &[String]) -> bool {
-    let mut keys = words.iter().filter(|word| !word.starts_with('-')).peekable();
-    keys.peek().is_some() && keys.all(|key| LIMITS.contains(&key.as_str()))
+impl SettingWords {
+    /// Takes the words apart; an error in words for an option that has no value or no meaning.
+    fn of(words: &[String]) -> Result<Self, String> {
+        let mut found = Self::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let (name, given) = match word.split_once('=') {
+                Some((name, value)) if name.starts_with('-') => (name, Some(value.to_owned())),
+                _ => (word.as_str(), None),
+            };
+            let value = || {
+                let value = given.or_else(|| words.next().cloned());
+                value.ok_or_else(|| format!("{name} needs a value"))
+            };
+            match name {
+                "--node" | "-n" => found.node = Some(value()?),
+                "--format" => found.format = Some(value()?),
+                "--all" | "-a" => found.is_of_all = true,
+                name if name.starts_with('-') => {
+                    return Err(format!(
+                        "{name} is no option here; there are --node NODE, --all and --format FORM"
+                    ));
+                }
+                _ => found.named.push(word.clone()),
+            }
+        }
+        if found.node.is_some() && found.is_of_all {
+            return Err("--node and --all exclude each other".to_owned());
+        }
+        Ok(found)
+    }
+
+    /// The options in the words of `quoit admin handoff`.
+    fn options(&self) -> Vec<String> {
+        let mut options = Vec::new();
+        if let Some(node) = &self.node {
+            options.extend(["--node".to_owned(), node.clone()]);
+        }
+        if self.is_of_all {
+            options.push("--all".to_owned());
+        }
+        options.extend(self.format_options());
+        options
+    }
+
+    /// The option for the form of the output, if it is given.
+    fn format_options(&self) -> Vec<String> {
+        let format = self.format.iter();
+        format.flat_map(|format| ["--format".to_owned(), format.clone()]).collect()
+    }
 }
 
-fn limits(words: &[String]) -> Translated {
-    let (name, value) = words[0].split_once('=').unwrap_or((&words[0], ""));
-    match name.strip_prefix("handoff.") {
-        None => run(&["admin", "transfer-limit", value], &[]),
-        Some(direction) => {
-            let is_on = ["on", "enabled", "true"].contains(&value);
-            run(&["admin", "handoff", if is_on { "enable" } else { "disable" }, direction], &[])
+/// A ping. Options are passed on; any other word can only name the node.
+fn ping(words: &[String], url: Option<&str>) -> Translated {
+    let (mut line, mut named) = (vec!["admin".to_owned(), "ping".to_owned()], None);
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        if !word.starts_with('-') {
+            named = Some(word.as_str());
+            continue;
+        }
+        line.push(word.clone());
+        if !word.contains('=') {
+            line.extend(words.next().cloned());
         }
     }
+    Translated::Ping { line, node: url.or(named).map(str::to_owned) }
+}
+
+/// Settings are shown as the nodes have them, where these tell of them.
+fn show(words: &[String]) -> Translated {
+    let found = match SettingWords::of(words) {
+        Ok(found) => found,
+        Err(fault) => return say(&format!("show: {fault}"), false),
+    };
+    if found.named.is_empty() && found.node.is_none() && !found.is_of_all {
+        return run(&["config", "show"], &found.format_options());
+    }
+    if found.named.is_empty() || !found.named.iter().all(|name| LIMITS.contains(&name.as_str())) {
+        return say(NOT_SHOWN, false);
+    }
+    run(&["admin", "handoff", "config"], &found.options())
+}
+
+/// Whether a word sets what can be changed while the node runs.
+fn is_limit(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| LIMITS.contains(&name))
+}
+
+/// Changes one of the settings that can be changed while the node runs.
+fn set(words: &[String]) -> Translated {
+    let found = match SettingWords::of(words) {
+        Ok(found) => found,
+        Err(fault) => return say(&format!("set: {fault}"), false),
+    };
+    let [pair] = &found.named[..] else {
+        let several = found.named.join(" ");
+        return say(&format!("set: {several}: nothing is changed; set one at a time"), false);
+    };
+    let (name, value) = pair.split_once('=').unwrap_or((pair.as_str(), ""));
+    let Some(direction) = name.strip_prefix("handoff.") else {
+        let line = found.node.iter().cloned().chain([value.to_owned()]);
+        let line: Vec<String> = line.chain(found.format_options()).collect();
+        return run(&["admin", "transfer-limit"], &line);
+    };
+    let switch = match value {
+        "on" | "enabled" | "true" => "enable",
+        "off" | "disabled" | "false" => "disable",
+        _ => {
+            let fault = format!(
+                "set: {name} can't be '{value}': write on or off (or enabled, disabled, true, false)"
+            );
+            return say(&fault, false);
+        }
+    };
+    run(&["admin", "handoff", switch, direction], &found.options())
 }
 
 /// The commands that there are; a failure where a word was none of them.
@@ -330,7 +456,7 @@ fn help_of_admin(unknown: Option<&str>) -> Translated {
     let questions = QUESTIONS.iter().map(|(name, _)| *name);
     let names: Vec<&str> = SAME
         .into_iter()
-        .chain(["test", "describe", "show", "set", "repl"])
+        .chain(["ping", "test", "describe", "show", "set", "repl"])
         .chain(questions)
         .chain(others)
         .collect();
@@ -434,19 +560,78 @@ mod tests {
             ("set transfer_limit=4", "admin transfer-limit 4"),
             ("set handoff.inbound=off", "admin handoff disable inbound"),
             ("describe transfer_limit --node n", "config describe transfer_limit"),
-            ("show transfer_limit handoff.inbound --all", "admin handoff config"),
-            ("show ring_size", "config show"),
+            ("show transfer_limit handoff.inbound --all", "admin handoff config --all"),
+            ("show handoff.outbound -n r@h", "admin handoff config --node r@h"),
+            ("show", "config show"),
             ("handoff disable both --all", "admin handoff disable both --all"),
         ];
         for (line, expected) in cases {
             assert_eq!(riak_admin(&words(line)), Translated::Run(words(expected)), "{line}");
         }
-        assert_eq!(riak(&words("ping")), Translated::Run(words("admin ping")));
         assert_eq!(riak(&words("admin status")), Translated::Run(words("admin status")));
         assert_eq!(
             riak(&words("chkconfig riak.conf")),
             Translated::Run(words("config check riak.conf"))
         );
+    }
+
+    #[test]
+    fn a_setting_is_changed_on_the_nodes_that_are_meant() {
+        let cases = [
+            ("set transfer_limit=4 --all", "admin transfer-limit 4"),
+            ("set transfer_limit=4 --node r@h", "admin transfer-limit r@h 4"),
+            ("set -n r@h transfer_limit=4", "admin transfer-limit r@h 4"),
+            ("set handoff.inbound=enabled -a", "admin handoff enable inbound --all"),
+            ("set handoff.outbound=false --node=r@h", "admin handoff disable outbound --node r@h"),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(riak_admin(&words(line)), Translated::Run(words(expected)), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_can_not_be_set_or_shown_is_refused_in_words() {
+        let cases = [
+            ("set handoff.inbound=of", "'of'"),
+            ("set handoff.inbound=", "''"),
+            ("set transfer_limit=4 handoff.inbound=off", "one at a time"),
+            ("set transfer_limit=4 ring_size=8", "one at a time"),
+            ("set transfer_limit=4 --node", "--node needs a value"),
+            ("set transfer_limit=4 --node r@h --all", "exclude each other"),
+            ("set transfer_limit=4 --nod r@h", "--nod is no option"),
+            ("set ring_size=8", "quoit admin transfer-limit"),
+            ("show ring_size", "quoit admin status"),
+            ("show ring_size transfer_limit --node r@h", "quoit admin handoff config"),
+            ("show --all", "quoit config show FILE"),
+        ];
+        for (line, expected) in cases {
+            let answer = riak_admin(&words(line));
+            let Translated::Say { text, is_success: false } = &answer else {
+                panic!("{line}: {answer:?}");
+            };
+            assert!(text.contains(expected), "{line}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_ping_takes_the_name_of_a_node_and_options() {
+        let cases = [
+            ("ping", "admin ping", None),
+            ("ping riak@h", "admin ping", Some("riak@h")),
+            ("ping riak@h --url h:1", "admin --url h:1 ping", Some("h:1")),
+            ("ping --user u riak@h", "admin ping --user u", Some("riak@h")),
+        ];
+        for (line, expected, node) in cases {
+            let node = node.map(str::to_owned);
+            let expected = Translated::Ping { line: words(expected), node };
+            assert_eq!(riak(&words(line)), expected, "{line}");
+            assert_eq!(riak_admin(&words(line)), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_check_of_the_configuration_needs_no_file() {
+        assert_eq!(riak(&words("chkconfig")), Translated::CheckConfig);
     }
 
     #[test]

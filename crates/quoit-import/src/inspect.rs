@@ -1,7 +1,7 @@
 //! `quoit import inspect`: what directories of Riak's hold.
 
 use crate::Format;
-use crate::output::{say, shown};
+use crate::output::{note, say, shown};
 use anyhow::{Result, bail};
 use clap::Args;
 use quoit_model::etf::ETF_VERSION;
@@ -32,7 +32,7 @@ pub struct InspectArgs {
 
 /// The partitions of all directories that were given, of which no process has one open.
 pub(crate) fn open(directories: &[PathBuf]) -> Result<Discovered> {
-    let mut all = Discovered { partitions: Vec::new(), ring_size: None };
+    let mut all = Discovered::default();
     for directory in directories {
         let found = discover(directory)?;
         if let Some((pid, name)) = live_process(directory) {
@@ -42,7 +42,22 @@ pub(crate) fn open(directories: &[PathBuf]) -> Result<Discovered> {
                 directory.display()
             );
         }
+        for folder in &found.others {
+            note(format_args!(
+                "{} has partitions as well, and they are read; if it is no backend of multi_backend but a \
+                 copy, move it away first",
+                folder.display()
+            ));
+        }
+        for folder in &found.unread {
+            note(format_args!(
+                "{} can't be listed: partitions below it would be left out",
+                folder.display()
+            ));
+        }
         all.partitions.extend(found.partitions);
+        all.others.extend(found.others);
+        all.unread.extend(found.unread);
         all.ring_size = all.ring_size.max(found.ring_size);
     }
     all.partitions = join_tiers(all.partitions)?;
@@ -69,6 +84,8 @@ struct Figures {
     old_format: u64,
     damages: Vec<Damage>,
     damage_count: u64,
+    /// Ends of files that were being written when their node ended, which are no damage.
+    torn: Vec<Damage>,
 }
 
 impl Figures {
@@ -76,6 +93,7 @@ impl Figures {
         match seen {
             Seen::Nothing => {}
             Seen::Damage(damage) => self.damaged(damage),
+            Seen::Torn(end) => self.torn.push(end),
             Seen::Record(record) => match decode_riak_object(&record.object) {
                 Ok(object) => self.record(&record, &object),
                 Err(fault) => self.damaged(Damage {
@@ -162,18 +180,6 @@ fn document(found: &Discovered, figures: &Figures, file_bytes: u64) -> Value {
             })
         })
         .collect();
-    let damaged: Vec<Value> = figures
-        .damages
-        .iter()
-        .map(|damage| {
-            json!({
-                "file": damage.file.display().to_string(),
-                "offset": damage.offset,
-                "bytes": damage.len,
-                "what": damage.what,
-            })
-        })
-        .collect();
     json!({
         "engines": engines,
         "ring_size": found.ring_size,
@@ -184,8 +190,22 @@ fn document(found: &Discovered, figures: &Figures, file_bytes: u64) -> Value {
         "old_format": figures.old_format,
         "buckets": buckets,
         "damaged_count": figures.damage_count,
-        "damaged": damaged,
+        "damaged": pieces(&figures.damages),
+        "torn": pieces(&figures.torn),
     })
+}
+
+/// Pieces of files as JSON has them.
+fn pieces(pieces: &[Damage]) -> Vec<Value> {
+    let entry = |piece: &Damage| {
+        json!({
+            "file": piece.file.display().to_string(),
+            "offset": piece.offset,
+            "bytes": piece.len,
+            "what": piece.what,
+        })
+    };
+    pieces.iter().map(entry).collect()
 }
 
 fn print(document: &Value, figures: &Figures) {
@@ -226,5 +246,8 @@ fn print(document: &Value, figures: &Figures) {
     }
     for damage in &figures.damages {
         say!("  damaged: {damage}");
+    }
+    for end in &figures.torn {
+        say!("  no damage: {end}");
     }
 }

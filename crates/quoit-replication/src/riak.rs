@@ -17,6 +17,7 @@ use quoit_riak::{Fetched, Replicated};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 
 /// The first rest before an entry is tried again.
 const REST_MIN: Duration = Duration::from_secs(1);
@@ -38,7 +39,7 @@ pub(crate) async fn converse(context: &mut PeerContext, protocol: Protocol) -> P
             return PeerFault::Silent;
         }
         let workers = Arc::clone(&context.workers);
-        // Nobody closes the semaphore.
+        // The semaphore is never closed.
         let permit = workers.acquire().await;
         let began_us = context.store.clock().monotonic_us();
         let fetched = match peer.fetch(&queue).await {
@@ -56,6 +57,7 @@ pub(crate) async fn converse(context: &mut PeerContext, protocol: Protocol) -> P
         context.kind.send_if_modified(|kind| kind.replace(PeerKind::Riak) != Some(PeerKind::Riak));
         match fetched {
             None => {
+                drop(permit);
                 figures.empty.fetch_add(1, Ordering::Relaxed);
                 context.store.stats().count(Counter::SinkEmpty);
                 context.pace.note(Outcome::Empty);
@@ -63,11 +65,10 @@ pub(crate) async fn converse(context: &mut PeerContext, protocol: Protocol) -> P
             Some(fetched) => {
                 let took_us = context.store.clock().monotonic_us() - began_us;
                 figures.fetch_us.fetch_add(took_us, Ordering::Relaxed);
-                store_until_stored(context, &fetched).await;
+                store_until_stored(context, &fetched, &workers, permit).await;
                 context.pace.note(Outcome::Stored);
             }
         }
-        drop(permit);
         let random = context.store.clock().monotonic_us();
         let wait = context.pace.wait(random);
         if !wait.is_zero() {
@@ -76,8 +77,14 @@ pub(crate) async fn converse(context: &mut PeerContext, protocol: Protocol) -> P
     }
 }
 
-/// Stores an entry that its source has no more.
-async fn store_until_stored(context: &PeerContext, fetched: &Fetched) {
+/// Stores an entry that its source has no more. Workers serve all peers of the queue: while the entry waits
+/// for its next try, others have the permit.
+async fn store_until_stored<'w>(
+    context: &PeerContext,
+    fetched: &Fetched,
+    workers: &'w Semaphore,
+    mut permit: Result<SemaphorePermit<'w>, AcquireError>,
+) {
     let mut rest = REST_MIN;
     loop {
         let began_us = context.store.clock().monotonic_us();
@@ -98,8 +105,10 @@ async fn store_until_stored(context: &PeerContext, fetched: &Fetched) {
             Err(fault) => {
                 context.figures.note_fault(fault.to_string());
                 context.store.stats().count(Counter::SinkErrors);
+                drop(permit);
                 tokio::time::sleep(rest).await;
                 rest = (rest * 2).min(REST_MAX);
+                permit = workers.acquire().await;
             }
         }
     }

@@ -31,6 +31,12 @@ const TOMBSTONE: &[u8] = b"bitcask_tombstone";
 const TOMBSTONE_BYTES: [usize; 2] = [17, 22];
 /// Bytes behind a damaged record in which the next whole one is looked for.
 const SEARCH_BYTES_MAX: usize = 64 << 20;
+/// Bytes at the end of a file that are all zero where the system had made it longer, but not written it. No
+/// object of Riak's ends so.
+const ZEROS_BYTES: u64 = 16;
+/// Description of the end of a file that was being written.
+const TORN: &str =
+    "the file ends in the midst of a record, which was being written when the node ended";
 /// Modes of files that Bitcask is about to delete.
 const TO_BE_DELETED: u32 = 0o4001;
 
@@ -46,6 +52,13 @@ impl Record {
     fn is_deletion(&self) -> bool {
         self.value.starts_with(TOMBSTONE) && TOMBSTONE_BYTES.contains(&self.value.len())
     }
+}
+
+/// A piece of a data file that is no record.
+struct BadPiece {
+    damage: Damage,
+    /// Whether it is the end of the file, and may be a record that was not written to its end.
+    is_torn: bool,
 }
 
 /// The files of one partition, in the order in which they were written.
@@ -115,8 +128,9 @@ impl BitcaskScan {
                     return Ok(());
                 }
             }
+            let is_written = self.is_still_written(file as usize, &path)?;
             let mut shown_at = source.at();
-            let mut show = |found: Result<Record, Damage>, end| {
+            let mut show = |found: Result<Record, BadPiece>, end| {
                 let seen = match found {
                     Ok(record) if !record.is_deletion() => {
                         match newest.is_newest(&record.key, file, record.at) {
@@ -125,7 +139,10 @@ impl BitcaskScan {
                         }
                     }
                     Ok(_) => Seen::Nothing,
-                    Err(damage) => Seen::Damage(damage),
+                    Err(BadPiece { damage, is_torn: true }) if is_written => {
+                        Seen::Torn(Damage { what: TORN.to_owned(), ..damage })
+                    }
+                    Err(piece) => Seen::Damage(piece.damage),
                 };
                 if matches!(seen, Seen::Nothing) && end - shown_at < NOTHING_BYTES {
                     return ControlFlow::Continue(());
@@ -139,6 +156,16 @@ impl BitcaskScan {
             before_bytes += source.len();
         }
         Ok(())
+    }
+
+    /// Whether the node may have ended while it wrote this file: the last one, without a hint file that lists
+    /// all of it.
+    fn is_still_written(&self, number: usize, path: &Path) -> Result<bool, RiakFilesError> {
+        if number + 1 < self.files.len() {
+            return Ok(false);
+        }
+        let hint = path.with_extension("hint");
+        Ok(!hint.is_file() || hint_entries(&read_file(&hint)?, u64::MAX).is_none())
     }
 
     fn newest(&self, index_log: Option<&Path>) -> Result<Newest, RiakFilesError> {
@@ -162,7 +189,7 @@ impl BitcaskScan {
                         source.seek(offset.min(source.len()))?;
                     }
                     let mut fault = None;
-                    let mut show = |found: Result<Record, Damage>, end| {
+                    let mut show = |found: Result<Record, BadPiece>, end| {
                         if let Ok(record) = found {
                             newest.take(&record.key, file, record.at, record.is_deletion());
                         }
@@ -216,7 +243,7 @@ fn shown(path: &Arc<Path>, record: Record) -> Seen {
 /// Shows the records and the damage of a data file from where the source stands, and where each ends.
 fn scan(
     source: &mut Source,
-    show: &mut dyn FnMut(Result<Record, Damage>, u64) -> ControlFlow<()>,
+    show: &mut dyn FnMut(Result<Record, BadPiece>, u64) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, RiakFilesError> {
     while source.left() > 0 {
         let at = source.at();
@@ -228,12 +255,15 @@ fn scan(
                 let header = source.array::<HEADER_BYTES>()?;
                 let told = header.map(|header| sizes(&header));
                 let told = told.map(|(key, value)| at + (HEADER_BYTES + key + value) as u64);
-                let what = match at + len < source.len() || told == Some(source.len()) {
+                let is_end = at + len >= source.len();
+                let is_torn = is_end && is_torn_end(source, at, told)?;
+                let what = match !is_torn && (!is_end || told == Some(source.len())) {
                     true => "a record is damaged: its checksum is another",
                     false => "the file ends in the midst of a record",
                 };
                 source.seek(at + len)?;
-                Err(Damage::new(source.path(), at, len, what))
+                let damage = Damage::new(source.path(), at, len, what);
+                Err(BadPiece { damage, is_torn })
             }
         };
         if show(found, source.at()).is_break() {
@@ -241,6 +271,18 @@ fn scan(
         }
     }
     Ok(ControlFlow::Continue(()))
+}
+
+/// Whether the rest of a file, in which there is no whole record, may be one that was not written to its end:
+/// by the header there it would be longer, or it ends in zeros.
+fn is_torn_end(source: &mut Source, at: u64, told: Option<u64>) -> Result<bool, RiakFilesError> {
+    if told.is_none_or(|end| end > source.len()) {
+        return Ok(true);
+    }
+    source.seek(at.max(source.len().saturating_sub(ZEROS_BYTES)))?;
+    let len = usize::try_from(source.left()).unwrap_or(usize::MAX);
+    let tail = source.take(len)?.unwrap_or_default();
+    Ok(tail.iter().all(|byte| *byte == 0))
 }
 
 /// Sizes of key and value by a header.

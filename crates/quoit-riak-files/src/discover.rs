@@ -6,7 +6,11 @@ use crate::leveled::LeveledScan;
 use crate::ring::ring_size_of_files;
 use crate::source::entries;
 use crate::{Position, RiakFilesError, Visit};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+/// Levels below a data directory in which directories of other names than the engines' are looked for.
+const LEVELS_MAX: u32 = 2;
 
 /// The storage engine that wrote a partition.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -102,47 +106,85 @@ impl Partition {
 }
 
 /// The partitions below one directory.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Discovered {
     /// The partitions, by engine and index.
     pub partitions: Vec<Partition>,
     /// The number of partitions of the ring, by the ring file or else by the smallest distance between the
     /// partitions' indexes; `None` when neither tells.
     pub ring_size: Option<u32>,
+    /// Directories of other names than the engines' that have some of the partitions: those of the backends
+    /// of `multi_backend`, or copies that somebody has made.
+    pub others: Vec<PathBuf>,
+    /// Directories that the system refuses to list.
+    pub unread: Vec<PathBuf>,
 }
 
-/// Finds the partitions in a data directory of Riak's, in the directory of an engine, or in that of a
-/// partition.
+impl Discovered {
+    /// Adds the partitions in directories of any name, so many levels below this one. `known`: directories of
+    /// partitions that are found already, under their real names.
+    fn add_others(&mut self, directory: &Path, levels: u32, known: &mut BTreeSet<PathBuf>) {
+        for folder in entries(directory).unwrap_or_default() {
+            if !may_have_partitions(&folder) {
+                continue;
+            }
+            let Ok(partitions) = partitions_in(&folder) else {
+                self.unread.push(folder);
+                continue;
+            };
+            let count = self.partitions.len();
+            let is_new = |partition: &Partition| known.insert(real_path(&partition.directory));
+            self.partitions.extend(partitions.into_iter().filter(is_new));
+            if self.partitions.len() > count {
+                self.others.push(folder.clone());
+            }
+            if levels > 1 {
+                self.add_others(&folder, levels - 1, known);
+            }
+        }
+    }
+}
+
+/// Finds the partitions in a data directory of Riak's, up to two levels below it, in the directory of an
+/// engine, or in that of a partition. Trees of active anti-entropy, which have the same form, are left out.
 ///
 /// # Errors
 ///
 /// When the directory can't be read, or has none.
 pub fn discover(directory: &Path) -> Result<Discovered, RiakFilesError> {
     std::fs::read_dir(directory).map_err(RiakFilesError::io(directory))?;
-    let mut partitions = Vec::new();
-    if let Some(engine) = Engine::of_partition(directory).filter(|_| index_of(directory).is_some())
-    {
-        let index = index_of(directory).unwrap_or_default();
-        let directory = directory.to_owned();
-        partitions.push(Partition { index, engine, directory, slow_directory: None });
-    } else {
-        let folders = Engine::ALL.map(|engine| directory.join(engine.as_str()));
+    let partitions = usual_partitions(directory)?;
+    let mut found = Discovered { partitions, ..Discovered::default() };
+    if partition_at(directory).is_none() {
         // The backends of `multi_backend` have directories of any name.
-        for folder in std::iter::once(directory.to_owned()).chain(folders) {
-            partitions.extend(partitions_in(&folder)?);
-        }
+        let places = found.partitions.iter().map(|partition| real_path(&partition.directory));
+        let mut known = places.collect();
+        found.add_others(directory, LEVELS_MAX, &mut known);
     }
     let order = |one: &Partition, other: &Partition| {
         (one.engine, place(&one.index)).cmp(&(other.engine, place(&other.index)))
     };
-    partitions.sort_by(order);
-    if partitions.is_empty() {
+    found.partitions.sort_by(order);
+    if found.partitions.is_empty() {
         return Err(RiakFilesError::NothingFound { path: directory.to_owned() });
     }
     let beside = [Some(directory), directory.parent()];
     let rings = beside.into_iter().flatten().map(|folder| ring_size_of_files(&folder.join("ring")));
-    let ring_size = rings.flatten().next().or_else(|| ring_size_by_indexes(&partitions));
-    Ok(Discovered { partitions, ring_size })
+    found.ring_size = rings.flatten().next().or_else(|| ring_size_by_indexes(&found.partitions));
+    Ok(found)
+}
+
+/// The partitions in a directory and in those below it that are named by the engines, or the one that the
+/// directory is.
+fn usual_partitions(directory: &Path) -> Result<Vec<Partition>, RiakFilesError> {
+    if let Some(partition) = partition_at(directory) {
+        return Ok(vec![partition]);
+    }
+    let mut partitions = partitions_in(directory)?;
+    for engine in Engine::ALL {
+        partitions.extend(partitions_in(&directory.join(engine.as_str()))?);
+    }
+    Ok(partitions)
 }
 
 /// Whether a directory is the data directory of a Riak node: a new node must not start empty on it.
@@ -153,22 +195,32 @@ pub fn is_riak_directory(directory: &Path) -> bool {
             .flatten()
             .any(|file| file.file_name().to_string_lossy().starts_with("riak_core_ring."))
     });
-    has_ring || discover(directory).is_ok()
+    has_ring || usual_partitions(directory).is_ok_and(|partitions| !partitions.is_empty())
 }
 
 fn partitions_in(folder: &Path) -> Result<Vec<Partition>, RiakFilesError> {
-    let mut partitions = Vec::new();
-    for directory in entries(folder)? {
-        if !directory.is_dir() {
-            continue;
-        }
-        if let (Some(index), Some(engine)) =
-            (index_of(&directory), Engine::of_partition(&directory))
-        {
-            partitions.push(Partition { index, engine, directory, slow_directory: None });
-        }
-    }
-    Ok(partitions)
+    let found = entries(folder)?;
+    Ok(found.iter().filter_map(|directory| partition_at(directory)).collect())
+}
+
+/// The partition whose directory this is.
+fn partition_at(directory: &Path) -> Option<Partition> {
+    let (index, engine) = (index_of(directory)?, Engine::of_partition(directory)?);
+    Some(Partition { index, engine, directory: directory.to_owned(), slow_directory: None })
+}
+
+/// Whether a directory may be that of a backend: it is no partition, no tree of active anti-entropy, and
+/// none that the system or the home of Riak's user has beside the data.
+fn may_have_partitions(folder: &Path) -> bool {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let is_tree = name.contains("anti_entropy") || name.contains("aae");
+    let is_of_system = name.starts_with('.') || name == "lost+found";
+    folder.is_dir() && index_of(folder).is_none() && !is_tree && !is_of_system
+}
+
+/// A path without symbolic links.
+fn real_path(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// The index that a directory is named by: a number of at most 49 digits.
@@ -192,7 +244,9 @@ fn ring_size_by_indexes(partitions: &[Partition]) -> Option<u32> {
         partitions.iter().map(|partition| top_bits(&partition.index)).collect();
     let all = tops?.into_iter().fold(0, |all, top| all | top);
     let size = 1u32 << (16 - all.trailing_zeros().min(16));
-    (partitions.len() > 1).then_some(size)
+    // Several backends have directories of the same index.
+    let are_many = partitions.iter().any(|partition| partition.index != partitions[0].index);
+    are_many.then_some(size)
 }
 
 /// The first 16 of the 160 bits of an index; `None` when others are set.
@@ -232,5 +286,39 @@ mod tests {
         assert_eq!(ring_size_by_indexes(&partitions(&[eighth, sixty_fourth])), Some(64));
         assert_eq!(ring_size_by_indexes(&partitions(&["0", "17"])), None);
         assert_eq!(ring_size_by_indexes(&partitions(&["0"])), None);
+        assert_eq!(ring_size_by_indexes(&partitions(&["0", "0"])), None);
+    }
+
+    #[test]
+    fn directories_of_backends_are_found_beside_those_of_the_engines() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let data = |place: &str| {
+            let directory = folder.path().join(place);
+            std::fs::create_dir_all(&directory).expect("a directory");
+            std::fs::write(directory.join("1.bitcask.data"), b"").expect("a file");
+        };
+        let places = ["bitcask/0", "bitcask_expiring/0", "bitcask_expiring/17", "multi/be_two/0"];
+        places.into_iter().for_each(data);
+        // Trees, what is below a partition, what is too deep, and a second name of what is known.
+        ["anti_entropy/0", "bitcask/0/old/0", "a/b/c/0", ".old/0"].into_iter().for_each(data);
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(folder.path().join("bitcask"), &link).expect("a link");
+        let found = discover(folder.path()).expect("a directory of Riak's");
+        let mut directories: Vec<_> = found.partitions.iter().map(|one| &one.directory).collect();
+        directories.sort();
+        let expected = places.map(|place| folder.path().join(place));
+        assert_eq!(directories, expected.iter().collect::<Vec<_>>());
+        let others = ["bitcask_expiring", "multi/be_two"].map(|name| folder.path().join(name));
+        assert_eq!((found.others, found.unread), (others.to_vec(), Vec::new()));
+        assert!(is_riak_directory(folder.path()));
+        assert!(!is_riak_directory(&folder.path().join("multi")), "a node may start beside copies");
+    }
+
+    #[test]
+    fn the_words_of_the_system_are_told_once() {
+        let fault = discover(Path::new("nonexist")).expect_err("there is no such directory");
+        assert_eq!(fault.to_string(), "nonexist");
+        let source = std::error::Error::source(&fault).expect("the words of the system");
+        assert!(source.to_string().starts_with("No such file"), "{source}");
     }
 }

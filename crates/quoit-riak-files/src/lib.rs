@@ -15,7 +15,7 @@
 //!         match seen {
 //!             Seen::Record(record) => println!("{} bytes", record.object.len()),
 //!             Seen::Damage(damage) => println!("{damage}"),
-//!             Seen::Nothing => {}
+//!             Seen::Torn(_) | Seen::Nothing => {}
 //!         }
 //!         ControlFlow::Continue(())
 //!     })?;
@@ -84,6 +84,8 @@ pub enum Seen {
     Record(StoredRecord),
     /// A piece that can't be read.
     Damage(Damage),
+    /// The end of the file that Bitcask was writing when the node ended: no whole record, and no damage.
+    Torn(Damage),
     /// Some megabytes in which no record is the newest version of its key: a walk that is ended here goes on
     /// behind them.
     Nothing,
@@ -99,7 +101,7 @@ pub type Visit<'v> = dyn FnMut(Seen, &Position) -> ControlFlow<()> + 'v;
 #[derive(Debug, Error)]
 pub enum RiakFilesError {
     /// The system refuses.
-    #[error("{path}: {source}", path = .path.display())]
+    #[error("{path}", path = .path.display())]
     Io {
         /// File or directory.
         path: PathBuf,

@@ -66,7 +66,7 @@ fn read_all(partitions: Vec<Partition>) -> (Objects, Vec<Damage>) {
                         }
                         Err(fault) => panic!("{:?}: {fault}", record.key),
                     },
-                    Seen::Damage(damage) => damages.push(damage),
+                    Seen::Damage(damage) | Seen::Torn(damage) => damages.push(damage),
                     Seen::Nothing => {}
                 }
                 ControlFlow::Continue(())
@@ -309,7 +309,7 @@ fn copies(directory: &Path) -> (Copies, Vec<Damage>) {
                         let place = (record.file.to_path_buf(), record.offset);
                         found.insert((partition.directory.clone(), record.key), place);
                     }
-                    Seen::Damage(damage) => damages.push(damage),
+                    Seen::Damage(damage) | Seen::Torn(damage) => damages.push(damage),
                     Seen::Nothing => {}
                 }
                 ControlFlow::Continue(())
@@ -415,6 +415,82 @@ fn bitcask_record(key: u32, value: &[u8]) -> Vec<u8> {
     body.extend_from_slice(&name);
     body.extend_from_slice(value);
     [&crc32fast::hash(&body).to_be_bytes()[..], &body].concat()
+}
+
+/// Keys of a partition of these data files, then what is damaged, then ends that are torn, each with file and
+/// length.
+fn bitcask_findings(files: &[&[u8]], last_hint: Option<&[u8]>) -> Vec<String> {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let directory = folder.path().join("bitcask").join("0");
+    std::fs::create_dir_all(&directory).expect("a directory");
+    for (number, bytes) in (1..).zip(files) {
+        std::fs::write(directory.join(format!("{number}.bitcask.data")), bytes).expect("a file");
+    }
+    if let Some(hint) = last_hint {
+        let name = format!("{}.bitcask.hint", files.len());
+        std::fs::write(directory.join(name), hint).expect("a file");
+    }
+    let partition = discover(folder.path()).expect("a directory of Riak's").partitions.remove(0);
+    let (mut records, mut damages, mut torn) = (0u32, Vec::new(), Vec::new());
+    let told = |kind: &str, piece: &Damage| {
+        let name = piece.file.file_name().expect("a name").to_string_lossy().into_owned();
+        format!("{kind} {} {}", &name[..1], piece.len)
+    };
+    partition
+        .read(&Position::default(), None, &mut |seen, _| {
+            match seen {
+                Seen::Record(_) => records += 1,
+                Seen::Damage(damage) => damages.push(told("damaged", &damage)),
+                Seen::Torn(end) => torn.push(told("torn", &end)),
+                Seen::Nothing => {}
+            }
+            ControlFlow::Continue(())
+        })
+        .expect("readable files");
+    [vec![records.to_string()], damages, torn].concat()
+}
+
+#[test]
+fn the_torn_end_of_the_file_that_was_being_written_is_no_damage() {
+    let (one, two) = (bitcask_record(1, b"value"), bitcask_record(2, b"value"));
+    let whole = [&one[..], &two].concat();
+    let torn = &whole[..whole.len() - 3];
+    let left = format!("torn 1 {}", two.len() - 3);
+    assert_eq!(bitcask_findings(&[torn], None), ["1", &left]);
+    // Not even the header is whole, and a file that is longer than what was written.
+    assert_eq!(bitcask_findings(&[&whole[..one.len() + 5]], None), ["1", "torn 1 5"]);
+    for zeros in [1, 14, 15, 40, 4096] {
+        let longer = [&one[..], &vec![0; zeros]].concat();
+        assert_eq!(bitcask_findings(&[&longer], None), ["1", &format!("torn 1 {zeros}")]);
+        let longer = [torn, &vec![0; 16 + zeros]].concat();
+        let left = format!("torn 1 {}", two.len() - 3 + 16 + zeros);
+        assert_eq!(bitcask_findings(&[&longer], None), ["1", &left]);
+    }
+    // Bytes that have changed, a file that was not the last one, and one that its hint file lists.
+    let mut changed = whole.clone();
+    *changed.last_mut().expect("a byte") ^= 1;
+    let left = format!("damaged 1 {}", two.len());
+    assert_eq!(bitcask_findings(&[&changed], None), ["1", &left]);
+    let left = format!("damaged 1 {}", two.len() - 3);
+    assert_eq!(bitcask_findings(&[torn, &two], None), ["2", &left]);
+    let mut hint = Vec::new();
+    for (at, record) in [(0, &one), (one.len(), &two)] {
+        let key = &record[14..record.len() - 5];
+        hint.extend_from_slice(&1u32.to_be_bytes());
+        hint.extend_from_slice(&(key.len() as u16).to_be_bytes());
+        hint.extend_from_slice(&(record.len() as u32).to_be_bytes());
+        hint.extend_from_slice(&(at as u64).to_be_bytes());
+        hint.extend_from_slice(key);
+    }
+    let checksum = crc32fast::hash(&hint);
+    hint.extend_from_slice(&[0; 6]);
+    hint.extend_from_slice(&checksum.to_be_bytes());
+    hint.extend_from_slice(&0x7fff_ffff_ffff_ffff_u64.to_be_bytes());
+    assert_eq!(bitcask_findings(&[&whole], Some(&hint)), ["2"]);
+    let cut_short = bitcask_findings(&[torn], Some(&hint));
+    assert_eq!(cut_short, ["1", "damaged 1 0", &left]);
+    let left = format!("torn 1 {}", two.len() - 3);
+    assert_eq!(bitcask_findings(&[torn], Some(&hint[..hint.len() - 18])), ["1", &left]);
 }
 
 #[test]

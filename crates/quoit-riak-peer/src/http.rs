@@ -167,8 +167,16 @@ impl HttpPeer {
         segments: &[u32],
         modified_secs: Option<(u64, u64)>,
     ) -> Result<Vec<RecordClock>, PeerError> {
-        let segments = SegmentFilter { segments: segments.to_vec(), tree_size: TreeSize::Large };
-        let filter = encoded(CachedFilter::Segments(segments, modified_secs).encode().as_bytes());
+        // Some releases of Riak know the form with dates only in part.
+        let filter = match modified_secs {
+            None => CachedFilter::Numbers(segments.to_vec()),
+            Some(_) => {
+                let segments = segments.to_vec();
+                let filter = SegmentFilter { segments, tree_size: TreeSize::Large };
+                CachedFilter::Segments(filter, modified_secs)
+            }
+        };
+        let filter = encoded(filter.encode().as_bytes());
         let path = format!("/cachedtrees/nvals/{n_val}/keysclocks?filter={filter}");
         clocks(&self.ask_json(path).await?)
     }

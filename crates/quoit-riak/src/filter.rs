@@ -227,7 +227,16 @@ fn number(value: &Value) -> Option<u32> {
 }
 
 fn decode(encoded: &str) -> Option<Value> {
-    serde_json::from_slice(&STANDARD.decode(encoded).ok()?).ok()
+    serde_json::from_slice(&decode_base64(encoded.as_bytes())?).ok()
+}
+
+/// Decodes Base64 as Riak does: spaces and line breaks, which tools put into long texts, count for nothing.
+/// `None` where the rest is no Base64.
+#[must_use]
+pub fn decode_base64(encoded: &[u8]) -> Option<Vec<u8>> {
+    let encoded: Vec<u8> =
+        encoded.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    STANDARD.decode(encoded).ok()
 }
 
 /// The members `start` and `end` of a range that is an object.

@@ -31,7 +31,7 @@ pub use fetched::{
 };
 pub use filter::{
     CachedFilter, CachedFilterError, ChangeMethod, FilterError, RangeFilter, SegmentFilter,
-    erlang_text,
+    decode_base64, erlang_text,
 };
 pub use tree::{
     BRANCH_BYTES, Tree, TreeError, differing_branches, numbered_branch, split_numbered,

@@ -13,19 +13,10 @@ pub(crate) fn binary(bytes: &[u8]) -> String {
     let mut text = String::from("<<");
     if !bytes.is_empty() && bytes.iter().all(printable) {
         text.push('"');
-        for byte in bytes {
-            match byte {
-                b'"' => text.push_str("\\\""),
-                b'\\' => text.push_str("\\\\"),
-                b'\n' => text.push_str("\\n"),
-                b'\r' => text.push_str("\\r"),
-                b'\t' => text.push_str("\\t"),
-                8 => text.push_str("\\b"),
-                11 => text.push_str("\\v"),
-                12 => text.push_str("\\f"),
-                27 => text.push_str("\\e"),
-                byte => text.push(char::from(*byte)),
-            }
+        // Riak prints the bytes themselves: those of UTF-8 stay as they are.
+        match std::str::from_utf8(bytes) {
+            Ok(shown) => shown.chars().for_each(|shown| append_shown(&mut text, shown)),
+            Err(_) => bytes.iter().for_each(|byte| append_shown(&mut text, char::from(*byte))),
         }
         text.push('"');
     } else {
@@ -36,6 +27,21 @@ pub(crate) fn binary(bytes: &[u8]) -> String {
     }
     text.push_str(">>");
     text
+}
+
+fn append_shown(text: &mut String, shown: char) {
+    match shown {
+        '"' => text.push_str("\\\""),
+        '\\' => text.push_str("\\\\"),
+        '\n' => text.push_str("\\n"),
+        '\r' => text.push_str("\\r"),
+        '\t' => text.push_str("\\t"),
+        '\u{8}' => text.push_str("\\b"),
+        '\u{b}' => text.push_str("\\v"),
+        '\u{c}' => text.push_str("\\f"),
+        '\u{1b}' => text.push_str("\\e"),
+        shown => text.push(shown),
+    }
 }
 
 /// Prints a text as an Erlang string, in double quotes.
@@ -64,6 +70,7 @@ pub(crate) fn request_error(fault: &RequestError) -> String {
         RequestError::InsufficientVnodes { have, wanted } => {
             format!("{{insufficient_vnodes,{have},need,{wanted}}}")
         }
+        RequestError::InsufficientCoverage => "insufficient_vnodes_available".into(),
         RequestError::AllNodesDown => "all_nodes_down".into(),
         RequestError::Unmet(Unmet::Exists) => "match_found".into(),
         RequestError::Unmet(Unmet::Modified | Unmet::Http) => "modified".into(),
@@ -140,6 +147,7 @@ mod tests {
         assert_eq!(binary(b"sets"), "<<\"sets\">>");
         assert_eq!(binary(b"a\"b"), "<<\"a\\\"b\">>");
         assert_eq!(binary(&[0, 1, 255]), "<<0,1,255>>");
+        assert_eq!(binary("é".as_bytes()), "<<\"é\">>");
         assert_eq!(binary(b""), "<<>>");
     }
 

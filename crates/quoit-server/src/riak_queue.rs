@@ -17,8 +17,8 @@ pub(crate) struct QueueAnswer {
     /// The record's names and object.
     pub(crate) replicated: Bytes,
     pub(crate) sort: AnswerSort,
-    /// Its place in trees, where it has one.
-    pub(crate) tree_entry: Option<TreeEntry>,
+    /// Its place in trees; that of a reap is the place of its tombstone.
+    pub(crate) tree_entry: TreeEntry,
 }
 
 /// Sort of an answer.
@@ -41,18 +41,14 @@ pub(crate) async fn next(
 ) -> Result<Option<QueueAnswer>, RequestError> {
     let Some(fetched) = store.replication().next_for_riak(queue).await? else { return Ok(None) };
     let Fetched { bucket_type, bucket, key, what } = &fetched;
-    let (sort, tree_entry) = match what {
-        Replicated::Reap { .. } => (AnswerSort::Reap, None),
-        Replicated::Object(object) => {
-            let bucket = BucketRef { bucket_type, bucket };
-            let entry = TreeEntry::new(bucket, key, &object.clock);
-            let sort = match object.is_tombstone() {
-                true => AnswerSort::Tombstone(object.clock.clone()),
-                false => AnswerSort::Object,
-            };
-            (sort, Some(entry))
+    let (sort, clock) = match what {
+        Replicated::Reap { clock, .. } => (AnswerSort::Reap, clock),
+        Replicated::Object(object) if object.is_tombstone() => {
+            (AnswerSort::Tombstone(object.clock.clone()), &object.clock)
         }
+        Replicated::Object(object) => (AnswerSort::Object, &object.clock),
     };
+    let tree_entry = TreeEntry::new(BucketRef { bucket_type, bucket }, key, clock);
     let compresses = store.source_queues().settings().compresses;
     Ok(Some(QueueAnswer { replicated: fetched.encode(compresses), sort, tree_entry }))
 }

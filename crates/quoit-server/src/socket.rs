@@ -21,6 +21,8 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tokio_util::io::poll_read_buf;
 
+/// How long a request goes on whose client has closed its side of the connection.
+const HALF_CLOSED_FOR: Duration = Duration::from_secs(1);
 /// Time between two looks at a client that has sent more while it waits for an answer.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
@@ -353,10 +355,13 @@ impl Socket {
 
     /// Waits until the client has closed its side, or can't be reached any more: for work that writes nothing
     /// for long, and would not find out. Takes nothing from what has arrived.
+    ///
+    /// A client that has closed its side only may still read, as simple tools do: it is given a moment to be
+    /// answered.
     pub async fn gone(&self) {
         loop {
             match self.stream.ready(Interest::READABLE).await {
-                Ok(ready) if ready.is_read_closed() => return,
+                Ok(ready) if ready.is_read_closed() => return sleep(HALF_CLOSED_FOR).await,
                 // Something has arrived and is read later; that its end has come is not told by itself.
                 Ok(_) => sleep(LOOK_PAUSE).await,
                 Err(_) => return,

@@ -26,12 +26,17 @@ mod serve;
 mod stop;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use quoit::config::{self, Sources};
+use quoit_cli::target::TargetArgs;
 use quoit_cli::{changes, data, requests, status};
 use quoit_import::ImportCommand;
 use quoit_import::facade::{self, Translated};
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// Configuration file of the packages.
+const PACKAGED_FILE: &str = "/etc/quoit/quoit.conf";
 
 /// A Dynamo-class distributed key-value store that speaks Riak KV's client protocols.
 #[derive(Parser, Debug)]
@@ -112,24 +117,30 @@ fn command_line() -> Cli {
     if let Some(called) = called.filter(|name| name == "riak-admin" || name == "riak") {
         words.insert(1, called);
     }
-    Cli::parse_from(words)
+    let is_bench = words.get(1).is_some_and(|word| word == "bench");
+    Cli::try_parse_from(words).unwrap_or_else(|fault| match is_bench && fault.use_stderr() {
+        // There 2 is the end of a run whose worker has crashed.
+        true => {
+            // Nobody can be told that the error output is closed.
+            let _ = fault.print();
+            std::process::exit(1)
+        }
+        false => fault.exit(),
+    })
 }
 
 /// Answers a line of Riak's commands: by the line of quoit that it is, or in words.
 #[expect(clippy::print_stderr, reason = "the edge where errors are shown to a person")]
 fn riak(translated: Translated) -> ExitCode {
     match translated {
-        Translated::Run(words) => {
-            let words = std::iter::once("quoit".to_owned()).chain(words);
-            match Cli::try_parse_from(words) {
-                Ok(cli) => run(cli.command),
-                Err(fault) => {
-                    // Help and version are no faults.
-                    let _ = fault.print();
-                    ExitCode::from(u8::from(fault.use_stderr()))
-                }
-            }
-        }
+        Translated::Run(words) if is_for_scripts(&words) => run_line(words, &say_fault),
+        Translated::Run(words) => run_line(words, &print_fault),
+        Translated::Ping { line, node } => run_line(line, &|fault: &anyhow::Error| {
+            let node = node.clone().unwrap_or_else(asked_by_default);
+            output::say!("Node '{node}' not responding to pings.");
+            print_fault(fault);
+        }),
+        Translated::CheckConfig => told(check_config()),
         Translated::Say { text, is_success: true } => {
             output::say!("{text}");
             ExitCode::SUCCESS
@@ -143,8 +154,45 @@ fn riak(translated: Translated) -> ExitCode {
     }
 }
 
-/// Prints an answer, or why there is none.
-#[expect(clippy::print_stderr, reason = "the edge where errors are shown to a person")]
+/// Whether scripts look on the standard output for what a node refuses: it is asked, and not for JSON.
+fn is_for_scripts(words: &[String]) -> bool {
+    let is_of_node = words.first().is_some_and(|first| first == "admin" || first == "repl");
+    let is_json = words.iter().any(|word| word == "--format=json")
+        || words.windows(2).any(|pair| pair[0] == "--format" && pair[1] == "json");
+    is_of_node && !is_json
+}
+
+/// Runs a line of quoit's; a failure is shown by `show`.
+fn run_line(words: Vec<String>, show: &dyn Fn(&anyhow::Error)) -> ExitCode {
+    match Cli::try_parse_from(std::iter::once("quoit".to_owned()).chain(words)) {
+        Ok(cli) => run(cli.command, show),
+        Err(fault) => {
+            // Help and version are no faults.
+            let _ = fault.print();
+            ExitCode::from(u8::from(fault.use_stderr()))
+        }
+    }
+}
+
+/// The place of the node that is asked when a line names none.
+fn asked_by_default() -> String {
+    if let Some(url) = std::env::var("QUOIT_URL").ok().filter(|url| !url.is_empty()) {
+        return url;
+    }
+    let targets = TargetArgs::default().targets();
+    targets.first().map_or_else(String::new, ToString::to_string)
+}
+
+/// Reads the configuration of the packages if it is there, and the environment, as a node would.
+fn check_config() -> anyhow::Result<String> {
+    let file = Some(PathBuf::from(PACKAGED_FILE)).filter(|file| file.is_file());
+    let environment = Sources::process_environment();
+    let settings = config::load(&Sources { file, environment, ..Sources::default() })?;
+    settings.check_security()?;
+    Ok("config is OK".to_owned())
+}
+
+/// Prints an answer, or why there is none: scripts look for both on the standard output.
 fn told(answer: anyhow::Result<String>) -> ExitCode {
     match answer {
         Ok(text) => {
@@ -152,19 +200,31 @@ fn told(answer: anyhow::Result<String>) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(fault) => {
-            eprintln!("{fault:#}");
+            say_fault(&fault);
             ExitCode::FAILURE
         }
     }
 }
 
-fn main() -> ExitCode {
-    quoit_heap::keep_little();
-    run(command_line().command)
+/// Prints a failure in Riak's way.
+fn say_fault(fault: &anyhow::Error) {
+    output::say!("{fault:#}");
 }
 
+/// Prints a failure in quoit's own way.
 #[expect(clippy::print_stderr, reason = "the edge where errors are shown to a person")]
-fn run(command: Command) -> ExitCode {
+fn print_fault(fault: &anyhow::Error) {
+    eprintln!("quoit: {fault:#}");
+}
+
+fn main() -> ExitCode {
+    quoit_heap::keep_little();
+    run(command_line().command, &print_fault)
+}
+
+/// Carries out a command; a failure is shown by `show`.
+#[expect(clippy::print_stderr, reason = "the edge where errors are shown to a person")]
+fn run(command: Command, show: &dyn Fn(&anyhow::Error)) -> ExitCode {
     let result = match command {
         Command::Serve(args) => serve::run(&args),
         Command::DevCluster(args) => dev_cluster::run(&args),
@@ -203,7 +263,7 @@ fn run(command: Command) -> ExitCode {
         }
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => {
-            eprintln!("quoit: {fault:#}");
+            show(&fault);
             ExitCode::FAILURE
         }
     }

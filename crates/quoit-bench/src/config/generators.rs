@@ -7,7 +7,7 @@ use super::error::ConfigError;
 use super::settings::Settings;
 use crate::keygen::{KeyGenerator, SequenceSettings, notes};
 use crate::term::Term;
-use crate::valgen::{SourceKind, SourceSettings, ValueGenerator};
+use crate::valgen::{SOURCE_BYTES_MAX, SourceKind, SourceSettings, ValueGenerator};
 
 /// Sources of keys and values.
 pub(super) struct Generators {
@@ -101,9 +101,10 @@ fn read_sequences(
 }
 
 fn read_source(settings: &Settings) -> Result<SourceSettings, ConfigError> {
-    let size_expected = "write a number of bytes";
+    let size_expected = "write a number of bytes from 1 to 17179869184";
     let size_bytes = settings.read("value_generator_source_size", None, size_expected, |term| {
-        u64::try_from(term.as_integer()?).ok().map(Some)
+        let size_bytes = u64::try_from(term.as_integer()?).ok()?;
+        (1..=SOURCE_BYTES_MAX).contains(&size_bytes).then_some(Some(size_bytes))
     })?;
     let file = settings.read("value_generator_blob_file", None, "write a path", |term| {
         if term.as_atom() == Some("undefined") {

@@ -331,6 +331,7 @@ fn values_of_the_wrong_kind_are_refused_with_place_and_remedy() {
         ("{log_level, loud}.", "write debug, info"),
         ("{shutdown_on_error, yes}.", "write true or false"),
         ("{value_generator_source_size, big}.", "write a number of bytes"),
+        ("{value_generator_source_size, 0}.", "write a number of bytes from 1"),
         (
             "{key_generator, {uniform_int}}.",
             "a.config:1:17: key_generator: `{uniform_int}` should be",

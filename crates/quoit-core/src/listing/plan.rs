@@ -117,7 +117,7 @@ fn share_out(
             .max_by_key(|node| (counts[usize::from(*node)], Some(*node) == own))
             .filter(|node| counts[usize::from(*node)] > 0);
         let Some(node) = best else {
-            return Err(RequestError::InsufficientVnodes { have: 0, wanted: 1 });
+            return Err(RequestError::InsufficientCoverage);
         };
         let mut partitions = wanted.none_like();
         left.retain(|(partition, nodes)| {
@@ -174,6 +174,6 @@ mod tests {
     fn a_partition_that_nobody_holds_is_an_error() {
         let holders = [(Partition(0), vec![1]), (Partition(1), vec![])];
         let shared = share_out(&holders, None, &PartitionSet::all(8));
-        assert!(matches!(shared, Err(RequestError::InsufficientVnodes { have: 0, wanted: 1 })));
+        assert!(matches!(shared, Err(RequestError::InsufficientCoverage)));
     }
 }

@@ -75,7 +75,13 @@ const fn place(datatype: Datatype) -> usize {
 
 impl DataTypeStats {
     fn of(&self, datatype: Datatype) -> &Recorder<COUNTER_COUNT, DISTRIBUTION_COUNT> {
-        &self.0[place(datatype)].get_or_init(Box::default).recorder
+        let begin = || {
+            let figures = Box::<Figures>::default();
+            // The first event of a type is one of the last minute, too.
+            figures.samples.keep(Sums::of(std::slice::from_ref(&figures.recorder)));
+            figures
+        };
+        &self.0[place(datatype)].get_or_init(begin).recorder
     }
 
     /// Counts a read that found one.

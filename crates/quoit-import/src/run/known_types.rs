@@ -7,64 +7,115 @@ use bytes::Bytes;
 use foldhash::fast::RandomState;
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use quoit_model::riak_object::decode_riak_object;
-use quoit_riak_files::StoredRecord;
+use quoit_riak_files::{Partition, Position, Seen, StoredRecord};
 use serde_json::{Value, json};
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 
-/// The bucket types that are known to be there.
-pub(super) struct KnownTypes {
-    api: Api,
-    creates: bool,
-    known: HashSet<Bytes, RandomState>,
+/// Data types, in the words of the property.
+const DATA_TYPES: [&str; 5] = ["counter", "set", "gset", "map", "hll"];
+
+/// The kind of a live record, which is that of all records of its bucket type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// A value of a client's.
+    Plain,
+    /// A data type, in the word of the property.
+    DataType(&'static str),
 }
 
-impl KnownTypes {
-    pub(super) fn new(api: Api, creates: bool) -> Self {
+/// The bucket types that are known to be there.
+pub(super) struct KnownTypes<'a> {
+    api: Api,
+    creates: bool,
+    /// Those that a live record has been compared with.
+    known: HashSet<Bytes, RandomState>,
+    /// Those that are there, and of which nothing but tombstones was read: these tell no data type.
+    undecided: HashSet<Bytes, RandomState>,
+    partitions: &'a [Partition],
+    /// Number of the partition that is read.
+    number: usize,
+}
+
+impl<'a> KnownTypes<'a> {
+    /// The types of a cluster, for records of these partitions. `creates`: whether missing ones are created.
+    pub(super) fn new(api: Api, creates: bool, partitions: &'a [Partition]) -> Self {
         let known = HashSet::from_iter([Bytes::from_static(DEFAULT_BUCKET_TYPE)]);
-        Self { api, creates, known }
+        Self { api, creates, known, undecided: HashSet::default(), partitions, number: 0 }
     }
 
-    /// Sees to it that the type of a record is there. The directory does not tell its properties, but the
-    /// record tells its data type.
+    /// Goes on with this partition.
+    pub(super) fn begin(&mut self, number: usize) {
+        self.number = number;
+    }
+
+    /// Sees to it that the type of a record is there. The directory does not tell its properties, but live
+    /// records tell its data type.
     pub(super) fn ensure(&mut self, record: &StoredRecord) -> Result<()> {
         let name = &record.key.bucket_type;
         if self.known.contains(name) {
             return Ok(());
         }
-        let datatype = datatype_of(record);
+        let told = kind_of(record);
+        if told.is_none() && self.undecided.contains(name) {
+            return Ok(());
+        }
         let path = format!("admin/v1/bucket-types/{}", segment(name));
         let (status, document) = self.api.get_patiently(&path)?;
         if status == 404 || document["state"] != "active" {
-            self.create(name, &path, datatype.as_deref())?;
+            let kind = match told {
+                Some(kind) => kind,
+                None if self.creates => self.look_ahead(name)?,
+                None => Kind::Plain,
+            };
+            self.create(name, &path, kind)?;
         } else {
             let props = &self.api.done((status, document))?["props"];
-            let is_same = props["datatype"].as_str() == datatype.as_deref();
-            if datatype.is_some() && !is_same {
-                bail!(
-                    "bucket type {} of the cluster has {}, but in Riak it holds data type {}; create it with \
-                     that datatype under this name, for example by quoit import types",
-                    shown(name),
-                    props["datatype"]
-                        .as_str()
-                        .map_or("no data type".to_owned(), |is| format!("data type {is}")),
-                    datatype.unwrap_or_default(),
-                );
-            }
+            check_datatype(name, props["datatype"].as_str(), told)?;
         }
-        self.known.insert(name.clone());
+        match told {
+            Some(_) => self.known.insert(name.clone()),
+            None => self.undecided.insert(name.clone()),
+        };
         Ok(())
     }
 
-    fn create(&self, name: &[u8], path: &str, datatype: Option<&str>) -> Result<()> {
+    /// The kind of the next live record of a bucket type, of which only a tombstone was read; plain if the
+    /// directories have none.
+    fn look_ahead(&self, name: &Bytes) -> Result<Kind> {
+        note(format_args!(
+            "the first record of bucket type {} is a tombstone; a live one, which tells the data type, is \
+             looked for in the directories",
+            shown(name)
+        ));
+        let count = self.partitions.len();
+        for partition in self.partitions.iter().cycle().skip(self.number).take(count) {
+            let mut found = None;
+            partition.read(&Position::default(), None, &mut |seen, _| {
+                if let Seen::Record(record) = seen
+                    && record.key.bucket_type == *name
+                {
+                    found = kind_of(&record);
+                }
+                if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+            if let Some(kind) = found {
+                return Ok(kind);
+            }
+        }
+        Ok(Kind::Plain)
+    }
+
+    fn create(&self, name: &[u8], path: &str, kind: Kind) -> Result<()> {
         if !self.creates {
             bail!(
                 "bucket type {} does not exist in the cluster, or is not active; create it first",
                 shown(name)
             );
         }
-        let props: Value = match datatype {
-            Some(datatype) => json!({"datatype": datatype, "allow_mult": true}),
-            None => json!({"allow_mult": true}),
+        let props: Value = match kind {
+            Kind::DataType(datatype) => json!({"datatype": datatype, "allow_mult": true}),
+            Kind::Plain => json!({"allow_mult": true}),
         };
         note(format_args!(
             "bucket type {} is created with {props}; quoit import types copies all properties from a \
@@ -85,12 +136,119 @@ impl KnownTypes {
     }
 }
 
-/// The data type of a record by its content type, in the word of the property.
-fn datatype_of(record: &StoredRecord) -> Option<String> {
+/// Refuses a type of the cluster that can't hold the data type of a record.
+fn check_datatype(name: &[u8], is: Option<&str>, told: Option<Kind>) -> Result<()> {
+    let Some(Kind::DataType(datatype)) = told else { return Ok(()) };
+    if is == Some(datatype) {
+        return Ok(());
+    }
+    bail!(
+        "bucket type {} of the cluster has {}, but in Riak it holds data type {datatype}; create it with \
+         that datatype under this name, for example by quoit import types",
+        shown(name),
+        is.map_or("no data type".to_owned(), |is| format!("data type {is}")),
+    );
+}
+
+/// The kind of a record, by the content type of its first live value. `None` of tombstones, and of what can't
+/// be read: they tell nothing.
+fn kind_of(record: &StoredRecord) -> Option<Kind> {
     let object = decode_riak_object(&record.object).ok()?;
-    let content_type =
-        object.siblings.iter().find_map(|sibling| sibling.meta.content_type.clone())?;
-    let kind = content_type.strip_prefix(b"application/riak_")?;
-    let known = [&b"counter"[..], b"set", b"gset", b"map", b"hll"];
-    known.contains(&kind).then(|| String::from_utf8_lossy(kind).into_owned())
+    let mut live = object.siblings.iter().filter(|sibling| !sibling.deleted).peekable();
+    live.peek()?;
+    let content_type = live.find_map(|sibling| sibling.meta.content_type.as_deref());
+    let word = content_type.and_then(|text| text.strip_prefix(b"application/riak_"));
+    let datatype = DATA_TYPES.into_iter().find(|known| word == Some(known.as_bytes()));
+    Some(datatype.map_or(Kind::Plain, Kind::DataType))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::fake;
+    use quoit_model::bitcask_key::{BitcaskKey, encode_bitcask_key};
+    use quoit_model::object::{Metadata, Object, Sibling};
+    use quoit_model::riak_object::encode_riak_object;
+    use quoit_riak_files::discover;
+    use std::path::Path;
+
+    /// A record of the bucket type `t`: a tombstone without a content type.
+    fn record(key: &'static str, content_type: Option<&'static str>) -> StoredRecord {
+        let meta = Metadata {
+            content_type: content_type.map(|text| Bytes::from_static(text.as_bytes())),
+            ..Metadata::default()
+        };
+        let sibling = Sibling { deleted: content_type.is_none(), meta, ..Sibling::default() };
+        let siblings = [sibling].into_iter().collect();
+        let mut object = Vec::new();
+        encode_riak_object(&Object { siblings, ..Object::default() }, &mut object);
+        let part = Bytes::from_static;
+        let key = BitcaskKey { bucket_type: part(b"t"), bucket: part(b"b"), key: key.into() };
+        let (object, file) = (object.into(), Path::new("file").into());
+        StoredRecord { key, object, written_secs: None, file, offset: 0 }
+    }
+
+    /// A partition of these records, as Bitcask writes them.
+    fn write_partition(data_dir: &Path, index: &str, records: &[StoredRecord]) {
+        let mut bytes = Vec::new();
+        for record in records {
+            let mut key = Vec::new();
+            encode_bitcask_key(record.key.as_key_ref(), &mut key);
+            let mut body = 1u32.to_be_bytes().to_vec();
+            body.extend_from_slice(&(key.len() as u16).to_be_bytes());
+            body.extend_from_slice(&(record.object.len() as u32).to_be_bytes());
+            body.extend_from_slice(&key);
+            body.extend_from_slice(&record.object);
+            bytes.extend_from_slice(&crc32fast::hash(&body).to_be_bytes());
+            bytes.extend_from_slice(&body);
+        }
+        let directory = data_dir.join("bitcask").join(index);
+        std::fs::create_dir_all(&directory).expect("a directory");
+        std::fs::write(directory.join("1.bitcask.data"), bytes).expect("a file");
+    }
+
+    const SET: Option<&str> = Some("application/riak_set");
+
+    #[test]
+    fn only_live_records_tell_the_kind_of_their_type() {
+        assert_eq!(kind_of(&record("k", None)), None);
+        assert_eq!(kind_of(&record("k", SET)), Some(Kind::DataType("set")));
+        assert_eq!(kind_of(&record("k", Some("text/plain"))), Some(Kind::Plain));
+        assert_eq!(kind_of(&record("k", Some("application/riak_else"))), Some(Kind::Plain));
+        let damaged = StoredRecord { object: Bytes::new(), ..record("k", SET) };
+        assert_eq!(kind_of(&damaged), None);
+    }
+
+    #[test]
+    fn a_type_that_begins_with_a_tombstone_is_created_with_the_data_type_of_a_later_record() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        write_partition(folder.path(), "0", &[record("a", None)]);
+        write_partition(folder.path(), "1", &[record("b", None), record("c", SET)]);
+        let partitions = discover(folder.path()).expect("a directory of Riak's").partitions;
+        let (sent, created) = std::sync::mpsc::channel();
+        let api = fake::node(move |first, body| {
+            if first.starts_with("GET") {
+                return (404, "{}".to_owned());
+            }
+            sent.send(String::from_utf8_lossy(body).into_owned()).expect("a receiver");
+            (200, "{}".to_owned())
+        });
+        let mut types = KnownTypes::new(api, true, &partitions);
+        types.ensure(&record("a", None)).expect("created");
+        let props: Value = serde_json::from_str(&created.recv().expect("a body")).expect("JSON");
+        assert_eq!(props["props"]["datatype"], "set");
+        types.begin(1);
+        assert_eq!(types.look_ahead(&"other".into()).expect("readable"), Kind::Plain);
+    }
+
+    #[test]
+    fn a_type_of_another_data_type_is_noticed_behind_a_tombstone() {
+        let active = json!({"state": "active", "props": {"datatype": "map"}}).to_string();
+        let api = fake::node(move |_, _| (200, active.clone()));
+        let mut types = KnownTypes::new(api, true, &[]);
+        types.ensure(&record("a", None)).expect("it tells nothing");
+        let fault = types.ensure(&record("b", SET)).expect_err("a set in a type of maps");
+        assert!(fault.to_string().contains("has data type map, but in Riak"), "{fault}");
+        types.ensure(&record("c", Some("application/riak_map"))).expect("a map");
+    }
 }

@@ -104,7 +104,7 @@ pub struct RunArgs {
 /// An import under way.
 struct Import<'a> {
     args: &'a RunArgs,
-    types: KnownTypes,
+    types: KnownTypes<'a>,
     sender: Sender,
     pace: Pace,
     journal: Journal,
@@ -179,7 +179,7 @@ fn send_all(
     let recent = RecentCopies::open(journal.beside(".copies"), sent.copies())?;
     let mut import = Import {
         args,
-        types: KnownTypes::new(api.clone(), !args.no_types),
+        types: KnownTypes::new(api.clone(), !args.no_types, partitions),
         sender: Sender::start(api, usize::from(args.connections), args.skip_damaged),
         pace: Pace::new(args.rate),
         again: journal.contents.again(),
@@ -193,6 +193,7 @@ fn send_all(
     for (number, (partition, size)) in partitions.iter().zip(&sizes).enumerate() {
         if !import.journal.contents.sent.is_done(partition) {
             import.recent.begin(number)?;
+            import.types.begin(number);
             import.partition(partition, *size)?;
         }
         import.done_bytes += size;
@@ -249,6 +250,10 @@ impl Import<'_> {
     ) -> Result<()> {
         match seen {
             Seen::Damage(damage) => self.damaged(damage.to_string(), batch)?,
+            Seen::Torn(end) => {
+                self.progress.clear();
+                note(format_args!("no damage: {end}"));
+            }
             Seen::Record(record) if self.again.as_ref().is_none_or(|again| again.has(&record)) => {
                 self.record(&record, batch)?;
             }

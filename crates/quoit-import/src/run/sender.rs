@@ -6,7 +6,7 @@ use super::{Place, SKIP_HINT};
 use crate::api::{Api, FIRST_PAUSE, LAST_PAUSE};
 use crate::output::note;
 use anyhow::{Result, anyhow};
-use quoit_model::record_batch::read_records;
+use quoit_model::record_batch::{BatchRecord, put_record, read_records};
 use quoit_riak_files::Position;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -191,21 +191,45 @@ impl<P: Display> Display for NamedRecord<P> {
     }
 }
 
-/// Sends records until the cluster has answered for each; those that it names for good.
+/// Sends records until the cluster has answered for each; those that it names for good. A batch that it
+/// refuses as a whole for what is in it is sent in halves, down to the one record that is at fault.
 pub(super) fn deliver(
     api: &Api,
     path: &str,
     named: &str,
-    mut body: Vec<u8>,
-    mut places: Vec<Place>,
+    body: Vec<u8>,
+    places: Vec<Place>,
 ) -> Result<Vec<NamedRecord>> {
-    let mut for_good = Vec::new();
+    let (mut for_good, mut left) = (Vec::new(), vec![(body, places)]);
+    while let Some((mut body, mut places)) = left.pop() {
+        let refusal = deliver_whole(api, path, named, &mut body, &mut places, &mut for_good)?;
+        let Some(message) = refusal else { continue };
+        if let [place] = &places[..] {
+            for_good.push(NamedRecord { place: place.clone(), message });
+        } else {
+            let [first, second] = halves(body, places)?;
+            left.extend([second, first]);
+        }
+    }
+    Ok(for_good)
+}
+
+/// Sends a batch until the cluster has answered for each of its records, or has refused all that are left for
+/// what is in them: then its words.
+fn deliver_whole(
+    api: &Api,
+    path: &str,
+    named: &str,
+    body: &mut Vec<u8>,
+    places: &mut Vec<Place>,
+    for_good: &mut Vec<NamedRecord>,
+) -> Result<Option<String>> {
     let (began, mut pause, mut is_told) = (Instant::now(), FIRST_PAUSE, false);
     while !places.is_empty() {
-        let answer = api.post_records(path, &body);
+        let answer = api.post_records(path, body);
         let fault = match answer {
             Ok((status, document)) if status < 300 => {
-                let left = sort_out(&document[named], &mut body, &mut places, &mut for_good)?;
+                let left = sort_out(&document[named], body, places, for_good)?;
                 if left == 0 {
                     break;
                 }
@@ -219,7 +243,13 @@ pub(super) fn deliver(
                 Ok(_) => anyhow!("the cluster can't take records at the moment"),
                 Err(fault) => fault,
             },
-            Ok(answer) => return api.done(answer).map(|_| for_good),
+            Ok(answer) => {
+                let is_for_good = is_about_records(&answer);
+                return match api.done(answer) {
+                    Err(fault) if is_for_good => Ok(Some(fault.to_string())),
+                    done => done.map(|_| None),
+                };
+            }
             Err(fault) => fault,
         };
         if began.elapsed() > api.patience() {
@@ -233,7 +263,30 @@ pub(super) fn deliver(
         std::thread::sleep(pause);
         pause = (pause * 2).min(LAST_PAUSE);
     }
-    Ok(for_good)
+    Ok(None)
+}
+
+/// Whether an answer refuses a batch for what is in it, and would do so again.
+fn is_about_records((status, document): &(u16, Value)) -> bool {
+    *status == 413 || (*status == 400 && document["error"] == "invalid_batch")
+}
+
+/// The two halves of a batch.
+fn halves<P>(body: Vec<u8>, mut places: Vec<P>) -> Result<[(Vec<u8>, Vec<P>); 2]> {
+    let records = read_records(&body.into())?;
+    let middle = places.len() / 2;
+    let second_places = places.split_off(middle);
+    let (first, second) = records.split_at(middle.min(records.len()));
+    Ok([(body_of(first), places), (body_of(second), second_places)])
+}
+
+/// Records in their transport form.
+fn body_of(records: &[BatchRecord]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for record in records {
+        put_record(record.key.as_key_ref(), &record.object, &mut body);
+    }
+    body
 }
 
 fn words(named: &Value) -> &str {
@@ -266,7 +319,7 @@ fn sort_out<P: Clone>(
     let mut left = Vec::new();
     for number in &again {
         if let Some(record) = sent.get(*number) {
-            quoit_model::record_batch::put_record(record.key.as_key_ref(), &record.object, body);
+            put_record(record.key.as_key_ref(), &record.object, body);
             left.push(places[*number].clone());
         }
     }
@@ -277,9 +330,10 @@ fn sort_out<P: Clone>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::fake;
     use quoit_model::key::BucketRef;
-    use quoit_model::record_batch::put_record;
     use serde_json::json;
+    use std::path::Path;
 
     #[test]
     fn a_gap_holds_back_what_is_acknowledged() {
@@ -314,5 +368,26 @@ mod tests {
         assert_eq!(for_good, ["a: too large"]);
         let records = read_records(&body.into()).expect("own form");
         assert_eq!(records[0].key.key, "c");
+    }
+
+    #[test]
+    fn a_batch_that_is_too_large_goes_in_halves_and_one_record_alone_is_refused() {
+        let api = fake::node(|_, body| match body.len() {
+            ..100 => (200, json!({"refused": []}).to_string()),
+            _ => (413, "The document is not read".to_owned()),
+        });
+        let mut body = Vec::new();
+        for (key, len) in [(b"a", 30), (b"b", 30), (b"c", 200), (b"d", 30), (b"e", 30)] {
+            put_record(BucketRef::untyped(b"b").key(key), &vec![0; len], &mut body);
+        }
+        let sent = read_records(&body.clone().into()).expect("own form");
+        let file: Arc<Path> = Path::new("file").into();
+        let place = |record: BatchRecord| Place { key: record.key, file: file.clone(), offset: 7 };
+        let places = sent.into_iter().map(place).collect();
+        let refused = deliver(&api, "path", "refused", body, places).expect("delivered");
+        assert_eq!(refused.len(), 1);
+        let words = refused[0].to_string();
+        assert!(words.starts_with("default/b/c in file at byte 7: "), "{words}");
+        assert!(words.ends_with("answers status 413: The document is not read"), "{words}");
     }
 }

@@ -183,7 +183,7 @@ pub(super) fn verify(
                 progress.show(done_bytes + position.bytes().min(*size), note);
                 let record = match &seen {
                     Seen::Record(record) => Some(record).filter(|record| is_wanted(record)),
-                    Seen::Damage(_) | Seen::Nothing => None,
+                    Seen::Damage(_) | Seen::Torn(_) | Seen::Nothing => None,
                 };
                 fault = check.take(partition, record, position).err();
                 if fault.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -215,7 +215,7 @@ fn append_links(out: &mut Vec<u8>, sibling: &Sibling) -> Result<(), NotText> {
         if place > 0 {
             out.push(b',');
         }
-        append_text(out, &[b"X-Riak-Meta-", &pair.name[..]].concat())?;
+        append_text(out, &pair.name)?;
         out.push(b':');
         append_text(out, pair.value.as_deref().unwrap_or_default())?;
     }
@@ -266,7 +266,7 @@ mod tests {
             content_type: Some("text/plain".into()),
             links: vec![link("x"), link("y")],
             user_meta: vec![UserMeta {
-                name: "Colour".into(),
+                name: "X-Riak-Meta-Colour".into(),
                 value: Some("red".into()),
                 form: Default::default(),
             }],

@@ -137,7 +137,8 @@ impl FullSyncReport {
         let peer = self.peer.as_deref().unwrap_or("none");
         match (&self.fault, self.state()) {
             (Some(fault), _) => {
-                tracing::warn!(?kind, peer, duration_ms, "full-sync failed: {fault}")
+                let sync_state = "unknown";
+                tracing::warn!(?kind, peer, duration_ms, sync_state, "full-sync failed: {fault}")
             }
             (None, state) => tracing::info!(
                 ?kind,
@@ -146,7 +147,8 @@ impl FullSyncReport {
                 source_ahead,
                 sink_ahead,
                 compared_count,
-                sync_state = ?state,
+                sync_state = state == FullSyncState::InSync,
+                outcome = ?state,
                 "full-sync"
             ),
         }

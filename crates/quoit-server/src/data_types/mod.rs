@@ -10,6 +10,7 @@
 mod cursor;
 mod from_json;
 mod from_pb;
+mod item_order;
 mod json;
 mod stream_json;
 mod to_json;
@@ -18,6 +19,7 @@ mod to_pb;
 pub use cursor::{cursor_of, place_of};
 pub use from_json::{JsonUpdate, read_field_name, read_update};
 pub use from_pb::{UpdateFault, field_name, operation_of};
+pub(crate) use item_order::ItemOrder;
 pub use stream_json::StreamedJson;
 pub use to_json::{NotText, append_answer, append_missing, append_value};
 pub use to_pb::{data_type_of, fetched_value, map_entry, updated_value, within_64_bits};

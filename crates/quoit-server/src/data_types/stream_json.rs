@@ -1,5 +1,6 @@
 //! A large set or map in JSON, written as its elements or fields come.
 
+use super::ItemOrder;
 use super::to_json::{NotText, append_bytes, append_end, append_entry, append_type};
 use crate::memory::{NoRoom, Room};
 use bytes::Bytes;
@@ -7,8 +8,9 @@ use quoit_core::{ItemSink, StreamedItems};
 use quoit_model::data_type::pages::ShownItem;
 use quoit_model::props::Datatype;
 
-/// The text of elements takes up to so many times what they take in store, for itself and in the answer.
-const TEXT_COPIES: usize = 4;
+/// The text of elements takes up to so many times what they take in store, for itself, in the answer and while
+/// it is put in order.
+const TEXT_COPIES: usize = 6;
 
 /// A value of [`append_value`](super::append_value), on its way.
 pub struct StreamedJson<'o> {
@@ -22,6 +24,9 @@ pub struct StreamedJson<'o> {
     context: Option<Bytes>,
     /// Whether something of the value is there already.
     has_items: bool,
+    /// Where the items begin.
+    items_at: usize,
+    order: ItemOrder,
     fault: Option<NotText>,
 }
 
@@ -38,6 +43,8 @@ impl<'o> StreamedJson<'o> {
             is_map: false,
             context: None,
             has_items: false,
+            items_at: start,
+            order: ItemOrder::default(),
             fault: None,
         }
     }
@@ -58,6 +65,7 @@ impl<'o> StreamedJson<'o> {
     ///
     /// As [`append_value`](super::append_value).
     pub fn finish(self) -> Result<(), NotText> {
+        self.order.sort(self.out, self.items_at, b",");
         self.out.push(if self.is_map { b'}' } else { b']' });
         append_end(self.out, self.context.as_deref());
         self.fault.map_or(Ok(()), Err)
@@ -78,6 +86,7 @@ impl ItemSink for StreamedJson<'_> {
         self.out.push(if self.is_map { b'{' } else { b'[' });
         self.context = items.context.filter(|_| self.includes_context);
         (self.has_items, self.fault) = (false, None);
+        (self.items_at, self.order) = (self.out.len(), ItemOrder::default());
     }
 
     fn item(&mut self, item: ShownItem<'_>) {
@@ -87,10 +96,12 @@ impl ItemSink for StreamedJson<'_> {
         if std::mem::replace(&mut self.has_items, true) {
             self.out.push(b',');
         }
-        let appended = match item {
+        let start = self.out.len();
+        let appended = match &item {
             ShownItem::Element(element) => append_bytes(self.out, element, "an element"),
             ShownItem::Field(name, value) => append_entry(self.out, &name.name, name.kind, value),
         };
+        self.order.note(&item, start..self.out.len());
         self.fault = appended.err();
     }
 }

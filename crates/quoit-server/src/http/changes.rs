@@ -2,7 +2,7 @@
 
 use super::connection::HttpConnection;
 use super::refusal::Refusal;
-use super::response::reply;
+use super::response::reply_in_pieces;
 use super::route::BucketName;
 use super::uri::query_value;
 use base64::Engine as _;
@@ -36,7 +36,7 @@ impl HttpConnection {
         // The first step finds out whether the position is still kept.
         let first = self.unless_gone(Box::pin(stream.next())).await?;
         let mut batch = first.map_err(refused)?;
-        reply(&mut self.out, self.form, 200).header("Content-Type", JSON_LINES).stream();
+        reply_in_pieces(&mut self.out, self.form, 200).header("Content-Type", JSON_LINES).stream();
         if self.form.head_only {
             return Ok(());
         }

@@ -33,8 +33,8 @@ impl ReadConditions {
     /// The conditions in a request's headers. Dates that are none are no conditions.
     pub fn of(head: &Head) -> Self {
         Self {
-            any_match: head.get_shared("if-match").map(|value| entity_tags(&value)),
-            none_match: head.get_shared("if-none-match").map(|value| entity_tags(&value)),
+            any_match: head.get_list_shared("if-match").map(|value| entity_tags(&value)),
+            none_match: head.get_list_shared("if-none-match").map(|value| entity_tags(&value)),
             modified_since_secs: head.get("if-modified-since").and_then(unix_secs),
             unmodified_since_secs: head.get("if-unmodified-since").and_then(unix_secs),
         }

@@ -3,8 +3,9 @@
 use super::admission::KnownProof;
 use super::head::{Head, HeadFault, Method};
 use super::kinds::{check_md5, takes_documents, tells_all_figures, weight_of};
+use super::negotiate::accepts_media_type;
 use super::refusal::Refusal;
-use super::response::{ReplyForm, append_chunk, append_last_chunk};
+use super::response::{JSON, ReplyForm, append_chunk, append_last_chunk};
 use super::route::{RecordName, Route, route};
 use super::{csrf, uri};
 use crate::context::ServerContext;
@@ -387,6 +388,11 @@ impl HttpConnection {
             Route::Index(bucket, names) => self.index_query(request, &bucket, &names, query).await,
             Route::Search => Err(Refusal::Text(404, NO_SEARCH.into())),
             Route::Mapred => self.mapred(request, method, query).await,
+            Route::Fold(_) | Route::Membership
+                if !accepts_media_type(request.head.get_list("accept").as_deref(), JSON) =>
+            {
+                Err(Refusal::Page(406))
+            }
             Route::Fold(fold) => self.fold(&fold, query).await,
             Route::Queue(name) => self.queue(request, method, &name, query).await,
             Route::Membership => {

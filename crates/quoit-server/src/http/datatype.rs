@@ -2,6 +2,7 @@
 
 use super::connection::{HttpConnection, Request};
 use super::datatype_query::part_question;
+use super::negotiate::accepts_media_type;
 use super::params::ObjectParams;
 use super::refusal::{Refusal, n_val_text};
 use super::response::{JSON, TEXT, append_location, reply};
@@ -88,6 +89,9 @@ impl HttpConnection {
         if *bucket.bucket_type == *DEFAULT_BUCKET_TYPE {
             self.point_to_counter(&bucket.bucket, key);
             return Ok(());
+        }
+        if !accepts_media_type(request.head.get_list("accept").as_deref(), JSON) {
+            return Err(Refusal::Page(406));
         }
         let (key, options) = (bucket.as_ref().key(key), params.object.read_options());
         let quorums = options.params();
@@ -226,6 +230,9 @@ impl HttpConnection {
     ) -> Result<(), Refusal> {
         let params = ObjectParams::parse(query).map_err(Refusal::bad)?;
         self.check_origin(&request.head)?;
+        if !accepts_media_type(request.head.get_list("accept").as_deref(), TEXT) {
+            return Err(Refusal::Page(406));
+        }
         let options = params.read_options();
         let found = self.context.store.fetch_data_type(name.as_ref(), &options).await?;
         let number = found.as_ref().and_then(counted).ok_or(Refusal::not_found())?;
@@ -241,7 +248,7 @@ impl HttpConnection {
         query: &[u8],
     ) -> Result<(), Refusal> {
         let params = ObjectParams::parse(query).map_err(Refusal::bad)?;
-        let amount = std::str::from_utf8(&request.body).ok().map(|text| text.trim().parse::<i64>());
+        let amount = std::str::from_utf8(&request.body).ok().map(|text| text.parse::<i64>());
         let Some(Ok(amount)) = amount else { return Err(Refusal::Page(400)) };
         self.check_origin(&request.head)?;
         let keeps_siblings = {

@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::num::IntErrorKind;
 use std::sync::Arc;
 
 /// Time that a fold has: an hour.
@@ -390,8 +391,10 @@ fn kind_of(fold: &RangeFold<'_>) -> Result<FoldKind, Refusal> {
 fn finder_number(fold: &str, what: &str, text: &[u8]) -> Result<u64, Refusal> {
     let text = String::from_utf8_lossy(text);
     let shown = match text.parse::<i64>() {
-        Ok(number) if number > 0 => return Ok(number as u64),
+        Ok(number) if number > 0 => return Ok(number.unsigned_abs()),
         Ok(number) => number.to_string(),
+        // More than anything that is counted.
+        Err(fault) if *fault.kind() == IntErrorKind::PosOverflow => return Ok(u64::MAX),
         Err(_) => format!("{text:?}"),
     };
     Err(Refusal::bad(format!("{fold} requires integer for {what}. Value {shown} invalid")))

@@ -5,11 +5,12 @@
 
 use bytes::{Bytes, BytesMut};
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::mem::MaybeUninit;
 use thiserror::Error;
 
 /// Most headers that a request may have.
-pub const HEADER_COUNT_MAX: usize = 100;
+pub const HEADER_COUNT_MAX: usize = 1000;
 /// Most bytes of a request line with its headers.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;
 
@@ -74,7 +75,7 @@ pub enum HeadFault {
     #[error("Request line and headers take more than 65536 bytes together.")]
     TooLarge,
     /// Too many headers.
-    #[error("The request has more than 100 headers.")]
+    #[error("The request has more than 1000 headers.")]
     TooManyHeaders,
     /// Neither HTTP/1.0 nor HTTP/1.1.
     #[error("Only HTTP/1.0 and HTTP/1.1 are spoken here.")]
@@ -153,8 +154,11 @@ pub struct Head {
 pub fn take_head(input: &mut BytesMut) -> Result<Option<Head>, HeadFault> {
     let mut headers = [const { MaybeUninit::<httparse::Header<'_>>::uninit() }; HEADER_COUNT_MAX];
     let mut request = httparse::Request::new(&mut []);
-    let status =
-        request.parse_with_uninit_headers(input, &mut headers).map_err(|fault| match fault {
+    let mut parser = httparse::ParserConfig::default();
+    parser.allow_multiple_spaces_in_request_line_delimiters(true);
+    let status = parser
+        .parse_request_with_uninit_headers(&mut request, input, &mut headers)
+        .map_err(|fault| match fault {
             httparse::Error::TooManyHeaders => HeadFault::TooManyHeaders,
             httparse::Error::Version => HeadFault::Version,
             _ => HeadFault::Garbage,
@@ -220,6 +224,26 @@ impl Head {
     /// As [`Head::get`], sharing the received bytes.
     pub fn get_shared(&self, name: &str) -> Option<Bytes> {
         self.find(name).map(|at| self.shared(at.value))
+    }
+
+    /// The value of a header that is a list: the values of several lines are joined, as if one line had come.
+    /// `name` is lower-case.
+    pub fn get_list(&self, name: &'static str) -> Option<Cow<'_, [u8]>> {
+        let mut values = self.get_all(name);
+        let mut joined = Cow::Borrowed(values.next()?);
+        for value in values {
+            joined.to_mut().extend_from_slice(b", ");
+            joined.to_mut().extend_from_slice(value);
+        }
+        Some(joined)
+    }
+
+    /// As [`Head::get_list`]; one line shares the received bytes.
+    pub fn get_list_shared(&self, name: &'static str) -> Option<Bytes> {
+        match self.get_list(name)? {
+            Cow::Borrowed(_) => self.get_shared(name),
+            Cow::Owned(joined) => Some(joined.into()),
+        }
     }
 
     /// All values of a header.
@@ -352,7 +376,7 @@ mod tests {
     fn garbage_other_versions_and_floods_of_headers_are_refused() {
         assert_eq!(head("\0\0\0\x05hello").unwrap_err(), HeadFault::Garbage);
         assert_eq!(head("GET / HTTP/2.0\r\n\r\n").unwrap_err(), HeadFault::Version);
-        let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(101));
+        let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(1001));
         assert_eq!(head(&many).unwrap_err(), HeadFault::TooManyHeaders);
         let long = format!("GET /{} HTTP/1.1\r\n", "a".repeat(HEAD_BYTES_MAX));
         assert_eq!(head(&long).unwrap_err(), HeadFault::TooLarge);

@@ -5,7 +5,7 @@ use super::listing::{Listing, error_document, open_list};
 use super::params::erlang_string;
 use super::refusal::Refusal;
 use super::render::{append_boundary, boundary};
-use super::response::{JSON, MULTIPART, reply};
+use super::response::{JSON, MULTIPART, reply_in_pieces};
 use super::route::{BucketName, Name};
 use super::uri;
 use crate::index_query::{self, QueryFault, Terms};
@@ -70,7 +70,9 @@ impl HttpConnection {
         let mut matches = Listing::Matches { results: Box::new(results), shows_terms };
         if self.form.head_only {
             // Nobody would see the matches.
-            reply(&mut self.out, self.form, 200).header("Content-Type", media_types[0]).stream();
+            reply_in_pieces(&mut self.out, self.form, 200)
+                .header("Content-Type", media_types[0])
+                .stream();
             return Ok(());
         }
         if is_stream {
@@ -88,7 +90,9 @@ impl HttpConnection {
     ) -> Result<(), Refusal> {
         let boundary = boundary();
         let media_type = format!("multipart/mixed;boundary={boundary}");
-        reply(&mut self.out, self.form, 200).header("Content-Type", media_type.as_bytes()).stream();
+        reply_in_pieces(&mut self.out, self.form, 200)
+            .header("Content-Type", media_type.as_bytes())
+            .stream();
         loop {
             let mut document = Vec::new();
             open_list(&mut document, matches.member());

@@ -3,6 +3,7 @@
 use super::chunked::ChunkedBody;
 use super::connection::{Ending, HttpConnection, Request};
 use super::head::{BodyFraming, HEAD_BYTES_MAX, Head, HeadFault, take_head};
+use super::response::ReplyForm;
 use crate::memory::REQUEST_COPIES;
 use crate::pace::Transfer;
 use crate::socket::Incoming;
@@ -23,6 +24,8 @@ impl HttpConnection {
     /// written before anything is waited for.
     pub(super) async fn next_request(&mut self) -> Result<Request, Ending> {
         self.give_back_input();
+        // What is no head is answered as if a GET had come.
+        self.form = ReplyForm { head_only: false, keep_alive: true, is_http_11: true };
         let head = loop {
             if !self.input.is_empty()
                 && let Some(head) = take_head(&mut self.input)?
@@ -31,11 +34,11 @@ impl HttpConnection {
             }
             self.await_line().await?;
         };
+        self.form = self.form_for(&head);
         let framing = head.framing(self.context.settings.request_bytes_limit())?;
         let before_login_max = self.context.gate.settings.bytes_before_login_max;
         let is_small = matches!(&framing, BodyFraming::Length(size) if *size <= before_login_max);
         if !is_small && !self.session.is_open() {
-            self.form = self.form_for(&head);
             self.admit_body(&head).await.map_err(Ending::Denied)?;
         }
         let body = match framing {

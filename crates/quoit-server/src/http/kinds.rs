@@ -2,7 +2,7 @@
 
 use super::connection::Request;
 use super::refusal::Refusal;
-use super::route::Route;
+use super::route::{Name, Route};
 use crate::turn::Weight;
 use base64::Engine as _;
 use md5::{Digest, Md5};
@@ -36,17 +36,23 @@ pub(super) const fn weight_of(route: &Route<'_>) -> Weight {
 }
 
 /// Whether the resource reads bodies as documents.
-pub(super) const fn takes_documents(route: &Route<'_>) -> bool {
-    matches!(
-        route,
+pub(super) fn takes_documents(route: &Route<'_>) -> bool {
+    match route {
         Route::Mapred
-            | Route::Datatype(..)
-            | Route::Props(_)
-            | Route::TypeProps(_)
-            | Route::OldBucket(_)
-            | Route::Queue(_)
-            | Route::Admin(_)
-    )
+        | Route::Datatype(..)
+        | Route::Props(_)
+        | Route::TypeProps(_)
+        | Route::OldBucket(_)
+        | Route::Queue(_) => true,
+        Route::Admin(parts) => !takes_records(parts),
+        _ => false,
+    }
+}
+
+/// Whether a path below `/admin` takes records, which are read where they lie in the body.
+fn takes_records(parts: &[Name<'_>]) -> bool {
+    let [_, import, what] = parts else { return false };
+    matches!((&**import, &**what), (b"import", b"objects" | b"check"))
 }
 
 /// Whether the answer goes through all figures of the node, which takes a thread for a millisecond or more.
@@ -73,4 +79,22 @@ pub(super) fn check_md5(request: &Request) -> Result<(), Refusal> {
         "Content-MD5 is not that of the body, which is {expected}: \
          the body was damaged on its way\n"
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::route::route;
+
+    #[test]
+    fn batches_of_records_are_no_documents() {
+        let takes =
+            |path: &str| takes_documents(&route(path.as_bytes(), true).expect("a resource"));
+        assert!(!takes("/admin/v1/import/objects"));
+        assert!(!takes("/admin/v1/import/check"));
+        assert!(takes("/admin/v1/import/digest"));
+        assert!(takes("/admin/v1/bucket-types/t"));
+        assert!(takes("/mapred"));
+        assert!(!takes("/types/t/buckets/b/keys/k"));
+    }
 }

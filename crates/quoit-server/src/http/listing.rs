@@ -4,8 +4,9 @@ use super::connection::{HttpConnection, Request};
 use super::index;
 use super::negotiate::choose_media_type;
 use super::params::parse_timeout;
+use super::props::module_first;
 use super::refusal::Refusal;
-use super::response::{JSON, append_chunk, reply};
+use super::response::{JSON, append_chunk, reply, reply_in_pieces};
 use super::route::BucketName;
 use super::uri;
 use crate::index_entries::term_text;
@@ -18,7 +19,7 @@ use quoit_core::{
 };
 use quoit_model::key::BucketRef;
 use quoit_model::key_bounds::KeyBounds;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 const BUCKETS_TIMEOUT_MS: u32 = 300_000;
 const KEYS_TIMEOUT_MS: u32 = 480_000;
@@ -172,11 +173,11 @@ impl HttpConnection {
             (false, false) => Err(Refusal::Page(404)),
             (false, true) => self.get_props(request, bucket),
             (true, wants_props) => {
-                let mut first = Map::new();
                 // The keys may be shown to users that may not see the properties.
-                if wants_props && self.may_see_props(bucket) {
-                    first.insert("props".to_owned(), self.bucket_props(bucket)?.into());
-                }
+                let first = match wants_props && self.may_see_props(bucket) {
+                    true => format!("{{\"props\":{}}}", module_first(&self.bucket_props(bucket)?)),
+                    false => "{}".to_owned(),
+                };
                 self.write_keys(request, bucket, query, Some(first)).await
             }
         }
@@ -193,7 +194,7 @@ impl HttpConnection {
         request: &Request,
         bucket: &BucketName<'_>,
         query: &[u8],
-        first: Option<Map<String, Value>>,
+        first: Option<String>,
     ) -> Result<(), Refusal> {
         let timeout_ms = timeout(query)?;
         let mode = Mode::of(uri::query_value(query, "keys").as_deref());
@@ -213,7 +214,15 @@ impl HttpConnection {
         let listing = match ordered_query(bucket, query)? {
             None => {
                 let listing = Box::pin(store.listings().list_keys(bucket.as_ref()));
-                Listing::Keys(Box::new(self.unless_gone(listing).await??))
+                match self.unless_gone(listing).await? {
+                    Ok(listing) => Listing::Keys(Box::new(listing)),
+                    // Riak has begun to answer by then.
+                    Err(fault @ RequestError::InsufficientCoverage) => {
+                        reply(&mut self.out, self.form, 200).body(JSON, &error_document(&fault));
+                        return Ok(());
+                    }
+                    Err(fault) => return Err(fault.into()),
+                }
             }
             Some(query) => {
                 let results = self
@@ -248,7 +257,7 @@ impl HttpConnection {
             let text = format!("Operation '{{riak_kv,{job}}}' is not enabled");
             return Err(Refusal::Text(403, text.into()));
         }
-        if choose_media_type(request.head.get("accept"), media_types).is_none() {
+        if choose_media_type(request.head.get_list("accept").as_deref(), media_types).is_none() {
             return Err(Refusal::Page(406));
         }
         Ok(())
@@ -271,11 +280,11 @@ impl HttpConnection {
         mode: Mode,
         mut listing: Listing,
         deadline: Deadline,
-        first: Option<Map<String, Value>>,
+        first: Option<String>,
     ) -> Result<(), Refusal> {
         if self.form.head_only {
             // Nobody would see the names.
-            reply(&mut self.out, self.form, 200).header("Content-Type", JSON).stream();
+            reply_in_pieces(&mut self.out, self.form, 200).header("Content-Type", JSON).stream();
             return Ok(());
         }
         match mode {
@@ -289,11 +298,11 @@ impl HttpConnection {
         &mut self,
         listing: &mut Listing,
         deadline: Deadline,
-        first: Option<Map<String, Value>>,
+        first: Option<String>,
     ) -> Result<(), Refusal> {
-        reply(&mut self.out, self.form, 200).header("Content-Type", JSON).stream();
+        reply_in_pieces(&mut self.out, self.form, 200).header("Content-Type", JSON).stream();
         if let Some(first) = first {
-            append_chunk(&mut self.out, self.form, Value::Object(first).to_string().as_bytes());
+            append_chunk(&mut self.out, self.form, first.as_bytes());
         }
         loop {
             let mut document = Vec::new();
@@ -329,12 +338,12 @@ impl HttpConnection {
         &mut self,
         listing: &mut Listing,
         deadline: Deadline,
-        first: Option<Map<String, Value>>,
+        first: Option<String>,
     ) -> Result<(), Refusal> {
         let mut document = Vec::new();
         match first {
-            Some(first) if !first.is_empty() => {
-                document = Value::Object(first).to_string().into_bytes();
+            Some(first) if first != "{}" => {
+                document = first.into_bytes();
                 document.pop();
                 document.push(b',');
             }
@@ -355,7 +364,9 @@ impl HttpConnection {
             is_first = false;
             if document.len() >= HELD_BYTES_MAX {
                 if !streams {
-                    reply(&mut self.out, self.form, 200).header("Content-Type", JSON).stream();
+                    reply_in_pieces(&mut self.out, self.form, 200)
+                        .header("Content-Type", JSON)
+                        .stream();
                     streams = true;
                 }
                 self.send_chunk(&document).await?;

@@ -6,7 +6,7 @@ use super::listing::HELD_BYTES_MAX;
 use super::props::is_json;
 use super::refusal::Refusal;
 use super::render::{append_boundary, boundary};
-use super::response::{JSON, append_chunk, reply};
+use super::response::{JSON, append_chunk, reply, reply_in_pieces};
 use super::uri;
 use crate::jobs::JobEnd;
 use crate::mapreduce::{RunningJob, begin, read_job, rights};
@@ -46,6 +46,8 @@ impl HttpConnection {
         let job = match read_job(request.body.clone(), |body| Job::from_json(body)).await {
             // A filter that is none is met when keys are.
             Err(JobFault::Filter(fault)) => Err(JobEnd::Failed(fault.into())),
+            // A phase that can't begin is met when the job does.
+            Err(fault @ JobFault::Phase { .. }) => Err(JobEnd::Failed(fault.into())),
             job => Ok(job?),
         };
         let jobs = &self.context.settings.jobs;
@@ -89,7 +91,9 @@ impl HttpConnection {
     async fn write_phases(&mut self, mut running: RunningJob) -> Result<(), Refusal> {
         let boundary = boundary();
         let media_type = format!("multipart/mixed;boundary={boundary}");
-        reply(&mut self.out, self.form, 200).header("Content-Type", media_type.as_bytes()).stream();
+        reply_in_pieces(&mut self.out, self.form, 200)
+            .header("Content-Type", media_type.as_bytes())
+            .stream();
         loop {
             let part = match self.next_outputs(&mut running).await? {
                 Ok(Some(outputs)) => phase_parts(&outputs, &boundary),
@@ -137,7 +141,9 @@ impl HttpConnection {
             }
             if document.len() >= HELD_BYTES_MAX {
                 if !streams {
-                    reply(&mut self.out, self.form, 200).header("Content-Type", JSON).stream();
+                    reply_in_pieces(&mut self.out, self.form, 200)
+                        .header("Content-Type", JSON)
+                        .stream();
                     streams = true;
                 }
                 let sent = running.while_written(self.send_chunk(&document)).await?;

@@ -68,7 +68,7 @@ impl HttpConnection {
     /// All metrics, in the form that the client prefers.
     pub(super) async fn metrics(&mut self, request: &Request) -> Result<(), Refusal> {
         self.check_origin(&request.head)?;
-        let form = Form::of(request.head.get("accept"));
+        let form = Form::of(request.head.get_list("accept").as_deref());
         let context = Arc::clone(&self.context);
         let text = self.context.aside(async move { render(&context, form) }).await?;
         reply(&mut self.out, self.form, 200).body(form.media_type(), text.as_bytes());
@@ -186,7 +186,11 @@ fn mapreduce(text: &mut Text, jobs: &Jobs) {
     let (begun, failed, refused) = jobs.counts();
     text.counter("quoit_mapreduce_jobs", "MapReduce jobs begun here.", begun);
     text.counter("quoit_mapreduce_job_errors", "MapReduce jobs that failed.", failed);
-    text.counter("quoit_mapreduce_jobs_refused", "MapReduce jobs refused: too many ran.", refused);
+    text.counter(
+        "quoit_mapreduce_jobs_refused",
+        "MapReduce jobs that waited for a place until their time was over.",
+        refused,
+    );
     text.gauge(
         "quoit_mapreduce_jobs_active",
         "MapReduce jobs that run.",

@@ -111,7 +111,7 @@ fn fuzz_meaning(head: &head::Head) {
             _ => {}
         }
     }
-    let accept = head.get("accept");
-    let _ = negotiate::choose_media_type(accept, &[b"text/plain", b"multipart/mixed"]);
-    let _ = negotiate::accepts_charset(head.get("accept-charset"), b"utf-8");
+    let accept = head.get_list("accept");
+    let _ = negotiate::choose_media_type(accept.as_deref(), &[b"text/plain", b"multipart/mixed"]);
+    let _ = negotiate::accepts_charset(head.get_list("accept-charset").as_deref(), b"utf-8");
 }

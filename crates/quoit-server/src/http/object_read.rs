@@ -162,7 +162,7 @@ impl HttpConnection {
     }
 
     fn write_siblings(&mut self, request: &Request, rendered: Rendered<'_>) -> Result<(), Refusal> {
-        let form = choose_media_type(request.head.get("accept"), &SIBLING_FORMS)
+        let form = choose_media_type(request.head.get_list("accept").as_deref(), &SIBLING_FORMS)
             .ok_or(Refusal::Page(406))?;
         let object = rendered.object;
         let (etag, last_modified_us) = (object.etag(), object.last_modified_us());
@@ -199,13 +199,13 @@ impl Answer<'_> {
     /// Whether the value is to be sent: the client takes its form, and has no such version. Otherwise
     /// that is answered.
     fn is_wanted(&mut self, head: &Head, value: &ValueForm<'_>) -> Result<bool, Refusal> {
-        let fits = accepts_media_type(head.get("accept"), value.content_type)
-            && value
-                .charset
-                .is_none_or(|charset| accepts_charset(head.get("accept-charset"), charset))
-            && value
-                .content_encoding
-                .is_none_or(|encoding| accepts_encoding(head.get("accept-encoding"), encoding));
+        let fits = accepts_media_type(head.get_list("accept").as_deref(), value.content_type)
+            && value.charset.is_none_or(|charset| {
+                accepts_charset(head.get_list("accept-charset").as_deref(), charset)
+            })
+            && value.content_encoding.is_none_or(|encoding| {
+                accepts_encoding(head.get_list("accept-encoding").as_deref(), encoding)
+            });
         if !fits {
             return Err(Refusal::Page(406));
         }

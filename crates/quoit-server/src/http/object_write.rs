@@ -137,7 +137,7 @@ impl HttpConnection {
         if let [sibling] = object.siblings.as_slice() {
             let status = if created { 201 } else { 200 };
             rendered.write_value(&mut self.out, self.form, status, sibling, created);
-        } else if wants_values(head.get("accept")) {
+        } else if wants_values(head.get_list("accept").as_deref()) {
             rendered.write_multipart(&mut self.out, self.form, 300);
         } else {
             rendered.write_tags(&mut self.out, self.form, 300);
@@ -206,7 +206,7 @@ pub fn metadata(
     Ok(Metadata {
         content_type,
         charset,
-        content_encoding: head.get_shared("content-encoding"),
+        content_encoding: head.get_list_shared("content-encoding"),
         links: links::parse(head.get_all("link"), form, bucket)?,
         user_meta: user_meta(head),
         indexes: index_headers(head)?,
@@ -230,8 +230,14 @@ fn user_meta(head: &Head) -> Vec<UserMeta> {
     pairs
 }
 
+/// Bytes of the longest name that Riak spells anew; longer ones stay as they were sent.
+const SPELLED_BYTES_MAX: usize = 50;
+
 /// The name of a header as Riak stores it: a capital at the start of each word, else small letters.
-fn canonical(name: &[u8]) -> Bytes {
+fn canonical(name: &Bytes) -> Bytes {
+    if name.len() > SPELLED_BYTES_MAX {
+        return name.clone();
+    }
     let mut starts_word = true;
     name.iter()
         .map(|byte| {

@@ -133,7 +133,7 @@ impl HttpConnection {
 
 /// A set of properties as text. A function has its module before its name, as in Riak, whose Erlang client
 /// reads the two by their places.
-fn module_first(props: &Map<String, Value>) -> String {
+pub(super) fn module_first(props: &Map<String, Value>) -> String {
     let members = props.iter().map(|(name, value)| format!("{}:{}", json!(name), shown(value)));
     format!("{{{}}}", members.collect::<Vec<_>>().join(","))
 }
@@ -154,7 +154,7 @@ fn shown(value: &Value) -> String {
 }
 
 fn accepts_json(request: &Request) -> Result<(), Refusal> {
-    if accepts_media_type(request.head.get("accept"), JSON) {
+    if accepts_media_type(request.head.get_list("accept").as_deref(), JSON) {
         Ok(())
     } else {
         Err(Refusal::Page(406))

@@ -2,18 +2,17 @@
 
 use super::connection::{HttpConnection, Request};
 use super::head::Method;
+use super::negotiate::accepts_media_type;
 use super::refusal::Refusal;
 use super::response::{TEXT, reply};
 use super::uri::query_value;
 use crate::riak_queue::{self, AnswerSort, PLAIN, QueueAnswer, WITH_TREE_ENTRY};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use quoit_core::{QueueLengths, ReplicatedStore};
 use quoit_model::context::decode_context;
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
 use quoit_model::riak_clock::encode_riak_clock;
-use quoit_riak::{EMPTY_QUEUE_BODY, FetchAnswer};
+use quoit_riak::{EMPTY_QUEUE_BODY, FetchAnswer, decode_base64};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -48,8 +47,17 @@ impl HttpConnection {
             }
         };
         let store = Arc::clone(&self.context.store);
-        let queue = queue_name(&store, name)?;
-        let next = Box::pin(async move { riak_queue::next(&store, &queue).await });
+        if !accepts_media_type(request.head.get_list("accept").as_deref(), OCTETS) {
+            return Err(Refusal::Page(406));
+        }
+        // A queue that there is not has no entries.
+        let queue = queue_name(&store, name).ok();
+        let next = Box::pin(async move {
+            match queue {
+                Some(queue) => riak_queue::next(&store, &queue).await,
+                None => Ok(None),
+            }
+        });
         let Some(answer) = self.unless_gone(next).await?? else {
             reply(&mut self.out, self.form, 200).body(OCTETS, EMPTY_QUEUE_BODY);
             return Ok(());
@@ -63,8 +71,7 @@ impl HttpConnection {
             }
             AnswerSort::Object | AnswerSort::Reap => None,
         };
-        let tree_entry = tree_entry.filter(|_| with_tree_entry);
-        let tree_entry = tree_entry.map(|entry| (entry.segment, entry.value));
+        let tree_entry = with_tree_entry.then_some((tree_entry.segment, tree_entry.value));
         self.hold_answer(replicated.len())?;
         let body = FetchAnswer { tombstone_clock, tree_entry, replicated }.to_body();
         reply(&mut self.out, self.form, 200).body(OCTETS, &body);
@@ -72,6 +79,9 @@ impl HttpConnection {
     }
 
     fn push_keys(&mut self, request: &Request, name: &[u8]) -> Result<(), Refusal> {
+        if !accepts_media_type(request.head.get_list("accept").as_deref(), TEXT) {
+            return Err(Refusal::Page(406));
+        }
         let queue = queue_name(&self.context.store, name)?;
         let pushed = parse_pushed(&request.body).ok_or_else(malformed)?;
         let keys: Vec<KeyRef<'_>> = pushed.iter().map(key_of).collect();
@@ -133,7 +143,7 @@ fn pushed(entry: &Value) -> Option<Pushed> {
         }
         _ => return None,
     };
-    decode_context(&STANDARD.decode(clock).ok()?).ok()?;
+    decode_context(&decode_base64(&clock)?).ok()?;
     let bucket_type = match entry.get("bucket-type") {
         None => String::from_utf8_lossy(DEFAULT_BUCKET_TYPE).into_owned(),
         Some(name) => name.as_str()?.to_owned(),

@@ -146,6 +146,7 @@ impl From<RequestError> for Refusal {
             RequestError::Overload => (503, "Error:\noverload\n".into()),
             RequestError::InsufficientNodes { .. }
             | RequestError::InsufficientVnodes { .. }
+            | RequestError::InsufficientCoverage
             | RequestError::AllNodesDown
             | RequestError::ObjectTooLarge { .. }
             | RequestError::TooManySiblings(_) => {

@@ -164,7 +164,10 @@ impl Rendered<'_> {
             body.extend_from_slice(&sibling.vtag);
             body.push(b'\n');
         }
-        reply(out, reply_form, status).lines(|out| self.append_head_of_all(out)).body(TEXT, &body);
+        reply(out, reply_form, status)
+            .varies_by_accept()
+            .lines(|out| self.append_head_of_all(out))
+            .body(TEXT, &body);
     }
 
     /// Writes all siblings as the parts of one body.
@@ -178,6 +181,7 @@ impl Rendered<'_> {
         append_boundary(&mut body, &boundary, true);
         let media_type = format!("multipart/mixed; boundary={boundary}");
         reply(out, reply_form, status)
+            .varies_by_accept()
             .lines(|out| self.append_head_of_all(out))
             .body(media_type.as_bytes(), &body);
     }

@@ -50,6 +50,13 @@ pub fn reply(out: &mut Vec<u8>, form: ReplyForm, status: u16) -> Reply<'_> {
     Reply { out, form, status }
 }
 
+/// Starts an answer whose length is not known: only a client of HTTP/1.1 may send further requests behind it.
+pub fn reply_in_pieces(out: &mut Vec<u8>, form: ReplyForm, status: u16) -> Reply<'_> {
+    let keep_alive = form.keep_alive && form.is_http_11;
+    let answer = reply(out, ReplyForm { keep_alive, ..form }, status);
+    Reply { form, ..answer }
+}
+
 impl<'o> Reply<'o> {
     /// Adds a header. The value is made harmless: nothing in it can end the header.
     pub fn header(self, name: &str, value: &[u8]) -> Self {
@@ -58,6 +65,11 @@ impl<'o> Reply<'o> {
         append_value(self.out, value);
         self.out.extend_from_slice(b"\r\n");
         self
+    }
+
+    /// Tells caches that the answer depends on the media types that the client accepts.
+    pub fn varies_by_accept(self) -> Self {
+        self.header("Vary", b"Accept")
     }
 
     /// Adds headers that `write` appends as whole lines.
@@ -104,7 +116,7 @@ impl<'o> Reply<'o> {
     }
 
     /// Ends the headers of an answer whose length is not known: chunks follow, or, to a client of
-    /// HTTP/1.0, whatever comes until the connection is closed.
+    /// HTTP/1.0, whatever comes until the connection is closed ([`reply_in_pieces`]).
     pub fn stream(self) {
         if self.form.is_http_11 {
             self.out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");

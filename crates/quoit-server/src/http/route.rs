@@ -206,7 +206,9 @@ impl Route<'_> {
             | Self::Index(..)
             | Self::Changes(_) => &[Get, Head],
             Self::Search => &[Get, Head, Post, Put, Delete],
-            Self::Keys(_) | Self::Walk(..) | Self::Mapred | Self::Queue(_) => &[Get, Head, Post],
+            Self::Keys(_) | Self::Walk(..) | Self::Mapred => &[Get, Head, Post],
+            // A fetch takes an entry off the queue, which an answer without a body would lose.
+            Self::Queue(_) => &[Get, Post],
             Self::Props(_) => &[Get, Head, Put, Delete],
             Self::TypeProps(_) => &[Get, Head, Put],
             Self::OldBucket(_) => &[Get, Head, Put, Post],

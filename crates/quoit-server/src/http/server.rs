@@ -10,7 +10,7 @@ use serde_json::json;
 /// Names of resources and their paths. Clients find out features by them. A name with several paths
 /// has the one that clients should use last: of duplicate members of a JSON object most readers
 /// keep that.
-const RESOURCES: [(&str, &str); 31] = [
+const RESOURCES: [(&str, &str); 42] = [
     ("riak_kv_wm_buckets", "/riak"),
     ("riak_kv_wm_buckets", "/types"),
     ("riak_kv_wm_buckets", "/buckets"),
@@ -35,6 +35,17 @@ const RESOURCES: [(&str, &str); 31] = [
     ("riak_kv_wm_props", "/riak"),
     ("riak_kv_wm_props", "/types"),
     ("riak_kv_wm_props", "/buckets"),
+    ("riak_kv_wm_queue", "/membership_request"),
+    ("riak_kv_wm_queue", "/queuename"),
+    ("riak_kv_wm_aaefold", "/cachedtrees"),
+    ("riak_kv_wm_aaefold", "/rangetrees"),
+    ("riak_kv_wm_aaefold", "/rangerepl"),
+    ("riak_kv_wm_aaefold", "/rangerepair"),
+    ("riak_kv_wm_aaefold", "/siblings"),
+    ("riak_kv_wm_aaefold", "/objectsizes"),
+    ("riak_kv_wm_aaefold", "/objectstats"),
+    ("riak_kv_wm_aaefold", "/tombs"),
+    ("riak_kv_wm_aaefold", "/aaebucketlist"),
     ("riak_kv_wm_stats", "/stats"),
     ("quoit_livez", "/livez"),
     ("quoit_readyz", "/readyz"),
@@ -48,12 +59,13 @@ impl HttpConnection {
     /// Answers with the list of resources.
     pub(super) fn root(&mut self, request: &Request) -> Result<(), Refusal> {
         let offers = [HTML, JSON];
-        let chosen = choose_media_type(request.head.get("accept"), &offers);
+        let chosen = choose_media_type(request.head.get_list("accept").as_deref(), &offers);
         let chosen = chosen.ok_or(Refusal::Page(406))?;
         let document = if offers[chosen] == JSON { list_as_json() } else { list_as_html() };
         let links: Vec<_> =
             RESOURCES.iter().map(|(name, path)| format!("<{path}>; rel=\"{name}\"")).collect();
         reply(&mut self.out, self.form, 200)
+            .varies_by_accept()
             .header("Link", links.join(", ").as_bytes())
             .body(offers[chosen], document.as_bytes());
         Ok(())
@@ -61,7 +73,7 @@ impl HttpConnection {
 
     /// Liveness.
     pub(super) fn ping(&mut self, request: &Request) -> Result<(), Refusal> {
-        if !accepts_media_type(request.head.get("accept"), HTML) {
+        if !accepts_media_type(request.head.get_list("accept").as_deref(), HTML) {
             return Err(Refusal::Page(406));
         }
         reply(&mut self.out, self.form, 200).body(HTML, b"OK");
@@ -101,7 +113,7 @@ impl HttpConnection {
         name: &RecordName<'_>,
     ) -> Result<(), Refusal> {
         self.check_origin(&request.head)?;
-        if !accepts_media_type(request.head.get("accept"), JSON) {
+        if !accepts_media_type(request.head.get_list("accept").as_deref(), JSON) {
             return Err(Refusal::Page(406));
         }
         let places: Vec<_> = self

@@ -24,7 +24,7 @@ impl HttpConnection {
     pub(super) async fn stats(&mut self, request: &Request) -> Result<(), Refusal> {
         self.check_origin(&request.head)?;
         let offers = [JSON, TEXT];
-        let chosen = choose_media_type(request.head.get("accept"), &offers);
+        let chosen = choose_media_type(request.head.get_list("accept").as_deref(), &offers);
         let chosen = chosen.ok_or(Refusal::Page(406))?;
         let (context, is_text) = (Arc::clone(&self.context), offers[chosen] == TEXT);
         let document = self.context.aside(async move {
@@ -32,7 +32,9 @@ impl HttpConnection {
             if is_text { format!("{figures:#}\n") } else { figures.to_string() }
         });
         let document = document.await?;
-        reply(&mut self.out, self.form, 200).body(offers[chosen], document.as_bytes());
+        reply(&mut self.out, self.form, 200)
+            .varies_by_accept()
+            .body(offers[chosen], document.as_bytes());
         Ok(())
     }
 }

@@ -73,9 +73,9 @@ pub fn encode_into(out: &mut Vec<u8>, name: &[u8]) {
     }
 }
 
-/// Names and values of a query string, decoded, in the order sent.
+/// Names and values of a query string, decoded, in the order sent. Pairs end with `&` or `;`, as in Riak.
 pub fn query_pairs(query: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_, [u8]>)> {
-    query.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
+    query.split(|byte| matches!(byte, b'&' | b';')).filter(|pair| !pair.is_empty()).map(|pair| {
         match memchr::memchr(b'=', pair) {
             Some(sign) => (decode(&pair[..sign]), decode(&pair[sign + 1..])),
             None => (decode(pair), Cow::Borrowed(&b""[..])),

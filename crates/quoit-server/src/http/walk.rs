@@ -105,7 +105,7 @@ impl HttpConnection {
             reply(&mut self.out, self.form, 204).finish(b"");
             return Ok(());
         }
-        if !accepts_media_type(request.head.get("accept"), b"multipart/mixed") {
+        if !accepts_media_type(request.head.get_list("accept").as_deref(), b"multipart/mixed") {
             return Err(Refusal::Page(406));
         }
         gathered.add(object_bytes(&start))?;

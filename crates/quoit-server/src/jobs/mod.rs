@@ -12,7 +12,7 @@ use quoit_script::ScriptLimits;
 /// Bounds of MapReduce jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MapReduceSettings {
-    /// Jobs that run at once (`mapreduce.jobs.maximum`); further ones are refused.
+    /// Jobs that run at once (`mapreduce.jobs.maximum`); further ones wait.
     pub job_count_max: usize,
     /// Memory in bytes of what a job keeps between its phases (`mapreduce.job.maximum_memory`).
     pub job_memory_bytes_max: usize,

@@ -2,18 +2,20 @@
 
 use super::JobEnd;
 use parking_lot::Mutex;
-use quoit_core::JobProgress;
+use quoit_core::{Deadline, JobProgress, RequestError};
 use quoit_mapreduce::Job;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Jobs that run, and how many have.
 #[derive(Debug, Default)]
 pub struct Jobs {
     last_id: AtomicU64,
+    /// Permits for as many jobs as may run; made for the first one.
+    permits: OnceLock<Arc<Semaphore>>,
     running: Mutex<BTreeMap<u64, Arc<JobEntry>>>,
     begun_count: AtomicU64,
     failed_count: AtomicU64,
@@ -38,10 +40,11 @@ pub(crate) struct JobEntry {
 pub(crate) struct Place {
     jobs: Arc<Jobs>,
     pub(crate) entry: Arc<JobEntry>,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Jobs {
-    /// Jobs that were begun, that ended before they were done, and that were refused because too many ran.
+    /// Jobs that were begun, that ended before they were done, and that waited for a place in vain.
     #[must_use]
     pub fn counts(&self) -> (u64, u64, u64) {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -67,13 +70,22 @@ impl Jobs {
         self.failed_count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes a place for a job.
-    pub(crate) fn enter(self: &Arc<Self>, job: &Job, count_max: usize) -> Result<Place, JobEnd> {
-        let mut running = self.running.lock();
-        if running.len() >= count_max {
+    /// Takes a place for a job. While as many run as may, jobs wait in the order in which they came, each as
+    /// long as it may take.
+    pub(crate) async fn enter(
+        self: &Arc<Self>,
+        job: &Job,
+        count_max: usize,
+        deadline: Deadline,
+    ) -> Result<Place, JobEnd> {
+        let permits = self.permits.get_or_init(|| Arc::new(Semaphore::new(count_max)));
+        let permit = Arc::clone(permits).acquire_owned();
+        let entered =
+            deadline.limit(async { permit.await.map_err(|_| RequestError::Timeout) }).await;
+        let Ok(permit) = entered else {
             self.refused_count.fetch_add(1, Ordering::Relaxed);
-            return Err(JobEnd::TooMany(running.len()));
-        }
+            return Err(JobEnd::TooMany(self.active_count()));
+        };
         self.begun_count.fetch_add(1, Ordering::Relaxed);
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let entry = Arc::new(JobEntry {
@@ -84,8 +96,8 @@ impl Jobs {
             progress: Mutex::default(),
             is_stopped: Notify::new(),
         });
-        running.insert(id, Arc::clone(&entry));
-        Ok(Place { jobs: Arc::clone(self), entry })
+        self.running.lock().insert(id, Arc::clone(&entry));
+        Ok(Place { jobs: Arc::clone(self), entry, _permit: permit })
     }
 }
 
@@ -119,18 +131,24 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn a_place_is_given_up_with_its_job_and_too_many_jobs_are_refused() {
+    #[tokio::test(start_paused = true)]
+    async fn a_job_waits_until_another_one_gives_up_its_place_or_its_own_time_is_over() {
         let jobs = Arc::new(Jobs::default());
         let job = Job::from_json(b"{\"inputs\":\"b\",\"query\":[]}").expect("a job");
-        let first = jobs.enter(&job, 2).expect("there is room");
-        let second = jobs.enter(&job, 2).expect("there is room");
-        assert!(matches!(jobs.enter(&job, 2), Err(JobEnd::TooMany(2))));
+        let enter = |timeout_ms| jobs.enter(&job, 2, Deadline::after_ms(timeout_ms));
+        let first = enter(1_000).await.expect("there is room");
+        let second = enter(1_000).await.expect("there is room");
+        assert!(matches!(enter(1_000).await, Err(JobEnd::TooMany(2))));
         assert_eq!(jobs.all().iter().map(|entry| entry.id).collect::<Vec<_>>(), [1, 2]);
-        drop(first);
+        let leave = async {
+            tokio::task::yield_now().await;
+            drop(first);
+        };
+        let (third, ()) = tokio::join!(enter(1_000), leave);
+        assert_eq!(third.expect("a place was given up").entry.id, 3);
         assert!(jobs.get(1).is_none());
         jobs.get(2).expect("it runs").stop();
         second.entry.stopped().await;
-        assert_eq!(jobs.counts(), (2, 0, 1));
+        assert_eq!(jobs.counts(), (3, 0, 1));
     }
 }

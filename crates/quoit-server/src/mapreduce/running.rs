@@ -49,8 +49,10 @@ pub(crate) async fn begin(
     account: &Arc<Account>,
     job: Job,
 ) -> Result<RunningJob, JobEnd> {
-    let place = context.jobs.enter(&job, context.settings.mapreduce.job_count_max)?;
-    let begun = begin_in(context, account, job, place).await;
+    let deadline = Deadline::after_ms(job.timeout_ms);
+    let place =
+        context.jobs.enter(&job, context.settings.mapreduce.job_count_max, deadline).await?;
+    let begun = begin_in(context, account, job, place, deadline).await;
     if begun.is_err() {
         context.jobs.note_failed();
     }
@@ -62,11 +64,11 @@ async fn begin_in(
     account: &Arc<Account>,
     mut job: Job,
     place: Place,
+    deadline: Deadline,
 ) -> Result<RunningJob, JobEnd> {
     let mut room = account.room(0);
     room.hold_floor(context.pieces_bytes())?;
     let inputs = inputs_of(std::mem::replace(&mut job.inputs, Inputs::Keys(Vec::new())))?;
-    let deadline = Deadline::after_ms(job.timeout_ms);
     let begun =
         async { Ok(context.store.jobs().begin(&job, inputs, &context.job_settings()).await) };
     let run = limited(deadline, &place, begun).await??;

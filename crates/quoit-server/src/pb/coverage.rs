@@ -22,7 +22,7 @@ impl PbConnection {
         let entries = planned.map_err(|fault| match fault {
             CoverageError::Context(_) => invalid_context(),
             // What clients look for to give up.
-            CoverageError::Request(RequestError::InsufficientVnodes { .. }) if is_replacement => {
+            CoverageError::Request(RequestError::InsufficientCoverage) if is_replacement => {
                 Fault::Text("primary_partition_unavailable".into())
             }
             CoverageError::Request(fault) => fault.into(),

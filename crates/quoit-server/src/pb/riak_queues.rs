@@ -43,7 +43,7 @@ impl PbConnection {
             AnswerSort::Tombstone(clock) => (Some(true), Some(encode_riak_context(&clock))),
             AnswerSort::Reap => (None, None),
         };
-        let tree_entry = tree_entry.filter(|_| with_tree_entry);
+        let tree_entry = with_tree_entry.then_some(tree_entry);
         self.send(&RpbFetchResp {
             queue_empty: false,
             deleted,

@@ -1,7 +1,7 @@
 //! The answer with a large set or map, written as its elements or fields come.
 
 use super::fault::Fault;
-use crate::data_types::map_entry;
+use crate::data_types::{ItemOrder, map_entry};
 use crate::memory::{NoRoom, Room};
 use bytes::BufMut;
 use prost::Message;
@@ -15,6 +15,9 @@ use quoit_wire::{FrameError, MessageCode};
 const HEAD_BYTES: usize = 5;
 /// Most bytes of the length of the value.
 const LENGTH_BYTES_MAX: usize = 5;
+
+/// A set or map of so many bytes needs no memory that has to be asked for.
+const SMALL_BYTES: usize = 64 << 10;
 
 /// Tags of the fields of `DtFetchResp` and, in its value, of `DtValue`, with their wire types.
 const CONTEXT: u8 = 1 << 3 | 2;
@@ -35,17 +38,23 @@ pub(super) struct StreamedAnswer<'o> {
     /// Where the length of the value has its place.
     length_at: usize,
     item_tag: u8,
+    order: ItemOrder,
 }
 
 impl<'o> StreamedAnswer<'o> {
-    pub(super) const fn new(
-        out: &'o mut Vec<u8>,
-        room: &'o mut Room,
-        includes_context: bool,
-    ) -> Self {
+    pub(super) fn new(out: &'o mut Vec<u8>, room: &'o mut Room, includes_context: bool) -> Self {
         let start = out.len();
         let (refused, length_at) = (None, start);
-        Self { out, room, refused, includes_context, start, length_at, item_tag: SET_VALUE }
+        Self {
+            out,
+            room,
+            refused,
+            includes_context,
+            start,
+            length_at,
+            item_tag: SET_VALUE,
+            order: ItemOrder::default(),
+        }
     }
 
     /// Leaves the buffer as it was.
@@ -64,6 +73,7 @@ impl<'o> StreamedAnswer<'o> {
             return Err(fault.into());
         }
         let value_at = length_at + LENGTH_BYTES_MAX;
+        self.order.sort(out, value_at, b"");
         let mut length = Vec::with_capacity(LENGTH_BYTES_MAX);
         put_varint(&mut length, (out.len() - value_at) as u64);
         let end = out.len() - (LENGTH_BYTES_MAX - length.len());
@@ -90,10 +100,18 @@ impl ItemSink for StreamedAnswer<'_> {
         let size_bytes = usize::try_from(items.size_bytes).unwrap_or(usize::MAX);
         let heads_bytes = HEAD_BYTES + 8 + LENGTH_BYTES_MAX + context_bytes;
         let answer_bytes = size_bytes.saturating_add(heads_bytes);
-        self.refused = self.room.hold_answer(out, answer_bytes).err();
+        // The names that items are sorted by, and the items once more.
+        let order_bytes = size_bytes.saturating_mul(2);
+        let held = self.room.hold_answer(out, answer_bytes);
+        let held = held.and_then(|()| match size_bytes > SMALL_BYTES {
+            true => self.room.hold(out.len().saturating_add(answer_bytes + order_bytes)),
+            false => Ok(()),
+        });
+        self.refused = held.err();
         if self.refused.is_some() {
             return;
         }
+        self.order = ItemOrder::default();
         out.put_slice(&[0, 0, 0, 0, MessageCode::DtFetchResp as u8]);
         if let Some(context) = context {
             out.put_u8(CONTEXT);
@@ -115,17 +133,19 @@ impl ItemSink for StreamedAnswer<'_> {
         if self.refused.is_some() {
             return;
         }
+        let start = self.out.len();
         self.out.push(self.item_tag);
-        match item {
+        match &item {
             ShownItem::Element(element) => {
                 put_varint(self.out, element.len() as u64);
                 self.out.extend_from_slice(element);
             }
             ShownItem::Field(name, value) => {
-                let entry = map_entry((name.clone(), value.clone()));
+                let entry = map_entry(((*name).clone(), (*value).clone()));
                 entry.encode_length_delimited(self.out).expect("a vector takes everything");
             }
         }
+        self.order.note(&item, start..self.out.len());
     }
 }
 
@@ -157,7 +177,7 @@ mod tests {
         assert_eq!((out.as_slice(), room.held_bytes()), (&b"before"[..], 0));
     }
 
-    /// The bytes are those of the message that is built first.
+    /// The bytes are those of the message that is built first, whose items are sorted.
     #[test]
     fn the_answer_is_the_message() {
         for (datatype, count, context) in [
@@ -180,6 +200,8 @@ mod tests {
             let is_set = datatype == Datatype::Set;
             let kind = if is_set { DataType::Set } else { DataType::Gset } as i32;
             let mut value = DtValue::default();
+            let mut elements = elements;
+            elements.sort();
             *(if is_set { &mut value.set_value } else { &mut value.gset_value }) = elements;
             let mut expected = b"before".to_vec();
             append_message(&mut expected, &DtFetchResp { context, kind, value: Some(value) })
@@ -202,6 +224,8 @@ mod tests {
         answer.begin(StreamedItems { datatype, context: context.clone(), size_bytes: 10 });
         fields.iter().for_each(|(name, value)| answer.item(ShownItem::Field(name, value)));
         assert!(answer.finish().is_ok());
+        let mut fields = fields;
+        fields.sort_by(|(one, _), (other, _)| one.cmp(other));
         let value = Some(fetched_value(datatype, Value::Map(fields)));
         let mut expected = Vec::new();
         append_message(&mut expected, &DtFetchResp { context, kind: DataType::Map as i32, value })

@@ -122,7 +122,7 @@ fn a_node_alone_is_a_cluster_of_one() {
     let ready = node.get("/admin/v1/cluster/ring-ready").json();
     assert_eq!(ready, json!({"ready": true, "nodes": [name], "reason": null}));
     let services = node.get(&format!("/admin/v1/services?node={name}")).json();
-    assert_eq!(services, json!({"node": name, "services": ["riak_kv"]}));
+    assert_eq!(services, json!({"node": name, "services": ["riak_kv", "riak_pipe"]}));
     let count = node.get(&format!("/admin/v1/cluster/partition-count?node={name}")).json();
     assert_eq!((&count["partitions"], &count["ring_size"]), (&json!(8), &json!(8)));
     let partitions = node.get("/admin/v1/cluster/partitions").json();

@@ -141,7 +141,7 @@ fn what_is_no_request_is_refused_and_ends_the_connection() {
 fn large_heads_and_bodies_are_refused() {
     let node = Node::with(ServerSettings { request_bytes_max: 1000, ..ServerSettings::default() });
     let mut client = node.connect();
-    let headers = "a: b\r\n".repeat(101);
+    let headers = "a: b\r\n".repeat(1001);
     client.send(format!("GET /ping HTTP/1.1\r\n{headers}\r\n").as_bytes());
     assert_eq!(client.read("GET").status, 431);
 
@@ -185,4 +185,44 @@ fn a_stop_ends_idle_connections() {
     assert_eq!(client.request("GET", "/ping", &[], b"").status, 200);
     assert!(node.stop(), "all connections have ended");
     assert!(client.is_closed());
+}
+
+/// The refusal has a body, whatever the request before it was.
+#[test]
+fn what_follows_a_head_is_refused_with_the_body_that_is_announced() {
+    let node = Node::start();
+    for bad in [
+        "PUT /buckets/b/keys/k HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n".to_owned(),
+        format!("PUT /buckets/b/keys/k HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(1001)),
+        "no request\r\n\r\n".to_owned(),
+    ] {
+        let mut client = node.connect();
+        client.send(b"HEAD /ping HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_eq!(client.read("HEAD").status, 200);
+        client.send(bad.as_bytes());
+        let refusal = client.read("PUT");
+        assert!(matches!(refusal.status, 400 | 413 | 431) && !refusal.text().is_empty());
+        assert!(client.is_closed());
+    }
+}
+
+#[test]
+fn blanks_between_the_parts_of_a_request_line_count_as_one() {
+    let node = Node::start();
+    let mut client = node.connect();
+    client.send(b"GET  /ping  HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_eq!(client.read("GET").text(), "OK");
+}
+
+/// A client of HTTP/1.0 that asked for it is not told that more requests may follow an answer which only the
+/// end of the connection ends.
+#[test]
+fn a_stream_to_a_client_of_http_1_0_says_that_the_connection_closes() {
+    let node = Node::start();
+    node.put("/buckets/b/keys/a", "A");
+    let mut client = node.connect();
+    client.send(b"GET /buckets/b/keys?keys=stream HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    let answer = client.read("GET");
+    assert_eq!(answer.header("connection"), Some("close"));
+    assert!(answer.text().contains("[\"a\"]"), "{}", answer.text());
 }

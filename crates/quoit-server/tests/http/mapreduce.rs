@@ -202,7 +202,7 @@ fn functions_in_javascript_map_and_reduce() {
 }
 
 #[test]
-fn too_many_jobs_are_refused_and_operators_see_and_stop_those_that_run() {
+fn a_job_waits_for_its_turn_in_vain_and_operators_see_and_stop_those_that_run() {
     let node = with(MapReduceSettings { job_count_max: 1, ..MapReduceSettings::default() });
     let value = "v".repeat(1 << 20);
     for number in 0..40 {
@@ -218,8 +218,10 @@ fn too_many_jobs_are_refused_and_operators_see_and_stop_those_that_run() {
     slow.send(&bytes);
     let first: RpbMapRedResp = slow.frame().decode().expect("results");
     assert_eq!(first.phase, Some(0));
-    let (status, refused) = run(&node, json!("b"), json!([]));
-    assert_eq!(status, 503);
+    let hasty = json!({"inputs": "b", "query": [], "timeout": 100}).to_string();
+    let refused = node.send_json("POST", "/mapred", &hasty);
+    assert_eq!(refused.status, 503);
+    let refused = refused.json();
     assert!(refused["error"].as_str().is_some_and(|text| text.contains("mapreduce.jobs.maximum")));
     let seen = node.get("/admin/v1/jobs").json();
     assert_eq!((&seen["active"], &seen["refused"]), (&json!(1), &json!(1)));

@@ -285,3 +285,58 @@ fn a_walk_to_siblings_gives_one_of_them_and_names_the_others() {
     let both = node.get("/buckets/b/keys/a/_,_,_");
     assert_eq!(both.text().matches("Location: ").count(), 2, "one for each tag");
 }
+
+/// Lists may come in several lines.
+#[test]
+fn lines_of_one_header_are_one_list() {
+    let node = Node::start();
+    let stored = node.put("/buckets/b/keys/k", "v").status;
+    assert_eq!(stored, 204);
+    let etag = node.get("/buckets/b/keys/k").header("etag").unwrap().to_owned();
+    let mut client = node.connect();
+    let mut of = |method: &str, name: &str, values: [&str; 2]| {
+        let headers = [("Content-Type", "text/plain"), (name, values[0]), (name, values[1])];
+        client.request(method, "/buckets/b/keys/k", &headers, b"").status
+    };
+    assert_eq!(of("GET", "If-None-Match", ["\"x\"", &etag]), 304);
+    assert_eq!(of("PUT", "If-None-Match", ["\"x\"", &etag]), 412);
+    assert_eq!(of("GET", "If-Match", ["\"x\"", &etag]), 200);
+    assert_eq!(of("GET", "Accept", ["application/json", "text/plain"]), 200);
+    assert_eq!(of("GET", "Accept", ["application/json", "image/png"]), 406);
+}
+
+#[test]
+fn parameters_end_with_an_ampersand_or_a_semicolon() {
+    let node = Node::start();
+    let mut client = node.connect();
+    let headers = [("Content-Type", "text/plain")];
+    let path = "/buckets/b/keys/k?w=1;returnbody=true";
+    let answer = client.request("PUT", path, &headers, b"v");
+    assert_eq!((answer.status, answer.text()), (200, "v"));
+}
+
+/// Riak spells short names anew.
+#[test]
+fn a_long_name_of_user_metadata_stays_as_it_was_sent() {
+    let node = Node::start();
+    let long = "X-Riak-Meta-ABCdefGHIjklMNOpqrSTUvwxYZAbcDEFghiJKLmnoPQR";
+    let headers = [("Content-Type", "text/plain"), (long, "1"), ("x-riak-meta-SHORT", "2")];
+    let stored = node.connect().request("PUT", "/buckets/b/keys/k", &headers, b"v");
+    assert_eq!(stored.status, 204);
+    let names = node.get("/buckets/b/keys/k").headers.into_iter().map(|(name, _)| name);
+    let names: Vec<_> = names.filter(|name| name.starts_with("X-Riak-Meta")).collect();
+    assert!(names.contains(&long.to_owned()) && names.contains(&"X-Riak-Meta-Short".to_owned()));
+}
+
+#[test]
+fn answers_that_depend_on_the_accepted_media_types_say_so() {
+    let node = Node::start();
+    node.send_json("PUT", "/buckets/s/props", r#"{"props": {"allow_mult": true}}"#);
+    node.put("/buckets/s/keys/k", "one");
+    node.put("/buckets/s/keys/k", "two");
+    for path in ["/", "/stats", "/buckets/s/keys/k"] {
+        let headers = node.get(path).headers;
+        let varies = headers.iter().any(|(name, value)| name == "Vary" && value == "Accept");
+        assert!(varies, "{path}: {headers:?}");
+    }
+}

@@ -6,7 +6,7 @@ use crate::output::say;
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use quoit_cli::names::BucketName;
-use quoit_model::props::property_names;
+use quoit_model::props::{property_names, status_lines};
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -158,9 +158,7 @@ fn status(api: &Api, name: &str, format: Format) -> Result<()> {
 }
 
 fn prop_lines(props: &Value) -> String {
-    let props = props.as_object().into_iter().flatten();
-    let lines = props.map(|(name, value)| format!("{name}: {}", plain(value)));
-    lines.collect::<Vec<_>>().join("\n")
+    props.as_object().map(status_lines).unwrap_or_default().join("\n")
 }
 
 /// Reports a change that was made or the node's reasons against it.
@@ -221,5 +219,15 @@ mod tests {
         assert_eq!(told.len(), 2, "{told:?}");
         assert!(told[0].starts_with("allow_mutl is no property"), "{told:?}");
         assert!(told[0].ends_with("did you mean allow_mult?"), "{told:?}");
+    }
+
+    #[test]
+    fn properties_are_printed_as_riak_does() {
+        let function = json!({"mod": "riak_core_util", "fun": "chash_std_keyfun"});
+        let props = json!({"r": "quorum", "chash_keyfun": function, "allow_mult": true});
+        let expected =
+            "allow_mult: true\nchash_keyfun: {riak_core_util,chash_std_keyfun}\nr: quorum";
+        assert_eq!(prop_lines(&props), expected);
+        assert_eq!(prop_lines(&Value::Null), "");
     }
 }

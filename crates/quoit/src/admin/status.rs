@@ -29,7 +29,7 @@ pub(crate) fn status(api: &Api, format: Format) -> Result<()> {
     print(&answer, format, |document| {
         let mut lines = String::new();
         let mut line = |name: &str, value: &Value| {
-            let _ = writeln!(lines, "{name} : {}", plain(value));
+            let _ = writeln!(lines, "{name} : {}", term(name, value));
         };
         for name in ["node", "version", "riak_kv_version", "uptime_secs"] {
             line(name, &document[name]);
@@ -55,6 +55,27 @@ pub(crate) fn status(api: &Api, format: Format) -> Result<()> {
         lines.trim_end().to_owned()
     });
     Ok(())
+}
+
+/// A value of a statistic; names of nodes, versions and disks in Erlang's notation, as Riak prints them.
+fn term(name: &str, value: &Value) -> String {
+    let list = |items: Vec<String>| format!("[{}]", items.join(","));
+    match (name, value) {
+        ("nodename", Value::String(node)) => format!("'{node}'"),
+        ("ring_members" | "connected_nodes", Value::Array(nodes)) => {
+            list(nodes.iter().map(|node| format!("'{}'", plain(node))).collect())
+        }
+        ("disk", Value::Array(disks)) => {
+            let each = disks.iter().map(|disk| {
+                format!("{{{:?},{},{}}}", plain(&disk["id"]), disk["size"], disk["used"])
+            });
+            list(each.collect())
+        }
+        (name, Value::String(version)) if name.ends_with("_version") => {
+            format!("<<\"{version}\">>")
+        }
+        _ => plain(value),
+    }
 }
 
 /// The lines about members that keep reap records from being forgotten.
@@ -175,6 +196,23 @@ fn stat_line(stat: &Value, values: bool) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn statistics_have_the_notation_that_scripts_know() {
+        let disks = json!([{"id": "/", "size": 264_212_084, "used": 83}, {"id": "/d", "size": 5, "used": 1}]);
+        let cases = [
+            ("ring_members", json!(["n@h", "m@h"]), "['n@h','m@h']"),
+            ("connected_nodes", json!([]), "[]"),
+            ("nodename", json!("n@h"), "'n@h'"),
+            ("riak_kv_version", json!("3.2.2"), "<<\"3.2.2\">>"),
+            ("disk", disks, "[{\"/\",264212084,83},{\"/d\",5,1}]"),
+            ("storage_backend", json!("riak_kv_bitcask_backend"), "riak_kv_bitcask_backend"),
+            ("node_gets", json!(3), "3"),
+        ];
+        for (name, value, expected) in cases {
+            assert_eq!(term(name, &value), expected, "{name}");
+        }
+    }
 
     #[test]
     fn members_that_tombstones_and_reap_records_wait_for_are_named() {

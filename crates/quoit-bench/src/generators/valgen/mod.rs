@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use poisson::Poisson;
+pub(crate) use source::SOURCE_BYTES_MAX;
 pub use source::{BinSet, Source, SourceError, SourceKind, SourceSettings, Sources};
 
 use crate::keygen::{Exhausted, GeneratorError, Key, KeyGenerator, Kind};

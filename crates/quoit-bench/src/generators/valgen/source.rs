@@ -15,7 +15,7 @@ use crate::random::{Random, RandomKind, Seed};
 const RANDOM_SIZE_BYTES: usize = 96 << 20;
 
 /// Largest block that a configuration may ask for.
-const SIZE_BYTES_MAX: u64 = 16 << 30;
+pub(crate) const SOURCE_BYTES_MAX: u64 = 16 << 30;
 
 /// Units of the semi-compressible block: 64 MiB in all.
 const UNIT_COUNT: usize = 8192;
@@ -82,7 +82,7 @@ impl BinSet {
 
     /// True when its values fit the memory that sources may take.
     pub(crate) fn is_affordable(&self) -> bool {
-        self.mean_bytes() * self.count as f64 <= SIZE_BYTES_MAX as f64
+        self.mean_bytes() * self.count as f64 <= SOURCE_BYTES_MAX as f64
     }
 
     /// Where each value ends in a block of them. The sizes are the same in every run, so that
@@ -227,7 +227,7 @@ fn make(settings: &SourceSettings, kind: &SourceKind) -> Result<Source, SourceEr
                 None => RANDOM_SIZE_BYTES,
                 Some(size) => usize::try_from(size)
                     .ok()
-                    .filter(|_| (1..=SIZE_BYTES_MAX).contains(&size))
+                    .filter(|_| (1..=SOURCE_BYTES_MAX).contains(&size))
                     .ok_or(SourceError::Size(size))?,
             };
             match kind {

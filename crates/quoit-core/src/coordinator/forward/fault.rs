@@ -27,6 +27,7 @@ const OVERLOAD: u32 = 18;
 const NO_SUCH_ELEMENT: u32 = 19;
 const NO_SUCH_FIELD: u32 = 20;
 const DATA_TYPE: u32 = 21;
+const INSUFFICIENT_COVERAGE: u32 = 22;
 /// Anything else: its text.
 const OTHER: u32 = 0;
 
@@ -63,6 +64,7 @@ pub(super) fn encode(fault: &RequestError) -> Fault {
         RequestError::InsufficientVnodes { have, wanted } => {
             (INSUFFICIENT_VNODES, vec![u64::from(*have), u64::from(*wanted)], String::new())
         }
+        RequestError::InsufficientCoverage => (INSUFFICIENT_COVERAGE, vec![], String::new()),
         RequestError::AllNodesDown => (ALL_NODES_DOWN, vec![], String::new()),
         RequestError::Unmet(unmet) => {
             (UNMET, vec![place(UNMETS.iter().position(|known| known == unmet))], String::new())
@@ -127,6 +129,7 @@ pub(super) fn decode(fault: &Fault) -> RequestError {
         INSUFFICIENT_VNODES => {
             Some(RequestError::InsufficientVnodes { have: count(0), wanted: count(1) })
         }
+        INSUFFICIENT_COVERAGE => Some(RequestError::InsufficientCoverage),
         ALL_NODES_DOWN => Some(RequestError::AllNodesDown),
         UNMET => UNMETS.get(number(0) as usize).map(|unmet| RequestError::Unmet(*unmet)),
         CONTEXT => Some(RequestError::RemoteContext(fault.text.clone())),
@@ -163,6 +166,7 @@ mod tests {
             RequestError::NVal(NValViolation { n_val: 3 }),
             RequestError::InsufficientNodes { have: 1, wanted: 2 },
             RequestError::InsufficientVnodes { have: 1, wanted: 2 },
+            RequestError::InsufficientCoverage,
             RequestError::AllNodesDown,
             RequestError::RemoteContext("not a context".to_owned()),
             RequestError::Vetoed("no".to_owned()),

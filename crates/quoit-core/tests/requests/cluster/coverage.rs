@@ -110,7 +110,7 @@ async fn a_part_is_replaced_by_parts_on_other_nodes() {
     let request = CoverageRequest { unavailable: &unavailable, ..request };
     let nobody = plan(&cluster, 1, request).await;
     let is_nobody = |fault: &CoverageError| {
-        matches!(fault, CoverageError::Request(RequestError::InsufficientVnodes { .. }))
+        matches!(fault, CoverageError::Request(RequestError::InsufficientCoverage))
     };
     let nodes: BTreeSet<_> = everyone.iter().map(|entry| entry.node).collect();
     match nobody {

@@ -229,7 +229,7 @@ async fn a_query_is_complete_or_an_error() {
     asked.bucket_type = Bytes::from_static(b"single");
     let answered = answer(&cluster, 0, asked).await;
     assert!(
-        matches!(answered, Err(RequestError::InsufficientVnodes { have: 0, wanted: 1 })),
+        matches!(answered, Err(RequestError::InsufficientCoverage)),
         "answered without a third of the entries: {answered:?}"
     );
     let mut asked = numbers(0, 9);

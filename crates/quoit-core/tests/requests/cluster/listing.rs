@@ -77,7 +77,7 @@ async fn a_listing_without_any_replica_of_a_partition_is_an_error() {
     let bucket = BucketRef { bucket_type: b"single", bucket: b"bucket" };
     let listing = cluster.nodes[0].store.listings().list_keys(bucket).await;
     assert!(
-        matches!(listing, Err(RequestError::InsufficientVnodes { have: 0, wanted: 1 })),
+        matches!(listing, Err(RequestError::InsufficientCoverage)),
         "listed without a third of the keys"
     );
 }

@@ -30,8 +30,8 @@ const CHANGES: [&[u8]; 9] = [
     b"down",
 ];
 
-/// Services of a serving node.
-const SERVICES: [&str; 1] = ["riak_kv"];
+/// Services of a serving node. They are up together.
+const SERVICES: [&str; 2] = ["riak_kv", "riak_pipe"];
 
 impl HttpConnection {
     /// Answers a request below `/admin/v1/cluster`.

@@ -11,6 +11,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use quoit::config::size_bytes;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::iter::once;
 
 /// Characters of the bar that shows how far a transfer is.
@@ -317,17 +318,14 @@ fn transfers_page(document: &Value) -> String {
         let (node, partitions) = (plain(&each["node"]), &each["partitions"]);
         lines.push(format!("{node} does not have {partitions} primary partitions running"));
     }
-    for each in list("hints") {
-        let (from, to) = (plain(&each["from"]), plain(&each["to"]));
-        let (records, partitions) = (&each["records"], &each["partitions"]);
-        lines.push(format!(
-            "{from} has hints for {to}: {records} records and {partitions} whole partitions"
-        ));
-    }
+    lines.extend(hint_lines(list("hints")));
     lines.extend(list("switched_off").iter().map(switched_off_line));
     lines.extend(reap_record_lines(&document["reap_records"]));
     if list("active").is_empty() {
-        lines.push("No transfers active".to_owned());
+        // Scripts take this line for the end of all transfers.
+        if ["waiting", "away", "hints"].into_iter().all(|name| list(name).is_empty()) {
+            lines.push("No transfers active".to_owned());
+        }
         return lines.join("\n");
     }
     for each in list("yielding") {
@@ -339,6 +337,30 @@ fn transfers_page(document: &Value) -> String {
     lines.push("\nActive Transfers:".to_owned());
     lines.extend(list("active").iter().map(active_lines));
     lines.join("\n").trim_start().to_owned()
+}
+
+/// Writes that other nodes have missed: how much each node has to hand over, in the words that scripts look
+/// for, and then for whom.
+fn hint_lines(hints: &[Value]) -> Vec<String> {
+    let mut counts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for each in hints {
+        let count = |name: &str| each[name].as_u64().unwrap_or_default();
+        let (records, partitions) = counts.entry(plain(&each["from"])).or_default();
+        *records += count("records");
+        *partitions += count("partitions");
+    }
+    let waiting = counts.into_iter().map(|(node, (records, partitions))| match partitions {
+        // Partitions are known only where more records are missed than can be listed.
+        0 => format!("{node} waiting to handoff {records} partitions: hints, counted in records"),
+        _ => format!("{node} waiting to handoff {partitions} partitions: hints"),
+    });
+    let mut lines: Vec<String> = waiting.collect();
+    lines.extend(hints.iter().map(|each| {
+        let (from, to) = (plain(&each["from"]), plain(&each["to"]));
+        let (records, partitions) = (&each["records"], &each["partitions"]);
+        format!("{from} has hints for {to}: {records} records and {partitions} whole partitions")
+    }));
+    lines
 }
 
 /// Why a node hands over nothing, or takes nothing, and the remedy.
@@ -411,6 +433,31 @@ a@h ===> b@h
         assert_eq!(transfers_page(&moving()), expected);
         let quiet = json!({"waiting": [], "away": [], "active": []});
         assert_eq!(transfers_page(&quiet), "No transfers active");
+    }
+
+    #[test]
+    fn nothing_is_called_quiet_while_something_waits() {
+        let mixed = json!({
+            "waiting": [{"node": "b@h", "is_removed": false, "partitions": 2}],
+            "away": [{"node": "c@h", "partitions": 8}],
+            "hints": [{"from": "a@h", "to": "c@h", "records": 7, "partitions": 0},
+                      {"from": "a@h", "to": "d@h", "records": 5, "partitions": 0}],
+            "active": [],
+        });
+        let expected = "\
+b@h waiting to handoff 2 partitions
+c@h does not have 8 primary partitions running
+a@h waiting to handoff 12 partitions: hints, counted in records
+a@h has hints for c@h: 7 records and 0 whole partitions
+a@h has hints for d@h: 5 records and 0 whole partitions";
+        assert_eq!(transfers_page(&mixed), expected);
+        for name in ["waiting", "away", "hints"] {
+            let page = transfers_page(&json!({name: mixed[name]}));
+            assert!(!page.contains("No transfers active"), "{page}");
+        }
+        let hint = json!({"from": "a@h", "to": "c@h", "records": 7, "partitions": 3});
+        let page = transfers_page(&json!({"hints": [hint]}));
+        assert!(page.starts_with("a@h waiting to handoff 3 partitions: hints\n"), "{page}");
     }
 
     #[test]

@@ -158,10 +158,13 @@ pub(crate) fn wait_for_service(api: &Api, args: &WaitArgs, format: Format) -> Re
         // A node that is being started does not answer yet.
         if let Ok(answer) = api.get(&path) {
             let document = done(answer, format)?;
-            let mut services = document["services"].as_array().into_iter().flatten();
-            if services.any(|service| *service == *args.service) {
+            let services = document["services"].as_array().map(Vec::as_slice).unwrap_or_default();
+            if services.iter().any(|service| *service == *args.service) {
                 print(&document, format, |_| format!("{} is up", args.service));
                 return Ok(());
+            }
+            if let Some(fault) = unknown_service(&args.service, services) {
+                bail!("{fault}");
             }
         }
         if format == Format::Human {
@@ -169,6 +172,13 @@ pub(crate) fn wait_for_service(api: &Api, args: &WaitArgs, format: Format) -> Re
         }
         sleep(SERVICE_POLL);
     }
+}
+
+/// Why a service that is not among these never will be; `None` = none is up yet. A node starts all together.
+fn unknown_service(service: &str, services: &[Value]) -> Option<String> {
+    let names: Vec<String> = services.iter().map(plain).collect();
+    let is_unknown = !names.is_empty() && !names.iter().any(|name| name == service);
+    is_unknown.then(|| format!("{service} is no service of the node: it has {}", names.join(", ")))
 }
 
 /// Prints the partitions of a node.
@@ -237,6 +247,15 @@ mod tests {
         ] {
             assert!(page.lines().any(|each| each == line), "{page}");
         }
+    }
+
+    #[test]
+    fn a_service_that_the_node_does_not_know_is_not_waited_for() {
+        let services = [json!("riak_kv"), json!("riak_pipe")];
+        assert_eq!(unknown_service("riak_kv", &services), None);
+        assert_eq!(unknown_service("riak_search", &[]), None);
+        let fault = unknown_service("riak_search", &services).unwrap();
+        assert_eq!(fault, "riak_search is no service of the node: it has riak_kv, riak_pipe");
     }
 
     #[test]

@@ -282,7 +282,7 @@ pub(super) const KEYS: &[Key] = &[
         "mapreduce.jobs.maximum",
         Kind::Integer(1, 1024),
         "16",
-        "MapReduce jobs that the node runs at once for its clients; further ones are refused.",
+        "MapReduce jobs that the node runs at once for its clients; further ones wait for their turn.",
     ),
     key(
         "mapreduce.job.maximum_memory",

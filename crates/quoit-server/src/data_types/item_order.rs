@@ -1,0 +1,109 @@
+//! The order of a large set or map that is answered as its items come.
+//!
+//! Its pages are read by the hashes of the items, and clients are shown elements by their bytes, fields by
+//! their names and kinds: items are written as they come and put in order at the end.
+
+use quoit_model::data_type::FieldKind;
+use quoit_model::data_type::pages::ShownItem;
+use std::ops::Range;
+
+/// An item in the text that is written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct ItemPlace {
+    /// Where the name is among the names.
+    name: Range<u32>,
+    kind: Option<FieldKind>,
+    /// Where the item is in the buffer.
+    at: Range<u32>,
+}
+
+/// Items in the order in which they came, and what they are sorted by.
+#[derive(Default)]
+pub(crate) struct ItemOrder {
+    names: Vec<u8>,
+    items: Vec<ItemPlace>,
+}
+
+impl ItemOrder {
+    /// Notes that an item was written at these bytes of the buffer.
+    ///
+    /// Nothing is noted beyond 4 GiB, where no answer is sent.
+    pub(crate) fn note(&mut self, item: &ShownItem<'_>, at: Range<usize>) {
+        let (name, kind) = match item {
+            ShownItem::Element(element) => (*element, None),
+            ShownItem::Field(name, _) => (&name.name[..], Some(name.kind)),
+        };
+        let name_start = self.names.len();
+        let places = [name_start, name_start + name.len(), at.start, at.end].map(u32::try_from);
+        if let [Ok(name_start), Ok(name_end), Ok(start), Ok(end)] = places {
+            self.names.extend_from_slice(name);
+            self.items.push(ItemPlace { name: name_start..name_end, kind, at: start..end });
+        }
+    }
+
+    /// Puts the items, which are all that the buffer has from `start` on, in order, with a separator between
+    /// them.
+    pub(crate) fn sort(mut self, out: &mut Vec<u8>, start: usize, separator: &[u8]) {
+        let key = |item: &ItemPlace| {
+            (&self.names[item.name.start as usize..item.name.end as usize], item.kind)
+        };
+        if self.items.is_sorted_by(|one, other| key(one) <= key(other)) {
+            return;
+        }
+        self.items.sort_unstable_by(|one, other| key(one).cmp(&key(other)));
+        let mut sorted = Vec::with_capacity(out.len() - start);
+        for (place, ItemPlace { at, .. }) in self.items.iter().enumerate() {
+            if place > 0 {
+                sorted.extend_from_slice(separator);
+            }
+            sorted.extend_from_slice(&out[at.start as usize..at.end as usize]);
+        }
+        out.truncate(start);
+        out.extend_from_slice(&sorted);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use quoit_model::data_type::{FieldName, Value};
+
+    proptest! {
+        #[test]
+        fn elements_are_sorted_by_their_bytes(
+            elements in proptest::collection::btree_set(proptest::collection::vec(any::<u8>(), 0..4), 0..20)
+                .prop_map(|elements| elements.into_iter().collect::<Vec<_>>())
+                .prop_shuffle(),
+        ) {
+            let (mut order, mut out) = (ItemOrder::default(), b"[".to_vec());
+            for (place, element) in elements.iter().enumerate() {
+                if place > 0 {
+                    out.push(b',');
+                }
+                let start = out.len();
+                out.extend_from_slice(format!("{element:?}").as_bytes());
+                order.note(&ShownItem::Element(element), start..out.len());
+            }
+            order.sort(&mut out, 1, b",");
+            let mut sorted = elements;
+            sorted.sort();
+            let texts: Vec<String> = sorted.iter().map(|element| format!("{element:?}")).collect();
+            prop_assert_eq!(String::from_utf8(out).expect("text"), format!("[{}", texts.join(",")));
+        }
+    }
+
+    #[test]
+    fn fields_of_one_name_are_sorted_by_their_kinds() {
+        let (mut order, mut out) = (ItemOrder::default(), Vec::new());
+        let value = Value::Flag(true);
+        for (name, kind) in [("b", FieldKind::Set), ("a", FieldKind::Map), ("a", FieldKind::Set)] {
+            let start = out.len();
+            out.extend_from_slice(format!("{name}{kind:?} ").as_bytes());
+            let name = FieldName::new(name, kind);
+            order.note(&ShownItem::Field(&name, &value), start..out.len());
+        }
+        order.sort(&mut out, 0, b"");
+        assert_eq!(out, b"aSet aMap bSet ");
+    }
+}
