@@ -1,6 +1,5 @@
 //! Changes of buckets' properties while clients work.
 
-use crate::check::{Fault, Violation};
 use crate::finish::answer;
 use crate::ground::Ground;
 use crate::history::KeyNumber;
@@ -8,6 +7,7 @@ use crate::names::Name;
 use crate::policy::Policy;
 use crate::random::Random;
 use crate::replica_counts::ReplicaCounts;
+use crate::violation::{Fault, Violation};
 use quoit_cluster::{ChangeError, ClusterId, State};
 use quoit_core::ReplicatedStore;
 use quoit_model::props::{BucketProps, PropUpdates};

@@ -2,7 +2,7 @@
 
 use crate::boot::Surroundings;
 use crate::bucket_operator::initial_replica_counts;
-use crate::check::{self, Violation, check};
+use crate::check::check;
 use crate::cluster_plan::ClusterPlan;
 use crate::data_types::DataTypeHistory;
 use crate::drive::{drive, drive_clusters};
@@ -26,6 +26,7 @@ use crate::stage::Stage;
 use crate::time::SimTime;
 use crate::trace::Trace;
 use crate::upgrade::plan_upgrades;
+use crate::violation::{Fault, Violation};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -204,7 +205,7 @@ impl Cluster {
                 Ok(false) => {}
                 Ok(true) => break,
                 Err(error) => {
-                    return Err(Violation::new(check::Fault::Broken, error.to_string()));
+                    return Err(Violation::new(Fault::Broken, error.to_string()));
                 }
             }
         }

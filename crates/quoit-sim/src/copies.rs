@@ -4,7 +4,6 @@
 //! milliseconds before their next sync. So the bytes that a loss of power would leave are looked at instead,
 //! when the client is told that its write is done.
 
-use crate::check::{Fault, Violation};
 use crate::contents::Contents;
 use crate::ground::Ground;
 use crate::history::{Found, History, KeyNumber, Write, WriteKind, WriteNumber};
@@ -12,6 +11,7 @@ use crate::machine::Machine;
 use crate::names::Name;
 use crate::requests::Quorums;
 use crate::value::{found_in, value_of};
+use crate::violation::{Fault, Violation};
 use memchr::memmem;
 use quoit_cluster::NodeId;
 use quoit_core::ReplicatedStore;

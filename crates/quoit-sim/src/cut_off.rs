@@ -1,7 +1,7 @@
 //! The time for which a node says that it is cut off, and whether it takes logins meanwhile, held against
 //! the answers of the same node to looks at it.
 
-use crate::check::{Fault, Violation};
+use crate::violation::{Fault, Violation};
 use quoit_cluster::ControlPlane;
 use quoit_security::WhileCutOff;
 use std::time::Duration;

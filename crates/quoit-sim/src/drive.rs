@@ -1,7 +1,6 @@
 //! The course of a run: clients work, all is mended, and what is left is looked at.
 
 use crate::bucket_operator::BucketOperator;
-use crate::check::{self, Violation};
 use crate::client::Client;
 use crate::cluster_plan::operated_cluster;
 use crate::data_type_clients::{self, DataTypeClient};
@@ -16,6 +15,7 @@ use crate::rights::Rights;
 use crate::settings::Settings;
 use crate::stage::{Stage, broken};
 use crate::upgrade::{try_new_things, use_new_things};
+use crate::violation::{Fault, Violation};
 use crate::workload::LIVES_SECS;
 use parking_lot::Mutex;
 use quoit_core::{DeleteMode, ReplicatedStore, TransferLimits};
@@ -38,7 +38,7 @@ async fn until_done(
     let Some(operator) = operator else { return Ok(()) };
     let Ok(done) = timeout(CHANGES_LIMIT, operator).await else {
         let text = format!("changes of {of} come to no end:{}", known_by_all(ground));
-        return Err(Violation::new(check::Fault::Unanswered, text));
+        return Err(Violation::new(Fault::Unanswered, text));
     };
     done.map_err(broken)
 }

@@ -1,6 +1,5 @@
 //! After the clients are done: reads everything back, and looks into all nodes.
 
-use crate::check::{Fault, Violation};
 use crate::contents::{Contents, merged};
 use crate::ground::Ground;
 use crate::history::{Entry, Found, KeyNumber, Reader};
@@ -9,6 +8,7 @@ use crate::names::Name;
 use crate::policy::Policy;
 use crate::requests::{self, Quorums};
 use crate::value::{Events, found_in_object};
+use crate::violation::{Fault, Violation};
 use quoit_cluster::NodeId;
 use quoit_core::ReplicatedStore;
 use quoit_model::object::Object;

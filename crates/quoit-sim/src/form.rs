@@ -1,12 +1,12 @@
 //! Before the clients begin: nodes that run alone become one cluster, with the bucket types of the run.
 
 use crate::boot::NODE_PORT;
-use crate::check::Violation;
 use crate::finish::{answer, insist};
 use crate::ground::Ground;
 use crate::machine::Machine;
 use crate::names::{bucket_type, props};
 use crate::policy::Policy;
+use crate::violation::Violation;
 use quoit_core::ReplicatedStore;
 use quoit_model::props::PropUpdates;
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 //! The bounds here are not the shipping ones, which no run of a few hundred requests comes near: they are
 //! what a small world needs at most, with room to spare, so that what piles up is found in a short run.
 
-use crate::check::{Fault, Violation};
 use crate::machine::Machine;
+use crate::violation::{Fault, Violation};
 use std::ops::Range;
 
 /// Calls to one other node that are under way at a time: four clients, and background work.

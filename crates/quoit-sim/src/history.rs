@@ -1,8 +1,8 @@
 //! Requests of clients and their answers.
 
-use crate::check::Violation;
 use crate::policy::Policy;
 use crate::replica_counts::ReplicaCounts;
+use crate::violation::Violation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 

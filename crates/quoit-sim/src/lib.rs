@@ -68,10 +68,11 @@ mod trouble;
 mod upgrade;
 mod value;
 mod versions;
+mod violation;
 mod workload;
 
-pub use check::{Fault, Violation};
 pub use family::Family;
 pub use run::{Report, run};
 pub use settings::Settings;
 pub use trace::Trace;
+pub use violation::{Fault, Violation};

@@ -11,10 +11,10 @@ mod excuses;
 mod losses;
 mod trip;
 
-use crate::check::{Fault, Violation};
 use crate::ground::Ground;
 use crate::machine::{Asked, Machine};
 use crate::random::Random;
+use crate::violation::{Fault, Violation};
 use bytes::Bytes;
 use quoit_core::{
     ArcRange, ClusterDigests, ClusterQuestion, Difference, DifferenceDirection, OnlyIn,

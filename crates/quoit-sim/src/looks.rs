@@ -5,7 +5,6 @@
 //! Few runs come to harm where one of these promises is broken: several machines would have to lose their
 //! power within moments, or a copy would have to come at the right time.
 
-use crate::check::{Fault, Violation};
 use crate::copies::TELLING_BYTES;
 use crate::ground::Ground;
 use crate::history::{Found, KeyNumber};
@@ -16,6 +15,7 @@ use crate::policy::Policy;
 use crate::replica_counts::N_VAL_DEFAULT;
 use crate::stores_now::StoresNow;
 use crate::value::found_in;
+use crate::violation::{Fault, Violation};
 use memchr::memmem;
 use quoit_cluster::NodeId;
 use quoit_model::hash::Partition;

@@ -4,7 +4,6 @@
 //! wrong. So the stores are looked into some times a second: whichever majority a read would ask, it has to
 //! meet a copy of what was acknowledged, and what has replaced a value that some copy still has.
 
-use crate::check::{Fault, Violation};
 use crate::contents::Contents;
 use crate::copies::is_undisturbed;
 use crate::ground::Ground;
@@ -13,6 +12,7 @@ use crate::names::Name;
 use crate::policy::Policy;
 use crate::stores_now::StoresNow;
 use crate::value::found_in;
+use crate::violation::{Fault, Violation};
 use quoit_cluster::NodeId;
 use quoit_model::object::Object;
 use quoit_model::props::Quorum;

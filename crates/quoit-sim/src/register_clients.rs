@@ -1,6 +1,5 @@
 //! Clients of registers: each reads one, and writes on condition that it still is what was read.
 
-use crate::check::Violation;
 use crate::finish::{answer, insist};
 use crate::ground::{Ground, patiently};
 use crate::history::{Found, Outcome, WriteNumber};
@@ -11,6 +10,7 @@ use crate::registers::history::RegisterRead;
 use crate::registers::{BUCKET_TYPE, Register};
 use crate::requests::Quorums;
 use crate::value::{Events, found_in_object, value_of};
+use crate::violation::Violation;
 use quoit_core::{Precondition, PutRequest, ReplicatedStore, WriteOptions};
 use quoit_model::clock::VersionVector;
 use quoit_model::props::PropUpdates;

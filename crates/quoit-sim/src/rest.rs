@@ -3,13 +3,13 @@
 //! Nothing has grown then: no node keeps what belongs to others, no request is under way, nothing waits for
 //! anybody, tombstones are reaped. And replicas are the same without any read that repairs them.
 
-use crate::check::{Fault, Violation};
 use crate::contents::Contents;
 use crate::finish::{all_held, check_replicas, contents_of_all, keys, known_by_all, primaries};
 use crate::ground::Ground;
 use crate::growth::{is_quiet, open_calls};
 use crate::machine::Machine;
 use crate::names::Name;
+use crate::violation::{Fault, Violation};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};

@@ -5,13 +5,13 @@
 //! watch of a node does the same, by the same number. A node may be behind, if it says that it is, and since
 //! when; in half of the runs it refuses new logins after a time.
 
-use crate::check::{Fault, Violation};
 use crate::cut_off::{CutOffLook, CutOffWitness};
 use crate::finish::{answer, insist};
 use crate::ground::Ground;
 use crate::machine::{Asked, Machine};
 use crate::random::Random;
 use crate::stage::{Stage, broken};
+use crate::violation::{Fault, Violation};
 use parking_lot::Mutex;
 use quoit_core::ReplicatedStore;
 use quoit_security::{Command, Permission, WhileCutOff};

@@ -1,11 +1,11 @@
 //! One run: a cluster, its clients, what goes wrong, and the verdict.
 
-use crate::check::{self, Violation};
 use crate::cluster::Cluster;
 use crate::logs::traced;
 use crate::random::Random;
 use crate::settings::Settings;
 use crate::trace::Trace;
+use crate::violation::{Fault, Violation};
 use quoit_cluster::seed_elections;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +29,7 @@ pub fn run(seed: u64, settings: &Settings) -> Report {
     let logged = || traced(&trace, settings.log_level, || cluster.run());
     let verdict = catch_unwind(AssertUnwindSafe(logged)).unwrap_or_else(|panic| {
         let text = format!("a panic: {}", panic_text(&*panic));
-        Err(Violation::new(check::Fault::Broken, text))
+        Err(Violation::new(Fault::Broken, text))
     });
     Report { seed, verdict, trace }
 }

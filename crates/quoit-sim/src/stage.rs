@@ -1,6 +1,6 @@
 //! How far a run is, and how a task of it that broke is told.
 
-use crate::check::{Fault, Violation};
+use crate::violation::{Fault, Violation};
 use tokio::task::JoinError;
 
 /// Where a run stands.

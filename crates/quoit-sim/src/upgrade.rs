@@ -3,13 +3,13 @@
 //! Data types stand for all that an older node would misunderstand: their bucket type must not become active
 //! before every member speaks the newer version of the protocol between nodes, and must then.
 
-use crate::check::{Fault, Violation};
 use crate::faults::{MachineFault as Trouble, Planned};
 use crate::finish::{answer, insist};
 use crate::ground::Ground;
 use crate::machine::Machine;
 use crate::random::Random;
 use crate::versions::{NEWER, OLDER};
+use crate::violation::{Fault, Violation};
 use quoit_cluster::NodeId;
 use quoit_core::ReplicatedStore;
 use quoit_model::props::PropUpdates;

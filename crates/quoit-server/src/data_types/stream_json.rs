@@ -8,8 +8,8 @@ use quoit_core::{ItemSink, StreamedItems};
 use quoit_model::data_type::pages::ShownItem;
 use quoit_model::props::Datatype;
 
-/// The text of elements takes up to so many times what they take in store, for itself, in the answer and while
-/// it is put in order.
+/// The text of elements takes up to so many times what they take in store: for itself, in the answer, and
+/// while it is put in order.
 const TEXT_COPIES: usize = 6;
 
 /// A value of [`append_value`](super::append_value), on its way.

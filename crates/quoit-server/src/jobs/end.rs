@@ -88,8 +88,8 @@ impl JobEnd {
             Self::Index(fault) => crate::erlang_text::query_fault(fault),
             Self::Stopped => "an operator has stopped the job".into(),
             Self::TooMany(count) => format!(
-                "overload: this node runs {count} MapReduce jobs already (mapreduce.jobs.maximum), and the job's \
-                 time is over; try again later, or ask another node"
+                "overload: this node runs {count} MapReduce jobs already (mapreduce.jobs.maximum), and the \
+                 job's time is over; try again later, or ask another node"
             ),
             Self::NoRoom(fault) => fault.to_string(),
         }

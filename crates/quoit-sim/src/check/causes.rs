@@ -1,10 +1,11 @@
 //! Causal histories: which writes a write has replaced.
 //!
-//! The naive model: a write replaces the values that its writer was shown, and everything that those values
-//! had replaced. Readers are not told which writes a tombstone stands for, nor all values that a delete without
-//! a context has met. So each history is known between two bounds: the writes that it *surely* holds, and those
-//! that it *may* hold. Promises to keep values are checked against the writes that may have been replaced,
-//! promises to drop them against those that surely were: there are no false alarms.
+//! The naive model: a write replaces the values that its writer was shown, and everything that those
+//! values had replaced. Readers are not told which writes a tombstone stands for, nor all values that a
+//! delete without a context has met. So each history is known between two bounds: the writes that it
+//! *surely* holds, and those that it *may* hold. Promises to keep values are checked against the writes
+//! that may have been replaced, promises to drop them against those that surely were: there are no
+//! false alarms.
 
 use crate::history::{
     Event, Found, History, KeyNumber, Outcome, Read, Reader, Write, WriteKind, WriteNumber,

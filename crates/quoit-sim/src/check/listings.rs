@@ -1,8 +1,8 @@
 //! Listings: complete or an error, whatever happens meanwhile.
 
-use super::{Fault, Violation};
 use crate::history::{Entry, History, KeyNumber, Listed, Listing, Outcome, WriteKind};
 use crate::names::Name;
+use crate::violation::{Fault, Violation};
 use std::collections::BTreeSet;
 
 /// Checks a listing that a node has called complete.

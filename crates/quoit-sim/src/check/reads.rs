@@ -1,9 +1,9 @@
 //! Rules for the values that a read may and must have found.
 
 use super::causes::Causes;
-use super::{Fault, Violation};
 use crate::history::{Found, Outcome, Read, Reader, Write, WriteKind, WriteNumber};
 use crate::policy::Policy;
+use crate::violation::{Fault, Violation};
 
 impl Causes<'_> {
     /// Checks one read.

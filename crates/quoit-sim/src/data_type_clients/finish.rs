@@ -1,6 +1,5 @@
 //! After the clients are done: reads every record at every node, and looks into all nodes.
 
-use crate::check::{Fault, Violation};
 use crate::data_types::Record;
 use crate::data_types::check::check;
 use crate::data_types::history::Seen;
@@ -10,6 +9,7 @@ use crate::machine::Machine;
 use crate::names::{partition_of, primaries_of};
 use crate::replica_counts::N_VAL_DEFAULT;
 use crate::requests::Quorums;
+use crate::violation::{Fault, Violation};
 use quoit_core::ReplicatedStore;
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
 //! Before the clients begin: the bucket types of the records.
 
-use crate::check::Violation;
 use crate::data_types::Kind;
 use crate::finish::{answer, insist};
 use crate::ground::Ground;
 use crate::machine::Machine;
+use crate::violation::Violation;
 use quoit_core::ReplicatedStore;
 use std::sync::Arc;
 

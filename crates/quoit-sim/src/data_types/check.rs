@@ -5,8 +5,8 @@
 
 use super::Record;
 use super::history::{Change, DataTypeHistory, Fetch, Seen, Update};
-use crate::check::{Fault, Violation};
 use crate::history::Outcome;
+use crate::violation::{Fault, Violation};
 use std::collections::BTreeSet;
 
 /// Updates that a read may have missed.

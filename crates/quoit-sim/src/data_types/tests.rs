@@ -3,8 +3,8 @@
 use super::Record;
 use super::check::check;
 use super::history::{Change, DataTypeHistory, Fetch, Seen, Update};
-use crate::check::Fault;
 use crate::history::Outcome;
+use crate::violation::Fault;
 use std::collections::BTreeSet;
 
 const COUNTER: Record = Record(0);

@@ -10,8 +10,8 @@
 
 use super::Register;
 use super::history::{RegisterHistory, RegisterRead, RegisterWrite};
-use crate::check::{Fault, Violation};
 use crate::history::{Outcome, WriteNumber};
+use crate::violation::{Fault, Violation};
 use std::collections::BTreeSet;
 
 /// Checks all that was ever read and acknowledged.

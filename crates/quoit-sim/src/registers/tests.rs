@@ -1,8 +1,8 @@
 use super::Register;
 use super::check::check;
 use super::history::{RegisterHistory, RegisterRead};
-use crate::check::Fault;
 use crate::history::{Outcome, WriteNumber};
+use crate::violation::Fault;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
