@@ -161,6 +161,9 @@ pub(crate) mod fake {
     use std::io::{BufRead, BufReader, Read, Write};
     use std::net::{TcpListener, TcpStream};
 
+    /// The status and the text that answer a request's first line and body.
+    type Answer = dyn Fn(&str, &[u8]) -> (u16, String);
+
     /// A node that answers each request by a function of its first line and its body, with status and text.
     pub(crate) fn node(answer: impl Fn(&str, &[u8]) -> (u16, String) + Send + 'static) -> Api {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -174,7 +177,7 @@ pub(crate) mod fake {
     }
 
     /// Answers one request, and closes the connection.
-    fn serve(mut stream: TcpStream, answer: &dyn Fn(&str, &[u8]) -> (u16, String)) {
+    fn serve(mut stream: TcpStream, answer: &Answer) {
         let mut reader = BufReader::new(stream.try_clone().expect("a second handle"));
         let (mut first, mut len) = (String::new(), 0);
         reader.read_line(&mut first).expect("a line");

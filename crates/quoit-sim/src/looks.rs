@@ -84,7 +84,7 @@ fn check_moved(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
     let state = newest.control().read();
     let layouts = state.layouts();
     let [.., before, to] = layouts.live() else { return Ok(()) };
-    let was_marked = ground.history.lock().hardships.losses_us.first().is_some();
+    let was_marked = !ground.history.lock().hardships.losses_us.is_empty();
     if was_marked || state.members().iter().any(|member| member.is_down) {
         return Ok(());
     }
