@@ -43,11 +43,7 @@ pub(crate) fn open(directories: &[PathBuf]) -> Result<Discovered> {
             );
         }
         for folder in &found.others {
-            note(format_args!(
-                "{} has partitions as well, and they are read; if it is no backend of multi_backend but a \
-                 copy, move it away first",
-                folder.display()
-            ));
+            note(format_args!("{} has partitions as well", folder.display()));
         }
         for folder in &found.unread {
             note(format_args!(
@@ -65,6 +61,17 @@ pub(crate) fn open(directories: &[PathBuf]) -> Result<Discovered> {
         (partition.index.len(), partition.index.clone(), partition.directory.clone())
     });
     Ok(all)
+}
+
+/// Refuses directories with partitions that nobody has named: a copy of a backend's directory has records that
+/// were deleted since.
+pub(crate) fn refuse_others(found: &Discovered) -> Result<()> {
+    let Some(other) = found.others.first() else { return Ok(()) };
+    bail!(
+        "{} has partitions as well: if it is a backend of multi_backend, name each directory of partitions to \
+         import instead of their parent; if it is a copy, move it away first",
+        other.display()
+    )
 }
 
 /// Figures of one bucket, over all copies.

@@ -12,8 +12,8 @@ use slab::Slab;
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncWrite, AsyncWriteExt, Interest};
@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tokio_util::io::poll_read_buf;
 
-/// How long a request goes on whose client has closed its side of the connection.
+/// How long requests go on whose client has closed its side of the connection.
 const HALF_CLOSED_FOR: Duration = Duration::from_secs(1);
 /// Time between two looks at a client that has sent more while it waits for an answer.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
@@ -82,6 +82,8 @@ pub struct Socket {
     deadline: Option<Instant>,
     /// Bytes of large requests and answers since others went first.
     piece_bytes: usize,
+    /// When the client was first seen to have closed its side.
+    end_seen: OnceLock<Instant>,
 }
 
 /// The outcome of a read.
@@ -100,7 +102,15 @@ impl Socket {
         stream.send_at_once();
         let waker = Arc::new(AtomicWaker::new());
         let place = signal.waiting.lock().insert(Arc::clone(&waker));
-        Self { stream, signal, waker, place, deadline: None, piece_bytes: 0 }
+        Self {
+            stream,
+            signal,
+            waker,
+            place,
+            deadline: None,
+            piece_bytes: 0,
+            end_seen: OnceLock::new(),
+        }
     }
 
     /// Has reads fail with `TimedOut` from a moment on; `None` = from none.
@@ -356,12 +366,15 @@ impl Socket {
     /// Waits until the client has closed its side, or can't be reached any more: for work that writes nothing
     /// for long, and would not find out. Takes nothing from what has arrived.
     ///
-    /// A client that has closed its side only may still read, as simple tools do: it is given a moment to be
-    /// answered.
+    /// A client that has closed its side only may still read, as simple tools do: from then on it is given a
+    /// moment to be answered, once, however many steps its requests have.
     pub async fn gone(&self) {
         loop {
             match self.stream.ready(Interest::READABLE).await {
-                Ok(ready) if ready.is_read_closed() => return sleep(HALF_CLOSED_FOR).await,
+                Ok(ready) if ready.is_read_closed() => {
+                    let seen = *self.end_seen.get_or_init(Instant::now);
+                    return sleep_until(seen + HALF_CLOSED_FOR).await;
+                }
                 // Something has arrived and is read later; that its end has come is not told by itself.
                 Ok(_) => sleep(LOOK_PAUSE).await,
                 Err(_) => return,
@@ -444,6 +457,14 @@ mod tests {
         assert!(timeout(MOMENT, socket.gone()).await.is_err(), "it is still there");
         drop(client);
         timeout(10 * LOOK_PAUSE, socket.gone()).await.expect("it is gone");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_is_gone_ends_work_of_many_short_steps() {
+        let (client, socket) = pair().await;
+        drop(client);
+        let work = async { while socket.unless_gone(Box::pin(sleep(MOMENT))).await.is_ok() {} };
+        timeout(10 * LOOK_PAUSE, work).await.expect("it ends");
     }
 
     #[tokio::test]

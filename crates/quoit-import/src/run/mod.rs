@@ -18,7 +18,7 @@ mod verify;
 
 use crate::Format;
 use crate::api::Api;
-use crate::inspect::open;
+use crate::inspect::{open, refuse_others};
 use crate::output::{note, shown};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
@@ -119,6 +119,7 @@ struct Import<'a> {
 
 pub(crate) fn import(args: &RunArgs) -> Result<()> {
     let found = open(&args.directories)?;
+    refuse_others(&found)?;
     let api = Api::new(&args.to).with_patience(Duration::from_secs(args.patience));
     api.done(api.get("admin/v1/ping")?)?;
     let journal = Journal::open(&args.journal, api.base())?;

@@ -6,6 +6,11 @@
 use quoit_model::data_type::FieldKind;
 use quoit_model::data_type::pages::ShownItem;
 use std::ops::Range;
+use std::panic::resume_unwind;
+use tokio::task::spawn_blocking;
+
+/// Bytes of items that are put in order at once; more would keep other requests of the thread waiting.
+const SHORT_BYTES: usize = 64 << 10;
 
 /// An item in the text that is written.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,12 +27,16 @@ struct ItemPlace {
 pub(crate) struct ItemOrder {
     names: Vec<u8>,
     items: Vec<ItemPlace>,
+    /// Whether there is more than 4 GiB of them: they stay as they came.
+    is_too_large: bool,
 }
+
+/// The node stops, and nothing is put in order any more.
+#[derive(Debug)]
+pub(crate) struct Stopping;
 
 impl ItemOrder {
     /// Notes that an item was written at these bytes of the buffer.
-    ///
-    /// Nothing is noted beyond 4 GiB, where no answer is sent.
     pub(crate) fn note(&mut self, item: &ShownItem<'_>, at: Range<usize>) {
         let (name, kind) = match item {
             ShownItem::Element(element) => (*element, None),
@@ -38,16 +47,41 @@ impl ItemOrder {
         if let [Ok(name_start), Ok(name_end), Ok(start), Ok(end)] = places {
             self.names.extend_from_slice(name);
             self.items.push(ItemPlace { name: name_start..name_end, kind, at: start..end });
+        } else {
+            self.is_too_large = true;
         }
     }
 
     /// Puts the items, which are all that the buffer has from `start` on, in order, with a separator between
-    /// them.
-    pub(crate) fn sort(mut self, out: &mut Vec<u8>, start: usize, separator: &[u8]) {
+    /// them; many of them on a thread for long work.
+    pub(crate) async fn sort_aside(
+        self,
+        out: &mut Vec<u8>,
+        start: usize,
+        separator: &'static [u8],
+    ) -> Result<(), Stopping> {
+        if out.len() - start <= SHORT_BYTES {
+            self.sort(out, start, separator);
+            return Ok(());
+        }
+        let mut buffer = std::mem::take(out);
+        let sort = spawn_blocking(move || {
+            self.sort(&mut buffer, start, separator);
+            buffer
+        });
+        match sort.await {
+            Ok(buffer) => *out = buffer,
+            Err(stopped) if stopped.is_panic() => resume_unwind(stopped.into_panic()),
+            Err(_) => return Err(Stopping),
+        }
+        Ok(())
+    }
+
+    fn sort(mut self, out: &mut Vec<u8>, start: usize, separator: &[u8]) {
         let key = |item: &ItemPlace| {
             (&self.names[item.name.start as usize..item.name.end as usize], item.kind)
         };
-        if self.items.is_sorted_by(|one, other| key(one) <= key(other)) {
+        if self.is_too_large || self.items.is_sorted_by(|one, other| key(one) <= key(other)) {
             return;
         }
         self.items.sort_unstable_by(|one, other| key(one).cmp(&key(other)));

@@ -1,7 +1,7 @@
 //! A large set or map in JSON, written as its elements or fields come.
 
-use super::ItemOrder;
 use super::to_json::{NotText, append_bytes, append_end, append_entry, append_type};
+use super::{ItemOrder, Stopping};
 use crate::memory::{NoRoom, Room};
 use bytes::Bytes;
 use quoit_core::{ItemSink, StreamedItems};
@@ -10,7 +10,7 @@ use quoit_model::props::Datatype;
 
 /// The text of elements takes up to so many times what they take in store: for itself, in the answer, and
 /// while it is put in order.
-const TEXT_COPIES: usize = 6;
+const TEXT_COPIES: usize = 7;
 
 /// A value of [`append_value`](super::append_value), on its way.
 pub struct StreamedJson<'o> {
@@ -63,12 +63,12 @@ impl<'o> StreamedJson<'o> {
     ///
     /// # Errors
     ///
-    /// As [`append_value`](super::append_value).
-    pub fn finish(self) -> Result<(), NotText> {
-        self.order.sort(self.out, self.items_at, b",");
+    /// When the node stops; within, as [`append_value`](super::append_value).
+    pub(crate) async fn finish(self) -> Result<Result<(), NotText>, Stopping> {
+        self.order.sort_aside(self.out, self.items_at, b",").await?;
         self.out.push(if self.is_map { b'}' } else { b']' });
         append_end(self.out, self.context.as_deref());
-        self.fault.map_or(Ok(()), Err)
+        Ok(self.fault.map_or(Ok(()), Err))
     }
 }
 
@@ -123,8 +123,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_comes_item_by_item_is_the_value() {
+    #[tokio::test]
+    async fn what_comes_item_by_item_is_the_value() {
         let field = |name: &'static str, value| (FieldName::new(name, FieldKind::Register), value);
         let fields = ["a", "b\""].map(|name| field(name, Value::Register("v".into())));
         for (datatype, value) in [
@@ -140,7 +140,7 @@ mod tests {
                 streamed.item(ShownItem::Element(b"\xff of an attempt that was broken off"));
                 streamed.begin(begun);
                 items(&value).into_iter().for_each(|item| streamed.item(item));
-                streamed.finish().unwrap();
+                streamed.finish().await.unwrap().unwrap();
                 let mut expected = b"before".to_vec();
                 append_value(&mut expected, datatype, &value, context.as_deref()).unwrap();
                 assert_eq!(out, expected);
@@ -148,14 +148,14 @@ mod tests {
         }
     }
 
-    #[test]
-    fn bytes_that_are_no_text_are_told_at_the_end() {
+    #[tokio::test]
+    async fn bytes_that_are_no_text_are_told_at_the_end() {
         let mut out = Vec::new();
         let mut room = room_of(1 << 20);
         let mut streamed = StreamedJson::new(&mut out, &mut room, false);
         streamed.begin(StreamedItems { datatype: Datatype::Set, context: None, size_bytes: 0 });
         streamed.item(ShownItem::Element(b"\xff"));
         streamed.item(ShownItem::Element(b"x"));
-        assert!(streamed.finish().is_err());
+        assert!(streamed.finish().await.unwrap().is_err());
     }
 }

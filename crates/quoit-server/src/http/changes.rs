@@ -38,6 +38,7 @@ impl HttpConnection {
         let mut batch = first.map_err(refused)?;
         reply_in_pieces(&mut self.out, self.form, 200).header("Content-Type", JSON_LINES).stream();
         if self.form.head_only {
+            self.end_stream();
             return Ok(());
         }
         // A reader that follows is told at once where it is.

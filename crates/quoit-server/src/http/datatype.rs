@@ -9,7 +9,8 @@ use super::response::{JSON, TEXT, append_location, reply};
 use super::route::{BucketName, RecordName};
 use super::uri;
 use crate::data_types::{
-    JsonUpdate, NotText, StreamedJson, append_answer, append_missing, append_value, read_update,
+    JsonUpdate, NotText, Stopping, StreamedJson, append_answer, append_missing, append_value,
+    read_update,
 };
 use crate::memory::Room;
 use quoit_core::{DataTypeRequest, FetchedDataType, ReadOptions};
@@ -138,7 +139,10 @@ impl HttpConnection {
             return Err(fault.into());
         }
         match streamed {
-            Ok(true) => Ok(Some(answer.finish())),
+            Ok(true) => match answer.finish().await {
+                Ok(shown) => Ok(Some(shown)),
+                Err(Stopping) => Err(Refusal::Text(503, "the node stops\n".into())),
+            },
             Ok(false) => {
                 answer.discard();
                 Ok(None)

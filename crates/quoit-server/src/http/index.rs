@@ -73,6 +73,7 @@ impl HttpConnection {
             reply_in_pieces(&mut self.out, self.form, 200)
                 .header("Content-Type", media_types[0])
                 .stream();
+            self.end_stream();
             return Ok(());
         }
         if is_stream {

@@ -285,6 +285,7 @@ impl HttpConnection {
         if self.form.head_only {
             // Nobody would see the names.
             reply_in_pieces(&mut self.out, self.form, 200).header("Content-Type", JSON).stream();
+            self.end_stream();
             return Ok(());
         }
         match mode {

@@ -74,7 +74,7 @@ impl PbConnection {
         if matches!(datatype, Datatype::Set | Datatype::Gset | Datatype::Map) {
             let mut answer = StreamedAnswer::new(&mut self.out, &mut self.room, includes_context);
             match self.context.store.stream_items(key, &options, &mut answer).await {
-                Ok(true) => return answer.finish(),
+                Ok(true) => return answer.finish().await,
                 Ok(false) => answer.discard(),
                 Err(fault) => {
                     answer.discard();

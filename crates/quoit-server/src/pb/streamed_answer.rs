@@ -1,7 +1,7 @@
 //! The answer with a large set or map, written as its elements or fields come.
 
 use super::fault::Fault;
-use crate::data_types::{ItemOrder, map_entry};
+use crate::data_types::{ItemOrder, Stopping, map_entry};
 use crate::memory::{NoRoom, Room};
 use bytes::BufMut;
 use prost::Message;
@@ -67,13 +67,14 @@ impl<'o> StreamedAnswer<'o> {
     /// # Errors
     ///
     /// When it is too large for one, or there is no memory for it; the buffer is as it was then.
-    pub(super) fn finish(self) -> Result<(), Fault> {
+    pub(super) async fn finish(self) -> Result<(), Fault> {
         let Self { out, start, length_at, .. } = self;
         if let Some(fault) = self.refused {
             return Err(fault.into());
         }
         let value_at = length_at + LENGTH_BYTES_MAX;
-        self.order.sort(out, value_at, b"");
+        let sorted = self.order.sort_aside(out, value_at, b"").await;
+        sorted.map_err(|Stopping| Fault::Text("the node stops".into()))?;
         let mut length = Vec::with_capacity(LENGTH_BYTES_MAX);
         put_varint(&mut length, (out.len() - value_at) as u64);
         let end = out.len() - (LENGTH_BYTES_MAX - length.len());
@@ -100,8 +101,8 @@ impl ItemSink for StreamedAnswer<'_> {
         let size_bytes = usize::try_from(items.size_bytes).unwrap_or(usize::MAX);
         let heads_bytes = HEAD_BYTES + 8 + LENGTH_BYTES_MAX + context_bytes;
         let answer_bytes = size_bytes.saturating_add(heads_bytes);
-        // The names that items are sorted by, and the items once more.
-        let order_bytes = size_bytes.saturating_mul(2);
+        // The names that items are sorted by, their places, and the items once more.
+        let order_bytes = size_bytes.saturating_mul(3);
         let held = self.room.hold_answer(out, answer_bytes);
         let held = held.and_then(|()| match size_bytes > SMALL_BYTES {
             true => self.room.hold(out.len().saturating_add(answer_bytes + order_bytes)),
@@ -167,19 +168,19 @@ mod tests {
     use quoit_wire::append_message;
     use quoit_wire::messages::{DtFetchResp, DtValue};
 
-    #[test]
-    fn an_answer_that_there_is_no_memory_for_is_refused_before_it_is_written() {
+    #[tokio::test]
+    async fn an_answer_that_there_is_no_memory_for_is_refused_before_it_is_written() {
         let (mut out, mut room) = (b"before".to_vec(), room_of(1 << 20));
         let mut answer = StreamedAnswer::new(&mut out, &mut room, true);
         answer.begin(StreamedItems { datatype: Datatype::Set, context: None, size_bytes: 2 << 20 });
         answer.item(ShownItem::Element(b"x"));
-        assert!(matches!(answer.finish(), Err(Fault::Text(text)) if text.contains("memory")));
+        assert!(matches!(answer.finish().await, Err(Fault::Text(text)) if text.contains("memory")));
         assert_eq!((out.as_slice(), room.held_bytes()), (&b"before"[..], 0));
     }
 
     /// The bytes are those of the message that is built first, whose items are sorted.
-    #[test]
-    fn the_answer_is_the_message() {
+    #[tokio::test]
+    async fn the_answer_is_the_message() {
         for (datatype, count, context) in [
             (Datatype::Set, 3, Some("a context")),
             (Datatype::Set, 10, None),
@@ -196,7 +197,7 @@ mod tests {
             answer.item(ShownItem::Element(b"of an attempt that was broken off"));
             answer.begin(set);
             elements.iter().for_each(|element| answer.item(ShownItem::Element(element)));
-            assert!(answer.finish().is_ok());
+            assert!(answer.finish().await.is_ok());
             let is_set = datatype == Datatype::Set;
             let kind = if is_set { DataType::Set } else { DataType::Gset } as i32;
             let mut value = DtValue::default();
@@ -210,8 +211,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_answer_with_a_map_is_the_message() {
+    #[tokio::test]
+    async fn the_answer_with_a_map_is_the_message() {
         let fields: Vec<(FieldName, Value)> = (0..100)
             .map(|number| {
                 let name = FieldName::new(number.to_string(), FieldKind::Set);
@@ -223,7 +224,7 @@ mod tests {
         let (datatype, context) = (Datatype::Map, Some(Bytes::from("a context")));
         answer.begin(StreamedItems { datatype, context: context.clone(), size_bytes: 10 });
         fields.iter().for_each(|(name, value)| answer.item(ShownItem::Field(name, value)));
-        assert!(answer.finish().is_ok());
+        assert!(answer.finish().await.is_ok());
         let mut fields = fields;
         fields.sort_by(|(one, _), (other, _)| one.cmp(other));
         let value = Some(fetched_value(datatype, Value::Map(fields)));

@@ -350,9 +350,11 @@ fn hint_lines(hints: &[Value]) -> Vec<String> {
         *partitions += count("partitions");
     }
     let waiting = counts.into_iter().map(|(node, (records, partitions))| match partitions {
-        // Partitions are known only where more records are missed than can be listed.
-        0 => format!("{node} waiting to handoff {records} partitions: hints, counted in records"),
-        _ => format!("{node} waiting to handoff {partitions} partitions: hints"),
+        0 => format!("{node} waiting to handoff hints of {records} records"),
+        // More records of them are missed than are noted one by one.
+        _ => {
+            format!("{node} waiting to handoff hints of {records} records, {partitions} partitions")
+        }
     });
     let mut lines: Vec<String> = waiting.collect();
     lines.extend(hints.iter().map(|each| {
@@ -447,7 +449,7 @@ a@h ===> b@h
         let expected = "\
 b@h waiting to handoff 2 partitions
 c@h does not have 8 primary partitions running
-a@h waiting to handoff 12 partitions: hints, counted in records
+a@h waiting to handoff hints of 12 records
 a@h has hints for c@h: 7 records and 0 whole partitions
 a@h has hints for d@h: 5 records and 0 whole partitions";
         assert_eq!(transfers_page(&mixed), expected);
@@ -457,7 +459,10 @@ a@h has hints for d@h: 5 records and 0 whole partitions";
         }
         let hint = json!({"from": "a@h", "to": "c@h", "records": 7, "partitions": 3});
         let page = transfers_page(&json!({"hints": [hint]}));
-        assert!(page.starts_with("a@h waiting to handoff 3 partitions: hints\n"), "{page}");
+        assert!(
+            page.starts_with("a@h waiting to handoff hints of 7 records, 3 partitions\n"),
+            "{page}"
+        );
     }
 
     #[test]
