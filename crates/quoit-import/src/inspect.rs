@@ -63,13 +63,13 @@ pub(crate) fn open(directories: &[PathBuf]) -> Result<Discovered> {
     Ok(all)
 }
 
-/// Refuses directories with partitions that nobody has named: a copy of a backend's directory has records that
-/// were deleted since.
+/// Refuses directories with partitions that the command line does not name: a copy of a backend's directory
+/// has records that were deleted since.
 pub(crate) fn refuse_others(found: &Discovered) -> Result<()> {
     let Some(other) = found.others.first() else { return Ok(()) };
     bail!(
-        "{} has partitions as well: if it is a backend of multi_backend, name each directory of partitions to \
-         import instead of their parent; if it is a copy, move it away first",
+        "{} has partitions as well: if it is a backend of multi_backend, name each directory of \
+         partitions to import instead of their parent; if it is a copy, move it away first",
         other.display()
     )
 }
