@@ -218,9 +218,10 @@ class OneNode(unittest.TestCase):
             status, out, words = quoit(*types, *by_pb)
             self.assertEqual((status, out), (0, "carts (active): as in Riak\n"), words)
             self.names_are_found(riak)
-            bitcask_files.write_partition(self.folder, 0, self.records(b"compared", 20))
+            compared = os.path.join(self.folder, "compared")
+            bitcask_files.write_partition(compared, 0, self.records(b"compared", 20))
             for node in (riak, here):
-                status, out, words = quoit("import", "run", self.folder, "--to", node.url, "--journal",
+                status, out, words = quoit("import", "run", compared, "--to", node.url, "--journal",
                                            os.path.join(self.folder, "journal-" + node.record["http"]))
                 self.assertEqual(status, 0, out + words)
             compare = ["import", "compare", riak.url, here.url, "--riak-pb", riak.record["pb"],
