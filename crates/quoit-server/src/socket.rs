@@ -12,8 +12,8 @@ use slab::Slab;
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncWrite, AsyncWriteExt, Interest};
@@ -21,8 +21,6 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tokio_util::io::poll_read_buf;
 
-/// How long requests go on whose client has closed its side of the connection.
-const HALF_CLOSED_FOR: Duration = Duration::from_secs(1);
 /// Time between two looks at a client that has sent more while it waits for an answer.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
@@ -82,8 +80,6 @@ pub struct Socket {
     deadline: Option<Instant>,
     /// Bytes of large requests and answers since others went first.
     piece_bytes: usize,
-    /// When the client was first seen to have closed its side.
-    end_seen: OnceLock<Instant>,
 }
 
 /// The outcome of a read.
@@ -102,15 +98,7 @@ impl Socket {
         stream.send_at_once();
         let waker = Arc::new(AtomicWaker::new());
         let place = signal.waiting.lock().insert(Arc::clone(&waker));
-        Self {
-            stream,
-            signal,
-            waker,
-            place,
-            deadline: None,
-            piece_bytes: 0,
-            end_seen: OnceLock::new(),
-        }
+        Self { stream, signal, waker, place, deadline: None, piece_bytes: 0 }
     }
 
     /// Has reads fail with `TimedOut` from a moment on; `None` = from none.
@@ -366,15 +354,12 @@ impl Socket {
     /// Waits until the client has closed its side, or can't be reached any more: for work that writes nothing
     /// for long, and would not find out. Takes nothing from what has arrived.
     ///
-    /// A client that has closed its side only may still read, as simple tools do: from then on it is given a
-    /// moment to be answered, once, however many steps its requests have.
+    /// A client that has closed its side only counts as gone at once: what waits for an entry of a queue would
+    /// take it from those that are still there.
     pub async fn gone(&self) {
         loop {
             match self.stream.ready(Interest::READABLE).await {
-                Ok(ready) if ready.is_read_closed() => {
-                    let seen = *self.end_seen.get_or_init(Instant::now);
-                    return sleep_until(seen + HALF_CLOSED_FOR).await;
-                }
+                Ok(ready) if ready.is_read_closed() => return,
                 // Something has arrived and is read later; that its end has come is not told by itself.
                 Ok(_) => sleep(LOOK_PAUSE).await,
                 Err(_) => return,

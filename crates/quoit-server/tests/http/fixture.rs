@@ -4,7 +4,7 @@ use quoit_seam::{Clock, ManualClock};
 use quoit_server::{Protocol, Server, ServerContext, ServerSettings, bind};
 use quoit_testkit::TestNode;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -142,11 +142,6 @@ impl Client {
 
     pub fn send(&mut self, bytes: &[u8]) {
         self.stream.get_mut().write_all(bytes).unwrap();
-    }
-
-    /// Closes this side of the connection.
-    pub fn end(&mut self) {
-        self.stream.get_mut().shutdown(Shutdown::Write).unwrap();
     }
 
     /// Reads an answer; `method` tells whether it has a body.

@@ -72,16 +72,3 @@ fn queries_and_lists_of_buckets_over_protocol_buffers_end_when_their_client_is_g
     await_ends(&node, &node.context.pb_connections, 5);
     drop(holder);
 }
-
-/// Simple tools close their side when they have sent their request, and read then.
-#[test]
-fn a_client_that_has_closed_its_side_is_answered() {
-    let node = Node::start();
-    node.put("/buckets/b/keys/a", "A");
-    for _ in 0..20 {
-        let mut client = node.connect();
-        client.send(b"GET /buckets/b/keys?keys=true HTTP/1.1\r\nHost: x\r\n\r\n");
-        client.end();
-        assert_eq!(client.read("GET").json(), serde_json::json!({"keys": ["a"]}));
-    }
-}
