@@ -354,8 +354,8 @@ impl Socket {
     /// Waits until the client has closed its side, or can't be reached any more: for work that writes nothing
     /// for long, and would not find out. Takes nothing from what has arrived.
     ///
-    /// A client that has closed its side only counts as gone at once: what waits for an entry of a queue would
-    /// take it from those that are still there.
+    /// A client that has closed its side only counts as gone at once: a request that waits for an entry of a
+    /// queue would take it from the clients that are still there.
     pub async fn gone(&self) {
         loop {
             match self.stream.ready(Interest::READABLE).await {
