@@ -1,7 +1,8 @@
 //! The order of a large set or map that is answered as its items come.
 //!
 //! Its pages are read by the hashes of the items, and clients are shown elements by their bytes, fields by
-//! their names and kinds: items are written as they come and put in order at the end.
+//! their names and kinds: items are written as they come and put in order at the end. That takes some times
+//! the memory of the answer, so values above [`SORTED_BYTES_MAX`] are answered as they come.
 
 use quoit_model::data_type::FieldKind;
 use quoit_model::data_type::pages::ShownItem;
@@ -9,6 +10,11 @@ use std::ops::Range;
 use std::panic::resume_unwind;
 use tokio::task::spawn_blocking;
 
+/// Bytes in store of the largest set or map whose items are put in order.
+const SORTED_BYTES_MAX: usize = 4 << 20;
+/// Memory for the order, in times of the bytes in store: names, places and the items once more. Places take 40
+/// bytes an item, and twice that while there are more and more of them.
+const ORDER_COPIES: usize = 7;
 /// Bytes of items that are put in order at once; more would keep other requests of the thread waiting.
 const SHORT_BYTES: usize = 64 << 10;
 
@@ -16,10 +22,10 @@ const SHORT_BYTES: usize = 64 << 10;
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct ItemPlace {
     /// Where the name is among the names.
-    name: Range<u32>,
+    name: Range<usize>,
     kind: Option<FieldKind>,
     /// Where the item is in the buffer.
-    at: Range<u32>,
+    at: Range<usize>,
 }
 
 /// Items in the order in which they came, and what they are sorted by.
@@ -27,8 +33,6 @@ struct ItemPlace {
 pub(crate) struct ItemOrder {
     names: Vec<u8>,
     items: Vec<ItemPlace>,
-    /// Whether there is more than 4 GiB of them: they stay as they came.
-    is_too_large: bool,
 }
 
 /// The node stops, and nothing is put in order any more.
@@ -36,6 +40,16 @@ pub(crate) struct ItemOrder {
 pub(crate) struct Stopping;
 
 impl ItemOrder {
+    /// The order of a value of so many bytes in store, if it is put in order.
+    pub(crate) fn of(size_bytes: usize) -> Option<Self> {
+        (size_bytes <= SORTED_BYTES_MAX).then(Self::default)
+    }
+
+    /// The memory that the order of such a value takes at most.
+    pub(crate) const fn room_bytes(size_bytes: usize) -> usize {
+        if size_bytes <= SORTED_BYTES_MAX { size_bytes * ORDER_COPIES } else { 0 }
+    }
+
     /// Notes that an item was written at these bytes of the buffer.
     pub(crate) fn note(&mut self, item: &ShownItem<'_>, at: Range<usize>) {
         let (name, kind) = match item {
@@ -43,13 +57,8 @@ impl ItemOrder {
             ShownItem::Field(name, _) => (&name.name[..], Some(name.kind)),
         };
         let name_start = self.names.len();
-        let places = [name_start, name_start + name.len(), at.start, at.end].map(u32::try_from);
-        if let [Ok(name_start), Ok(name_end), Ok(start), Ok(end)] = places {
-            self.names.extend_from_slice(name);
-            self.items.push(ItemPlace { name: name_start..name_end, kind, at: start..end });
-        } else {
-            self.is_too_large = true;
-        }
+        self.names.extend_from_slice(name);
+        self.items.push(ItemPlace { name: name_start..self.names.len(), kind, at });
     }
 
     /// Puts the items, which are all that the buffer has from `start` on, in order, with a separator between
@@ -78,10 +87,8 @@ impl ItemOrder {
     }
 
     fn sort(mut self, out: &mut Vec<u8>, start: usize, separator: &[u8]) {
-        let key = |item: &ItemPlace| {
-            (&self.names[item.name.start as usize..item.name.end as usize], item.kind)
-        };
-        if self.is_too_large || self.items.is_sorted_by(|one, other| key(one) <= key(other)) {
+        let key = |item: &ItemPlace| (&self.names[item.name.clone()], item.kind);
+        if self.items.is_sorted_by(|one, other| key(one) <= key(other)) {
             return;
         }
         self.items.sort_unstable_by(|one, other| key(one).cmp(&key(other)));
@@ -90,7 +97,7 @@ impl ItemOrder {
             if place > 0 {
                 sorted.extend_from_slice(separator);
             }
-            sorted.extend_from_slice(&out[at.start as usize..at.end as usize]);
+            sorted.extend_from_slice(&out[at.clone()]);
         }
         out.truncate(start);
         out.extend_from_slice(&sorted);

@@ -8,9 +8,8 @@ use quoit_core::{ItemSink, StreamedItems};
 use quoit_model::data_type::pages::ShownItem;
 use quoit_model::props::Datatype;
 
-/// The text of elements takes up to so many times what they take in store: for itself, in the answer, and
-/// while it is put in order.
-const TEXT_COPIES: usize = 7;
+/// The text of elements takes up to so many times what they take in store, for itself and in the answer.
+const TEXT_COPIES: usize = 4;
 
 /// A value of [`append_value`](super::append_value), on its way.
 pub struct StreamedJson<'o> {
@@ -26,7 +25,8 @@ pub struct StreamedJson<'o> {
     has_items: bool,
     /// Where the items begin.
     items_at: usize,
-    order: ItemOrder,
+    /// `None` = items stay as they come.
+    order: Option<ItemOrder>,
     fault: Option<NotText>,
 }
 
@@ -44,7 +44,7 @@ impl<'o> StreamedJson<'o> {
             context: None,
             has_items: false,
             items_at: start,
-            order: ItemOrder::default(),
+            order: None,
             fault: None,
         }
     }
@@ -65,7 +65,9 @@ impl<'o> StreamedJson<'o> {
     ///
     /// When the node stops; within, as [`append_value`](super::append_value).
     pub(crate) async fn finish(self) -> Result<Result<(), NotText>, Stopping> {
-        self.order.sort_aside(self.out, self.items_at, b",").await?;
+        if let Some(order) = self.order {
+            order.sort_aside(self.out, self.items_at, b",").await?;
+        }
         self.out.push(if self.is_map { b'}' } else { b']' });
         append_end(self.out, self.context.as_deref());
         Ok(self.fault.map_or(Ok(()), Err))
@@ -76,7 +78,9 @@ impl ItemSink for StreamedJson<'_> {
     fn begin(&mut self, items: StreamedItems) {
         self.out.truncate(self.start);
         let size_bytes = usize::try_from(items.size_bytes).unwrap_or(usize::MAX);
-        self.refused = self.room.hold(size_bytes.saturating_mul(TEXT_COPIES)).err();
+        let text_bytes = size_bytes.saturating_mul(TEXT_COPIES);
+        let order_bytes = ItemOrder::room_bytes(size_bytes);
+        self.refused = self.room.hold(text_bytes.saturating_add(order_bytes)).err();
         if self.refused.is_some() {
             return;
         }
@@ -86,7 +90,7 @@ impl ItemSink for StreamedJson<'_> {
         self.out.push(if self.is_map { b'{' } else { b'[' });
         self.context = items.context.filter(|_| self.includes_context);
         (self.has_items, self.fault) = (false, None);
-        (self.items_at, self.order) = (self.out.len(), ItemOrder::default());
+        (self.items_at, self.order) = (self.out.len(), ItemOrder::of(size_bytes));
     }
 
     fn item(&mut self, item: ShownItem<'_>) {
@@ -101,7 +105,9 @@ impl ItemSink for StreamedJson<'_> {
             ShownItem::Element(element) => append_bytes(self.out, element, "an element"),
             ShownItem::Field(name, value) => append_entry(self.out, &name.name, name.kind, value),
         };
-        self.order.note(&item, start..self.out.len());
+        if let Some(order) = &mut self.order {
+            order.note(&item, start..self.out.len());
+        }
         self.fault = appended.err();
     }
 }

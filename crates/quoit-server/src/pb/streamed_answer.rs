@@ -38,7 +38,8 @@ pub(super) struct StreamedAnswer<'o> {
     /// Where the length of the value has its place.
     length_at: usize,
     item_tag: u8,
-    order: ItemOrder,
+    /// `None` = items stay as they come.
+    order: Option<ItemOrder>,
 }
 
 impl<'o> StreamedAnswer<'o> {
@@ -53,7 +54,7 @@ impl<'o> StreamedAnswer<'o> {
             start,
             length_at,
             item_tag: SET_VALUE,
-            order: ItemOrder::default(),
+            order: None,
         }
     }
 
@@ -73,8 +74,10 @@ impl<'o> StreamedAnswer<'o> {
             return Err(fault.into());
         }
         let value_at = length_at + LENGTH_BYTES_MAX;
-        let sorted = self.order.sort_aside(out, value_at, b"").await;
-        sorted.map_err(|Stopping| Fault::Text("the node stops".into()))?;
+        if let Some(order) = self.order {
+            let sorted = order.sort_aside(out, value_at, b"").await;
+            sorted.map_err(|Stopping| Fault::Text("the node stops".into()))?;
+        }
         let mut length = Vec::with_capacity(LENGTH_BYTES_MAX);
         put_varint(&mut length, (out.len() - value_at) as u64);
         let end = out.len() - (LENGTH_BYTES_MAX - length.len());
@@ -101,8 +104,7 @@ impl ItemSink for StreamedAnswer<'_> {
         let size_bytes = usize::try_from(items.size_bytes).unwrap_or(usize::MAX);
         let heads_bytes = HEAD_BYTES + 8 + LENGTH_BYTES_MAX + context_bytes;
         let answer_bytes = size_bytes.saturating_add(heads_bytes);
-        // The names that items are sorted by, their places, and the items once more.
-        let order_bytes = size_bytes.saturating_mul(3);
+        let order_bytes = ItemOrder::room_bytes(size_bytes);
         let held = self.room.hold_answer(out, answer_bytes);
         let held = held.and_then(|()| match size_bytes > SMALL_BYTES {
             true => self.room.hold(out.len().saturating_add(answer_bytes + order_bytes)),
@@ -112,7 +114,7 @@ impl ItemSink for StreamedAnswer<'_> {
         if self.refused.is_some() {
             return;
         }
-        self.order = ItemOrder::default();
+        self.order = ItemOrder::of(size_bytes);
         out.put_slice(&[0, 0, 0, 0, MessageCode::DtFetchResp as u8]);
         if let Some(context) = context {
             out.put_u8(CONTEXT);
@@ -146,7 +148,9 @@ impl ItemSink for StreamedAnswer<'_> {
                 entry.encode_length_delimited(self.out).expect("a vector takes everything");
             }
         }
-        self.order.note(&item, start..self.out.len());
+        if let Some(order) = &mut self.order {
+            order.note(&item, start..self.out.len());
+        }
     }
 }
 

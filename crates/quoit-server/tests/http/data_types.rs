@@ -35,6 +35,16 @@ fn a_set_is_changed_and_shown() {
     assert_eq!((absent.status, absent.text()), (500, text));
 }
 
+/// It lies in pages, in the order of hashes.
+#[test]
+fn a_set_of_many_pages_is_shown_sorted() {
+    let node = node_with_types();
+    let elements: Vec<String> = (0..20_000).map(|number| format!("element {number:05}")).collect();
+    let added = json!({"add_all": elements}).to_string();
+    assert_eq!(node.send_json("POST", SET, &added).status, 204);
+    assert_eq!(node.get(SET).json()["value"], json!(elements));
+}
+
 #[test]
 fn a_key_is_made_where_none_is_given() {
     let node = node_with_types();
