@@ -4,8 +4,11 @@
 //! in words, where there is nothing to do or nothing of the kind. It never is an unknown word without a
 //! pointer: what is not here names the command that comes nearest.
 
+mod settings;
+
 use crate::api::Api;
 use anyhow::{Result, bail};
+use settings::{is_limit, set, show};
 
 /// Meaning of a line of Riak's commands.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -309,80 +312,6 @@ fn config(command: &str, words: &[String]) -> Translated {
     run(&["config", command], &keys)
 }
 
-/// Settings that can be changed while the node runs.
-const LIMITS: [&str; 3] = ["transfer_limit", "handoff.inbound", "handoff.outbound"];
-
-/// Refusal of `show` for settings of which a running node does not tell.
-const NOT_SHOWN: &str = "show: running nodes tell transfer_limit, handoff.inbound and handoff.outbound, by \
-    quoit admin handoff config [--node NODE|--all]; ring_size and storage_backend stand in quoit admin \
-    status; others are shown as a file has them by quoit config show FILE, and with their defaults by quoit \
-    config describe KEY";
-
-/// Words behind `show` and `set`, taken apart.
-#[derive(Default)]
-struct SettingWords {
-    /// Settings, with values or without.
-    named: Vec<String>,
-    /// Node that is meant, if one is named.
-    node: Option<String>,
-    /// Whether all nodes are meant.
-    is_of_all: bool,
-    /// Form of the output.
-    format: Option<String>,
-}
-
-impl SettingWords {
-    /// Takes the words apart; an error in words for an option that has no value or no meaning.
-    fn of(words: &[String]) -> Result<Self, String> {
-        let mut found = Self::default();
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            let (name, given) = match word.split_once('=') {
-                Some((name, value)) if name.starts_with('-') => (name, Some(value.to_owned())),
-                _ => (word.as_str(), None),
-            };
-            let value = || {
-                let value = given.or_else(|| words.next().cloned());
-                value.ok_or_else(|| format!("{name} needs a value"))
-            };
-            match name {
-                "--node" | "-n" => found.node = Some(value()?),
-                "--format" => found.format = Some(value()?),
-                "--all" | "-a" => found.is_of_all = true,
-                name if name.starts_with('-') => {
-                    return Err(format!(
-                        "{name} is no option here; there are --node NODE, --all and --format FORM"
-                    ));
-                }
-                _ => found.named.push(word.clone()),
-            }
-        }
-        if found.node.is_some() && found.is_of_all {
-            return Err("--node and --all exclude each other".to_owned());
-        }
-        Ok(found)
-    }
-
-    /// The options in the words of `quoit admin handoff`.
-    fn options(&self) -> Vec<String> {
-        let mut options = Vec::new();
-        if let Some(node) = &self.node {
-            options.extend(["--node".to_owned(), node.clone()]);
-        }
-        if self.is_of_all {
-            options.push("--all".to_owned());
-        }
-        options.extend(self.format_options());
-        options
-    }
-
-    /// The option for the form of the output, if it is given.
-    fn format_options(&self) -> Vec<String> {
-        let format = self.format.iter();
-        format.flat_map(|format| ["--format".to_owned(), format.clone()]).collect()
-    }
-}
-
 /// A ping. Options are passed on; any other word can only name the node.
 fn ping(words: &[String], url: Option<&str>) -> Translated {
     let (mut line, mut named) = (vec!["admin".to_owned(), "ping".to_owned()], None);
@@ -398,55 +327,6 @@ fn ping(words: &[String], url: Option<&str>) -> Translated {
         }
     }
     Translated::Ping { line, node: url.or(named).map(str::to_owned) }
-}
-
-/// Settings are shown as the nodes have them, where these tell of them.
-fn show(words: &[String]) -> Translated {
-    let found = match SettingWords::of(words) {
-        Ok(found) => found,
-        Err(fault) => return say(&format!("show: {fault}"), false),
-    };
-    if found.named.is_empty() && found.node.is_none() && !found.is_of_all {
-        return run(&["config", "show"], &found.format_options());
-    }
-    if found.named.is_empty() || !found.named.iter().all(|name| LIMITS.contains(&name.as_str())) {
-        return say(NOT_SHOWN, false);
-    }
-    run(&["admin", "handoff", "config"], &found.options())
-}
-
-/// Whether a word sets what can be changed while the node runs.
-fn is_limit(word: &str) -> bool {
-    word.split_once('=').is_some_and(|(name, _)| LIMITS.contains(&name))
-}
-
-/// Changes one of the settings that can be changed while the node runs.
-fn set(words: &[String]) -> Translated {
-    let found = match SettingWords::of(words) {
-        Ok(found) => found,
-        Err(fault) => return say(&format!("set: {fault}"), false),
-    };
-    let [pair] = &found.named[..] else {
-        let several = found.named.join(" ");
-        return say(&format!("set: {several}: nothing is changed; set one at a time"), false);
-    };
-    let (name, value) = pair.split_once('=').unwrap_or((pair.as_str(), ""));
-    let Some(direction) = name.strip_prefix("handoff.") else {
-        let line = found.node.iter().cloned().chain([value.to_owned()]);
-        let line: Vec<String> = line.chain(found.format_options()).collect();
-        return run(&["admin", "transfer-limit"], &line);
-    };
-    let switch = match value {
-        "on" | "enabled" | "true" => "enable",
-        "off" | "disabled" | "false" => "disable",
-        _ => {
-            let fault = format!(
-                "set: {name} can't be '{value}': write on or off (or enabled, disabled, true, false)"
-            );
-            return say(&fault, false);
-        }
-    };
-    run(&["admin", "handoff", switch, direction], &found.options())
 }
 
 /// The commands that there are; a failure where a word was none of them.
@@ -573,44 +453,6 @@ mod tests {
             riak(&words("chkconfig riak.conf")),
             Translated::Run(words("config check riak.conf"))
         );
-    }
-
-    #[test]
-    fn a_setting_is_changed_on_the_nodes_that_are_meant() {
-        let cases = [
-            ("set transfer_limit=4 --all", "admin transfer-limit 4"),
-            ("set transfer_limit=4 --node r@h", "admin transfer-limit r@h 4"),
-            ("set -n r@h transfer_limit=4", "admin transfer-limit r@h 4"),
-            ("set handoff.inbound=enabled -a", "admin handoff enable inbound --all"),
-            ("set handoff.outbound=false --node=r@h", "admin handoff disable outbound --node r@h"),
-        ];
-        for (line, expected) in cases {
-            assert_eq!(riak_admin(&words(line)), Translated::Run(words(expected)), "{line}");
-        }
-    }
-
-    #[test]
-    fn what_can_not_be_set_or_shown_is_refused_in_words() {
-        let cases = [
-            ("set handoff.inbound=of", "'of'"),
-            ("set handoff.inbound=", "''"),
-            ("set transfer_limit=4 handoff.inbound=off", "one at a time"),
-            ("set transfer_limit=4 ring_size=8", "one at a time"),
-            ("set transfer_limit=4 --node", "--node needs a value"),
-            ("set transfer_limit=4 --node r@h --all", "exclude each other"),
-            ("set transfer_limit=4 --nod r@h", "--nod is no option"),
-            ("set ring_size=8", "quoit admin transfer-limit"),
-            ("show ring_size", "quoit admin status"),
-            ("show ring_size transfer_limit --node r@h", "quoit admin handoff config"),
-            ("show --all", "quoit config show FILE"),
-        ];
-        for (line, expected) in cases {
-            let answer = riak_admin(&words(line));
-            let Translated::Say { text, is_success: false } = &answer else {
-                panic!("{line}: {answer:?}");
-            };
-            assert!(text.contains(expected), "{line}: {text}");
-        }
     }
 
     #[test]

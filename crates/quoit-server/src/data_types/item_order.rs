@@ -12,8 +12,8 @@ use tokio::task::spawn_blocking;
 
 /// Bytes in store of the largest set or map whose items are put in order.
 const SORTED_BYTES_MAX: usize = 4 << 20;
-/// Memory for the order, in times of the bytes in store: names, places and the items once more. Places take 40
-/// bytes an item, and twice that while there are more and more of them.
+/// Memory for the order, in times of the bytes in store: names, places and the items once more. Places take
+/// 40 bytes an item, and twice that while there are more and more of them.
 const ORDER_COPIES: usize = 7;
 /// Bytes of items that are put in order at once; more would keep other requests of the thread waiting.
 const SHORT_BYTES: usize = 64 << 10;
