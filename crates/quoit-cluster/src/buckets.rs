@@ -17,8 +17,9 @@ impl ControlPlane {
         name: &[u8],
         updates: &PropUpdates,
     ) -> Result<TypeState, ChangeError> {
-        self.check_runnable(updates).map_err(TypeError::from)?;
+        self.check_backend(updates).map_err(TypeError::from)?;
         self.run(Command::CreateType { name, updates }).await?;
+        warn_of_hooks(updates);
         Ok(self.read().type_state(name))
     }
 
@@ -37,8 +38,10 @@ impl ControlPlane {
     ///
     /// As [`ControlPlane::run`].
     pub async fn update_type(&self, name: &[u8], updates: &PropUpdates) -> Result<(), ChangeError> {
-        self.check_runnable(updates).map_err(TypeError::from)?;
-        self.run(Command::UpdateType { name, updates }).await
+        self.check_backend(updates).map_err(TypeError::from)?;
+        self.run(Command::UpdateType { name, updates }).await?;
+        warn_of_hooks(updates);
+        Ok(())
     }
 
     /// Gives an active bucket type the defaults again, as far as they may change.
@@ -60,15 +63,15 @@ impl ControlPlane {
         bucket: BucketRef<'_>,
         updates: &PropUpdates,
     ) -> Result<(), ChangeError> {
-        self.check_runnable(updates)?;
-        self.run(Command::SetBucketProps { bucket, updates }).await
+        self.check_backend(updates)?;
+        self.run(Command::SetBucketProps { bucket, updates }).await?;
+        warn_of_hooks(updates);
+        Ok(())
     }
 
-    /// Refuses commit hooks that can't be run, and storage engines that this node does not have.
-    /// That others have them too is their operators' business: where they don't, the default engine is
-    /// taken.
-    fn check_runnable(&self, updates: &PropUpdates) -> Result<(), InvalidProps> {
-        updates.check_hooks()?;
+    /// Refuses storage engines that this node does not have. Other nodes are not asked: one without the engine
+    /// uses its default engine.
+    fn check_backend(&self, updates: &PropUpdates) -> Result<(), InvalidProps> {
         if self.backends().is_empty() { Ok(()) } else { updates.check_backend(self.backends()) }
     }
 
@@ -79,5 +82,23 @@ impl ControlPlane {
     /// As [`ControlPlane::run`].
     pub async fn reset_bucket_props(&self, bucket: BucketRef<'_>) -> Result<(), ChangeError> {
         self.run(Command::ResetBucketProps { bucket }).await
+    }
+}
+
+/// Tells the operator of commit hooks that were set and that no node runs.
+fn warn_of_hooks(updates: &PropUpdates) {
+    for (property, hook) in updates.hooks_not_run() {
+        let hook = hook.to_json();
+        match property {
+            "precommit" => tracing::warn!(
+                %hook,
+                "a pre-commit hook was set that can't be run: the bucket refuses writes while it has the hook"
+            ),
+            _ => tracing::warn!(
+                %hook,
+                "a post-commit hook was set and will not be run: a change feed tells programs of writes \
+                 (property change_feed)"
+            ),
+        }
     }
 }

@@ -3,7 +3,7 @@
 use quoit_model::context::ContextError;
 use quoit_model::data_type::{self, OperationError, StoredFormError, UpdateError};
 use quoit_model::key::KeyError;
-use quoit_model::props::NValViolation;
+use quoit_model::props::{CommitHook, NValViolation};
 use quoit_store::error::StoreError;
 use thiserror::Error;
 
@@ -145,6 +145,14 @@ pub enum RequestError {
     /// A check of the bucket does not let the value pass.
     #[error("{0}")]
     Precommit(String),
+    /// The bucket has a pre-commit hook that this server can't run, so that nothing checks the value.
+    #[error(
+        "the bucket's pre-commit hook {} can't be run by this server, which refuses writes to the bucket \
+         therefore: take the hook out of the property precommit (built-in hooks are quoit:valid_json and \
+         quoit:max_bytes_N)",
+        .0.to_json()
+    )]
+    HookNotRun(CommitHook),
     /// The object is over the limit.
     #[error("object of {size_bytes} bytes is over object.size.maximum")]
     ObjectTooLarge {

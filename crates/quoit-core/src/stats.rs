@@ -123,8 +123,10 @@ pub enum Counter {
     SinkErrors,
     /// Objects of other clusters that became siblings of what was there.
     SinkConflicts,
+    /// Writes that a pre-commit hook of their bucket has refused.
+    PrecommitFailures,
 }
-const COUNTER_COUNT: usize = 45;
+const COUNTER_COUNT: usize = 46;
 
 /// Quantities whose distribution is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

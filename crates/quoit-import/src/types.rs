@@ -9,6 +9,7 @@ use crate::riak_node::RiakNode;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use quoit_client::Bucket;
+use quoit_model::props::PropUpdates;
 use quoit_riak_files::{Position, Seen};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -189,7 +190,7 @@ pub(crate) fn types(args: &TypesArgs) -> Result<()> {
             (state, differences) = compare_type(&here, &path, &wanted)?;
         }
         is_different |= state != "active" || !differences.is_empty();
-        report.push(entry(name, &state, &differences, refused));
+        report.push(entry(name, &state, &differences, refused, &wanted));
     }
     for name in &args.bucket {
         let bucket = bucket_named(name)?;
@@ -205,7 +206,7 @@ pub(crate) fn types(args: &TypesArgs) -> Result<()> {
             differences = compare_bucket(&here, &path, &wanted)?;
         }
         is_different |= !differences.is_empty();
-        report.push(entry(name, "active", &differences, refused));
+        report.push(entry(name, "active", &differences, refused, &wanted));
     }
     match args.format {
         Format::Json => say!("{}", json!({"types": report, "same": !is_different})),
@@ -331,12 +332,19 @@ fn entry(
     state: &str,
     differences: &[Difference],
     refused: Map<String, Value>,
+    wanted: &Map<String, Value>,
 ) -> Value {
     let differences: Vec<Value> = differences
         .iter()
         .map(|one| json!({"property": one.property, "riak": one.riak, "here": one.here}))
         .collect();
-    json!({"name": name, "state": state, "differences": differences, "refused": refused})
+    let hooks = PropUpdates::from(wanted.clone());
+    let not_run: Vec<Value> = hooks
+        .hooks_not_run()
+        .map(|(property, hook)| json!({"property": property, "hook": hook.to_json()}))
+        .collect();
+    json!({"name": name, "state": state, "differences": differences, "refused": refused,
+        "hooks_not_run": not_run})
 }
 
 fn print(entry: &Value) {
@@ -350,6 +358,15 @@ fn print(entry: &Value) {
     }
     for (property, words) in entry["refused"].as_object().into_iter().flatten() {
         say!("  {property} is refused here: {words}");
+    }
+    for one in entry["hooks_not_run"].as_array().into_iter().flatten() {
+        let hook = &one["hook"];
+        match one["property"].as_str() {
+            Some("precommit") => say!(
+                "  {hook} in precommit can't be run here: writes are refused until it is taken out"
+            ),
+            _ => say!("  {hook} in postcommit is not run here: a change feed can take its place"),
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use crate::index_entries::IndexFault;
 use crate::index_query::QueryFault;
 use quoit_core::{DataTypeError, QuorumKind, RequestError, Unmet};
 use quoit_model::data_type::{ApplyError, UpdateError};
+use quoit_model::props::{CommitHook, ModFun};
 use quoit_model::riak_data_type::field_module;
 use std::fmt::Write;
 
@@ -49,6 +50,28 @@ pub(crate) fn string(text: &str) -> String {
     binary(text.as_bytes()).trim_start_matches("<<").trim_end_matches(">>").to_owned()
 }
 
+/// Prints a text as an Erlang atom, quoted where the language needs that.
+fn atom(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'@');
+    match text.bytes().next() {
+        Some(b'a'..=b'z') if text.bytes().all(is_plain) => text.to_owned(),
+        _ => format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'")),
+    }
+}
+
+/// The failure of a pre-commit hook, as a Riak node prints it that lacks the hook's function.
+fn hook_failure(hook: &CommitHook) -> String {
+    match hook {
+        CommitHook::ModFun(ModFun { module, function }) => {
+            format!("{{hook_crashed,{{{},{},error,undef}}}}", atom(module), atom(function))
+        }
+        CommitHook::JavaScript(name) => {
+            let name = binary(name.as_bytes());
+            format!("{{invalid_hook_def,{{struct,[{{<<\"name\">>,{name}}}]}}}}")
+        }
+    }
+}
+
 /// The text of a failed get, put or delete.
 pub(crate) fn request_error(fault: &RequestError) -> String {
     match fault {
@@ -79,6 +102,7 @@ pub(crate) fn request_error(fault: &RequestError) -> String {
         RequestError::Precommit(text) => {
             format!("{{precommit_fail,{}}}", binary(text.as_bytes()))
         }
+        RequestError::HookNotRun(hook) => format!("{{precommit_fail,{}}}", hook_failure(hook)),
         RequestError::Vetoed(text)
         | RequestError::RemoteDataType(text)
         | RequestError::RemoteContext(text)

@@ -220,6 +220,7 @@ pub const fn outcome_of(error: &RequestError) -> Outcome {
         | RequestError::RemoteDataType(_)
         | RequestError::Vetoed(_)
         | RequestError::Precommit(_)
+        | RequestError::HookNotRun(_)
         | RequestError::ObjectTooLarge { .. }
         | RequestError::TooManySiblings(_) => Outcome::Refused,
         _ => Outcome::Unknown,

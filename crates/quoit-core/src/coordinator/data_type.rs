@@ -140,6 +140,7 @@ impl Coordinator {
         request: DataTypeRequest<'_>,
     ) -> Result<Option<FetchedDataType>, RequestError> {
         let _entered = self.admit_put()?;
+        self.run_precommit(request.key.bucket, None)?;
         let topology = self.local.settled_topology(request.options.timeout_ms).await;
         let object = if topology.is_alone()
             || self.local.coordinates(&topology, request.key, &request.options)

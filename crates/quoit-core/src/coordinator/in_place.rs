@@ -12,7 +12,7 @@ use crate::coordinator::confirm::{OwnedRead, Seen, Unconfirmed};
 use crate::coordinator::first_asked::{FirstAsked, FirstStep};
 use crate::coordinator::get::read_need;
 use crate::coordinator::get::resolve;
-use crate::coordinator::precommit::has_checks;
+use crate::coordinator::precommit::has_hooks;
 use crate::coordinator::readers::Wanted;
 use crate::coordinator::write_replicas::{Made, OwnWrite, SentForm};
 use crate::error::RequestError;
@@ -271,8 +271,7 @@ impl Coordinator {
         self.local.check_context(&write.context)?;
         let props = object_props(&state, write.key.bucket)?;
         // The general way makes a state of a data type of Riak's.
-        if has_checks(props) || claims_to_be_riaks(write.value, write.content_type, props.datatype)
-        {
+        if has_hooks(props) || claims_to_be_riaks(write.value, write.content_type, props.datatype) {
             return Ok(None);
         }
         let encoded = write.key.encoded();

@@ -1,52 +1,71 @@
-//! Built-in checks of values before they are stored (property `precommit`).
+//! Pre-commit hooks: the built-in checks of values before they are stored, and the refusal of writes whose
+//! bucket has a hook that this server can't run (property `precommit`).
+//!
+//! The node that a client asks checks the request, before another node coordinates it. Buckets that are
+//! written once have no hooks, as in Riak. Objects from other clusters were checked where they were written.
 
 use crate::coordinator::Coordinator;
-use crate::coordinator::put::PutRequest;
 use crate::error::RequestError;
 use crate::placement::bucket_props;
+use crate::stats::Counter;
+use quoit_model::key::BucketRef;
 use quoit_model::props::{BucketProps, PrecommitCheck};
 use serde::de::IgnoredAny;
 
 impl Coordinator {
-    /// Checks a client's value as its bucket wants it. Where there is no check, it looks at the
-    /// properties.
-    pub(crate) fn check_precommit(&self, request: &PutRequest<'_>) -> Result<(), RequestError> {
+    /// Runs the pre-commit hooks of a bucket. `value` is the value to be stored; `None` for deletes and for
+    /// operations on data types, which the built-in checks let pass. A bucket without hooks costs one look at
+    /// its properties.
+    ///
+    /// # Errors
+    ///
+    /// - [`RequestError::Precommit`] if a check does not let the value pass;
+    /// - [`RequestError::HookNotRun`] if the bucket has a hook that this server can't run.
+    pub(crate) fn run_precommit(
+        &self,
+        bucket: BucketRef<'_>,
+        value: Option<&[u8]>,
+    ) -> Result<(), RequestError> {
         let state = self.local.control.read();
         // The write reports a fault of the name.
-        match bucket_props(&state, request.key.bucket) {
-            Ok(props) if !props.precommit.is_empty() && !request.deleted => {
-                check(props, &request.value)
-            }
-            _ => Ok(()),
+        let result = bucket_props(&state, bucket).map_or(Ok(()), |props| run(props, value));
+        if result.is_err() {
+            self.local.stats.count(Counter::PrecommitFailures);
         }
+        result
     }
 }
 
-/// Whether a bucket wants its values checked.
-pub(crate) const fn has_checks(props: &BucketProps) -> bool {
-    !props.precommit.is_empty()
+/// True if writes to a bucket run pre-commit hooks.
+pub(crate) const fn has_hooks(props: &BucketProps) -> bool {
+    !props.precommit.is_empty() && !props.write_once
 }
 
-fn check(props: &BucketProps, value: &[u8]) -> Result<(), RequestError> {
-    for check in props.precommit.iter().filter_map(PrecommitCheck::of) {
-        match check {
-            PrecommitCheck::ValidJson => {
-                serde_json::from_slice::<IgnoredAny>(value).map_err(|fault| {
-                    RequestError::Precommit(format!(
-                        "quoit:valid_json: the value is no JSON: {fault}"
-                    ))
-                })?;
-            }
-            PrecommitCheck::MaxBytes(bytes_max) if value.len() as u64 > bytes_max => {
-                return Err(RequestError::Precommit(format!(
-                    "quoit:max_bytes_{bytes_max}: the value has {} bytes",
-                    value.len()
-                )));
-            }
-            PrecommitCheck::MaxBytes(_) | PrecommitCheck::None => {}
+fn run(props: &BucketProps, value: Option<&[u8]>) -> Result<(), RequestError> {
+    if !has_hooks(props) {
+        return Ok(());
+    }
+    for hook in &props.precommit {
+        let check =
+            PrecommitCheck::of(hook).ok_or_else(|| RequestError::HookNotRun(hook.clone()))?;
+        if let Some(value) = value {
+            check_value(check, value).map_err(RequestError::Precommit)?;
         }
     }
     Ok(())
+}
+
+fn check_value(check: PrecommitCheck, value: &[u8]) -> Result<(), String> {
+    match check {
+        PrecommitCheck::ValidJson => match serde_json::from_slice::<IgnoredAny>(value) {
+            Ok(_) => Ok(()),
+            Err(fault) => Err(format!("quoit:valid_json: the value is not JSON: {fault}")),
+        },
+        PrecommitCheck::MaxBytes(bytes_max) if value.len() as u64 > bytes_max => {
+            Err(format!("quoit:max_bytes_{bytes_max}: the value has {} bytes", value.len()))
+        }
+        PrecommitCheck::MaxBytes(_) | PrecommitCheck::None => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -55,11 +74,30 @@ mod tests {
     use quoit_model::props::CommitHook;
     use serde_json::json;
 
+    fn props_with(module: &str, function: &str) -> BucketProps {
+        let hook = CommitHook::from_json(&json!({"mod": module, "fun": function}));
+        BucketProps { precommit: vec![hook.expect("a hook")], ..BucketProps::untyped() }
+    }
+
     fn checked(function: &str, value: &str) -> Result<(), String> {
-        let hook = CommitHook::from_json(&json!({"mod": "quoit", "fun": function}));
-        let props =
-            BucketProps { precommit: vec![hook.expect("a hook")], ..BucketProps::untyped() };
-        check(&props, value.as_bytes()).map_err(|fault| fault.to_string())
+        run(&props_with("quoit", function), Some(value.as_bytes()))
+            .map_err(|fault| fault.to_string())
+    }
+
+    #[test]
+    fn a_hook_that_cannot_be_run_refuses_writes_and_deletes() {
+        let props = props_with("m", "f");
+        for value in [Some(b"value".as_slice()), None] {
+            let fault = run(&props, value).expect_err("it can't be run");
+            assert!(matches!(fault, RequestError::HookNotRun(_)), "{fault:?}");
+            assert!(fault.to_string().contains(r#"{"fun":"f","mod":"m"}"#), "{fault}");
+        }
+    }
+
+    #[test]
+    fn buckets_that_are_written_once_have_no_hooks() {
+        let props = BucketProps { write_once: true, ..props_with("m", "f") };
+        assert!(run(&props, Some(b"value")).is_ok());
     }
 
     #[test]

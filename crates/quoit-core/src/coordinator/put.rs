@@ -124,7 +124,8 @@ impl Coordinator {
         let _entered = self.admit_put()?;
         // An object from elsewhere was checked where it was written.
         if request.given.is_none() {
-            self.check_precommit(&request)?;
+            let value = (!request.deleted).then_some(&*request.value);
+            self.run_precommit(request.key.bucket, value)?;
         }
         let topology = self.local.settled_topology(request.options.timeout_ms).await;
         if topology.is_alone() {

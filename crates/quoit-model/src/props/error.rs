@@ -95,24 +95,6 @@ pub enum Reason {
     /// Not a list of commit hooks.
     #[error("must be a list of {{\"mod\":\"module\",\"fun\":\"function\"}} objects")]
     NotHooks,
-    /// A pre-commit hook that this server can't run.
-    #[error(
-        "can't have {hook}, which this server can't run: values would be stored unchecked; it has \
-         quoit:valid_json and quoit:max_bytes_N"
-    )]
-    UnknownHook {
-        /// The hook as it was given.
-        hook: String,
-    },
-    /// A post-commit hook that this server does not run.
-    #[error(
-        "can't have {hook}, which this server can't run: use the change feed of the bucket (property \
-         change_feed, quoit changes enable), which tells each write to programs of yours"
-    )]
-    PostcommitHook {
-        /// The hook as it was given.
-        hook: String,
-    },
     /// Not a link function.
     #[error("must be a {{\"mod\":\"module\",\"fun\":\"function\"}} object")]
     NotLinkFun,

@@ -23,8 +23,7 @@
 //! assert_eq!(refused.pb_text(), "Invalid bucket properties: [{n_val,not_integer}]");
 //! ```
 //!
-//! Not here: commit hooks are kept and shown, and whether they run is for the server to say; names
-//! of buckets; storage. The conversion from and to Protocol Buffers messages is the server's.
+//! Not here: the running of commit hooks; names of buckets; storage. The conversion from and to Protocol Buffers messages is the server's.
 
 mod bucket_type;
 mod error;

@@ -16,6 +16,8 @@ pub enum Refusal {
     Text(u16, Cow<'static, str>),
     /// A status and a page that only says what the status means.
     Page(u16),
+    /// The same with a text that explains it.
+    PageWithText(u16, String),
     /// A status and a JSON document.
     Json(u16, Value),
     /// The resource does not have the method, but these.
@@ -65,7 +67,8 @@ impl Refusal {
     pub fn write(self, out: &mut Vec<u8>, form: ReplyForm) -> io::Result<()> {
         match self {
             Self::Text(status, text) => reply(out, form, status).body(TEXT, text.as_bytes()),
-            Self::Page(status) => write_page(out, form, status, None),
+            Self::Page(status) => write_page(out, form, status, None, ""),
+            Self::PageWithText(status, text) => write_page(out, form, status, None, &text),
             Self::Upgrade(text, true) => reply(out, form, 426).body(TEXT, text.as_bytes()),
             Self::Upgrade(text, false) => reply(out, form, 426).finish(text.as_bytes()),
             Self::Locked(status, value, socket) => {
@@ -80,13 +83,13 @@ impl Refusal {
             }
             Self::Unauthorized => {
                 let challenge = Some(("WWW-Authenticate", "Basic realm=\"Riak\""));
-                write_page(out, form, 401, challenge);
+                write_page(out, form, 401, challenge, "");
             }
             Self::Json(status, value) => {
                 reply(out, form, status).body(JSON, value.to_string().as_bytes());
             }
             Self::Method(allowed) => {
-                write_page(out, form, 405, Some(("Allow", &names(allowed))));
+                write_page(out, form, 405, Some(("Allow", &names(allowed))), "");
             }
             Self::MethodJson(allowed, value) => reply(out, form, 405)
                 .header("Allow", names(allowed).as_bytes())
@@ -101,10 +104,19 @@ fn names(methods: &[Method]) -> String {
     methods.iter().map(|method| method.name()).collect::<Vec<_>>().join(", ")
 }
 
-fn write_page(out: &mut Vec<u8>, form: ReplyForm, status: u16, header: Option<(&str, &str)>) {
+/// Writes a page with the status and, unless it is empty, a text.
+fn write_page(
+    out: &mut Vec<u8>,
+    form: ReplyForm,
+    status: u16,
+    header: Option<(&str, &str)>,
+    text: &str,
+) {
+    let escaped = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let paragraph = if text.is_empty() { String::new() } else { format!("<p>{escaped}</p>") };
     let page = format!(
         "<!DOCTYPE html><html><head><title>{status}</title></head>\
-         <body><h1>{}</h1></body></html>\n",
+         <body><h1>{}</h1>{paragraph}</body></html>\n",
         super::response::status_line(status)
     );
     let mut answer = reply(out, form, status);
@@ -142,6 +154,7 @@ impl From<RequestError> for Refusal {
                 (400, format!("{fault}\n"))
             }
             RequestError::Vetoed(text) | RequestError::Precommit(text) => (403, text.clone()),
+            RequestError::HookNotRun(_) => return Self::PageWithText(500, fault.to_string()),
             RequestError::Timeout => (503, "request timed out\n".into()),
             RequestError::Overload => (503, "Error:\noverload\n".into()),
             RequestError::InsufficientNodes { .. }

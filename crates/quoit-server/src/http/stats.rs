@@ -178,6 +178,7 @@ fn requests(figures: &mut Figures, snapshot: &StatsSnapshot) {
     // Counted one after the other: another thread may be in between.
     let loaded = snapshot.total(Counter::CoordinatorRedirectsLoaded).min(redirects);
     put(figures, "coord_redirs_total", redirects);
+    put(figures, "precommit_fail", snapshot.total(Counter::PrecommitFailures));
     put(figures, "coord_redir_unloaded_total", redirects - loaded);
     put(figures, "coord_redir_least_loaded_total", loaded);
     put(figures, "node_get_fsm_errors", snapshot.last_minute(Counter::GetErrors));
@@ -293,7 +294,6 @@ const ZERO: &[&str] = &[
     "pipeline_create_error_one",
     "pipeline_create_one",
     "postcommit_fail",
-    "precommit_fail",
     "rejected_handoffs",
     "soft_loaded_vnode_mbox_total",
     "tictacaae_queue_microsec__max",

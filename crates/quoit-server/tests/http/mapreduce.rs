@@ -286,15 +286,46 @@ fn values_are_checked_before_they_are_stored() {
     assert!(refused.starts_with("{precommit_fail,<<\"quoit:valid_json"), "{refused}");
     assert_eq!(node.get("/buckets/b/keys/k").text(), "{\"a\": 1}");
     assert_eq!(node.connect().request("DELETE", "/buckets/b/keys/k", &[], b"").status, 204);
-    for hook in [json!({"mod": "m", "fun": "f"}), json!({"name": "Js.hook"})] {
-        let answer = set(json!({"precommit": [hook]}));
-        assert_eq!(answer.status, 400, "{hook}");
-        assert!(answer.text().contains("precommit"), "{}", answer.text());
+}
+
+#[test]
+fn a_bucket_with_a_hook_that_is_not_run_keeps_it_and_refuses_writes_until_it_is_taken_out() {
+    let node = Node::start();
+    let props = "/buckets/b/props";
+    let set = |props_json: Value| node.send_json("PUT", props, &props_json.to_string()).status;
+    assert_eq!(node.put("/buckets/b/keys/k", "before").status, 204);
+    let script = json!({"name": "Js.hook"});
+    let script_fault =
+        "{precommit_fail,{invalid_hook_def,{struct,[{<<\"name\">>,<<\"Js.hook\">>}]}}}";
+    let function = json!({"mod": "m", "fun": "Checks it"});
+    let function_fault = "{precommit_fail,{hook_crashed,{m,'Checks it',error,undef}}}";
+    for (hook, fault) in [(script, script_fault), (function, function_fault)] {
+        assert_eq!(set(json!({"props": {"precommit": [hook]}})), 204, "{hook}");
+        assert_eq!(node.get(props).json()["props"]["precommit"], json!([hook]));
+        let put = quoit_wire::messages::RpbPutReq {
+            bucket: "b".into(),
+            key: Some("k".into()),
+            content: quoit_wire::messages::RpbContent { value: "v".into(), ..Default::default() },
+            ..Default::default()
+        };
+        let del = quoit_wire::messages::RpbDelReq {
+            bucket: "b".into(),
+            key: "k".into(),
+            ..Default::default()
+        };
+        let mut binary = Binary::connect(&node);
+        assert_eq!(binary.refusal(&put), fault);
+        assert_eq!(binary.refusal(&del), fault);
+        let refused = node.put("/buckets/b/keys/k", "v");
+        assert_eq!(refused.status, 500);
+        assert!(refused.text().contains("property precommit"), "{}", refused.text());
+        assert_eq!(node.get("/buckets/b/keys/k").text(), "before");
     }
-    assert_eq!(set(json!({"postcommit": [{"name": "Js.hook"}]})).status, 204);
-    let answer = set(json!({"postcommit": [{"mod": "m", "fun": "f"}]}));
-    assert_eq!(answer.status, 400);
-    assert!(answer.text().contains("change feed"), "{}", answer.text());
+    assert_eq!(node.get("/stats").json()["precommit_fail"], 6);
+    let hooks = json!([{"mod": "m", "fun": "f"}]);
+    assert_eq!(set(json!({"props": {"precommit": [], "postcommit": hooks}})), 204);
+    assert_eq!(node.get(props).json()["props"]["postcommit"], hooks);
+    assert_eq!(node.put("/buckets/b/keys/k", "after").status, 204);
 }
 
 #[test]

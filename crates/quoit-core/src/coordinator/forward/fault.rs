@@ -88,6 +88,7 @@ pub(super) fn encode(fault: &RequestError) -> Fault {
         RequestError::Vetoed(text) | RequestError::Precommit(text) => {
             (VETOED, vec![], text.clone())
         }
+        RequestError::HookNotRun(_) => (VETOED, vec![], fault.to_string()),
         RequestError::ObjectTooLarge { size_bytes } => {
             (TOO_LARGE, vec![*size_bytes], String::new())
         }

@@ -79,6 +79,7 @@ impl Coordinator {
     /// As [`ReplicatedStore::delete`](crate::ReplicatedStore::delete).
     pub(crate) async fn delete(&self, request: DeleteRequest<'_>) -> Result<Deleted, RequestError> {
         let _entered = self.admit_put()?;
+        self.run_precommit(request.key.bucket, None)?;
         let topology = self.local.settled_topology(request.write.timeout_ms).await;
         if self.local.coordinates(&topology, request.key, &request.write) {
             let deleted = self.delete_here(Arc::clone(&topology), &request).await;
