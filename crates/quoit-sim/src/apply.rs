@@ -273,6 +273,7 @@ impl Cluster {
         }
         if let Some(DiskLoss { told, is_noticed }) = lose(&machine) {
             self.note(place, &format!("DISK FORGETS: {told}"));
+            machine.engine_model().lock().void();
             self.note_lost_files(is_noticed);
         }
     }
@@ -288,6 +289,7 @@ impl Cluster {
             self.note(place, &format!("BIT FLIPS in {name} at {offset}"));
             self.ground.history.lock().hardships.is_disk_damaged = true;
             self.damaged.insert(place);
+            self.machine(place).engine_model().lock().void();
             disk.flip_bit(name, offset, (number >> 8) as u32 % 8);
         }
     }

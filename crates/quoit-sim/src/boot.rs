@@ -4,6 +4,7 @@ use crate::engine::{EngineKind, EngineSizes, Opening};
 use crate::execution::TaskExecution;
 use crate::links::Replication;
 use crate::machine::Machine;
+use crate::modelled_engine::modelled;
 use crate::network::{BlockedLinks, MachineNetwork};
 use crate::random::Random;
 use crate::versions::PROPERTY_NEEDS;
@@ -93,7 +94,8 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
             clock: Arc::clone(&clock),
             execution: &execution,
         };
-        kind.open(disks.data, opening).map_err(StartError::from)
+        let opened = kind.open(disks.data, opening).map_err(StartError::from)?;
+        Ok::<_, StartError>(modelled(opened, &machine.engine_model()))
     })?;
     let source_queues = match &around.replication {
         None => None,

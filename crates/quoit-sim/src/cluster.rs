@@ -12,7 +12,7 @@ use crate::faults::{LATENCY_US, MachineFault, Planned, plan, plan_later};
 use crate::ground::Ground;
 use crate::growth::{SAMPLE_US, check_growth};
 use crate::history::History;
-use crate::looks::{LOOKS_US, look};
+use crate::looks::{LOOKS_US, Looks, check_engine};
 use crate::machine::{Disks, Machine};
 use crate::names::policies;
 use crate::network::BlockedLinks;
@@ -166,7 +166,8 @@ impl Cluster {
         let mut planned = std::mem::take(&mut self.planned).into_iter().peekable();
         let mut began_us = 0;
         let mut random = Random::new(self.around.seed, "growth", 0);
-        let (mut next_sample_us, mut next_look_us, mut look_count) = (0, 0, 0);
+        let (mut next_sample_us, mut next_look_us) = (0, 0);
+        let mut looks = Looks::new(self.around.idle_timeout);
         loop {
             self.ground.time.advance_us(TICK_US);
             let now_us = self.ground.time.now_us();
@@ -184,13 +185,13 @@ impl Cluster {
             if now_us >= next_sample_us {
                 next_sample_us = now_us + random.within(SAMPLE_US);
                 self.ground.in_service().iter().try_for_each(|machine| check_growth(machine))?;
+                self.ground.machines.iter().try_for_each(|machine| check_engine(machine))?;
             }
             if now_us >= next_look_us && stage != Stage::Form {
                 next_look_us = now_us + random.within(LOOKS_US);
                 if self.around.replication.is_none() {
                     let with_disks = self.around.engine_kind == EngineKind::Bitcask;
-                    look(&self.ground, look_count, with_disks)?;
-                    look_count += 1;
+                    looks.look(&self.ground, with_disks)?;
                 }
             }
             if stage == Stage::Mend {
@@ -209,6 +210,7 @@ impl Cluster {
                 }
             }
         }
+        self.ground.machines.iter().try_for_each(|machine| check_engine(machine))?;
         self.verdict.lock().clone()?;
         check(&self.ground.history.lock())
     }

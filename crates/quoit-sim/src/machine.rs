@@ -1,5 +1,6 @@
 //! Machines: what outlives the processes that run on them, and the door to the one that runs.
 
+use crate::engine_model::EngineModel;
 use crate::execution::DiskDelay;
 use crate::losses::DirectoryCopy;
 use crate::random::Random;
@@ -124,6 +125,8 @@ struct State {
     is_closed: bool,
     /// A copy of what clients had stored at some time.
     data_copy: Option<DirectoryCopy>,
+    /// The records that the engine has to hold.
+    engine_model: Arc<Mutex<EngineModel>>,
 }
 
 /// How often clients look whether a stalled machine goes on.
@@ -172,6 +175,7 @@ impl Machine {
                 is_stopping: false,
                 is_closed: false,
                 data_copy: None,
+                engine_model: Arc::default(),
             }),
         }
     }
@@ -227,6 +231,12 @@ impl Machine {
     #[must_use]
     pub fn disks(&self) -> Disks {
         self.state.lock().disks.clone()
+    }
+
+    /// The model of the running process's engine.
+    #[must_use]
+    pub fn engine_model(&self) -> Arc<Mutex<EngineModel>> {
+        Arc::clone(&self.state.lock().engine_model)
     }
 
     /// The store of the running node, for those who may look inside.
@@ -341,6 +351,9 @@ impl Machine {
         self.power_loss_count.fetch_add(u64::from(!keeps_power), Ordering::Relaxed);
         let restart = if keeps_power { FaultyDisk::kill } else { FaultyDisk::crash };
         state.disks = state.disks.restarted(restart);
+        // The engine of the process that ends may still be called while its tasks are dropped.
+        let model = std::mem::take(&mut *state.engine_model.lock());
+        state.engine_model = Arc::new(Mutex::new(model));
     }
 
     /// Lets nothing in or out any more, as of a process that does not get to run; or lets it go on.

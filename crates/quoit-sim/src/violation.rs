@@ -27,6 +27,8 @@ pub enum Fault {
     Unanswered,
     /// A member goes by layouts that the others have taken out of use.
     Outdated,
+    /// An engine does not hold the records that it was given, or that it has called durable.
+    WrongRecords,
     /// An acknowledged change of the cluster was undone.
     Undone,
     /// A listing lacks keys, or has keys that do not exist.

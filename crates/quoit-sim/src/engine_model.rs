@@ -1,0 +1,338 @@
+//! A naive model of one engine: all its records, and the writes that no sync has covered yet.
+//!
+//! The log of an engine is cut off where a loss of power has taken a part of it. So a process that opens the
+//! store again must find the records as they were after some write in the order of writes: not before the
+//! last write that the engine has called durable, and with all writes of one batch or none of them. A process
+//! must also read each record as it last wrote it. The model checks both, at each start and at each read, and
+//! so finds faults of an engine that other replicas hide from clients.
+//!
+//! Records that expire vanish by themselves, and are left out. After a loss of files, a flipped bit or an older
+//! copy of the directory the model knows nothing any more.
+
+use quoit_model::hash::{Identity, Partition};
+use quoit_model::key::KeyRef;
+use quoit_store::engine::{RecordAt, RecordMeta, Ticket};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Name of a record, with its place.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct ModelName {
+    partition: Partition,
+    identity: Identity,
+    encoded: Vec<u8>,
+}
+
+impl ModelName {
+    pub(crate) fn of(at: &RecordAt<'_>) -> Self {
+        Self { partition: at.partition, identity: at.identity, encoded: at.encoded.to_vec() }
+    }
+
+    /// The record's place; `None` if the name can't be read, which no engine is given.
+    pub(crate) fn at(&self) -> Option<RecordAt<'_>> {
+        let Self { partition, identity, ref encoded } = *self;
+        let key = KeyRef::decode(encoded).ok()?;
+        Some(RecordAt { key, encoded, identity, partition })
+    }
+}
+
+/// Contents of a record, as far as two of them have to be told apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Version {
+    digest: u64,
+    value_hash: u64,
+    expires: bool,
+}
+
+impl Version {
+    pub(crate) fn of(meta: &RecordMeta, value: &[u8]) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (value, meta.tombstone, meta.n_val_class).hash(&mut hasher);
+        Self {
+            digest: meta.digest,
+            value_hash: hasher.finish(),
+            expires: meta.expires_at_secs != 0,
+        }
+    }
+}
+
+/// Writes that count together or not at all.
+#[derive(Clone, Debug)]
+struct WriteGroup {
+    ticket: Ticket,
+    /// The records' contents from then on; `None` of a removed one.
+    versions: BTreeMap<ModelName, Option<Version>>,
+}
+
+/// What the records of an engine have to be.
+#[derive(Default, Debug)]
+pub struct EngineModel {
+    /// The records as the last write left them that is known to be durable.
+    durable: BTreeMap<ModelName, Version>,
+    /// The writes after that, in their order.
+    tail: Vec<WriteGroup>,
+    /// The records after all writes.
+    current: BTreeMap<ModelName, Version>,
+    /// Records about which the model says nothing: they expire, or a write of theirs has failed.
+    unknown: BTreeSet<ModelName>,
+    /// Whether the disk has lost something, so that the model says nothing at all.
+    is_void: bool,
+    violation: Option<String>,
+}
+
+impl EngineModel {
+    /// Notes that the disk has lost something: the model says nothing from now on.
+    pub fn void(&mut self) {
+        *self = Self { is_void: true, violation: self.violation.take(), ..Self::default() };
+    }
+
+    /// Takes the first promise that the engine has broken, in words.
+    pub fn take_violation(&mut self) -> Option<String> {
+        self.violation.take()
+    }
+
+    /// Notes writes that the engine has made together.
+    pub(crate) fn wrote(&mut self, ticket: Ticket, versions: BTreeMap<ModelName, Option<Version>>) {
+        if self.is_void {
+            return;
+        }
+        for (name, version) in &versions {
+            if version.is_some_and(|version| version.expires) {
+                self.unknown.insert(name.clone());
+            }
+            match version {
+                Some(version) => self.current.insert(name.clone(), *version),
+                None => self.current.remove(name),
+            };
+        }
+        self.tail.push(WriteGroup { ticket, versions });
+    }
+
+    /// Notes that all records of a partition were removed.
+    pub(crate) fn dropped(&mut self, ticket: Ticket, partition: Partition) {
+        let names = self.current.keys().filter(|name| name.partition == partition);
+        let versions = names.map(|name| (name.clone(), None)).collect();
+        self.wrote(ticket, versions);
+    }
+
+    /// Notes that a write has failed: whether it is found after a crash is not known.
+    pub(crate) fn failed(&mut self, names: impl IntoIterator<Item = ModelName>) {
+        if !self.is_void {
+            self.unknown.extend(names);
+        }
+    }
+
+    /// Notes that the engine has called a write durable, and all writes before it.
+    pub(crate) fn is_durable(&mut self, ticket: Ticket) {
+        let count = self.tail.partition_point(|group| group.ticket <= ticket);
+        for group in self.tail.drain(..count) {
+            apply(&mut self.durable, &group);
+        }
+    }
+
+    /// Notes that the engine has called all writes durable.
+    pub(crate) fn all_durable(&mut self) {
+        self.tail.clear();
+        self.durable.clone_from(&self.current);
+    }
+
+    /// Checks a record that the engine has read.
+    pub(crate) fn check_read(&mut self, name: &ModelName, found: Option<Version>) {
+        if self.is_void || self.unknown.contains(name) {
+            return;
+        }
+        let expected = self.current.get(name).copied();
+        if expected != found {
+            self.violation.get_or_insert_with(|| {
+                format!("a read of {name:?} finds {found:?}, the last write is {expected:?}")
+            });
+        }
+    }
+
+    /// Names of all records that the model says something about.
+    pub(crate) fn names(&self) -> Vec<ModelName> {
+        let of_tail = self.tail.iter().flat_map(|group| group.versions.keys());
+        let names: BTreeSet<_> = self.durable.keys().chain(of_tail).collect();
+        names.into_iter().filter(|name| !self.unknown.contains(*name)).cloned().collect()
+    }
+
+    /// Checks the records that a new process has found, of all [`EngineModel::names`], and goes on from them.
+    pub(crate) fn restarted(&mut self, found: &BTreeMap<ModelName, Option<Version>>) {
+        if self.is_void {
+            return;
+        }
+        let mut state = self.durable.clone();
+        let mut differing: BTreeSet<&ModelName> = found
+            .iter()
+            .filter(|(name, version)| state.get(*name) != version.as_ref())
+            .map(first)
+            .collect();
+        let mut fewest = (differing.len(), 0, differing.clone());
+        for (count, group) in (1..).zip(&self.tail) {
+            apply(&mut state, group);
+            for name in group.versions.keys() {
+                let Some((name, version)) = found.get_key_value(name) else { continue };
+                if state.get(name) == version.as_ref() {
+                    differing.remove(name);
+                } else {
+                    differing.insert(name);
+                }
+            }
+            // Where several states fit, the process may rely on the newest.
+            if differing.len() <= fewest.0 {
+                fewest = (differing.len(), count, differing.clone());
+            }
+        }
+        let (_, kept_count, wrong) = fewest;
+        if let Some(name) = wrong.first() {
+            let (of, lost) = (self.tail.len(), wrong.len());
+            let (stored, found) = (self.durable.get(*name), found[*name]);
+            self.violation.get_or_insert_with(|| {
+                format!(
+                    "a start finds no state that the store ever had: nearest is the one after {kept_count} of \
+                     {of} writes that were not durable, but {lost} records differ, such as {name:?}: \
+                     found {found:?}, durable {stored:?}"
+                )
+            });
+        }
+        self.tail.truncate(kept_count);
+        self.current.clone_from(&self.durable);
+        for group in &mut self.tail {
+            apply(&mut self.current, group);
+            // Tickets begin anew with each process, so these writes are older than all of its own.
+            group.ticket = Ticket(0);
+        }
+    }
+}
+
+fn first<'m>((name, _): (&'m ModelName, &Option<Version>)) -> &'m ModelName {
+    name
+}
+
+fn apply(state: &mut BTreeMap<ModelName, Version>, group: &WriteGroup) {
+    for (name, version) in &group.versions {
+        match version {
+            Some(version) => state.insert(name.clone(), *version),
+            None => state.remove(name),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> ModelName {
+        let encoded = text.as_bytes().to_vec();
+        ModelName { partition: Partition(0), identity: Identity(1), encoded }
+    }
+
+    fn version(number: u64) -> Version {
+        Version { digest: number, value_hash: 0, expires: false }
+    }
+
+    /// A model of an engine that has stored each number under a name, one after the other, each durable
+    /// up to the count.
+    fn model(writes: &[(&str, Option<u64>)], durable_count: u64) -> EngineModel {
+        let mut model = EngineModel::default();
+        for (ticket, (text, number)) in (1..).zip(writes) {
+            model.wrote(Ticket(ticket), [(name(text), number.map(version))].into());
+        }
+        model.is_durable(Ticket(durable_count));
+        model
+    }
+
+    fn is_sound(mut model: EngineModel, found: &[(&str, Option<u64>)]) -> bool {
+        let found = found.iter().map(|(text, number)| (name(text), number.map(version)));
+        model.restarted(&found.collect());
+        model.take_violation().is_none()
+    }
+
+    const WRITES: [(&str, Option<u64>); 4] =
+        [("a", Some(1)), ("b", Some(2)), ("a", Some(3)), ("b", None)];
+
+    #[test]
+    fn each_state_after_the_last_durable_write_is_sound() {
+        let states: [[Option<u64>; 2]; 5] = [
+            [None, None],
+            [Some(1), None],
+            [Some(1), Some(2)],
+            [Some(3), Some(2)],
+            [Some(3), None],
+        ];
+        for durable_count in 0..5 {
+            for (count, [a, b]) in states.iter().enumerate() {
+                let sound = is_sound(model(&WRITES, durable_count), &[("a", *a), ("b", *b)]);
+                assert_eq!(sound, count as u64 >= durable_count, "{durable_count} {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_write_without_one_before_it_is_not_sound() {
+        assert!(!is_sound(model(&WRITES, 0), &[("a", None), ("b", Some(2))]));
+        assert!(!is_sound(model(&WRITES, 0), &[("a", Some(2)), ("b", Some(2))]));
+    }
+
+    #[test]
+    fn a_part_of_a_batch_is_not_sound() {
+        let both = [(name("a"), Some(version(1))), (name("b"), Some(version(2)))];
+        let model = || {
+            let mut model = EngineModel::default();
+            model.wrote(Ticket(1), both.clone().into());
+            model
+        };
+        assert!(is_sound(model(), &[("a", None), ("b", None)]));
+        assert!(is_sound(model(), &[("a", Some(1)), ("b", Some(2))]));
+        assert!(!is_sound(model(), &[("a", Some(1)), ("b", None)]));
+    }
+
+    #[test]
+    fn reads_show_the_last_write_unless_it_failed_or_expires() {
+        let mut model = model(&WRITES, 0);
+        model.check_read(&name("a"), Some(version(3)));
+        model.check_read(&name("b"), None);
+        model.check_read(&name("c"), None);
+        assert_eq!(model.take_violation(), None);
+        model.check_read(&name("a"), Some(version(1)));
+        assert!(model.take_violation().is_some());
+        model.failed([name("a")]);
+        model.check_read(&name("a"), Some(version(1)));
+        let expires = Version { expires: true, ..version(4) };
+        model.wrote(Ticket(9), [(name("d"), Some(expires))].into());
+        model.check_read(&name("d"), None);
+        assert_eq!(model.take_violation(), None);
+    }
+
+    #[test]
+    fn a_process_goes_on_from_what_it_has_found() {
+        let mut model = model(&WRITES, 1);
+        let found = [(name("a"), Some(version(1))), (name("b"), Some(version(2)))];
+        model.restarted(&found.clone().into());
+        model.check_read(&name("a"), Some(version(1)));
+        // The second write may still be lost with the machine's power, the first one not.
+        model.restarted(&[(name("a"), Some(version(1))), (name("b"), None)].into());
+        assert_eq!(model.take_violation(), None);
+        model.all_durable();
+        model.restarted(&found.into());
+        assert!(model.take_violation().is_some());
+    }
+
+    #[test]
+    fn a_dropped_partition_has_no_records() {
+        let mut model = model(&WRITES, 4);
+        model.dropped(Ticket(5), Partition(0));
+        model.check_read(&name("a"), None);
+        assert_eq!(model.take_violation(), None);
+        model.is_durable(Ticket(5));
+        assert!(!is_sound(model, &[("a", Some(3))]));
+    }
+
+    #[test]
+    fn a_void_model_says_nothing() {
+        let mut model = model(&WRITES, 4);
+        model.void();
+        model.check_read(&name("a"), None);
+        assert!(is_sound(model, &[("a", None)]));
+    }
+}

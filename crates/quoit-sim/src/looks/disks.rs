@@ -1,0 +1,72 @@
+//! Looks at the values that a loss of power would leave.
+
+use crate::copies::TELLING_BYTES;
+use crate::ground::Ground;
+use crate::history::{Found, KeyNumber, WriteNumber};
+use crate::machine::Machine;
+use crate::majorities::settled_values;
+use crate::names::Name;
+use crate::stores_now::StoresNow;
+use crate::value::found_in;
+use crate::violation::{Fault, Violation};
+use memchr::memmem;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Disks that an acknowledged write of a majority, synced by a majority, is on until it is replaced.
+const DISKS_MIN: usize = 2;
+
+/// Findings of former looks at disks.
+#[derive(Default)]
+pub(super) struct ValuesOnDisks {
+    /// Number of disks that the last value of each key was found on, at most one for each replica.
+    holders: BTreeMap<KeyNumber, (WriteNumber, usize)>,
+}
+
+impl ValuesOnDisks {
+    /// Checks that the disks of as many machines have each value as have acknowledged it, whichever they are by
+    /// now, and that once more disks have it their number does not go down: a copy that moves is on its new disk
+    /// before it leaves the old one.
+    pub(super) fn check(&mut self, ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
+        let Some(newest) = look.newest() else { return Ok(()) };
+        let (state, now_us) = (newest.control().read(), ground.time.now_us());
+        let machines = ground.in_service();
+        let history = ground.history.lock();
+        for (key, number, n_val) in settled_values(&history, now_us) {
+            let since_us = history.writes[number.0 as usize].start_us;
+            let name = Name::of(key, history.keys[key.0 as usize]);
+            let layouts = look.read_layouts(&state, &name);
+            // A node that has several places of a partition counts for several copies.
+            let is_spread = layouts.values().all(|layout| {
+                name.primaries(layout, state.ring_size(), n_val).len() == n_val as usize
+            });
+            let is_lost = history.hardships.files_lost_us.iter().any(|at_us| *at_us >= since_us);
+            let objects = look.contents.iter().filter_map(|contents| contents.objects.get(&key));
+            let mut siblings = objects.flat_map(|object| &object.siblings);
+            let sibling = siblings.find(|each| found_in(each) == Found::Value(number));
+            let (true, false, Some(sibling)) = (is_spread, is_lost, sibling) else { continue };
+            let telling = &sibling.value[..sibling.value.len().min(TELLING_BYTES)];
+            let finder = memmem::Finder::new(telling);
+            let has = |machine: &&Arc<Machine>| {
+                machine.disks().data.has_durable(|bytes| finder.find(bytes).is_some())
+            };
+            let replica_count = n_val as usize;
+            let holders = machines.iter().filter(has).map(|machine| &machine.name);
+            let holders: Vec<_> = holders.take(replica_count).collect();
+            let former = self.holders.insert(key, (number, holders.len()));
+            let former = former.filter(|(of, _)| *of == number).map_or(0, |(_, count)| count);
+            let needed = DISKS_MIN.max(former).min(replica_count);
+            if holders.len() < needed {
+                let text = format!(
+                    "at {} ms, key {}: a loss of power would leave {number} to {holders:?} only, of {needed} \
+                 disks: {}",
+                    now_us / 1_000,
+                    key.0,
+                    look.words(key)
+                );
+                return Err(Violation::new(Fault::Unsynced, text));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,171 @@
+//! Looks at the copies of primaries: a primary keeps what it has, and a node whose copies become complete, or
+//! that becomes a primary, has what the others have.
+
+use crate::ground::Ground;
+use crate::history::{Found, KeyNumber, WriteNumber};
+use crate::majorities::settled_values;
+use crate::names::Name;
+use crate::stores_now::StoresNow;
+use crate::value::found_in;
+use crate::violation::{Fault, Violation};
+use quoit_cluster::NodeId;
+use quoit_model::hash::Partition;
+use quoit_model::object::Object;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Findings of former looks at copies.
+#[derive(Default)]
+pub(super) struct KnownCopies {
+    /// When the last look was.
+    last_us: u64,
+    /// The primaries that the last value of a key was found at, and when first.
+    holders: BTreeMap<KeyNumber, (WriteNumber, BTreeMap<NodeId, u64>)>,
+    /// The primaries of each key whose copies counted as complete at the last look.
+    complete: BTreeMap<KeyNumber, BTreeSet<NodeId>>,
+    /// The last look before a layout was seen for the first time.
+    before_layout_us: BTreeMap<u64, u64>,
+    /// The last look before a copy was known to have lost records.
+    before_loss_us: BTreeMap<(Partition, NodeId), u64>,
+}
+
+/// The copies of a key's last value at its primaries.
+struct ValueCopies {
+    key: KeyNumber,
+    number: WriteNumber,
+    /// When the write was acknowledged.
+    end_us: u64,
+    /// Primaries by every layout that members read by, whose copies count as complete, with whether they have the
+    /// value; without those that are down.
+    has_value: BTreeMap<NodeId, bool>,
+    /// All primaries whose copies count as complete.
+    complete: BTreeSet<NodeId>,
+    /// The newest layout that members read by.
+    layout_version: u64,
+    partition: Partition,
+}
+
+impl KnownCopies {
+    /// Checks the copies of all keys whose last write was acknowledged by a majority.
+    pub(super) fn check(&mut self, ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
+        let now_us = ground.time.now_us();
+        let Some(newest) = look.newest() else { return Ok(()) };
+        for layout in newest.control().read().layouts().live() {
+            self.before_layout_us.entry(layout.version()).or_insert(self.last_us);
+        }
+        let all = copies(ground, look, now_us);
+        for partition in all.iter().map(|copies| copies.partition).collect::<BTreeSet<_>>() {
+            for node in look.lost(partition) {
+                self.before_loss_us.entry((partition, node)).or_insert(self.last_us);
+            }
+        }
+        for copies in &all {
+            self.check_complete(look, copies, now_us)?;
+            self.check_kept(ground, look, copies, now_us)?;
+        }
+        for partition in all.iter().map(|copies| copies.partition).collect::<BTreeSet<_>>() {
+            let lost = look.lost(partition);
+            self.before_loss_us.retain(|(of, node), _| *of != partition || lost.contains(node));
+        }
+        self.complete = all.into_iter().map(|copies| (copies.key, copies.complete)).collect();
+        self.last_us = now_us;
+        Ok(())
+    }
+
+    /// A copy that has become complete since the last look has a value that all others have, and that was
+    /// acknowledged before the copy began to be filled.
+    fn check_complete(
+        &self,
+        look: &StoresNow,
+        copies: &ValueCopies,
+        now_us: u64,
+    ) -> Result<(), Violation> {
+        let Some(former) = self.complete.get(&copies.key) else { return Ok(()) };
+        for node in copies.complete.difference(former) {
+            let others = copies.has_value.iter().filter(|(other, _)| *other != node);
+            let all_others_have = others.clone().count() > 0 && others.clone().all(|(_, has)| *has);
+            let since_us = self.before_loss_us.get(&(copies.partition, *node));
+            let since_us = since_us.or_else(|| self.before_layout_us.get(&copies.layout_version));
+            let is_older = since_us.is_some_and(|since_us| copies.end_us < *since_us);
+            if copies.has_value.get(node) == Some(&false) && all_others_have && is_older {
+                let text = format!(
+                    "at {} ms, key {}: {node} counts as a complete copy without {}: {}",
+                    now_us / 1_000,
+                    copies.key.0,
+                    copies.number,
+                    look.words(copies.key)
+                );
+                return Err(Violation::new(Fault::Lost, text));
+            }
+        }
+        Ok(())
+    }
+
+    /// A primary that has had a value still has it.
+    fn check_kept(
+        &mut self,
+        ground: &Ground,
+        look: &StoresNow,
+        copies: &ValueCopies,
+        now_us: u64,
+    ) -> Result<(), Violation> {
+        let ValueCopies { key, number, has_value, complete, .. } = copies;
+        let (of, holders) = self.holders.entry(*key).or_insert_with(|| (*number, BTreeMap::new()));
+        if of != number {
+            (*of, *holders) = (*number, BTreeMap::new());
+        }
+        holders.retain(|node, _| complete.contains(node));
+        for (node, has) in has_value {
+            if *has {
+                holders.entry(*node).or_insert(now_us);
+                continue;
+            }
+            let Some(since_us) = holders.remove(node) else { continue };
+            let hardships = &ground.history.lock().hardships;
+            let mut losses_us = hardships.power_losses_us.iter().chain(&hardships.files_lost_us);
+            if losses_us.all(|at_us| *at_us < since_us) {
+                let text = format!(
+                    "at {} ms, key {}: {node}, a primary, no longer has {number}, which it had at {} ms: {}",
+                    now_us / 1_000,
+                    key.0,
+                    since_us / 1_000,
+                    look.words(*key)
+                );
+                return Err(Violation::new(Fault::Lost, text));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The copies of the keys whose last value a majority has acknowledged, and nothing has disturbed since.
+fn copies(ground: &Ground, look: &StoresNow, now_us: u64) -> Vec<ValueCopies> {
+    let Some(newest) = look.newest() else { return Vec::new() };
+    let state = newest.control().read();
+    let history = ground.history.lock();
+    let mut all = Vec::new();
+    for (key, number, n_val) in settled_values(&history, now_us) {
+        let name = Name::of(key, history.keys[key.0 as usize]);
+        let partition = name.partition(state.ring_size());
+        let layouts = look.read_layouts(&state, &name);
+        let lost = look.lost(partition);
+        let primaries =
+            layouts.values().map(|layout| name.primaries(layout, state.ring_size(), n_val));
+        let Some(mut complete) = primaries.reduce(|one, other| &one & &other) else { continue };
+        complete.retain(|node| !lost.contains(node));
+        let has = |object: Option<&Object>| {
+            let siblings = object.map_or(&[][..], |object| &object.siblings);
+            siblings.iter().any(|sibling| found_in(sibling) == Found::Value(number))
+        };
+        let known = complete.iter().filter_map(|node| Some((*node, has(look.copy(*node, key)?))));
+        all.push(ValueCopies {
+            key,
+            number,
+            end_us: history.writes[number.0 as usize].end_us,
+            has_value: known.collect(),
+            layout_version: layouts.keys().next_back().copied().unwrap_or_default(),
+            complete,
+            partition,
+        });
+    }
+    all
+}

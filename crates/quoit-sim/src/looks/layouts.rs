@@ -1,0 +1,72 @@
+//! Looks at the layouts that members go by.
+
+use crate::ground::Ground;
+use crate::machine::Machine;
+use crate::names::primaries_of;
+use crate::replica_counts::N_VAL_DEFAULT;
+use crate::stores_now::StoresNow;
+use crate::violation::{Fault, Violation};
+use quoit_cluster::NodeId;
+use quoit_model::hash::Partition;
+
+/// Checks that no member goes by layouts alone that the cluster has taken out of use: what it writes by them
+/// is not where the others read. A node that came back with an older directory, or was given up as lost, is
+/// kept from that by other means.
+pub(super) fn check_layouts(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
+    let Some(newest) = look.newest() else { return Ok(()) };
+    if !ground.history.lock().hardships.lost_unnoticed_us.is_empty() {
+        return Ok(());
+    }
+    let newest = newest.control().read();
+    let oldest_version = newest.layouts().oldest_version();
+    for (place, store) in &look.stores {
+        let state = store.control().read();
+        let member = newest.members().get(Machine::node_id_at(*place));
+        // A node that is to join goes by its own layout until it knows the cluster's.
+        let has_joined = state.members().get(newest.node_id()).is_some();
+        let counts = has_joined && member.is_some_and(|member| !member.is_down);
+        let version = state.layouts().newest().version();
+        if counts && version < oldest_version {
+            let text = format!(
+                "at {} ms, n{} goes by layout {version}, the oldest in use is {oldest_version}",
+                ground.time.now_us() / 1_000,
+                place + 1
+            );
+            return Err(Violation::new(Fault::Outdated, text));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a partition has moved only when all nodes write to its new primaries: its sources have by then
+/// what was written before. With a member that is marked as absent the others do not wait for it.
+pub(super) fn check_moved(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
+    let Some(newest) = look.newest() else { return Ok(()) };
+    let state = newest.control().read();
+    let layouts = state.layouts();
+    let [.., before, to] = layouts.live() else { return Ok(()) };
+    let was_marked = !ground.history.lock().hardships.losses_us.is_empty();
+    if was_marked || state.members().iter().any(|member| member.is_down) {
+        return Ok(());
+    }
+    let serves = |node: &NodeId| layouts.acknowledged(*node) >= Some(to.version());
+    let Some(late) = before.nodes().iter().chain(to.nodes()).find(|node| !serves(node)) else {
+        return Ok(());
+    };
+    let primaries = |layout, partition| primaries_of(partition, layout, N_VAL_DEFAULT);
+    let has_moved = |partition: &Partition| {
+        layouts.moved(*partition)
+            && !primaries(to, *partition).is_subset(&primaries(before, *partition))
+    };
+    match to.partitions().find(has_moved) {
+        None => Ok(()),
+        Some(Partition(partition)) => {
+            let text = format!(
+                "at {} ms, partition {partition} has moved by layout {}, which {late} does not write by",
+                ground.time.now_us() / 1_000,
+                to.version()
+            );
+            Err(Violation::new(Fault::Outdated, text))
+        }
+    }
+}

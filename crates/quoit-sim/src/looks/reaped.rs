@@ -1,0 +1,156 @@
+//! Looks at reap records.
+
+use crate::ground::Ground;
+use crate::history::KeyNumber;
+use crate::machine::Machine;
+use crate::names::Name;
+use crate::policy::Policy;
+use crate::stores_now::StoresNow;
+use crate::violation::{Fault, Violation};
+use memchr::memmem;
+use quoit_model::clock::VersionVector;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Checks that the reap records which a node goes by are on its disk: of what they say nothing else is left.
+pub(super) fn check_on_disks(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
+    let keys = ground.history.lock().keys.clone();
+    let machines = ground.in_service();
+    for (place, store) in &look.stores {
+        let Some(machine) = machines.iter().find(|machine| machine.index == *place) else {
+            continue;
+        };
+        let ring_size = store.control().ring_size();
+        for (key, policy) in (0..).map(KeyNumber).zip(&keys) {
+            let name = Name::of(key, *policy);
+            let encoded = name.key_ref().encoded();
+            let finder = memmem::Finder::new(&encoded[..]);
+            let is_there = |bytes: &[u8]| finder.find(bytes).is_some();
+            let reaped = store.reaped_clock(&encoded, name.partition(ring_size));
+            if matches!(reaped, Ok(Some(_))) && !machine.disks().reaped.has_durable(is_there) {
+                let text = format!(
+                    "at {} ms, key {}: a loss of power would take the reap record of n{}: {}",
+                    ground.time.now_us() / 1_000,
+                    key.0,
+                    place + 1,
+                    look.words(key)
+                );
+                return Err(Violation::new(Fault::Unsynced, text));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks that what a node stores under a name has seen the tombstone that it has reaped there.
+pub(super) fn check_stored(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
+    {
+        let hardships = &ground.history.lock().hardships;
+        if hardships.is_disk_damaged || !hardships.lost_unnoticed_us.is_empty() {
+            return Ok(());
+        }
+    }
+    for ((place, store), contents) in look.stores.iter().zip(&look.contents) {
+        let ring_size = store.control().ring_size();
+        for (key, object) in &contents.objects {
+            let policy = ground.policy(*key);
+            let name = Name::of(*key, policy);
+            let partition = name.partition(ring_size);
+            let reaped = store.reaped_clock(&name.key_ref().encoded(), partition);
+            if let Ok(Some(clock)) = reaped
+                && !object.clock.descends(&clock)
+                // Times decide there, whatever has been seen.
+                && policy != Policy::LastWriteWins
+                && !look.lost(partition).contains(&Machine::node_id_at(*place))
+            {
+                let text = format!(
+                    "at {} ms, key {}: n{} stores what it has reaped: {}",
+                    ground.time.now_us() / 1_000,
+                    key.0,
+                    place + 1,
+                    look.words(*key)
+                );
+                return Err(Violation::new(Fault::Resurrected, text));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Tombstones that were found reaped.
+pub(super) struct ReapedTombstones {
+    /// Time for which every node surely keeps a reap record.
+    kept_us: u64,
+    /// When the first reap record of a key was found.
+    first_us: BTreeMap<KeyNumber, u64>,
+}
+
+impl ReapedTombstones {
+    pub(super) fn new(idle_timeout: Duration) -> Self {
+        Self { kept_us: idle_timeout.as_micros() as u64, first_us: BTreeMap::new() }
+    }
+
+    /// Checks that a tombstone which is gone from all stores is known to each of its primaries, by a reap record:
+    /// a primary without one would take in what the tombstone has deleted.
+    ///
+    /// As long as some node still has the tombstone, or a newer object, primaries may be asked to hold it, and
+    /// some of them have not heard of it. Reap records retire later than after `kept_us`.
+    pub(super) fn check(&mut self, ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
+        let Some(newest) = look.newest() else { return Ok(()) };
+        let state = newest.control().read();
+        let now_us = ground.time.now_us();
+        let history = ground.history.lock();
+        let hardships = &history.hardships;
+        let is_bare = hardships.is_disk_damaged
+            || !hardships.files_lost_us.is_empty()
+            || !hardships.losses_us.is_empty();
+        if is_bare || look.stores.len() < ground.in_service().len() || state.layouts().is_moving() {
+            return Ok(());
+        }
+        for (key, policy) in (0..).map(KeyNumber).zip(&history.keys) {
+            let name = Name::of(key, *policy);
+            let partition = name.partition(state.ring_size());
+            let encoded = name.key_ref().encoded();
+            let clocks: Vec<Option<VersionVector>> = look
+                .stores
+                .iter()
+                .map(|(_, store)| store.reaped_clock(&encoded, partition).ok().flatten())
+                .collect();
+            let Some(reaped) = clocks.iter().flatten().next() else {
+                self.first_us.remove(&key);
+                continue;
+            };
+            let first_us = *self.first_us.entry(key).or_insert(now_us);
+            let objects = || look.contents.iter().map(|contents| contents.objects.get(&key));
+            let is_stored = objects().flatten().any(|object| object.clock.descends(reaped));
+            let has_lost_power = hardships.power_losses_us.iter().any(|at_us| *at_us >= first_us);
+            let &[n_val] = &history.replica_counts.in_force(*policy, now_us)[..] else { continue };
+            let is_lowered = !history.replica_counts.only_raised(*policy, first_us, now_us);
+            if is_stored || has_lost_power || is_lowered || now_us - first_us > self.kept_us {
+                continue;
+            }
+            let filled_n_val = state.filled_n_val(name.key_ref().bucket, n_val);
+            let layouts = look.read_layouts(&state, &name);
+            let primaries = layouts
+                .values()
+                .flat_map(|layout| name.primaries(layout, state.ring_size(), filled_n_val));
+            let lost = look.lost(partition);
+            for primary in primaries.filter(|primary| !lost.contains(primary)) {
+                let mut nodes = look.stores.iter().map(|(place, _)| Machine::node_id_at(*place));
+                let Some(place) = nodes.position(|node| node == primary) else { continue };
+                let knows = clocks[place].as_ref().is_some_and(|clock| clock.descends(reaped));
+                if !knows {
+                    let text = format!(
+                        "at {} ms, key {}: {primary}, a primary, has no reap record of the tombstone that is \
+                         reaped elsewhere: {}",
+                        now_us / 1_000,
+                        key.0,
+                        look.words(key)
+                    );
+                    return Err(Violation::new(Fault::Outvoted, text));
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,291 @@
+//! An engine beside its model, which is told of each write and checks each read.
+
+use crate::engine_model::{EngineModel, ModelName, Version};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use quoit_model::hash::{Identity, Partition};
+use quoit_model::key::BucketRef;
+use quoit_model::secondary_index::{IndexPosition, IndexRange};
+use quoit_store::IndexActivity;
+use quoit_store::OpenedStore;
+use quoit_store::engine::{
+    Access, Applied, BatchWrite, Before, Body, Change, Compare, DataPlace, Decision, Engine,
+    EngineStats, Fetch, IndexPage, Interrupted, KeyPage, KeyRange, Maintenance, PointAccess,
+    Record, RecordAt, RecordMeta, RecordPage, RecordRef, RecordVisitor, RecordWalk, ScanAccess,
+    Shown, SizeBound, Ticket, Transaction, Verified,
+};
+use quoit_store::error::StoreError;
+use quoit_store::index::Tag;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+/// An engine, and the model of what it has to hold.
+struct ModelledEngine {
+    engine: Arc<dyn Engine>,
+    model: Arc<Mutex<EngineModel>>,
+}
+
+/// Puts the model of a disk beside the engine that was opened on it, and checks the records that the engine has
+/// found there.
+pub(crate) fn modelled(opened: OpenedStore, model: &Arc<Mutex<EngineModel>>) -> OpenedStore {
+    let engine = opened.engine;
+    {
+        let mut model = model.lock();
+        let names = model.names().into_iter();
+        let found = names.filter_map(|name| {
+            // A record that can't be read is a matter of other checks.
+            let found = engine.get(&name.at()?, Access::Wait).ok()?;
+            let version = match &found {
+                Fetch::Found(record) => Some(Version::of(&record.meta, &record.value)),
+                Fetch::Missing | Fetch::WouldBlock => None,
+            };
+            Some((name, version))
+        });
+        let found = found.collect();
+        model.restarted(&found);
+    }
+    let model = Arc::clone(model);
+    OpenedStore { engine: Arc::new(ModelledEngine { engine, model }), ..opened }
+}
+
+impl ModelledEngine {
+    /// Notes the outcome of writes that were made together.
+    fn note(
+        &self,
+        outcome: &Result<Applied, StoreError>,
+        versions: BTreeMap<ModelName, Option<Version>>,
+    ) {
+        match outcome {
+            Ok(Applied::Written(ticket)) => self.model.lock().wrote(*ticket, versions),
+            Ok(Applied::Kept | Applied::WouldBlock) => {}
+            Err(_) => self.model.lock().failed(versions.into_keys()),
+        }
+    }
+}
+
+impl PointAccess for ModelledEngine {
+    fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError> {
+        let fetched = self.engine.get(at, access)?;
+        match &fetched {
+            Fetch::Found(record) => {
+                let version = Version::of(&record.meta, &record.value);
+                self.model.lock().check_read(&ModelName::of(at), Some(version));
+            }
+            Fetch::Missing => self.model.lock().check_read(&ModelName::of(at), None),
+            Fetch::WouldBlock => {}
+        }
+        Ok(fetched)
+    }
+
+    fn show(
+        &self,
+        at: &RecordAt<'_>,
+        access: Access,
+        look: &mut dyn FnMut(&RecordRef<'_>),
+    ) -> Result<Shown, StoreError> {
+        let mut found = None;
+        let shown = self.engine.show(at, access, &mut |record| {
+            found = record.is_whole.then(|| Version::of(&record.meta, record.value));
+            look(record);
+        })?;
+        if found.is_some() || shown == Shown::Missing {
+            self.model.lock().check_read(&ModelName::of(at), found);
+        }
+        Ok(shown)
+    }
+
+    fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError> {
+        self.engine.head(at)
+    }
+
+    fn size_bound(&self, at: &RecordAt<'_>, access: Access) -> SizeBound {
+        self.engine.size_bound(at, access)
+    }
+
+    fn update(
+        &self,
+        at: &RecordAt<'_>,
+        before: Before,
+        access: Access,
+        change: &mut Change<'_>,
+    ) -> Result<Applied, StoreError> {
+        let mut versions = BTreeMap::new();
+        let outcome = self.engine.update(at, before, access, &mut |stored, out| {
+            let start = out.len();
+            let decision = change(stored, out);
+            match decision {
+                Decision::Put(meta) => {
+                    versions.insert(ModelName::of(at), Some(Version::of(&meta, &out[start..])));
+                }
+                Decision::Remove => {
+                    versions.insert(ModelName::of(at), None);
+                }
+                Decision::Keep => {}
+            }
+            decision
+        });
+        self.note(&outcome, versions);
+        outcome
+    }
+
+    fn transact(
+        &self,
+        partition: Partition,
+        access: Access,
+        body: &mut Body<'_>,
+    ) -> Result<Applied, StoreError> {
+        let mut versions = BTreeMap::new();
+        let outcome = self.engine.transact(partition, access, &mut |transaction| {
+            versions.clear();
+            body(&mut ModelledTransaction { transaction, versions: &mut versions })
+        });
+        self.note(&outcome, versions);
+        outcome
+    }
+
+    fn batch(&self, writes: &[BatchWrite<'_>]) -> Result<Ticket, StoreError> {
+        let versions = writes.iter().map(|write| match write {
+            BatchWrite::Put { at, meta, value } => {
+                (ModelName::of(at), Some(Version::of(meta, value)))
+            }
+            BatchWrite::Remove { at } => (ModelName::of(at), None),
+        });
+        let versions = versions.collect();
+        let outcome = self.engine.batch(writes).map(Applied::Written);
+        self.note(&outcome, versions);
+        match outcome? {
+            Applied::Written(ticket) => Ok(ticket),
+            Applied::Kept | Applied::WouldBlock => unreachable!("made above"),
+        }
+    }
+
+    fn poll_durable(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<(), StoreError>> {
+        let polled = self.engine.poll_durable(ticket, waker);
+        if matches!(polled, Poll::Ready(Ok(()))) {
+            self.model.lock().is_durable(ticket);
+        }
+        polled
+    }
+
+    fn joined(&self, one: Ticket, other: Ticket) -> Ticket {
+        self.engine.joined(one, other)
+    }
+}
+
+/// A transaction whose writes are noted.
+struct ModelledTransaction<'t> {
+    transaction: &'t mut dyn Transaction,
+    versions: &'t mut BTreeMap<ModelName, Option<Version>>,
+}
+
+impl Transaction for ModelledTransaction<'_> {
+    fn get(&mut self, at: &RecordAt<'_>) -> Result<Option<Record>, Interrupted> {
+        self.transaction.get(at)
+    }
+
+    fn put(
+        &mut self,
+        at: &RecordAt<'_>,
+        meta: RecordMeta,
+        value: &[u8],
+    ) -> Result<(), Interrupted> {
+        self.transaction.put(at, meta, value)?;
+        self.versions.insert(ModelName::of(at), Some(Version::of(&meta, value)));
+        Ok(())
+    }
+
+    fn remove(&mut self, at: &RecordAt<'_>) -> Result<(), Interrupted> {
+        self.transaction.remove(at)?;
+        self.versions.insert(ModelName::of(at), None);
+        Ok(())
+    }
+}
+
+impl ScanAccess for ModelledEngine {
+    fn list_keys(
+        &self,
+        range: KeyRange<'_>,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<KeyPage, StoreError> {
+        self.engine.list_keys(range, after, limit)
+    }
+
+    fn visit_records(
+        &self,
+        walk: RecordWalk<'_>,
+        visitor: &mut dyn RecordVisitor,
+    ) -> Result<Option<Bytes>, StoreError> {
+        self.engine.visit_records(walk, visitor)
+    }
+
+    fn query_index(
+        &self,
+        range: &IndexRange<'_>,
+        partitions: &dyn Fn(Partition) -> bool,
+        after: Option<&IndexPosition>,
+        limit: usize,
+    ) -> Result<IndexPage, StoreError> {
+        self.engine.query_index(range, partitions, after, limit)
+    }
+
+    fn list_buckets(
+        &self,
+        bucket_type: &[u8],
+        after: Option<BucketRef<'_>>,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
+        self.engine.list_buckets(bucket_type, after, limit)
+    }
+
+    fn fold(
+        &self,
+        partition: Partition,
+        from: Identity,
+        limit: usize,
+        tombstones_only: bool,
+    ) -> Result<RecordPage, StoreError> {
+        self.engine.fold(partition, from, limit, tombstones_only)
+    }
+
+    fn compared(&self) -> Option<&dyn Compare> {
+        self.engine.compared()
+    }
+}
+
+impl Maintenance for ModelledEngine {
+    fn sync(&self) -> Result<(), StoreError> {
+        self.engine.sync()?;
+        self.model.lock().all_durable();
+        Ok(())
+    }
+
+    fn drop_partition(&self, partition: Partition) -> Result<Ticket, StoreError> {
+        let ticket = self.engine.drop_partition(partition)?;
+        self.model.lock().dropped(ticket, partition);
+        Ok(ticket)
+    }
+
+    fn verify(&self, from: Option<DataPlace>, limit_bytes: u64) -> Result<Verified, StoreError> {
+        self.engine.verify(from, limit_bytes)
+    }
+
+    fn take_found_damage(&self) -> Vec<(Partition, Tag)> {
+        self.engine.take_found_damage()
+    }
+
+    fn stats(&self) -> EngineStats {
+        self.engine.stats()
+    }
+
+    fn index_activity(&self) -> IndexActivity {
+        self.engine.index_activity()
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        self.engine.close()?;
+        self.model.lock().all_durable();
+        Ok(())
+    }
+}
