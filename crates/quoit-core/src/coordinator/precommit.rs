@@ -38,7 +38,7 @@ impl Coordinator {
 
 /// True if writes to a bucket run pre-commit hooks.
 pub(crate) const fn has_hooks(props: &BucketProps) -> bool {
-    !props.precommit.is_empty() && !props.write_once
+    !props.precommit.is_empty() && !matches!(props.write_once, Some(true))
 }
 
 fn run(props: &BucketProps, value: Option<&[u8]>) -> Result<(), RequestError> {
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn buckets_that_are_written_once_have_no_hooks() {
-        let props = BucketProps { write_once: true, ..props_with("m", "f") };
+        let props = BucketProps { write_once: Some(true), ..props_with("m", "f") };
         assert!(run(&props, Some(b"value")).is_ok());
     }
 
