@@ -3,6 +3,7 @@
 
 use crate::ground::Ground;
 use crate::history::{Found, KeyNumber, WriteNumber};
+use crate::machine::Machine;
 use crate::majorities::settled_values;
 use crate::names::Name;
 use crate::stores_now::StoresNow;
@@ -34,8 +35,7 @@ struct ValueCopies {
     number: WriteNumber,
     /// When the write was acknowledged.
     end_us: u64,
-    /// Primaries by every layout that members read by, whose copies count as complete, with whether they have the
-    /// value; without those that are down.
+    /// The nodes that run, with whether they have the value.
     has_value: BTreeMap<NodeId, bool>,
     /// All primaries whose copies count as complete.
     complete: BTreeSet<NodeId>,
@@ -81,8 +81,10 @@ impl KnownCopies {
     ) -> Result<(), Violation> {
         let Some(former) = self.complete.get(&copies.key) else { return Ok(()) };
         for node in copies.complete.difference(former) {
-            let others = copies.has_value.iter().filter(|(other, _)| *other != node);
-            let all_others_have = others.clone().count() > 0 && others.clone().all(|(_, has)| *has);
+            // A node that takes another one's place gets what that one had.
+            let others = former | &copies.complete;
+            let mut others = others.iter().filter(|other| *other != node);
+            let all_others_have = others.all(|other| copies.has_value.get(other) == Some(&true));
             let since_us = self.before_loss_us.get(&(copies.partition, *node));
             let since_us = since_us.or_else(|| self.before_layout_us.get(&copies.layout_version));
             let is_older = since_us.is_some_and(|since_us| copies.end_us < *since_us);
@@ -114,7 +116,7 @@ impl KnownCopies {
             (*of, *holders) = (*number, BTreeMap::new());
         }
         holders.retain(|node, _| complete.contains(node));
-        for (node, has) in has_value {
+        for (node, has) in has_value.iter().filter(|(node, _)| complete.contains(node)) {
             if *has {
                 holders.entry(*node).or_insert(now_us);
                 continue;
@@ -156,7 +158,8 @@ fn copies(ground: &Ground, look: &StoresNow, now_us: u64) -> Vec<ValueCopies> {
             let siblings = object.map_or(&[][..], |object| &object.siblings);
             siblings.iter().any(|sibling| found_in(sibling) == Found::Value(number))
         };
-        let known = complete.iter().filter_map(|node| Some((*node, has(look.copy(*node, key)?))));
+        let nodes = look.stores.iter().map(|(place, _)| Machine::node_id_at(*place));
+        let known = nodes.filter_map(|node| Some((node, has(look.copy(node, key)?))));
         all.push(ValueCopies {
             key,
             number,
