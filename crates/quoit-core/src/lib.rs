@@ -1,9 +1,15 @@
-//! The replicated store: coordination of get, put, delete and coverage over local engines.
+//! The replicated store of one node: it coordinates reads, writes and deletes of records, answers other
+//! nodes' requests on its own copies, and runs the background work that keeps copies equal.
 //!
-//! [`ReplicatedStore`] is what the client protocols call: one call for one request. It knows quorums,
-//! causality and policies; it knows no protocol, no socket and no wall clock of its own. Storage comes
-//! in as a [`quoit_store::engine::Engine`], bucket types and layout as a
-//! [`quoit_cluster::ControlPlane`].
+//! [`ReplicatedStore`] is the entry point for the client protocols, which make one call per client
+//! request. [`StoreBuilder`] assembles it. Two of its parts serve single records: the coordinator, which
+//! runs a client's request on all replicas, and the replica, which reads and merges this node's own copy.
+//! The other parts are listings and queries, hints, transfers, anti-entropy, removal of tombstones, and
+//! replication between clusters.
+//!
+//! The crate knows quorums, causality and the policies of buckets. It knows no client protocol, opens no
+//! socket and reads no wall clock: storage comes in as a [`quoit_store::engine::Engine`], bucket types
+//! and layouts as a [`quoit_cluster::ControlPlane`], time as a [`quoit_seam::Clock`].
 
 mod blocking;
 mod calls;

@@ -1,4 +1,21 @@
-//! Replica: the part of a request that touches storage, on one node's own copy of a record.
+//! This node as a replica: reads and merges its own copies of records.
+//!
+//! A coordinator reads a copy as a digest or as the whole object ([`Replica::fetch_copy`]), and sends an
+//! object to be merged into the copy ([`Replica::take_copy`]). A merge is one step under the record's
+//! lock:
+//!
+//! 1. If nothing is stored, the incoming object is compared with a reap record of its name, so that a
+//!    late copy does not bring a deleted record back (`reaped.rs`).
+//! 2. If the stored object has the same digest, nothing is written.
+//! 3. If both objects are plain and the incoming one has seen the stored one, it replaces it. The
+//!    beginning of the stored record is enough to decide that.
+//! 4. Otherwise the whole stored object is read and merged. Large sets and maps are merged page by page
+//!    (`in_pages.rs`).
+//!
+//! A copy that turns out to be damaged is replaced by the incoming object. Before that the store gives up
+//! the actors and incarnations of the partition
+//! ([`DotSequence::give_away`](crate::DotSequence::give_away)): events that only the damaged copy had
+//! must not be made again.
 
 mod in_pages;
 mod join;
@@ -35,35 +52,35 @@ use std::sync::Arc;
 
 use in_pages::{MergePages, take_in_pages};
 
-/// A copy of a record as a reader sees it.
+/// A replica's copy of a record, as a reader receives it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Copy {
-    /// There is none.
+    /// Nothing is stored.
     Missing,
-    /// Digest and, if asked for, the stored object.
+    /// Digest of the copy and, if the reader asked for it, the encoded object.
     Found(u64, Option<Bytes>),
 }
 
-/// An object on its way to a replica, in its stored form.
+/// An object on its way to a replica, encoded.
 #[derive(Clone, Debug)]
 pub(crate) struct Replicated {
     /// Metadata for the engine.
     pub(crate) meta: RecordMeta,
-    /// How it becomes one with what is there.
+    /// Rule by which it is merged with the replica's copy.
     pub(crate) rule: MergeRule,
-    /// The stored form.
+    /// The encoded object.
     pub(crate) object: Bytes,
 }
 
 impl Replicated {
-    /// An object as replicas are sent it.
+    /// Encodes an object for replicas.
     pub(crate) fn new(object: &Object, rule: MergeRule, n_val_class: u8) -> Self {
         let mut encoded = Vec::new();
         object.encode_into(&mut encoded);
         Self { meta: RecordMeta::of(object, n_val_class), rule, object: encoded.into() }
     }
 
-    /// The tombstone that stays of it when it has expired.
+    /// The tombstone that remains after the object has expired; `None` if nothing has to remain.
     fn after_expiry(&self) -> Option<Self> {
         let expired = Record { meta: self.meta, value: self.object.clone() };
         let Record { meta, value } = after_expiry(&expired)?;
@@ -95,17 +112,17 @@ fn fetch(
 /// Result of giving an object to a replica.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ApplyOutcome {
-    /// The stored object has seen as much already, and the request does not ask whether it is
-    /// synced.
+    /// The stored object already includes the incoming one, and the caller does not need a ticket for its
+    /// sync.
     Known,
-    /// Nothing is stored, and nothing is to be: the object has expired, or a reap record covers it. That is
-    /// as durable as a record of it could be.
+    /// Nothing is stored and nothing was written, because the object has expired or a reap record covers
+    /// it. This outcome counts as synced: nothing can be lost.
     Nothing,
-    /// Written; synced when the ticket is.
+    /// Written. The record is synced when the ticket is.
     Written(Ticket, RecordMeta),
 }
 
-/// This node as a replica: its own copies of records, and the reap records that keep out what was deleted.
+/// This node's own copies of records, with the reap records that keep deleted records from coming back.
 /// Shared; every method takes `&self`.
 pub(crate) struct Replica {
     pub(crate) local: Arc<LocalNode>,
@@ -115,7 +132,7 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
-    /// `suspects` are the partitions that may hold what is to be handed over.
+    /// `suspects` are the partitions that may hold strays.
     pub(crate) const fn new(
         local: Arc<LocalNode>,
         reap_records: Arc<ReapRecords>,
@@ -125,7 +142,8 @@ impl Replica {
         Self { local, reap_records, tombstones, suspects }
     }
 
-    /// Reads the local copy; `None` when it would have to wait and may not.
+    /// Reads the local copy, as a digest or, if `whole`, as an object. `None` if the read would have to
+    /// wait for the disk and `access` does not allow that.
     pub(crate) fn fetch_copy(
         &self,
         at: &RecordAt<'_>,
@@ -135,8 +153,8 @@ impl Replica {
         fetch(&self.local.records, at, whole, access)
     }
 
-    /// Reads the local copy from the disk, aside from what else the thread does: a slow disk holds up neither
-    /// other requests nor the other replicas' answers to this one.
+    /// Reads the local copy on a thread that may wait for the disk, so that a slow disk delays neither
+    /// other requests nor the other replicas' answers to this request.
     pub(crate) fn cold_copy(
         &self,
         at: &RecordAt<'_>,
@@ -152,8 +170,9 @@ impl Replica {
         blocking.aside(read)
     }
 
-    /// Merges an object into the local copy. With `has_to_last` the answer is a ticket even when nothing
-    /// was new: what is there may not be synced yet. `None` when it would have to wait and may not.
+    /// Merges an object into the local copy. With `has_to_last` the outcome carries a ticket even if the
+    /// copy already included the object, because that copy may not be synced yet. `None` if the merge
+    /// would have to wait for the disk and `access` does not allow that.
     pub(crate) fn take_copy(
         &self,
         at: &RecordAt<'_>,
@@ -164,8 +183,9 @@ impl Replica {
         self.take_copy_of(at, incoming, has_to_last, false, access)
     }
 
-    /// As [`Replica::take_copy`]. Of a copy that is known to be damaged nothing stays: pages of it
-    /// may be readable, and its clock tells of events that are only in the others.
+    /// As [`Replica::take_copy`]. If `is_damaged`, the copy is replaced and nothing of it is merged: some
+    /// of its pages may still be readable, but its clock names events whose values are in unreadable
+    /// pages.
     fn take_copy_of(
         &self,
         at: &RecordAt<'_>,
@@ -179,14 +199,14 @@ impl Replica {
         let is_gone = is_expired && tombstone.is_none();
         let incoming = tombstone.as_ref().unwrap_or(incoming);
         let admitted = |access| match is_gone {
-            // An expired value is gone, also where it was merged away: no replica brings it back. Nothing
-            // has to stay of it.
+            // Nothing has to be stored for an expired value, even if the local copy has merged it away:
+            // no replica brings it back.
             true => Ok(Admitted::Nothing),
             false if planted!(ForgetsReaped) => Ok(Admitted::AsItCame),
             false => self.admitted(at, incoming, access),
         };
         let merged = |ours: &Object, theirs: &Object| self.merged(ours, theirs, incoming.rule);
-        // Events of this store that were only in what is lost must not be made again.
+        // Events of this store that were only in the damaged copy must not be made again.
         let forget = || self.local.dots.give_away(at.partition);
         let merged_pages =
             |ours: &PagedObject, theirs: &Object, pages: &mut WrittenPages<'_, '_>| {
@@ -214,7 +234,7 @@ impl Replica {
         expires_at_secs != 0 && expires_at_secs <= self.local.clock.unix_secs()
     }
 
-    /// Merges two copies of a record, and counts the merge.
+    /// Merges two copies of a record, and records the time of the merge in the statistics.
     pub(crate) fn merged(&self, ours: &Object, theirs: &Object, rule: MergeRule) -> Object {
         let began_us = self.local.clock.monotonic_us();
         let merged = merge(ours, theirs, rule);
@@ -224,7 +244,7 @@ impl Replica {
         merged
     }
 
-    /// Merges an object into this node's copy, waiting for the disk if it has to.
+    /// Merges an object into this node's copy, and waits for the disk if need be.
     pub(crate) fn take_own(
         &self,
         at: &RecordAt<'_>,
@@ -234,8 +254,8 @@ impl Replica {
         wait_if_blocked(self.local.settings.blocking, take)
     }
 
-    /// Replaces this node's copy, which could not be read, by what other replicas have. One that can be read
-    /// by now is merged with it.
+    /// Replaces this node's damaged copy by the object that the other replicas have. If the copy has
+    /// become readable in the meantime, merges the object with it.
     pub(crate) fn heal_own(
         &self,
         at: &RecordAt<'_>,
@@ -252,8 +272,8 @@ impl Replica {
         wait_if_blocked(self.local.settings.blocking, take)
     }
 
-    /// Removes a tombstone that is still there as it was. Where the node is not alone, there is a reap
-    /// record.
+    /// Removes a tombstone if the stored record is still that tombstone, by its digest. Returns true if
+    /// it was removed. In a cluster the caller has written a reap record before.
     pub(crate) fn reap_copy(&self, at: &RecordAt<'_>, digest: u64) -> Result<bool, StoreError> {
         reap(&self.local.records, at, digest)
     }
@@ -262,20 +282,20 @@ impl Replica {
 /// Merges a stored and an incoming object.
 type Merge<'a> = dyn Fn(&Object, &Object) -> Object + 'a;
 
-/// Functions of the surrounding store that merging an object into a record needs.
+/// Functions of [`Replica`] that [`take`] calls while it merges an object into a record.
 struct Around<'a> {
-    /// The part of the object to be stored where nothing is.
+    /// Decides which part of the object is stored if nothing is stored yet.
     admitted: &'a dyn Fn(Access) -> Result<Admitted, RequestError>,
-    /// Merges it with the stored object.
+    /// Merges the object with the stored one.
     merged: &'a Merge<'a>,
     merged_pages: &'a MergePages<'a>,
-    /// Told before a damaged record is replaced.
+    /// Called before a damaged record is replaced.
     forget: &'a dyn Fn() -> Result<(), StoreError>,
-    /// Whether the record is known to be damaged.
+    /// True if the record is known to be damaged.
     is_damaged: bool,
 }
 
-/// Merges an object into a record of an engine, as [`Replica::take_copy`] says.
+/// Merges an object into a record of the engine, as [`Replica::take_copy`] describes.
 fn take(
     records: &Records,
     at: &RecordAt<'_>,
@@ -285,8 +305,8 @@ fn take(
     around: &Around<'_>,
 ) -> Result<Option<ApplyOutcome>, RequestError> {
     let Around { admitted, merged, forget, .. } = around;
-    // Most objects replace what they find, which its front is enough to see. A damaged object is
-    // replaced unseen: whatever it was, this replica has lost it.
+    // Most objects replace the stored one, and the front of the stored record is enough to see that. A
+    // damaged record is lost in any case, and is replaced without being read.
     let mut is_damaged = around.is_damaged;
     let steps = [Before::Front, Before::Read, Before::Skip];
     for before in steps.into_iter().skip(if is_damaged { 2 } else { 0 }) {
@@ -301,7 +321,8 @@ fn take(
             };
             match verdict {
                 Ok(Verdict::Put(meta)) => Decision::Put(meta),
-                // Nobody else has anything of it: nothing would ever replace what can't be read.
+                // No object remains, so no other replica will ever send one that replaces the damaged
+                // record: remove it.
                 Ok(Verdict::Nothing) if before == Before::Skip => Decision::Remove,
                 Ok(Verdict::Keep | Verdict::Nothing | Verdict::Undecided | Verdict::WouldBlock)
                 | Err(_) => Decision::Keep,
@@ -339,14 +360,14 @@ fn take(
             (Applied::Kept | Applied::Written(_), Verdict::Nothing) => {
                 return Ok(Some(ApplyOutcome::Nothing));
             }
-            // Only a front leaves anything undecided.
+            // Only the front of a record can leave the verdict undecided.
             _ => {}
         }
     }
     Err(RequestError::Damaged("a whole record was shown as a front".to_owned()))
 }
 
-/// Removes a tombstone of an engine that is still there as it was.
+/// Removes a tombstone from the engine if it still has this digest.
 fn reap(records: &Records, at: &RecordAt<'_>, digest: u64) -> Result<bool, StoreError> {
     let mut same = |stored: Option<&RecordRef<'_>>, _: &mut Vec<u8>| match stored {
         Some(record) if record.meta.tombstone && record.meta.digest == digest => Decision::Remove,
@@ -356,19 +377,19 @@ fn reap(records: &Records, at: &RecordAt<'_>, digest: u64) -> Result<bool, Store
     Ok(matches!(applied, Applied::Written(_)))
 }
 
-/// Decision about an incoming object.
+/// Decision about an incoming object, made under the record's lock.
 pub(crate) enum Verdict {
     Put(RecordMeta),
     Keep,
-    /// Nothing is stored, and nothing is to be.
+    /// Nothing is stored and nothing is written.
     Nothing,
-    /// The front of what is stored does not tell.
+    /// The front of the stored record is not enough to decide.
     Undecided,
-    /// A reap record has to come from the disk.
+    /// A reap record has to be read from disk, and the caller must not wait for it.
     WouldBlock,
 }
 
-/// Appends what is to be stored of an incoming object where nothing is.
+/// Appends to `out` the part of an incoming object that is stored if nothing is stored yet.
 pub(crate) fn take_first(admitted: Admitted, incoming: &Replicated, out: &mut Vec<u8>) -> Verdict {
     match admitted {
         Admitted::AsItCame => {
@@ -384,7 +405,7 @@ pub(crate) fn take_first(admitted: Admitted, incoming: &Replicated, out: &mut Ve
     }
 }
 
-/// Merges an incoming object with what is stored and appends what is to be stored instead.
+/// Merges an incoming object with the stored one, and appends to `out` the object that replaces it.
 fn unite(
     stored: &RecordRef<'_>,
     incoming: &Replicated,
@@ -419,8 +440,8 @@ fn unite(
     Ok(Verdict::Put(RecordMeta::of(&merged, incoming.meta.n_val_class)))
 }
 
-/// Whether an incoming plain object has seen all of a stored plain one: the merge is then the incoming
-/// one. False when that can't be seen from the front.
+/// True if both objects are plain and the incoming one has seen the stored one, so that the merge is the
+/// incoming object. False if the front of the stored record is not enough to see that.
 fn replaces(stored: &RecordRef<'_>, incoming: &Replicated) -> bool {
     let stored = if stored.is_whole {
         PlainObject::read(stored.value)
@@ -437,7 +458,7 @@ fn replaces(stored: &RecordRef<'_>, incoming: &Replicated) -> bool {
     is_later && (planted!(DropsConcurrent) || new.clock.descends(&stored.clock))
 }
 
-/// How copies of a bucket's records become one.
+/// Rule by which copies of a bucket's records are merged.
 pub(crate) const fn merge_rule(props: &BucketProps) -> MergeRule {
     if props.last_write_wins { MergeRule::LastWriteWins } else { MergeRule::Causal }
 }

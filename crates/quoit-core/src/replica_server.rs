@@ -1,4 +1,8 @@
-//! The replica's side of the data plane: requests of other nodes on this node's copies.
+//! The replica's side of the data plane: answers other nodes' reads and writes of this node's copies.
+//!
+//! Each request names the layout that its sender used. A request with a layout that this node knows to be
+//! retired is refused; the sender waits for the newer layout and tries again. A write is answered when it
+//! is accepted, when it is synced, or at both times, as the sender's quorums need.
 
 use crate::coordinator::Coordinator;
 use crate::error::RequestError;
@@ -23,7 +27,7 @@ use quoit_wire::internode::data::{Acks, Fetch, Fetched, Join, MergeRule, Store, 
 use quoit_wire::internode::grants::REFUSED_SUPERSEDED;
 use std::sync::Arc;
 
-/// Answers other nodes' reads and writes of this node's copies.
+/// Serves reads and writes of this node's copies to other nodes.
 pub(crate) struct ReplicaServer {
     local: Arc<LocalNode>,
     replica: Arc<Replica>,
@@ -66,7 +70,7 @@ impl ReplicaServer {
         );
     }
 
-    /// Whether this node's copy of a partition has lost records.
+    /// True if this node's copy of a partition has lost records and has not recovered them.
     fn has_lost_of(&self, partition: u32) -> bool {
         let topology = self.local.topology_now();
         let partition = u16::try_from(partition).map(Partition);
@@ -116,7 +120,7 @@ impl ReplicaServer {
         Ok(copy.map_err(|fault| self.noting_damage(&fetch.key, fault))?)
     }
 
-    /// Has a record healed that turned out to be damaged.
+    /// Queues a record for healing if the fault says that it is damaged.
     fn noting_damage(&self, key: &Bytes, fault: RequestError) -> RequestError {
         if matches!(fault, RequestError::Store(StoreError::Corrupt { .. })) {
             self.healing.note(key.clone());
@@ -158,7 +162,7 @@ impl ReplicaServer {
             blocking,
             reply,
             move |server, access| {
-                // The right lasts until the write is done.
+                // Holds the record's grant until the write is done.
                 let _granted = &granted;
                 server.take_for(&store, &replicated, access)
             },
@@ -217,7 +221,7 @@ impl ReplicaServer {
         }
     }
 
-    /// Answers a write at the moments that were asked for.
+    /// Answers a write when it is accepted, when it is synced, or both times, as the sender asked.
     fn acknowledge(
         self: Arc<Self>,
         taken: Result<ApplyOutcome, Refusal>,

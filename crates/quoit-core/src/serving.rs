@@ -1,7 +1,7 @@
-//! Answers to other nodes by steps that may have to wait for the disk.
+//! Answers other nodes' requests with a step that may have to wait for the disk.
 //!
-//! A request that can be answered from memory is answered on the connection's own task. One that has to wait
-//! goes on in a task of its own.
+//! A request that can be answered from memory is answered in the task of its connection. A request that
+//! has to wait for the disk continues in a task of its own.
 
 use crate::blocking::Blocking;
 use crate::refusal::Refusal;
@@ -9,8 +9,8 @@ use quoit_cluster::Responder;
 use quoit_store::engine::Access;
 use std::sync::Arc;
 
-/// Answers a request of another node with the outcome of a step, which is done at once where it need not wait
-/// for the disk, and else once more by a thread that may wait.
+/// Answers another node's request with the result of `step`. Runs `step` without waiting first; if it
+/// would have to wait for the disk, runs it again on a thread that may wait.
 pub(crate) fn answer_by<S: Send + Sync + 'static, T: Send + 'static>(
     server: Arc<S>,
     blocking: Blocking,

@@ -1,4 +1,5 @@
-//! The replicated store: what the protocols call.
+//! [`ReplicatedStore`], which the client protocols call. It has no logic of its own: each method hands
+//! the request to the part that implements it.
 
 mod builder;
 mod service;
@@ -52,11 +53,12 @@ use quoit_wire::internode::data::{METHOD_FIRST, METHOD_LAST};
 use service::StoreService;
 use std::sync::Arc;
 
-/// Keeps generated keys apart from entity tags of the same events.
+/// Stands in for a record's identity in the hash that makes generated keys, so that a generated key
+/// differs from the entity tag of the same event.
 const GENERATED_KEY_SALT: u64 = 0x6B65_7973;
 
-/// The store of one node: the face of its parts, each of which knows only those above it. Shared by all
-/// connections; every method takes `&self`.
+/// The store of one node, a facade over its parts. The fields are in order of dependency: a part uses
+/// only parts that come before it. All connections share one store; every method takes `&self`.
 pub struct ReplicatedStore {
     local: Arc<LocalNode>,
     replica: Arc<Replica>,
@@ -80,16 +82,17 @@ pub struct ReplicatedStore {
 }
 
 impl ReplicatedStore {
-    /// Reads an object. `None` when nothing is stored; tombstones are returned, the protocols decide what
-    /// to show of them.
+    /// Reads an object with the quorums of `options`. `None` if nothing is stored. A deleted record is
+    /// returned as a tombstone; the protocols decide what to show of it.
     ///
-    /// On a node that is alone this costs two look-ups (properties, index) and one positioned read, and
-    /// waits only for a disk read that the page cache can't serve. Else it takes as many replicas as the
-    /// read asks for.
+    /// On a node that is alone this costs two look-ups (bucket properties, index) and one positioned
+    /// read; the request waits only if the page cache can't serve the read. In a cluster it asks as many
+    /// replicas as the read's quorums need.
     ///
     /// # Errors
     ///
-    /// Too many reads under way, bad names, unknown bucket types, quorums that can't be met, engine faults.
+    /// [`RequestError::Overload`] if too many reads are under way; invalid names, unknown bucket types,
+    /// quorums that can't be met, timeouts, and failures of the storage engine.
     pub async fn get(
         &self,
         key: KeyRef<'_>,
@@ -98,27 +101,31 @@ impl ReplicatedStore {
         self.coordinator.get(key, options).await
     }
 
-    /// The most bytes that this node's copy of an object takes as it is stored, if it has one: so that a
-    /// caller can make room before it reads. One look-up in the index, or of the head of the record.
+    /// Upper bound on the stored size of this node's copy of an object, in bytes, so that a caller can
+    /// reserve memory before it reads. `None` if the node has no copy or the engine knows no bound. Costs
+    /// one look-up in the index; where the index does not have the size, the engine reads the head of the
+    /// record, from disk if need be.
     #[must_use]
     pub fn size_bytes_max(&self, key: KeyRef<'_>) -> Option<u64> {
         self.coordinator.size_bytes_max(key)
     }
 
-    /// Writes a value. Returns the stored object if the request asks for it.
+    /// Writes a value. Returns the object after the write if the request asks for it.
     ///
-    /// The answer comes when enough replicas have accepted the write (w, pw) and synced it (dw). A
-    /// node that is no replica of the record has one of them coordinate.
+    /// Returns when enough replicas have accepted the write (w, pw) and synced it (dw). A node that is
+    /// not a replica of the record forwards the write to one that is.
     ///
     /// # Errors
     ///
-    /// Too many writes under way, bad names, unknown bucket types, quorums, conditions, limits, engine
-    /// faults. A write whose quorum was not met may be stored nevertheless.
+    /// [`RequestError::Overload`] if too many writes are under way; invalid names, unknown bucket types,
+    /// quorums and conditions that are not met, limits on objects, timeouts, and failures of the storage
+    /// engine. A write whose quorum was not met, or that timed out, may still be stored on some replicas.
     pub async fn put(&self, request: PutRequest<'_>) -> Result<Option<Object>, RequestError> {
         self.coordinator.put(request).await
     }
 
-    /// Deletes a record by writing a tombstone, which is reaped later.
+    /// Deletes a record by writing a tombstone, which is reaped later (see
+    /// [`DeleteMode`](crate::DeleteMode)).
     ///
     /// # Errors
     ///
@@ -127,7 +134,7 @@ impl ReplicatedStore {
         self.coordinator.delete(request).await
     }
 
-    /// Reads a data type. `None` when there is none.
+    /// Reads a data type. `None` if the record does not exist, is deleted, or holds no data type.
     ///
     /// # Errors
     ///
@@ -140,13 +147,14 @@ impl ReplicatedStore {
         self.coordinator.fetch_data_type(key, options).await
     }
 
-    /// Does an operation on a data type, which is created if there is none. Returns the value after it if the
-    /// request asks for that.
+    /// Applies an operation to a data type, and creates the data type if the record does not exist.
+    /// Returns the value after the operation if the request asks for it.
     ///
     /// # Errors
     ///
-    /// As for [`ReplicatedStore::put`]; operations for another type, contexts of other records, removes
-    /// without context of what is not there.
+    /// As for [`ReplicatedStore::put`]. Also if the operation does not fit the bucket's data type, if the
+    /// context belongs to another record, and if the operation removes, without a context, something that
+    /// does not exist.
     pub async fn update_data_type(
         &self,
         request: DataTypeRequest<'_>,
@@ -154,12 +162,13 @@ impl ReplicatedStore {
         self.coordinator.update_data_type(request).await
     }
 
-    /// Asks something about a data type, or a set or map in a field of it, that need not read all of it: its
-    /// size, whether an element is in it, one field, some of its elements. `None` when it is not there.
+    /// Answers a question about a data type, or about a set or map in one of its fields, without reading
+    /// all of it where possible: its size, whether it has an element, one field, or a range of its
+    /// elements. `None` if the data type or the field does not exist.
     ///
     /// # Errors
     ///
-    /// As for [`ReplicatedStore::get`], and when the question does not suit the type.
+    /// As for [`ReplicatedStore::get`], and if the question does not suit the data type.
     pub async fn query_data_type(
         &self,
         key: KeyRef<'_>,
@@ -169,9 +178,10 @@ impl ReplicatedStore {
         self.coordinator.query_data_type(key, question, options).await
     }
 
-    /// Reads a large set or map into a sink. False when there is none, this node has no copy of it, or the
-    /// copies that the read asks for are not the same: [`ReplicatedStore::fetch_data_type`] has the answer
-    /// then, and what the sink was given means nothing.
+    /// Reads a large set or map into a sink, page by page. Returns false if the record is not stored in
+    /// pages, if this node has no copy that counts, or if the replicas that the read needs have different
+    /// copies. The caller must then discard what the sink received and call
+    /// [`ReplicatedStore::fetch_data_type`].
     ///
     /// # Errors
     ///
@@ -185,8 +195,9 @@ impl ReplicatedStore {
         self.coordinator.stream_items(key, options, sink).await
     }
 
-    /// Finds out whether the replicas that a read has asked have what was shown. If they have not, or one of
-    /// them is late, the read goes on: what differs is merged and repaired, as by [`ReplicatedStore::get`].
+    /// Waits for the other replicas of a read whose local copy was already shown, and reports whether
+    /// they have the same object. If a replica has another version, fails or is late, the read continues
+    /// as in [`ReplicatedStore::get`]: it merges and repairs the versions and returns the merged object.
     ///
     /// # Errors
     ///
@@ -198,24 +209,26 @@ impl ReplicatedStore {
         self.coordinator.confirm_read(unconfirmed).await
     }
 
-    /// Writes those objects of a batch together of which nothing is stored yet, if this node is alone. Gives
-    /// other tasks their turn in between.
+    /// First step of storing a batch of objects that were made elsewhere. If this node is alone, it
+    /// writes together all objects under whose names nothing is stored yet, and leaves the others to the
+    /// caller. Yields to other tasks in between.
     pub async fn begin_given(&self, objects: Vec<GivenObject>) -> BegunBatch {
         self.coordinator.begin_given(objects).await
     }
 
-    /// Waits until the objects of a batch are synced.
+    /// Waits until the objects of a batch are synced to disk.
     ///
     /// # Errors
     ///
-    /// When they are not in time, or the disk refuses; they may stand nevertheless.
+    /// [`RequestError::Timeout`], or a failure of the disk. The objects may still be stored.
     pub async fn finish_given(&self, pending: &PendingBatch) -> Result<(), RequestError> {
         self.coordinator.finish_given(pending).await
     }
 
-    /// Merges an object with what is stored, as a put of [`PutRequest::given`] does, if this node is alone.
-    /// A caller with many objects has all of them in the log before it waits, so they share a sync. Reads
-    /// the stored object from the disk if need be.
+    /// Merges an object that was made elsewhere with the stored one, as a put of [`PutRequest::given`]
+    /// does, if this node is alone; declines otherwise. A caller with many objects appends all of them to
+    /// the log before it waits, so that they share one sync. Reads the stored object from disk if need
+    /// be.
     ///
     /// # Errors
     ///
@@ -228,9 +241,9 @@ impl ReplicatedStore {
         self.coordinator.put_given_in_place(key, object)
     }
 
-    /// Shows this node's copy of an object to a function, `None` when nothing is stored, and returns what it
-    /// made of it; `None` when the node has no copy, or the read has to wait for the disk: the caller uses
-    /// [`ReplicatedStore::get`] then.
+    /// Passes this node's copy of an object to `show` (`None` if nothing is stored) and returns the
+    /// result of `show`. Returns `None` if the node has no copy that counts, if the copy is damaged, or
+    /// if the read would have to wait for the disk. The caller then uses [`ReplicatedStore::get`].
     ///
     /// # Errors
     ///
@@ -244,9 +257,10 @@ impl ReplicatedStore {
         self.coordinator.get_in_place(key, options, show)
     }
 
-    /// Writes a value that is then the only one of its record. `None` when it would not be, when what
-    /// is stored is not plain or has to come from the disk: nothing was written then, and the caller
-    /// uses [`ReplicatedStore::put`].
+    /// Writes a plain value that becomes the only value of its record. Returns `None`, without having
+    /// written anything, if siblings would remain, if the stored object is not plain or must be read from
+    /// disk, or if another node has to coordinate the write. The caller then uses
+    /// [`ReplicatedStore::put`].
     ///
     /// # Errors
     ///
@@ -255,36 +269,39 @@ impl ReplicatedStore {
         self.coordinator.put_in_place(write)
     }
 
-    /// Waits until a write has what its quorums ask for: on a node that is alone, not at all without `dw`.
+    /// Waits until the quorums of a write are met. On a node that is alone this waits for the sync, and
+    /// not at all if `dw` is 0.
     ///
     /// # Errors
     ///
-    /// When they can't be met in time. The write may stand nevertheless.
+    /// [`RequestError::Timeout`], or the quorum that is not met. The write may still be stored.
     pub async fn finish(&self, pending: Pending) -> Result<(), RequestError> {
         self.coordinator.finish(pending).await
     }
 
-    /// Requests under way that wait for a disk or for other nodes.
+    /// Number of requests under way that wait for a disk or for other nodes.
     #[must_use]
     pub fn active(&self) -> AdmittedRequests {
         self.coordinator.active()
     }
 
-    /// The preference list of a key as clients are shown it: who answers for each position now.
+    /// The preference list of a key in the form that clients see: for each position, the node that
+    /// answers for it now.
     ///
     /// # Errors
     ///
-    /// Bad names and unknown bucket types.
+    /// Invalid names and unknown bucket types.
     pub fn preflist(&self, key: KeyRef<'_>) -> Result<Vec<PreflistPlace>, RequestError> {
         self.local.preflist(key)
     }
 
-    /// Clock of the tombstone that was reaped under a name, as far as this node remembers it. A record that
-    /// it stores under that name has seen the tombstone, except where the last write wins.
+    /// Version vector of the tombstone that was reaped under a name; `None` if this node has no reap
+    /// record of it. A record that the node stores under that name has seen the tombstone, except in
+    /// buckets with last_write_wins.
     ///
     /// # Errors
     ///
-    /// Names that are none, and faults of the disk.
+    /// Names that can't be decoded, and failures of the disk.
     pub fn reaped_clock(
         &self,
         encoded: &[u8],
@@ -293,48 +310,49 @@ impl ReplicatedStore {
         self.replica.reaped_clock(encoded, partition)
     }
 
-    /// Says whether this node consumes queues of other clusters.
+    /// Sets whether this node consumes replication queues of other clusters.
     pub fn set_consumes(&self, consumes: bool) {
         self.hook.set_consumes(consumes);
     }
 
-    /// Writes hints that are not on disk yet: before the process ends.
+    /// Writes to disk the hints that are not there yet. Call it before the process ends.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// Failures of the disk.
     pub fn flush_hints(&self) -> Result<(), StoreError> {
         self.missed.flush()
     }
 
-    /// Figures of reap records.
+    /// Number and size of the reap records.
     #[must_use]
     pub fn reap_record_stats(&self) -> ReapRecordStats {
         self.replica.reap_records.stats()
     }
 
-    /// Makes up for records that the store has lost, before the node answers requests. Waits until the
-    /// cluster agrees, and until enough nodes with whole copies serve. How many records were dropped.
+    /// Recovers from the loss of records of this store, before the node serves requests. Waits until the
+    /// cluster has agreed on the loss and until enough nodes with complete copies serve. Returns the
+    /// number of records that were dropped.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// Failures of the disk.
     pub async fn settle_loss(&self) -> Result<u64, RequestError> {
         self.losses.settle_loss().await
     }
 
-    /// Whether reap records were lost, so that deleted records could come back: the node has to make up for
-    /// that as for a store that has lost records ([`ReplicatedStore::settle_loss`]).
+    /// True if reap records were lost, so that deleted records could come back. The node then has to
+    /// recover as a store that has lost records ([`ReplicatedStore::settle_loss`]).
     #[must_use]
     pub fn has_lost_reap_records(&self) -> bool {
         !self.replica.reap_records.lost().is_empty()
     }
 
-    /// Notes on disk where the files of reap records end: before the process ends.
+    /// Writes to disk where the files of reap records end. Call it before the process ends.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// Failures of the disk.
     pub fn flush_reap_records(&self) -> Result<(), StoreError> {
         self.replica.reap_records.note_ends()
     }
@@ -411,13 +429,14 @@ impl ReplicatedStore {
         &self.local.stats
     }
 
-    /// Figures since the start and of the last minute, those of the engine included.
+    /// Figures since the start and for the last minute, including those of the engine.
     #[must_use]
     pub fn figures(&self) -> StatsSnapshot {
         self.local.figures()
     }
 
-    /// Keeps the present figures, so that later ones can tell of the last minute; call it once a second.
+    /// Takes a sample of the figures, from which [`ReplicatedStore::figures`] computes those of the last
+    /// minute. Call it once a second.
     pub fn sample_figures(&self) {
         self.local.stats.follow_indexes(|| self.local.engine.index_activity());
         self.local.stats.sample();
@@ -429,12 +448,14 @@ impl ReplicatedStore {
         &self.coordinator.request_log
     }
 
-    /// Says how the room of the disk that holds the data is found out; once, when the node is put together.
+    /// Sets the function that measures the disk that holds the data. Called once, when the node is
+    /// assembled; later calls have no effect.
     pub fn set_room_of_disk(&self, ask: impl Fn() -> Option<DiskRoom> + Send + Sync + 'static) {
         self.local.set_room_of_disk(ask);
     }
 
-    /// The room of the disk that holds the data; `None` where nothing tells. A system call.
+    /// Free and total bytes of the disk that holds the data; `None` if no function was set or it can't
+    /// tell. Costs a system call.
     #[must_use]
     pub fn room_of_disk(&self) -> Option<DiskRoom> {
         self.local.room_of_disk()
@@ -458,23 +479,25 @@ impl ReplicatedStore {
         &*self.local.clock
     }
 
-    /// A key that no other record has: made from an event of this store.
+    /// Makes a key that no other record has, from an event of this store.
     ///
     /// # Errors
     ///
-    /// When events can't be made durable.
+    /// Failures of the disk, if the event counter can't be made durable.
     pub fn generate_key(&self) -> Result<Bytes, RequestError> {
         let dot = self.local.dots.issue(0)?;
         Ok(make_vtag(&dot, GENERATED_KEY_SALT))
     }
 
-    /// Answers other nodes' requests on this node's copies from now on, for as long as the store lives.
+    /// Registers this store with the transport, which from then on delivers other nodes' requests to it
+    /// for as long as the store lives.
     pub fn serve_replicas(self: &Arc<Self>) {
         let service = Arc::new(StoreService { store: Arc::downgrade(self) });
         self.local.internode.register(METHOD_FIRST..=METHOD_LAST, service);
     }
 
-    /// Reaps tombstones, keeps hints and hands over what belongs to other nodes, until the task is dropped.
+    /// Runs the background work until the task is dropped: removal of tombstones, hints, anti-entropy,
+    /// replication, change feeds, Riak's trees, and transfers.
     pub async fn run_background(self: Arc<Self>) {
         let reaper = Arc::clone(&self.reaper).run();
         let hints = Arc::clone(&self.missed).run();

@@ -1,4 +1,4 @@
-//! Objects as an engine stores them, and steps that may have to wait for its disk.
+//! Decodes stored objects, and runs steps that may have to wait for the engine's disk.
 
 use crate::blocking::Blocking;
 use crate::error::RequestError;
@@ -6,9 +6,8 @@ use bytes::Bytes;
 use quoit_model::object::Object;
 use quoit_store::engine::Access;
 
-/// Repeats `step` where waiting for the disk is allowed when it would have to wait.
-///
-/// Only then does the request leave its thread's rhythm.
+/// Runs `step` without waiting. If it would have to wait for the disk, runs it again where waiting is
+/// allowed, and only then leaves the thread that serves the request.
 pub(crate) fn wait_if_blocked<T>(
     blocking: Blocking,
     mut step: impl FnMut(Access) -> Result<Option<T>, RequestError>,
@@ -20,7 +19,7 @@ pub(crate) fn wait_if_blocked<T>(
     Ok(waited.expect("an engine that may wait does not answer WouldBlock"))
 }
 
-/// Reads what an engine stored.
+/// Decodes an object from the engine.
 pub(crate) fn decode(stored: &Bytes) -> Result<Object, RequestError> {
     Object::decode(stored).map_err(|reason| RequestError::Damaged(reason.to_string()))
 }

@@ -1,4 +1,16 @@
-//! The coordinator of reads and writes: what a node does for a client's request on one record.
+//! The coordinator: runs a client's request for one record on the record's replicas.
+//!
+//! - A read ([`get`]) takes the object from one replica and digests from as many others as its quorums
+//!   need ([`first_asked`]). If they differ, it fetches all versions, merges them, and repairs the
+//!   replicas ([`read_replicas`]).
+//! - A write ([`put`], [`data_type`]) runs on a node that has a vote for the record; another node
+//!   forwards it ([`forward`]). The coordinator applies the write to its own copy under the record's lock
+//!   ([`change`]), sends the result to the other replicas, and answers when the quorums are met in every
+//!   live layout ([`write_replicas`]).
+//! - Conditional writes may be fenced from each other by grants of the primaries ([`fence`]).
+//! - Plain objects take a shorter path that avoids decoding and allocation ([`in_place`]).
+//!
+//! Votes and quorums are counted by the pure functions of `votes`.
 
 pub(crate) mod change;
 pub(crate) mod confirm;
@@ -32,9 +44,9 @@ pub(crate) struct Coordinator {
     pub(crate) replica: Arc<Replica>,
     pub(crate) hook: Arc<WriteHook>,
     pub(crate) missed: Arc<MissedWrites>,
-    /// Rights of conditional writes that this node has given as a primary.
+    /// Grants for conditional writes that this node gives as a primary.
     pub(crate) grants: Arc<Grants>,
-    /// Reads and writes under way.
+    /// Reads under way; `puts` has the writes.
     pub(crate) gets: InFlight,
     pub(crate) puts: InFlight,
     pub(crate) write_clock: WriteClock,

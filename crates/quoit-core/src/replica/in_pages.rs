@@ -1,4 +1,4 @@
-//! Merges an object into a copy that lies in pages.
+//! Merges an incoming object into a copy that is stored in pages.
 
 use super::{ApplyOutcome, Around, Replica, Replicated};
 use crate::records::{Becomes, PageFault, Records, WrittenPages};
@@ -9,12 +9,12 @@ use quoit_store::engine::{Access, Applied, RecordAt};
 use quoit_store::error::StoreError;
 use quoit_wire::internode::data::MergeRule;
 
-/// As [`Merge`](super::Merge), of a stored object that lies in pages.
+/// As [`Merge`](super::Merge), for a stored object in pages.
 pub(super) type MergePages<'a> =
     dyn Fn(&PagedObject, &Object, &mut WrittenPages<'_, '_>) -> Result<PagesMerged, PageFault> + 'a;
 
 impl Replica {
-    /// As [`Replica::merged`], where the own copy lies in pages.
+    /// As [`Replica::merged`], for a local copy in pages.
     pub(super) fn merged_pages(
         &self,
         ours: &PagedObject,
@@ -35,7 +35,7 @@ impl Replica {
     }
 }
 
-/// As [`merge`](super::merge), where the own copy lies in pages.
+/// As [`merge`](super::merge), for a local copy in pages.
 pub(super) fn merge_pages(
     ours: &PagedObject,
     theirs: &Object,
@@ -48,19 +48,21 @@ pub(super) fn merge_pages(
     }
 }
 
-/// Reads all pages, one by one: what is known already may have been sent because a page is damaged here.
+/// Reads all pages, one by one, and fails if one is damaged. An object that the copy already includes may
+/// have been sent because a page is damaged here.
 fn check_pages(paged: &PagedObject, pages: &mut WrittenPages<'_, '_>) -> Result<(), PageFault> {
     let mut names = Vec::new();
     paged.each_page_name(pages, &mut |name| names.push(name));
     for name in names {
         pages.read(name)?;
     }
-    // None lacks that the root knows of.
+    // This fails if a page that the root lists is missing.
     paged.rest(&Region::default(), pages).map(|_| ())
 }
 
-/// As [`take`](super::take), of a record that lies in pages, which are merged one by one. `None` when it
-/// lies there no longer, or only whole objects can become one.
+/// As [`take`](super::take), for a record in pages, which are merged one by one. The outer `None` means
+/// that the record is no longer in pages or can only be merged as a whole; the inner `None`, that the
+/// merge would have to wait for the disk.
 pub(super) fn take_in_pages(
     records: &Records,
     at: &RecordAt<'_>,
@@ -69,7 +71,7 @@ pub(super) fn take_in_pages(
     access: Access,
     around: &Around<'_>,
 ) -> Result<Option<Option<ApplyOutcome>>, StoreError> {
-    // What can't be read is told of where it is merged as a whole.
+    // The merge as a whole reports an incoming object that can't be decoded.
     let Ok(theirs) = decode(&incoming.object) else { return Ok(None) };
     let n_val_class = incoming.meta.n_val_class;
     let as_it_came = || Becomes::Whole(incoming.meta, incoming.object.clone());

@@ -1,4 +1,8 @@
-//! The replica's side of an update: takes over what another store has done.
+//! The replica's side of an update of a data type: joins the delta that the coordinator made into its own
+//! copy.
+//!
+//! A replica that lacks the state, or lacks events that the delta builds on, answers that it needs the
+//! whole object, and the coordinator sends that instead.
 
 use super::{Admitted, ApplyOutcome, Replica, Replicated, Verdict, take_first};
 use crate::error::RequestError;
@@ -12,31 +16,32 @@ use quoit_planted::planted;
 use quoit_store::engine::{Access, Applied, Before, Decision, RecordAt, RecordMeta, RecordRef};
 use quoit_wire::internode::data::MergeRule;
 
-/// Delta of a data type's operation, on its way to a replica.
+/// Delta of an operation on a data type, encoded for replicas.
 #[derive(Clone, Debug)]
 pub(crate) struct SentDelta {
     /// Number of replicas of the record's bucket, capped at 15.
     pub(crate) n_val_class: u8,
-    /// When it was done, microseconds since 1970.
+    /// Time of the operation, in microseconds since 1970.
     pub(crate) last_modified_us: u64,
-    /// Its stored form.
+    /// The encoded delta.
     pub(crate) delta: Bytes,
-    /// Whether the operation has also taken away tombstones that stood beside the state. Replicas find that
-    /// when they compare their copies; other clusters do not.
+    /// True if the operation also removed tombstones that stood beside the state. The delta does not
+    /// carry that. Replicas notice it when they compare their copies; other clusters do not, so the delta
+    /// is not queued for them.
     pub(crate) has_dropped_tombstones: bool,
 }
 
-/// Delta of an operation, for a replica.
+/// Delta of an operation, decoded by the replica that joins it.
 pub(crate) struct Joining {
     pub(crate) delta: Delta,
     pub(crate) n_val_class: u8,
     pub(crate) last_modified_us: u64,
-    /// Whether only a state that has all earlier events of the delta's actor takes it.
+    /// If true, only a copy that has all earlier events of the delta's actor may join it.
     pub(crate) needs_earlier: bool,
 }
 
 impl Joining {
-    /// Whether a copy of this object is too far behind for the delta.
+    /// True if the delta needs earlier events that the stored object lacks.
     fn is_too_early(&self, stored: Option<&Object>) -> Result<bool, StoredFormError> {
         if !self.needs_earlier || planted!(JoinsOverGaps) {
             return Ok(false);
@@ -50,25 +55,26 @@ impl Joining {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Joined {
     Done(ApplyOutcome),
-    /// The disk has to be waited for.
+    /// The join would have to wait for the disk.
     WouldBlock,
-    /// The stored record is no state that the delta could be joined with, or lacks what came before it.
+    /// The delta can't be joined with the stored record, or the record lacks earlier events: the replica
+    /// needs the whole object.
     NeedsWhole,
 }
 
-/// Result of an operation together with what is stored in one piece.
+/// Result of joining a delta with a record that is stored whole.
 enum JoinVerdict {
     Put(RecordMeta),
     Kept,
-    /// Nothing is stored, and nothing is to be.
+    /// Nothing is stored and nothing is written.
     Nothing,
     NeedsWhole,
     WouldBlock,
 }
 
 impl Replica {
-    /// Takes an operation over into this node's copy. Whether the record lies in pages here is no matter of
-    /// who sends it.
+    /// Joins a delta into this node's copy. The copy may be whole or in pages, whatever form the
+    /// coordinator's copy has.
     pub(crate) fn join_copy(
         &self,
         at: &RecordAt<'_>,
@@ -121,7 +127,8 @@ impl Replica {
         }
     }
 
-    /// Joins an operation with what is stored, in one piece, and appends what is to be stored instead.
+    /// Joins a delta with a record that is stored whole, and appends to `out` the object that replaces
+    /// it.
     fn joined(
         &self,
         at: &RecordAt<'_>,

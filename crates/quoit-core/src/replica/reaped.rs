@@ -1,10 +1,18 @@
-//! The rest that a reaped tombstone leaves of an object that arrives, and how reap records are made.
+//! Reap records at work: how they keep deleted records from coming back, and how they are made.
 //!
-//! Where a node has a reap record, what it stores under that name has the tombstone's clock: what arrives
-//! where nothing is stored is merged with the clock, a coordinated write begins with it, and a reap record
-//! that comes where something is stored is merged into that. So reap records are looked for only where
-//! nothing is stored, and what is stored keeps out what the tombstone covers by its own clock, also when
-//! the reap record has gone.
+//! A reap record keeps the name and the version vector of a tombstone that was removed. The invariant:
+//! **if a node has a reap record, the object that it stores under that name has seen the tombstone.**
+//! Three rules keep it:
+//!
+//! - An object that arrives where nothing is stored is merged with the tombstone ([`rest_of`]); if the
+//!   tombstone has seen all of it, nothing is stored.
+//! - A write that this node coordinates where nothing is stored begins with the tombstone's version
+//!   vector ([`clock_of`], [`written_over`]).
+//! - A reap record that arrives where an object is stored is merged into that object.
+//!
+//! So a node looks for a reap record only where nothing is stored. A stored object keeps out deleted
+//! versions by its own version vector, even after the reap record is gone. In buckets with
+//! last_write_wins the time decides, so there a stored object need not have seen the tombstone.
 
 use super::{ApplyOutcome, Replica, Replicated, merge, merge_rule};
 use crate::error::RequestError;
@@ -21,46 +29,47 @@ use quoit_store::engine::{Access, Applied, Before, Decision, RecordAt, RecordMet
 use quoit_store::error::StoreError;
 use quoit_wire::internode::data::MergeRule;
 
-/// A reap record as something that arrives is held against it.
+/// Result of looking for a reap record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Reaped {
-    /// There is none.
+    /// There is no reap record.
     Nothing,
-    /// It has to come from the disk, which the caller may not wait for.
+    /// The reap record has to be read from disk, and the caller must not wait.
     WouldBlock,
-    /// The tombstone.
+    /// The tombstone that was reaped.
     Tombstone(Box<Object>),
 }
 
-/// The fate of an object that arrives where nothing is stored.
+/// Decision about an object that arrives where nothing is stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Admitted {
-    /// It is stored as it came.
+    /// The object is stored unchanged.
     AsItCame,
     /// Nothing of it is stored.
     Nothing,
-    /// This is stored of it.
+    /// This object, the part that the tombstone has not seen, is stored instead.
     Rest(Box<Object>),
-    /// The disk has to be waited for.
+    /// The decision would have to wait for the disk.
     WouldBlock,
 }
 
-/// A tombstone's clock as an object that shows nothing.
+/// An object without values that has the causal history of a tombstone.
 pub(crate) fn clock_of(tombstone: &Object) -> Object {
-    // A state that is not there has a part of the clock in its note.
+    // The sibling of a removed data type stays, because it holds a part of the causal history.
     let states = tombstone.siblings.iter().filter(|sibling| sibling.is_data_type());
     Object { clock: tombstone.clock.clone(), siblings: states.cloned().collect() }
 }
 
-/// A reaped tombstone together with an object that arrives, as a replica would store it that has not reaped
-/// the tombstone; `None` when the tombstone has seen all of the object.
+/// Merges a reaped tombstone with an object that arrives, as a replica would that has not reaped the
+/// tombstone yet. `None` if the tombstone has seen all of the object.
 ///
-/// So the tombstone stands beside what it has not seen: copies of nodes and of clusters that have reaped it
-/// are equal to those that have not. A client that writes here gets its clock alone ([`clock_of`]).
+/// The tombstone stays beside values that it has not seen. So copies on nodes and clusters that have
+/// reaped it equal the copies on those that have not. A value that a client writes on this node takes
+/// over only the tombstone's version vector ([`clock_of`]).
 pub(crate) fn rest_of(tombstone: &Object, object: &Object, rule: MergeRule) -> Option<Object> {
-    // It was written where the tombstone or its reap record was, by a node whose clock may be behind. That
-    // node keeps it, so the other replicas must not keep it out. Clocks that do not know of each other say
-    // nothing: the tombstone is a value as any other then.
+    // The object has seen the tombstone, but its time may be earlier because its coordinator's clock is
+    // behind. That coordinator keeps the object, so the other replicas must not keep it out. If neither
+    // has seen the other, the tombstone competes by its time like any value.
     if rule == MergeRule::LastWriteWins
         && object.clock != tombstone.clock
         && object.clock.descends(&tombstone.clock)
@@ -71,8 +80,8 @@ pub(crate) fn rest_of(tombstone: &Object, object: &Object, rule: MergeRule) -> O
     (merged.digest() != tombstone.digest()).then_some(merged)
 }
 
-/// As [`rest_of`], of an object that this node writes for a client: of the tombstone only its clock stays, as
-/// under any value that is written here.
+/// As [`rest_of`], for an object that this node writes for a client. Of the tombstone only the version
+/// vector stays, as under any value that is written here.
 pub(crate) fn written_over(tombstone: &Object, object: &Object, rule: MergeRule) -> Option<Object> {
     let mut rest = rest_of(tombstone, object, rule)?;
     if !rest.is_tombstone() {
@@ -83,8 +92,8 @@ pub(crate) fn written_over(tombstone: &Object, object: &Object, rule: MergeRule)
 }
 
 impl Replica {
-    /// The tombstone that was reaped under a name. One load while nothing was; called under the record's
-    /// lock.
+    /// Looks for the tombstone that was reaped under a name. Called under the record's lock. Costs one
+    /// atomic load if there are no reap records at all.
     pub(crate) fn reaped_at(
         &self,
         at: &RecordAt<'_>,
@@ -99,7 +108,8 @@ impl Replica {
             Ok(ReapedTombstone::Found(tombstone)) => {
                 decode(&tombstone).map(|tombstone| Reaped::Tombstone(Box::new(tombstone)))
             }
-            // It counts as lost, and its partition with it: refusing all writes would help nobody.
+            // The reap record counts as lost, and so does its partition. Refusing all writes of the
+            // record would not help.
             Err(fault @ StoreError::Corrupt { .. }) => {
                 tracing::error!(%fault, "a reap record is lost");
                 Ok(Reaped::Nothing)
@@ -108,12 +118,13 @@ impl Replica {
         }
     }
 
-    /// Clock of the tombstone that was reaped under a name, as far as this node remembers it. A record that
-    /// it stores under that name has seen the tombstone, except where the last write wins.
+    /// Version vector of the tombstone that was reaped under a name; `None` if this node has no reap
+    /// record of it. A record that the node stores under that name has seen the tombstone, except in
+    /// buckets with last_write_wins.
     ///
     /// # Errors
     ///
-    /// Names that are none, and faults of the disk.
+    /// Names that can't be decoded, and failures of the disk.
     pub(crate) fn reaped_clock(
         &self,
         encoded: &[u8],
@@ -126,12 +137,12 @@ impl Replica {
         })
     }
 
-    /// Whether there may be a reap record of a name. No disk is asked.
+    /// False if there is certainly no reap record of a name. Does not read the disk.
     pub(crate) fn may_be_reaped(&self, at: &RecordAt<'_>) -> bool {
         self.reap_records.may_have(at.partition, at.identity)
     }
 
-    /// The part that is stored of an object that arrives where nothing is stored.
+    /// Decides which part of an object is stored that arrives where nothing is stored.
     pub(crate) fn admitted(
         &self,
         at: &RecordAt<'_>,
@@ -151,12 +162,12 @@ impl Replica {
         })
     }
 
-    /// The reap record that has kept all of an arrived object out; `None` where nothing or something else
-    /// did.
+    /// The reap record because of which nothing of an arriving object was stored; `None` if the object
+    /// was stored or was dropped for another reason.
     ///
     /// # Errors
     ///
-    /// When the reap record can't be read.
+    /// Failures to read the reap record.
     pub(crate) fn kept_out_by(
         &self,
         at: &RecordAt<'_>,
@@ -168,7 +179,8 @@ impl Replica {
         Ok(self.reap_record_at(at, Access::Wait)?.flatten())
     }
 
-    /// The reap record of a name, if there is one; the outer `None` when the disk has to be waited for.
+    /// Reads the reap record of a name, if there is one. The outer `None` means that the caller would
+    /// have to wait for the disk.
     fn reap_record_at(
         &self,
         at: &RecordAt<'_>,
@@ -177,7 +189,7 @@ impl Replica {
         let RecordAt { partition, identity, .. } = *at;
         Ok(match self.reap_records.get(at, access) {
             Ok(ReapedTombstone::WouldBlock) => None,
-            // A damaged one counts as lost.
+            // A damaged reap record counts as lost.
             Ok(ReapedTombstone::Missing) | Err(StoreError::Corrupt { .. }) => Some(None),
             Ok(ReapedTombstone::Found(tombstone)) => {
                 let name = Bytes::copy_from_slice(at.encoded);
@@ -187,13 +199,14 @@ impl Replica {
         })
     }
 
-    /// The reaped tombstone that has kept all of an object of another cluster out, to be sent to the clusters
-    /// that this one replicates to: the other one has missed the delete. `None` where nothing or something
-    /// else did, and of a tombstone, which hides nothing.
+    /// The reaped tombstone because of which nothing of another cluster's object was stored. That cluster
+    /// has missed the delete, so the tombstone is sent to the clusters that this one replicates to.
+    /// `None` if the object was stored or was dropped for another reason, and if it is itself a
+    /// tombstone.
     ///
     /// # Errors
     ///
-    /// When the reap record can't be read.
+    /// Failures to read the reap record.
     pub(crate) fn delete_missed_elsewhere(
         &self,
         at: &RecordAt<'_>,
@@ -212,7 +225,8 @@ impl Replica {
         Ok(tombstone.map(|tombstone| Replicated::new(&tombstone, rule, class)))
     }
 
-    /// Makes reap records, on the disk when this returns, and removes what they cover of what is stored.
+    /// Adds reap records, and removes from the stored objects what the reap records cover. The reap
+    /// records are on disk when this returns.
     pub(crate) fn make_reap_records(&self, records: Vec<ReapRecord>) -> Result<(), RequestError> {
         if records.is_empty() {
             return Ok(());
@@ -228,8 +242,8 @@ impl Replica {
         Ok(())
     }
 
-    /// Makes reap records, on the disk when this returns. The caller decides
-    /// about records that are stored under their names.
+    /// Adds reap records, which are on disk when this returns. The caller handles the objects that are
+    /// stored under their names.
     pub(crate) fn add_reap_records(&self, records: Vec<ReapRecord>) -> Result<(), RequestError> {
         let merged = |former: &Bytes, new: &Bytes| match (decode(former), decode(new)) {
             (Ok(_), Ok(_)) if planted!(KeepsFirstReap) => former.clone(),
@@ -250,8 +264,8 @@ impl Replica {
         })
     }
 
-    /// Removes what a reap record covers of what is stored under its name, and gives the rest its clock. Says
-    /// whether anything was written.
+    /// Removes from the object that is stored under a reap record's name the versions that the tombstone
+    /// has seen, and gives the rest the tombstone's version vector. Returns true if anything was written.
     fn remove_covered(&self, record: &ReapRecord) -> Result<bool, RequestError> {
         let place = Place::new(&record.name, record.partition)?;
         let at = place.at();
@@ -268,7 +282,7 @@ impl Replica {
         let mut rest_meta = None;
         let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
             let Some(stored) = stored else { return Decision::Keep };
-            // The tombstone itself goes with its reaping.
+            // The reaper removes the tombstone itself.
             if stored.meta.digest == digest {
                 return Decision::Keep;
             }
@@ -351,7 +365,7 @@ mod tests {
         let tombstone = written(Some(&value), b"a", 2, true);
         let after = written(Some(&tombstone), b"b", 1, false);
         assert_eq!(rest_of(&tombstone, &after, MergeRule::LastWriteWins), Some(after));
-        // One that knew nothing of the tombstone is judged by its time.
+        // A value that has not seen the tombstone competes by its time.
         let beside = written(None, b"b", 1, false);
         assert_eq!(rest_of(&tombstone, &beside, MergeRule::LastWriteWins), None);
     }
@@ -370,7 +384,7 @@ mod tests {
     fn a_tombstone_that_stands_beside_a_value_stays_there() {
         let value = written(None, b"a", 1, false);
         let tombstone = written(Some(&value), b"a", 2, true);
-        // Elsewhere, where the tombstone was not reaped, a client wrote without having read.
+        // A client wrote without a context on a replica that still had the tombstone.
         let both = tombstone.merge(&written(None, b"b", 3, false));
         assert_eq!(both.siblings.len(), 2);
         assert_eq!(rest_of(&tombstone, &both, MergeRule::Causal), Some(both));

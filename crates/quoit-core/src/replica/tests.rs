@@ -19,15 +19,15 @@ mod large;
 
 const KEY: KeyRef<'_> = BucketRef::untyped(b"bucket").key(b"key");
 
-/// A write by one of a few coordinators, each with a copy of its own.
+/// A write by one of three coordinators, each of which has its own copy.
 #[derive(Clone, Debug)]
 struct Write {
     coordinator: usize,
-    /// Whether the writer has read the coordinator's copy first.
+    /// True if the client read the coordinator's copy before the write.
     has_read: bool,
     deleted: bool,
     value_bytes: usize,
-    /// Whose object the coordinator takes over before it writes.
+    /// Index of an earlier write whose object the coordinator merges into its copy first.
     hears: Option<usize>,
 }
 
@@ -49,7 +49,7 @@ fn writes() -> impl Strategy<Value = Vec<Write>> {
     prop::collection::vec(write, 1..12)
 }
 
-/// Every object that a coordinator sends out, in the order of the writes.
+/// The objects that the coordinators send to replicas, in the order of the writes.
 fn made(writes: &[Write], rule: MergeRule) -> Vec<Object> {
     let policy = match rule {
         MergeRule::Causal => WritePolicy::Siblings,
@@ -101,7 +101,7 @@ fn engine_on(disk: Arc<FaultyDisk>) -> Arc<BitcaskEngine> {
     Arc::new(opened.expect("the disk opens").0)
 }
 
-/// Takes an object that nothing keeps out.
+/// Merges an object into the record, without any reap record.
 fn take_into(
     records: &Records,
     place: &Place<'_>,
@@ -112,7 +112,8 @@ fn take_into(
     take_around(records, place, incoming, has_to_last, &admitted, false)
 }
 
-/// Takes an object of which so much is admitted where nothing is stored, or a damaged record.
+/// Merges an object into the record, with `admitted` as the decision of reap records, and with
+/// `is_damaged` into a record that is known to be damaged.
 fn take_around(
     records: &Records,
     place: &Place<'_>,
@@ -135,7 +136,8 @@ fn take_around(
     take(records, &place.at(), incoming, has_to_last, Access::Wait, &around)
 }
 
-/// Delivers objects in this order to a replica and compares it with the merge of all of them.
+/// Delivers objects to a replica in this order, and checks after each that the replica stores the merge
+/// of all objects so far.
 fn check_delivery(objects: &[Object], order: &[usize], rule: MergeRule) {
     let engine = engine();
     let records = Records::new(engine.clone(), 1);
@@ -189,7 +191,8 @@ fn an_object_that_has_seen_what_is_stored_replaces_it_as_it_came() {
     check_delivery(&objects, &[0, 1, 0, 1], MergeRule::Causal);
 }
 
-/// Else it would be found damaged for ever: no other replica has anything to replace it with.
+/// Otherwise the record would stay damaged for ever, because no other replica has an object to replace it
+/// with.
 #[test]
 fn a_damaged_record_is_removed_when_nothing_may_be_stored_instead() {
     let write =

@@ -1,4 +1,4 @@
-//! Consequences of a record that was written here.
+//! Bookkeeping after a record was written on this node: possible strays, and tombstones to reap.
 
 use super::Replica;
 use crate::placement::primaries;
@@ -9,8 +9,9 @@ use quoit_store::engine::RecordAt;
 use std::collections::BTreeSet;
 
 impl Replica {
-    /// Notes that a record was written here. If this node is no primary of it, it is to be handed over.
-    /// Where the node is not the first primary of the partition this costs a look at the bucket's properties.
+    /// Notes that a record was written here. If this node is not a primary of the record, the record is a
+    /// stray, and its partition is noted as one to hand over. Costs a look-up of the bucket's properties
+    /// unless this node is the first primary of the partition.
     pub(crate) fn note_written(&self, partition: Partition, encoded: &[u8]) {
         let topology = self.local.topology_now();
         if topology.is_own(partition, 1) {
@@ -18,7 +19,8 @@ impl Replica {
         }
         let Ok(key) = KeyRef::decode(encoded) else { return };
         let state = self.local.control.read();
-        // Not as the sender has it: it may not have heard yet that the bucket has fewer replicas.
+        // Uses this node's n_val and not the sender's, because the sender may not know yet that the
+        // bucket's n_val was lowered.
         let missing = match state.bucket_props(key.bucket) {
             Ok(props) if topology.is_own(partition, props.n_val) => return,
             Ok(props) => self.local.unreachable(&primaries(&state, partition, props.n_val)),
@@ -27,7 +29,8 @@ impl Replica {
         self.suspects.lock().suspect(partition, missing);
     }
 
-    /// Remembers a tombstone that is being written here now, if it is this node's business to reap it.
+    /// Notes a tombstone that is being written, for removal later. Only the first primary of a partition
+    /// notes tombstones.
     pub(crate) fn note_tombstone(&self, at: &RecordAt<'_>, digest: u64) {
         if self.local.topology_now().is_first_primary(at.partition) {
             self.tombstones.note(

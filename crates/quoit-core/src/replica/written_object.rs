@@ -1,22 +1,23 @@
-//! Objects of writes, as far as their coordinator has them at hand.
+//! The object of a write in the form that its coordinator has at hand.
 
 use super::{Replicated, SentDelta};
 use quoit_model::object::Object;
 
-/// The object of a write, as far as the coordinator has it at hand.
+/// The object of a write in the form that its coordinator has at hand, so that queues and change feeds
+/// need not encode or read it again.
 pub(crate) enum WrittenObject<'a> {
-    /// As the other replicas are sent it.
+    /// Encoded, as the other replicas receive it.
     Encoded(&'a Replicated),
-    /// As it was decided.
+    /// Decoded.
     Decoded(&'a Object),
-    /// The change that was made where the object lies.
+    /// The delta of an operation on a record in pages.
     Delta(&'a SentDelta),
-    /// It was changed where it lies.
+    /// Not at hand: the object is only in the store.
     InPlace,
 }
 
 impl<'a> WrittenObject<'a> {
-    /// The best of what a change came to.
+    /// The encoded form if there is one, else the decoded one, else neither.
     pub(crate) fn of(replicated: Option<&'a Replicated>, object: Option<&'a Object>) -> Self {
         match (replicated, object) {
             (Some(replicated), _) => Self::Encoded(replicated),

@@ -1,4 +1,4 @@
-//! Puts the parts of a node's store together.
+//! Assembles a node's store from its parts.
 
 use super::ReplicatedStore;
 use crate::changes::{ChangeFeeds, ChangeLog};
@@ -34,7 +34,7 @@ use quoit_store::engine::Engine;
 use quoit_store::error::StoreError;
 use std::sync::Arc;
 
-/// The property `compression` of buckets.
+/// Looks up whether a bucket's values are compressed (property `compression`).
 struct Properties(Arc<ControlPlane>);
 
 impl CompressionChoice for Properties {
@@ -43,7 +43,8 @@ impl CompressionChoice for Properties {
     }
 }
 
-/// A node's store that is being put together. Whatever gets no disk is in memory, and ends with the process.
+/// Builds a node's store. A part that is given no disk keeps its state in memory and loses it when the
+/// process ends.
 pub struct StoreBuilder {
     local: Arc<LocalNode>,
     hints: Hints,
@@ -54,7 +55,7 @@ pub struct StoreBuilder {
 }
 
 impl StoreBuilder {
-    /// Begins with what every part works with.
+    /// Begins with what every part needs.
     #[must_use]
     pub fn new(
         engine: Arc<dyn Engine>,
@@ -78,23 +79,24 @@ impl StoreBuilder {
         }
     }
 
-    /// Keeps hints on a disk, and takes up those that are there.
+    /// Keeps hints on a disk, and loads the hints that are already there.
     ///
     /// # Errors
     ///
-    /// When the disk refuses, or has something else in the place of hints.
+    /// Failures of the disk, and files in the place of hints that are not hints.
     pub fn with_hints(mut self, disk: Arc<dyn Disk>) -> Result<Self, StoreError> {
         let count_max = self.local.settings.hint_count_max.0;
         self.hints = Hints::open(disk, self.local.ring_size(), count_max)?;
         Ok(self)
     }
 
-    /// Keeps reap records on a disk, and takes up those that are there. Without it what was deleted and
-    /// reaped may come back with copies that are older. `entropy` is random.
+    /// Keeps reap records on a disk, and loads those that are already there. Without a disk, deleted
+    /// records can come back with older copies after a restart. `entropy` is a random number.
     ///
     /// # Errors
     ///
-    /// When the disk refuses, or has reap records of another ring or of a newer release.
+    /// Failures of the disk, and reap records that belong to another ring size or were written by a newer
+    /// release.
     pub fn with_reap_records(
         mut self,
         disk: Arc<dyn Disk>,
@@ -105,33 +107,33 @@ impl StoreBuilder {
         Ok(self)
     }
 
-    /// Keeps what was hashed for Riak's trees on a disk, and takes up what is there. In memory it is kept
-    /// within a bound.
+    /// Keeps the hashes of Riak's trees on a disk, and loads those that are already there. In memory
+    /// their number is bounded.
     #[must_use]
     pub fn with_riak_trees(mut self, disk: Arc<dyn Disk>) -> Self {
         self.riak_trees = RiakTrees::open(&self.local, disk);
         self
     }
 
-    /// Tells change feeds by this log. Without it there are none.
+    /// Serves change feeds from this log. Without it the store has no change feeds.
     #[must_use]
     pub fn with_change_log(mut self, log: ChangeLog) -> Self {
         self.change_log = Some(log);
         self
     }
 
-    /// Replicates to other clusters by these queues.
+    /// Replicates to other clusters through these queues.
     #[must_use]
     pub fn with_source_queues(mut self, queues: SourceQueues) -> Self {
         self.source_queues = queues;
         self
     }
 
-    /// The store. Its background work starts with [`ReplicatedStore::run_background`].
+    /// Returns the store. Its background work starts with [`ReplicatedStore::run_background`].
     #[must_use]
     pub fn build(self) -> Arc<ReplicatedStore> {
         let Self { local, hints, reap_records, riak_trees, source_queues, change_log } = self;
-        // Whether the store has records that belong to others only is not known yet.
+        // Tells the control plane that nothing is known yet about strays in this store.
         local.control.set_clear_by(0);
         let tombstones = Arc::new(NotedTombstones::new(local.clock.unix_us()));
         let healing = Arc::<Healing>::default();

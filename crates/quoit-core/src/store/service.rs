@@ -1,4 +1,4 @@
-//! Gives requests of other nodes to the parts that answer them.
+//! Dispatches other nodes' requests to the parts that answer them.
 
 use super::ReplicatedStore;
 use crate::refusal::{Refusal, refuse};
@@ -9,9 +9,9 @@ use quoit_wire::internode::{
 };
 use std::sync::{Arc, Weak};
 
-/// Serves the data plane of a store.
+/// Receives the data plane's requests for a store.
 pub(super) struct StoreService {
-    /// Weak: the transport holds the service, and the store holds the transport.
+    /// Weak, because the transport holds the service and the store holds the transport.
     pub(super) store: Weak<ReplicatedStore>,
 }
 

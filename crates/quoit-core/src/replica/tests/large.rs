@@ -1,5 +1,5 @@
-//! Objects that come for records in pages are merged with the pages, and never with the whole
-//! record in memory.
+//! An object that arrives for a record in pages is merged page by page, without the whole record in
+//! memory.
 
 use super::*;
 use crate::placement::Place;
@@ -13,7 +13,7 @@ use quoit_store::engine::{Fetch, KeyRange, Maintenance, PointAccess, ScanAccess}
 
 const PARTITION: Partition = Partition(3);
 
-/// Elements of a set, or of one in a map in a map.
+/// Adds elements to a set, or, if `is_map`, to a set two maps deep.
 fn add(is_map: bool, numbers: std::ops::Range<u32>) -> Operation {
     let elements = numbers.map(|number| Bytes::from(format!("element {number:07}")));
     let adds = elements.map(SetChange::Add).collect();
@@ -34,7 +34,7 @@ fn updated(stored: Option<&Object>, operation: &Operation, by: &[u8]) -> Object 
     updated.expect("elements can be added")
 }
 
-/// A value of a client that had read an object.
+/// A plain value or a tombstone, written by a client with this context.
 fn plain(context: &VersionVector, deleted: bool) -> Object {
     let new = NewValue {
         meta: Metadata::default(),
@@ -54,7 +54,7 @@ fn page_count(engine: &BitcaskEngine) -> usize {
     listed.expect("the disk is good").entries.len()
 }
 
-/// Takes an object into a record in pages; that it is put together fails.
+/// Merges an object into a record in pages. Panics if the record is read as a whole.
 fn take_large(records: &Records, place: &Place<'_>, incoming: &Replicated) -> ApplyOutcome {
     let merged = |_: &Object, _: &Object| panic!("a record in pages was put together");
     let merged_pages = |ours: &PagedObject, theirs: &Object, pages: &mut WrittenPages<'_, '_>| {
@@ -125,7 +125,7 @@ fn a_concurrent_delete_or_value_leaves_what_it_has_not_seen() {
         assert_eq!(left.siblings.len(), 2, "the value or tombstone is beside it");
         assert_eq!(value(&left), value(&updated(None, &add(is_map, 19_900..20_300), b"x")));
         assert!(page_count(&engine) < 40, "{} pages", page_count(&engine));
-        // A second time nothing is new.
+        // Delivered again, the object brings nothing new.
         assert_eq!(take_large(&records, &place, &incoming), ApplyOutcome::Known);
     }
 }
@@ -148,7 +148,8 @@ fn the_last_write_takes_the_pages_with_it() {
     assert_eq!((stored(&records, &place), page_count(&engine)), (later, 0));
 }
 
-/// Checks that a large object that has seen everything is merged into the existing pages.
+/// A large object that has seen the stored one is merged into the existing pages, and only the pages that
+/// differ are written.
 #[test]
 fn a_later_whole_object_writes_the_pages_that_differ() {
     let encoded = KEY.encoded();
@@ -165,8 +166,8 @@ fn a_later_whole_object_writes_the_pages_that_differ() {
     assert_eq!(stored(&records, &place).digest(), later.digest());
 }
 
-/// Power is cut while a delete is on its way to the disk: all of the set is there, or the tombstone and no
-/// page.
+/// Power fails while a delete is on its way to disk. Afterwards either the whole set is there, or the
+/// tombstone and no page.
 #[test]
 fn a_delete_that_is_cut_off_has_happened_or_not() {
     let encoded = KEY.encoded();
@@ -195,7 +196,8 @@ fn a_delete_that_is_cut_off_has_happened_or_not() {
     assert!(outcomes.iter().all(|count| *count > 0), "{outcomes:?}");
 }
 
-/// A transaction keeps nothing of the pages that it has read: there may be any number of them.
+/// A transaction does not keep the pages that it has read in memory, because it may read any number of
+/// them.
 #[test]
 fn pages_that_were_read_are_not_kept() {
     let encoded = KEY.encoded();
