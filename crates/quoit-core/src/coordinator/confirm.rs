@@ -1,4 +1,5 @@
-//! Reads that are answered from the local copy if other replicas have the same.
+//! Reads that show the local copy first, and are valid answers once the other replicas confirm that they
+//! have the same copy.
 
 use crate::coordinator::Coordinator;
 use crate::coordinator::first_asked::FirstAsked;
@@ -17,21 +18,21 @@ use quoit_wire::internode::data::MergeRule;
 use std::fmt;
 use std::time::Duration;
 
-/// Time that replicas have to say the same before the read goes on as a run, which asks others where they are
-/// late.
+/// Time that the other replicas have to confirm the local copy. After it the read becomes a run, which
+/// asks further replicas in place of late ones.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(10);
 
-/// As [`PATIENCE`], where a run would put large records together.
+/// As [`PATIENCE`], for large records, of which a run would have to read the whole.
 pub(crate) const LARGE_PATIENCE: Duration = Duration::from_millis(500);
 
-/// The local copy as a read saw it.
+/// Digest and sizes of the local copy that a read saw.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub(crate) digest: u64,
     pub(crate) sizes: Sizes,
 }
 
-/// A [`ReadRequest`] that outlives its request.
+/// A [`ReadRequest`] that owns its key, so that it can be kept while other replicas are waited for.
 pub(crate) struct OwnedRead {
     key: Bytes,
     partition: Partition,
@@ -43,7 +44,7 @@ pub(crate) struct OwnedRead {
 }
 
 impl OwnedRead {
-    /// The read of a record whose encoded name is `key`.
+    /// Copies a read whose encoded name is `key`.
     pub(crate) fn new(read: &ReadRequest<'_>, key: Bytes) -> Self {
         let ReadRequest { at, need, sloppy, rule, n_val_class, timeout_ms } = *read;
         Self { key, partition: at.partition, need, sloppy, rule, n_val_class, timeout_ms }
@@ -55,12 +56,12 @@ impl OwnedRead {
     }
 }
 
-/// A read that was shown and waits for other replicas to say the same.
+/// A read whose local copy was shown, and which waits for the other replicas to confirm it.
 #[must_use = "what was shown is no answer before it is confirmed"]
 pub struct Unconfirmed {
     pub(crate) first: FirstAsked,
     pub(crate) read: OwnedRead,
-    /// `None` when there is no local copy.
+    /// `None` if this node has nothing stored.
     pub(crate) seen: Option<Seen>,
     pub(crate) started_us: u64,
 }
@@ -71,12 +72,13 @@ impl fmt::Debug for Unconfirmed {
     }
 }
 
-/// Outcome of a read that was shown before other replicas had answered.
+/// Outcome of a read whose local copy was shown before other replicas had answered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Confirmation {
-    /// The other replicas that the read asks for have the same: what was shown is the answer.
+    /// The other replicas that the read needs have the same copy. The object that was shown is the
+    /// answer.
     Same,
-    /// The object as the replicas have it together; what was shown is not the answer.
+    /// The merge of the replicas' versions. The object that was shown is not the answer.
     Other(Option<Box<Object>>),
 }
 
@@ -109,7 +111,8 @@ impl Coordinator {
         found.map(|found| Confirmation::Other(found.map(Box::new)))
     }
 
-    /// Goes on with a read whose first replicas differ, and answers it as a read of the bucket is answered.
+    /// Continues a read whose first replicas differ, and converts the object to the form that the
+    /// bucket's readers receive.
     async fn finish_read(
         &self,
         key: KeyRef<'_>,

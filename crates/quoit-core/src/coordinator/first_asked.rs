@@ -1,10 +1,10 @@
-//! The first state of a read: the fewest replicas that would do were asked, and all is well while they have
-//! the same.
+//! The first state of a read: the fewest replicas that can meet its quorums were asked. If they have the
+//! same copy, the read is done.
 //!
 //! The requests are under way before this node reads its own copy, so that the network and the local read
-//! overlap. Answers that equal the local copy end the read. Anything else, also a replica that is late, makes
-//! a run of it ([`read_replicas`](super::read_replicas)), which goes on with what was heard and with what is
-//! still under way.
+//! overlap. If all digests equal that of the local copy, the read ends. If an answer differs, fails or is
+//! late, the read becomes a run ([`read_replicas`](super::read_replicas)), which continues with the
+//! answers so far and with those that are still under way.
 
 use crate::coordinator::readers::{FetchRequest, Wanted, next_reader, readers_of};
 use crate::error::RequestError;
@@ -20,46 +20,47 @@ use smallvec::SmallVec;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Answer that a run has to judge, and the place of its node.
+/// An answer that the run has to handle, with the place of its node.
 pub(in crate::coordinator) type OddAnswer = (NodePlace, Result<Reply, CallError>);
 
-/// The beginning of a read.
+/// Result of asking the first replicas of a read.
 #[expect(clippy::large_enum_variant, reason = "most reads of a cluster ask other replicas")]
 pub(crate) enum FirstStep {
-    /// No node was asked: this node's copy has all the votes that are needed.
+    /// No node was asked: this node's copy has all the votes that the read needs.
     Own,
-    /// Others were asked.
+    /// Other nodes were asked.
     Asked(FirstAsked),
-    /// The read can't be made in this way.
+    /// The read needs a run from the beginning.
     NotHere,
 }
 
 /// The replicas that a read has asked, and their answers.
 pub(crate) struct FirstAsked {
-    /// Version of the topology that the places of nodes are of.
+    /// Version of the topology to which the places of nodes belong.
     pub(in crate::coordinator) topology_version: u64,
     pub(in crate::coordinator) replies: Replies,
-    /// Asked and not answered yet.
+    /// Nodes that were asked and have not answered.
     pub(in crate::coordinator) waiting: SmallVec<[NodePlace; 4]>,
-    /// Digests of those that have answered; `None` where there is nothing.
+    /// Digests from the nodes that have answered; `None` if a node has nothing.
     pub(in crate::coordinator) answers: SmallVec<[(NodePlace, Option<u64>); 2]>,
-    /// The answer that showed that the read has to go on.
+    /// The failure or unexpected answer because of which the read has to become a run.
     pub(in crate::coordinator) odd: Option<Box<OddAnswer>>,
-    /// This node, if its copy counts.
+    /// This node, if its copy has a vote.
     pub(in crate::coordinator) own: Option<NodePlace>,
-    /// Nodes that were asked, and this one.
+    /// The nodes that were asked, and this one.
     pub(in crate::coordinator) nodes: AskedNodes,
     /// Encoded name of the record.
     pub(in crate::coordinator) key: Bytes,
 }
 
 impl FirstAsked {
-    /// Asks the fewest replicas that would do beside this node's copy, if it has one that counts: the first
-    /// for `wanted` where this node has none, all others for digests.
+    /// Asks the fewest replicas that can meet the quorums together with this node's copy, if that has a
+    /// vote. If this node has no vote, the first replica is asked for `wanted`; all others are asked for
+    /// digests.
     ///
     /// # Errors
     ///
-    /// Quorums that can't be met with the nodes that are up.
+    /// Quorums that the nodes that are up can't meet.
     pub(crate) fn ask(
         topology: &Topology,
         at: &RecordAt<'_>,
@@ -68,7 +69,7 @@ impl FirstAsked {
         wanted: Wanted<'_>,
     ) -> Result<FirstStep, RequestError> {
         let voters = readers_of(topology, at.partition, need, sloppy)?;
-        // A missing record has to be asked of more replicas than this step does.
+        // If "not found" is no answer, a missing record may need more replicas than are asked here.
         if !need.notfound_ok {
             return Ok(FirstStep::NotHere);
         }
@@ -110,20 +111,20 @@ impl FirstAsked {
         Ok(FirstStep::Asked(first))
     }
 
-    /// Whether this node's copy counts.
+    /// True if this node's copy has a vote.
     pub(crate) const fn has_own(&self) -> bool {
         self.own.is_some()
     }
 
-    /// Takes this node's copy for its answer.
+    /// Adds the digest of this node's copy as its answer.
     pub(crate) fn answer_own(&mut self, digest: Option<u64>) {
         if let Some(own) = self.own {
             self.answers.push((own, digest));
         }
     }
 
-    /// Whether all that were asked have a copy of this digest, or none with `None`. False also when that
-    /// can't be found out soon.
+    /// Waits for all nodes that were asked, at most for `patience`. Returns true if all have a copy with
+    /// this digest, or, for `None`, if all have nothing. False also if a node fails or is late.
     pub(crate) async fn agree(&mut self, digest: Option<u64>, patience: Duration) -> bool {
         let heard = async {
             while !self.waiting.is_empty() {
@@ -137,12 +138,13 @@ impl FirstAsked {
         timeout(patience, heard).await.unwrap_or(false)
     }
 
-    /// Whether all that have answered have a copy of this digest, or none with `None`.
+    /// True if all nodes that have answered have a copy with this digest, or, for `None`, have nothing.
     pub(crate) fn all_have(&self, digest: Option<u64>) -> bool {
         self.answers.iter().all(|(_, other)| *other == digest)
     }
 
-    /// The next answer, with its header decoded; `None` when there is none that counts.
+    /// The next answer, with its header decoded; `None` if it failed, came from a node that has lost
+    /// records, or if no answer is outstanding.
     pub(in crate::coordinator) async fn hear(&mut self) -> Option<(NodePlace, Fetched, Bytes)> {
         let (node, reply) = self.replies.next().await?;
         let fetched = reply.as_ref().ok().and_then(|reply| Fetched::decode(&reply.header[..]).ok());

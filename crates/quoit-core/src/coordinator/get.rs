@@ -1,4 +1,4 @@
-//! Coordination of reads.
+//! Coordination of reads of whole objects.
 
 use crate::coordinator::Coordinator;
 use crate::coordinator::confirm::LARGE_PATIENCE;
@@ -54,7 +54,7 @@ impl Coordinator {
         }
     }
 
-    /// As [`Coordinator::get`], with data types in their own form.
+    /// As [`Coordinator::get`], but data types keep their internal form.
     pub(crate) async fn get_stored(
         &self,
         key: KeyRef<'_>,
@@ -72,7 +72,8 @@ impl Coordinator {
         result
     }
 
-    /// Notes a read for operators; `(from request to answer, of that before copies were read)`.
+    /// Adds a read to the request log. The pair of times is the time from request to answer, and the part
+    /// of it before any copy was read, both in microseconds.
     #[inline]
     pub(crate) fn note_get(
         &self,
@@ -95,7 +96,7 @@ impl Coordinator {
         self.request_log.note(&*self.local.clock, &finished);
     }
 
-    /// Tells in `course` when it was known what is to be read from where, and which nodes were asked.
+    /// Notes in `course` when the read was planned and which nodes were asked.
     async fn get_untimed(
         &self,
         key: KeyRef<'_>,
@@ -106,7 +107,7 @@ impl Coordinator {
         self.with_values_of(key, found)
     }
 
-    /// The object with the values that its bucket shows.
+    /// Reduces the object to its latest value if its bucket has allow_mult=false.
     pub(crate) fn with_values_of(
         &self,
         key: KeyRef<'_>,
@@ -121,7 +122,7 @@ impl Coordinator {
         Ok(found)
     }
 
-    /// The object as replicas have it, with all values also where the bucket shows the latest alone.
+    /// Reads the object as replicas store it, with all siblings even if the bucket has allow_mult=false.
     pub(crate) async fn get_unresolved(
         &self,
         key: KeyRef<'_>,
@@ -176,7 +177,8 @@ impl Coordinator {
         }
     }
 
-    /// Makes this node's copy at least as new as a read with these options would show it.
+    /// Brings this node's copy up to date: afterwards it includes everything that a read with these
+    /// options would return.
     pub(crate) async fn refresh_own(
         &self,
         key: KeyRef<'_>,
@@ -200,14 +202,14 @@ impl Coordinator {
             OwnPages::None => self.read_replicas(&read, asked).await?,
         };
         let Some(object) = found else { return Ok(()) };
-        // The read may have done without this node's copy.
+        // The read may not have asked this node's copy, and then did not repair it.
         let replicated = Replicated::new(&object, read.rule, read.n_val_class);
         self.replica.take_own(&read.at, &replicated)?;
         Ok(())
     }
 
-    /// Asks whether the others that a read needs have the same as this node, if its copy lies in pages: then
-    /// nothing has to be put together.
+    /// Asks whether the other replicas that a read needs have the same copy as this node, if its copy is
+    /// in pages. If they have, no node has to read the whole record.
     async fn ask_about_pages(&self, read: &ReadRequest<'_>) -> Result<OwnPages, RequestError> {
         let is_in_pages = wait_if_blocked(self.local.settings.blocking, |access| {
             Ok(self.local.records.is_in_pages(&read.at, access)?)
@@ -231,7 +233,7 @@ impl Coordinator {
         Ok(OwnPages::Differ(Box::new(first)))
     }
 
-    /// Checks whether the nodes that are up can meet a read's quorums.
+    /// Checks that the nodes that are up can meet a read's quorums.
     pub(crate) fn check_read(
         &self,
         topology: &Topology,
@@ -244,7 +246,7 @@ impl Coordinator {
         ReadTally::check(&ReadNeed::from(quorums), &voters)
     }
 
-    /// Reads this node's copy, waiting for the disk if it has to.
+    /// Reads this node's copy as a whole object, and waits for the disk if need be.
     pub(crate) async fn own_copy(&self, at: &RecordAt<'_>) -> Result<Copy, RequestError> {
         match self.replica.fetch_copy(at, true, Access::NoWait)? {
             Some(copy) => Ok(copy),
@@ -253,17 +255,17 @@ impl Coordinator {
     }
 }
 
-/// This node's copy of a large record, beside those of others.
+/// Comparison of this node's copy, if it is in pages, with the copies of other replicas.
 enum OwnPages {
-    /// It does not lie in pages, or does not count.
+    /// The copy is not in pages, or has no vote in the read.
     None,
-    /// The others have the same.
+    /// The other replicas have the same copy.
     Newest,
-    /// They don't, or are late.
+    /// Another replica has a different copy, failed, or is late.
     Differ(Box<FirstAsked>),
 }
 
-/// The answers that a read of a bucket waits for.
+/// The conditions that end a read of a bucket's record.
 pub(crate) fn read_need(state: &State, bucket: BucketRef<'_>, quorums: &ReadQuorums) -> ReadNeed {
     let filled_n_val = state.filled_n_val(bucket, quorums.n_val);
     ReadNeed { filled_n_val, ..ReadNeed::from(quorums) }
@@ -274,7 +276,7 @@ fn check_encoded(key: KeyRef<'_>) -> Result<EncodedKey, RequestError> {
     Ok(key.encoded())
 }
 
-/// The object as readers of its bucket are answered.
+/// Converts an object to the form in which the bucket's readers receive it.
 pub(crate) fn resolve(mut object: Object, props: &BucketProps) -> Object {
     if !props.allow_mult {
         object.resolve_latest();
@@ -283,7 +285,7 @@ pub(crate) fn resolve(mut object: Object, props: &BucketProps) -> Object {
     object
 }
 
-/// Gives a data type the form in which clients see it who read it as an object.
+/// Converts a data type to the form that clients see when they read it as an object.
 fn show_data_type(object: &mut Object, props: &BucketProps) {
     if object.has_data_type() {
         let form = if props.datatype.is_some() { ShownForm::Typed } else { ShownForm::Legacy };

@@ -1,22 +1,22 @@
-//! Requests under way on this node, up to a limit each for reads and writes.
+//! Admission of requests: a node has at most a given number of reads, and of writes, under way.
 //!
-//! A request above the limit is refused at once (`overload`): in a queue it would only wait, with all others,
-//! for the slow disk or peer. Requests that are answered without waiting for anything are not counted; there
-//! are never more of them than threads.
+//! A request above the limit is refused at once with `overload`. In a queue it would only wait for the
+//! slow disk or peer together with all others. Requests that are answered without waiting are not
+//! counted; there are never more of them than threads.
 
 use crate::coordinator::Coordinator;
 use crate::error::RequestError;
 use crate::stats::Counter;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Requests of one kind.
+/// Counts requests of one kind.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     count: AtomicU32,
     limit: u32,
 }
 
-/// A request that is counted until this is dropped.
+/// Guard of a counted request. The request is counted until the guard is dropped.
 #[must_use = "the request counts only as long as this lives"]
 #[derive(Debug)]
 pub(crate) struct Entered<'a>(&'a InFlight);
@@ -48,13 +48,13 @@ impl InFlight {
         self.count.load(Ordering::Relaxed) >= self.limit
     }
 
-    /// How many there are now.
+    /// Number of requests counted now.
     pub(crate) fn count(&self) -> u32 {
         self.count.load(Ordering::Relaxed)
     }
 }
 
-/// Requests that were admitted to this node and have not been answered.
+/// Numbers of requests that were admitted to this node and have not been answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AdmittedRequests {
     /// Reads.
@@ -73,7 +73,7 @@ impl Coordinator {
     ///
     /// # Errors
     ///
-    /// `overload` when there are as many as this node takes.
+    /// [`RequestError::Overload`] if as many reads as this node admits are under way.
     pub(crate) fn admit_get(&self) -> Result<Entered<'_>, RequestError> {
         self.gets.try_enter().ok_or_else(|| self.overload(Counter::GetsRejected))
     }
@@ -87,8 +87,8 @@ impl Coordinator {
         self.puts.try_enter().ok_or_else(|| self.overload(Counter::PutsRejected))
     }
 
-    /// Whether a read may begin that is counted when it waits ([`Coordinator::waiting_get`]). Threads
-    /// that ask at the same moment may each begin one too many.
+    /// Checks that a read may begin, without counting it; [`Coordinator::waiting_get`] counts it if it
+    /// has to wait. Threads that check at the same moment may exceed the limit by one each.
     ///
     /// # Errors
     ///
@@ -106,12 +106,12 @@ impl Coordinator {
         if self.puts.is_full() { Err(self.overload(Counter::PutsRejected)) } else { Ok(()) }
     }
 
-    /// Counts a read that has begun and waits now.
+    /// Counts a read that has begun and now has to wait.
     pub(crate) fn waiting_get(&self) -> Entered<'_> {
         self.gets.enter().0
     }
 
-    /// Counts a write that is in the log and waits now.
+    /// Counts a write that is in the log and now has to wait.
     pub(crate) fn waiting_put(&self) -> Entered<'_> {
         self.puts.enter().0
     }

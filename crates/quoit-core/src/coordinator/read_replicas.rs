@@ -1,9 +1,14 @@
-//! A read from as many replicas as it asks for.
+//! A read from as many replicas as its quorums need.
 //!
-//! The whole object comes from one replica, the local one if there is one; the others that the read
-//! needs answer with digests. Equal digests end it. Otherwise every version is fetched, merged,
-//! answered, and sent to those replicas that did not have it. Replicas that were not needed are not
-//! asked: one more is when an answer is late, and when one fails.
+//! 1. The whole object comes from one replica, the local one if there is one. The other replicas that the
+//!    read needs answer with digests.
+//! 2. If all digests are equal, the object is the answer.
+//! 3. Otherwise the coordinator fetches every version, merges them, answers, and sends the merged object
+//!    to the replicas that answered with something else. It repairs its own copy before it answers.
+//!
+//! A replica that fails is replaced by the next one, and one more is asked when an answer is late.
+//! Replicas that the read does not need are not asked. If a replica knows a newer layout, the coordinator
+//! waits for that layout and begins again.
 
 mod damaged;
 mod large;
@@ -31,9 +36,9 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// A peer that has no history of answers is given so long before another one is asked as well.
+/// Time after which another replica is asked if the peers that were asked have no history of latencies.
 const HEDGE_DEFAULT: Duration = Duration::from_millis(50);
-/// Bounds of the time after which another replica is asked.
+/// Bounds of the time after which another replica is asked as well.
 const HEDGE_MIN: Duration = Duration::from_millis(5);
 const HEDGE_MAX: Duration = Duration::from_millis(500);
 
@@ -43,20 +48,20 @@ pub(crate) struct ReadRequest<'a> {
     pub(crate) at: RecordAt<'a>,
     /// Quorums.
     pub(crate) need: ReadNeed,
-    /// Whether fallbacks may stand in for dead primaries.
+    /// True if fallbacks may answer for primaries that are down.
     pub(crate) sloppy: bool,
-    /// How versions become one.
+    /// Rule by which versions are merged.
     pub(crate) rule: MergeRule,
-    /// Number of replicas of the bucket, capped at 15.
+    /// n_val of the bucket, capped at 15.
     pub(crate) n_val_class: u8,
-    /// Milliseconds until `timeout`.
+    /// Milliseconds after which the read fails with `timeout`; `None` means the default.
     pub(crate) timeout_ms: Option<u32>,
 }
 
-/// Why a run ended early.
+/// Reason why an attempt ended without an answer.
 enum Stop {
     Fault(RequestError),
-    /// The replicas know a newer layout than we do.
+    /// A replica knows a newer layout than this node.
     StaleLayout,
 }
 
@@ -67,8 +72,8 @@ impl From<RequestError> for Stop {
 }
 
 impl Coordinator {
-    /// Reads a record from its replicas and repairs those that were behind: this node's own copy before
-    /// it returns, the others later.
+    /// Reads a record from its replicas and repairs the replicas that were behind: this node's own copy
+    /// before the method returns, the others without waiting.
     pub(crate) async fn read_replicas(
         &self,
         read: &ReadRequest<'_>,
@@ -77,8 +82,8 @@ impl Coordinator {
         self.run_read(read, None, Instant::now(), asked).await
     }
 
-    /// Goes on with a read that has asked its first replicas at `started_us` on the monotonic clock: their
-    /// answers count, and those that are late may still come.
+    /// Continues a read that asked its first replicas at `started_us` on the monotonic clock. Their
+    /// answers count, and so do answers that still arrive.
     pub(crate) async fn go_on(
         &self,
         read: &ReadRequest<'_>,
@@ -105,7 +110,7 @@ impl Coordinator {
             let topology = self.local.topology();
             let version = topology.version();
             let mut run = ReadRun::new(self, topology, read, began)?;
-            // By another topology the places of nodes may be others.
+            // In another version of the topology a place may belong to another node.
             if let Some(first) = first.take().filter(|first| first.topology_version == version) {
                 run.take_first(first);
             }
@@ -123,23 +128,24 @@ struct ReadRun<'a> {
     coordinator: &'a Coordinator,
     topology: Arc<Topology>,
     read: &'a ReadRequest<'a>,
-    /// When the first replica was asked.
+    /// Time at which the first replica was asked.
     began: Instant,
     voters: Voters,
-    /// The request to other nodes, once one is asked.
+    /// The request to other nodes, made when the first of them is asked.
     request: Option<FetchRequest>,
     answers: SmallVec<[(NodePlace, Copy); 4]>,
-    /// Asked and not answered yet; whether for the object.
+    /// Nodes that were asked and have not answered. True for the node that was asked for the whole
+    /// object.
     waiting: SmallVec<[(NodePlace, bool); 4]>,
     failed: SmallVec<[NodePlace; 4]>,
-    /// Whether this node's copy is damaged: it is mended with what the others have.
+    /// True if this node's copy is damaged. It is replaced by what the other replicas have.
     own_is_damaged: bool,
-    /// Whether it was, and was mended.
+    /// True if this node's copy was damaged and has been replaced.
     own_is_healed: bool,
-    /// This node's copy on its way from the disk.
+    /// A read of this node's copy that waits for the disk.
     own_read: Option<OwnRead>,
     replies: Replies,
-    /// An answer that came before the run began.
+    /// An unexpected answer that came before this run began.
     odd: Option<Box<OddAnswer>>,
 }
 
@@ -177,7 +183,7 @@ impl<'a> ReadRun<'a> {
         })
     }
 
-    /// Takes over what was asked first.
+    /// Takes over the replicas that were asked first, and their answers.
     fn take_first(&mut self, first: FirstAsked) {
         let FirstAsked { replies, waiting, answers, odd, .. } = first;
         let copy =
@@ -211,7 +217,7 @@ impl<'a> ReadRun<'a> {
         }
     }
 
-    /// Asks and listens until there is enough.
+    /// Asks replicas and takes their answers until the read's conditions are met.
     async fn gather(&mut self, deadline: Instant) -> Result<(), Stop> {
         let mut hedge_at = None;
         loop {
@@ -254,7 +260,7 @@ impl<'a> ReadRun<'a> {
         tally
     }
 
-    /// Asks as many as would do if all of them answered well.
+    /// Asks as many replicas as are enough if all of them answer with an object.
     fn ask_enough(&mut self) {
         while !self.would_do()
             && let Some(node) = self.next_to_ask()
@@ -263,7 +269,7 @@ impl<'a> ReadRun<'a> {
         }
     }
 
-    /// Whether the answers that count and those under way would be enough.
+    /// True if the answers so far and those under way would be enough.
     fn would_do(&self) -> bool {
         let mut hoped = self.tally();
         self.waiting.iter().for_each(|(node, _)| hoped.found(*node));
@@ -277,7 +283,8 @@ impl<'a> ReadRun<'a> {
         })
     }
 
-    /// Asks a node: for the object while no other node is asked for it.
+    /// Asks a node: for the whole object if no other node has sent it or was asked for it, else for a
+    /// digest.
     fn ask(&mut self, node: NodePlace) {
         let has_body = self.answers.iter().any(|(_, copy)| matches!(copy, Copy::Found(_, Some(_))));
         let whole = !has_body && !self.waiting.iter().any(|(_, whole)| *whole);
@@ -317,7 +324,7 @@ impl<'a> ReadRun<'a> {
         self.fail(own);
     }
 
-    /// Waits for the next answer; `None` when there will be none.
+    /// Waits for the next answer; `None` if no answer is outstanding.
     async fn hear(&mut self) -> Option<ReadEvent> {
         poll_fn(|context| {
             if let Some(read) = &mut self.own_read
@@ -357,7 +364,7 @@ impl<'a> ReadRun<'a> {
         }
     }
 
-    /// A node that gave no answer: its votes go to another one.
+    /// Notes that a node failed, and gives its votes to other nodes.
     fn fail(&mut self, node: NodePlace) {
         self.waiting.retain(|(other, _)| *other != node);
         self.answers.retain(|(other, _)| *other != node);
@@ -365,7 +372,7 @@ impl<'a> ReadRun<'a> {
         self.choose_voters();
     }
 
-    /// Chooses the nodes that answer among those that have not failed.
+    /// Assigns the votes to nodes that have not failed.
     fn choose_voters(&mut self) {
         let ReadRequest { at, need, sloppy, .. } = self.read;
         let replicas = need.replica_count();
@@ -379,7 +386,8 @@ impl<'a> ReadRun<'a> {
         };
         let (_, whole) = self.waiting.remove(place);
         match reply.map(|reply| read_fetched(reply, whole)) {
-            // Its vote was counted as a primary's.
+            // The node has lost records, which this node's layout does not know: its vote was wrongly
+            // counted as a primary's.
             Ok(Some((_, true))) if !self.topology.has_lost(self.read.at.partition, node) => {
                 return Err(Stop::StaleLayout);
             }
@@ -392,8 +400,8 @@ impl<'a> ReadRun<'a> {
         Ok(())
     }
 
-    /// Time after which another replica is asked as well: when those who were asked are later than
-    /// they usually are.
+    /// Time after which another replica is asked as well: twice the high latency of the slowest peer that
+    /// was asked.
     fn hedge_delay(&self) -> Duration {
         let slow = self.waiting.iter().filter_map(|(node, _)| {
             Some(u64::from(self.topology.peer(*node)?.latency_us().high_us))
@@ -404,7 +412,7 @@ impl<'a> ReadRun<'a> {
         }
     }
 
-    /// Gives up on nodes that have died meanwhile, and asks one more.
+    /// Gives up on nodes that have gone down in the meantime, and asks one more replica.
     fn hedge(&mut self) {
         let dead: SmallVec<[NodePlace; 4]> = self
             .waiting
@@ -414,13 +422,14 @@ impl<'a> ReadRun<'a> {
             .collect();
         dead.into_iter().for_each(|node| self.fail(node));
         let Some(node) = self.next_to_ask() else { return };
-        // The late one may be the one that has the object.
+        // The late node may be the one that was asked for the object.
         let has_body = self.answers.iter().any(|(_, copy)| matches!(copy, Copy::Found(_, Some(_))));
         self.ask_for(node, !has_body);
     }
 }
 
-/// A replica's copy from its answer, and whether it has lost records; `None` when the answer makes no sense.
+/// A replica's copy from its answer, and whether the replica has lost records; `None` if the answer can't
+/// be decoded.
 fn read_fetched(reply: Reply, whole: bool) -> Option<(Copy, bool)> {
     let fetched = Fetched::decode(reply.header).ok()?;
     let copy = match (fetched.found, whole) {

@@ -1,4 +1,4 @@
-//! The choice of the replicas that a read asks, and the request that they get: the same for all reads.
+//! Choice of the replicas that a read asks, and the request that they receive. All kinds of reads use it.
 
 use crate::error::RequestError;
 use crate::field_path::path_message;
@@ -11,7 +11,7 @@ use quoit_model::hash::Partition;
 use quoit_store::engine::RecordAt;
 use quoit_wire::internode::data::{Fetch, METHOD_FETCH, Want};
 
-/// The part of its copy that a replica is asked for.
+/// The part of its copy that a replica is asked to send.
 #[derive(Clone, Copy)]
 pub(crate) enum Wanted<'q> {
     /// The digest alone.
@@ -22,11 +22,11 @@ pub(crate) enum Wanted<'q> {
     Part(&'q Question),
 }
 
-/// The nodes that may answer a read, with their votes.
+/// The nodes that can answer a read, with their votes.
 ///
 /// # Errors
 ///
-/// Quorums that can't be met with the nodes that are up.
+/// Quorums that the nodes that are up can't meet.
 pub(crate) fn readers_of(
     topology: &Topology,
     partition: Partition,
@@ -38,8 +38,8 @@ pub(crate) fn readers_of(
     Ok(voters)
 }
 
-/// The best of the nodes that were not asked yet: primaries first, this node first of them, then the node
-/// that answers soonest.
+/// The best node that was not asked yet: primaries come before fallbacks; among them this node comes
+/// first, then the peer with the lowest cost.
 pub(crate) fn next_reader(
     topology: &Topology,
     voters: &Voters,
@@ -54,7 +54,7 @@ pub(crate) fn next_reader(
     open.min_by_key(|voter| (voter.primary == 0, cost(voter.node))).map(|voter| voter.node)
 }
 
-/// A request for copies of a record, as replicas get it.
+/// A request for replicas' copies of one record.
 pub(crate) struct FetchRequest(Fetch);
 
 impl FetchRequest {
@@ -72,8 +72,8 @@ impl FetchRequest {
         &self.0.key
     }
 
-    /// Sends the request to another node, whose answer comes to `replies` under its place. False when the
-    /// node can't be reached.
+    /// Sends the request to another node. The answer goes to `replies` under the node's place. Returns
+    /// false if the node can't be reached.
     pub(crate) fn send(
         &mut self,
         topology: &Topology,

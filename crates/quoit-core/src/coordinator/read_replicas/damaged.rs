@@ -1,4 +1,4 @@
-//! This node's copy where it can't be read: it is replaced by what the other replicas have.
+//! Repair of this node's copy if it is damaged: the copy is replaced by what the other replicas have.
 
 use super::{ReadRun, Stop};
 use crate::replica::{Copy, Replicated};
@@ -7,9 +7,9 @@ use quoit_planted::planted;
 use tokio::time::Instant;
 
 impl ReadRun<'_> {
-    /// Makes the vote of this node's copy count again: a read that asks for all replicas has no other vote to
-    /// take in its place, and would fail for as long as the copy is damaged. Whether there is something to be
-    /// asked again.
+    /// Replaces this node's damaged copy, so that its vote counts again. A read that needs all replicas
+    /// has no other vote to take instead, and would fail as long as the copy is damaged. Returns true if
+    /// the read should continue.
     pub(super) async fn heal_own(&mut self, deadline: Instant) -> Result<bool, Stop> {
         let has_found = self.answers.iter().any(|(_, copy)| matches!(copy, Copy::Found(..)));
         if !self.own_is_damaged || self.own_is_healed || !has_found || planted!(LosesRepairs) {
@@ -33,7 +33,7 @@ impl ReadRun<'_> {
         Ok(true)
     }
 
-    /// Replaces this node's copy; whether that could be done.
+    /// Replaces this node's copy. Returns true if that succeeded.
     pub(super) fn replace_own(&self, replicated: &Replicated) -> bool {
         let replaced = self.coordinator.replica.heal_own(&self.read.at, replicated);
         self.coordinator.local.stats.count(match replaced {

@@ -1,5 +1,5 @@
-//! Copies of large sets and maps that differ: they are made equal by the ranges of items that they differ in,
-//! and only this node's copy is read whole.
+//! Repair of large sets and maps during a read. Copies in pages are made equal by exchanging only the
+//! ranges of items that differ; afterwards only this node's copy is read whole.
 
 use super::{ReadRun, Stop};
 use crate::error::RequestError;
@@ -13,12 +13,13 @@ use quoit_wire::internode::data::MergeRule;
 use smallvec::SmallVec;
 use tokio::time::{Instant, timeout_at};
 
-/// The copies are gone through so often: what comes from the last of several is news to the first.
+/// Number of passes over the replicas. The second pass brings to the first replica what the later ones
+/// had.
 const ROUND_COUNT: usize = 2;
 
 impl ReadRun<'_> {
-    /// Makes the copies of those who have answered equal to this node's, as far as they lie in pages. What
-    /// does not is left to the general way.
+    /// Makes the copies of the replicas that have answered equal to this node's copy, as far as both are
+    /// in pages. All other copies are left to the general path.
     pub(super) async fn unite_large(&mut self, deadline: Instant) -> Result<(), Stop> {
         let Some(own) = self.topology.own() else { return Ok(()) };
         let at = self.read.at;
@@ -46,7 +47,7 @@ impl ReadRun<'_> {
         Ok(())
     }
 
-    /// Those who have another copy than this node has.
+    /// The nodes whose copy differs from this node's.
     fn behind(&self, own: NodePlace) -> SmallVec<[NodePlace; 4]> {
         let digest_of = |copy: &Copy| match copy {
             Copy::Found(digest, _) => Some(*digest),
@@ -63,8 +64,8 @@ impl ReadRun<'_> {
             .collect()
     }
 
-    /// Makes this node's copy and another's equal. The digest that this node's has then; `None` when they
-    /// can't be made equal in time without being sent whole.
+    /// Makes this node's copy and another node's copy equal. Returns the digest of this node's copy
+    /// afterwards; `None` if the other copy has to be fetched whole.
     async fn unite_with(
         &mut self,
         node: NodePlace,

@@ -1,4 +1,4 @@
-//! The answer of a read from what its replicas have told, and the repair of those that were behind.
+//! Computes the answer of a read from its replicas' answers, and repairs the replicas that were behind.
 
 use super::{ReadRun, Stop};
 use crate::error::RequestError;
@@ -12,8 +12,8 @@ use smallvec::SmallVec;
 use tokio::time::{Instant, timeout_at};
 
 impl ReadRun<'_> {
-    /// The answer from what was gathered; `None` when a version could not be fetched and others have to
-    /// be asked.
+    /// The answer of the read. The outer `None` means that a version could not be fetched, so that other
+    /// replicas have to be asked.
     pub(super) async fn resolve(
         &mut self,
         deadline: Instant,
@@ -26,14 +26,16 @@ impl ReadRun<'_> {
             return Ok(None);
         }
         let Some((digest, object)) = self.merged_answers()? else { return Ok(Some(None)) };
-        // Later it may have been deleted and the tombstone forgotten.
+        // A late repair must not be sent: the record may have been deleted and its tombstone reaped in
+        // the meantime.
         if self.began.elapsed() < self.coordinator.local.sent_for() && !planted!(LosesRepairs) {
             self.repair(digest, &object);
         }
         Ok(Some(Some(object)))
     }
 
-    /// The versions that were fetched, merged, with the digest; `None` where no replica has anything.
+    /// Merges the versions that were fetched, and computes the digest of the merge; `None` if no replica
+    /// has anything.
     pub(super) fn merged_answers(&self) -> Result<Option<(u64, Object)>, RequestError> {
         let mut merged: Option<(u64, Object)> = None;
         let mut seen: SmallVec<[u64; 4]> = SmallVec::new();
@@ -56,7 +58,8 @@ impl ReadRun<'_> {
         Ok(merged)
     }
 
-    /// Fetches a body for each version that has none. False when a node that has one is lost.
+    /// Fetches an object for each version of which only the digest is known. False if a node that has
+    /// such a version failed.
     pub(super) async fn fetch_bodies(&mut self, deadline: Instant) -> Result<bool, Stop> {
         let mut bodies: SmallVec<[u64; 4]> = SmallVec::new();
         let mut wanted: SmallVec<[(u64, NodePlace); 4]> = SmallVec::new();
@@ -74,7 +77,7 @@ impl ReadRun<'_> {
             }
         }
         let failed_before = self.failed.len();
-        // Late answers to the first question are of no use any more.
+        // Answers that are still outstanding are no longer needed.
         self.replies = Replies::new();
         self.own_read = None;
         self.waiting.clear();
@@ -91,11 +94,11 @@ impl ReadRun<'_> {
         Ok(self.failed.len() == failed_before)
     }
 
-    /// Sends what was found to those who answered with something else.
+    /// Sends the merged object to the replicas that answered with something else.
     fn repair(&self, digest: u64, object: &Object) {
         let behind = |copy: &Copy| match copy {
             Copy::Found(theirs, _) => *theirs != digest,
-            // A replica that has never heard of a deleted record need not hear of it.
+            // A replica that lacks a deleted record is not sent its tombstone.
             Copy::Missing => !object.is_tombstone(),
         };
         if !self.own_is_damaged && !self.answers.iter().any(|(_, copy)| behind(copy)) {
