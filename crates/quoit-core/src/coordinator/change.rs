@@ -1,4 +1,9 @@
-//! One change of one record: decided and written in one step, under the record's lock.
+//! One change of one record, decided and written in one step under the record's lock.
+//!
+//! The step reads the stored object (or finds a reap record in its place), checks the conditions, makes
+//! the write's event, computes the new object, and encodes it into the engine's buffer. Nothing can come
+//! between the check and the write, so two conditional writes of one coordinator can't both be based on
+//! one version. Records in pages are changed page by page (`in_pages.rs`).
 
 mod in_pages;
 mod rules;
@@ -30,27 +35,27 @@ pub(crate) use in_pages::InPages;
 use rules::prune_limits;
 pub(crate) use rules::{expiry, policy};
 
-/// One change of one object, decided under the record's stripe lock.
+/// A change of one object, decided under the record's lock.
 pub(crate) struct ObjectChange<'a> {
-    /// A whole object from elsewhere, which is merged with what is stored in place of a value.
+    /// A whole object from elsewhere, which is merged with the stored one in place of a value.
     pub(crate) given: Option<Object>,
     pub(crate) precondition: &'a Precondition,
     pub(crate) context: Context<'a>,
     pub(crate) meta: Metadata,
     pub(crate) value: Bytes,
-    /// The value's entity tag; empty = made of the event.
+    /// Entity tag of the value; if it is empty, the tag is made from the event.
     pub(crate) tag: Bytes,
     pub(crate) deleted: bool,
     pub(crate) as_is: bool,
-    /// Whether all of the object is wanted after the change.
+    /// True if the caller needs the whole object after the change.
     pub(crate) returns_object: bool,
-    /// Why nothing may be written, if it comes to that.
+    /// Error with which the change fails if its conditions hold and it would write something.
     pub(crate) refused: Option<RequestError>,
 }
 
 impl ObjectChange<'_> {
-    /// Whether the value of a plain write claims to be a data type in Riak's form, which becomes a state, as
-    /// one that is imported.
+    /// True if the value of a plain write claims to be a data type in Riak's form. It is then stored as a
+    /// state, like an imported one.
     pub(super) fn may_be_riak_data_type(&self, policy: WritePolicy, props: &BucketProps) -> bool {
         let content_type = self.meta.content_type.as_deref();
         policy == WritePolicy::Siblings
@@ -59,11 +64,11 @@ impl ObjectChange<'_> {
     }
 }
 
-/// State that a change finds under its name.
+/// State that a change finds under the record's name.
 pub(crate) enum Present {
     /// An object.
     Stored(Object),
-    /// Nothing but the reap record of this tombstone, whose clock the new object takes over.
+    /// No object, but the reap record of this tombstone, whose version vector the new object takes over.
     Reaped(Object),
     /// Nothing.
     Nothing,
@@ -78,7 +83,7 @@ impl Present {
         }
     }
 
-    /// Base of the new object: the stored one or a reaped tombstone's clock.
+    /// Base of the new object: the stored object, or an object with a reaped tombstone's version vector.
     pub(crate) fn into_base(self) -> Option<Object> {
         match self {
             Self::Stored(object) => Some(object),
@@ -87,7 +92,7 @@ impl Present {
         }
     }
 
-    /// The time that the new object has to come after; 0: any.
+    /// Last-write time that the new object must exceed, in microseconds since 1970; 0 if there is none.
     fn last_modified_us(&self) -> u64 {
         match self {
             Self::Stored(object) | Self::Reaped(object) => object.last_modified_us(),
@@ -96,46 +101,47 @@ impl Present {
     }
 }
 
-/// Makes the object after a change of what is present.
+/// Computes the object after a change from the present state; `None` if there is nothing to change.
 pub(crate) type MakeObject<'m> = dyn FnMut(Present) -> Result<Option<Object>, RequestError> + 'm;
 
-/// Result of a change under the record's lock.
+/// Result of a change: the object after it, its position in the log, and the form for replicas. Each is
+/// `None` if nothing was written or if it is not at hand.
 pub(crate) struct Changed {
     pub(crate) object: Option<Object>,
     pub(crate) ticket: Option<Ticket>,
     pub(crate) replicated: Option<Replicated>,
 }
 
-/// A value that is about to be written.
+/// A value that is about to be written, with its event.
 pub(super) struct NewWrite {
-    /// Context that its writer had seen.
+    /// Causal context of the writer.
     context: VersionVector,
     new: NewValue,
-    /// Its event.
+    /// The write's event.
     dot: Dot,
     now_us: u64,
 }
 
-/// Messages that other replicas get about a change.
+/// What a change tells the client and the other replicas.
 #[derive(Default)]
 pub(crate) struct ReplicaMessages {
-    /// The object after it, to the client; `None` before anything was tried.
+    /// The object after the change, for the client; `None` before anything was tried.
     outcome: Option<Result<Option<Object>, RequestError>>,
-    /// To the other replicas.
+    /// The object for the other replicas.
     replicated: Option<Replicated>,
 }
 
-/// Events that a write has seen.
+/// The events that a write has seen.
 pub(crate) enum Context<'a> {
     /// Context that the client sent.
     Given(&'a VersionVector),
-    /// Everything that is stored at the moment; nothing is written when there is nothing.
+    /// Everything that is stored now. If nothing is stored, nothing is written.
     Stored,
 }
 
 impl Coordinator {
-    /// Decides a change and writes it. With `replicates`, and where a source queue holds it, the object comes
-    /// back as replicas are sent it.
+    /// Decides a change and writes it. If `replicates`, or if a source queue keeps the object with the
+    /// entry of the write, the result has the object in the form for replicas.
     pub(crate) fn change(
         &self,
         at: &RecordAt<'_>,
@@ -144,12 +150,13 @@ impl Coordinator {
         replicates: bool,
     ) -> Result<Changed, RequestError> {
         let policy = policy(props, change.deleted);
-        // last_write_wins replaces without looking, unless somebody has to know what was there.
+        // last_write_wins replaces the stored object without reading it, unless a condition or a context
+        // needs it.
         let blind = policy == WritePolicy::LastWriteWins
             && change.precondition.is_none()
             && !change.as_is
             && matches!(change.context, Context::Given(_))
-            // It may lie in pages, which have to go.
+            // The stored record may be in pages, which have to be removed.
             && props.datatype.is_none();
         let before = if blind { Before::Skip } else { Before::Read };
         let mut make = |present| self.make_object(at, props, policy, change, present);
@@ -159,9 +166,9 @@ impl Coordinator {
         self.change_from(at, props, before, &mut make, InPages::Write(&mut write), replicates)
     }
 
-    /// As [`Coordinator::change`], with the object after the change made of what is stored by `make`,
-    /// under the record's lock; `None` when there is nothing to change. `before` says what `make` is shown.
-    /// Where the record lies in pages, `in_pages` changes it.
+    /// As [`Coordinator::change`], but `make` computes the object after the change, under the record's
+    /// lock. `before` says how much of the stored record `make` sees. A record in pages is changed by
+    /// `in_pages`.
     pub(crate) fn change_from(
         &self,
         at: &RecordAt<'_>,
@@ -199,7 +206,7 @@ impl Coordinator {
                     Ok(Updated::Applied(applied)) => Ok(applied),
                     Ok(Updated::InPages) => {
                         match self.change_in_pages(at, access, &mut in_pages, &told) {
-                            // It lies there no longer.
+                            // The record is no longer in pages.
                             Ok(ChangedInPages::Gone) => continue,
                             Ok(ChangedInPages::NeedsWhole) => {
                                 self.local.records.update_together(at, access, &mut apply)
@@ -211,7 +218,8 @@ impl Coordinator {
                     Err(fault) => Err(fault),
                 };
                 break match applied {
-                    // No other node has it: the record is lost, and must not keep the key from use.
+                    // On a node that is alone no other copy can replace the damaged record. It is lost,
+                    // and must not keep the key from use.
                     Err(StoreError::Corrupt { .. }) if !replicates => {
                         self.local.records.replace_damaged(at, access, &mut apply)?
                     }
@@ -229,7 +237,7 @@ impl Coordinator {
         Ok(Changed { object: outcome.transpose()?.flatten(), ticket, replicated })
     }
 
-    /// Encodes what a change has made, and says what is to be told of it.
+    /// Encodes the object that a change has made, and prepares the messages about it.
     fn told_of(
         &self,
         at: &RecordAt<'_>,
@@ -254,7 +262,7 @@ impl Coordinator {
         (decision, ReplicaMessages { outcome: Some(result), replicated })
     }
 
-    /// The object after the change; `None` when there is nothing to change.
+    /// Computes the object after the change; `None` if there is nothing to change.
     fn make_object(
         &self,
         at: &RecordAt<'_>,
@@ -295,7 +303,7 @@ impl Coordinator {
         self.pruned(object, props, now_us).map(Some)
     }
 
-    /// The object after one from elsewhere was merged with what is present; `None` when it says nothing new.
+    /// Merges an object from elsewhere with the present state; `None` if that brings nothing new.
     fn make_given(
         &self,
         props: &BucketProps,
@@ -311,8 +319,8 @@ impl Coordinator {
         Ok(Some(object))
     }
 
-    /// An object from elsewhere together with what is present; `None` when that is a tombstone that was
-    /// reaped and has seen all of it.
+    /// Merges an object from elsewhere with the present state; `None` if a reaped tombstone has seen all
+    /// of it.
     fn united(&self, given: Object, present: Present, props: &BucketProps) -> Option<Object> {
         let rule = merge_rule(props);
         match present {
@@ -322,8 +330,9 @@ impl Coordinator {
         }
     }
 
-    /// The value that a change writes, after a time, and what its writer had seen; `None` when there is
-    /// nothing to change. Of a stored state nothing is looked at.
+    /// Checks the conditions of a change, and makes the value that it writes, with an event and a time
+    /// later than `replaced_us`; `None` if there is nothing to change. Does not look into the state of a
+    /// stored data type.
     pub(super) fn new_write(
         &self,
         at: &RecordAt<'_>,
@@ -366,7 +375,7 @@ impl Coordinator {
         Ok(Some(NewWrite { context, new, dot, now_us }))
     }
 
-    /// Prunes the clock as the bucket has it, and refuses too many siblings.
+    /// Prunes the version vector by the bucket's settings, and refuses an object with too many siblings.
     pub(super) fn pruned(
         &self,
         mut object: Object,
@@ -380,7 +389,7 @@ impl Coordinator {
         Ok(object)
     }
 
-    /// Encodes the object into the engine's buffer and says what the engine has to know of it.
+    /// Encodes the object into the engine's buffer, and makes its metadata for the engine.
     pub(super) fn store_object(
         &self,
         at: &RecordAt<'_>,
@@ -409,15 +418,15 @@ impl Coordinator {
     }
 }
 
-/// A value with a clock that was made elsewhere, as an object: a data type in Riak's form becomes a state.
-/// One that is damaged stays a value as any other.
+/// Makes an object of a value and a version vector that were made elsewhere. A data type in Riak's form
+/// becomes a state; a damaged one stays a plain value.
 fn given_value(context: VersionVector, new: NewValue, props: &BucketProps) -> Object {
     let mut given = Object::given(context, new);
     let _ = given.adopt_riak_data_type(props.datatype);
     given
 }
 
-/// The stored object as readers are shown it: conditions and deletes are about that.
+/// The stored object as readers see it, which conditions and deletes refer to.
 fn shown<'o>(object: &'o Object, props: &BucketProps) -> Cow<'o, Object> {
     if props.allow_mult || object.siblings.len() < 2 {
         return Cow::Borrowed(object);

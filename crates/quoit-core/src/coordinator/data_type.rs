@@ -1,8 +1,9 @@
-//! Coordination of data types: operations are sent, and states replicated.
+//! Coordination of data types: the client sends an operation, the coordinator replicates its effect.
 //!
-//! An update is a put whose new value comes from the stored one: the replica that coordinates it does the
-//! operation under the record's lock, as events of an incarnation of its own, and sends the others the whole
-//! object. The events that a client had seen go along as an opaque context.
+//! An update is a put whose new value is computed from the stored one. The coordinator applies the
+//! operation to its own copy under the record's lock; the events belong to an incarnation of its store.
+//! It sends the other replicas the whole object, or, for a record in pages, only a delta. The client
+//! receives the causal history of sets and maps as an opaque context and sends it back with removes.
 
 mod query;
 mod stream;
@@ -42,35 +43,35 @@ use std::sync::Arc;
 
 pub use stream::{ItemSink, StreamedItems};
 
-/// A change of a record with a data type.
+/// An operation on a data type.
 #[derive(Clone, Debug)]
 pub struct DataTypeRequest<'a> {
-    /// Which record.
+    /// The record.
     pub key: KeyRef<'a>,
-    /// The operation. In buckets without the property `datatype` only counters are known.
+    /// The operation. A bucket without the property `datatype` takes only counters.
     pub operation: Operation,
-    /// Context that the client had read, as [`FetchedDataType::context`] gave it.
+    /// Context from the client's last read, as [`FetchedDataType::context`] gave it.
     pub context: Option<Bytes>,
-    /// Whether the value after the change is wanted.
+    /// True if the value after the operation is to be returned.
     pub return_value: bool,
     /// Quorums and limits.
     pub options: WriteOptions,
 }
 
-/// A data type as clients are shown it.
+/// A data type as clients see it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FetchedDataType {
     /// Its type.
     pub datatype: Datatype,
     /// Its value.
     pub value: Value,
-    /// Causal context of the value, to be sent back with removes. Sets and maps have one.
+    /// Causal context of the value, which the client sends back with removes. Only sets and maps have
+    /// one.
     pub context: Option<Bytes>,
 }
 
 impl FetchedDataType {
-    /// The data type of an object as clients are shown it; `None` when it holds no data type, or a
-    /// deleted one.
+    /// Reads the data type of an object; `None` if the object holds no data type or a deleted one.
     fn of(object: &Object, identity: Identity) -> Result<Option<Self>, RequestError> {
         let Some(state) = object.data_type().map_err(RequestError::damaged_state)? else {
             return Ok(None);
@@ -89,7 +90,7 @@ impl FetchedDataType {
     }
 }
 
-/// Actor and time of an operation.
+/// Actor, time and settings of an operation.
 struct Author {
     actor: Actor,
     time_secs: u64,
@@ -105,13 +106,13 @@ impl Author {
     }
 }
 
-/// The identity of a record, which contexts are made for.
+/// The identity of a record, to which contexts are bound.
 fn identity_of(key: KeyRef<'_>, encoded: &[u8]) -> Identity {
-    // It does not depend on the bucket's placement.
+    // The identity does not depend on the bucket's placement.
     KeyHash::of(encoded, key.bucket, PlacementRule::BucketAndKey).identity
 }
 
-/// The data type of a bucket. Counters of Riak 1.4 live in buckets that say nothing of it.
+/// The data type of a bucket. A bucket without the property may hold counters of Riak 1.4.
 fn datatype_of(props: &BucketProps) -> Datatype {
     props.datatype.unwrap_or(Datatype::Counter)
 }
@@ -166,7 +167,7 @@ impl Coordinator {
         }
     }
 
-    /// An update that this node coordinates.
+    /// Coordinates an update on this node, and adds it to the statistics and the request log.
     pub(crate) async fn timed_update_here(
         &self,
         topology: Arc<Topology>,
@@ -200,7 +201,8 @@ impl Coordinator {
         result
     }
 
-    /// Waits for what an update needs. The answer is the object after it where that is at hand or wanted.
+    /// Waits until the quorums of an update are met. Returns the object after the update if it is at
+    /// hand, and reads it from this node's copy if it is wanted.
     async fn updated(
         &self,
         topology: Arc<Topology>,
@@ -219,7 +221,7 @@ impl Coordinator {
         }
     }
 
-    /// Everything of an update but waiting for the device and for other nodes.
+    /// Does everything of an update except waiting for the sync and for other nodes.
     fn accept_update<'a>(
         &self,
         topology: &Topology,
@@ -232,7 +234,7 @@ impl Coordinator {
         let at = record_at(&state, props, request.key, encoded);
         request.operation.check(datatype_of(props)).map_err(DataTypeError::from)?;
         let context = match &request.context {
-            // Only sets and maps have something to remove.
+            // Only operations on sets and maps can remove something.
             Some(context) if has_removes(&request.operation) => {
                 Some(decode_context(context, at.identity.0).map_err(DataTypeError::from)?)
             }
@@ -266,7 +268,7 @@ impl Coordinator {
             InPages::Operation(&mut in_pages),
             replicates,
         )?;
-        // A delta that was made before the record left its pages does not count.
+        // A delta is void if the record was stored whole after all when the change was made.
         let delta = made.transpose()?.filter(|_| object.is_none());
         if ticket.is_some() {
             let written = match &delta {
@@ -282,8 +284,8 @@ impl Coordinator {
         Ok(Accepted { at, quorums, object, ticket, sent: sent.filter(|_| replicates) })
     }
 
-    /// Does an operation on a record in pages, and makes the delta for the other replicas. Called under the
-    /// record's lock. With a fault in the inner result nothing was written.
+    /// Applies an operation to a record in pages, and makes the delta for the other replicas. Called
+    /// under the record's lock. If the inner result is an error, nothing was written.
     fn update_paged(
         &self,
         at: &RecordAt<'_>,
@@ -317,7 +319,7 @@ impl Coordinator {
         Ok(Ok((paged, delta)))
     }
 
-    /// The object after an operation. Called under the record's lock.
+    /// Computes the object after an operation. Called under the record's lock.
     fn make_updated(
         &self,
         at: &RecordAt<'_>,
@@ -337,13 +339,13 @@ impl Coordinator {
         Ok(updated)
     }
 
-    /// Counts an operation on this node's copy.
+    /// Adds an operation on this node's copy to the statistics.
     fn note_updated(&self, operation: &Operation, began_us: u64, object: &Object) {
         let time_us = self.local.clock.monotonic_us() - began_us;
         self.local.stats.data_types().record_update(operation.datatype(), time_us, object);
     }
 
-    /// Chooses actor and time of an operation on a stored object.
+    /// Checks the context of an operation, and chooses the operation's actor and time.
     fn author(
         &self,
         at: &RecordAt<'_>,
@@ -368,11 +370,12 @@ impl Coordinator {
         Ok(Author { actor, time_secs, now_us, hll_precision })
     }
 
-    /// The actor of this store's events of a record: the one that it had, or a new one where it has none.
+    /// The incarnation under which this store makes events of a data type: the one in the stored object,
+    /// or a new one.
     ///
-    /// A copy that is not kept has another, which ends with the copies (see
-    /// [`issue_passing`](crate::DotSequence::issue_passing)) and is never gone on with by a copy that is
-    /// kept.
+    /// A copy that this node does not keep for good gets an incarnation of a passing actor, which ends
+    /// when such copies are handed over (see [`issue_passing`](crate::DotSequence::issue_passing)). A
+    /// copy that the node keeps never continues such an incarnation.
     fn incarnation(
         &self,
         at: &RecordAt<'_>,

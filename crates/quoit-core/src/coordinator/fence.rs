@@ -1,4 +1,5 @@
-//! The coordinator's side: gathers grants, and gives back those that it does not use.
+//! The coordinator's side of grants: gathers them for a conditional write, and gives back unused ones.
+//! The protocol is described in `grants`.
 
 use crate::coordinator::Coordinator;
 use crate::error::RequestError;
@@ -29,46 +30,46 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// Time that primaries have to grant. One that is later is left out.
+/// Time that primaries have to answer a request for a grant. A later answer is ignored.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Time that a write which only prefers grants waits for those of others.
+/// Time that a write with `prefer_token` waits for grants that other writes hold.
 const PREFERRED_FOR: Duration = Duration::from_millis(500);
-/// Bounds of the pause before grants are asked for again that others had.
+/// Bounds of the pause before the coordinator asks again for grants that other writes held.
 const PAUSE_US_MIN: u64 = 2_000;
 const PAUSE_US_MAX: u64 = 20_000;
 
-/// Numbers of the grants of one write, by primary.
+/// Grant numbers of one write, by primary.
 pub(crate) type GrantNumbers = SmallVec<[(NodePlace, GrantNumber); 4]>;
 
-/// The protection of a conditional write from others.
+/// Protection of a conditional write from other conditional writes.
 pub(crate) enum Fence<'s> {
-    /// Nothing: the condition is about what a read has shown.
+    /// None. The condition refers to what a read has returned.
     None,
-    /// Grants that the write need not have.
+    /// Grants that only keep other writes away; the write is valid without them.
     Preferred { _held: HeldGrants<'s> },
-    /// Grants without which no primary takes the write.
+    /// Grants without which the primaries refuse the write.
     Required(HeldGrants<'s>),
 }
 
-/// Grants of one write. Those of primaries that were not sent the write are given back when this is dropped.
+/// Grants of one write. Dropping the value gives back the grants that the write has not used.
 pub(crate) struct HeldGrants<'s> {
     coordinator: &'s Coordinator,
-    /// The topology by which they were asked for.
+    /// The topology by which the grants were requested.
     pub(crate) topology: Arc<Topology>,
     record: Bytes,
     numbers: GrantNumbers,
-    /// The right to change this node's own copy, where it is a primary.
+    /// The right to change this node's own copy, if the node is a primary.
     own: Option<GrantedWrite>,
 }
 
-/// How asking all primaries once has ended.
+/// Result of asking all primaries once.
 enum GrantRound<'s> {
     Held(HeldGrants<'s>),
     Taken,
     StaleLayout,
 }
 
-/// The record that grants are asked for.
+/// The record for which grants are requested.
 struct GrantTarget<'a> {
     at: RecordAt<'a>,
     n_val: u32,
@@ -76,13 +77,15 @@ struct GrantTarget<'a> {
 }
 
 impl Coordinator {
-    /// Makes this node's copy as new as a conditional write has to know it, and keeps others away as the
-    /// bucket wants it. `read` is the read that the condition is about.
+    /// Prepares a conditional write: brings this node's copy up to date, and keeps other conditional
+    /// writes away as the bucket's `conditional_put_mode` says. `read` has the options of the read that
+    /// the condition refers to.
     ///
     /// # Errors
     ///
-    /// Those of the read; with [`ConditionalPutMode::RequireToken`] a `pw` quorum without a majority of the
-    /// primaries, and a timeout while others write. Nothing was written then.
+    /// The errors of the read. With [`ConditionalPutMode::RequireToken`] also an unmet `pw` quorum if no
+    /// majority of the primaries answers, and a timeout if other writes hold the grants for too long.
+    /// Nothing was written in these cases.
     pub(crate) async fn fence(
         &self,
         topology: &Topology,
@@ -108,8 +111,8 @@ impl Coordinator {
         Ok(held.map_or(Fence::None, |held| Fence::Preferred { _held: held }))
     }
 
-    /// Gathers grants from a majority of the primaries of every live layout, and merges what they have shown
-    /// into this node's copy.
+    /// Gathers grants from a majority of the positions of every live layout, and merges the copies that
+    /// the primaries have sent into this node's copy.
     async fn take_grants(
         &self,
         key: KeyRef<'_>,
@@ -139,8 +142,8 @@ impl Coordinator {
         }
     }
 
-    /// A pause that differs between nodes and from time to time, so that two that have taken each a part
-    /// of the grants do not do so again.
+    /// A pause that differs between nodes and between attempts, so that two coordinators that each hold a
+    /// part of the grants do not collide again.
     fn pause_before_next(&self) -> Result<Duration, RequestError> {
         let mut hasher = DefaultHasher::new();
         (&self.local.dots.actor().0[..], self.grants.grant_number()?).hash(&mut hasher);
@@ -208,7 +211,7 @@ impl Coordinator {
         Ok(if held.begin_own() { GrantRound::Held(held) } else { GrantRound::Taken })
     }
 
-    /// Merges copies that primaries have shown into this node's own.
+    /// Merges the copies that primaries have sent into this node's copy.
     fn merge_shown(
         &self,
         at: &RecordAt<'_>,
@@ -228,7 +231,8 @@ impl Coordinator {
 }
 
 impl HeldGrants<'_> {
-    /// Numbers for those who are sent the write now; this node's own right ends, and nothing is given back.
+    /// Takes the numbers for a write that is about to be sent. This node's own right ends, and no grant
+    /// is given back.
     pub(crate) fn use_up(&mut self) -> GrantNumbers {
         self.own = None;
         std::mem::take(&mut self.numbers)
@@ -244,8 +248,8 @@ impl HeldGrants<'_> {
         Ok(is_granted)
     }
 
-    /// Begins the change of this node's own copy, where it is a primary. False when others were granted that
-    /// meanwhile.
+    /// Begins the change of this node's own copy, if the node is a primary. False if another write was
+    /// granted in the meantime.
     fn begin_own(&mut self) -> bool {
         let own = self.topology.own();
         let Some((_, number)) = self.numbers.iter().find(|(node, _)| Some(*node) == own) else {
@@ -277,7 +281,7 @@ impl HeldGrants<'_> {
 
 impl Drop for HeldGrants<'_> {
     fn drop(&mut self) {
-        // A right that is in use ends before its grant is given back.
+        // The right to write ends before its grant is given back.
         self.own = None;
         for (node, number) in std::mem::take(&mut self.numbers) {
             let Some(peer) = self.topology.peer(node) else {
@@ -285,7 +289,7 @@ impl Drop for HeldGrants<'_> {
                 continue;
             };
             let header = Release { key: self.record.clone(), number: number.0 };
-            // One that does not arrive runs out.
+            // If the message is lost, the grant's lease runs out.
             let _ = peer.send(METHOD_RELEASE, &header, b"", Lane::Small, &Replies::new(), node);
         }
     }

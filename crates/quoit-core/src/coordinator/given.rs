@@ -1,8 +1,9 @@
-//! Whole objects that were made elsewhere, many of them at once.
+//! Stores batches of whole objects that were made elsewhere, as imports bring them.
 //!
-//! On a node that is alone, those of a batch of which nothing is stored yet are written together, partition
-//! by partition: one step of the engine and one write of its log for many records. All others are written one
-//! by one, as the puts of clients are; a caller with several has them in the log before it waits for a sync.
+//! On a node that is alone, the objects of a batch under whose names nothing is stored yet are written
+//! together by partition: one engine call and one append to the log for many records. All other objects
+//! are written one by one, like puts of clients; the caller appends several to the log before it waits
+//! for a sync.
 
 use crate::coordinator::Coordinator;
 use crate::coordinator::in_place::Pending;
@@ -19,44 +20,44 @@ use quoit_store::engine::{Applied, RecordAt, RecordMeta, Ticket};
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// Objects from this size on are written one by one.
+/// Size in bytes above which an object is written by itself.
 const TOGETHER_BYTES_MAX: usize = 256 << 10;
-/// Objects that are encoded before other tasks have their turn.
+/// Number of objects that are encoded before other tasks get a turn.
 const OBJECTS_WITHOUT_PAUSE: usize = 128;
-/// Bytes of one step of the engine at most.
+/// Most bytes that one engine call writes.
 const STEP_BYTES: usize = 1 << 20;
 
-/// A whole object that a node was given.
+/// Result of storing a whole object that was made elsewhere.
 #[derive(Debug)]
 #[must_use = "a write is acknowledged when it is finished"]
 pub enum GivenInPlace {
-    /// It says nothing new: nothing was written.
+    /// The object brings nothing new, and nothing was written.
     Stored,
-    /// It is in the log. [`ReplicatedStore::finish`](crate::ReplicatedStore::finish) waits for what it still
-    /// needs.
+    /// The object is in the log. [`ReplicatedStore::finish`](crate::ReplicatedStore::finish) waits for
+    /// what the write still needs.
     Pending(Pending),
-    /// Other nodes have to have a part in it: [`ReplicatedStore::put`](crate::ReplicatedStore::put) stores
-    /// it.
+    /// This node is not alone, so other nodes must take part.
+    /// [`ReplicatedStore::put`](crate::ReplicatedStore::put) stores the object.
     Declined(Object),
 }
 
-/// An object that was made elsewhere, with its name.
+/// An object of a batch, with its name.
 #[derive(Debug)]
 pub struct GivenObject {
-    /// Its number in the batch, from 0.
+    /// Number of the object in the batch, from 0.
     pub number: usize,
-    /// Its name.
+    /// Name of the record.
     pub key: BitcaskKey,
     /// The object.
     pub object: Object,
 }
 
-/// The objects of a batch after the first step.
+/// A batch after its first step.
 #[derive(Debug, Default)]
 pub struct BegunBatch {
-    /// Those that are in the log together, if there are any.
+    /// Objects that were written together and are in the log, if there are any.
     pub pending: Option<PendingBatch>,
-    /// Those that are left, to be written one by one, in the order of the batch.
+    /// Objects that the caller has to write one by one, in the order of the batch.
     pub left: Vec<GivenObject>,
 }
 
@@ -84,7 +85,7 @@ struct NewRecord {
     identity: Identity,
     partition: Partition,
     meta: RecordMeta,
-    /// Place of its bytes.
+    /// Range of its bytes in the buffer of the batch.
     bytes: Range<usize>,
 }
 
@@ -110,7 +111,8 @@ impl Coordinator {
         let started_us = self.local.clock.monotonic_us();
         let mut bytes = Vec::new();
         let mut records = Vec::with_capacity(objects.len());
-        // Objects of one name are written in their order.
+        // Once one object of a name is left, all later ones of that name are left too, so that they stay
+        // in order.
         let mut names_left = HashSet::new();
         for (done, mut given) in objects.into_iter().enumerate() {
             if done % OBJECTS_WITHOUT_PAUSE == OBJECTS_WITHOUT_PAUSE - 1 {
@@ -157,8 +159,8 @@ impl Coordinator {
         result
     }
 
-    /// Place and description of the record that is written of an object if nothing is stored under its name;
-    /// its bytes are appended. `None` where anything about it is out of the ordinary.
+    /// Encodes an object into `bytes`, and returns its place and metadata, if it can be written together
+    /// with others. `None` if anything is stored under its name or if the object needs the general path.
     fn new_record(
         &self,
         given: &mut GivenObject,
@@ -176,7 +178,7 @@ impl Coordinator {
         let object = &given.object;
         let is_plain = !object.is_tombstone() && !object.has_data_type();
         let is_told = props.feeds_changes() || self.replica.may_be_reaped(&at);
-        // A bucket that asks for no sync of its writes has a batch of them synced all the same.
+        // The sync is waited for even if the bucket has dw=0.
         if !is_plain || is_told || quorums.node_confirms > 1 || self.check_siblings(object).is_err()
         {
             return None;
@@ -195,8 +197,8 @@ impl Coordinator {
         Some((at.identity, at.partition, meta))
     }
 
-    /// Writes new records of one partition in one step. Those that are there by now are left, and all where
-    /// the engine refuses: one by one, each is told why.
+    /// Writes new records of one partition in one engine call. Leaves the records that exist by now, and
+    /// all records if the engine refuses; written one by one, each of those reports its own fault.
     fn write_new(
         &self,
         step: Vec<NewRecord>,
@@ -262,10 +264,10 @@ impl Coordinator {
     }
 }
 
-/// Divides records by partition, and into steps of at most [`STEP_BYTES`]. Of several versions
-/// of a record all but one are left: they are merged with it afterwards.
+/// Groups records by partition into steps of at most [`STEP_BYTES`]. Of several objects of one name, all
+/// but one are left; the caller merges them afterwards.
 fn steps(records: Vec<NewRecord>, left: &mut Vec<GivenObject>) -> Vec<Vec<NewRecord>> {
-    // Records are large: their numbers are sorted, and each is moved once.
+    // Sorts indexes in place of records, which are large; each record is moved once.
     let mut order: Vec<usize> = (0..records.len()).collect();
     let name = |place: &usize| (records[*place].partition, &*records[*place].encoded);
     order.sort_unstable_by(|a, b| name(a).cmp(&name(b)));

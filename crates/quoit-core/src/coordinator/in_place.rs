@@ -1,10 +1,11 @@
-//! Reads and writes of plain objects where they lie: the short way of most requests.
+//! Reads and writes of plain objects in place: the short path that serves most requests.
 //!
-//! An object of one value is answered from the buffer that it was read into, and replaced without
-//! taking apart what was there. A request that is not plain, or has to wait for the disk, is declined,
-//! and the caller takes the general way ([`ReplicatedStore::get`](crate::ReplicatedStore::get),
-//! [`ReplicatedStore::put`](crate::ReplicatedStore::put)), which starts from the beginning. Both ways follow
-//! the same rules.
+//! A plain object has one live value without links, user metadata or index entries. It is shown to the
+//! reader in the buffer that it was read into, and replaced without being decoded. If the object is not
+//! plain, or if the request would have to wait for the disk, the short path declines and has written
+//! nothing. The caller then takes the general path
+//! ([`ReplicatedStore::get`](crate::ReplicatedStore::get),
+//! [`ReplicatedStore::put`](crate::ReplicatedStore::put)). Both paths follow the same rules.
 
 use crate::coordinator::Coordinator;
 use crate::coordinator::change::{expiry, policy};
@@ -43,12 +44,12 @@ use quoit_store::error::StoreError;
 use std::fmt;
 use std::sync::Arc;
 
-/// An object as it is shown to a reader.
+/// An object as it is passed to a reader.
 #[derive(Debug)]
 pub enum ShownObject<'a> {
-    /// One value and little that describes it, where it was read to.
+    /// A plain object, in the buffer that it was read into.
     Plain(PlainObject<'a>),
-    /// Anything else.
+    /// Any other object, decoded.
     Whole(Object),
 }
 
@@ -61,12 +62,12 @@ impl ShownObject<'_> {
     }
 }
 
-/// The write of one value with at most a content type, which is not to be returned.
+/// A put of one value with at most a content type, which does not return the object.
 #[derive(Clone, Debug)]
 pub struct PlainWrite<'a> {
-    /// Where to.
+    /// The record.
     pub key: KeyRef<'a>,
-    /// Context that the client had read; empty = nothing.
+    /// Causal context of the client's last read; empty if it has read nothing.
     pub context: VersionVector,
     /// Media type of the value.
     pub content_type: Option<&'a [u8]>,
@@ -76,8 +77,8 @@ pub struct PlainWrite<'a> {
     pub options: WriteOptions,
 }
 
-/// A write that is in the log; [`ReplicatedStore::finish`](crate::ReplicatedStore::finish) waits for what it
-/// still needs.
+/// A write that is in the log. [`ReplicatedStore::finish`](crate::ReplicatedStore::finish) waits for what
+/// it still needs.
 #[must_use = "a write is acknowledged when it is finished"]
 pub struct Pending {
     started_us: u64,
@@ -86,7 +87,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// The write of a node that is alone, which waits for the device at most.
+    /// A write on a node that is alone, which waits at most for the sync.
     pub(crate) const fn of_lone_node(
         started_us: u64,
         quorums: WriteQuorums,
@@ -107,11 +108,11 @@ impl fmt::Debug for Pending {
     }
 }
 
-/// The syncs that a write in the log still needs.
+/// What a write in the log still waits for.
 enum Wants {
-    /// No other node: at most the device.
+    /// Only this node's sync, if `dw` asks for it. `name` is the encoded name for the request log.
     Device { quorums: WriteQuorums, ticket: Ticket, timeout_ms: Option<u32>, name: Option<Bytes> },
-    /// The other replicas.
+    /// The other replicas, and this node's sync.
     Replicas(Arc<Topology>, Layouts, Made),
 }
 
@@ -119,9 +120,9 @@ enum Wants {
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "most reads of a cluster wait for other replicas")]
 pub enum ShownInPlace<T> {
-    /// The answer.
+    /// The local copy is the answer.
     Answer(T),
-    /// The answer if the other replicas that the read asks for have the same:
+    /// The local copy is the answer if the other replicas that the read needs have the same copy, which
     /// [`ReplicatedStore::confirm_read`](crate::ReplicatedStore::confirm_read) finds out.
     IfConfirmed(T, Unconfirmed),
 }
@@ -161,8 +162,8 @@ impl Coordinator {
         }
     }
 
-    /// Shows the local copy; others that are needed are asked first and come back in `asked`. Of what was
-    /// found, digest and sizes come beside what was made of it.
+    /// Shows the local copy. The other replicas that the read needs are asked first, and returned in
+    /// `asked`. Returns the result of `show`, with the digest and sizes of the copy; `None` to decline.
     fn show_local<T>(
         &self,
         key: KeyRef<'_>,
@@ -203,7 +204,7 @@ impl Coordinator {
             }));
         };
         let shown = match self.local.records.show(&at, Access::NoWait, &mut look) {
-            // Other replicas may answer.
+            // Another replica may have a copy that is not damaged.
             Err(StoreError::Corrupt { .. }) if !topology.is_alone() => return Ok(None),
             shown => shown?,
         };
@@ -232,7 +233,7 @@ impl Coordinator {
     /// As [`ReplicatedStore::finish`](crate::ReplicatedStore::finish).
     pub(crate) async fn finish(&self, pending: Pending) -> Result<(), RequestError> {
         let Pending { started_us, size_bytes, wants } = pending;
-        // One that waits for nothing is done.
+        // A write without a name waits for nothing and is done.
         let is_done = matches!(&wants, Wants::Device { name: None, .. });
         let own_us = if is_done { 0 } else { self.local.clock.monotonic_us() - started_us };
         let mut asked = AskedNodes::default();
@@ -315,7 +316,7 @@ impl Coordinator {
         let timeout_ms = write.options.timeout_ms;
         Ok(Some(match replicated {
             None => {
-                // A write that waits for nothing is never slow enough to be named.
+                // A write that waits for nothing is never slow enough for the request log.
                 let name = (quorums.dw > 0).then(|| Bytes::copy_from_slice(&encoded));
                 Wants::Device { quorums, ticket, timeout_ms, name }
             }
@@ -329,7 +330,8 @@ impl Coordinator {
         }))
     }
 
-    /// Encodes the object after the write into the engine's buffer; `None` when it is not plain.
+    /// Encodes the object after the write into the engine's buffer; `None` if that object would not be
+    /// plain.
     fn replace_plain(
         &self,
         write: &PlainWrite<'_>,
@@ -340,7 +342,7 @@ impl Coordinator {
         out: &mut Vec<u8>,
     ) -> Result<Option<RecordMeta>, RequestError> {
         let stored = match stored.map(plain_of) {
-            // The general way knows what a reap record adds.
+            // The general path handles reap records.
             None if self.replica.may_be_reaped(at) => return Ok(None),
             None => None,
             Some(None) => return Ok(None),
@@ -375,20 +377,20 @@ impl Coordinator {
             tombstone: false,
             n_val_class: RecordMeta::class_of(props.n_val),
             expires_at_secs: object.expires_at_secs.unwrap_or(0),
-            // Plain objects have none.
+            // Plain objects have no index entries.
             indexed: false,
         }))
     }
 }
 
-/// The place of a plain write in the log, or the fault of its change; `None` when nothing was written and the
-/// general way has to try.
+/// Position of a plain write in the log, or the fault of the change; `None` if nothing was written and
+/// the general path has to try.
 fn ticket_of(
     updated: Result<Updated, StoreError>,
     fault: Option<RequestError>,
 ) -> Result<Option<Ticket>, RequestError> {
     let applied = match updated {
-        // The general way decides about a damaged copy or a full disk.
+        // The general path decides about a damaged copy or a full disk.
         Err(StoreError::Corrupt { .. } | StoreError::DiskFull { .. }) => return Ok(None),
         Ok(Updated::InPages) => return Ok(None),
         Ok(Updated::Applied(applied)) => applied,
@@ -401,7 +403,7 @@ fn ticket_of(
     }
 }
 
-/// The stored object, if it is plain; maybe without its value.
+/// The stored object if it is plain, possibly without its value.
 fn plain_of<'r>(record: &RecordRef<'r>) -> Option<PlainObject<'r>> {
     match record.is_whole {
         true => PlainObject::read(record.value),

@@ -1,4 +1,15 @@
-//! Coordination of writes.
+//! Coordination of puts.
+//!
+//! 1. A node without a vote for the record forwards the put. So does a node whose copy is damaged or
+//!    whose disk is full; it has written nothing then ([`needs_another`]).
+//! 2. A put with conditions first brings this node's copy up to date, under grants of the primaries if
+//!    the bucket asks for them (`fence.rs`).
+//! 3. The coordinator decides the change and appends it to its log, in one step under the record's lock
+//!    (`change.rs`).
+//! 4. It sends the object to the other replicas and waits until the quorums are met in every live layout
+//!    (`write_replicas.rs`).
+//!
+//! A write whose quorum is not met in time stays stored on the replicas that have taken it.
 
 mod delete;
 
@@ -26,40 +37,41 @@ use quoit_store::engine::{RecordAt, Ticket};
 use quoit_store::error::StoreError;
 use std::sync::Arc;
 
-/// A write.
+/// A put of one value, or of a whole object that was made elsewhere.
 #[derive(Clone, Debug)]
 pub struct PutRequest<'a> {
-    /// Where to.
+    /// The record.
     pub key: KeyRef<'a>,
-    /// Context that the client had read; empty = nothing.
+    /// Causal context of the client's last read; empty if it has read nothing.
     pub context: VersionVector,
-    /// The value's description.
+    /// Metadata of the value.
     pub meta: Metadata,
     /// The value.
     pub value: Bytes,
-    /// Whether the value is a tombstone.
+    /// True if the put writes a tombstone in place of a value.
     pub deleted: bool,
-    /// Store the value under the context itself, without a new event (`asis`).
+    /// Store the value with the context as its version vector, without a new event (`asis`).
     pub as_is: bool,
     /// Conditions of the write.
     pub precondition: Precondition,
-    /// Whether the stored object is wanted back.
+    /// True if the object after the write is to be returned.
     pub return_object: bool,
     /// Quorums and limits.
     pub options: WriteOptions,
-    /// Why the value may not be stored, in the client's words, where the protocol has found a fault in it.
-    /// Told only when the request has no other fault.
+    /// A fault that the protocol found in the value, in the client's words. The put fails with it if the
+    /// request has no other fault.
     pub vetoed: Option<String>,
-    /// The entity tag of the value; empty, and the coordinator makes one of the write's event. A node that
-    /// forwards a put chooses it, so that the value is known as one even if two nodes coordinate the write.
+    /// Entity tag of the value; if it is empty, the coordinator makes one from the write's event. A node
+    /// that forwards a put chooses the tag, so that the value counts as one even if two nodes coordinate
+    /// the put.
     pub tag: Bytes,
-    /// The object to merge with what is stored, whole and without a new event, in place of a value: one that
-    /// was made elsewhere. Its clock is the context.
+    /// A whole object that was made elsewhere, which is merged with the stored one, without a new event,
+    /// in place of a value. Its version vector is the context.
     pub given: Option<Object>,
 }
 
 impl<'a> PutRequest<'a> {
-    /// The write of a value by a client that has read nothing, as the bucket has it.
+    /// A put of a value by a client that has read nothing, with the bucket's quorums.
     #[must_use]
     pub fn of(key: KeyRef<'a>, value: Bytes) -> Self {
         Self {
@@ -78,7 +90,7 @@ impl<'a> PutRequest<'a> {
         }
     }
 
-    /// The write of a whole object that was made elsewhere: import and replication bring such.
+    /// A put of a whole object that was made elsewhere, as imports and replication bring it.
     #[must_use]
     pub fn given(key: KeyRef<'a>, object: Object) -> Self {
         let context = object.clock.clone();
@@ -86,21 +98,23 @@ impl<'a> PutRequest<'a> {
     }
 }
 
-/// A change that was decided and, if there was anything to change, is in this node's log.
+/// A change that was decided and, if it changes anything, is in this node's log.
 pub(crate) struct Accepted<'a> {
     pub(crate) at: RecordAt<'a>,
-    /// Quorums that it waits for.
+    /// Quorums that the request waits for.
     pub(crate) quorums: WriteQuorums,
-    /// The object after the change; `None` when there was nothing to change.
+    /// The object after the change; `None` if there was nothing to change, or if the record is in pages
+    /// and the object is not at hand.
     pub(crate) object: Option<Object>,
-    /// Where it stands in the log.
+    /// Position in this node's log; `None` if nothing was written.
     pub(crate) ticket: Option<Ticket>,
-    /// The form in which the other replicas get it; `None` when there are none.
+    /// The form in which the other replicas receive it; `None` if nothing is sent.
     pub(crate) sent: Option<SentForm>,
 }
 
 impl Accepted<'_> {
-    /// Makes the change one that counts only with these grants: a majority of the primaries has to sync it.
+    /// Makes the change count only under these grants: a majority of the positions has to take it and
+    /// sync it as primaries.
     fn require(&mut self, grants: GrantNumbers) {
         let least = majority(self.quorums.n_val);
         for quorum in [&mut self.quorums.w, &mut self.quorums.dw, &mut self.quorums.pw] {
@@ -122,7 +136,7 @@ impl Coordinator {
         request: PutRequest<'_>,
     ) -> Result<Option<Object>, RequestError> {
         let _entered = self.admit_put()?;
-        // An object from elsewhere was checked where it was written.
+        // An object from elsewhere was checked by the node that wrote it.
         if request.given.is_none() {
             let value = (!request.deleted).then_some(&*request.value);
             self.run_precommit(request.key.bucket, value)?;
@@ -137,7 +151,7 @@ impl Coordinator {
                 return written;
             }
             return match self.forward_put(topology, request).await {
-                // Nobody else can: what is wrong here is more useful to know.
+                // No other node can coordinate, and the fault of this node tells the client more.
                 Err(RequestError::AllNodesDown) => written,
                 forwarded => forwarded,
             };
@@ -145,7 +159,7 @@ impl Coordinator {
         self.forward_put(topology, request).await
     }
 
-    /// A put that this node coordinates.
+    /// Coordinates a put on this node, and adds it to the statistics and the request log.
     pub(crate) async fn timed_put_here(
         &self,
         topology: Arc<Topology>,
@@ -168,7 +182,7 @@ impl Coordinator {
         result
     }
 
-    /// Tells in `course` when this node's own copy was written, and which nodes were asked.
+    /// Notes in `course` when this node's own copy was written and which nodes were asked.
     async fn put_here(
         &self,
         topology: Arc<Topology>,
@@ -180,7 +194,7 @@ impl Coordinator {
         let fence = if request.precondition.is_none() {
             Fence::None
         } else {
-            // Conditions are about what a read would show, not about what this node happens to hold.
+            // Conditions refer to what a read would return, and this node's copy may be older than that.
             let read = ReadOptions {
                 n_val: request.options.n_val,
                 sloppy_quorum: request.options.sloppy_quorum,
@@ -208,7 +222,7 @@ impl Coordinator {
         Ok(written.filter(|_| return_object))
     }
 
-    /// Everything of a put but waiting for the device and for other nodes.
+    /// Does everything of a put except waiting for the sync and for other nodes.
     pub(crate) fn accept_put<'a>(
         &self,
         topology: &Topology,
@@ -224,7 +238,7 @@ impl Coordinator {
         let props = object_props(&state, request.key.bucket)?;
         let at = record_at(&state, props, request.key, encoded);
         if request.precondition.clock.is_some() {
-            // The version is that of a read, whose quorums have to be possible.
+            // The version in the condition came from a read, so the quorums of a read must be possible.
             let read = ReadOptions { n_val: request.options.n_val, ..ReadOptions::default() };
             self.check_read(topology, at.partition, &read.resolve(props)?, true)?;
         }
@@ -241,7 +255,8 @@ impl Coordinator {
             deleted: request.deleted,
             as_is: request.as_is,
             returns_object: request.return_object,
-            // Conditions come first, then quorums, then the value.
+            // A condition that fails is reported before a quorum, and a quorum before a fault of the
+            // value.
             refused: match &quorums {
                 Err(fault) => Some(fault.clone()),
                 Ok(_) => request.vetoed.map(RequestError::Vetoed),
@@ -252,7 +267,8 @@ impl Coordinator {
         if changed.ticket.is_some() {
             let written = WrittenObject::of(changed.replicated.as_ref(), changed.object.as_ref());
             match change.as_is {
-                // It comes from another cluster, or was written long ago.
+                // The value comes from another cluster or from an import, so it is not queued for other
+                // clusters.
                 true => self.hook.note_change(&at, props, &written),
                 false => self.hook.queue_written(&at, props, written),
             }
@@ -264,8 +280,8 @@ impl Coordinator {
         Ok(Accepted { at, quorums: quorums?, object, ticket, sent })
     }
 
-    /// Makes an object from elsewhere what the bucket stores of it: data types in Riak's form become states,
-    /// and values that never expire get the life of the bucket's, from their own time on.
+    /// Adapts an object from elsewhere to the bucket: data types in Riak's form become states, and values
+    /// without an expiry get the bucket's `ttl`, counted from their own last-write time.
     pub(crate) fn adopt(
         &self,
         object: &mut Object,
@@ -278,7 +294,7 @@ impl Coordinator {
             for sibling in object.siblings.iter_mut().filter(|sibling| !sibling.deleted) {
                 if sibling.meta.expires_at_secs.is_none() {
                     sibling.meta.expires_at_secs = Some(expiry(sibling.last_modified_us, ttl_secs));
-                    // Which values it has replaced elsewhere is not known here.
+                    // The values that it has replaced elsewhere are not known here.
                     sibling.meta.replaces = true;
                 }
             }
@@ -286,7 +302,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// The quorums of a write, if they can be met with the nodes that are up.
+    /// The quorums of a write, after a check that the nodes that are up can meet them.
     pub(crate) fn write_quorums(
         &self,
         topology: &Topology,
@@ -302,8 +318,8 @@ impl Coordinator {
         Ok(quorums)
     }
 
-    /// Waits until a write has what its quorums ask for, here and on the other replicas. Adds to `asked` the
-    /// nodes that were sent it.
+    /// Waits until the quorums of a write are met, and sends the write to the other replicas. Adds to
+    /// `asked` the nodes that were sent it.
     pub(crate) async fn confirm_all(
         &self,
         topology: Arc<Topology>,
@@ -326,7 +342,7 @@ impl Coordinator {
         Ok(object)
     }
 
-    /// Waits until a write of a node that is alone has what its quorums ask for.
+    /// Waits until the quorums of a write are met on a node that is alone.
     pub(crate) async fn confirm(
         &self,
         quorums: &WriteQuorums,
@@ -341,20 +357,22 @@ impl Coordinator {
     }
 }
 
-/// Whether a write failed for a reason that only this node has, and wrote nothing: another replica
-/// coordinates it then. A full disk is one. A damaged copy is another: whoever coordinates with it claims to
-/// have seen what it has lost; another replica mends it.
+/// True if a write failed for a reason that only this node has, and wrote nothing, so that another
+/// replica should coordinate it. One reason is a full disk. The other is a damaged copy: a coordinator
+/// with a damaged copy would claim to have seen events that it has lost. The write of the other
+/// coordinator replaces the damaged copy when it arrives here.
 pub(crate) fn needs_another<T>(result: &Result<T, RequestError>) -> bool {
     let Err(RequestError::Store(fault)) = result else { return false };
     matches!(fault, StoreError::Corrupt { .. } | StoreError::DiskFull { .. })
 }
 
-/// Options of a write that goes to all primaries of its bucket and to no other node.
+/// Options of a write that goes to all primaries of the record and to no fallback.
 const fn primaries_only(options: WriteOptions) -> WriteOptions {
     WriteOptions { n_val: None, sloppy_quorum: Some(false), ..options }
 }
 
-/// Checks what a node that is alone can give to a write. The write itself stands either way.
+/// Checks the quorums that a node that is alone can't meet. The write stays stored even if the check
+/// fails.
 fn check_lone_node(quorums: &WriteQuorums) -> Result<(), RequestError> {
     let (kind, wanted, got) = (QuorumKind::NodeConfirms, quorums.node_confirms, 1);
     if wanted > got { Err(RequestError::Unsatisfied { kind, wanted, got }) } else { Ok(()) }

@@ -1,8 +1,13 @@
-//! A write that this node has made, taken to the other replicas.
+//! Replication of a write: the coordinator sends it to the other replicas and waits until its quorums are
+//! met.
 //!
-//! All of them are sent the object at once; the write is done when enough nodes have it, this one included.
-//! A replica that fails is replaced by a fallback where the write allows that. The write stands even if its
-//! quorums are not met.
+//! 1. All nodes with votes in any live layout are sent the object, or the delta of a large set or map, at
+//!    once.
+//! 2. A node that fails is replaced by a fallback if the write allows that.
+//! 3. The write is done when w, dw, pw and node_confirms are met in every live layout. If a newer layout
+//!    has come in the meantime, the quorums must be met there too.
+//! 4. However the write ends, a hint is noted for every primary that missed it. The write stays stored
+//!    even if its quorums are not met.
 
 mod made;
 
@@ -34,9 +39,9 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// How often a write that waits looks whether those it waits for are still up.
+/// Interval at which a waiting write checks whether the nodes that it waits for are still up.
 const TICK: Duration = Duration::from_millis(100);
-/// How an attempt ended.
+/// Result of an attempt.
 enum End {
     Met,
     StaleLayout,
@@ -44,14 +49,14 @@ enum End {
 
 /// Event of a waiting write.
 enum WriteEvent {
-    /// This node's log is synced so far.
+    /// This node's copy is synced.
     Synced,
     Reply(NodePlace, Result<Reply, CallError>),
 }
 
 impl Coordinator {
-    /// Sends a write to the other replicas and waits until its quorums are met. `layouts` are the nodes that
-    /// should have it by `topology`.
+    /// Sends a write to the other replicas and waits until its quorums are met. `layouts` are the nodes
+    /// that should receive it by `topology`.
     pub(crate) async fn write_replicas(
         &self,
         mut topology: Arc<Topology>,
@@ -69,14 +74,15 @@ impl Coordinator {
             let run = WriteRun::new(self, topology, layouts, made, sends_until);
             let ended = run.run(deadline, asked).await;
             if matches!(made.sent, SentForm::Granted(_)) {
-                // Some may have the write, and grants are of one topology: it is not tried again.
+                // Replicas may have taken the write, and grants belong to one topology, so the write is
+                // not tried again.
                 let is_met = matches!(ended, Ok(End::Met));
                 let is_newest = self.local.topology_now().newest_layout() == newest;
                 return if is_met && is_newest { Ok(()) } else { Err(RequestError::Timeout) };
             }
             match ended? {
-                // A layout that came meanwhile has to be satisfied too: its copies are made of what
-                // was there before everybody wrote by it.
+                // A layout that came in the meantime has to be satisfied too: its new copies are filled
+                // from reads that may have happened before this write.
                 End::Met if self.local.topology_now().newest_layout() == newest => {
                     if self.local.topology_now().raised_at() > version {
                         self.note_added(made);
@@ -94,8 +100,8 @@ impl Coordinator {
         }
     }
 
-    /// Notes for new primaries what was written while its bucket got more replicas: the copies of others that
-    /// fill theirs may have been read before.
+    /// Notes hints for primaries that a bucket's raised n_val has added during the write: they may be
+    /// filled from copies that were read before the write.
     fn note_added(&self, made: &Made) {
         let topology = self.local.topology();
         let written = topology.primaries(made.partition, made.quorums.n_val);
@@ -104,7 +110,7 @@ impl Coordinator {
         }
     }
 
-    /// Sends an object to a replica that was found to lack it, without waiting for the outcome.
+    /// Sends an object to a replica that lacks it, without waiting for the outcome.
     pub(crate) fn repair(
         &self,
         topology: &Topology,
@@ -140,14 +146,14 @@ struct WriteRun<'a> {
     tally: WriteTally,
     /// Nodes that were sent the object, this one included.
     sent: SmallVec<[NodePlace; 6]>,
-    /// Those of them that owe an answer.
+    /// Nodes among `sent` that still have to answer.
     waiting: SmallVec<[NodePlace; 6]>,
     failed: SmallVec<[NodePlace; 4]>,
-    /// Nodes that want the whole object instead of what has changed.
+    /// Nodes that need the whole object in place of the delta.
     wanting: SmallVec<[NodePlace; 2]>,
-    /// When it is too late to send the object to further nodes.
+    /// Time after which the object is sent to no further node.
     sends_until: Instant,
-    /// Whether this node's sync is waited for.
+    /// True while the write waits for this node's sync.
     syncing: bool,
     replies: Replies,
 }
@@ -185,8 +191,8 @@ impl<'a> WriteRun<'a> {
         run
     }
 
-    /// Sends the object to those who should have it and were not sent it yet; where one fails at once, to
-    /// those who take its place.
+    /// Sends the object to all nodes that should have it and were not sent it yet. If a node fails at
+    /// once, sends it to the node that takes its place.
     fn spread(&mut self) {
         loop {
             let mut nodes: SmallVec<[NodePlace; 8]> = SmallVec::new();
@@ -206,7 +212,7 @@ impl<'a> WriteRun<'a> {
         }
     }
 
-    /// Works out who should have the object now that some have failed.
+    /// Works out which nodes should have the object, without those that have failed.
     fn work_out_again(&mut self) {
         let (partition, n_val) = (self.made.partition, self.made.quorums.n_val);
         self.layouts = self.topology.writers(partition, n_val, self.made.sloppy, &self.failed);
@@ -249,7 +255,7 @@ impl<'a> WriteRun<'a> {
         }
     }
 
-    /// Sends the object, as it is by now, to those who can't make use of what has changed.
+    /// Sends the current object to the nodes that can't use the delta.
     async fn send_whole(&mut self) -> Result<(), RequestError> {
         let Made {
             key,
@@ -264,10 +270,10 @@ impl<'a> WriteRun<'a> {
         let place = Place::new(key, *partition).map_err(RequestError::from)?;
         let stored = match self.coordinator.replica.cold_copy(&place.at(), true).await {
             Ok(Copy::Found(_, Some(stored))) => Some(stored),
-            // The record has been removed since: there is nothing to send.
+            // The record has been removed since, so there is nothing to send.
             Ok(_) => None,
-            // The write stands on other replicas, so its coordinator must not look like one that wrote
-            // nothing: then it would be made again elsewhere.
+            // Other replicas may have the write. An error of the storage would look like a coordinator
+            // that wrote nothing, and another node would make the write again.
             Err(fault) => {
                 tracing::error!(%fault, "reading back a written record failed");
                 None
@@ -295,7 +301,7 @@ impl<'a> WriteRun<'a> {
         Ok(())
     }
 
-    /// Whether each position's own node was sent the object and has not failed yet.
+    /// True if the own node of every position was up and has not failed, in every live layout.
     fn goes_to_all(&self) -> bool {
         let n_val = self.made.quorums.n_val;
         self.layouts.iter().all(|voters| voters.primary_votes() == n_val)
@@ -332,7 +338,7 @@ impl<'a> WriteRun<'a> {
                     }
                 }
                 Ok(Err(fault)) => {
-                    // The others may still make up the quorum.
+                    // The other replicas may still meet the quorum.
                     tracing::error!(%fault, "syncing the local copy of a write failed");
                     self.syncing = false;
                 }
@@ -342,7 +348,7 @@ impl<'a> WriteRun<'a> {
         }
     }
 
-    /// Waits for this node's sync or the next answer.
+    /// Waits for this node's sync or for the next answer.
     async fn hear(&mut self) -> Result<WriteEvent, RequestError> {
         let (coordinator, own) = (self.coordinator, self.made.own);
         let (syncing, replies) = (self.syncing, &mut self.replies);
@@ -396,13 +402,14 @@ impl<'a> WriteRun<'a> {
         self.waiting.retain(|other| *other != node);
         self.failed.push(node);
         self.work_out_again();
-        // Later the record may have been deleted and its tombstone forgotten: the copy here is newer.
+        // A late copy must not be sent to further nodes: the record may have been deleted and its
+        // tombstone reaped in the meantime.
         if Instant::now() < self.sends_until {
             self.spread();
         }
     }
 
-    /// Hands on the votes of nodes that have died meanwhile.
+    /// Gives the votes of nodes that have gone down to other nodes.
     fn give_up_dead_replicas(&mut self) {
         let dead: SmallVec<[NodePlace; 4]> =
             self.waiting.iter().copied().filter(|node| !self.topology.is_up(*node)).collect();
@@ -411,8 +418,8 @@ impl<'a> WriteRun<'a> {
 }
 
 impl Drop for WriteRun<'_> {
-    /// However the write ended, what primaries have missed of it is noted; also what they are yet to fail
-    /// to take.
+    /// Notes a hint for every primary that missed the write, however the write ended. Answers that are
+    /// still outstanding are left to the hints, which take note if one of them fails.
     fn drop(&mut self) {
         let (coordinator, made) = (self.coordinator, self.made);
         if !self.waiting.is_empty() {

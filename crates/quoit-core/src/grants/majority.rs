@@ -1,4 +1,4 @@
-//! Whether the grants of a write are enough: pure.
+//! Decides whether the grants of a write are enough. Pure.
 
 use crate::error::{QuorumKind, RequestError};
 use crate::votes::{NodePlace, Voters};
@@ -7,35 +7,36 @@ use quoit_planted::planted;
 /// The answer of a primary to a request for a grant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum GrantAnswer {
-    /// It grants the write. `is_complete` = its copy of the partition is complete.
+    /// It grants the write.
     Granted {
-        /// Whether the primary's copy of the partition is complete.
+        /// True if the primary's copy of the partition is complete.
         is_complete: bool,
     },
-    /// Another write has a grant there.
+    /// Another write holds a grant there.
     Taken,
     /// It did not answer, or can't grant.
     Failed,
 }
 
-/// The decision that follows from the answers of all primaries.
+/// Decision from the answers of all primaries.
 #[derive(Debug)]
 pub(crate) enum Decided {
     /// The write may be made.
     Granted,
-    /// Another write may be made at present.
+    /// Other writes hold the grants that are missing. The coordinator may try again.
     Taken,
-    /// No write can get a majority now.
+    /// Too few primaries have answered for any write to get a majority.
     NoMajority(RequestError),
 }
 
-/// The least number of positions that is a majority of them.
+/// Smallest majority of `n_val` positions.
 pub(crate) fn majority(n_val: u32) -> u32 {
     n_val / 2 + 1 - u32::from(planted!(CountsGrantsShort))
 }
 
-/// Looks for a majority of the `n_val` positions in every live layout. In the layout that serves reads,
-/// given by its index, only complete copies count: what a filling copy lacks proves nothing.
+/// Looks for a majority of the `n_val` positions in every live layout. `reads` is the index of the layout
+/// that serves reads. In that layout only complete copies count, because a filling copy may lack the
+/// latest write.
 pub(crate) fn decide(
     n_val: u32,
     layouts: &[Voters],

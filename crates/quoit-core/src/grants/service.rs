@@ -1,4 +1,4 @@
-//! The primary's side: gives grants and takes them back.
+//! The primary's side of grants: gives them and takes them back.
 
 use super::GrantNumber;
 use super::Grants;
@@ -14,13 +14,13 @@ use quoit_wire::internode::grants::{Grant, Granted, REFUSED_GRANTED, Release};
 use std::sync::Arc;
 
 impl Grants {
-    /// A number that no grant of this node has had, in this process or an earlier one. A durable write once
-    /// in a million numbers.
+    /// Makes a number that no grant of this node has had, in this process or an earlier one. Costs a
+    /// durable write once in a million numbers.
     pub(crate) fn grant_number(&self) -> Result<GrantNumber, RequestError> {
         Ok(GrantNumber(self.local.dots.issue(0)?.counter))
     }
 
-    /// Grants a conditional write and shows this node's copy.
+    /// Answers a request for a grant with a number and this node's copy.
     pub(crate) fn serve_grant(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
         let grant: Grant =
             match self.local.read_header(request, |grant: &Grant| grant.layout_version) {
@@ -34,7 +34,8 @@ impl Grants {
         if !self.grant(&grant.key, number, self.local.clock.monotonic_us()) {
             return reply.refuse(REFUSED_GRANTED, "another write holds a grant of the record");
         }
-        // Read after the grant is noted: what was taken under earlier grants is seen.
+        // The copy is read after the grant is noted, so it has every write that was taken under an
+        // earlier grant.
         let (blocking, asked) = (self.local.settings.blocking, grant.clone());
         answer_by(
             self,
@@ -48,7 +49,7 @@ impl Grants {
         );
     }
 
-    /// Takes back a grant that its coordinator does not use.
+    /// Takes back a grant that its coordinator has not used.
     pub(crate) fn serve_release(&self, request: &IncomingRequest, reply: Responder) {
         match Release::decode(request.header.clone()) {
             Ok(release) => {

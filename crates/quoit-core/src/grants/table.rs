@@ -4,23 +4,24 @@ use bytes::Bytes;
 use quoit_planted::planted;
 use std::collections::BTreeMap;
 
-/// How long a grant keeps others waiting that is neither used nor given back, in microseconds of the
-/// monotonic clock: its coordinator has died, or has fallen silent. Nothing but waiting depends on it.
+/// Time for which an unused grant keeps other writes waiting, in microseconds of the monotonic clock. It
+/// bounds the delay if a coordinator dies; the protocol's safety does not depend on it.
 pub(crate) const LEASE_US: u64 = 2_000_000;
 
-/// Most grants that a node remembers at once. Beyond it conditional writes wait.
+/// Most grants that a node remembers at once. A node that has so many gives no grants for further
+/// records.
 pub(crate) const GRANT_COUNT_MAX: usize = 100_000;
 
-/// A number of a grant. No process of the node gives it out twice.
+/// Number of a grant. A node never gives a number twice, not even after a restart.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct GrantNumber(pub(crate) u64);
 
 /// The latest grant of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Latest {
-    /// Its write may come.
+    /// The write may arrive.
     Granted { number: GrantNumber, lease_ends_us: u64 },
-    /// Its write is being merged into the record.
+    /// The write is being merged into the record.
     Writing { number: GrantNumber },
 }
 
@@ -28,12 +29,13 @@ enum Latest {
 #[derive(Default)]
 pub(crate) struct GrantTable {
     latest: BTreeMap<Bytes, Latest>,
-    /// When grants that have run out are forgotten next.
+    /// Time at which grants that have run out are removed next.
     sweep_at_us: u64,
 }
 
 impl GrantTable {
-    /// Grants a write of a record. False when another one has a grant that has not run out, or is writing.
+    /// Grants a write of a record. False if another write holds a grant that has not run out, if one is
+    /// being merged, or if the table is full.
     pub(crate) fn grant(&mut self, record: &[u8], number: GrantNumber, now_us: u64) -> bool {
         self.sweep(now_us);
         let is_free = match self.latest.get(record) {
@@ -43,15 +45,16 @@ impl GrantTable {
         };
         if is_free {
             let lease_ends_us = now_us + LEASE_US;
-            // A copy: the name that came is a part of the buffer of a connection.
+            // Copied, because the name is a slice of a connection's buffer and would keep all of it in
+            // memory.
             let record = Bytes::copy_from_slice(record);
             self.latest.insert(record, Latest::Granted { number, lease_ends_us });
         }
         is_free
     }
 
-    /// Begins the write of a grant, if no other grant of the record was given since: also after its lease.
-    /// Until [`GrantTable::end`] no other write gets a grant.
+    /// Begins the write under a grant if it is still the latest one of the record, even after its lease.
+    /// No other write gets a grant until [`GrantTable::end`].
     pub(crate) fn begin(&mut self, record: &[u8], number: GrantNumber) -> bool {
         match self.latest.get_mut(record) {
             Some(latest @ Latest::Granted { .. })
@@ -64,13 +67,13 @@ impl GrantTable {
         }
     }
 
-    /// Ends the write of a grant, and the grant with it.
+    /// Ends the write under a grant, and the grant with it.
     pub(crate) fn end(&mut self, record: &[u8], number: GrantNumber) {
         let ended = self.latest.remove(record);
         assert_eq!(ended, Some(Latest::Writing { number }), "only the writer ends its write");
     }
 
-    /// Takes a grant back that is not used.
+    /// Takes back an unused grant.
     pub(crate) fn release(&mut self, record: &[u8], number: GrantNumber) {
         if let Some(Latest::Granted { number: latest, .. }) = self.latest.get(record)
             && *latest == number
@@ -79,7 +82,8 @@ impl GrantTable {
         }
     }
 
-    /// Forgets grants whose lease has run out, once a lease: their writes are refused.
+    /// Removes grants whose lease has run out; writes under them are refused. Runs at most once in
+    /// [`LEASE_US`].
     fn sweep(&mut self, now_us: u64) {
         if now_us < self.sweep_at_us {
             return;

@@ -16,7 +16,7 @@ fn voters(nodes: &[NodePlace]) -> Voters {
     Voters::assign(nodes.iter().copied(), nodes.len() as u32, false, |_| true)
 }
 
-/// A primary: what it remembers, and the writes in its copy. Numbers go on after a restart.
+/// A primary: its table of grants, and the writes in its copy. Its numbers continue after a restart.
 #[derive(Default)]
 struct Primary {
     table: GrantTable,
@@ -24,7 +24,7 @@ struct Primary {
     last_number: u64,
 }
 
-/// One conditional write: it creates the record, so it is made only when no other was shown.
+/// A conditional write that creates the record, so it is made only if no primary has shown another write.
 #[derive(Clone, Default)]
 struct Writer {
     granted: [Option<GrantNumber>; PRIMARY_COUNT],
@@ -35,15 +35,15 @@ struct Writer {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A primary hears a writer's request for a grant.
+    /// A primary receives a writer's request for a grant.
     Grant(usize, usize),
-    /// A writer has heard from enough and makes its event.
+    /// A writer makes its event if it has enough grants.
     Decide(usize),
-    /// A primary hears a writer's object, however late.
+    /// A primary receives a writer's object, however late.
     Take(usize, usize),
-    /// A writer gives up.
+    /// A writer that has not decided gives a grant back.
     Release(usize, usize),
-    /// A primary forgets what is not on its disk.
+    /// A primary restarts and forgets its grants.
     Restart(usize),
     Pass(u64),
 }
@@ -60,7 +60,8 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Writes that were acknowledged. `is_fenced` = primaries look at grants when they take a write.
+/// Runs the steps and returns the number of acknowledged writes. With `is_fenced`, primaries check grants
+/// when they take a write.
 fn acknowledged(steps: &[Step], is_fenced: bool) -> usize {
     let mut primaries: [Primary; PRIMARY_COUNT] = Default::default();
     let mut writers = vec![Writer::default(); WRITER_COUNT];

@@ -1,12 +1,12 @@
 //! Votes: which nodes answer a request, and for how many positions of the preference list.
 //!
-//! A bucket with n_val = n has n positions. Position i of a partition is the business of the i-th
-//! node of the partition's order, and where there are fewer nodes than positions, of node i modulo
-//! their number: a node keeps one copy and carries the votes of all its positions. The vote of a
-//! dead primary goes to a live node of the order that has none yet, else to a live node that is
-//! there already; neither is a primary's vote. Strict quorums have no such fallbacks.
+//! A bucket with n_val = n has n positions. Position i belongs to the i-th node of the partition's
+//! preference list, or, with k < n nodes, to node i modulo k: a node keeps one copy and has the votes of
+//! all its positions. The vote of a primary that is down goes to the next live node of the list that has
+//! no vote yet, else to a live node that already votes. Such a vote is not a primary's vote. Strict
+//! quorums have no fallbacks.
 //!
-//! Everything here is pure: who is up is an argument.
+//! All functions here are pure: the set of nodes that are up is an argument.
 
 mod read;
 mod write;
@@ -16,20 +16,22 @@ pub(crate) use write::{WriteNeed, WriteTally};
 
 use smallvec::SmallVec;
 
-/// A node's place in the list of nodes that a request may go to.
+/// A node's place in the topology's list of nodes.
 pub(crate) type NodePlace = u16;
 
-/// How many replicas the records of a bucket have, and how many of the first of them have all of its records.
+/// Number of replicas of a bucket's records, and number of those that are filled. The filled replicas are
+/// the first ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ReplicaCount {
-    /// Replicas.
+    /// Number of replicas.
     pub(crate) n_val: u32,
-    /// Those of them that have all records: the same, but where the number was raised lately.
+    /// Number of replicas that have all records of the bucket. Less than `n_val` only while replicas that
+    /// a raised n_val has added are being filled.
     pub(crate) filled_n_val: u32,
 }
 
 impl ReplicaCount {
-    /// So many replicas that all have the bucket's records, or for which it does not matter whether they do.
+    /// `n_val` replicas that all have the bucket's records, or for which that does not matter.
     pub(crate) const fn all_filled(n_val: u32) -> Self {
         Self { n_val, filled_n_val: n_val }
     }
@@ -38,35 +40,35 @@ impl ReplicaCount {
 /// Votes of one node in one layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Voter {
-    /// Which node.
+    /// The node.
     pub(crate) node: NodePlace,
-    /// Positions whose own node this is.
+    /// Number of positions that belong to this node.
     pub(crate) primary: u32,
-    /// Positions of dead primaries that it answers for.
+    /// Number of positions of primaries that are down for which this node answers.
     pub(crate) stand_in: u32,
 }
 
 impl Voter {
-    /// Positions that an answer of this node counts for.
+    /// Number of positions for which an answer of this node counts.
     pub(crate) const fn votes(&self) -> u32 {
         self.primary + self.stand_in
     }
 }
 
-/// The nodes that a request goes to, in the order of preference, each once.
+/// The nodes to which a request goes, in order of preference, each once.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Voters {
     voters: SmallVec<[Voter; 4]>,
 }
 
-/// The nodes that a write goes to in each live layout, oldest layout first.
+/// The nodes to which a write goes in each live layout, oldest layout first.
 pub(crate) type Layouts = SmallVec<[Voters; 2]>;
 
 impl Voters {
-    /// Hands out the votes of `n_val` positions to nodes that are up. `order` is the partition's whole
-    /// preference order. With `sloppy` other nodes stand in for dead primaries.
+    /// Assigns the votes of `n_val` positions to nodes that are up. `order` is the partition's whole
+    /// preference list. With `sloppy`, fallbacks get the votes of primaries that are down.
     ///
-    /// No allocation for up to four nodes; looks at no more of the order than it needs.
+    /// Does not allocate for up to four nodes, and looks at no more of the list than it needs.
     pub(crate) fn assign(
         mut order: impl ExactSizeIterator<Item = NodePlace>,
         n_val: u32,
@@ -92,7 +94,7 @@ impl Voters {
             voters.voters.push(Voter { node, primary: 0, stand_in: 1 });
             orphaned -= 1;
         }
-        // No further node is left: those that were chosen answer for the rest, evenly.
+        // No further node is left, so the chosen nodes share the rest evenly.
         for _ in 0..orphaned {
             let Some(fewest) = voters.voters.iter_mut().min_by_key(|voter| voter.votes()) else {
                 break;
@@ -102,8 +104,8 @@ impl Voters {
         voters
     }
 
-    /// Takes from some nodes what counts as a primary's vote: they answer like fallbacks, which know only a
-    /// part of what was written.
+    /// Turns the primary votes of some nodes into fallback votes, because these nodes know only a part of
+    /// what was written.
     pub(crate) fn demote(&mut self, knows_a_part: impl Fn(NodePlace) -> bool) {
         for voter in self.voters.iter_mut().filter(|voter| knows_a_part(voter.node)) {
             voter.stand_in += voter.primary;
@@ -111,7 +113,7 @@ impl Voters {
         }
     }
 
-    /// The nodes and their votes, most preferred first.
+    /// The nodes with their votes, most preferred first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Voter> {
         self.voters.iter()
     }
@@ -126,12 +128,12 @@ impl Voters {
         self.voters.len() as u32
     }
 
-    /// Votes of all nodes together.
+    /// Number of votes of all nodes together.
     pub(crate) fn votes(&self) -> u32 {
         self.voters.iter().map(Voter::votes).sum()
     }
 
-    /// Positions whose own node is up.
+    /// Number of positions whose own node votes.
     pub(crate) fn primary_votes(&self) -> u32 {
         self.voters.iter().map(|voter| voter.primary).sum()
     }

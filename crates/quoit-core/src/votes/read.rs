@@ -1,4 +1,4 @@
-//! When a read has enough.
+//! The conditions that end a read, and the answers so far. Pure.
 
 use super::{NodePlace, ReplicaCount, Voter, Voters};
 use crate::error::{QuorumKind, RequestError};
@@ -9,19 +9,19 @@ use smallvec::SmallVec;
 /// Conditions that end a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ReadNeed {
-    /// Replicas of this read.
+    /// Number of replicas of this read.
     pub(crate) n_val: u32,
-    /// The first of them that have all records of the bucket.
+    /// Number of replicas that have all records of the bucket.
     pub(crate) filled_n_val: u32,
-    /// Votes that answered.
+    /// Votes that must answer.
     pub(crate) r: u32,
-    /// Primaries' votes among them.
+    /// Primaries' votes that must be among them.
     pub(crate) pr: u32,
-    /// Distinct nodes among them.
+    /// Distinct nodes that must be among them.
     pub(crate) node_confirms: u32,
-    /// Whether "not found" counts as an answer.
+    /// True if "not found" counts as an answer.
     pub(crate) notfound_ok: bool,
-    /// Whether a majority of "not found" ends the read.
+    /// True if a majority of "not found" ends the read although `notfound_ok` is false.
     pub(crate) basic_quorum: bool,
 }
 
@@ -47,14 +47,14 @@ enum NodeAnswer {
     Missing,
 }
 
-/// How a read stands.
+/// State of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ReadState {
     /// It needs further answers.
     Open,
-    /// It has what it asked for.
+    /// Its conditions are met.
     Met,
-    /// Enough nodes have said that there is nothing.
+    /// Enough nodes have answered "not found".
     NotFound,
 }
 
@@ -66,17 +66,17 @@ pub(crate) struct ReadTally {
 }
 
 impl ReadTally {
-    /// Nobody has.
+    /// A read that no node has answered.
     pub(crate) fn new(need: ReadNeed) -> Self {
         Self { need, answers: SmallVec::new() }
     }
 
-    /// Checks what has to hold before a replica is asked: enough primaries up for pr, enough nodes for
-    /// node_confirms and, where nobody may stand in, enough nodes for r.
+    /// Checks before any replica is asked that the nodes that are up can meet the read: pr by their
+    /// primary votes, node_confirms by their number, and r by their votes.
     ///
     /// # Errors
     ///
-    /// Names the condition that can't be met, and the number of nodes or primaries there are.
+    /// The condition that can't be met, with the number of nodes or votes that there are.
     pub(crate) fn check(need: &ReadNeed, voters: &Voters) -> Result<(), RequestError> {
         let (up, votes, have) = (voters.primary_votes(), voters.votes(), voters.node_count());
         if up < need.pr {
@@ -92,17 +92,17 @@ impl ReadTally {
         Ok(())
     }
 
-    /// A node has answered with an object, or with the digest of one.
+    /// Adds the answer of a node that has the record.
     pub(crate) fn found(&mut self, node: NodePlace) {
         self.answer(node, NodeAnswer::Found);
     }
 
-    /// A node has answered that it has nothing.
+    /// Adds the answer of a node that has nothing.
     pub(crate) fn missing(&mut self, node: NodePlace) {
         self.answer(node, NodeAnswer::Missing);
     }
 
-    /// Whether a node has answered.
+    /// True if a node has answered.
     pub(crate) fn has(&self, node: NodePlace) -> bool {
         self.answers.iter().any(|(known, _)| *known == node)
     }
@@ -113,9 +113,9 @@ impl ReadTally {
         }
     }
 
-    /// How the read stands.
+    /// The state of the read.
     pub(crate) fn state(&self, voters: &Voters) -> ReadState {
-        // A read with r = 0 takes the first answer, whatever it is; without any it knows nothing.
+        // A read with r = 0 takes the first answer, whatever it is, but needs at least one.
         if self.answers.is_empty() {
             return ReadState::Open;
         }
@@ -132,12 +132,12 @@ impl ReadTally {
         ReadState::Open
     }
 
-    /// The result of a read when no node is left to ask: nothing found where all answers were that and no
-    /// other node could change that, else an error.
+    /// The result of a read when no node is left to ask: "not found" if all answers said so and the nodes
+    /// that have not answered could not make up a quorum, else an error.
     ///
     /// # Errors
     ///
-    /// The quorum that is not met, with what it has.
+    /// The quorum that is not met, with the votes or nodes that it has.
     pub(crate) fn give_up(&self, voters: &Voters) -> Result<ReadState, RequestError> {
         let need = &self.need;
         let (good, primary, nodes) = self.counts(voters);
@@ -157,11 +157,11 @@ impl ReadTally {
         Err(RequestError::InsufficientNodes { have: nodes, wanted: need.node_confirms })
     }
 
-    /// Votes, primaries' votes and nodes among the answers that count.
+    /// Counts the votes, the primaries' votes and the nodes of the answers that count.
     ///
-    /// A fallback knows only the writes that it took. Its vote counts when no primary that is
-    /// up has still to answer: so what a quorum of primaries was written, a quorum of the same primaries
-    /// shows, whoever else has died meanwhile.
+    /// A fallback knows only the writes that it took. Its vote counts only when every primary that is up
+    /// has answered. So if a quorum of primaries took a write, a quorum of the same primaries shows it,
+    /// whichever other nodes have gone down in the meantime.
     fn counts(&self, voters: &Voters) -> (u32, u32, u32) {
         let all_primaries = planted!(BelievesStandIns) || self.all_primaries_answered(voters);
         let votes_of =
@@ -178,13 +178,14 @@ impl ReadTally {
         )
     }
 
-    /// Whether every primary that is up has answered.
+    /// True if every primary that is up has answered.
     fn all_primaries_answered(&self, voters: &Voters) -> bool {
         let answered = |node| self.answers.iter().any(|(known, _)| *known == node);
         voters.iter().all(|voter| voter.primary == 0 || answered(voter.node))
     }
 
-    /// Votes for there being nothing; those of fallbacks count as elsewhere.
+    /// Counts the votes for "not found". Votes of fallbacks count under the same condition as in
+    /// `counts`.
     fn missing_votes(&self, voters: &Voters) -> u32 {
         let all_primaries = self.all_primaries_answered(voters);
         let missing = self.answers.iter().filter(|(_, answer)| *answer == NodeAnswer::Missing);

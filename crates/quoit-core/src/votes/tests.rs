@@ -36,7 +36,7 @@ fn strict_quorums_have_primaries_only() {
     assert_eq!(voters(&[1, 2, 3, 4, 5], 3, false, &[2]), [(1, 1, 0), (3, 1, 0)]);
 }
 
-/// The rules once more, position by position.
+/// Model of the rules, position by position: the primary votes and the votes of a sloppy quorum.
 fn model(order: &[NodePlace], n_val: u32, down: &BTreeSet<NodePlace>) -> (u32, u32) {
     let k = order.len().min(n_val as usize);
     let up = (0..n_val as usize).filter(|place| !down.contains(&order[place % k])).count();

@@ -1,4 +1,4 @@
-//! When a write has enough.
+//! The conditions that end a write, and the answers so far. Pure.
 
 use super::{NodePlace, Voters};
 use crate::error::{QuorumKind, RequestError};
@@ -6,7 +6,7 @@ use quoit_model::props::WriteQuorums;
 use quoit_planted::planted;
 use smallvec::SmallVec;
 
-/// Conditions that end a write, in every live layout alike.
+/// Conditions that end a write. They must hold in every live layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WriteNeed {
     /// Votes that accepted the write.
@@ -26,7 +26,7 @@ impl From<&WriteQuorums> for WriteNeed {
     }
 }
 
-/// Counts of one layout.
+/// Votes and nodes counted in one layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct LayoutCounts {
     accepted: u32,
@@ -44,17 +44,17 @@ pub(crate) struct WriteTally {
 }
 
 impl WriteTally {
-    /// Nobody has.
+    /// A write that no node has accepted.
     pub(crate) fn new(need: WriteNeed) -> Self {
         Self { need, accepted: SmallVec::new(), synced: SmallVec::new() }
     }
 
-    /// Checks what has to hold before anything is written: enough primaries up for pw and, where nobody
-    /// may stand in, enough nodes for the other quorums.
+    /// Checks before anything is written that the nodes that are up can meet pw by their primary votes,
+    /// and w and dw by their votes, in every layout.
     ///
     /// # Errors
     ///
-    /// The quorum that can't be met, with what there is.
+    /// The quorum that can't be met, with the number of votes that there are.
     pub(crate) fn check(need: &WriteNeed, layouts: &[Voters]) -> Result<(), RequestError> {
         for voters in layouts {
             let (up, votes) = (voters.primary_votes(), voters.votes());
@@ -69,14 +69,15 @@ impl WriteTally {
         Ok(())
     }
 
-    /// A node has the write where it survives the death of the process.
+    /// Notes that a node has accepted the write: it survives the death of the node's process.
     pub(crate) fn accept(&mut self, node: NodePlace) {
         if !self.accepted.contains(&node) {
             self.accepted.push(node);
         }
     }
 
-    /// A node has the write where it survives the death of the machine.
+    /// Notes that a node has synced the write: it survives the death of the node's machine. Implies
+    /// acceptance.
     pub(crate) fn sync(&mut self, node: NodePlace) {
         self.accept(node);
         if !self.synced.contains(&node) {
@@ -84,16 +85,16 @@ impl WriteTally {
         }
     }
 
-    /// Whether the write has enough in every layout.
+    /// True if the quorums are met in every layout.
     pub(crate) fn is_met(&self, layouts: &[Voters]) -> bool {
         self.missing(layouts).is_ok()
     }
 
-    /// The first quorum that is not met.
+    /// Checks that the quorums are met in every layout.
     ///
     /// # Errors
     ///
-    /// That quorum, with what it has so far.
+    /// The first quorum that is not met, with the votes or nodes that it has so far.
     pub(crate) fn missing(&self, layouts: &[Voters]) -> Result<(), RequestError> {
         let count = if planted!(SatisfiesOneLayout) { 1 } else { layouts.len() };
         layouts.iter().take(count).try_for_each(|voters| self.missing_in(self.counts(voters)))

@@ -1,7 +1,8 @@
-//! Changes of records that lie in pages.
+//! Changes of records that are stored in pages.
 //!
-//! A plain value or a delete takes of the state in pages what its writer had seen, page by page. The other
-//! replicas are told of the write alone, where something of the state stays: they hold pages of their own.
+//! A plain value or a delete removes from the pages the part of the state that its writer had seen, page
+//! by page. If a part of the state stays, the other replicas are sent the write alone where that is
+//! enough, because they hold pages of their own.
 
 use super::{NewWrite, ObjectChange, ReplicaMessages, given_value, policy};
 use crate::coordinator::Coordinator;
@@ -17,9 +18,9 @@ use quoit_store::engine::{Access, Applied, Decision, RecordAt, RecordMeta};
 use quoit_store::error::StoreError;
 use std::cell::RefCell;
 
-/// Change of a record that lies in pages.
+/// Change of a record in pages.
 pub(crate) enum InPages<'c> {
-    /// An operation, which tells by itself what came of it.
+    /// An operation of a data type, which reports its own outcome.
     Operation(&'c mut PageChange<'c>),
     /// A plain value or a delete.
     Write(&'c mut PageWrite<'c>),
@@ -29,13 +30,13 @@ pub(crate) enum InPages<'c> {
 pub(crate) type PageWrite<'c> =
     dyn FnMut(PagedObject, &mut WrittenPages<'_, '_>) -> Result<WrittenOver, PageFault> + 'c;
 
-/// Result of such a write; `None` when only a whole object can be written over.
+/// Result of such a write; `None` if the record has to be changed as a whole.
 pub(crate) type WrittenOver = Option<(Becomes, ReplicaMessages)>;
 
 /// Result of a change of a record in pages.
 pub(super) enum ChangedInPages {
     Applied(Applied),
-    /// It does not lie in pages any more.
+    /// The record is no longer in pages.
     Gone,
     NeedsWhole,
 }
@@ -68,7 +69,7 @@ impl Coordinator {
         })
     }
 
-    /// Writes a value over a record in pages. Called under the record's lock.
+    /// Writes a value or a tombstone over a record in pages. Called under the record's lock.
     pub(super) fn write_in_pages(
         &self,
         at: &RecordAt<'_>,
@@ -112,7 +113,7 @@ impl Coordinator {
         self.written_over(at, props, change, replicates, (merged, now_us, alone), pages)
     }
 
-    /// The result of a write over a record in pages, made whole again if it has become small.
+    /// Finishes a write over a record in pages. A record that has become small is stored whole again.
     fn written_over(
         &self,
         at: &RecordAt<'_>,
@@ -160,8 +161,8 @@ impl Coordinator {
         })
     }
 
-    /// The result of a write after which something of the state is left, and what replicas are told
-    /// of it.
+    /// Finishes a write after which a part of the state stays in pages, and prepares the messages about
+    /// it.
     fn left_in_pages(
         &self,
         at: &RecordAt<'_>,
@@ -195,11 +196,11 @@ impl Coordinator {
     }
 }
 
-/// Result of a write over a record in pages, its time, and, where the other replicas may need only these, the
-/// writer's context, the write's event and the counter of the one before it.
+/// Result of a write over a record in pages; its time; and, if the other replicas may need only the
+/// write, the writer's context, the write's event, and the counter of this actor's event before it.
 type Merged = (PagesMerged, u64, Option<(VersionVector, Dot, u64)>);
 
-/// A record in pages together with an object from elsewhere; `None` when that says nothing new.
+/// Merges a record in pages with an object from elsewhere; `None` if that brings nothing new.
 fn merged_with_given(
     paged: &PagedObject,
     given: &Object,
@@ -220,15 +221,15 @@ fn merged_with_given(
     })
 }
 
-/// Receivers of a write, and its form for each.
+/// Receivers of a write, and the form that each receives.
 struct PageReceivers {
-    /// The write by itself, where that is enough for the other replicas.
+    /// The write alone, if that is enough for the other replicas.
     alone: Option<Object>,
     replicates: bool,
     returns_object: bool,
 }
 
-/// Nothing was written.
+/// Result of a change that wrote nothing.
 fn kept(outcome: Result<Option<Object>, RequestError>) -> (Becomes, ReplicaMessages) {
     (Becomes::Same, ReplicaMessages { outcome: Some(outcome), replicated: None })
 }

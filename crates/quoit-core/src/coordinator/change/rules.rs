@@ -1,4 +1,5 @@
-//! Rules of a change: limits, times, events and merge policies, as the bucket and the node have them.
+//! Rules of a change, by the settings of the bucket and the node: limits, times, events, and merge
+//! policies.
 
 use crate::coordinator::Coordinator;
 use crate::error::RequestError;
@@ -13,7 +14,7 @@ use quoit_store::engine::RecordAt;
 use quoit_store::error::StoreError;
 
 impl Coordinator {
-    /// Refuses too many siblings.
+    /// Refuses an object with too many siblings.
     pub(crate) fn check_siblings(&self, object: &Object) -> Result<(), RequestError> {
         let sibling_count = object.siblings.len() as u32;
         match sibling_count > self.local.settings.limits.sibling_count_max {
@@ -22,8 +23,10 @@ impl Coordinator {
         }
     }
 
-    /// The event of a write to this node's copy of a record. Called under the record's lock: whether the
-    /// copy is kept must not change in between.
+    /// Makes the event of a write to this node's copy of a record. A copy that this node does not keep
+    /// gets an event of a passing actor
+    /// ([`DotSequence::issue_passing`](crate::DotSequence::issue_passing)). Called under the record's
+    /// lock, because the answer to whether the copy is kept must not change in between.
     pub(crate) fn issue_dot(
         &self,
         at: &RecordAt<'_>,
@@ -41,7 +44,8 @@ impl Coordinator {
         }
     }
 
-    /// The time of a write that replaces a value of this time (0: none).
+    /// The time of a write that replaces a value with the time `replaced_us` (0 if there is none), in
+    /// microseconds.
     pub(crate) fn write_time_us(&self, policy: WritePolicy, replaced_us: u64) -> u64 {
         let clock_us = self.local.clock.unix_us();
         match policy {
@@ -50,7 +54,8 @@ impl Coordinator {
         }
     }
 
-    /// Life of the bucket's objects; 0 in the property means for ever, whatever the node's default.
+    /// Seconds after which the bucket's objects expire; `None` for never. The property 0 means never,
+    /// whatever the node's default.
     pub(crate) fn ttl_secs(&self, props: &BucketProps) -> Option<u32> {
         match props.ttl_secs {
             Some(0) => None,
@@ -59,7 +64,7 @@ impl Coordinator {
         }
     }
 
-    /// Refuses objects that are too large, and logs large ones.
+    /// Refuses an object that is too large, and logs a warning for a large one.
     pub(crate) fn check_size(&self, key: KeyRef<'_>, size_bytes: u64) -> Result<(), RequestError> {
         let limits = &self.local.settings.limits;
         if size_bytes > limits.object_size_bytes_max {
@@ -90,7 +95,7 @@ impl Coordinator {
 }
 
 pub(crate) fn policy(props: &BucketProps, deleted: bool) -> WritePolicy {
-    // A delete of a write-once record has a context, as every delete.
+    // A delete of a write-once record is an ordinary write with a context.
     if props.is_write_once() && !deleted {
         WritePolicy::WriteOnce
     } else if props.last_write_wins {

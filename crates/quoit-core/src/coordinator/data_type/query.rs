@@ -1,8 +1,9 @@
 //! Questions about parts of data types.
 //!
-//! The part comes from one replica, this node if it is one; the others that the read needs answer with
-//! digests. When all are equal, the part has the answer. Else the read goes on with these answers: the whole
-//! is read, and repaired, and asked.
+//! The part comes from one replica, this node if it has a vote; the other replicas that the read needs
+//! answer with digests. If all digests are equal, the part is the answer. Otherwise the read continues
+//! with these answers: it fetches the whole versions, merges and repairs them, and answers from the
+//! merge.
 
 use super::datatype_of;
 use crate::coordinator::Coordinator;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Time that replicas have before the whole is read.
+/// Time that the replicas have to answer before the read continues with whole objects.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Coordinator {
@@ -97,7 +98,8 @@ impl Coordinator {
         self.local.settings.blocking.aside(read).await
     }
 
-    /// Asks the replicas that a read needs: one for the part, this node if it is one, the others for digests.
+    /// Asks the replicas that a read needs: one for the part, this node if it has a vote, and the others
+    /// for digests.
     async fn ask_for_part(
         &self,
         topology: &Topology,
@@ -116,7 +118,7 @@ impl Coordinator {
         };
         let mut part = None;
         if first.has_own() {
-            // Damaged copies are mended the general way.
+            // A read of the whole object repairs a damaged copy.
             let Ok(own) = self.own_part(&read.at, question).await else {
                 return Ok(Answered::Not);
             };
@@ -141,23 +143,23 @@ impl Coordinator {
     }
 }
 
-/// Answer of the replicas of a data type to a question.
+/// Outcome of asking the replicas for a part of a data type.
 enum Answered {
-    /// All have the same object, with this part.
+    /// All have the same object, which has this part.
     Part(PartCopy),
-    /// They have not, or are late: the read goes on with what they have answered.
+    /// The replicas differ, failed or are late. The read continues with their answers.
     Differently(Box<FirstAsked>),
-    /// They could not be asked in this way.
+    /// The question can't be answered from a part.
     Not,
 }
 
-/// The answer that a part has.
+/// Answers a question from a part.
 fn answer_of(
     part: Option<Box<ItemRange>>,
     question: &Question,
 ) -> Result<Option<Answer>, RequestError> {
     let Some(part) = part else { return Ok(None) };
-    // The record may be of another type than its bucket.
+    // The record may hold another data type than its bucket.
     let datatype = part.state.datatype();
     let answer = part.answer(question).ok_or(QueryError::NoSuchPart { datatype });
     Ok(Some(answer.map_err(DataTypeError::from)?))

@@ -1,5 +1,4 @@
-//! Large sets and maps on their way to a client: read page by page into the answer, so that memory holds that
-//! alone.
+//! Streams large sets and maps to a client page by page, so that the answer is the only copy in memory.
 
 use super::identity_of;
 use crate::coordinator::Coordinator;
@@ -21,31 +20,32 @@ use quoit_model::hash::Identity;
 use quoit_model::key::KeyRef;
 use quoit_model::props::Datatype;
 
-/// Facts about a set or map that come before its elements or fields.
+/// Description of a set or map, which precedes its elements or fields.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StreamedItems {
-    /// Set, grow-only set or map.
+    /// The data type: set, grow-only set or map.
     pub datatype: Datatype,
-    /// Causal context of the value, to be sent back with removes. Grow-only sets have none.
+    /// Causal context of the value, which the client sends back with removes. Grow-only sets have none.
     pub context: Option<Bytes>,
-    /// About as many bytes as all elements take, with some for the length of each: enough for those of sets.
+    /// Estimate of the size of all elements in bytes, with room for the length of each. Enough for sets;
+    /// the fields of maps may take more.
     pub size_bytes: u64,
 }
 
-/// Takes the elements of a set, or the fields of a map.
+/// Receives the elements of a set or the fields of a map.
 pub trait ItemSink {
-    /// It begins. If one has begun before, nothing of that counts.
+    /// Begins a set or map. If one was begun before, everything received for it is void.
     fn begin(&mut self, items: StreamedItems);
 
-    /// One element or field; they come in any order.
+    /// Receives one element or field, in no particular order.
     fn item(&mut self, item: ShownItem<'_>);
 }
 
-/// Hands elements or fields on.
+/// Passes elements or fields on to the client's sink.
 struct Handing<'s> {
     sink: &'s mut (dyn ItemSink + Send),
     identity: Identity,
-    /// Type and sizes of what is being read, once they are known.
+    /// Data type and sizes of the record, once they are known.
     read: Option<(Datatype, Sizes)>,
 }
 

@@ -1,4 +1,4 @@
-//! Faults of forwarded requests on the wire.
+//! Encodes the faults of forwarded requests, so that the sender can report them to its client as its own.
 
 use crate::error::{DataTypeError, QuorumKind, RequestError, Unmet};
 use quoit_model::data_type::{ApplyError, FieldKind, FieldName, UpdateError};
@@ -28,7 +28,7 @@ const NO_SUCH_ELEMENT: u32 = 19;
 const NO_SUCH_FIELD: u32 = 20;
 const DATA_TYPE: u32 = 21;
 const INSUFFICIENT_COVERAGE: u32 = 22;
-/// Anything else: its text.
+/// Any other fault, of which only the text is sent.
 const OTHER: u32 = 0;
 
 const KINDS: [QuorumKind; 6] = [

@@ -1,4 +1,4 @@
-//! Writes as messages between nodes.
+//! Encodes writes as messages between nodes.
 
 use crate::coordinator::data_type::DataTypeRequest;
 use crate::coordinator::put::{DeleteRequest, PutRequest};
@@ -12,18 +12,18 @@ use quoit_model::props::{Quorum, SyncOnWrite};
 use quoit_wire::internode::data::{Forward, ForwardedCondition, ForwardedOptions, ForwardedTags};
 use smallvec::smallvec;
 
-/// Values from this size on take the lane for large ones.
+/// Size in bytes from which a write goes over the connection for large messages.
 pub(super) const FORWARD_LANE_BYTES: usize = 64 << 10;
 
-/// A write on its way to who coordinates it.
+/// A write on its way to its coordinator.
 pub(super) struct Forwarding {
     pub(super) header: Forward,
     pub(super) payload: Bytes,
-    /// Whether it does no harm beyond a second sibling when it is made twice.
+    /// True if making the write twice does no harm beyond a second sibling.
     pub(super) may_be_repeated: bool,
 }
 
-/// A write that arrived.
+/// A write that has arrived at its coordinator.
 #[expect(clippy::large_enum_variant, reason = "it lives on the stack of one call")]
 pub(super) enum Forwarded<'a> {
     Put(PutRequest<'a>),
@@ -112,11 +112,11 @@ impl Forwarding {
     }
 }
 
-/// A forwarded write.
+/// Decodes a forwarded write.
 ///
 /// # Errors
 ///
-/// Describes the fault of the message.
+/// A description of what is wrong with the message.
 pub(super) fn read<'a>(header: &'a Forward, payload: &Bytes) -> Result<Forwarded<'a>, String> {
     let key = KeyRef::decode(&header.key).map_err(|fault| fault.to_string())?;
     let options = header.options.unwrap_or_default();

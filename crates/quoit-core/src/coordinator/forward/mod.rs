@@ -1,21 +1,23 @@
-//! Writes whose replicas are other nodes: one of those coordinates them.
+//! Forwarding of writes: a node without a vote for a record has another node coordinate the write.
 //!
-//! A forwarded write is never forwarded on. The node that receives one is a replica and coordinates it, or
-//! refuses, because it knows another layout.
+//! The receiver never forwards the write again. It coordinates the write, or refuses it because the
+//! layout has retired, because it is overloaded, because its disk is full, or because its copy is
+//! damaged. In these cases it has written nothing, and the sender tries the next candidate.
 //!
 //! # Repeated writes
 //!
-//! The coordinator makes the event of a write, so a write that two nodes coordinate has two events. A
-//! write that could do harm then goes to a further candidate only while it is certain that none before has
-//! begun with it: its bytes have not left this node, or the candidate has refused before it did anything.
-//! After anything else the outcome is unknown, and the client is told a timeout. This holds for operations
-//! on data types, which would count twice; for writes with conditions, which would fail on themselves; and
-//! for deletes without a context, which would take what was written in between.
+//! The coordinator makes the event of a write, so a write that two nodes coordinate has two events. Some
+//! writes do harm if they are made twice: operations on data types count twice, conditional writes fail
+//! because of their own first attempt, and deletes without a context delete what was written in between.
+//! Such a write goes to a further candidate only if no earlier candidate can have begun with it: the
+//! bytes have not left this node, or the candidate has refused before it did anything. In all other cases
+//! the outcome is unknown, and the client gets a timeout.
 //!
-//! Other puts and deletes go to another candidate at once: a node that dies should cost its clients no
-//! request. The node that forwards a put chooses the entity tag of its value, so that a value that was
-//! written twice is known as one: a merge keeps the lesser of two events with one tag (`Object::merge`).
-//! `docs/decisions/0032` says why the node that forwards a put does not make its event.
+//! Other puts and deletes go to the next candidate at once, so that a node that dies costs clients no
+//! request. The node that forwards a put chooses the entity tag of the value, so that a value that was
+//! written twice can be recognized: of two events with one tag, a merge keeps the lesser
+//! (`Object::merge`). `docs/decisions/0032` says why the node that forwards a put does not make its
+//! event.
 
 mod fault;
 mod message;
@@ -49,7 +51,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// How long a forwarded write waits for properties of buckets that its sender knows.
+/// Time that a forwarded write waits for bucket properties that its sender knows already.
 const PROPERTIES_WAIT: Duration = Duration::from_secs(1);
 
 /// Outcome of a forwarded write.
@@ -58,18 +60,18 @@ struct ForwardOutcome {
     object: Option<Object>,
 }
 
-/// Knowledge about a forwarded write that has no answer.
+/// What a fault says about a forwarded write that was not answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Unanswered {
-    /// The candidate did nothing: another one may be asked.
+    /// The candidate did nothing, and another one may be asked.
     NotMade,
     /// The candidate did nothing, because it knows a newer layout.
     StaleLayout,
-    /// The candidate did nothing, because it has too much to do.
+    /// The candidate did nothing, because it is overloaded.
     Overload,
-    /// The candidate may have made the write, or may make it yet.
+    /// The candidate may have made the write, or may still make it.
     Unknown,
-    /// The same, and the client waits no longer.
+    /// The same, and the client's timeout has passed.
     TimedOut,
 }
 
@@ -92,7 +94,7 @@ impl Unanswered {
 }
 
 impl Coordinator {
-    /// A write that another node forwards.
+    /// Serves a write that another node forwards.
     pub(crate) fn serve_forward(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
         let forward = match Forward::decode(request.header.clone()) {
             Ok(forward) => forward,
@@ -204,7 +206,8 @@ impl Coordinator {
         }
     }
 
-    /// The best node to coordinate a write of a record: a primary if one is up, the least busy of them.
+    /// The best node to coordinate a write of a record: a primary if one is up, and among them the one
+    /// with the lowest cost.
     fn coordinator(
         &self,
         topology: &Topology,
@@ -242,7 +245,7 @@ impl Coordinator {
             return reply.refuse(REFUSED_STALE_LAYOUT, "the layout is no longer live");
         }
         let Ok(_entered) = self.admit_put() else {
-            // The node that forwarded the write looks for one that has less to do.
+            // The sender tries a candidate that has less to do.
             return reply.refuse(REFUSED_OVERLOAD, "overload");
         };
         let outcome = match message {
@@ -266,7 +269,7 @@ impl Coordinator {
             }
         };
         if needs_another(&outcome) {
-            // The node that forwarded the write has another replica coordinate it.
+            // The sender has another replica coordinate the write.
             return reply
                 .refuse(REFUSED_STORAGE, "this node's copy is damaged, or its disk is full");
         }
@@ -275,8 +278,9 @@ impl Coordinator {
 }
 
 impl Coordinator {
-    /// Waits for properties that the node which has forwarded a write knows already: a client may write as
-    /// soon as that node has told it that they hold, and the coordinator's decide whether siblings stay.
+    /// Waits until this node knows the bucket properties that the sender knows. A client may write as
+    /// soon as the sender has confirmed a change of properties, and the coordinator's properties decide
+    /// whether siblings stay.
     async fn await_properties(&self, key: KeyRef<'_>, changed_at: u64) {
         let are_known = || {
             let state = self.local.control.read();
@@ -284,8 +288,8 @@ impl Coordinator {
         };
         if !are_known() && !self.local.control.is_cut_off() && !planted!(CoordinatesUnaware) {
             let mut versions = self.local.control.watch();
-            // After it the write counts more than what the node may hear: it is made by what is known. Where
-            // the type stays unknown, it is refused for that.
+            // After the wait the write is made with the properties that are known here. If the bucket
+            // type is still unknown, the write is refused for that reason.
             let _ = timeout(PROPERTIES_WAIT, versions.wait_for(|_| are_known())).await;
         }
     }

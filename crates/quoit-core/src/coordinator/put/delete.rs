@@ -1,4 +1,5 @@
-//! Coordination of deletes.
+//! Coordination of deletes. A delete is a put of a tombstone. Without a context it deletes what a read
+//! returns, so the coordinator first brings its own copy up to date.
 
 use super::{Accepted, needs_another, primaries_only};
 use crate::coordinator::Coordinator;
@@ -19,25 +20,25 @@ use quoit_model::props::{BucketProps, Quorum, WriteQuorums};
 use quoit_planted::planted;
 use std::sync::Arc;
 
-/// A delete.
+/// A delete of one record.
 #[derive(Clone, Debug)]
 pub struct DeleteRequest<'a> {
-    /// Which record.
+    /// The record.
     pub key: KeyRef<'a>,
-    /// Context that the client had read; `None` = whatever is stored now.
+    /// Causal context of the client's last read; `None` to delete whatever is stored now.
     pub context: Option<VersionVector>,
     /// Conditions of the delete.
     pub precondition: Precondition,
-    /// The legacy combined quorum: stands in for `r` and `w` where those are not given.
+    /// The old combined quorum of Riak: used for `r` and `w` where those are not given.
     pub rw: Option<Quorum>,
-    /// Quorums of the read that comes first when there is no context.
+    /// Quorums of the read that precedes the write if there is no context.
     pub read: ReadOptions,
     /// Quorums of the write.
     pub write: WriteOptions,
 }
 
 impl<'a> DeleteRequest<'a> {
-    /// The delete of whatever is stored, as the bucket has it.
+    /// A delete of whatever is stored, with the bucket's quorums.
     #[must_use]
     pub fn of(key: KeyRef<'a>) -> Self {
         Self {
@@ -50,8 +51,8 @@ impl<'a> DeleteRequest<'a> {
         }
     }
 
-    /// The options of both halves: the read asks for `r` when `r` or `w` is given, else for `rw`; the write
-    /// for `w` when it is given, else for `rw`.
+    /// The options of the read and of the write. The read uses `rw` only if neither `r` nor `w` was
+    /// given; the write uses `w` if it was given, else `rw`.
     fn halves(&self, props: &BucketProps) -> (ReadOptions, WriteOptions) {
         let both = self.rw.unwrap_or(props.rw);
         let (mut read, mut write) = (self.read, self.write);
@@ -68,7 +69,7 @@ impl<'a> DeleteRequest<'a> {
 pub enum Deleted {
     /// A tombstone was written.
     Done,
-    /// There was nothing to delete; nothing was written.
+    /// The record did not exist, and nothing was written.
     Missing,
 }
 
@@ -94,7 +95,7 @@ impl Coordinator {
         self.forward_delete(topology, &request).await
     }
 
-    /// A delete that this node coordinates.
+    /// Coordinates a delete on this node, and adds it to the request log.
     pub(crate) async fn delete_here(
         &self,
         topology: Arc<Topology>,
@@ -178,7 +179,7 @@ impl Coordinator {
         };
         let refused = match (&quorums, &context) {
             (Err(fault), Context::Given(_)) => return Err(fault.clone()),
-            // The read comes first: what is not there is not written, so its quorum does not matter.
+            // A quorum of the write matters only if the record exists, which the change finds out.
             (Err(fault), Context::Stored) => Some(fault.clone()),
             (Ok(_), _) => None,
         };

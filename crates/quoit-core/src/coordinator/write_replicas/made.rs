@@ -1,4 +1,4 @@
-//! A write that was made, and the forms in which replicas get it.
+//! A write that is to be replicated, and the forms in which replicas receive it.
 
 use crate::coordinator::fence::GrantNumbers;
 use crate::replica::{Replicated, SentDelta};
@@ -11,48 +11,48 @@ use quoit_planted::planted;
 use quoit_store::engine::Ticket;
 use quoit_wire::internode::data::{self, Acks};
 
-/// Objects from this size on take the lane for large ones.
+/// Size in bytes from which an object goes over the connection for large messages.
 const LARGE_BYTES: usize = 64 << 10;
 
-/// A write that is in this node's log, or an object of another cluster.
+/// A write that is in this node's log, or an object from another cluster.
 #[derive(Debug)]
 pub(crate) struct Made {
-    /// Name of the record, encoded.
+    /// Encoded name of the record.
     pub(crate) key: Bytes,
-    /// Its partition.
+    /// Partition of the record.
     pub(crate) partition: Partition,
-    /// The form in which the other replicas get the write.
+    /// The form in which the other replicas receive the write.
     pub(crate) sent: SentForm,
-    /// This node's own copy.
+    /// State of the write in this node's own copy.
     pub(crate) own: OwnWrite,
     /// Quorums that the write waits for.
     pub(crate) quorums: WriteQuorums,
-    /// Whether fallbacks may stand in for dead primaries.
+    /// True if fallbacks may take the write for primaries that are down.
     pub(crate) sloppy: bool,
-    /// Milliseconds until `timeout`.
+    /// Milliseconds after which the write fails with `timeout`; `None` means the default.
     pub(crate) timeout_ms: Option<u32>,
 }
 
-/// The copy of a write on the node that takes it to the others.
+/// State of a write on the node that sends it to the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OwnWrite {
-    /// The node is none of those that should have the write.
+    /// The node is not one of those that should have the write.
     None,
-    /// It has the write, which is synced when the ticket is.
+    /// The node has the write, which is synced when the ticket is.
     Logged(Ticket),
-    /// It has the write, or need not have it, and there is nothing to be synced.
+    /// The node has the write, or need not have it, and nothing is left to be synced.
     Settled,
 }
 
-/// Form in which replicas get a write.
+/// Form in which replicas receive a write.
 #[derive(Debug)]
 pub(crate) enum SentForm {
-    /// The object after it.
+    /// The object after the write.
     Object(Replicated),
-    /// The object, for primaries that take it under their grants alone.
+    /// The object, for primaries that take it only under their grants.
     Granted(Box<GrantedObject>),
-    /// The change of a record that lies in pages. A replica that can't make use of it says so, and is sent
-    /// the object.
+    /// The delta of an operation on a record in pages. A replica that can't use it says so, and is sent
+    /// the whole object.
     Delta(SentDelta),
 }
 
@@ -61,11 +61,11 @@ pub(crate) enum SentForm {
 pub(crate) struct GrantedObject {
     /// The object.
     pub(crate) replicated: Replicated,
-    /// Grants, by place in the topology.
+    /// The grants, by place of the primary in the topology.
     pub(crate) grants: GrantNumbers,
 }
 
-/// The message that takes an object to a replica, and the lane that it takes.
+/// The message that carries an object to a replica, and the lane for it.
 pub(crate) fn store_message(
     topology: &Topology,
     key: Bytes,
@@ -76,7 +76,7 @@ pub(crate) fn store_message(
     let header = data::Store {
         key,
         partition: u32::from(partition.0),
-        // Writes go by all live layouts, so the newest says how old they are.
+        // A write goes to all live layouts, so the newest of them says how old they are.
         layout_version: topology.newest_layout(),
         digest: replicated.meta.digest,
         tombstone: replicated.meta.tombstone,
@@ -90,7 +90,7 @@ pub(crate) fn store_message(
     (header, lane_of(&replicated.object))
 }
 
-/// The message that takes a delta to a replica, and the lane that it takes.
+/// The message that carries a delta to a replica, and the lane for it.
 pub(crate) fn join_message(
     topology: &Topology,
     key: Bytes,
@@ -113,12 +113,13 @@ pub(crate) fn join_message(
     (header, lane_of(&sent.delta))
 }
 
-/// The lane that a payload of this size takes.
+/// The lane for a payload, by its size.
 fn lane_of(payload: &Bytes) -> Lane {
     if payload.len() >= LARGE_BYTES { Lane::Large } else { Lane::Small }
 }
 
-/// When replicas should answer: once, at the moment that decides the quorums.
+/// When replicas should answer a write: when they have accepted it, when they have synced it, or both
+/// times if the quorums depend on both.
 pub(super) const fn acks(quorums: &WriteQuorums) -> Acks {
     if quorums.dw == 0 {
         Acks::Accepted
