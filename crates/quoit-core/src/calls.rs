@@ -1,4 +1,4 @@
-//! Calls that end when the other node goes down.
+//! Calls to another node that fail when the node goes down.
 
 use prost::Message;
 use quoit_cluster::{CallError, Lane, Peer, Replies, Reply};
@@ -6,16 +6,17 @@ use quoit_wire::internode::Payload;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// How often a call that waits looks whether the node is still up.
+/// Interval at which a waiting call checks whether the node is still up.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Sends a request and waits for its answer, as long as the node is up: one that is stopped in the middle
-/// keeps its connections and never answers.
+/// Sends a request and waits for the answer, at most for `limit` and only while the node is up. A node
+/// whose process is suspended keeps its connections and never answers, so the call must not depend on the
+/// connection alone.
 ///
 /// # Errors
 ///
-/// Any [`CallError`]; `Disconnected` when the node is no longer believed to be up. The node may have done
-/// what it was asked, or do it yet.
+/// Any [`CallError`]; `Disconnected` if the node is no longer considered up. The node may have carried
+/// out the request, or may still do so.
 pub(crate) async fn call_while_up(
     peer: &Peer,
     method: u16,

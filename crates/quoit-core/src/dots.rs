@@ -1,9 +1,10 @@
-//! The events of this store: one actor, one sequence of counters for all keys.
+//! The events of this store: one actor, and one sequence of counters for all keys.
 //!
-//! The sequence never starts again for a key that was deleted and made anew, so a context that a client
-//! kept from before can't cover writes that came after. Counters are reserved durably ahead of use; after
-//! an unclean stop the store has a new actor, because events that were never synced can't be known.
-//! Records of which the store keeps no copy for good have actors of their own, for the same reason.
+//! The sequence never starts again, not even for a key that was deleted and created anew. Otherwise a
+//! causal context that a client has kept could claim events that were made after it. Counters are
+//! reserved on disk ahead of use. After an unclean stop the store gets a new actor, because events that
+//! were issued and never synced are not known. Records of which this store keeps no copy for good have
+//! passing actors, for the same reason.
 
 use parking_lot::Mutex;
 use quoit_model::clock::{Actor, Dot};
@@ -18,18 +19,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Counters reserved with one durable write.
 const RESERVE_STEP: u64 = 1 << 20;
 
-/// Makes counters up to a number durable ahead of their use.
+/// Durable storage for the counters that a [`DotSequence`] may use.
 pub trait CounterReserve: Send + Sync {
-    /// The highest number made durable so far.
+    /// The highest counter that was reserved.
     fn reserved(&self) -> u64;
 
-    /// Makes every number up to `up_to` usable, durably.
+    /// Reserves every counter up to `up_to`, durably.
     fn reserve(&self, up_to: u64) -> Result<(), StoreError>;
 
-    /// The highest number that copies may have had which were given away.
+    /// Upper bound, as last noted, of the counters in copies that were handed over and removed.
     fn given_away(&self) -> u64;
 
-    /// Notes durably that copies may be given away that have numbers up to `up_to`.
+    /// Notes durably that copies with counters up to `up_to` may be handed over and removed.
     fn note_given_away(&self, up_to: u64) -> Result<(), StoreError>;
 }
 
@@ -51,7 +52,7 @@ impl CounterReserve for Arc<StoreIdentity> {
     }
 }
 
-/// Nothing is made durable: for stores that forget everything, so that nothing they issued comes back.
+/// Makes nothing durable. For stores in memory, whose events can't come back after a restart.
 #[derive(Debug, Clone, Copy)]
 pub struct Unreserved;
 
@@ -79,18 +80,18 @@ pub struct DotSequence {
     last_issued: AtomicU64,
     reserved: AtomicU64,
     reserve: Mutex<Box<dyn CounterReserve>>,
-    /// Actors of events for copies that are not kept, by partition.
+    /// Passing actors, by partition: for events in copies that this node does not keep.
     passing: Mutex<BTreeMap<Partition, Actor>>,
-    /// The last counter issued when copies of a partition were last given away.
+    /// Last counter that was issued when copies of a partition were last given away.
     given_away: Mutex<BTreeMap<Partition, u64>>,
-    /// The same of any partition before the start.
+    /// The same for any partition before the process started.
     given_away_before: u64,
-    /// Up to where it is durable that copies were given away.
+    /// Highest counter for which it is durable that copies were given away.
     given_away_noted: AtomicU64,
 }
 
 impl DotSequence {
-    /// Goes on above everything that was reserved before: some of it may have been issued.
+    /// Continues above all counters that were reserved before, because some of them may have been issued.
     #[must_use]
     pub fn new(actor: Actor, reserve: Box<dyn CounterReserve>) -> Self {
         let reserved = reserve.reserved();
@@ -110,7 +111,7 @@ impl DotSequence {
         }
     }
 
-    /// Events of a store in its present incarnation.
+    /// The events of a store under its present actor.
     #[must_use]
     pub fn of_store(identity: &Arc<StoreIdentity>) -> Self {
         Self::new(identity.actor(), Box::new(Arc::clone(identity)))
@@ -122,34 +123,35 @@ impl DotSequence {
         &self.actor
     }
 
-    /// The highest counter that may be known outside. After a start that is what was reserved before: the
-    /// numbers that were not used are never issued any more, so whoever claims them claims nothing.
+    /// The highest counter that another node or a client may know. After a start this is the highest
+    /// counter that was reserved before. The counters below it that were not issued are never issued, so
+    /// a context that names them claims nothing.
     #[must_use]
     pub fn last_issued(&self) -> u64 {
         self.last_issued.load(Ordering::Acquire)
     }
 
-    /// Issues the next event. One atomic addition, and a durable write once in a million.
+    /// Issues the next event. Costs one atomic addition, and a durable write once in a million events.
     ///
     /// # Errors
     ///
-    /// When counters can't be made durable; nothing may be written then.
+    /// Failures of the disk to reserve counters. The caller must not write anything then.
     pub fn issue(&self, time_secs: u64) -> Result<Dot, StoreError> {
         let counter = self.next_counter()?;
         Ok(Dot { actor: self.actor.clone(), counter, time_secs })
     }
 
-    /// Issues an event for a record of which this store keeps no copy for good: it stands in for a primary,
-    /// or its copy is not complete yet.
+    /// Issues an event for a record of which this store keeps no copy for good, because the node is a
+    /// fallback or its copy is not complete yet.
     ///
-    /// Such a copy is handed over and removed. Were the store's own actor used, the next event for the
-    /// same record would claim all that it made before, values included that are no longer here. So
-    /// these events have an actor that lasts no longer than the copies do:
-    /// [`DotSequence::give_away`] ends it before the first of them is removed, a restart as well.
+    /// Such a copy is handed over and removed. If its events were the store's own, the next event for the
+    /// record would claim all earlier ones, including those whose values are no longer here. So these
+    /// events have a passing actor, which ends before the copies do: [`DotSequence::give_away`] ends it
+    /// before the first of them is removed, and a restart ends it too.
     ///
     /// # Errors
     ///
-    /// As [`DotSequence::issue`].
+    /// As for [`DotSequence::issue`].
     pub fn issue_passing(&self, partition: Partition, time_secs: u64) -> Result<Dot, StoreError> {
         if planted!(ReusesActor) {
             return self.issue(time_secs);
@@ -160,15 +162,16 @@ impl DotSequence {
         Ok(Dot { actor, counter, time_secs })
     }
 
-    /// Ends the actor of a partition's passing events, before copies that have them are removed.
-    /// Incarnations of data types in them end as well, also after a restart: copies that come back may lack
-    /// their last events. A durable write once in a million counters.
+    /// Ends the passing actor of a partition. Called before copies with its events are removed.
+    /// Incarnations of data types in such copies end as well, even across a restart, because copies that
+    /// come back may lack their last events. Costs a durable write once in a million counters.
     ///
     /// # Errors
     ///
-    /// When that can't be made durable; no copy may be removed then.
+    /// Failures of the disk. The caller must not remove a copy then.
     pub fn give_away(&self, partition: Partition) -> Result<(), StoreError> {
-        // Reserved counters cover all that were issued, so that the next pages need no further write.
+        // The reserved counters include all issued ones, so later calls need no further write for a long
+        // time.
         let up_to = self.reserved.load(Ordering::Acquire);
         if self.given_away_noted.load(Ordering::Acquire) < up_to {
             self.reserve.lock().note_given_away(up_to)?;
@@ -181,15 +184,16 @@ impl DotSequence {
         Ok(())
     }
 
-    /// The last counter issued when copies of a partition were last given away. Of what was given away before
-    /// the start the partition is not known: it counts for all of them.
+    /// Last counter that was issued when copies of a partition were last given away. For copies that were
+    /// given away before the process started the partition is not known, so they count for every
+    /// partition.
     #[must_use]
     pub fn given_away(&self, partition: Partition) -> u64 {
         let since = self.given_away.lock().get(&partition).copied();
         since.unwrap_or(self.given_away_before)
     }
 
-    /// An actor that was never used: an event of the store names it.
+    /// Makes an actor that was never used, named after an event of the store.
     fn passing_actor(&self, counter: u64) -> Actor {
         let mut name = self.actor.0.clone();
         name.extend_from_slice(&counter.to_be_bytes());
@@ -215,7 +219,8 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    /// A disk: what it keeps, and whether it refuses.
+    /// A disk with the reserved counter, the given-away counter, and a switch that makes it refuse
+    /// writes.
     #[derive(Clone, Default)]
     struct Kept(Arc<Mutex<(u64, u64, bool)>>);
 

@@ -1,4 +1,4 @@
-//! Why a request could not be answered.
+//! Errors of requests.
 
 use quoit_model::context::ContextError;
 use quoit_model::data_type::{self, OperationError, StoredFormError, UpdateError};
@@ -7,25 +7,25 @@ use quoit_model::props::{CommitHook, NValViolation};
 use quoit_store::error::StoreError;
 use thiserror::Error;
 
-/// Which quorum of a request was meant.
+/// A quorum of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QuorumKind {
-    /// Copies read.
+    /// Replicas that must answer a read.
     R,
-    /// Copies read from primaries.
+    /// Primaries that must answer a read.
     Pr,
-    /// Copies accepted.
+    /// Replicas that must accept a write.
     W,
-    /// Copies synced.
+    /// Replicas that must sync a write.
     Dw,
-    /// Copies accepted by primaries.
+    /// Primaries that must accept a write.
     Pw,
-    /// Distinct nodes.
+    /// Distinct nodes that must answer.
     NodeConfirms,
 }
 
 impl QuorumKind {
-    /// The name that clients use for it.
+    /// The name that clients use for the quorum.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,13 +39,13 @@ impl QuorumKind {
     }
 }
 
-/// Why a conditional request was not carried out.
+/// The condition because of which a request was not carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum Unmet {
     /// The record exists and should not.
     #[error("match_found")]
     Exists,
-    /// The record's clock is another one.
+    /// The record has another version vector.
     #[error("modified")]
     Modified,
     /// The record does not exist and should.
@@ -56,27 +56,27 @@ pub enum Unmet {
     Http,
 }
 
-/// Why an operation on a data type was not done.
+/// The reason why an operation on a data type or a question about one failed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum DataTypeError {
-    /// It is for another type than the bucket's, or nests maps too deeply.
+    /// The operation is for another data type than the bucket's, or nests maps too deeply.
     #[error(transparent)]
     Operation(#[from] OperationError),
-    /// The context is none of this record.
+    /// The context does not belong to this record.
     #[error(transparent)]
     Context(#[from] data_type::context::RemoveContextError),
-    /// It can't be done to what is stored.
+    /// The operation can't be applied to the stored data type.
     #[error(transparent)]
     Update(#[from] UpdateError),
-    /// The query is for a part that data types of this type do not have.
+    /// The question is about a part that this data type does not have.
     #[error(transparent)]
     Query(#[from] data_type::QueryError),
 }
 
-/// Faults of a request. The display form is for logs; the protocols have their own words for each.
+/// Errors of a request. The display form is for logs; each protocol has its own wording.
 #[derive(Clone, Debug, Error)]
 pub enum RequestError {
-    /// The name is not the name of a record.
+    /// The name is invalid.
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The bucket type does not exist or is not active.
@@ -92,17 +92,17 @@ pub enum RequestError {
     /// A quorum is above the number of replicas, or the request's n_val is out of range.
     #[error(transparent)]
     NVal(#[from] NValViolation),
-    /// Fewer answers than asked for.
+    /// Fewer nodes answered than a quorum asks for.
     #[error("{} not satisfied: {got} of {wanted}", .kind.name())]
     Unsatisfied {
-        /// Which quorum.
+        /// The quorum.
         kind: QuorumKind,
-        /// Answers asked for.
+        /// Answers that the quorum asks for.
         wanted: u32,
-        /// Answers had.
+        /// Answers that were received.
         got: u32,
     },
-    /// A read asked for more distinct nodes than there are.
+    /// A read asks for more distinct nodes than are available.
     #[error("{wanted} distinct nodes asked for, {have} available")]
     InsufficientNodes {
         /// Nodes available.
@@ -136,13 +136,13 @@ pub enum RequestError {
     /// The operation can't be done to the data type.
     #[error(transparent)]
     DataType(#[from] DataTypeError),
-    /// The same, said by the node that coordinates the update.
+    /// The same, as reported by the node that coordinates the update.
     #[error("{0}")]
     RemoteDataType(String),
-    /// The value may not be stored.
+    /// The protocol or the store refuses the value.
     #[error("{0}")]
     Vetoed(String),
-    /// A check of the bucket does not let the value pass.
+    /// A precommit check of the bucket refuses the value.
     #[error("{0}")]
     Precommit(String),
     /// The bucket has a pre-commit hook that this server can't run, so that nothing checks the value.
@@ -164,16 +164,16 @@ pub enum RequestError {
         "object would have {0} siblings, more than object.siblings.maximum; read and resolve it"
     )]
     TooManySiblings(u32),
-    /// Not done within the time that the request allowed.
+    /// The request did not finish in time. A write may have been stored.
     #[error("timeout")]
     Timeout,
-    /// The node has as much work as it takes.
+    /// The node is overloaded; the client should try again later.
     #[error("overload")]
     Overload,
     /// The storage engine failed.
     #[error(transparent)]
     Store(StoreError),
-    /// The node that coordinates the request failed, in its own words.
+    /// The node that coordinates the request failed, with its message.
     #[error("{0}")]
     Remote(String),
     /// Stored bytes are not an object.
@@ -182,14 +182,14 @@ pub enum RequestError {
 }
 
 impl RequestError {
-    /// That of a stored state that can't be read.
+    /// The error for a stored state of a data type that can't be decoded.
     pub(crate) fn damaged_state(fault: StoredFormError) -> Self {
         Self::Damaged(fault.to_string())
     }
 }
 
 impl From<StoreError> for RequestError {
-    /// An engine that has fallen behind is an overload like any other; all else is its failure.
+    /// An engine that has fallen behind counts as overload; every other fault of the engine is a failure.
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Overloaded => Self::Overload,

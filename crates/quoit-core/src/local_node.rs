@@ -1,5 +1,6 @@
-//! The ground of every part of a node's store: its records, the cluster as it knows it, the ways to other
-//! nodes, time, and the settings. It knows none of the parts.
+//! Services that every part of a node's store uses: its records, the cluster as this node knows it, the
+//! connections to other nodes, the clock, and the settings. This module depends on no other part of the
+//! store.
 
 use crate::dots::DotSequence;
 use crate::error::RequestError;
@@ -30,13 +31,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// Takes the place of an identity in entity tags that are made before the event of their write.
+/// Stands in for a record's identity in entity tags that are made before the write's event.
 const TAG_SALT: u64 = 0x7461_6773;
 
-/// This node, as the parts of its store see it.
+/// This node, as the parts of its store use it.
 pub(crate) struct LocalNode {
     pub(crate) engine: Arc<dyn Engine>,
-    /// Records of the engine, as whole objects.
+    /// The engine's records as objects, with large ones in pages.
     pub(crate) records: Arc<Records>,
     pub(crate) control: Arc<ControlPlane>,
     pub(crate) internode: Arc<Internode>,
@@ -49,15 +50,15 @@ pub(crate) struct LocalNode {
     room: OnceLock<RoomOfDisk>,
 }
 
-/// Asks the system for the room of the disk that holds the data.
+/// Measures the disk that holds the data.
 type RoomOfDisk = Box<dyn Fn() -> Option<DiskRoom> + Send + Sync>;
 
-/// Room of a file system.
+/// Free and total space of a file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DiskRoom {
     /// Bytes that the node may still use.
     pub free_bytes: u64,
-    /// Its size in bytes.
+    /// Size of the file system in bytes.
     pub total_bytes: u64,
 }
 
@@ -76,28 +77,30 @@ impl LocalNode {
         Self { engine, records, control, internode, topology, clock, dots, settings, stats, room }
     }
 
-    /// Says how the room of the disk that holds the data is found out; once, when the node is put together.
+    /// Sets the function that measures the disk that holds the data. Called once, when the node is
+    /// assembled.
     pub(crate) fn set_room_of_disk(
         &self,
         ask: impl Fn() -> Option<DiskRoom> + Send + Sync + 'static,
     ) {
-        // The second time would be a fault of the assembly, and the first one stands.
+        // A second call would be a mistake of the caller; the first function stays.
         let _ = self.room.set(Box::new(ask));
     }
 
-    /// The room of the disk that holds the data; `None` where nothing tells. A system call.
+    /// Free and total space of the disk that holds the data; `None` if it can't be measured. Costs a
+    /// system call.
     pub(crate) fn room_of_disk(&self) -> Option<DiskRoom> {
         self.room.get().and_then(|ask| ask())
     }
 
-    /// Figures since the start and of the last minute, those of the engine included.
+    /// Figures since the start and for the last minute, including those of the engine.
     pub(crate) fn figures(&self) -> StatsSnapshot {
         self.stats.follow_indexes(|| self.engine.index_activity());
         self.stats.snapshot()
     }
 
-    /// The present topology, which is no older than any state that was read before. Two atomic loads while
-    /// nothing has changed.
+    /// The present topology. It is at least as new as every state of the control plane that the caller
+    /// has read. Costs two atomic loads if nothing has changed.
     pub(crate) fn topology_now(&self) -> Guard<Arc<Topology>> {
         let topology = self.topology.load();
         if topology.is_current(self.control.newest_version(), &self.internode) {
@@ -106,7 +109,7 @@ impl LocalNode {
         self.topology_of(&self.control.read())
     }
 
-    /// The topology of a state that was read just now.
+    /// The topology of a state that the caller has just read.
     pub(crate) fn topology_of(&self, state: &State) -> Guard<Arc<Topology>> {
         let topology = self.topology.load();
         if topology.is_current(state.version(), &self.internode) {
@@ -114,17 +117,19 @@ impl LocalNode {
         }
         let newest = Arc::new(Topology::new(state, &self.internode));
         self.topology.store(Arc::clone(&newest));
-        // Not what is stored now: who has begun with an older state may have been last.
+        // Returns this topology and not the stored one: a thread with an older state may have stored its
+        // own last.
         Guard::from_inner(newest)
     }
 
-    /// As [`LocalNode::topology_now`], to keep across waiting.
+    /// As [`LocalNode::topology_now`], in a form that can be kept across an await.
     pub(crate) fn topology(&self) -> Arc<Topology> {
         Guard::into_inner(self.topology_now())
     }
 
-    /// As [`LocalNode::topology`], once this node may judge who is up: right after its start everybody
-    /// looks dead, and fallbacks would vote that know nothing.
+    /// As [`LocalNode::topology`], after waiting until this node knows which peers are up, at most for
+    /// the timeout. Right after a start all peers look down, and fallbacks that know nothing would get
+    /// their votes.
     pub(crate) async fn settled_topology(&self, timeout_ms: Option<u32>) -> Arc<Topology> {
         if !self.internode.is_settled() {
             let limit = Duration::from_millis(u64::from(timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT)));
@@ -133,7 +138,8 @@ impl LocalNode {
         self.topology()
     }
 
-    /// Waits until the control plane knows something newer than `version`.
+    /// Waits until the control plane's state is newer than `version`. Fails with
+    /// [`RequestError::Timeout`] at the deadline.
     pub(crate) async fn wait_for_newer(
         &self,
         version: u64,
@@ -147,7 +153,7 @@ impl LocalNode {
         }
     }
 
-    /// The most replicas that any bucket has.
+    /// The highest n_val of all buckets.
     pub(crate) fn n_val_max(&self) -> u32 {
         n_vals(&self.control.read()).1
     }
@@ -157,8 +163,8 @@ impl LocalNode {
         self.control.read().ring_size()
     }
 
-    /// How many replicas a record has, of a bucket with this `n_val`. One comparison while no bucket was
-    /// raised lately.
+    /// Number of replicas of a record whose bucket has this `n_val`. Costs one comparison unless a
+    /// bucket's n_val was raised lately.
     pub(crate) fn replicas_by(
         &self,
         topology: &Topology,
@@ -174,7 +180,7 @@ impl LocalNode {
         ReplicaCount { n_val, filled_n_val: filled.unwrap_or(n_val) }
     }
 
-    /// The partition of a record and the number of its bucket's replicas.
+    /// The partition of a record, and the n_val of its bucket.
     pub(crate) fn partition_of(&self, key: KeyRef<'_>) -> Result<(Partition, u32), RequestError> {
         key.check()?;
         let state = self.control.read();
@@ -183,7 +189,7 @@ impl LocalNode {
         Ok((record_at(&state, props, key, &encoded).partition, props.n_val))
     }
 
-    /// The properties of the bucket of a record, to keep across waiting.
+    /// The properties of a record's bucket, in a form that can be kept across an await.
     pub(crate) fn props_of(&self, key: KeyRef<'_>) -> Result<Arc<BucketProps>, RequestError> {
         key.check()?;
         let state = self.control.read();
@@ -193,8 +199,8 @@ impl LocalNode {
             .map_err(|NoSuchType| RequestError::NoSuchType(key.bucket.bucket_type.to_vec()))
     }
 
-    /// Whether this node coordinates a write of a record: it is one of those that should have it, or the
-    /// request has a fault that any node can tell.
+    /// True if this node coordinates a write of a record, because it has a vote for it. True also if the
+    /// request has a fault that any node can report.
     pub(crate) fn coordinates(
         &self,
         topology: &Topology,
@@ -209,22 +215,23 @@ impl LocalNode {
         topology.coordinates(&topology.writers(partition, n_val, options.is_sloppy(), &[]))
     }
 
-    /// The control plane's state, to keep across waiting.
+    /// The control plane's state, in a form that can be kept across an await.
     pub(crate) fn state(&self) -> Arc<State> {
         Guard::into_inner(self.control.read())
     }
 
-    /// The way to a node that can be reached now.
+    /// The connection to a node, if the node is up.
     pub(crate) fn reachable(&self, node: NodeId) -> Option<Arc<Peer>> {
         self.internode.peer(node).filter(|peer| peer.is_up())
     }
 
-    /// Those nodes that can't be reached now.
+    /// The nodes that are not up.
     pub(crate) fn unreachable(&self, nodes: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
         nodes.iter().filter(|node| self.reachable(**node).is_none()).copied().collect()
     }
 
-    /// Waits until everything up to `ticket` survives the death of the machine.
+    /// Waits until everything up to `ticket` is synced. Fails with [`RequestError::Timeout`] after the
+    /// timeout.
     pub(crate) async fn durable(
         &self,
         ticket: Ticket,
@@ -243,20 +250,20 @@ impl LocalNode {
         Ok(())
     }
 
-    /// Returns what was read of this node's copies, if it is still to have those that the layouts of this
-    /// version gave it: copies that moved meanwhile may have been removed here while they were read.
+    /// Returns `listed`, which was read from this node's copies by the layout of this version, if that
+    /// layout is still live. Otherwise copies may have been removed here while they were read.
     pub(crate) fn unless_moved<T>(&self, listed: T, layout_version: u64) -> Option<T> {
         (layout_version >= self.topology_now().layout_version()).then_some(listed)
     }
 
-    /// Whether a bucket has got fewer replicas since a version of the control plane's state: copies that are
-    /// no replica's any more may have been removed here while they were read.
+    /// True if a bucket's n_val was lowered after this version of the control plane's state. Then copies
+    /// may have been removed here while they were read.
     pub(crate) fn has_fewer_replicas_since(&self, state_version: u64) -> bool {
         self.control.read().replicas_lowered_at() > state_version
     }
 
-    /// The nodes and layouts after those of a version, by which a node was asked in vain, if they come in
-    /// time.
+    /// The topology after the one of `version`, which a peer has refused. Waits for it at most for
+    /// `limit`.
     pub(crate) async fn topology_after(
         &self,
         version: u64,
@@ -268,7 +275,8 @@ impl LocalNode {
         Ok(self.topology())
     }
 
-    /// Whether another node has a whole copy of one of these partitions, and this one's has lost records.
+    /// True if this node's copy of one of these partitions has lost records and a primary that is up has
+    /// a copy that has not.
     pub(crate) fn knows_less_of(&self, partitions: &PartitionSet) -> bool {
         let topology = self.topology_now();
         let ring = self.ring_size().get();
@@ -276,36 +284,37 @@ impl LocalNode {
         topology.has_losses() && wanted.any(|each| topology.knows_less(each, self.n_val_max()))
     }
 
-    /// Checks a context that came from outside.
+    /// Checks a causal context from a client: it must not claim events that this store has never issued.
     pub(crate) fn check_context(&self, context: &VersionVector) -> Result<(), RequestError> {
         quoit_model::context::check_context(context, self.dots.actor(), self.dots.last_issued())?;
         Ok(())
     }
 
-    /// Whether a node is a primary of a record, as far as its bucket is known here.
+    /// True if a node is a primary of a record. True also if this node does not know the record's bucket
+    /// type.
     pub(crate) fn is_primary_of(&self, node: NodeId, partition: Partition, key: &Bytes) -> bool {
         let state = self.control.read();
         let n_val = n_val_of(&state, key);
         n_val.is_none_or(|n_val| primaries(&state, partition, n_val).contains(&node))
     }
 
-    /// How long after its beginning a request may still send to further replicas what it has read or written:
-    /// twice as long as a connection may be silent, which is a minute.
+    /// Time after its start during which a request may send an object to further replicas: twice the time
+    /// for which a connection may be silent.
     pub(crate) fn sent_for(&self) -> Duration {
         2 * self.internode.idle_timeout()
     }
 
-    /// An entity tag that no other value has: made from an event of this store that writes nothing.
+    /// Makes an entity tag that no other value has, from an event that is used for nothing else.
     ///
     /// # Errors
     ///
-    /// When events can't be made durable.
+    /// Failures of the disk, if the event counter can't be made durable.
     pub(crate) fn new_tag(&self) -> Result<Bytes, RequestError> {
         let dot = self.dots.issue(0)?;
         Ok(make_vtag(&dot, TAG_SALT))
     }
 
-    /// Decodes a header and checks the layout that it was made with.
+    /// Decodes a request's header, and refuses the request if its layout has retired.
     pub(crate) fn read_header<M: Message + Default>(
         &self,
         request: &IncomingRequest,

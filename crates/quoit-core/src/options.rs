@@ -1,4 +1,4 @@
-//! Options of requests besides the operation itself.
+//! Options and conditions of requests.
 
 use crate::error::{RequestError, Unmet};
 use bytes::Bytes;
@@ -9,50 +9,50 @@ use quoit_model::props::{
 };
 use quoit_planted::planted;
 
-/// Options of a read. `None` = the bucket's property.
+/// Options of a read. `None` means the bucket's property.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadOptions {
-    /// Copies that must answer.
+    /// Replicas that must answer.
     pub r: Option<Quorum>,
-    /// Primaries that must answer.
+    /// Primaries that must be among them.
     pub pr: Option<Quorum>,
-    /// Distinct nodes that must answer.
+    /// Distinct nodes that must be among them.
     pub node_confirms: Option<Quorum>,
-    /// Replicas to look at, 1 to the bucket's n_val.
+    /// Number of replicas to use, from 1 to the bucket's n_val.
     pub n_val: Option<u32>,
-    /// Give up on a majority of failures or misses.
+    /// If true and `notfound_ok` is false, a majority of "not found" answers ends the read.
     pub basic_quorum: Option<bool>,
-    /// Whether a miss counts as an answer.
+    /// If true, "not found" counts as an answer.
     pub notfound_ok: Option<bool>,
-    /// Whether fallbacks may stand in; absent = true.
+    /// If true, fallbacks may answer for primaries that are down. `None` means true.
     pub sloppy_quorum: Option<bool>,
-    /// Milliseconds until `timeout`; absent = 60 000.
+    /// Milliseconds after which the read fails with `timeout`. `None` means 60 000.
     pub timeout_ms: Option<u32>,
 }
 
-/// Options of a write. `None` = the bucket's property.
+/// Options of a write. `None` means the bucket's property.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WriteOptions {
-    /// Copies that must be accepted: they survive the death of the process.
+    /// Replicas that must accept the write, so that it survives the death of their processes.
     pub w: Option<Quorum>,
-    /// Copies that must be synced: they survive the death of the machine.
+    /// Replicas that must sync the write, so that it survives the death of their machines.
     pub dw: Option<Quorum>,
-    /// Primaries among the accepted copies.
+    /// Primaries that must be among the accepting replicas.
     pub pw: Option<Quorum>,
-    /// Distinct nodes among the accepted copies.
+    /// Distinct nodes that must be among the accepting replicas.
     pub node_confirms: Option<Quorum>,
-    /// Replicas to write, 1 to the bucket's n_val.
+    /// Number of replicas to write, from 1 to the bucket's n_val.
     pub n_val: Option<u32>,
-    /// Whether fallbacks may stand in; absent = true.
+    /// If true, fallbacks may take the write for primaries that are down. `None` means true.
     pub sloppy_quorum: Option<bool>,
     /// Overrides the bucket's `sync_on_write`; it can only strengthen `dw`.
     pub sync_on_write: Option<SyncOnWrite>,
-    /// Milliseconds until `timeout`; absent = 60 000.
+    /// Milliseconds after which the write fails with `timeout`. `None` means 60 000.
     pub timeout_ms: Option<u32>,
 }
 
 impl ReadOptions {
-    /// Whether fallbacks may stand in for dead primaries.
+    /// True if fallbacks may answer for primaries that are down.
     pub(crate) fn is_sloppy(&self) -> bool {
         self.sloppy_quorum != Some(false)
     }
@@ -77,7 +77,7 @@ impl ReadOptions {
 }
 
 impl WriteOptions {
-    /// Whether fallbacks may stand in for dead primaries.
+    /// True if fallbacks may take the write for primaries that are down.
     pub(crate) fn is_sloppy(&self) -> bool {
         self.sloppy_quorum != Some(false)
     }
@@ -117,7 +117,7 @@ pub enum EntityTags {
 }
 
 impl EntityTags {
-    /// Whether one of the tags is the object's.
+    /// True if the object exists and one of the tags is its entity tag.
     #[must_use]
     pub fn matches(&self, object: &Object) -> bool {
         match self {
@@ -127,34 +127,36 @@ impl EntityTags {
     }
 }
 
-/// Conditions of a write, checked in one step with it. All that are given must hold; a tombstone counts
-/// as missing.
+/// Conditions of a write, checked in one step with it, under the record's lock. All conditions that are
+/// given must hold. A tombstone counts as a missing record.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Precondition {
     /// The record must not exist.
     pub not_exists: bool,
-    /// The record must have exactly this clock.
+    /// The record must exist with exactly this version vector.
     pub clock: Option<VersionVector>,
-    /// None of the tags may be the record's.
+    /// The record must not have any of these entity tags.
     pub none_match: Option<EntityTags>,
-    /// One of the tags must be the record's.
+    /// The record must have one of these entity tags.
     pub any_match: Option<EntityTags>,
-    /// The record must not have been written after this second (since 1970).
+    /// The record must not have been written after this time, in seconds since 1970. A missing record
+    /// passes.
     pub unmodified_since_secs: Option<u64>,
 }
 
 impl Precondition {
-    /// Whether there is nothing to check.
+    /// True if no condition is given.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Checks the conditions against what is stored.
+    /// Checks the conditions against the stored object.
     ///
     /// # Errors
     ///
-    /// The first condition that does not hold, in the order of the fields of HTTP and then of this struct.
+    /// The first condition that does not hold: first `not_exists`, then the HTTP conditions in the order
+    /// of RFC 9110 (If-Match, If-Unmodified-Since, If-None-Match), then `clock`.
     pub fn check(&self, stored: Option<&Object>) -> Result<(), Unmet> {
         let live = stored.filter(|object| !object.is_tombstone());
         if self.not_exists && live.is_some() {

@@ -1,4 +1,4 @@
-//! Where records are: partitions, and the replicas that the properties of their buckets ask for.
+//! Placement of records: their partitions, and the replicas that their buckets ask for.
 
 use crate::error::RequestError;
 use crate::votes::ReplicaCount;
@@ -10,7 +10,7 @@ use quoit_model::props::BucketProps;
 use quoit_store::engine::RecordAt;
 use std::collections::BTreeSet;
 
-/// A record's place, found from its encoded name alone.
+/// Location of a record in a store: its name, its identity and its partition.
 pub(crate) struct Place<'a> {
     key: KeyRef<'a>,
     encoded: &'a [u8],
@@ -19,10 +19,10 @@ pub(crate) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// The place of a record whose partition a coordinator has worked out.
+    /// The location of a record whose partition its coordinator has computed.
     pub(crate) fn new(encoded: &'a [u8], partition: Partition) -> Result<Self, KeyError> {
         let key = KeyRef::decode(encoded)?;
-        // The identity does not depend on the bucket's placement.
+        // The identity does not depend on the bucket's placement rule, so any rule will do.
         let identity = KeyHash::of(encoded, key.bucket, PlacementRule::BucketAndKey).identity;
         Ok(Self { key, encoded, identity, partition })
     }
@@ -33,7 +33,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// How many replicas the records of a bucket have.
+/// Number of replicas of a bucket's records.
 pub(crate) fn replicas_of(
     state: &State,
     bucket: BucketRef<'_>,
@@ -53,9 +53,9 @@ pub(crate) fn bucket_props<'s>(
     }
 }
 
-/// The properties of a bucket whose objects are read or written.
+/// The properties of a bucket for a read or a write of its objects.
 ///
-/// A promise of strong consistency is refused, not broken.
+/// Fails for a bucket with consistent=true, because the store does not offer strong consistency.
 pub(crate) fn object_props<'s>(
     state: &'s State,
     bucket: BucketRef<'_>,
@@ -67,7 +67,7 @@ pub(crate) fn object_props<'s>(
     Ok(props)
 }
 
-/// Finds a record's place; `encoded` is its name as [`KeyRef::encoded`] gives it.
+/// Computes a record's location. `encoded` is its name as [`KeyRef::encoded`] gives it.
 pub(crate) fn record_at<'a>(
     state: &State,
     props: &BucketProps,
@@ -79,14 +79,14 @@ pub(crate) fn record_at<'a>(
     RecordAt { key, encoded, identity: hash.identity, partition }
 }
 
-/// The least and the most replicas that any bucket has.
+/// The lowest and the highest n_val of all buckets.
 pub(crate) fn n_vals(state: &State) -> (u32, u32) {
     let placements = state.placements();
     let n_vals = || placements.iter().map(|placements| placements.n_val);
     (n_vals().min().unwrap_or(1), n_vals().max().unwrap_or(1))
 }
 
-/// Replicas of a record's bucket; `None` if its bucket type is not known here.
+/// The n_val of a record's bucket; `None` if this node does not know the bucket type.
 pub(crate) fn n_val_of(state: &State, encoded: &Bytes) -> Option<u32> {
     let key = KeyRef::decode(encoded).ok()?;
     state.bucket_props(key.bucket).ok().map(|props| props.n_val)

@@ -1,4 +1,4 @@
-//! Preference lists as clients are shown them.
+//! Preference lists in the form that clients see.
 
 use crate::error::RequestError;
 use crate::local_node::LocalNode;
@@ -9,11 +9,12 @@ use quoit_model::key::KeyRef;
 /// One position of a preference list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PreflistPlace {
-    /// The partition.
+    /// Partition that clients are shown for the position: the record's partition for the first position,
+    /// the next partitions for the others, as in Riak.
     pub partition: Partition,
-    /// Name of the node that holds it.
+    /// Name of the node that answers for the position now.
     pub node: String,
-    /// Whether the node is a primary and no fallback.
+    /// True if the node is the position's own node, false if it is a fallback.
     pub primary: bool,
 }
 
@@ -30,7 +31,7 @@ impl LocalNode {
         let topology = self.topology_of(&state);
         let positions = topology.positions(first, n_val).into_iter().zip(0..);
         let places = positions.map(|((node, primary), position)| PreflistPlace {
-            // Each position has a partition of its own as clients are shown it.
+            // Riak's clients expect another partition for each position.
             partition: Partition((first.0 + position) % partition_count),
             node: (*topology.node(node).name).to_owned(),
             primary,

@@ -1,16 +1,16 @@
-//! Requests of other nodes that are not served, and how they are told so.
+//! Refusals of other nodes' requests, and the answers that carry them.
 
 use crate::error::RequestError;
 use quoit_cluster::Responder;
 use quoit_wire::internode::data;
 
-/// Why a request is not served.
+/// Reason for which a request is refused.
 pub(crate) enum Refusal {
     Malformed(String),
     StaleLayout,
-    /// Of what was sent alone nothing can be made.
+    /// The delta can't be joined; the sender has to send the whole object.
     NeedsWhole,
-    /// An operator has switched off that this node takes what others hand over.
+    /// An operator has switched off inbound transfers on this node.
     SwitchedOff,
     Storage(RequestError),
 }

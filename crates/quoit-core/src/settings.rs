@@ -5,21 +5,21 @@ use crate::reap_records::ReapRecordLimits;
 use crate::request_log::RequestLogSettings;
 use std::time::Duration;
 
-/// Time that a request may take when it does not say, in milliseconds.
+/// Timeout of requests that name none, in milliseconds.
 pub const TIMEOUT_MS_DEFAULT: u32 = 60_000;
 
-/// Limits on what is stored and done. Repair and replication are exempt from them.
+/// Limits on objects and requests. Repair and replication are exempt from them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Largest object, as stored, in bytes (`object.size.maximum`).
+    /// Most bytes of a stored object (`object.size.maximum`).
     pub object_size_bytes_max: u64,
     /// Objects above this many bytes are logged (`object.size.warning_threshold`).
     pub object_size_bytes_warning: u64,
-    /// Most siblings (`object.siblings.maximum`).
+    /// Most siblings of an object (`object.siblings.maximum`).
     pub sibling_count_max: u32,
     /// Objects with more siblings than this are logged (`object.siblings.warning_threshold`).
     pub sibling_count_warning: u32,
-    /// Most requests under way, reads and writes each (`max_concurrent_requests`).
+    /// Most requests under way, counted separately for reads and writes (`max_concurrent_requests`).
     pub concurrent_request_count_max: u32,
 }
 
@@ -40,30 +40,30 @@ impl Default for Limits {
 pub struct StoreSettings {
     /// Limits on objects.
     pub limits: Limits,
-    /// How soon tombstones are reaped.
+    /// Time after which tombstones are reaped.
     pub delete_mode: DeleteMode,
-    /// Seconds after which objects of buckets without a `ttl` of their own expire; `None` = never.
+    /// Seconds after which objects expire in buckets without a `ttl` of their own; `None` for never.
     pub ttl_secs_default: Option<u32>,
-    /// Where the store waits for the disk.
+    /// Threads on which the store waits for the disk.
     pub blocking: Blocking,
-    /// How much transfers of partitions may take at first.
+    /// Limits on transfers of partitions at the start; operators can change them later.
     pub transfer_limits: TransferLimits,
-    /// The least part of the time in which transfers work, in percent, however slow requests are; 100: they
-    /// never rest.
+    /// Least share of the time in which transfers work, in percent, however slow requests are. With 100
+    /// they never pause.
     pub transfer_share_min: TransferShareMin,
-    /// Records that transfers read at once.
+    /// Most records that transfers read at once.
     pub page_records_max: PageRecordsMax,
-    /// How copies are compared.
+    /// Settings of anti-entropy.
     pub exchanges: ExchangeSettings,
-    /// References to records that other nodes have missed, at most.
+    /// Most hints that are kept.
     pub hint_count_max: HintCountMax,
-    /// How many reap records there may be.
+    /// Limits on reap records.
     pub reap_records: ReapRecordLimits,
-    /// How many slow requests, large objects and hot keys are kept.
+    /// Numbers of slow requests, large objects and hot keys that are kept.
     pub request_log: RequestLogSettings,
 }
 
-/// A least share of the time, in percent, 1 to 100.
+/// Least share of the time in which transfers work, in percent, from 1 to 100.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TransferShareMin(pub u8);
 
@@ -73,7 +73,7 @@ impl Default for TransferShareMin {
     }
 }
 
-/// Records that transfers and replication read at once at most, 1 to 256.
+/// Most records that transfers and replication read at once, from 1 to 256.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageRecordsMax(pub usize);
 
@@ -83,7 +83,7 @@ impl Default for PageRecordsMax {
     }
 }
 
-/// A bound on hints: references of 32 bytes on disk, and some more in memory.
+/// Most hints that are kept. Each takes 32 bytes on disk and somewhat more in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HintCountMax(pub usize);
 
@@ -93,19 +93,19 @@ impl Default for HintCountMax {
     }
 }
 
-/// How soon after its writing a tombstone is reaped (`delete_mode`).
+/// Time after which a tombstone is reaped (`delete_mode`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeleteMode {
     /// Never.
     Keep,
-    /// With the write that makes it.
+    /// At once.
     Immediate,
-    /// After so many milliseconds.
+    /// After this number of milliseconds.
     AfterMs(u64),
 }
 
 impl DeleteMode {
-    /// Milliseconds that a tombstone lives at least; `None` = for ever.
+    /// Least lifetime of a tombstone in milliseconds; `None` for ever.
     pub(crate) const fn delay_ms(self) -> Option<u64> {
         match self {
             Self::Keep => None,
@@ -121,16 +121,16 @@ impl Default for DeleteMode {
     }
 }
 
-/// How much the transfers of a node may take of it. All may be changed while it runs.
+/// Limits on the transfers of a node. All can be changed while the node runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TransferLimits {
-    /// Partitions handed over at the same time, at least 1 (`transfer_limit`).
+    /// Most partitions that are handed over at the same time, at least 1 (`transfer_limit`).
     pub partition_count_max: u32,
-    /// Bytes of objects handed over in a second; 0 = as many as go (`transfer_rate`).
+    /// Most bytes of objects that are handed over in a second; 0 for no limit (`transfer_rate`).
     pub bytes_per_sec_max: u64,
-    /// Whether the node takes records that others hand over (`handoff.inbound`).
+    /// True if the node takes records that other nodes hand over (`handoff.inbound`).
     pub inbound: bool,
-    /// Whether the node hands over records (`handoff.outbound`).
+    /// True if the node hands over records (`handoff.outbound`).
     pub outbound: bool,
 }
 
@@ -140,16 +140,17 @@ impl Default for TransferLimits {
     }
 }
 
-/// How copies are compared.
+/// Settings of anti-entropy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExchangeSettings {
-    /// Whether this node compares its copies with others' by itself (`anti_entropy`).
+    /// True if this node starts exchanges by itself (`anti_entropy`).
     pub active: bool,
-    /// Exchanges of this node at the same time (`anti_entropy.concurrency_limit`).
+    /// Most exchanges that this node runs at the same time (`anti_entropy.concurrency_limit`).
     pub count_max: u32,
-    /// How often an exchange begins, with each node in turn (`anti_entropy.trigger_interval`).
+    /// Interval between the starts of exchanges, with each peer in turn
+    /// (`anti_entropy.trigger_interval`).
     pub interval: Duration,
-    /// Bytes of the data on disk that are read in a second to find damage; 0 = none (`verify_rate`).
+    /// Bytes on disk that are read in a second to find damage; 0 for none (`verify_rate`).
     pub verified_bytes_per_sec: u64,
 }
 

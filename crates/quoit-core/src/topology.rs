@@ -1,4 +1,9 @@
-//! Topology: the live layouts and the way to each of their nodes.
+//! The topology: the live layouts and the connections to their nodes, as one immutable value.
+//!
+//! A new topology is made when the control plane's state changes. Requests choose their nodes from one
+//! topology, so all their decisions follow the same layouts. While a layout changes, several layouts are
+//! live: writes go to the nodes of all of them, a read of a partition goes to the newest layout whose
+//! copies of it are complete.
 
 use crate::votes::{Layouts, NodePlace, ReplicaCount, Voters};
 use quoit_cluster::{Internode, Latency, NodeId, Peer, State};
@@ -8,59 +13,60 @@ use quoit_planted::planted;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// The nodes of all live layouts and how to reach them, as one version of the control plane's state
-/// has them.
+/// The nodes of all live layouts and the connections to them, by one version of the control plane's
+/// state.
 pub(crate) struct Topology {
     version: u64,
     nodes: Vec<Node>,
-    /// Nodes whose way was not known yet: the transport is told of members a moment after the state.
+    /// Nodes that the transport did not know yet: it learns of members a moment after the state.
     unknown: Vec<NodeId>,
     own: Option<NodePlace>,
-    /// Oldest first, never empty.
+    /// The live layouts, oldest first, never empty.
     layouts: SmallVec<[LiveLayout; 2]>,
-    /// For each partition, which layout serves reads.
+    /// For each partition, the index of the layout that serves reads.
     reads: Vec<u8>,
-    /// Partitions of which this node's copy is not complete yet, in order.
+    /// Partitions of which this node's copy is not complete yet, in ascending order.
     incomplete: Vec<Partition>,
-    /// Copies that have lost records, in order: their nodes answer reads like fallbacks.
+    /// Copies that have lost records, in ascending order. Their nodes answer reads like fallbacks.
     lost: Vec<(Partition, NodePlace)>,
-    /// The version of the state in which a bucket got more replicas last that are not filled.
+    /// As [`Topology::raised_at`].
     raised_at: u64,
 }
 
 /// One node of a live layout.
 pub(crate) struct Node {
     pub(crate) id: NodeId,
-    /// Name of the node; its id while its membership is not known.
+    /// Name of the node; its id as text while its membership is not known.
     pub(crate) name: Arc<str>,
     pub(crate) reach: Reach,
 }
 
-/// How a node is reached.
+/// Connection to a node.
 pub(crate) enum Reach {
-    /// It is this one.
+    /// This node itself.
     Own,
-    /// Over the network.
+    /// Another node.
     Peer(Arc<Peer>),
-    /// Its address is not known yet.
+    /// A node whose address is not known yet.
     Unknown,
 }
 
 struct LiveLayout {
     layout: Arc<Layout>,
-    /// Place of each node of the layout among all nodes; `None` when they are the same.
+    /// Place in `Topology::nodes` of each node of the layout; `None` if the layout has the same nodes in
+    /// the same order.
     places: Option<Vec<NodePlace>>,
 }
 
 impl LiveLayout {
-    /// The place of a node by its index in the layout.
+    /// The place of a node, from its index in the layout.
     fn place(&self, node: u16) -> NodePlace {
         self.places.as_ref().map_or(node, |places| places[usize::from(node)])
     }
 }
 
 impl Topology {
-    /// The topology of a state.
+    /// Builds the topology of a state of the control plane.
     pub(crate) fn new(state: &State, internode: &Internode) -> Self {
         let live = state.layouts().live();
         let mut ids: Vec<NodeId> = live.iter().flat_map(|layout| layout.nodes()).copied().collect();
@@ -117,7 +123,7 @@ impl Topology {
         }
     }
 
-    /// Whether this is what would be made of the state of that version now.
+    /// True if a topology built now from the state of this version would be the same.
     pub(crate) fn is_current(&self, version: u64, internode: &Internode) -> bool {
         self.version == version && self.unknown.iter().all(|id| internode.peer(*id).is_none())
     }
@@ -127,43 +133,45 @@ impl Topology {
         self.layouts.last().map_or(0, |live| live.layout.version())
     }
 
-    /// Version of the state that this was made from.
+    /// Version of the state from which the topology was built.
     pub(crate) const fn version(&self) -> u64 {
         self.version
     }
 
-    /// Version of the layout that serves reads of a partition. A node that knows that of a partition's
-    /// newest layout may be asked although the ones before it have retired there already.
+    /// Version of the layout that serves reads of a partition. Requests for reads carry it: a node where
+    /// earlier layouts have retired already still accepts it if it is the partition's newest layout.
     pub(crate) fn read_layout(&self, partition: Partition) -> u64 {
         self.layouts[usize::from(self.reads[usize::from(partition.0)])].layout.version()
     }
 
-    /// Index of the layout that serves reads of a partition, among those of [`Topology::writers`].
+    /// Index of the layout that serves reads of a partition, in the list that [`Topology::writers`]
+    /// returns.
     pub(crate) fn read_index(&self, partition: Partition) -> usize {
         usize::from(self.reads[usize::from(partition.0)])
     }
 
-    /// Version of the oldest layout that is live.
+    /// Version of the oldest live layout.
     pub(crate) fn layout_version(&self) -> u64 {
         self.layouts.first().map_or(0, |live| live.layout.version())
     }
 
-    /// Whether this node is the only one: no other is ever asked.
+    /// True if this node is the only one, so that no other node is ever asked.
     pub(crate) fn is_alone(&self) -> bool {
         matches!(self.nodes.as_slice(), [Node { reach: Reach::Own, .. }])
     }
 
-    /// Whether several layouts are live.
+    /// True if several layouts are live.
     pub(crate) fn is_moving(&self) -> bool {
         self.layouts.len() > 1
     }
 
-    /// This node's place; `None` while it is in no layout.
+    /// This node's place; `None` if it is in no live layout.
     pub(crate) const fn own(&self) -> Option<NodePlace> {
         self.own
     }
 
-    /// The version of the state in which a bucket got more replicas last that are not filled; 0: none.
+    /// Version of the state in which a bucket's n_val was last raised, if the added replicas are not
+    /// filled yet; else 0.
     pub(crate) const fn raised_at(&self) -> u64 {
         self.raised_at
     }
@@ -183,7 +191,7 @@ impl Topology {
         &self.nodes[usize::from(place)]
     }
 
-    /// The way to a node that is another one.
+    /// The connection to a node; `None` if the node is this one or its address is not known.
     pub(crate) fn peer(&self, place: NodePlace) -> Option<&Arc<Peer>> {
         match &self.node(place).reach {
             Reach::Peer(peer) => Some(peer),
@@ -191,7 +199,7 @@ impl Topology {
         }
     }
 
-    /// Whether a node is worth asking, as far as this node can tell.
+    /// True if a node is up, in this node's opinion.
     pub(crate) fn is_up(&self, place: NodePlace) -> bool {
         match &self.node(place).reach {
             Reach::Own => true,
@@ -200,17 +208,18 @@ impl Topology {
         }
     }
 
-    /// Whether a node's copy of a partition has lost records and has not got them back.
+    /// True if a node's copy of a partition has lost records and has not recovered them.
     pub(crate) fn has_lost(&self, partition: Partition, node: NodePlace) -> bool {
         self.lost.binary_search(&(partition, node)).is_ok()
     }
 
-    /// Whether any copy has lost records.
+    /// True if any copy has lost records.
     pub(crate) const fn has_losses(&self) -> bool {
         !self.lost.is_empty()
     }
 
-    /// Whether this node's copy of a partition has lost records, while another's that is up has not.
+    /// True if this node's copy of a partition has lost records, and a primary that is up has a copy that
+    /// has not.
     pub(crate) fn knows_less(&self, partition: Partition, n_val: u32) -> bool {
         let own_has_lost = self.own.is_some_and(|own| self.has_lost(partition, own));
         own_has_lost
@@ -218,8 +227,9 @@ impl Topology {
                 > 0
     }
 
-    /// Nodes that answer reads of a partition, `failed` ones left out. Copies that have lost records answer
-    /// like fallbacks, and so do those that a raised number of replicas has added, until they are filled.
+    /// The nodes that answer reads of a partition, without those in `failed`. Copies that have lost
+    /// records answer like fallbacks, and so do replicas that a raised n_val has added, until they are
+    /// filled.
     pub(crate) fn readers(
         &self,
         partition: Partition,
@@ -240,7 +250,7 @@ impl Topology {
         voters
     }
 
-    /// The nodes that take writes of a partition, for each live layout, without `failed` ones.
+    /// The nodes that take writes of a partition, for each live layout, without those in `failed`.
     pub(crate) fn writers(
         &self,
         partition: Partition,
@@ -253,16 +263,16 @@ impl Topology {
         self.layouts.iter().take(count).map(voters).collect()
     }
 
-    /// Whether this node coordinates a write that goes to `layouts`: it is one of those that should have the
-    /// record. Without a node to forward to it does too, to tell the fault.
+    /// True if this node coordinates a write that goes to `layouts`, because it has a vote in one of
+    /// them. True also if no node has a vote, so that the fault is reported here.
     pub(crate) fn coordinates(&self, layouts: &Layouts) -> bool {
         let Some(own) = self.own else { return false };
         layouts.iter().all(|voters| voters.node_count() == 0)
             || layouts.iter().any(|voters| voters.of(own).is_some())
     }
 
-    /// The node that answers for each of the `n_val` positions of a partition, and whether it is the
-    /// position's own node: fallbacks take the places of primaries that are down. As reads have it.
+    /// The node that answers reads for each of the `n_val` positions of a partition, and whether it is
+    /// the position's own node. Fallbacks take the positions of primaries that are down.
     pub(crate) fn positions(&self, partition: Partition, n_val: u32) -> Vec<(NodePlace, bool)> {
         let voters = self.readers(partition, ReplicaCount::all_filled(n_val), true, &[]);
         let mut stand_ins = voters.iter().flat_map(|voter| (0..voter.stand_in).map(|_| voter.node));
@@ -277,13 +287,14 @@ impl Topology {
             .collect()
     }
 
-    /// Whether this node has a complete copy of a partition's records, and keeps it.
+    /// True if this node keeps a complete copy of a partition's records: its copy is complete, and it is
+    /// one of the filled primaries.
     pub(crate) fn keeps(&self, partition: Partition, replicas: ReplicaCount) -> bool {
         let is_complete = !self.incomplete.contains(&partition);
         is_complete && self.is_own(partition, replicas.filled_n_val)
     }
 
-    /// Whether this node is a primary of a partition in any live layout.
+    /// True if this node is a primary of a partition in any live layout.
     pub(crate) fn is_own(&self, partition: Partition, n_val: u32) -> bool {
         let is_primary = |live: &LiveLayout| {
             let primaries = live.layout.primaries(partition, n_val).iter();
@@ -306,7 +317,7 @@ impl Topology {
         places
     }
 
-    /// Whether this node is the most preferred primary of a partition by the newest layout.
+    /// True if this node is the first primary of a partition by the newest layout.
     pub(crate) fn is_first_primary(&self, partition: Partition) -> bool {
         let first = self.layouts.last().and_then(|live| {
             live.layout.primaries(partition, 1).first().map(|node| live.place(*node))
@@ -314,8 +325,8 @@ impl Topology {
         first.is_some() && first == self.own
     }
 
-    /// The primaries of a partition, most preferred first, when only one layout is live, all of them are up,
-    /// and none has lost records.
+    /// The primaries of a partition, most preferred first; `None` unless only one layout is live, all
+    /// primaries are up, and none of them has lost records.
     pub(crate) fn settled_primaries(
         &self,
         partition: Partition,
@@ -349,8 +360,8 @@ impl Topology {
     }
 }
 
-/// The cost of asking a peer: the time that it takes as a rule, for everything that it has to do
-/// already. Stalled ones come last.
+/// Cost of asking a peer, in microseconds: its mean latency times the number of its outstanding requests
+/// plus one. A stalled peer costs more than any other.
 pub(crate) fn cost_us(peer: &Peer) -> u64 {
     if peer.is_stalled() {
         return u64::MAX - 1;

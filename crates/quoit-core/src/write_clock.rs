@@ -1,27 +1,29 @@
-//! Times of writes.
+//! Last-write times: hybrid logical clocks that stay close to the local clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Last-write times never run further ahead of the local clock, in microseconds.
+/// Most microseconds by which a last-write time runs ahead of the local clock.
 const AHEAD_US_MAX: u64 = 500_000;
 
-/// The time of a write: the clock's, or just after those earlier ones that are a little ahead of it, so that
-/// the order of last-write times is the order of writes (Kulkarni et al., "Logical Physical Clocks", 2014).
+/// Time of a write, in microseconds since 1970: the local clock, or one microsecond after the latest of
+/// the earlier times if that is less than [`AHEAD_US_MAX`] ahead. So the order of last-write times
+/// follows the order of writes, and a node with a clock far ahead can't drag others along (Kulkarni et
+/// al., "Logical Physical Clocks", 2014).
 pub(crate) fn time_after<const COUNT: usize>(clock_us: u64, earlier_us: [u64; COUNT]) -> u64 {
     let bound_us = clock_us.saturating_add(AHEAD_US_MAX);
     let followed = earlier_us.into_iter().filter(|earlier_us| *earlier_us < bound_us);
     followed.map(|earlier_us| earlier_us + 1).fold(clock_us, u64::max)
 }
 
-/// The times of writes that do not look at what they replace: each later than all before it.
+/// Times of writes that do not read the object that they replace. Each time is later than all before it.
 #[derive(Default)]
 pub(crate) struct WriteClock {
     last_us: AtomicU64,
 }
 
 impl WriteClock {
-    /// A time after that of every earlier call, and after that of what is replaced, as [`time_after`] says.
-    /// One atomic update.
+    /// Returns a time later than those of all earlier calls and later than `replaced_us`, within the
+    /// bound of [`time_after`]. Costs one atomic update.
     pub(crate) fn next(&self, clock_us: u64, replaced_us: u64) -> u64 {
         let next = |last_us: u64| time_after(clock_us, [last_us, replaced_us]);
         next(self.last_us.update(Ordering::AcqRel, Ordering::Acquire, next))

@@ -1,4 +1,4 @@
-//! The coordinator's hook: what it has written is queued for other clusters.
+//! Hook of the coordinator: reports its writes to change feeds, and queues them for other clusters.
 
 use crate::changes::ChangeFeeds;
 use crate::local_node::LocalNode;
@@ -17,15 +17,15 @@ use quoit_store::engine::{Access, Fetch, RecordAt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Longer deltas are not queued: each entry in memory may hold one.
+/// Size in bytes above which a delta is not queued, because each queue entry in memory may hold one.
 const DELTA_BYTES_MAX: usize = 4 << 10;
 
-/// Tells other clusters and readers of change feeds of a node's writes. Shared; every method takes `&self`.
+/// Reports a node's writes to change feeds and to other clusters. Shared; every method takes `&self`.
 pub(crate) struct WriteHook {
     local: Arc<LocalNode>,
     source_queues: Arc<SourceQueues>,
     change_feeds: Arc<ChangeFeeds>,
-    /// Whether this node consumes queues of other clusters.
+    /// True if this node consumes queues of other clusters.
     consumes: AtomicBool,
 }
 
@@ -38,7 +38,7 @@ impl WriteHook {
         Self { local, source_queues, change_feeds, consumes: AtomicBool::new(false) }
     }
 
-    /// Tells change feeds alone of a write.
+    /// Reports a write to change feeds alone.
     pub(crate) fn note_change(
         &self,
         at: &RecordAt<'_>,
@@ -48,27 +48,28 @@ impl WriteHook {
         self.change_feeds.note(at, props, written);
     }
 
-    /// Whether an object of this size goes into a queue with the entry of its write, if one takes writes.
+    /// True if an object of this size is kept in a queue with the entry of its write. False if no queue
+    /// takes writes.
     pub(crate) fn is_held(&self, size_bytes: usize) -> bool {
         self.source_queues.is_active()
             && size_bytes <= self.source_queues.settings().object_bytes_max
     }
 
-    /// Whether another cluster may send versions that were deleted here: this node has a queue or a full-sync
-    /// for one, or consumes its queues.
+    /// True if another cluster may send versions that were deleted here, because this node has a queue or
+    /// a full-sync for one, or consumes its queues.
     pub(crate) fn has_links(&self) -> bool {
         let queues = &self.source_queues;
         queues.is_active() || queues.has_full_sync() || self.consumes.load(Ordering::Relaxed)
     }
 
-    /// Says whether this node consumes queues of other clusters.
+    /// Sets whether this node consumes queues of other clusters.
     pub(crate) fn set_consumes(&self, consumes: bool) {
         self.consumes.store(consumes, Ordering::Relaxed);
     }
 
-    /// Tells change feeds of what this node has coordinated, and queues it for other clusters, right after
-    /// its local write. A comparison and two loads while there is no feed, no queue takes writes, and no
-    /// full-sync is configured.
+    /// Reports a write that this node has coordinated to change feeds, and queues it for other clusters.
+    /// Called right after the local write. Costs a comparison and two loads if there is no feed, no queue
+    /// that takes writes, and no full-sync.
     pub(crate) fn queue_written(
         &self,
         at: &RecordAt<'_>,
@@ -81,7 +82,8 @@ impl WriteHook {
         }
     }
 
-    /// As [`WriteHook::queue_written`], of something that has visited other clusters on its way.
+    /// As [`WriteHook::queue_written`], but only for other clusters, and for a write that has visited
+    /// some of them already.
     pub(crate) fn queue_for_others(
         &self,
         at: &RecordAt<'_>,
@@ -108,19 +110,19 @@ impl WriteHook {
         self.local.stats.add(Counter::QueueDiscards, discards);
     }
 
-    /// Whether the only node of all live layouts may be sent an older version of a record: by another
-    /// cluster, or by a member that is leaving.
+    /// True if a node that is alone in all live layouts may still receive an older version of a record,
+    /// from another cluster or from a member that is leaving.
     pub(crate) fn may_get_older(&self) -> bool {
         let has_members = self.local.control.read().members().count() > 1;
         has_members && !planted!(ForgetsLeavers) || self.has_links() && !planted!(ForgetsAlone)
     }
 
-    /// Whether reaps of tombstones are queued.
+    /// True if the removal of tombstones is queued for other clusters.
     pub(crate) fn queues_reaps(&self) -> bool {
         self.source_queues.is_active() && self.source_queues.settings().queues_reaps
     }
 
-    /// Queues that a tombstone was reaped: its encoded name and its stored form.
+    /// Queues the removal of a tombstone, given its encoded name and its encoded object.
     pub(crate) fn queue_reaped(&self, encoded: &Bytes, tombstone: &Bytes) {
         let (Ok(key), Ok(tombstone)) = (KeyRef::decode(encoded), decode(tombstone)) else { return };
         let is_taken = {
@@ -135,8 +137,8 @@ impl WriteHook {
         }
     }
 
-    /// A reference with the object that was written just now, if it is small and need not be waited for: each
-    /// write of a key has an entry with its own object then.
+    /// A queue entry with the object that was written just now, if it is small and can be read without
+    /// waiting. Then each write of a key has an entry with its own object.
     fn reference_to_stored(&self, at: &RecordAt<'_>, held_bytes_max: usize) -> EntryReference {
         match self.local.engine.get(at, Access::NoWait) {
             Ok(Fetch::Found(record))
@@ -149,17 +151,17 @@ impl WriteHook {
     }
 }
 
-/// Whether a bucket's writes go to other clusters as they happen (property `repl`).
+/// True if a bucket's writes go to other clusters by realtime replication (property `repl`).
 const fn goes_in_real_time(props: &BucketProps) -> bool {
     !matches!(props.repl, Some(ReplMode::Off | ReplMode::Fullsync))
 }
 
-/// Whether full-sync compares a bucket's records with those of other clusters (property `repl`).
+/// True if full-sync compares a bucket's records with those of other clusters (property `repl`).
 const fn goes_by_full_sync(props: &BucketProps) -> bool {
     !matches!(props.repl, Some(ReplMode::Off | ReplMode::Realtime))
 }
 
-/// The entry of a write in queues.
+/// The queue entry of a write.
 fn reference(written: &WrittenObject<'_>, held_bytes_max: usize) -> EntryReference {
     match written {
         WrittenObject::Encoded(written) if written.meta.tombstone => {
@@ -179,7 +181,8 @@ fn reference(written: &WrittenObject<'_>, held_bytes_max: usize) -> EntryReferen
             let (delta, last_modified_us) = (sent.delta.clone(), sent.last_modified_us);
             EntryReference::Delta { delta, last_modified_us }
         }
-        // Reading it back from the page cache costs less than encoding it a second time.
+        // A consumer reads the object back from the page cache, which costs less than encoding it a
+        // second time.
         WrittenObject::Encoded(_)
         | WrittenObject::Decoded(_)
         | WrittenObject::Delta(_)
