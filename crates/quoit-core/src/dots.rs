@@ -204,6 +204,7 @@ impl DotSequence {
         let counter = self.last_issued.fetch_add(1, Ordering::AcqRel) + 1;
         if counter > self.reserved.load(Ordering::Acquire) {
             let reserve = self.reserve.lock();
+            // Another thread may have reserved more while this one waited for the lock.
             if counter > self.reserved.load(Ordering::Acquire) {
                 let up_to = counter + RESERVE_STEP;
                 reserve.reserve(up_to)?;

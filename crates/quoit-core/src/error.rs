@@ -118,10 +118,10 @@ pub enum RequestError {
         /// Positions asked for.
         wanted: u32,
     },
-    /// No node that is up holds some partition that a listing needs.
+    /// No node that is up has a complete copy of some partition that a listing needs.
     #[error("no node that is up holds some of the partitions")]
     InsufficientCoverage,
-    /// No node that could take the request is up.
+    /// No node that could coordinate the request is up.
     #[error("all nodes down")]
     AllNodesDown,
     /// A condition of the request does not hold.
@@ -133,7 +133,7 @@ pub enum RequestError {
     /// The context that the client sent can't be used by the node that coordinates the write.
     #[error("{0}")]
     RemoteContext(String),
-    /// The operation can't be done to the data type.
+    /// The operation or question can't be applied to the data type.
     #[error(transparent)]
     DataType(#[from] DataTypeError),
     /// The same, as reported by the node that coordinates the update.

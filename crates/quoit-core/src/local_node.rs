@@ -34,7 +34,7 @@ use tokio::time::{Instant, timeout_at};
 /// Stands in for a record's identity in entity tags that are made before the write's event.
 const TAG_SALT: u64 = 0x7461_6773;
 
-/// This node, as the parts of its store use it.
+/// The services of this node that every part of its store uses.
 pub(crate) struct LocalNode {
     pub(crate) engine: Arc<dyn Engine>,
     /// The engine's records as objects, with large ones in pages.
@@ -245,6 +245,7 @@ impl LocalNode {
         }
     }
 
+    /// Waits until everything up to `ticket` is synced, without a time limit.
     pub(crate) async fn synced(&self, ticket: Ticket) -> Result<(), RequestError> {
         poll_fn(|context| self.engine.poll_durable(ticket, context.waker())).await?;
         Ok(())
@@ -329,6 +330,7 @@ impl LocalNode {
         Ok(header)
     }
 
+    /// Decodes the name and the partition that another node's request names.
     pub(crate) fn place<'a>(&self, key: &'a Bytes, partition: u32) -> Result<Place<'a>, Refusal> {
         let partition = u16::try_from(partition)
             .ok()

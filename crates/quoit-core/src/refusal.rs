@@ -21,6 +21,7 @@ impl From<RequestError> for Refusal {
     }
 }
 
+/// Answers a request with a refusal, and logs it if it points to a fault.
 pub(crate) fn refuse(reply: Responder, refusal: &Refusal) {
     match refusal {
         Refusal::Malformed(reason) => {

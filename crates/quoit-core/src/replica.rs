@@ -1,8 +1,7 @@
 //! This node as a replica: reads and merges its own copies of records.
 //!
 //! A coordinator reads a copy as a digest or as the whole object ([`Replica::fetch_copy`]), and sends an
-//! object to be merged into the copy ([`Replica::take_copy`]). A merge is one step under the record's
-//! lock:
+//! object to be merged into the copy ([`Replica::take_copy`]). A merge is one step under the record's lock:
 //!
 //! 1. If nothing is stored, the incoming object is compared with a reap record of its name, so that a
 //!    late copy does not bring a deleted record back (`reaped.rs`).
@@ -12,10 +11,9 @@
 //! 4. Otherwise the whole stored object is read and merged. Large sets and maps are merged page by page
 //!    (`in_pages.rs`).
 //!
-//! A copy that turns out to be damaged is replaced by the incoming object. Before that the store gives up
-//! the actors and incarnations of the partition
-//! ([`DotSequence::give_away`](crate::DotSequence::give_away)): events that only the damaged copy had
-//! must not be made again.
+//! A copy that turns out to be damaged is replaced by the incoming object. Before that the store gives up the
+//! actors and incarnations of the partition ([`DotSequence::give_away`](crate::DotSequence::give_away)):
+//! events that only the damaged copy had must not be made again.
 
 mod in_pages;
 mod join;
@@ -88,6 +86,7 @@ impl Replicated {
     }
 }
 
+/// Reads a copy as [`Replica::fetch_copy`] describes.
 fn fetch(
     records: &Records,
     at: &RecordAt<'_>,
@@ -183,9 +182,8 @@ impl Replica {
         self.take_copy_of(at, incoming, has_to_last, false, access)
     }
 
-    /// As [`Replica::take_copy`]. If `is_damaged`, the copy is replaced and nothing of it is merged: some
-    /// of its pages may still be readable, but its clock names events whose values are in unreadable
-    /// pages.
+    /// As [`Replica::take_copy`]. If `is_damaged`, the copy is replaced and nothing of it is merged: some of
+    /// its pages may still be readable, but its clock names events whose values are in unreadable pages.
     fn take_copy_of(
         &self,
         at: &RecordAt<'_>,

@@ -45,6 +45,7 @@ impl ReplicaServer {
         }
     }
 
+    /// Answers a read with a digest, the whole object, or a part of a data type.
     pub(crate) fn serve_fetch(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
         let fetch: Fetch =
             match self.local.read_header(request, |fetch: &Fetch| fetch.layout_version) {
@@ -128,6 +129,7 @@ impl ReplicaServer {
         fault
     }
 
+    /// Merges an object that another node has sent into this node's copy.
     pub(crate) fn serve_store(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
         let store: Store =
             match self.local.read_header(request, |store: &Store| store.layout_version) {
@@ -181,6 +183,7 @@ impl ReplicaServer {
         Ok(self.replica.take_copy(&place.at(), replicated, has_to_last, access)?)
     }
 
+    /// Joins a delta of a data type into this node's copy, or answers that it needs the whole object.
     pub(crate) fn serve_join(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
         let join: Join = match self.local.read_header(request, |join: &Join| join.layout_version) {
             Ok(join) => join,

@@ -1,5 +1,4 @@
-//! [`ReplicatedStore`], which the client protocols call. It has no logic of its own: each method hands
-//! the request to the part that implements it.
+//! [`ReplicatedStore`], which the client protocols call. Each method hands its request to one part.
 
 mod builder;
 mod service;
@@ -102,9 +101,8 @@ impl ReplicatedStore {
     }
 
     /// Upper bound on the stored size of this node's copy of an object, in bytes, so that a caller can
-    /// reserve memory before it reads. `None` if the node has no copy or the engine knows no bound. Costs
-    /// one look-up in the index; where the index does not have the size, the engine reads the head of the
-    /// record, from disk if need be.
+    /// reserve memory before it reads; `None` if it is not known. Costs one look-up in the index, and may
+    /// read the record's head.
     #[must_use]
     pub fn size_bytes_max(&self, key: KeyRef<'_>) -> Option<u64> {
         self.coordinator.size_bytes_max(key)
@@ -112,8 +110,8 @@ impl ReplicatedStore {
 
     /// Writes a value. Returns the object after the write if the request asks for it.
     ///
-    /// Returns when enough replicas have accepted the write (w, pw) and synced it (dw). A node that is
-    /// not a replica of the record forwards the write to one that is.
+    /// The answer comes when enough replicas have accepted the write (w, pw) and synced it (dw). A node that
+    /// is not a replica of the record forwards the write to one that is.
     ///
     /// # Errors
     ///
@@ -124,8 +122,7 @@ impl ReplicatedStore {
         self.coordinator.put(request).await
     }
 
-    /// Deletes a record by writing a tombstone, which is reaped later (see
-    /// [`DeleteMode`](crate::DeleteMode)).
+    /// Deletes a record by writing a tombstone, which is reaped later ([`DeleteMode`](crate::DeleteMode)).
     ///
     /// # Errors
     ///
@@ -152,9 +149,8 @@ impl ReplicatedStore {
     ///
     /// # Errors
     ///
-    /// As for [`ReplicatedStore::put`]. Also if the operation does not fit the bucket's data type, if the
-    /// context belongs to another record, and if the operation removes, without a context, something that
-    /// does not exist.
+    /// As for [`ReplicatedStore::put`]; operations that do not fit the bucket's data type, contexts of other
+    /// records, and removes without a context of something that does not exist.
     pub async fn update_data_type(
         &self,
         request: DataTypeRequest<'_>,
@@ -178,10 +174,9 @@ impl ReplicatedStore {
         self.coordinator.query_data_type(key, question, options).await
     }
 
-    /// Reads a large set or map into a sink, page by page. Returns false if the record is not stored in
-    /// pages, if this node has no copy that counts, or if the replicas that the read needs have different
-    /// copies. The caller must then discard what the sink received and call
-    /// [`ReplicatedStore::fetch_data_type`].
+    /// Reads a large set or map into a sink, page by page. Returns false if the record is not in pages, if
+    /// this node has no copy that counts, or if the replicas that the read needs differ. The caller then
+    /// discards what the sink received and calls [`ReplicatedStore::fetch_data_type`].
     ///
     /// # Errors
     ///
@@ -209,9 +204,9 @@ impl ReplicatedStore {
         self.coordinator.confirm_read(unconfirmed).await
     }
 
-    /// First step of storing a batch of objects that were made elsewhere. If this node is alone, it
-    /// writes together all objects under whose names nothing is stored yet, and leaves the others to the
-    /// caller. Yields to other tasks in between.
+    /// First step of storing a batch of objects that were made elsewhere. On a node that is alone, writes
+    /// together all those under whose names nothing is stored yet. Leaves the others to the caller. Yields to
+    /// other tasks in between.
     pub async fn begin_given(&self, objects: Vec<GivenObject>) -> BegunBatch {
         self.coordinator.begin_given(objects).await
     }
@@ -225,10 +220,9 @@ impl ReplicatedStore {
         self.coordinator.finish_given(pending).await
     }
 
-    /// Merges an object that was made elsewhere with the stored one, as a put of [`PutRequest::given`]
-    /// does, if this node is alone; declines otherwise. A caller with many objects appends all of them to
-    /// the log before it waits, so that they share one sync. Reads the stored object from disk if need
-    /// be.
+    /// Merges an object that was made elsewhere with the stored one, as a put of [`PutRequest::given`] does,
+    /// if this node is alone; declines otherwise. A caller with many objects appends all of them to the log
+    /// before it waits, so that they share one sync. Reads the stored object from disk if need be.
     ///
     /// # Errors
     ///
@@ -257,10 +251,9 @@ impl ReplicatedStore {
         self.coordinator.get_in_place(key, options, show)
     }
 
-    /// Writes a plain value that becomes the only value of its record. Returns `None`, without having
-    /// written anything, if siblings would remain, if the stored object is not plain or must be read from
-    /// disk, or if another node has to coordinate the write. The caller then uses
-    /// [`ReplicatedStore::put`].
+    /// Writes a plain value that becomes the only value of its record. Returns `None`, without having written
+    /// anything, if siblings would remain, if the stored object is not plain or must be read from disk, or if
+    /// another node has to coordinate the write. The caller then uses [`ReplicatedStore::put`].
     ///
     /// # Errors
     ///
@@ -285,8 +278,7 @@ impl ReplicatedStore {
         self.coordinator.active()
     }
 
-    /// The preference list of a key in the form that clients see: for each position, the node that
-    /// answers for it now.
+    /// The preference list of a key as clients see it: for each position, the node that answers for it now.
     ///
     /// # Errors
     ///
@@ -315,7 +307,7 @@ impl ReplicatedStore {
         self.hook.set_consumes(consumes);
     }
 
-    /// Writes to disk the hints that are not there yet. Call it before the process ends.
+    /// Writes pending hints to disk. Call it before the process ends.
     ///
     /// # Errors
     ///
@@ -330,9 +322,8 @@ impl ReplicatedStore {
         self.replica.reap_records.stats()
     }
 
-    /// Recovers from the loss of records of this store, before the node serves requests. Waits until the
-    /// cluster has agreed on the loss and until enough nodes with complete copies serve. Returns the
-    /// number of records that were dropped.
+    /// Recovers from a loss of records before the node serves requests. Waits until the cluster agrees on the
+    /// loss and enough nodes with complete copies serve. Returns the number of records that were dropped.
     ///
     /// # Errors
     ///
@@ -435,8 +426,7 @@ impl ReplicatedStore {
         self.local.figures()
     }
 
-    /// Takes a sample of the figures, from which [`ReplicatedStore::figures`] computes those of the last
-    /// minute. Call it once a second.
+    /// Samples the figures for those of the last minute. Call it once a second.
     pub fn sample_figures(&self) {
         self.local.stats.follow_indexes(|| self.local.engine.index_activity());
         self.local.stats.sample();
@@ -448,14 +438,13 @@ impl ReplicatedStore {
         &self.coordinator.request_log
     }
 
-    /// Sets the function that measures the disk that holds the data. Called once, when the node is
-    /// assembled; later calls have no effect.
+    /// Sets the function that measures the disk of the data. Later calls have no effect.
     pub fn set_room_of_disk(&self, ask: impl Fn() -> Option<DiskRoom> + Send + Sync + 'static) {
         self.local.set_room_of_disk(ask);
     }
 
-    /// Free and total bytes of the disk that holds the data; `None` if no function was set or it can't
-    /// tell. Costs a system call.
+    /// Free and total bytes of the disk that holds the data; `None` if they are not known. Costs a system
+    /// call.
     #[must_use]
     pub fn room_of_disk(&self) -> Option<DiskRoom> {
         self.local.room_of_disk()

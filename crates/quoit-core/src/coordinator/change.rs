@@ -122,7 +122,7 @@ pub(super) struct NewWrite {
     now_us: u64,
 }
 
-/// What a change tells the client and the other replicas.
+/// Results of a change for the client and for the other replicas.
 #[derive(Default)]
 pub(crate) struct ReplicaMessages {
     /// The object after the change, for the client; `None` before anything was tried.

@@ -400,6 +400,7 @@ impl Coordinator {
     }
 }
 
+/// True if the operation is for a type whose operations can remove something.
 const fn has_removes(operation: &Operation) -> bool {
     matches!(operation, Operation::Set(_) | Operation::Map(_))
 }

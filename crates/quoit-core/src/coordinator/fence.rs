@@ -151,6 +151,8 @@ impl Coordinator {
         Ok(Duration::from_micros(PAUSE_US_MIN + spread_us))
     }
 
+    /// Asks all primaries once for grants, and decides by their answers. Unless the result is
+    /// [`GrantRound::Held`], the grants are given back.
     async fn ask_primaries(
         &self,
         topology: Arc<Topology>,
@@ -238,6 +240,7 @@ impl HeldGrants<'_> {
         std::mem::take(&mut self.numbers)
     }
 
+    /// Takes a grant from this node's own table. False if another write holds one.
     fn take_own_grant(&mut self, own: NodePlace) -> Result<bool, RequestError> {
         let number = self.coordinator.grants.grant_number()?;
         let now_us = self.coordinator.local.clock.monotonic_us();
@@ -259,6 +262,7 @@ impl HeldGrants<'_> {
         self.own.is_some()
     }
 
+    /// Notes the grant and the copy in a primary's answer.
     fn answer_of(
         &mut self,
         node: NodePlace,

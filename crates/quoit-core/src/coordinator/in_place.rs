@@ -108,7 +108,7 @@ impl fmt::Debug for Pending {
     }
 }
 
-/// What a write in the log still waits for.
+/// Syncs and answers that a write in the log still waits for.
 enum Wants {
     /// Only this node's sync, if `dw` asks for it. `name` is the encoded name for the request log.
     Device { quorums: WriteQuorums, ticket: Ticket, timeout_ms: Option<u32>, name: Option<Bytes> },
@@ -261,6 +261,7 @@ impl Coordinator {
         result
     }
 
+    /// Decides a plain write and appends it to the log; `None` to decline.
     fn accept_plain(&self, write: &PlainWrite<'_>) -> Result<Option<Wants>, RequestError> {
         let state = self.local.control.read();
         let topology = self.local.topology_of(&state);
@@ -411,6 +412,7 @@ fn plain_of<'r>(record: &RecordRef<'r>) -> Option<PlainObject<'r>> {
     }
 }
 
+/// The stored object as it is passed to a reader.
 fn found_in<'r>(
     record: &RecordRef<'r>,
     props: &BucketProps,

@@ -206,6 +206,7 @@ impl Coordinator {
         let encoded = request.key.encoded();
         let Fence::Required(mut held) = fence else {
             let options = request.options;
+            // Preferred grants are held until the write is confirmed.
             let accepted = self.accept_put(&topology, request, &encoded)?;
             course.own_at_us = self.local.clock.monotonic_us();
             let written = self.confirm_all(topology, accepted, &options, &mut course.asked).await?;

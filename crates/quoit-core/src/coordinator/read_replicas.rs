@@ -97,6 +97,8 @@ impl Coordinator {
         self.run_read(read, Some(first), began, asked).await
     }
 
+    /// Runs the read, and begins again with a newer topology if a replica knows that the layout has
+    /// retired. `first` has the replicas that were asked already.
     async fn run_read(
         &self,
         read: &ReadRequest<'_>,
@@ -205,6 +207,7 @@ impl<'a> ReadRun<'a> {
         found
     }
 
+    /// Gathers answers and resolves them, until every version could be fetched.
     async fn find(&mut self, deadline: Instant) -> Result<Option<Object>, Stop> {
         if let Some((node, reply)) = self.odd.take().map(|odd| *odd) {
             self.answered(node, reply)?;
@@ -249,6 +252,7 @@ impl<'a> ReadRun<'a> {
         }
     }
 
+    /// Counts the answers so far.
     fn tally(&self) -> ReadTally {
         let mut tally = ReadTally::new(self.read.need);
         for (node, copy) in &self.answers {
@@ -276,6 +280,7 @@ impl<'a> ReadRun<'a> {
         hoped.state(&self.voters) != ReadState::Open
     }
 
+    /// The best node that was not asked yet.
     fn next_to_ask(&self) -> Option<NodePlace> {
         next_reader(&self.topology, &self.voters, |node| {
             self.waiting.iter().any(|(other, _)| *other == node)
@@ -291,6 +296,9 @@ impl<'a> ReadRun<'a> {
         self.ask_for(node, whole);
     }
 
+    /// Asks a node for the whole object or for the digest. A local copy that is not in memory is read in
+    /// the background and counts as a node that has not answered yet, so that a slow disk is hedged like
+    /// a slow peer.
     fn ask_for(&mut self, node: NodePlace, whole: bool) {
         match &self.topology.node(node).reach {
             Reach::Own => {
@@ -318,6 +326,7 @@ impl<'a> ReadRun<'a> {
         }
     }
 
+    /// Notes that this node's copy can't be read.
     fn own_failed(&mut self, own: NodePlace, fault: &RequestError) {
         tracing::error!(%fault, "reading the local copy failed");
         self.own_is_damaged = true;
@@ -357,6 +366,7 @@ impl<'a> ReadRun<'a> {
         Ok(())
     }
 
+    /// Keeps a node's answer, in place of an earlier one.
     fn keep(&mut self, node: NodePlace, copy: Copy) {
         match self.answers.iter_mut().find(|(other, _)| *other == node) {
             Some((_, known)) => *known = copy,
@@ -379,6 +389,7 @@ impl<'a> ReadRun<'a> {
         self.voters = self.topology.readers(at.partition, replicas, *sloppy, &self.failed);
     }
 
+    /// Takes the answer of another node.
     fn answered(&mut self, slot: u16, reply: Result<Reply, CallError>) -> Result<(), Stop> {
         let node = slot;
         let Some(place) = self.waiting.iter().position(|(other, _)| *other == node) else {

@@ -218,6 +218,7 @@ impl<'a> WriteRun<'a> {
         self.layouts = self.topology.writers(partition, n_val, self.made.sloppy, &self.failed);
     }
 
+    /// Sends the write to a node, in the form that the write has.
     fn send(&mut self, node: NodePlace) {
         self.sent.push(node);
         let Some(peer) = self.topology.peer(node) else {
@@ -236,6 +237,7 @@ impl<'a> WriteRun<'a> {
         let sent = match sent {
             SentForm::Object(replicated) => store(replicated, 0),
             SentForm::Granted(granted) => {
+                // A primary that gave no grant would refuse the object. It is noted a hint instead.
                 let number = granted.grants.iter().find(|(primary, _)| *primary == node);
                 let Some((_, number)) = number else {
                     self.failed.push(node);
@@ -313,6 +315,8 @@ impl<'a> WriteRun<'a> {
         ended
     }
 
+    /// Waits until the quorums are met, the layout turns out to be stale, no answer can help any more, or
+    /// the deadline has passed.
     async fn end(&mut self, deadline: Instant) -> Result<End, RequestError> {
         loop {
             if !self.wanting.is_empty() {
@@ -370,6 +374,8 @@ impl<'a> WriteRun<'a> {
         .await
     }
 
+    /// Takes the answer of a replica. Returns the end of the attempt if the replica knows the layout to
+    /// be retired.
     fn answered(&mut self, node: NodePlace, reply: Result<Reply, CallError>) -> Option<End> {
         match reply {
             Ok(reply) => {
@@ -398,6 +404,7 @@ impl<'a> WriteRun<'a> {
         None
     }
 
+    /// Notes that a node failed, and sends the object to the node that takes its place.
     fn fail(&mut self, node: NodePlace) {
         self.waiting.retain(|other| *other != node);
         self.failed.push(node);

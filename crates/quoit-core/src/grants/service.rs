@@ -84,6 +84,7 @@ impl Grants {
         }
     }
 
+    /// Takes back a grant whose copy could not be read, and refuses the request.
     fn withdraw(&self, record: &Bytes, number: GrantNumber, refusal: &Refusal, reply: Responder) {
         self.release(record, number);
         refuse(reply, refusal);

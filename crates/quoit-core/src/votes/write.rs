@@ -9,13 +9,13 @@ use smallvec::SmallVec;
 /// Conditions that end a write. They must hold in every live layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WriteNeed {
-    /// Votes that accepted the write.
+    /// Votes that must accept the write.
     pub(crate) w: u32,
-    /// Votes that synced it.
+    /// Votes that must sync it.
     pub(crate) dw: u32,
-    /// Primaries' votes among those that accepted it.
+    /// Primaries' votes that must be among those that accept it.
     pub(crate) pw: u32,
-    /// Distinct nodes that accepted it.
+    /// Distinct nodes that must accept it.
     pub(crate) node_confirms: u32,
 }
 

@@ -42,6 +42,7 @@ pub(super) enum ChangedInPages {
 }
 
 impl Coordinator {
+    /// Changes a record in pages, as `in_pages` says.
     pub(super) fn change_in_pages(
         &self,
         at: &RecordAt<'_>,

@@ -81,6 +81,7 @@ impl Coordinator {
         Ok(())
     }
 
+    /// Logs a warning for an object with many siblings.
     pub(crate) fn warn_if_many(&self, key: KeyRef<'_>, object: &Object) {
         let limits = &self.local.settings.limits;
         if object.siblings.len() as u32 > limits.sibling_count_warning {
@@ -94,6 +95,7 @@ impl Coordinator {
     }
 }
 
+/// Merge policy for writes of a bucket.
 pub(crate) fn policy(props: &BucketProps, deleted: bool) -> WritePolicy {
     // A delete of a write-once record is an ordinary write with a context.
     if props.is_write_once() && !deleted {
@@ -116,6 +118,7 @@ pub(super) fn prune_limits(props: &BucketProps) -> PruneLimits {
     }
 }
 
+/// Second since 1970 at which a value expires that was written at `now_us`.
 pub(crate) fn expiry(now_us: u64, ttl_secs: u32) -> u32 {
     u32::try_from(now_us / 1_000_000 + u64::from(ttl_secs)).unwrap_or(u32::MAX)
 }

@@ -78,6 +78,7 @@ impl Coordinator {
         answer_of(part, question)
     }
 
+    /// Reads a part of this node's copy, and waits for the disk if need be.
     async fn own_part(
         &self,
         at: &RecordAt<'_>,

@@ -41,6 +41,7 @@ const KINDS: [QuorumKind; 6] = [
 ];
 const UNMETS: [Unmet; 4] = [Unmet::Exists, Unmet::Modified, Unmet::Missing, Unmet::Http];
 
+/// Encodes a fault as a number, the numbers that belong to it, and its text.
 pub(super) fn encode(fault: &RequestError) -> Fault {
     let place = |found: Option<usize>| found.unwrap_or_default() as u64;
     let bytes = |bytes: &[u8]| -> Vec<u64> { bytes.iter().map(|byte| u64::from(*byte)).collect() };
@@ -105,6 +106,8 @@ pub(super) fn encode(fault: &RequestError) -> Fault {
     Fault { kind, numbers, text }
 }
 
+/// Decodes a fault. A number that this release does not know becomes [`RequestError::Remote`] with the
+/// fault's text.
 pub(super) fn decode(fault: &Fault) -> RequestError {
     let number = |place: usize| fault.numbers.get(place).copied().unwrap_or_default();
     let count = |place: usize| u32::try_from(number(place)).unwrap_or(u32::MAX);

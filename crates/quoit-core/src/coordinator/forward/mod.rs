@@ -60,7 +60,7 @@ struct ForwardOutcome {
     object: Option<Object>,
 }
 
-/// What a fault says about a forwarded write that was not answered.
+/// Conclusion from the fault of a forwarded write that was not answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Unanswered {
     /// The candidate did nothing, and another one may be asked.
@@ -151,6 +151,8 @@ impl Coordinator {
         Ok(if outcome.written { Deleted::Done } else { Deleted::Missing })
     }
 
+    /// Tries one candidate after another until one has coordinated the write, until a repetition could do
+    /// harm (see the module's documentation), or until the timeout.
     async fn forward(
         &self,
         mut topology: Arc<Topology>,
@@ -195,6 +197,7 @@ impl Coordinator {
                 Unanswered::StaleLayout => {
                     self.local.wait_for_newer(topology.version(), deadline).await?;
                     topology = self.local.topology();
+                    // In another topology a place may belong to another node.
                     tried.clear();
                 }
                 Unanswered::Overload => {
@@ -295,6 +298,7 @@ impl Coordinator {
     }
 }
 
+/// Sends a write to a candidate, over the connection for large messages if the write is large.
 async fn call(peer: &Peer, forwarding: &Forwarding, limit: Duration) -> Result<Reply, CallError> {
     let payload = &forwarding.payload;
     let is_large = payload.len() >= FORWARD_LANE_BYTES;
@@ -302,6 +306,7 @@ async fn call(peer: &Peer, forwarding: &Forwarding, limit: Duration) -> Result<R
     call_while_up(peer, METHOD_FORWARD, &forwarding.header, payload, lane, limit).await
 }
 
+/// Answers the node that has forwarded a write.
 fn answer(outcome: Result<ForwardOutcome, RequestError>, reply: Responder) {
     let (header, payload) = match outcome {
         Ok(ForwardOutcome { written, object }) => {
@@ -319,6 +324,7 @@ fn answer(outcome: Result<ForwardOutcome, RequestError>, reply: Responder) {
     reply.send(&header, &payload[..]);
 }
 
+/// Decodes the answer of the node that has coordinated a write.
 fn read_outcome(reply: &Reply) -> Result<ForwardOutcome, RequestError> {
     let forwarded = Forwarded::decode(reply.header.clone())
         .map_err(|fault| RequestError::Remote(fault.to_string()))?;

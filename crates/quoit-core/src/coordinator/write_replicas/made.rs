@@ -118,8 +118,8 @@ fn lane_of(payload: &Bytes) -> Lane {
     if payload.len() >= LARGE_BYTES { Lane::Large } else { Lane::Small }
 }
 
-/// When replicas should answer a write: when they have accepted it, when they have synced it, or both
-/// times if the quorums depend on both.
+/// The moments at which replicas should answer a write: when they have accepted it, when they have synced
+/// it, or both if the quorums depend on both.
 pub(super) const fn acks(quorums: &WriteQuorums) -> Acks {
     if quorums.dw == 0 {
         Acks::Accepted
