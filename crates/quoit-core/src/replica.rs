@@ -3,11 +3,11 @@
 //! A coordinator reads a copy as a digest or as the whole object ([`Replica::fetch_copy`]), and sends an
 //! object to be merged into the copy ([`Replica::take_copy`]). A merge is one step under the record's lock:
 //!
-//! 1. If nothing is stored, the incoming object is compared with a reap record of its name, so that a
-//!    late copy does not bring a deleted record back (`reaped.rs`).
-//! 2. If the stored object has the same digest, nothing is written.
-//! 3. If both objects are plain and the incoming one has seen the stored one, it replaces it. The
-//!    beginning of the stored record is enough to decide that.
+//! 1. If nothing is stored, the incoming object is compared with a reap record of its name, so that a late
+//!    copy does not bring a deleted record back (`reaped.rs`).
+//! 2. If the stored object has the same digest, nothing is written, unless the caller needs a ticket.
+//! 3. If both objects are plain and the incoming one has seen the stored one, it replaces it. The beginning
+//!    of the stored record is enough to decide that.
 //! 4. Otherwise the whole stored object is read and merged. Large sets and maps are merged page by page
 //!    (`in_pages.rs`).
 //!

@@ -1,8 +1,10 @@
 //! The replica's side of an update of a data type: joins the delta that the coordinator made into its own
 //! copy.
 //!
-//! A replica that lacks the state, or lacks events that the delta builds on, answers that it needs the
-//! whole object, and the coordinator sends that instead.
+//! A delta carries its own events, so a copy that lacks earlier ones may join it: the clock then has a gap,
+//! which anti-entropy fills. Only a sender that asks for it (`needs_earlier`, for deltas from other clusters)
+//! has a copy with a gap refuse the delta. A replica also refuses a delta if its record holds anything but a
+//! data type of the same type. The sender then sends the whole object.
 
 use super::{Admitted, ApplyOutcome, Replica, Replicated, Verdict, take_first};
 use crate::error::RequestError;
@@ -57,8 +59,8 @@ pub(crate) enum Joined {
     Done(ApplyOutcome),
     /// The join would have to wait for the disk.
     WouldBlock,
-    /// The delta can't be joined with the stored record, or the record lacks earlier events: the replica
-    /// needs the whole object.
+    /// The record holds something other than a data type of the delta's type, or lacks earlier events that
+    /// the sender insists on: the replica needs the whole object.
     NeedsWhole,
 }
 

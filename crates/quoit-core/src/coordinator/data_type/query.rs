@@ -150,7 +150,7 @@ enum Answered {
     Part(PartCopy),
     /// The replicas differ, failed or are late. The read continues with their answers.
     Differently(Box<FirstAsked>),
-    /// The question can't be answered from a part.
+    /// The replicas can't be asked for a part: the whole object is read.
     Not,
 }
 

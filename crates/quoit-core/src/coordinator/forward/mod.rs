@@ -1,8 +1,9 @@
 //! Forwarding of writes: a node without a vote for a record has another node coordinate the write.
 //!
-//! The receiver never forwards the write again. It coordinates the write, or refuses it because the
-//! layout has retired, because it is overloaded, because its disk is full, or because its copy is
-//! damaged. In these cases it has written nothing, and the sender tries the next candidate.
+//! The receiver never forwards the write again. It coordinates the write, even if it has no vote by its own
+//! view of which nodes are up, or it refuses: because the layout has retired, because it is overloaded,
+//! because its disk is full, or because its copy is damaged. If it refuses, it has written nothing, and the
+//! sender tries the next candidate.
 //!
 //! # Repeated writes
 //!
