@@ -303,7 +303,8 @@ impl Coordinator {
         self.pruned(object, props, now_us).map(Some)
     }
 
-    /// Merges an object from elsewhere with the present state; `None` if that brings nothing new.
+    /// Merges an object from elsewhere with the present state, and checks the number of siblings; `None` if a
+    /// reaped tombstone has seen all of the object.
     fn make_given(
         &self,
         props: &BucketProps,

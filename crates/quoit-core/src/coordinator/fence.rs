@@ -43,7 +43,7 @@ pub(crate) type GrantNumbers = SmallVec<[(NodePlace, GrantNumber); 4]>;
 
 /// Protection of a conditional write from other conditional writes.
 pub(crate) enum Fence<'s> {
-    /// None. The condition refers to what a read has returned.
+    /// No protection. A condition refers to what a read has returned.
     None,
     /// Grants that only keep other writes away; the write is valid without them.
     Preferred { _held: HeldGrants<'s> },

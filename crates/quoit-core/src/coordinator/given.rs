@@ -31,7 +31,7 @@ const STEP_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 #[must_use = "a write is acknowledged when it is finished"]
 pub enum GivenInPlace {
-    /// The object brings nothing new, and nothing was written.
+    /// Nothing had to be written, for example because a reaped tombstone has seen all of the object.
     Stored,
     /// The object is in the log. [`ReplicatedStore::finish`](crate::ReplicatedStore::finish) waits for
     /// what the write still needs.

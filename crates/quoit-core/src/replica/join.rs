@@ -2,9 +2,9 @@
 //! copy.
 //!
 //! A delta carries its own events, so a copy that lacks earlier ones may join it: the clock then has a gap,
-//! which anti-entropy fills. Only a sender that asks for it (`needs_earlier`, for deltas from other clusters)
-//! has a copy with a gap refuse the delta. A replica also refuses a delta if its record holds anything but a
-//! data type of the same type. The sender then sends the whole object.
+//! which read repair or anti-entropy fills. Only a sender that asks for it (`needs_earlier`, for deltas from
+//! other clusters) has a copy with a gap refuse the delta. A replica also refuses a delta if its record holds
+//! anything but a data type of the same type. The sender then sends the whole object.
 
 use super::{Admitted, ApplyOutcome, Replica, Replicated, Verdict, take_first};
 use crate::error::RequestError;
