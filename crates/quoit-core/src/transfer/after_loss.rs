@@ -1,5 +1,10 @@
-//! Completes the copy of a node that has lost records: by comparing the two copies, so that only what
-//! differs is read and sent, however large the partition is.
+//! Completes the copy of a node that has lost records.
+//!
+//! The source compares digests of the two copies, so that it reads and sends only the records that
+//! differ, however large the partition is. It repeats this until a comparison finds nothing to hand over,
+//! then hands over the partition's tombstones, which the digests do not cover. Where the copies can't be
+//! compared, or still differ after [`ROUND_COUNT`] rounds, the source walks through the whole partition
+//! instead.
 
 use super::Transfers;
 use super::copies::NewCopy;
@@ -19,16 +24,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Where more records differ, the whole partition is offered.
+/// Largest number of differing records for which the difference is handed over. If more differ, the whole
+/// partition is offered.
 const DIFFERENCE_COUNT_MAX: usize = 50_000;
-/// How often the copies are compared, at most: the last time nothing must be left to hand over.
+/// Largest number of comparisons. The last one must find nothing that still has to be handed over.
 const ROUND_COUNT: u32 = 3;
-/// Records that are read at first: these are in memory, and may be large.
+/// Number of records in the first batch. It is small because a batch is in memory as a whole and its
+/// records may be large; later batches follow the size of the former one.
 const FIRST_COUNT: usize = 16;
 
 impl Transfers {
-    /// Hands over all that the copy of a node which lost records lacks of this one, tombstones too. False
-    /// where the copies can't be compared: the partition is to be walked through then.
+    /// Hands over all records and tombstones of this node that the copy of a node which lost records
+    /// lacks. Returns false if the copies can't be compared: then the whole partition has to be walked
+    /// through.
     pub(super) async fn hand_difference(
         self: &Arc<Self>,
         copy: NewCopy,
@@ -51,8 +59,8 @@ impl Transfers {
                 }
             };
             if !self.hand_tags(copy, peer, tags, &report).await? {
-                // Digests know nothing of tombstones. Reap records come last: of a tombstone that is reaped
-                // meanwhile at least one of the two is handed over.
+                // Digests do not cover tombstones. Reap records come after them: if a tombstone is reaped
+                // meanwhile, the receiver thus gets the tombstone or its reap record.
                 if !planted!(CompletesWithoutTombstones) {
                     self.hand_tombstones(copy, peer, &report).await?;
                 }
@@ -67,10 +75,11 @@ impl Transfers {
         Ok(false)
     }
 
-    /// The classes by which the copies can be compared.
+    /// Returns the n_val classes by which the two copies can be compared, if any.
     fn comparable_classes(&self, copy: NewCopy) -> Option<ComparedClasses> {
         let state = self.local.state();
-        // Which records a node is to have can't be told by their classes while that changes.
+        // While layouts or n_vals change, the class of a record does not tell whether the node is to have
+        // it.
         if copy.loss == 0 || state.layouts().is_moving() || !state.raises().is_empty() {
             return None;
         }
@@ -80,7 +89,7 @@ impl Transfers {
         (classes != 0).then_some(ComparedClasses { partition, classes })
     }
 
-    /// Hands over the records of some tags. Whether the node lacked any.
+    /// Hands over the records of these tags. Returns true if the node lacked any of them.
     async fn hand_tags(
         self: &Arc<Self>,
         copy: NewCopy,
@@ -103,7 +112,7 @@ impl Transfers {
         Ok(has_handed)
     }
 
-    /// The records of some tags, those that are damaged here healed by other replicas.
+    /// Reads the records of these tags. Damaged records are healed by other replicas first.
     async fn readable(
         self: &Arc<Self>,
         partition: Partition,
@@ -145,7 +154,8 @@ impl Transfers {
         Ok(())
     }
 
-    /// Hands over those of some records that the node is to have. Whether it lacked any.
+    /// Hands over those of these records that the node is to have. Returns true if the node lacked any of
+    /// them.
     pub(super) async fn hand_home(
         self: &Arc<Self>,
         copy: NewCopy,
@@ -168,7 +178,8 @@ impl Transfers {
     }
 }
 
-/// Whether the node that gets a copy is a primary of a record: of buckets with fewer replicas it may be none.
+/// True if the node that gets a copy is a primary of this record: of buckets with a smaller n_val it may
+/// not be. Also true if the bucket type is not known here.
 fn is_home(state: &State, copy: NewCopy, key: &Bytes) -> bool {
     n_val_of(state, key)
         .is_none_or(|n_val| primaries(state, copy.partition, n_val).contains(&copy.to))

@@ -1,7 +1,20 @@
-//! Completes copies that the newest layout asks for.
+//! Completes the copies of partitions that primaries by the newest layout lack.
 //!
-//! The sources of a copy walk through their partition, hand over what the new primary lacks, and tell it
-//! when they are through. It tells the cluster when it has heard that of all of them.
+//! The protocol for one copy ([`NewCopy`]):
+//!
+//! 1. The transfer begins when all members that are not marked as down write by the newest layout. Later
+//!    writes then reach the new primary by themselves.
+//! 2. Each source of the copy ([`super::sources`]) walks through the partition and hands over the records
+//!    that the new primary lacks, then the partition's reap records.
+//! 3. The source sends `Complete` to the new primary. It repeats this in later rounds, because the new
+//!    primary forgets it in a restart.
+//! 4. The new primary shares what it stored before with the other primaries ([`Transfers::share_copy`]),
+//!    except where it gets the copy again after a loss.
+//! 5. When it has heard from all sources, it reports the copy as complete to the control plane. When all
+//!    copies of a partition are complete, reads of that partition use the newest layout.
+//!
+//! If a step fails, the copy stays incomplete and a later round tries again; reads use the older layout
+//! until then.
 
 use super::Transfers;
 use super::damage::Damage;
@@ -21,35 +34,36 @@ use quoit_wire::internode::transfer::{Complete, Completed, METHOD_COMPLETE};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Reap records, which are small, that are handed over at once for each record of a page.
+/// Reap records that are handed over together, for each record that a page may have: reap records are
+/// small.
 pub(super) const REAPED_PER_RECORD: usize = 4;
 
-/// A copy that a node is to get.
+/// A copy of a partition that a node is to get.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct NewCopy {
-    /// The layout that wants it.
+    /// Version of the layout that makes the node a primary of the partition.
     pub(super) layout_version: u64,
     pub(super) partition: Partition,
     pub(super) to: NodeId,
-    /// Number of the loss after which the node gets it again; 0 = it has lost nothing.
+    /// Number of the loss of records after which the node gets its copy again; 0 if it has not lost any.
     pub(super) loss: u64,
 }
 
-/// Copies as they get complete, for the newest layout.
+/// State of the copies that the newest layout asks for. Kept in memory only.
 #[derive(Default)]
 pub(super) struct CopyStates {
-    /// Copies that have from this node all that it had.
+    /// Copies to which this node, as a source, has handed over all that it had.
     handed: BTreeSet<NewCopy>,
-    /// Copies of this node that it has shared with the other primaries, as far as it had records before.
+    /// This node's own copies whose earlier records it has handed to the other primaries.
     shared: BTreeSet<NewCopy>,
-    /// For this node's own copies, who is through with them.
+    /// Sources that have reported that they are done, for each of this node's own copies.
     heard: BTreeMap<NewCopy, BTreeSet<NodeId>>,
-    /// This node's own copies that were counted as restored.
+    /// This node's own copies that were counted in [`Counter::CopiesRestored`].
     restored: BTreeSet<NewCopy>,
 }
 
 impl CopyStates {
-    /// Forgets what older layouts wanted.
+    /// Removes the copies that layouts older than this version asked for.
     fn keep(&mut self, layout_version: u64) {
         self.handed.retain(|copy| copy.layout_version >= layout_version);
         self.shared.retain(|copy| copy.layout_version >= layout_version);
@@ -59,7 +73,8 @@ impl CopyStates {
 }
 
 impl Transfers {
-    /// Copies that this node has a part in handing over, now that all members write by the newest layout.
+    /// Returns the copies of other nodes for which this node is a source. Returns nothing until all
+    /// members write by the newest layout.
     pub(super) fn copies_to_hand(&self, state: &State) -> Vec<NewCopy> {
         if !everybody_serves(state) {
             return Vec::new();
@@ -69,8 +84,8 @@ impl Transfers {
         incomplete.filter(|copy| sources_of(state, *copy).contains(&own)).collect()
     }
 
-    /// Copies of this node whose records it has to share with the other primaries yet: it may have
-    /// served alone, or in other layouts.
+    /// Returns this node's own copies whose records it still has to share with the other primaries: it
+    /// may have stored records when it ran alone, or as a primary of other layouts.
     pub(super) fn copies_to_share(&self, state: &State) -> Vec<NewCopy> {
         if !everybody_serves(state) {
             return Vec::new();
@@ -87,14 +102,15 @@ impl Transfers {
         Ok(())
     }
 
-    /// Hands a copy over and tells its node.
+    /// Hands a copy over, and tells the node that gets it that this source is done.
     pub(super) async fn hand_copy(self: &Arc<Self>, copy: NewCopy) -> Result<(), TransferError> {
         let Some(peer) = self.local.reachable(copy.to) else { return Ok(()) };
         if !self.copies.lock().handed.contains(&copy) {
             if !self.hand_difference(copy, &peer).await? {
                 self.hand_partition(copy, &peer).await?;
             }
-            // After the records: of a tombstone that is reaped meanwhile at least one of the two is told.
+            // Reap records come after the records. If a tombstone is reaped meanwhile, the receiver thus
+            // gets the tombstone or its reap record.
             self.hand_reaped(&peer, copy.partition).await?;
             self.copies.lock().handed.insert(copy);
         }
@@ -131,7 +147,8 @@ impl Transfers {
         Ok(())
     }
 
-    /// Hands over the reap records of a partition, without which its records are no complete copy.
+    /// Hands over the reap records of a partition. A copy without them is not complete: it could take a
+    /// deleted value for a new one.
     async fn hand_reaped(
         self: &Arc<Self>,
         peer: &Peer,
@@ -152,7 +169,7 @@ impl Transfers {
         Ok(())
     }
 
-    /// A source is through with a copy of this node.
+    /// Serves the message of a source that has handed over all that it had for a copy of this node.
     pub(crate) fn serve_complete(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
         // The layout is checked against the newest one below.
         let complete = match self.local.read_header(request, |_: &Complete| u64::MAX) {
@@ -177,7 +194,7 @@ impl Transfers {
         reply.send(&Completed { noted }, b"");
     }
 
-    /// Tells the cluster which copies of this node are complete.
+    /// Reports to the control plane the copies of this node that have become complete.
     pub(super) async fn report_copies(&self, state: &State) {
         let newest = state.layouts().newest().version();
         self.copies.lock().keep(newest);
@@ -205,7 +222,7 @@ impl Transfers {
         }
     }
 
-    /// Counts those of the copies of this node that take the place of lost ones.
+    /// Counts the copies of this node that replace the copy of a node that is gone.
     fn count_restored(&self, state: &State, complete: &[NewCopy]) {
         let (_, n_val_max) = n_vals(state);
         let newest = state.layouts().newest();
@@ -220,7 +237,7 @@ impl Transfers {
         self.local.stats.add(Counter::CopiesRestored, new_count as u64);
     }
 
-    /// How many copies wait to be handed over by this node, by who gets them.
+    /// Returns how many copies this node still has to hand over to each node.
     pub(super) fn copies_waiting(&self) -> BTreeMap<NodeId, u64> {
         let state = self.local.state();
         let mut waiting = BTreeMap::new();
@@ -236,8 +253,9 @@ impl Transfers {
 }
 
 impl Transfers {
-    /// Nodes that can't be reached and have whole copies of what others have lost, by the node that lost
-    /// records: its copies are not complete before it has heard of them.
+    /// Returns the sources that can't be reached now, for each node that has lost records. The copies of
+    /// such a node become complete only when it has heard from all its sources, which are waited for even
+    /// if they are marked as down.
     #[must_use]
     pub fn awaited_after_loss(&self) -> BTreeMap<NodeId, BTreeSet<NodeId>> {
         let state = self.local.state();
@@ -252,7 +270,7 @@ impl Transfers {
     }
 }
 
-/// Copies that primaries of the newest layout lack.
+/// Returns the incomplete copies of primaries by the newest layout, and of nodes that have lost records.
 fn wanted_copies(state: &State) -> impl Iterator<Item = NewCopy> {
     let layouts = state.layouts();
     let newest = layouts.newest();
@@ -279,7 +297,7 @@ fn sources_of(state: &State, copy: NewCopy) -> BTreeSet<NodeId> {
         let is_whole = |node| !layouts.is_incomplete(copy.partition, node);
         return sources_after_loss(&others.collect(), is_whole);
     }
-    // A holder that has lost records hands nothing over while another one is whole.
+    // A node whose copy has lost records is no source while another node's copy is whole.
     let has_lost = |node| layouts.lost(copy.partition, node).is_some();
     let holders = primaries(state, copy.partition, n_val_max);
     let has_whole = holders.iter().any(|node| *node != copy.to && !has_lost(*node));
@@ -287,10 +305,10 @@ fn sources_of(state: &State, copy: NewCopy) -> BTreeSet<NodeId> {
     sources(complete, layouts.newest(), n_val_max, copy.partition, copy.to, is_there)
 }
 
-/// Whether all members that are not marked as absent write by the newest layout. Writes that were
-/// acknowledged before are with the sources by then.
+/// True if all members that are not marked as down write by the newest layout. Then each write that was
+/// acknowledged by older layouts only is stored on the sources already.
 fn everybody_serves(state: &State) -> bool {
-    // The only layout is live because all members serve with it.
+    // The control plane retires all other layouts only after all members serve with the newest.
     if !state.layouts().is_moving() {
         return true;
     }

@@ -1,7 +1,8 @@
-//! Damaged records that a walk through a partition comes upon.
+//! Heals the damaged records that a walk through a partition meets.
 //!
-//! A walk can't hand over what it can't read. So whoever says by a walk that another node has everything has
-//! such records healed by other replicas first, and says nothing while one of those could not be asked.
+//! A walk can't hand over a record that it can't read. So before a node reports that another node has all
+//! of a partition, it has the damaged records healed by other replicas. While one of those can't be
+//! asked, the node does not report.
 
 use super::Transfers;
 use crate::exchange::Unhealed;
@@ -11,19 +12,19 @@ use quoit_model::hash::Partition;
 use quoit_store::index::Tag;
 use std::sync::Arc;
 
-/// The outcome of healing the damaged records of a stretch.
+/// Outcome of healing the damaged records of a stretch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Damage {
-    /// There are none, or they are healed.
+    /// There were none, or all are healed.
     Healed,
-    /// No other replica has anything of some.
+    /// All other replicas answered, and some of the records are on no other replica.
     Nowhere,
-    /// Not all other replicas could be asked for some.
+    /// Some of the records are not healed, and not all other replicas could be asked.
     Open,
 }
 
 impl Transfers {
-    /// Has records that could not be read replaced by what other primaries have.
+    /// Replaces damaged records by the copies of other primaries.
     pub(super) async fn heal_walked(
         self: &Arc<Self>,
         partition: Partition,

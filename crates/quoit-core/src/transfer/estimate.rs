@@ -1,4 +1,4 @@
-//! How much a plan moves, and how long that takes.
+//! Estimates how many bytes a planned change of layout moves, and how long that takes.
 
 use super::Transfers;
 use super::operators::NodeTransfers;
@@ -12,28 +12,31 @@ use std::collections::BTreeMap;
 pub struct TransferEstimate {
     /// The pair and its partitions.
     pub transfer: PlannedTransfer,
-    /// Bytes of records in them; `None` if no node has told how much it stores.
+    /// Bytes of the records in these partitions; `None` if no member has reported how much it stores.
     pub byte_count: Option<u64>,
-    /// Seconds that this takes alone, at the rate that the sender's limits allow; `None` if there is no
-    /// limit or no byte count.
+    /// Seconds that this transfer takes by itself, at the rate that the sender's limits allow; `None` if
+    /// there is no limit or no byte count.
     pub secs: Option<f64>,
 }
 
-/// Estimate of the data that a plan moves. All figures suppose that records are spread evenly over
-/// partitions, that receivers have none of them yet, and that senders get as fast as their limits allow.
+/// Estimate of the data that a plan moves.
+///
+/// The figures assume that records are spread evenly over partitions, that receivers have none of them
+/// yet, and that senders are as fast as their limits allow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PlanEstimate {
     /// Each pair of nodes.
     pub transfers: Vec<TransferEstimate>,
     /// Bytes of all pairs.
     pub byte_count: Option<u64>,
-    /// Seconds until all are through. Nodes send at the same time, each to one receiver after the other.
+    /// Seconds until all transfers are done; `None` if one of them has no estimate. Nodes send at the
+    /// same time, each to one receiver after another.
     pub secs: Option<f64>,
 }
 
 impl Transfers {
-    /// Estimates the data that a plan moves. Asks the members how much they store and how fast they
-    /// may hand it over.
+    /// Estimates the data that a plan moves. Asks all members how much they store and how fast they may
+    /// send.
     pub async fn estimate(&self, plan: &Plan) -> PlanEstimate {
         let told = self.reports().await;
         let state = self.local.state();
@@ -56,7 +59,7 @@ fn estimate(
         let byte_count = sizes
             .of(transfer.from)
             .map(|copy_bytes| (copy_bytes * f64::from(transfer.partition_count)).round() as u64);
-        // Copies that no node hands over any more are made anew by others: as fast as the slowest of them.
+        // Copies of a node that is gone are rebuilt from several others: assume the rate of the slowest.
         let sender = told.get(&transfer.from).filter(|_| transfer.has_source);
         let rate = sender.map_or(slowest, |sender| sender.limits.bytes_per_sec_max);
         let secs = byte_count.filter(|_| rate > 0).map(|bytes| bytes as f64 / rate as f64);
@@ -72,10 +75,11 @@ fn estimate(
     }
 }
 
-/// Bytes of a copy of a partition, by the node that has it.
+/// Bytes of one copy of a partition, for each node that has copies.
 struct CopySizes {
     by_node: BTreeMap<NodeId, f64>,
-    /// The mean, for nodes that have not told theirs; `None` if no node has copies and has told.
+    /// The mean over all nodes, used for nodes that did not report; `None` if no node that has copies
+    /// reported.
     mean: Option<f64>,
 }
 
@@ -116,7 +120,7 @@ mod tests {
         NodeId([number; 16])
     }
 
-    /// Three nodes with a copy of each of the 16 partitions.
+    /// A layout of three nodes that each have a copy of all 16 partitions.
     fn layout() -> Layout {
         let alone = Layout::single(node(1), RingSize::new(16).unwrap());
         let members: Vec<_> = (1..=3).map(|number| LayoutMember::new(node(number))).collect();

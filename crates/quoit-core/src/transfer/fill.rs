@@ -1,12 +1,21 @@
 //! Fills the copies that a raised `n_val` adds.
 //!
-//! The nodes that were primaries before hand over what they have of the bucket: records, then reap records,
-//! without which an old copy would bring back what was deleted. Before that every member writes by the new
-//! number. Until all have handed over, reads count the new copies like fallbacks
-//! (`quoit_cluster::State::filled_n_val`).
+//! A bucket's `n_val` is raised while the bucket has records. The added primaries lack these:
 //!
-//! Records are filed under the `n_val` that their bucket had when they were written. The fill files
-//! them anew, else replicas would compare them by a number that holds no more.
+//! 1. Each member reports that it knows the new `n_val`; from then on it writes to the added primaries,
+//!    too.
+//! 2. When all members have reported, each walks through its partitions and hands the bucket's records to
+//!    the added primaries, then the reap records. Without the reap records, an old copy of a deleted
+//!    record could be taken for a new one.
+//! 3. Each member reports that its walks are done. The last report ends the raise.
+//!
+//! Until then, reads count answers of the added primaries like those of fallbacks
+//! (`quoit_cluster::State::filled_n_val`). A walk that fails is repeated in a later round. After a
+//! restart a member begins with all partitions again.
+//!
+//! The index files a record under the `n_val` that its bucket had when the record was written. The walk
+//! also files the records that it reads under the present `n_val`. Otherwise replicas would compare
+//! digests of classes that no longer have these records.
 
 use super::Transfers;
 use super::copies::REAPED_PER_RECORD;
@@ -25,19 +34,19 @@ use quoit_store::error::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Partitions that this node has to hand over because buckets have more replicas.
+/// Partitions whose records this node has to hand to primaries that raised `n_val`s added.
 #[derive(Default)]
 pub(super) struct Fills {
-    /// The version of the state that the partitions below go by; 0: none.
+    /// Version of the latest raise that `left` covers; 0 if there was no raise.
     raised_at: u64,
     /// Partitions that are not handed over yet.
     left: BTreeSet<Partition>,
-    /// Up to this version everything was handed over.
+    /// Version up to which this node has handed over everything that raises demanded.
     filled: u64,
 }
 
 impl Fills {
-    /// Begins with what was raised up to a version of the state.
+    /// Begins to hand over what was raised up to a version of the state, unless it has begun already.
     fn begin(&mut self, raised_at: u64, left: BTreeSet<Partition>) {
         if raised_at > self.raised_at {
             *self = Self { raised_at, left, ..*self };
@@ -45,7 +54,8 @@ impl Fills {
         }
     }
 
-    /// A partition was handed over, of what had been raised up to a version of the state.
+    /// Notes that a partition was handed over. `raised_at` is the version by which its walk began; a walk
+    /// by an older version does not count.
     fn end(&mut self, raised_at: u64, partition: Partition) {
         if raised_at == self.raised_at {
             self.left.remove(&partition);
@@ -61,7 +71,8 @@ impl Fills {
 }
 
 impl Transfers {
-    /// Partitions that may have records of buckets with new primaries, once all members write to those.
+    /// Returns the partitions that this node still has to walk through, once all members write to the
+    /// added primaries.
     pub(super) async fn fills(self: &Arc<Self>, state: &Arc<State>) -> Vec<Partition> {
         let raised_at = state.raised_at();
         if raised_at == 0 || !(state.all_know_raises() || planted!(FillsEarly)) {
@@ -83,8 +94,8 @@ impl Transfers {
         self.fills.lock().left.iter().copied().collect()
     }
 
-    /// Whether this node has anything of a bucket with new primaries: mostly a bucket gets its properties
-    /// before its first record.
+    /// True if this node may store records or reap records of a bucket that was raised. Mostly it does
+    /// not: a bucket gets its properties before its first record.
     fn has_some_of_raised(&self, state: &State) -> Result<bool, StoreError> {
         if !self.replica.reap_records.is_empty() {
             return Ok(true);
@@ -99,7 +110,8 @@ impl Transfers {
         Ok(false)
     }
 
-    /// Tells the cluster what this node knows of raised numbers, and what it has handed over.
+    /// Reports to the control plane the raises that this node knows, and those for which it has handed
+    /// over everything.
     pub(super) async fn report_fills(&self, state: &State) {
         let raised_at = state.raised_at();
         let filled = self.fills.lock().filled.min(raised_at);
@@ -111,7 +123,7 @@ impl Transfers {
         }
     }
 
-    /// Hands what this node has in a partition to the nodes that were added as primaries.
+    /// Walks through a partition and hands its records, then its reap records, to the added primaries.
     pub(super) async fn fill(self: &Arc<Self>, partition: Partition) -> Result<(), TransferError> {
         let raised_at = self.fills.lock().raised_at;
         let mut report = None;
@@ -149,7 +161,8 @@ impl Transfers {
             self.delivery.yielding.rest_after(page.read_for).await;
             from = page.next;
         }
-        // After the records: of a tombstone that is reaped meanwhile at least one of the two is told.
+        // Reap records come after the records. If a tombstone is reaped meanwhile, the receiver thus gets
+        // the tombstone or its reap record.
         self.fill_reaped(partition).await?;
         self.fills.lock().end(raised_at, partition);
         self.wanted.notify_one();
@@ -163,7 +176,7 @@ impl Transfers {
         })
     }
 
-    /// Hands the reap records of a partition to the nodes that were added as primaries.
+    /// Hands the reap records of a partition to the added primaries.
     async fn fill_reaped(self: &Arc<Self>, partition: Partition) -> Result<(), TransferError> {
         let mut from = Some(Identity(0));
         while let Some(identity) = from.filter(|_| !planted!(FillsWithoutReaped)) {
@@ -189,8 +202,8 @@ impl Transfers {
     }
 }
 
-/// The nodes to which a raised number of replicas has given a record. One that is marked as down gets its
-/// copy, too: it counts as complete afterwards.
+/// Returns the primaries that a raised `n_val` has added for a record, without this node. A node that is
+/// marked as down is among them: its copy counts as complete when the raise ends.
 fn added(state: &State, partition: Partition, encoded: &Bytes) -> BTreeSet<NodeId> {
     let Ok(key) = KeyRef::decode(encoded) else { return BTreeSet::new() };
     let Ok(props) = state.bucket_props(key.bucket) else { return BTreeSet::new() };
@@ -204,7 +217,7 @@ fn added(state: &State, partition: Partition, encoded: &Bytes) -> BTreeSet<NodeI
         nodes.remove(&filled.nodes()[usize::from(*place)]);
     }
     nodes.remove(&state.node_id());
-    // A node that was removed by force may stand in a former layout.
+    // A live layout may still name a node that an operator removed by force.
     nodes.retain(|node| state.members().get(*node).is_some());
     nodes
 }

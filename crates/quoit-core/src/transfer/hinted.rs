@@ -1,5 +1,14 @@
-//! Delivers what nodes have missed ([`crate::hints`]) when they are back. What a node has missed that is no
-//! primary any more, those miss that took its places: a copy that was handed over to them came without it.
+//! Delivers hints ([`crate::hints`]): when a node that missed writes can be reached again, it gets the
+//! records that it missed.
+//!
+//! For each target the sender takes references page by page, reads the records, hands over those that the
+//! target lacks, and marks the references as done when the target has them on disk. If the call fails,
+//! the references go back to the open ones. Partitions that the target missed as a whole are brought up
+//! to date afterwards.
+//!
+//! If the target has left the cluster, or is not a primary of the record any more, the reference is
+//! passed on to the primaries by the newest layout: they got a copy of the partition from the target,
+//! which did not have the write.
 
 use super::Transfers;
 use super::damage::Damage;
@@ -18,14 +27,14 @@ use std::sync::Arc;
 use tokio::task::yield_now;
 
 impl Transfers {
-    /// Nodes that have missed something and can be reached, and those that are gone for good.
+    /// Returns the nodes with open hints that can be reached, or that have left the cluster.
     pub(super) fn hint_targets(&self, state: &State) -> Vec<NodeId> {
         let mut targets = self.hints.targets();
         targets.retain(|to| is_gone(state, *to) || self.local.reachable(*to).is_some());
         targets
     }
 
-    /// Makes what a node has missed that is gone for good hints for the primaries that there are now.
+    /// Turns the hints for a node that has left the cluster into hints for the present primaries.
     async fn pass_on_hints(&self, gone: NodeId) {
         let n_val = self.local.n_val_max();
         loop {
@@ -49,7 +58,7 @@ impl Transfers {
         self.hints.forget_node(gone);
     }
 
-    /// Delivers all that a node has missed.
+    /// Delivers everything that a node missed.
     pub(super) async fn deliver_hints(self: &Arc<Self>, to: NodeId) -> Result<(), TransferError> {
         if is_gone(&self.local.state(), to) {
             self.pass_on_hints(to).await;
@@ -87,8 +96,9 @@ impl Transfers {
         }
     }
 
-    /// Brings whole partitions of a node up to date, of which it has missed nobody knows how much: by an
-    /// exchange of digests, which compares all of them at once, else by offering every record.
+    /// Brings partitions up to date of which the node may have missed any record. One exchange of digests
+    /// compares all of them at once. Those that can't be compared are walked through, and every record is
+    /// offered.
     async fn heal_whole(self: &Arc<Self>, to: NodeId, peer: &Peer) -> Result<(), TransferError> {
         let whole: Vec<Partition> = std::iter::from_fn(|| self.hints.take_whole(to)).collect();
         let mut compared = self.anti_entropy.compared_with(to);
@@ -107,8 +117,9 @@ impl Transfers {
         healed
     }
 
-    /// Delivers records of a partition by their identities, some megabytes at a time. The answer has those
-    /// that are damaged, and that no other replica could heal.
+    /// Delivers records of a partition by their identities, about [`PAGE_BYTES`] at a time. Returns the
+    /// identities whose records are damaged here. Other replicas were asked to heal those; the caller
+    /// keeps their references and tries again.
     async fn deliver_records(
         self: &Arc<Self>,
         peer: &Peer,
@@ -144,7 +155,7 @@ impl Transfers {
             let (records, damaged);
             (records, damaged, left) = self.local.settings.blocking.behind(read).await?;
             self.deliver_those(peer, partition, &records, report).await?;
-            // Healed records are delivered with the next try.
+            // A healed record is delivered by the next try, since its reference stays open.
             if !damaged.is_empty() {
                 let tags = damaged.iter().copied().map(Tag::of).collect();
                 self.heal_walked(partition, tags).await;
@@ -177,8 +188,9 @@ impl Transfers {
         Ok(())
     }
 
-    /// Hands over those records of which the node is a primary by a live layout: it has them as strays when
-    /// that retires. The others become hints for the primaries that there are now.
+    /// Hands over the records of which the node is a primary by a live layout. If that layout retires,
+    /// the node has such a record as a stray and hands it on. For the other records, hints for the
+    /// present primaries are noted.
     async fn deliver_those(
         &self,
         peer: &Peer,
@@ -213,7 +225,7 @@ fn is_gone(state: &State, node: NodeId) -> bool {
     state.members().get(node).is_none()
 }
 
-/// The other primaries of a partition by the newest layout.
+/// Returns the primaries of a partition by the newest layout, without this node.
 fn heirs(state: &State, partition: Partition, n_val: u32) -> BTreeSet<NodeId> {
     if planted!(DropsHintsOfFormerPrimaries) {
         return BTreeSet::new();

@@ -1,9 +1,23 @@
-//! Moves records to where they belong: copies to new primaries, missed writes and strays to the primaries.
+//! Transfers: sending the records of a partition to the nodes that should have them.
 //!
-//! It runs in rounds; what fails is tried again in a later one, and what was delivered before is not
-//! delivered again. How records get to another node is the matter of [`crate::delivery`].
+//! A node sends records for these reasons, in this order of urgency:
 //!
-//! `docs/design/transfers.md` tells why nothing is lost or read stale meanwhile.
+//! 1. It becomes a primary of a partition, and the other primaries may lack what it stored before
+//!    ([`Job::Share`]).
+//! 2. A new primary needs a complete copy of a partition, because the layout changed or because the node
+//!    lost records ([`Job::Copy`]).
+//! 3. A bucket got a higher `n_val`, and the added primaries lack its older records ([`Job::Fill`]).
+//! 4. A primary missed writes, of which this node keeps hints ([`Job::Hints`]).
+//! 5. This node holds strays: records of which it is not a primary in any live layout ([`Job::Strays`]).
+//!
+//! All five use [`crate::delivery`]: the sender offers a page of records by name and digest, and delivers
+//! those that the receiver lacks. The receiver has all of them on its disk when it has answered. The
+//! sender removes a stray, or counts a hint or a copy as done, only after these answers. So a failed or
+//! interrupted job loses nothing: a later round runs it again, and records that were delivered before are
+//! offered again but not sent.
+//!
+//! Jobs run in rounds, at most `transfer_limit` of them at a time. `docs/design/transfers.md` explains
+//! why no change of layout loses an acknowledged write or lets a read miss one.
 
 mod after_loss;
 mod copies;
@@ -39,15 +53,18 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-/// Pause between two rounds when nothing changes.
+/// Time from the start of a round to the next one when the control plane's state does not change
+/// meanwhile.
 const ROUND_INTERVAL: Duration = Duration::from_secs(1);
-/// Pause between two rounds at least.
+/// Shortest pause between two rounds.
 const ROUND_PAUSE: Duration = Duration::from_millis(100);
-/// Complete copies are gathered for so long before they are reported: each report is written to the disks of
-/// all members, and has all of them look at who serves what.
+/// Pause after each report of complete copies, so that one report covers many copies. Each report is
+/// written to the disks of all members, and makes them all decide again by which layout they read.
 const REPORT_PAUSE: Duration = Duration::from_millis(250);
 
-/// The transfers of a node: which partitions, and records of them, other nodes should get from it, and when.
+/// The transfers of a node: decides which records this node has to send to which other nodes, and runs
+/// the jobs that send them. Also reports to the control plane which of the node's own copies are
+/// complete.
 pub struct Transfers {
     local: Arc<LocalNode>,
     replica: Arc<Replica>,
@@ -56,7 +73,7 @@ pub struct Transfers {
     anti_entropy: Arc<AntiEntropy>,
     copies: Mutex<CopyStates>,
     fills: Mutex<Fills>,
-    /// Something has happened that a round should see to.
+    /// Wakes the task that reports to the control plane.
     wanted: Notify,
 }
 
@@ -75,20 +92,25 @@ impl Transfers {
     }
 }
 
-/// Something to do in a round.
+/// A unit of work of a round. Jobs of a round start in the order of [`Transfers::jobs`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Job {
+    /// Hand this node's records of a partition to one of its new primaries.
     Copy(NewCopy),
+    /// Hand what this node already has in a partition that is newly its own to the partition's other
+    /// primaries.
     Share(NewCopy),
-    /// Records that a raised number of replicas has given to others.
+    /// Hand records of a partition to the primaries that a raised `n_val` added.
     Fill(Partition),
-    /// Deliveries of the hints of a node.
+    /// Deliver the writes that a node missed.
     Hints(NodeId),
+    /// Walk through a partition, hand its strays to their primaries and remove them.
     Strays(Partition),
 }
 
 impl Transfers {
-    /// Figures of what this node hands over to others.
+    /// Transfers that this node sends: those that are under way, those that wait, and sums since its
+    /// start.
     #[must_use]
     pub fn stats(&self) -> TransferStats {
         let stray_partition_count = self.delivery.suspects.lock().all().len() as u64;
@@ -107,7 +129,7 @@ impl Transfers {
         }
     }
 
-    /// Hands over what belongs to others, and tells the cluster what this node has got, until the task is
+    /// Runs transfers, and reports this node's complete copies to the control plane, until the task is
     /// dropped.
     pub(crate) async fn run(self: Arc<Self>) {
         let delivery = Arc::clone(&self.delivery).run();
@@ -123,7 +145,8 @@ impl Transfers {
             let state = self.local.state();
             self.review(&state);
             let is_clear = self.delivery.suspects.lock().all().is_empty();
-            // Of several layouts only the last one decides what belongs here.
+            // While several layouts are live, records that belong here only by an older one do not count
+            // as strays yet, so this node can't say that it has none by the newest layout.
             let settled = Some(state.layouts()).filter(|layouts| is_clear && !layouts.is_moving());
             self.local
                 .control
@@ -154,7 +177,7 @@ impl Transfers {
         }
     }
 
-    /// Whether one more partition may be handed over beside those that are.
+    /// True if one more job may start beside those that run.
     fn may_begin(&self, running_count: usize) -> bool {
         let limits = self.limits();
         limits.outbound && running_count < limits.partition_count_max as usize
@@ -179,7 +202,7 @@ impl Transfers {
         }
     }
 
-    /// Jobs that could be done now, most urgent first.
+    /// Returns the jobs that could run now, the most urgent first.
     fn jobs(&self, state: &State, fills: Vec<Partition>) -> Vec<Job> {
         let shares = self.copies_to_share(state).into_iter().map(Job::Share);
         let copies = self.copies_to_hand(state).into_iter().map(Job::Copy);
@@ -206,7 +229,8 @@ impl Transfers {
     async fn look_for_strays(self: &Arc<Self>, partition: Partition) -> Result<(), TransferError> {
         self.delivery.suspects.lock().begin(partition);
         let walked = match self.hand_strays(partition, false).await {
-            // A removal that a power failure undoes would leave a stray that nobody looks for.
+            // The removals are synced before the partition counts as clean: a power failure that undid
+            // one would leave a stray that no walk looks for.
             Ok(Walked::Clean) => {
                 self.delivery.all_synced().await.map(|()| Walked::Clean).map_err(Into::into)
             }
@@ -220,10 +244,11 @@ impl Transfers {
         done
     }
 
-    /// Suspects all partitions in which there may be records that this node is no primary of, where it may
-    /// have become primary of fewer.
+    /// After a change by which this node may be a primary of fewer records, suspects all partitions of
+    /// which it is not a primary for the smallest `n_val` of any bucket.
     fn review(&self, state: &State) {
-        // In one step: who is told of the newer state is told of what is suspected by it.
+        // Under one lock: a member that is answered with the newer state's version must also get the
+        // suspicions that follow from that state.
         let mut suspects = self.delivery.suspects.lock();
         if !suspects.review(state) {
             return;
@@ -238,7 +263,7 @@ impl Transfers {
         }
     }
 
-    /// Suspected partitions of which some stray may be handed over now.
+    /// Returns the suspected partitions of which some strays may be handed over now.
     fn stray_jobs(&self) -> Vec<Partition> {
         self.delivery.suspects.lock().ready(|node| self.local.reachable(node).is_some())
     }

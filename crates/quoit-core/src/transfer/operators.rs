@@ -1,4 +1,5 @@
-//! Transfers as operators see and change them on all nodes, through the one that they ask.
+//! Shows operators the transfers of all members, and changes their limits, through the node that the
+//! operator asks.
 
 use super::Transfers;
 use crate::delivery::limits::LimitChange;
@@ -17,37 +18,37 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// Time that members have to report. A slower one is shown as a member that does not answer.
+/// Time that members have to report. A member that takes longer is missing in the answer.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Records that a node stores and hands over.
+/// Report of a node on the data that it stores and hands over.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NodeTransfers {
-    /// Bytes that its live records take.
+    /// Bytes that its live records take in its storage engine.
     pub live_bytes: u64,
-    /// How much its transfers may take.
+    /// Limits of its transfers.
     pub limits: TransferLimits,
-    /// Records that it hands over; `waiting` is left empty.
+    /// Transfers that it sends; `waiting` is left empty.
     pub stats: TransferStats,
-    /// How the node is.
+    /// Other figures of the node.
     pub figures: NodeFigures,
 }
 
 impl Transfers {
-    /// How much transfers of this node may take.
+    /// Returns the limits of this node's transfers.
     #[must_use]
     pub fn limits(&self) -> TransferLimits {
         self.delivery.throttle.limits()
     }
 
-    /// Changes how much transfers of this node may take: bytes a second at once, all else from the next batch
-    /// and round on. Transfers that are switched off end with the batch that is under way, and go on from
-    /// there when they are switched on again.
+    /// Changes the limits of this node's transfers. The rate in bytes a second changes at once, the other
+    /// limits from the next batch and round on. Transfers that are switched off end after the batch that
+    /// is under way, and continue from there when they are switched on again.
     pub fn set_limits(&self, limits: TransferLimits) {
         self.delivery.throttle.set(limits);
     }
 
-    /// The records that this node stores and hands over.
+    /// Returns this node's own report.
     #[must_use]
     pub fn own_report(&self) -> NodeTransfers {
         NodeTransfers {
@@ -58,16 +59,17 @@ impl Transfers {
         }
     }
 
-    /// The records that all members store and hand over, as far as they answer within seconds; this node
-    /// always does.
+    /// Returns the reports of all members that answer within five seconds. This node's own report is
+    /// always there.
     pub async fn reports(&self) -> BTreeMap<NodeId, NodeTransfers> {
         let members: Vec<NodeId> =
             self.local.state().members().iter().map(|each| each.id).collect();
         self.ask_members(&members, METHOD_ASK_TRANSFERS, &AskTransfers {}, || {}).await
     }
 
-    /// Changes the limits of members, and gives what they are then. A member that is missing in the answer
-    /// could not be asked: its limits may or may not have changed.
+    /// Changes the limits of these members, and returns their reports after the change. A member that is
+    /// missing in the answer could not be asked or did not answer in time: its limits are the old or the
+    /// new ones.
     pub async fn change_limits(
         &self,
         members: &[NodeId],
@@ -83,7 +85,8 @@ impl Transfers {
         self.ask_members(members, METHOD_SET_TRANSFERS, &set, here).await
     }
 
-    /// Asks members for their reports; if this node is one of them, `here` is done first.
+    /// Asks members for their reports. If this node is one of them, `here` runs before its own report is
+    /// made.
     async fn ask_members(
         &self,
         members: &[NodeId],
@@ -123,7 +126,7 @@ impl Transfers {
     }
 
     pub(crate) fn serve_set_transfers(&self, request: &IncomingRequest, reply: Responder) {
-        // Limits have nothing to do with layouts.
+        // The request is valid under any layout: limits do not depend on it.
         let set = match self.local.read_header(request, |_: &SetTransfers| u64::MAX) {
             Ok(set) => set,
             Err(refusal) => return refuse(reply, &refusal),

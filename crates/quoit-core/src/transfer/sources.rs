@@ -1,10 +1,15 @@
 //! Sources: the nodes that hand a partition to a node that becomes one of its primaries.
 //!
-//! A read quorum of the new primaries must meet every write that a quorum of the old ones has taken.
-//! It does if each new primary has what the old holder of its position had. Where that one is gone, what
-//! it had is with the other primaries, as far as it was written to a quorum: then all of them hand over.
-//! They do as well where there are fewer nodes than positions, and a node has several votes: what a
-//! majority of the votes has taken may be on one node alone.
+//! A read quorum of the new primaries must meet every write that a quorum of the old ones has taken. That
+//! holds if each new primary gets the records of the old holder of its position: then as many new
+//! primaries have the write as old ones had.
+//!
+//! All other primaries are sources instead in these cases:
+//!
+//! - The old holder of the position is not known, gone, or marked as down. A write that it took with a
+//!   quorum is on other primaries, too.
+//! - There are fewer nodes than positions, before or after the change. A node then has several votes, and
+//!   a write with a majority of the votes may be on one node alone.
 
 use quoit_cluster::NodeId;
 use quoit_model::hash::Partition;
@@ -12,10 +17,11 @@ use quoit_model::layout::{Layout, Movement};
 use quoit_planted::planted;
 use std::collections::BTreeSet;
 
-/// The nodes that `to` has to have heard of before its copy of the partition is complete; none if there
-/// is nobody who could have anything. `complete` is the layout by which the partition is read,
-/// `n_val_max` the largest number of replicas of any bucket. `is_there` says which nodes can be expected
-/// to hand anything over.
+/// Returns the nodes that must have handed their records to `to` before its copy of the partition is
+/// complete. The set is empty if no node can have any.
+///
+/// `complete` is the layout by which the partition is read, `n_val_max` the largest `n_val` of any
+/// bucket. `is_there` is true for nodes that can be expected to hand anything over.
 pub(super) fn sources(
     complete: &Layout,
     newest: &Layout,
@@ -24,7 +30,8 @@ pub(super) fn sources(
     to: NodeId,
     is_there: impl Fn(NodeId) -> bool,
 ) -> BTreeSet<NodeId> {
-    // A node that moves up within the order lacks the records of buckets with a smaller n_val.
+    // A node that was a primary only of buckets with a large n_val lacks the records of the others. So
+    // each n_val is looked at.
     let transfers = (1..=n_val_max)
         .flat_map(|n_val| Movement::of_partition(complete, newest, partition, n_val));
     let mut sources: BTreeSet<NodeId> =
@@ -39,10 +46,12 @@ pub(super) fn sources(
     sources
 }
 
-/// The nodes that a node which has lost records has to have heard of, among the `others` that hold the
-/// partition: all whose copies are whole, since a write that it took may be on any one of them. They are
-/// waited for, whether they are there or not. Where no whole copy is left, the union of all others' has to
-/// do.
+/// Returns the nodes that must have handed their records to a node that lost its own, among the `others`
+/// that hold the partition.
+///
+/// These are all nodes whose copy is whole, reachable or not: a write that the node took before the loss
+/// may be on any one of them. If no copy is whole, all `others` are sources, and the node gets the union
+/// of their copies.
 pub(super) fn sources_after_loss(
     others: &BTreeSet<NodeId>,
     is_whole: impl Fn(NodeId) -> bool,
@@ -53,8 +62,8 @@ pub(super) fn sources_after_loss(
     if whole.is_empty() { others.clone() } else { whole }
 }
 
-/// Whether the copy of `to` takes the place of one that is lost: that of a node which can't be expected to
-/// hand anything over. Arguments are those of [`sources`].
+/// True if the copy of `to` replaces the copy of a node that can't be expected to hand anything over.
+/// Arguments are those of [`sources`].
 pub(super) fn replaces_lost(
     complete: &Layout,
     newest: &Layout,
@@ -83,7 +92,7 @@ mod tests {
         Layout::compute(&LayoutRequest::after(previous, &members)).unwrap()
     }
 
-    /// Layouts of five nodes before and of six after.
+    /// A layout of five nodes, and its successor with six.
     fn growing() -> (Layout, Layout) {
         let single = Layout::single(node(1), RingSize::new(64).unwrap());
         let before = layout(&single, 1..=5);
@@ -123,14 +132,15 @@ mod tests {
         }
     }
 
-    /// Votes that these nodes have together.
+    /// Returns the number of votes that these nodes have together.
     fn votes(layout: &Layout, partition: Partition, n_val: u32, nodes: &BTreeSet<NodeId>) -> u32 {
         let places = nodes.iter().filter_map(|node| layout.node_index(*node));
         places.map(|place| layout.votes(partition, n_val, place)).sum()
     }
 
-    /// Checks that whatever a majority of the votes has taken by one layout, in buckets of this `n_val`,
-    /// is found by every majority by the next one, when nodes that gain votes have heard their sources.
+    /// Checks for buckets of this `n_val`: a write that a majority of the votes by one layout has taken
+    /// is found by every majority by the next layout, once nodes that gain votes have got the records of
+    /// their sources.
     fn check_majorities(before: &Layout, after: &Layout, n_val: u32, partition: Partition) {
         let majority = n_val / 2 + 1;
         let old: Vec<NodeId> = ids(before, partition, n_val).into_iter().collect();

@@ -1,9 +1,21 @@
-//! Records on a node that is no primary of theirs: written here while a primary was down, left over
-//! after a change of layout, or brought along by a node that ran alone.
+//! Strays: records on a node that is not one of their primaries in any live layout. They were written to
+//! this node as a fallback, are left over from a former layout, or were brought along by a node that ran
+//! alone before it joined.
 //!
-//! They are handed to all primaries of their partition. When those have them on disk, and nobody has
-//! written here meanwhile, they are removed here. A node that becomes a primary shares with the others
-//! what it has already, which nobody else may know.
+//! A walk for strays reads a partition page by page. For each record it
+//!
+//! 1. finds the record's primaries by all live layouts;
+//! 2. hands the record to all of them, if all can be reached. They have it, or a newer version, on their
+//!    disks when they have answered;
+//! 3. removes the record here, if it has not changed since it was read and this node has not become its
+//!    primary meanwhile.
+//!
+//! If a primary can't be reached, or the record has changed, it stays, and a later walk tries again.
+//! Records are removed one by one, and never the partition as a whole: the node may be a fallback and get
+//! another write at any moment.
+//!
+//! The same walk serves a node that becomes a primary: it then also hands the records that stay here to
+//! their other primaries, which may not have them.
 
 use super::Transfers;
 use super::damage::Damage;
@@ -24,28 +36,31 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Bytes of objects that a page should have.
+/// Size that the objects of a page should have together, in bytes.
 pub(super) const PAGE_BYTES: usize = 2 << 20;
 
-/// A page of a walk through a partition: what lies in pages with its root alone.
+/// A page of a walk through a partition. A large set or map is represented by its root alone.
 pub(crate) struct Page {
     pub(crate) records: Vec<(Bytes, Record)>,
     pub(crate) next: Option<Identity>,
-    /// The outcome for damaged records, which are not among these.
+    /// Outcome of healing the damaged records of this stretch. Records that stay damaged are not in
+    /// `records`.
     pub(crate) damage: Damage,
-    /// How long that took: rested when the records are handed over, for what is handed over later is more
-    /// likely to have been written again.
+    /// Time that reading the page took. The walk rests in proportion to it (as transfers yield to
+    /// requests) only after the records are handed over: records that wait are likely to be written again
+    /// meanwhile.
     pub(crate) read_for: Duration,
 }
 
 impl Page {
-    /// How many records the next page should have, at most `most`.
+    /// Returns the number of records to read for the next page, at most `most`.
     pub(crate) fn next_count(&self, most: usize) -> usize {
         next_count(&self.records, most)
     }
 }
 
-/// How many records should be read next, by the size of those that were read last; `most` at most.
+/// Returns the number of records to read next, such that they have about [`PAGE_BYTES`] if they are as
+/// large as those that were read last. It is at least 1 and at most `most`.
 pub(super) fn next_count(records: &[(Bytes, Record)], most: usize) -> usize {
     let size_bytes: u64 = records.iter().map(|(_, record)| size_of(record)).sum();
     let count = (records.len() as u64 * PAGE_BYTES as u64).checked_div(size_bytes);
@@ -53,8 +68,8 @@ pub(super) fn next_count(records: &[(Bytes, Record)], most: usize) -> usize {
 }
 
 impl Transfers {
-    /// Hands over the strays of a partition. With `shares` the records that this node is to keep are
-    /// handed to their other primaries too.
+    /// Walks through a partition, hands its strays to their primaries and removes them. With `shares`,
+    /// also hands the records that stay on this node to their other primaries.
     pub(super) async fn hand_strays(
         self: &Arc<Self>,
         partition: Partition,
@@ -77,8 +92,9 @@ impl Transfers {
                     });
                 }
             }
-            // A record that no other node has either is lost for a copy that stays; of a stray it may still
-            // be read.
+            // A damaged record that no other node has is lost, which must not hold up a new primary. The
+            // same in a walk for strays is different: this node may have the only copy, and may still be
+            // able to read it later.
             if page.damage == Damage::Open || page.damage == Damage::Nowhere && !shares {
                 walked = Walked::Unfinished;
             }
@@ -97,8 +113,8 @@ impl Transfers {
         Ok(walked)
     }
 
-    /// Hands over what others should have, and removes what this node should not. Says whether all of
-    /// that went.
+    /// Hands the records of a page to the nodes of their `homes`, and removes those that do not stay
+    /// here. Returns true if all of that succeeded.
     async fn hand_page(
         self: &Arc<Self>,
         partition: Partition,
@@ -132,7 +148,8 @@ impl Transfers {
         Ok(self.local.settings.blocking.behind(remove).await?)
     }
 
-    /// The clocks of records: strays are not written any more, while the primaries' copies are.
+    /// Returns the clocks of records, to be sent with their offer. The receiver then declines records
+    /// that its own copy supersedes: the primaries' copies are still written, strays are not.
     async fn clocks(
         self: &Arc<Self>,
         records: &[(Bytes, Record)],
@@ -148,8 +165,8 @@ impl Transfers {
         Ok(self.local.settings.blocking.behind(clocks).await?)
     }
 
-    /// Removes records that are as they were when they were handed over, unless this node is to have them
-    /// by now. Says whether all were.
+    /// Removes records that have not changed since they were handed over, unless this node has become a
+    /// primary of them. Returns true if all were removed.
     fn remove_strays(
         &self,
         partition: Partition,
@@ -158,7 +175,8 @@ impl Transfers {
         if leaving.is_empty() {
             return Ok(true);
         }
-        // First of all: what is written from now on does not claim what is removed here.
+        // This ends the store's actors in the partition, and comes before the first removal: a later
+        // event of one of them would claim to have seen the events that are removed here.
         self.local.dots.give_away(partition)?;
         let mut all_went = true;
         for (key, digest) in leaving {
@@ -178,7 +196,8 @@ impl Transfers {
         Ok(all_went)
     }
 
-    /// A page of a partition's records: at most so many, and fewer while transfers yield.
+    /// Reads a page of a partition's records: at most `count`, and fewer while transfers yield to
+    /// requests. Damaged records are healed by other replicas first, where these can be reached.
     pub(crate) async fn page(
         self: &Arc<Self>,
         partition: Partition,
@@ -193,7 +212,7 @@ impl Transfers {
         let mut damage = Damage::Healed;
         if !page.damaged.is_empty() && !planted!(PassesOverDamage) {
             damage = self.heal_walked(partition, page.damaged).await;
-            // With what is healed now.
+            // Read again, with the healed records.
             page = self.local.settings.blocking.behind(fold).await?;
         }
         Ok(Page { records: page.entries, next: page.next, damage, read_for: began.elapsed() })
@@ -212,11 +231,12 @@ impl Transfers {
 
     fn home(&self, state: &State, partition: Partition, n_val: u32, shares: bool) -> Home {
         let mut nodes = primaries(state, partition, n_val);
-        // A node that was removed by force stands in a former layout, which may wait for this.
+        // A live layout may still name a node that an operator removed by force. That layout may even
+        // wait for these strays before it retires.
         nodes.retain(|node| state.members().get(*node).is_some());
         let stays = nodes.remove(&state.node_id());
         if stays {
-            // A member that is marked as absent is not waited for.
+            // Sharing does not wait for members that are marked as down.
             nodes.retain(|node| shares && is_there(state, *node));
         }
         let missing = self.local.unreachable(&nodes);
@@ -230,23 +250,24 @@ impl Transfers {
     }
 }
 
-/// Where a record belongs.
+/// Nodes to which a record has to be handed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Home {
-    /// It has to be handed to these nodes, and may stay here or not.
+    /// All of them can be reached. `stays` is true if this node is a primary, too, and keeps the record.
     At { nodes: Vec<NodeId>, stays: bool },
-    /// On nodes of which these can't be reached now; none: on nodes that are not known.
+    /// Some can't be reached now: those in `missing`. If `missing` is empty, the nodes are not known,
+    /// because the bucket type is not known.
     Away { missing: BTreeSet<NodeId> },
 }
 
 impl Home {
-    /// That of a record whose bucket type is not known here yet.
+    /// The home of a record whose bucket type this node does not know yet.
     const fn unknown() -> Self {
         Self::Away { missing: BTreeSet::new() }
     }
 }
 
-/// Whether a node is a member that can be expected to answer.
+/// True if a node is a member that is not marked as down.
 pub(super) fn is_there(state: &State, node: NodeId) -> bool {
     let member = state.members().get(node);
     member.is_some_and(|member| !member.is_down)
