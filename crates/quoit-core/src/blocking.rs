@@ -1,4 +1,9 @@
-//! Where steps that may wait for the disk are done.
+//! Threads for steps that wait for the disk or take long: such a step must not hold up the requests of
+//! the thread that runs it.
+//!
+//! There are three ways, by who waits for the step: [`Blocking::in_place`] for a step of a request,
+//! [`Blocking::aside`] for background steps with the priority of requests, and [`Blocking::behind`] for
+//! background steps that get only the time that requests leave.
 
 mod background;
 
@@ -6,24 +11,20 @@ pub use background::lower_thread_priority;
 
 use crate::error::RequestError;
 
-/// How steps that wait for the disk, or read it in long strides, are kept from holding up others.
+/// The place where blocking steps run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Blocking {
-    /// By other threads of the runtime, which has to be a multi-threaded one.
+    /// On other threads. The runtime has to be multi-threaded.
     #[default]
     Pool,
-    /// Not at all: on the calling task, at once. For runtimes of one thread, where a run has to be the
-    /// same whenever it is repeated.
+    /// On the calling task, at once. For runtimes of one thread whose runs must be reproducible, as in
+    /// simulation.
     Inline,
 }
 
 impl Blocking {
-    /// Does a step that waits for the disk in the midst of a request. The runtime moves the thread's other
-    /// tasks away first.
-    ///
-    /// # Panics
-    ///
-    /// With [`Blocking::Pool`] on a runtime of one thread.
+    /// Runs a step that waits for the disk as part of a request, on the calling thread. The runtime first
+    /// moves the thread's other tasks to another thread.
     pub(crate) fn in_place<T>(self, step: impl FnOnce() -> T) -> T {
         match self {
             Self::Pool => tokio::task::block_in_place(step),
@@ -31,11 +32,8 @@ impl Blocking {
         }
     }
 
-    /// Does a step that reads files in long strides, where that disturbs no request.
-    ///
-    /// # Errors
-    ///
-    /// The step's own; `Overload` while the runtime shuts down.
+    /// Runs a step that reads much or waits for the disk on the runtime's pool of blocking threads, with
+    /// the priority of requests.
     pub(crate) async fn aside<T: Send + 'static>(
         self,
         step: impl FnOnce() -> Result<T, RequestError> + Send + 'static,
@@ -50,11 +48,7 @@ impl Blocking {
         }
     }
 
-    /// Does a step that no request waits for, with the time that requests leave.
-    ///
-    /// # Errors
-    ///
-    /// The step's own; `Overload` where there are no threads for it.
+    /// Runs a step that no request waits for on a thread of low priority ([`lower_thread_priority`]).
     pub(crate) async fn behind<T: Send + 'static>(
         self,
         step: impl FnOnce() -> Result<T, RequestError> + Send + 'static,
@@ -70,11 +64,11 @@ impl Blocking {
     }
 }
 
-/// Lets threads run that wait for the processor.
+/// Yields the processor to other threads.
 ///
-/// Steps that take many locks for a moment, which requests want as well, have the priority of requests and
-/// give way between two records, while they hold none. A thread of lower priority that is put aside while it
-/// holds a lock makes requests wait until its next turn.
+/// Some background steps take the locks of requests, many times and briefly. They have the priority of
+/// requests, and call this between two records, while they hold no lock. With a lower priority, the
+/// system could suspend the thread while it holds a lock, and requests would wait until its next turn.
 pub(crate) fn give_way() {
     std::thread::yield_now();
 }

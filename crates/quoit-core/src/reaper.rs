@@ -1,15 +1,21 @@
-//! Reaping: tombstones that all primaries have are removed.
+//! Reaping: removing tombstones that every primary has on its disk.
 //!
-//! A tombstone is due some time after it was written (`delete_mode`). Those written while the node runs
-//! wait in a queue; what does not fit the queue, and what was there when the node started, is found by a
-//! scan of the index for tombstones. A record is removed only if it is still the very tombstone that was
-//! noted, decided in one step with the removal.
+//! A tombstone is due some time after it was written (`delete_mode`). The reaper learns of tombstones in
+//! two ways: those that are written while the node runs wait in a queue; those that did not fit into the
+//! queue, or were there when the node started, are found by a scan of the index ([`crate::tombstones`]).
+//! The reaper removes a record only if it still is the tombstone that was queued. The check and the
+//! removal are one step.
 //!
-//! Where there are several nodes, the first primary of a record has it reaped, once only one layout is live
-//! and all primaries hold the tombstone on their disks. Each keeps a reap record of it. Only that node
-//! queues the tombstone. One that is left behind nevertheless, because the first primary never had it or
-//! was another one then, or because a removal went with a machine's power, any primary has reaped that
-//! finds it in a scan.
+//! On a cluster of several nodes, the first primary of a record queues its tombstone, and has it reaped
+//! in two steps ([`agreement`]): all primaries hold the tombstone on their disks, then each makes a reap
+//! record of it and removes it. This needs a single live layout and all primaries, but no other member.
+//!
+//! A tombstone can be left behind: the first primary never had it, another node was first primary at the
+//! time, or a power failure undid a removal. Any primary whose scan finds a tombstone that should be gone
+//! long since has it reaped.
+//!
+//! Reap records keep older copies of the deleted records out until [`retirement`] finds that none can
+//! arrive any more. `docs/design/reaping.md` has the argument.
 
 mod agreement;
 mod alone;
@@ -41,13 +47,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often it does so where several nodes have to agree: the price of a pass is shared by all that has
-/// come due meanwhile.
+/// Time between two passes where several nodes have to agree. The cost of a pass is shared by all
+/// tombstones that have come due meanwhile.
 const TICK_TOGETHER: Duration = Duration::from_secs(2);
-/// How long a scan works before tombstones that are due have their turn.
+/// Longest time that a scan works before tombstones that are due have their turn, in microseconds.
 const SCAN_US: u64 = 100_000;
 
-/// Has tombstones and reap records removed that nothing needs any more.
+/// Removes tombstones that all primaries have, and reap records that nothing needs any more.
 pub struct Reaper {
     local: Arc<LocalNode>,
     replica: Arc<Replica>,
@@ -105,8 +111,8 @@ impl Reaper {
         }
     }
 
-    /// Tombstones that are due, out of the queue, and before that, where it is time, those that nobody has
-    /// noted into it.
+    /// Takes the tombstones that are due out of the queue. Before that, unless `delay_ms` is `None`,
+    /// continues the scan for tombstones that are not queued.
     async fn due_tombstones(
         self: &Arc<Self>,
         delay_ms: Option<u64>,
@@ -123,8 +129,8 @@ impl Reaper {
         fault
     }
 
-    /// Looks for tombstones where the last scan has stopped, a page at a time: others wait for the same
-    /// threads.
+    /// Continues the scan for tombstones where it stopped, for at most [`SCAN_US`]. It reads one page in
+    /// a step, because other work waits for the same threads.
     async fn scan_tombstones(self: &Arc<Self>, delay_ms: u64) -> Result<(), RequestError> {
         let ring_size = self.local.ring_size();
         let end_us = self.local.clock.monotonic_us() + SCAN_US;

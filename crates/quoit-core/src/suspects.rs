@@ -1,4 +1,12 @@
-//! Partitions in which this node may hold strays, and when a walk through one of them is worth its price.
+//! Suspected partitions: those in which this node may hold strays, and when it should walk through them.
+//!
+//! A walk is expensive and useless while all strays wait for primaries that are away. So a walk that left
+//! strays notes those primaries, and the next one begins when one of them is back or another stray is
+//! written.
+//!
+//! The set also answers other members' questions for the retirement of reap records (`crate::reaper`): an
+//! answer includes each partition that was suspected at any time since the former answer, even if it no
+//! longer is.
 
 use quoit_cluster::{ClusterId, NodeId, State};
 use quoit_model::hash::Partition;
@@ -10,14 +18,14 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) enum Walked {
     /// No stray is left.
     Clean,
-    /// Strays are left whose primaries could not all be reached: these are missing.
+    /// Strays are left, and these of their primaries could not be reached.
     Awaits(BTreeSet<NodeId>),
     /// Strays are left that another walk may be able to hand over.
     Unfinished,
 }
 
 impl Walked {
-    /// The result of both parts of a walk.
+    /// Combines the results of two parts of a walk.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Clean, other) => other,
@@ -31,26 +39,30 @@ impl Walked {
     }
 }
 
-/// Partitions that may hold strays.
+/// The partitions that may hold strays.
 #[derive(Default)]
 pub(crate) struct Suspects {
-    /// Partitions that wait for a walk, each with the nodes that its strays wait for; none: for nothing.
+    /// Partitions that wait for a walk, each with the nodes that all its known strays wait for. An empty
+    /// set means that a walk can begin at once.
     waiting: BTreeMap<Partition, BTreeSet<NodeId>>,
-    /// Partitions that a walk is under way in. A write during the walk makes its partition wait again.
+    /// Partitions in which a walk is under way. A write of a stray during the walk also puts its
+    /// partition into `waiting`.
     walked: BTreeSet<Partition>,
-    /// The state by which all partitions were last reviewed.
+    /// The state of the control plane that was reviewed last.
     reviewed: Option<Reviewed>,
-    /// Number of the last answer about suspected partitions.
+    /// Number of the last answer to another member or to this node's own reaper.
     answer: u64,
-    /// For partitions that are suspected no longer, the last answer before that.
+    /// For partitions that are no longer suspected, the number of the last answer before their walk
+    /// ended.
     cleared_after: BTreeMap<Partition, u64>,
 }
 
 impl Suspects {
-    /// Suspects a partition, whose strays wait for these nodes as far as is known.
+    /// Suspects a partition. Its strays wait for the nodes in `missing`; if that is empty, a walk can
+    /// begin at once.
     pub(crate) fn suspect(&mut self, partition: Partition, missing: BTreeSet<NodeId>) {
         match self.waiting.get_mut(&partition) {
-            // A walk comes anyway.
+            // A walk can begin at once anyway.
             Some(nodes) if nodes.is_empty() => {}
             Some(nodes) if missing.is_empty() => nodes.clear(),
             Some(nodes) => nodes.extend(missing),
@@ -58,13 +70,17 @@ impl Suspects {
         }
     }
 
-    /// Begins a walk.
+    /// Notes the start of a walk through a partition.
     pub(crate) fn begin(&mut self, partition: Partition) {
         self.waiting.remove(&partition);
         self.walked.insert(partition);
     }
 
-    /// Ends a walk.
+    /// Notes the end of a walk.
+    ///
+    /// # Panics
+    ///
+    /// If no walk through the partition is under way.
     pub(crate) fn end(&mut self, partition: Partition, walked: Walked) {
         assert!(self.walked.remove(&partition), "a walk ends that has begun");
         match walked {
@@ -74,8 +90,8 @@ impl Suspects {
         }
     }
 
-    /// Partitions that a walk is worth its price in: of which it is not known that all strays wait for nodes
-    /// that are still away.
+    /// Returns the partitions in which a walk should begin: all that wait for a walk, except those whose
+    /// strays all wait for nodes that are still away.
     pub(crate) fn ready(&self, is_reachable: impl Fn(NodeId) -> bool) -> Vec<Partition> {
         let is_ready = |(_, missing): &(&Partition, &BTreeSet<NodeId>)| {
             missing.is_empty() || missing.iter().any(|node| is_reachable(*node))
@@ -83,27 +99,28 @@ impl Suspects {
         self.waiting.iter().filter(is_ready).map(|(partition, _)| *partition).collect()
     }
 
-    /// All partitions that are suspected, or have been since an answer; 0: that are.
+    /// Returns all suspected partitions, and those that were suspected at some time since this answer.
+    /// For 0, only those that are suspected now.
     pub(crate) fn since(&self, answer: u64) -> BTreeSet<Partition> {
         let is_since = |(_, cleared): &(&Partition, &u64)| answer != 0 && **cleared >= answer;
         let cleared = self.cleared_after.iter().filter(is_since);
         self.all().into_iter().chain(cleared.map(|(partition, _)| *partition)).collect()
     }
 
-    /// The number of one more answer.
+    /// Returns the number of the next answer.
     pub(crate) fn next_answer(&mut self) -> u64 {
         self.answer += 1;
         self.answer
     }
 
-    /// All suspected partitions.
+    /// Returns all suspected partitions.
     pub(crate) fn all(&self) -> BTreeSet<Partition> {
         self.waiting.keys().copied().chain(self.walked.iter().copied()).collect()
     }
 
-    /// Notes a newer state of the control plane. Says whether all partitions are to be suspected: after a
-    /// start, after a change of layouts, and when a bucket has got fewer replicas, though it has more again
-    /// by now.
+    /// Notes a newer state of the control plane. Returns true if the caller has to suspect all
+    /// partitions: after a start, after a change of the live layouts or of the cluster, and when a
+    /// bucket's `n_val` was lowered, even if it was raised again since.
     #[must_use]
     pub(crate) fn review(&mut self, state: &State) -> bool {
         let now = Reviewed::by(state);
@@ -116,9 +133,9 @@ impl Suspects {
         suspects_all
     }
 
-    /// Has all suspected partitions walked again, whichever nodes they wait for: by another layout or n_val
-    /// these nodes may be primaries of nothing, and never come back. A walk that is under way may still find
-    /// them missing, so its partition is walked once more.
+    /// Lets a walk through each suspected partition begin at once, whichever nodes it waits for: by
+    /// another layout or n_val these nodes may not be primaries, and may never come back. A walk that is
+    /// under way may still find them missing, so its partition gets another walk.
     fn release(&mut self) {
         self.waiting.values_mut().for_each(BTreeSet::clear);
         for partition in &self.walked {
@@ -126,7 +143,8 @@ impl Suspects {
         }
     }
 
-    /// The version of this state's cluster that the suspicions go by.
+    /// Returns the version of the reviewed state, from which the suspicions follow; 0 if that is a state
+    /// of another cluster.
     pub(crate) fn reviewed(&self, state: &State) -> u64 {
         let reviewed = self.reviewed.as_ref();
         let same = reviewed.filter(|reviewed| reviewed.cluster_id == state.cluster_id());
@@ -134,7 +152,7 @@ impl Suspects {
     }
 }
 
-/// A state of the control plane, as far as it decides which records are strays.
+/// The parts of the control plane's state that decide which records are strays.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Reviewed {
     cluster_id: ClusterId,
@@ -150,8 +168,8 @@ impl Reviewed {
         Self { cluster_id, version, live: live.collect() }
     }
 
-    /// Whether a node may have become a primary of fewer records since, by the version at which a bucket last
-    /// got fewer replicas.
+    /// True if a node may be a primary of fewer records by `now` than by this state.
+    /// `replicas_lowered_at` is the version of the state in which a bucket's `n_val` was lowered last.
     fn is_outdated(&self, now: &Self, replicas_lowered_at: u64) -> bool {
         self.cluster_id != now.cluster_id
             || self.live != now.live
@@ -251,7 +269,7 @@ mod tests {
         assert!(!before.is_outdated(&now, 5), "by that very change");
         assert!(before.is_outdated(&now, 6));
         assert!(before.is_outdated(&Reviewed { live: vec![2, 3], ..now.clone() }, 0));
-        // A node that joins may have come further where it was alone.
+        // A node that joins another cluster may have reached a higher version in its own.
         let joined = Reviewed { cluster_id: ClusterId([2; 16]), version: 3, live: vec![2] };
         assert!(before.is_outdated(&joined, 0));
     }

@@ -1,4 +1,5 @@
-//! Tombstones that wait to be reaped: those that were written since the start, and those that scans find.
+//! The queue of tombstones that wait to be reaped: those written since the start, and those that scans
+//! found.
 
 mod scan;
 
@@ -15,44 +16,50 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Tombstones that wait in memory; further ones are found by the next scan.
+/// Largest number of queued tombstones. A later scan finds further ones.
 const QUEUE_COUNT_MAX: usize = 100_000;
-/// How often the reaper looks for what is due.
+/// Time between two looks of the reaper for tombstones that are due.
 pub(crate) const TICK: Duration = Duration::from_millis(200);
-/// How long a fold waits until some of the tombstones that it has found are reaped.
+/// Longest time that a fold, which has found tombstones for an operator, waits for room in the queue.
 const ROOM_PATIENCE: Duration = Duration::from_secs(15);
-/// Tombstones that are taken out of the queue at once; the others follow with the next tick.
+/// Largest number of tombstones that one pass takes out of the queue.
 pub(crate) const DUE_COUNT_MAX: usize = 5_000;
-/// Records that a scan takes from the engine at once.
+/// Number of records that a scan reads from the engine in one step.
 pub(crate) const SCAN_PAGE: usize = 250;
 
-/// A tombstone that will be reaped if it is still there when it is due.
+/// A tombstone that is to be reaped when it is due, if it is still stored unchanged then.
 pub(crate) struct NotedTombstone {
+    /// Time when it is due, in microseconds since 1970.
     pub(crate) due_us: u64,
+    /// The encoded name of its record.
     pub(crate) encoded: Bytes,
     pub(crate) partition: Partition,
+    /// Digest of the stored tombstone: another digest means another record.
     pub(crate) digest: u64,
-    /// Whether it should be gone long since: this node need not be its first primary.
+    /// True if it should be gone long since: then any primary may have it reaped, not only the first one.
     pub(crate) is_left_behind: bool,
-    /// Whether an operator wants it reaped: no scan finds it again.
+    /// True if it is to be reaped whatever `delete_mode` says. No scan finds it again if it leaves the
+    /// queue.
     pub(crate) is_wanted: bool,
-    /// Whether another cluster has reaped it, and is not told so.
+    /// True if another cluster has reaped it. The reap is then not queued for other clusters again.
     pub(crate) is_told: bool,
 }
 
-/// The queue of noted tombstones, by the time when they are due.
+/// The queue of tombstones, in the order in which they are due, and the state of the scan that fills it.
 pub(crate) struct NotedTombstones {
     queue: Mutex<VecDeque<NotedTombstone>>,
-    /// May be taken while the queue is locked, but not the other way round.
+    /// Lock order: `scan` may be locked while `queue` is held, never the other way round.
     pub(crate) scan: Mutex<TombstoneScan>,
-    /// The layout by which this node knows what it is first primary of.
+    /// Version of the newest layout that was seen, which decides of which partitions this node is first
+    /// primary.
     layout_version: AtomicU64,
-    /// When this process began. Of what was due before, the first primary may be done with.
+    /// Start of this process, in microseconds since 1970. A tombstone that was due before may have been
+    /// reaped on the other primaries.
     pub(crate) started_us: u64,
 }
 
 impl NotedTombstones {
-    /// Those of a process that begins now, by its wall clock.
+    /// Returns the queue of a process that starts at this time, in microseconds since 1970.
     pub(crate) fn new(started_us: u64) -> Self {
         Self {
             queue: Mutex::default(),
@@ -62,7 +69,7 @@ impl NotedTombstones {
         }
     }
 
-    /// Remembers a tombstone that is being written now.
+    /// Queues a tombstone that is being written. If the queue is full, requests a scan.
     pub(crate) fn note(&self, mode: DeleteMode, at: &RecordAt<'_>, digest: u64, now_us: u64) {
         let Some(delay_ms) = mode.delay_ms() else { return };
         let mut queue = self.queue.lock();
@@ -81,14 +88,14 @@ impl NotedTombstones {
         });
     }
 
-    /// Has tombstones reaped as soon as all their primaries agree, whatever `delete_mode` says: their encoded
-    /// names, partitions and digests.
+    /// Queues tombstones, given by encoded name, partition and digest, to be reaped as soon as all their
+    /// primaries agree, whatever `delete_mode` says.
     pub(crate) fn reap_soon(&self, now_us: u64, tombstones: Vec<(Bytes, Partition, u64)>) {
         self.reap_wanted(now_us, tombstones, false);
     }
 
-    /// As [`NotedTombstones::reap_soon`], of a tombstone that another cluster has reaped: its reap here is
-    /// not queued for others.
+    /// Queues a tombstone that another cluster has reaped, like [`NotedTombstones::reap_soon`]. Its reap
+    /// is not queued for other clusters again.
     pub(crate) fn reap_as_elsewhere(&self, now_us: u64, tombstone: (Bytes, Partition, u64)) {
         self.reap_wanted(now_us, vec![tombstone], true);
     }
@@ -105,11 +112,7 @@ impl NotedTombstones {
         }));
     }
 
-    /// Waits until so many tombstones can be queued for an operator.
-    ///
-    /// # Errors
-    ///
-    /// `Overload` when those that wait are not reaped soon, for example because a primary is down.
+    /// Waits until the queue has room for so many tombstones.
     pub(crate) async fn room_for(&self, count: usize) -> Result<(), RequestError> {
         let end = Instant::now() + ROOM_PATIENCE;
         while self.queue.lock().len() + count > QUEUE_COUNT_MAX {
@@ -121,7 +124,8 @@ impl NotedTombstones {
         Ok(())
     }
 
-    /// Puts tombstones into the queue by the time when they are due.
+    /// Inserts tombstones in the order in which they are due. If the queue is full, drops the rest and
+    /// requests a scan.
     pub(crate) fn insert(&self, tombstones: impl Iterator<Item = NotedTombstone>) {
         let mut queue = self.queue.lock();
         for noted in tombstones {
@@ -131,18 +135,20 @@ impl NotedTombstones {
             }
             queue.push_back(noted);
         }
-        // Quick where most of it is in order already.
+        // Cheap, because most of the queue is in order already.
         queue.make_contiguous().sort_by_key(|noted| noted.due_us);
     }
 
-    /// With another layout a node is first primary of other records.
+    /// Notes the newest layout. If it is another one, requests a scan: this node may have become first
+    /// primary of other partitions.
     pub(crate) fn note_layout(&self, version: u64) {
         if self.layout_version.swap(version, Ordering::Relaxed) != version {
             self.scan.lock().need();
         }
     }
 
-    /// The next step of the scan. It finds all that is queued again, so the queue is emptied when it begins.
+    /// Returns the next step of the scan. When a scan begins, the queue is emptied, because the scan
+    /// finds its tombstones again. Tombstones stay that no scan would find.
     pub(crate) fn scan_step(&self, monotonic_us: u64) -> ScanStep {
         let queue_count = self.queue.lock().len();
         let step = self.scan.lock().step(monotonic_us, queue_count);
@@ -152,6 +158,7 @@ impl NotedTombstones {
         step
     }
 
+    /// Takes up to [`DUE_COUNT_MAX`] tombstones that are due out of the queue.
     pub(crate) fn take_due(&self, now_us: u64) -> Vec<NotedTombstone> {
         let mut queue = self.queue.lock();
         let some = queue.iter().take(DUE_COUNT_MAX);

@@ -1,9 +1,9 @@
-//! Threads for work that no request waits for: the system gives them what requests leave.
+//! Threads of low priority for work that no request waits for.
 //!
-//! A step that moves or compares records for a millisecond takes a processor from requests whenever more
-//! threads want to run than there are processors. Sharing it evenly makes a request wait for the rest of a
-//! time slice, which is longer than the request itself. Threads of a higher nice value are put aside sooner
-//! when others want to run, and get a smaller part of the time (`sched(7)`).
+//! A step that moves or compares records for a millisecond takes a processor from requests whenever there
+//! are more runnable threads than processors. At equal priority a request would wait for the rest of a
+//! time slice, which is longer than the request takes. The system preempts threads of a higher nice value
+//! sooner, and gives them a smaller part of the time (`sched(7)`).
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,27 +12,29 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::thread;
 use tokio::sync::oneshot;
 
-/// Threads of a process. Some may wait for the disk while others work; more would not be quicker where they
-/// get what is left.
+/// Number of threads in a process. Some can wait for the disk while others work. More threads would not
+/// be faster, since they share the time that requests leave.
 const THREAD_COUNT: usize = 4;
-/// How much higher the nice value of the threads is than that of requests' threads: they get about a tenth of
-/// what these get where both want all.
+/// Difference between the nice value of these threads and that of the threads of requests. On a busy
+/// processor a thread gets about a tenth of the time of one without it.
 const NICE_STEP: i32 = 10;
-/// The highest nice value that there is.
+/// Highest nice value that Linux has.
 const NICE_MAX: i32 = 19;
 
 type BackgroundStep = Box<dyn FnOnce() + Send>;
 
-/// Started with the first step, for all nodes of the process.
+/// The queue of steps. The threads start with the first step, and serve all nodes of the process.
 static THREADS: LazyLock<Sender<BackgroundStep>> = LazyLock::new(start);
 
-/// Does a step on one of the threads. Its panic is the caller's; `None` without any thread.
+/// Runs a step on one of the threads. Returns the payload of its panic as the inner error, and `None` if
+/// no thread could be started.
 pub(super) async fn run<T: Send + 'static>(
     step: impl FnOnce() -> T + Send + 'static,
 ) -> Option<Result<T, Box<dyn Any + Send>>> {
     let (answer, answered) = oneshot::channel();
     let step = move || {
-        // The caller may be gone: before the step's turn came, or while it is done.
+        // If the caller stopped waiting before the step's turn came, the step is dropped. If it stops
+        // later, its answer is dropped.
         if !answer.is_closed() {
             let _ = answer.send(catch_unwind(AssertUnwindSafe(step)));
         }
@@ -55,8 +57,8 @@ fn start() -> Sender<BackgroundStep> {
     steps
 }
 
-/// Has the system put the calling thread aside whenever a thread that serves requests wants to run. Where the
-/// priority can't be set, the thread works like any other.
+/// Raises the nice value of the calling thread, so that the system prefers threads that serve requests.
+/// If the priority can't be set, the thread works like any other.
 pub fn lower_thread_priority() {
     if let Ok(nice) = rustix::process::getpriority_process(None) {
         let _ = rustix::process::setpriority_process(None, (nice + NICE_STEP).min(NICE_MAX));

@@ -1,6 +1,6 @@
 //! The file that keeps references across a restart.
 //!
-//! Everything in it has 32 bytes, so that what a crash has torn spoils nothing but itself:
+//! It is a log of entries of 32 bytes each, so that a torn or damaged entry spoils no other:
 //!
 //! ```text
 //! byte  0  1  kind: 1 missed, 2 done, 3 whole partition missed, 4 whole partition done
@@ -8,12 +8,12 @@
 //! byte  2  2  partition
 //! byte  4 16  id of the node that has missed it
 //! byte 20  8  identity of the record; 0 for whole partitions
-//! byte 28  4  the low half of XXH3-64 of all before
+//! byte 28  4  low half of the XXH3-64 of the bytes before
 //! ```
 //!
-//! Numbers are little-endian. The first 32 bytes are magic "QUOITHN\n", format version 1 in 4 bytes,
-//! zeros, and the same checksum. When most of the file is done with it is written anew beside the
-//! old one.
+//! Numbers are little-endian. The first 32 bytes are the magic "QUOITHN\n", the format version 1 in 4
+//! bytes, zeros, and the same checksum. When most entries are obsolete, the file is rewritten beside the
+//! old one and renamed over it.
 
 use super::references::{HintReference, References};
 use quoit_cluster::NodeId;
@@ -27,12 +27,12 @@ pub(super) const NAME: &str = "HINTS";
 const MAGIC: [u8; 8] = *b"QUOITHN\n";
 const VERSION: u32 = 1;
 const ENTRY_BYTES: usize = 32;
-/// A file is not written anew for less than this.
+/// Bytes by which a file may exceed twice the size of its open references before it is rewritten.
 const SLACK_BYTES: u64 = 1 << 20;
-/// Bytes read at once.
+/// Bytes that are read in one call.
 const READ_BYTES: usize = 64 << 10;
 
-/// One line of the file.
+/// An entry of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum HintLine {
     Missed(NodeId, HintReference),
@@ -57,7 +57,7 @@ impl HintLine {
         seal(&bytes, out);
     }
 
-    /// `None` for bytes that are no entry.
+    /// Reads an entry; `None` if the checksum or the kind is wrong.
     fn read(bytes: &[u8]) -> Option<Self> {
         let bytes = opened(bytes)?;
         let partition = Partition(u16::from_le_bytes(bytes[2..4].try_into().ok()?));
@@ -108,7 +108,7 @@ pub(super) fn header() -> Vec<u8> {
     out
 }
 
-/// The open file.
+/// The file of hints, open for appending.
 pub(super) struct HintFile {
     disk: Arc<dyn Disk>,
     /// `None` before it is written for the first time.
@@ -117,11 +117,11 @@ pub(super) struct HintFile {
 }
 
 impl HintFile {
-    /// Reads what there is. Entries that are damaged are left out.
+    /// Opens the file, if there is one, and applies its entries to `references`. Skips damaged entries.
     ///
     /// # Errors
     ///
-    /// When the disk refuses, or the file is not ours or of a newer release.
+    /// If the disk fails, or if the file is not a hint file or has a newer format.
     pub(super) fn open(
         disk: Arc<dyn Disk>,
         ring_size: RingSize,
@@ -157,7 +157,7 @@ impl HintFile {
                 "hints were lost: anti-entropy finds what they stood for"
             );
         }
-        // An empty one has no header yet: it is written anew.
+        // A file without a whole header is rewritten.
         opened.file = (opened.size_bytes > 0).then_some(file);
         Ok(opened)
     }
@@ -178,21 +178,21 @@ impl HintFile {
         }
     }
 
-    /// Whether most of the file is done with when so many references are left.
+    /// True if most of the file's entries are obsolete when this many references are left.
     pub(super) const fn is_bloated(&self, left_count: usize) -> bool {
         self.size_bytes > SLACK_BYTES + 2 * (left_count * ENTRY_BYTES) as u64
     }
 
-    /// Whether entries can be appended.
+    /// True if entries can be appended.
     pub(super) const fn is_written(&self) -> bool {
         self.file.is_some()
     }
 
-    /// Appends entries, durably.
+    /// Appends entries and syncs them.
     ///
     /// # Errors
     ///
-    /// When the disk refuses: the file has to be written anew then.
+    /// If the disk fails. The file has to be rewritten then.
     pub(super) fn append(&mut self, entries: &[u8]) -> Result<(), StoreError> {
         let Some(file) = &self.file else { return Ok(()) };
         file.write_at(entries, self.size_bytes)?;
@@ -201,11 +201,12 @@ impl HintFile {
         Ok(())
     }
 
-    /// Writes the file anew, durably, with these entries in it.
+    /// Replaces the file by one with these entries, durably.
     ///
     /// # Errors
     ///
-    /// When the disk refuses: what was there before still counts.
+    /// If the disk fails. Then the former file or the new one is in place, and the file has to be
+    /// rewritten.
     pub(super) fn rewrite(&mut self, entries: &[u8]) -> Result<(), StoreError> {
         let mut bytes = header();
         bytes.extend_from_slice(entries);

@@ -1,4 +1,4 @@
-//! Promises of a file of hints, whatever is in it: for fuzzing.
+//! Checks of hint files with any content, for fuzzing.
 
 use super::Hints;
 use super::file::{HintLine, NAME, header, seal};
@@ -8,18 +8,19 @@ use quoit_model::hash::{Identity, Partition, RingSize};
 use quoit_seam::FaultyDisk;
 use std::sync::Arc;
 
-/// So few that more than these turn into whole partitions.
+/// Bound of the single references, so low that files exceed it.
 const COUNT_MAX: usize = 8;
 /// Bytes of an entry without its checksum.
 const CONTENT_BYTES: usize = 28;
 const NODE: NodeId = NodeId([9; 16]);
 
-/// Takes bytes for a file of hints, and then for the entries of one, whose checksums are made right.
+/// Reads the bytes as a hint file, and then as the contents of entries to which it adds the right
+/// checksums.
 ///
 /// # Panics
 ///
-/// When a promise is broken: a file is opened or refused, opened it names no partition beyond the ring, what
-/// is noted next is found behind it by the next start, and written anew it says the same.
+/// If a promise is broken: a file is opened or refused with an error; an opened file names no partition
+/// beyond the ring; the next start finds what is noted next; and a rewritten file says the same.
 pub fn fuzz_hint_file(bytes: &[u8]) {
     check(bytes);
     let mut file = header();
@@ -27,7 +28,8 @@ pub fn fuzz_hint_file(bytes: &[u8]) {
     check(&file);
 }
 
-/// Files of hints as this release writes them: of no entry, and of some of each kind.
+/// Returns hint files as this release writes them: one without entries, and one with entries of each
+/// kind.
 #[must_use]
 pub fn hint_file_samples() -> Vec<Vec<u8>> {
     let mut written = header();
@@ -68,7 +70,7 @@ fn ring_size() -> RingSize {
     RingSize::new(8).expect("8 is a ring size")
 }
 
-/// Single records and whole partitions that nodes have missed.
+/// The single references and the whole partitions that nodes have missed.
 type Missed = (Vec<(NodeId, HintReference)>, Vec<(NodeId, Partition)>);
 
 fn all(hints: &Hints) -> Missed {

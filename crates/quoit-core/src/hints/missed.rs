@@ -1,4 +1,4 @@
-//! Notes what nodes have missed, and keeps the notes on disk.
+//! Notes the writes that primaries have missed as hints, and writes the hints to disk.
 
 use super::Hints;
 use crate::local_node::LocalNode;
@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// How long notes are gathered before they are written together.
+/// Time for which hints are gathered before they are written together.
 const GATHER: Duration = Duration::from_millis(100);
-/// When writing is tried again after the disk has refused.
+/// Time until the next attempt after the disk failed.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Writes that primaries have missed, noted by their coordinator. Shared; every method takes `&self`.
+/// Notes the writes that primaries have missed, for the coordinator. Shared; every method takes `&self`.
 pub(crate) struct MissedWrites {
     local: Arc<LocalNode>,
     hints: Arc<Hints>,
@@ -30,17 +30,21 @@ impl MissedWrites {
         Self { local, hints }
     }
 
-    /// The keeper of notes, for calls that may fail when nobody waits for them any more.
+    /// Returns the hints as the receiver of late faults: of calls that fail after their write was
+    /// answered.
     pub(crate) fn late(&self) -> Arc<Hints> {
         Arc::clone(&self.hints)
     }
 
-    /// Notes that primaries have missed a write of which this node has a copy. `has_reached` tells who
-    /// has the write or may have it yet.
+    /// Notes a hint for each primary that a write has not reached. `reached` are the nodes that have the
+    /// write, or may still get it from a call that is open.
     ///
-    /// Where this node is no primary itself, or one of those reached is none, nothing has to be noted: that
-    /// node hands its copy to all primaries. Nor is it where this node has not written its own copy, as when
-    /// it became a primary while an object from another cluster was on its way: a hint leads to that copy.
+    /// Notes nothing in two cases:
+    ///
+    /// - This node is not a primary, or one of the nodes reached is not. The write is a stray there, and
+    ///   that node hands it to all primaries.
+    /// - This node has not written its own copy, for example because it became a primary while an object
+    ///   from another cluster was under way. A hint must lead to a copy of the record.
     pub(crate) fn note(
         &self,
         topology: &Topology,
@@ -62,7 +66,7 @@ impl MissedWrites {
         }
     }
 
-    /// Writes hints to disk, and looks at calls that have failed late, until the task is dropped.
+    /// Makes hints of late failures and writes hints to disk, until the task is dropped.
     pub(crate) async fn run(self: Arc<Self>) {
         loop {
             self.hints.wanted.notified().await;
@@ -78,8 +82,8 @@ impl MissedWrites {
         }
     }
 
-    /// Makes hints of writes that failed when no request waited for them any more. Which primaries failed is
-    /// not known, so all of them are offered the record.
+    /// Makes hints of calls that failed after their write was answered. The failure does not say which
+    /// primary it was, so all of them are offered the record.
     fn note_late(&self) {
         let (keys, overflow) = self.hints.take_late();
         let topology = self.local.topology_now();
@@ -95,7 +99,8 @@ impl MissedWrites {
         }
     }
 
-    /// It is not known which node has missed what.
+    /// Notes all partitions of this node as missed by their other primaries, when late failures were
+    /// dropped.
     fn note_all_missed(&self, topology: &Topology, own: NodePlace) {
         let n_val = self.local.n_val_max();
         for partition in (0..self.local.ring_size().get()).map(Partition) {
@@ -109,11 +114,11 @@ impl MissedWrites {
         }
     }
 
-    /// Writes hints that are not on disk yet: before the process ends.
+    /// Writes hints that are not on disk yet, before the process ends.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If the disk fails.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
         self.note_late();
         self.hints.flush()

@@ -1,9 +1,17 @@
-//! Hints: what other nodes have missed of writes that this node has made.
+//! Hints: durable notes of the writes that other nodes have missed.
 //!
-//! A primary that is down, or fails in the middle of a write, misses it. Where a node stands in, its copy
-//! finds the way back by itself, as a stray. Else a reference to the record is noted here, to be
-//! delivered by the transfers when the primary is back. References are kept on disk; a write does not
-//! wait for that.
+//! A primary misses a write if it is down, or fails or refuses during the write. If a fallback took the
+//! write, no hint is needed: the fallback's copy is a stray, which goes to all primaries. Otherwise the
+//! coordinator, which is a primary and keeps the record, notes a reference to the record for each primary
+//! that it did not reach. A reference is a partition and an identity, without name or value: delivery
+//! reads the record as it is by then, so a hint never brings back a value that was replaced or deleted.
+//!
+//! - [`missed`] notes hints, also for calls that fail after their write was answered.
+//! - [`references`] holds them in memory, bounded: beyond `hints.maximum`, single references become whole
+//!   partitions.
+//! - [`file`] keeps them on disk. Entries are gathered for 100 ms and synced together; no write waits for
+//!   that. A crash loses the hints of the last 100 ms, which are left to anti-entropy.
+//! - The transfers (`crate::transfer`) deliver them when the node is back.
 
 mod file;
 #[cfg(any(test, feature = "testing"))]
@@ -28,29 +36,33 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Entries that wait to be written, in bytes. With more the whole file is written anew.
+/// Largest size of the entries that wait to be written, in bytes. If they grow beyond it, they are
+/// dropped and the whole file is rewritten from memory.
 const UNWRITTEN_BYTES_MAX: usize = 4 << 20;
-/// Writes whose failed calls wait to be looked at. With more all partitions are taken to be concerned.
+/// Largest number of late failures that wait to become hints. If there are more, all partitions of this
+/// node count as missed by their other primaries.
 const LATE_COUNT_MAX: usize = 100_000;
 
-/// Hints: records whose writes other nodes have missed.
+/// The hints of a node, in memory and on disk.
 pub(crate) struct Hints {
     state: Mutex<HintState>,
-    /// Taken before `state`. `None` where nothing outlasts the process anyway.
+    /// Lock order: `file` before `state`. `None` if the node keeps nothing on disk.
     file: Mutex<Option<HintFile>>,
-    /// Something has to be written or looked at.
+    /// Wakes the task that makes hints of late failures and writes them to disk.
     wanted: Notify,
 }
 
 struct HintState {
     references: References,
-    /// Whether there is a file to write entries to.
+    /// True if there is a file to write entries to.
     is_kept: bool,
     /// Entries that are not in the file yet.
     unwritten: Vec<u8>,
+    /// True if the file has to be rewritten as a whole, since entries were dropped or a write failed.
     rewrite_needed: bool,
-    /// Names of records of which some call has failed after its write was answered.
+    /// Encoded names of records for which a call failed after the write was answered.
     late: Vec<Bytes>,
+    /// True if further late failures were dropped.
     late_overflow: bool,
 }
 
@@ -87,7 +99,7 @@ impl HintState {
         noted != NoteResult::Known
     }
 
-    /// Everything as entries of a new file.
+    /// Returns all references as entries of a new file.
     fn all(&self) -> Vec<u8> {
         let mut entries = Vec::new();
         for (to, partition) in self.references.whole() {
@@ -101,17 +113,17 @@ impl HintState {
 }
 
 impl Hints {
-    /// Hints that are kept in memory alone, at most `count_max` of them.
+    /// Returns hints that are kept in memory only, at most `count_max` single ones.
     pub(crate) fn in_memory(count_max: usize) -> Self {
         let state = HintState::new(References::new(count_max), false);
         Self { state: Mutex::new(state), file: Mutex::default(), wanted: Notify::new() }
     }
 
-    /// Hints that are kept on a disk.
+    /// Opens hints that are kept on a disk.
     ///
     /// # Errors
     ///
-    /// When the disk refuses, or has a file in the place of hints that is none.
+    /// If the disk fails, or the file is not a hint file or has a newer format.
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
         ring_size: RingSize,
@@ -123,14 +135,14 @@ impl Hints {
         Ok(Self { state: Mutex::new(state), file: Mutex::new(Some(file)), wanted: Notify::new() })
     }
 
-    /// A node has missed a record.
+    /// Notes that a node has missed a record.
     pub(crate) fn note(&self, to: NodeId, reference: HintReference) {
         if self.state.lock().note(to, reference) {
             self.wanted.notify_one();
         }
     }
 
-    /// A node has missed an unknown part of a partition.
+    /// Notes that a node may have missed any record of a partition.
     pub(crate) fn note_whole(&self, to: NodeId, partition: Partition) {
         let mut state = self.state.lock();
         state.references.note_whole(to, partition);
@@ -139,12 +151,12 @@ impl Hints {
         self.wanted.notify_one();
     }
 
-    /// References to deliver, as [`References::take`].
+    /// Takes references to deliver, like [`References::take`].
     pub(crate) fn take(&self, to: NodeId, limit: usize) -> Vec<HintReference> {
         self.state.lock().references.take(to, limit)
     }
 
-    /// Removes hints that were taken and are now on the node's disk, or need not be.
+    /// Removes hints that were taken and whose records are on the node's disk, or need not be.
     pub(crate) fn delivered(&self, to: NodeId, taken: &[HintReference]) {
         let mut state = self.state.lock();
         for reference in state.references.delivered(to, taken) {
@@ -154,17 +166,17 @@ impl Hints {
         self.wanted.notify_one();
     }
 
-    /// Puts hints back that were taken and could not be delivered.
+    /// Puts back hints that were taken and could not be delivered.
     pub(crate) fn put_back(&self, to: NodeId, taken: &[HintReference]) {
         self.state.lock().references.put_back(to, taken);
     }
 
-    /// A whole partition to deliver.
+    /// Takes a partition that the node has missed as a whole.
     pub(crate) fn take_whole(&self, to: NodeId) -> Option<Partition> {
         self.state.lock().references.take_whole(to)
     }
 
-    /// A whole partition that was taken is delivered, or was not.
+    /// Ends the delivery of a partition that was taken as a whole. If it is not `done`, it waits again.
     pub(crate) fn finish_whole(&self, to: NodeId, partition: Partition, done: bool) {
         let mut state = self.state.lock();
         if state.references.finish_whole(to, partition, done) {
@@ -174,7 +186,7 @@ impl Hints {
         }
     }
 
-    /// A node is no member any more.
+    /// Removes the hints for a node that has left the cluster.
     pub(crate) fn forget_node(&self, to: NodeId) {
         let mut state = self.state.lock();
         state.references.forget_node(to);
@@ -184,26 +196,26 @@ impl Hints {
         self.wanted.notify_one();
     }
 
-    /// Nodes that have missed something.
+    /// Returns the nodes for which there are hints.
     pub(crate) fn targets(&self) -> Vec<NodeId> {
         self.state.lock().references.targets()
     }
 
-    /// Partitions of which some node has missed something.
+    /// Returns the partitions for which there are hints.
     pub(crate) fn partitions(&self) -> BTreeSet<Partition> {
         self.state.lock().references.partitions()
     }
 
-    /// How many records each node has missed, and of how many partitions it has missed an unknown part.
+    /// Returns for each node the number of single hints, and of partitions that it has missed as a whole.
     pub(crate) fn counts(&self) -> BTreeMap<NodeId, (u64, u64)> {
         self.state.lock().references.counts()
     }
 
-    /// Writes what is not on disk yet.
+    /// Writes hints that are not on disk yet, with one sync.
     ///
     /// # Errors
     ///
-    /// When the disk refuses. Everything is written with the next attempt then.
+    /// If the disk fails. The next attempt then rewrites the whole file.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
         let mut file = self.file.lock();
         let file = file.as_mut().filter(|_| !planted!(KeepsHintsInMemory));

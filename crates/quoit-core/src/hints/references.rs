@@ -1,8 +1,11 @@
 //! References to records that other nodes have missed, in memory.
 //!
-//! A reference is a partition and an identity: enough to find the record in the own store, whatever has
-//! become of it meanwhile. Of many writes of one record one reference is left. When there are too many,
-//! those of a partition become one for the whole partition.
+//! A reference is a partition and an identity, enough to find the record in this node's store. However
+//! often a record was written, it has one reference for each node. If there are too many references,
+//! those of one node and partition become a note that the node has missed the whole partition.
+//!
+//! A reference is waiting, or under way to its node. A reference that is noted again while it is under
+//! way is both: the delivery may have read the record before that write, so it is delivered once more.
 
 use quoit_cluster::NodeId;
 use quoit_model::hash::{Identity, Partition};
@@ -14,11 +17,11 @@ pub(super) type HintReference = (Partition, Identity);
 /// Result of noting a reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum NoteResult {
-    /// It was known, or all of its partition is due anyway.
+    /// It was noted before, or its whole partition is.
     Known,
     /// It is new.
     New,
-    /// There are too many: all of the partition is due from now on.
+    /// There were too many: the whole partition is noted instead.
     Whole,
 }
 
@@ -26,7 +29,7 @@ pub(super) enum NoteResult {
 #[derive(Default)]
 struct Target {
     waiting: BTreeSet<HintReference>,
-    /// References that are being delivered. A write meanwhile makes them wait again.
+    /// References that are being delivered. A further missed write adds the reference to `waiting` again.
     under_way: BTreeSet<HintReference>,
     whole_waiting: BTreeSet<Partition>,
     whole_under_way: BTreeSet<Partition>,
@@ -52,7 +55,7 @@ impl Target {
     }
 }
 
-/// References of all nodes. Bounded.
+/// References of all nodes, at most `count_max` of them beside those of whole partitions.
 pub(super) struct References {
     targets: BTreeMap<NodeId, Target>,
     count: usize,
@@ -64,7 +67,7 @@ impl References {
         Self { targets: BTreeMap::new(), count: 0, count_max }
     }
 
-    /// A node has missed a record.
+    /// Notes that a node has missed a record.
     pub(super) fn note(&mut self, to: NodeId, (partition, identity): HintReference) -> NoteResult {
         let target = self.targets.entry(to).or_default();
         if target.whole_waiting.contains(&partition) {
@@ -81,36 +84,39 @@ impl References {
         NoteResult::New
     }
 
-    /// A node has missed an unknown part of a partition.
+    /// Notes that a node may have missed any record of a partition, and drops its waiting references of
+    /// that partition.
     pub(super) fn note_whole(&mut self, to: NodeId, partition: Partition) {
         let target = self.targets.entry(to).or_default();
         self.count -= target.drop_partition(partition);
         target.whole_waiting.insert(partition);
     }
 
-    /// A reference that was noted before is done with.
+    /// Removes a reference, as an entry of the file says.
     pub(super) fn forget(&mut self, to: NodeId, reference: HintReference) {
         let Some(target) = self.targets.get_mut(&to) else { return };
         self.count -= usize::from(target.waiting.remove(&reference));
         self.tidy(to);
     }
 
-    /// A whole partition is done with.
+    /// Removes a whole partition, as an entry of the file says.
     pub(super) fn forget_whole(&mut self, to: NodeId, partition: Partition) {
         let Some(target) = self.targets.get_mut(&to) else { return };
         target.whole_waiting.remove(&partition);
         self.tidy(to);
     }
 
-    /// As [`References::note`] when read from the log, where what comes after a whole partition was
-    /// written while that was under way.
+    /// Adds a reference that was read from the file. Unlike [`References::note`], it keeps a reference
+    /// whose partition is noted as a whole: in the file, a reference after a whole partition was noted
+    /// while that partition was under way.
     pub(super) fn restore(&mut self, to: NodeId, reference: HintReference) {
         let target = self.targets.entry(to).or_default();
         self.count += usize::from(target.waiting.insert(reference));
     }
 
-    /// Some references of one partition to deliver now, in order; empty when there is none. They are
-    /// done with by [`References::delivered`] or wait again by [`References::put_back`].
+    /// Takes up to `limit` waiting references of one partition, in order, to be delivered now. Returns
+    /// nothing if none wait. The caller ends each by [`References::delivered`] or
+    /// [`References::put_back`].
     pub(super) fn take(&mut self, to: NodeId, limit: usize) -> Vec<HintReference> {
         let Some(target) = self.targets.get_mut(&to) else { return Vec::new() };
         let Some((partition, _)) = target.waiting.first().copied() else { return Vec::new() };
@@ -123,7 +129,8 @@ impl References {
         taken
     }
 
-    /// References that were taken are done with. Returns those that were not noted again meanwhile.
+    /// Removes references that were taken and delivered. Returns those that were not noted again
+    /// meanwhile.
     pub(super) fn delivered(&mut self, to: NodeId, taken: &[HintReference]) -> Vec<HintReference> {
         let Some(target) = self.targets.get_mut(&to) else { return Vec::new() };
         let mut done = Vec::new();
@@ -137,7 +144,7 @@ impl References {
         done
     }
 
-    /// References that were taken could not be delivered.
+    /// Lets references that were taken and not delivered wait again.
     pub(super) fn put_back(&mut self, to: NodeId, taken: &[HintReference]) {
         let Some(target) = self.targets.get_mut(&to) else { return };
         for reference in taken {
@@ -149,7 +156,7 @@ impl References {
         }
     }
 
-    /// A whole partition to deliver now.
+    /// Takes a whole partition to deliver now.
     pub(super) fn take_whole(&mut self, to: NodeId) -> Option<Partition> {
         let target = self.targets.get_mut(&to)?;
         let partition = target.whole_waiting.pop_first()?;
@@ -157,7 +164,8 @@ impl References {
         Some(partition)
     }
 
-    /// A whole partition that was taken is delivered, or was not; says whether it is done with.
+    /// Ends the delivery of a whole partition that was taken. If it is not `done`, it waits again.
+    /// Returns true if it neither waits again nor was noted again meanwhile.
     pub(super) fn finish_whole(&mut self, to: NodeId, partition: Partition, done: bool) -> bool {
         let Some(target) = self.targets.get_mut(&to) else { return false };
         target.whole_under_way.remove(&partition);
@@ -169,19 +177,19 @@ impl References {
         is_done
     }
 
-    /// A node is no member any more.
+    /// Removes the references of a node that has left the cluster.
     pub(super) fn forget_node(&mut self, to: NodeId) {
         if let Some(target) = self.targets.remove(&to) {
             self.count -= target.count();
         }
     }
 
-    /// Nodes that have missed something.
+    /// Returns the nodes that have references or whole partitions.
     pub(super) fn targets(&self) -> Vec<NodeId> {
         self.targets.keys().copied().collect()
     }
 
-    /// Partitions of which some node has missed something.
+    /// Returns the partitions of which some node has missed something.
     pub(super) fn partitions(&self) -> BTreeSet<Partition> {
         let of_target = |target: &Target| -> BTreeSet<Partition> {
             let references = target.waiting.iter().chain(&target.under_way);
@@ -191,7 +199,7 @@ impl References {
         self.targets.values().flat_map(of_target).collect()
     }
 
-    /// How many records each node has missed, and of how many partitions it has missed an unknown part.
+    /// Returns for each node the number of its references and of its whole partitions.
     pub(super) fn counts(&self) -> BTreeMap<NodeId, (u64, u64)> {
         let counts = |target: &Target| {
             let whole = target.whole_waiting.len() + target.whole_under_way.len();
@@ -200,7 +208,7 @@ impl References {
         self.targets.iter().map(|(to, target)| (*to, counts(target))).collect()
     }
 
-    /// Whole partitions that nodes have missed.
+    /// Returns all whole partitions, with their nodes.
     pub(super) fn whole(&self) -> Vec<(NodeId, Partition)> {
         let of_target = |(to, target): (&NodeId, &Target)| -> Vec<(NodeId, Partition)> {
             let partitions = target.whole_waiting.union(&target.whole_under_way);
@@ -209,7 +217,7 @@ impl References {
         self.targets.iter().flat_map(of_target).collect()
     }
 
-    /// Single records that nodes have missed.
+    /// Returns all references, with their nodes.
     pub(super) fn single(&self) -> Vec<(NodeId, HintReference)> {
         let of_target = |(to, target): (&NodeId, &Target)| -> Vec<(NodeId, HintReference)> {
             let references = target.waiting.union(&target.under_way);
@@ -218,7 +226,7 @@ impl References {
         self.targets.iter().flat_map(of_target).collect()
     }
 
-    /// How many references there are.
+    /// Returns the number of references.
     pub(super) const fn count(&self) -> usize {
         self.count
     }

@@ -20,7 +20,7 @@ fn reference(partition: u16, identity: u64) -> HintReference {
     (Partition(partition), Identity(identity))
 }
 
-/// Everything that is due for a node: single records, and whole partitions.
+/// Everything that waits for a node: single records, and whole partitions.
 fn due(hints: &Hints, to: NodeId) -> (Vec<HintReference>, Vec<Partition>) {
     let state = hints.state.lock();
     let single = state.references.single().into_iter().filter(|(node, _)| *node == to);
@@ -134,7 +134,8 @@ fn a_file_that_holds_no_hints_is_refused() {
 }
 
 proptest! {
-    /// Whatever is in the file behind its head, it is read without harm, and what is whole counts.
+    /// Bytes of any content after the file's header are read without harm, and whole entries among them
+    /// count.
     #[test]
     fn bytes_that_are_no_hints_do_no_harm(
         garbage in prop::collection::vec(any::<u8>(), 0..200),
@@ -177,8 +178,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Against a model that keeps a set of records for each node: none is due that need not be unless it
-    /// shares a partition with too many others, and none is forgotten.
+    /// Compares hints with a model that keeps a set of records for each node. No record is due without a
+    /// reason, except where it shares a partition with too many others; no record is forgotten.
     #[test]
     fn nothing_that_was_missed_is_forgotten(steps in prop::collection::vec(step(), 1..80)) {
         const COUNT_MAX: usize = 8;

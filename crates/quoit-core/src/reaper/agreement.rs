@@ -1,10 +1,20 @@
-//! Reaping where several nodes hold a record.
+//! Reaping where several nodes hold a record: the agreement of all primaries in two steps.
 //!
-//! Tombstones are reaped by the batch: one message has a primary hold many, on its disk, a second one has
-//! those reaped that all primaries hold. The node that asks reaps its own copies last, so that what a
-//! primary failed to remove is tried again. A primary that has nothing instead of a tombstone holds it as a
-//! reap record; no other member has to be up. Where a primary holds something else, nobody else would find
-//! out, since tombstones are not compared: a read of all primaries brings them together.
+//! 1. *Hold.* The first primary sends a batch of its tombstones to each other primary. A primary that
+//!    stores the tombstone syncs it and agrees. A primary that stores nothing under the name makes a reap
+//!    record of the tombstone, on its disk, and agrees. A primary that stores something else, or that
+//!    can't read its record, does not agree.
+//! 2. *Reap.* The first primary sends the tombstones that all hold, within [`HELD_FOR`] and by the same
+//!    version of the control plane's state. Each primary makes the reap record, on its disk, and then
+//!    removes the tombstone. The first primary removes its own copies last, and only those that are gone
+//!    on all others, so that it tries again what another one failed to remove.
+//!
+//! What must hold: before the first copy of a tombstone is removed, each primary has the tombstone or a
+//! reap record on its disk. Both keep out older copies, so a crash at any point leaves a state from which
+//! a later pass continues. No member but the primaries has to be up.
+//!
+//! Digests do not cover tombstones, so anti-entropy does not find primaries that store something else.
+//! The reaper has those records read from all primaries, which repairs them.
 
 use super::Marks;
 use super::Reaper;
@@ -31,39 +41,40 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// Time that primaries have to say what they hold.
+/// Time that primaries have to answer.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long after primaries were asked to hold tombstones these may be reaped.
+/// Longest time between the start of the first step and the second one.
 const HELD_FOR: Duration = Duration::from_secs(30);
-/// When a tombstone that could not be reaped is looked at again.
+/// Time after which a tombstone that could not be reaped is tried again, in microseconds.
 const AGAIN_US: u64 = 10_000_000;
-/// Tombstones asked about at once.
+/// Largest number of tombstones in a batch.
 const BATCH_COUNT: usize = 500;
-/// Bytes of their names, about.
+/// Size of the names in a batch, in bytes, beyond which the batch is sent.
 const BATCH_BYTES: usize = 128 << 10;
-/// Records of a batch that are read from all primaries, because they hold different things. The others have
-/// their turn later.
+/// Largest number of records of a batch that are read from all primaries because they store different
+/// things. Others have their turn in a later pass.
 const UNITED_COUNT: usize = 50;
 
-/// A tombstone that this node may have reaped.
+/// A tombstone that this node asks the other primaries to hold and to reap.
 struct Candidate {
     noted: NotedTombstone,
-    /// Its other primaries.
+    /// The record's other primaries.
     others: SmallVec<[NodePlace; 4]>,
-    /// Its stored form.
+    /// The tombstone as it is stored; empty until it has been read.
     tombstone: Bytes,
 }
 
 /// Next step for a tombstone that is due.
 enum AgreementStep {
+    /// This node asks these other primaries now.
     Now(SmallVec<[NodePlace; 4]>),
-    /// A primary is missing.
+    /// Layouts change, or a primary is away or has lost records.
     Later,
-    /// Never: another node sees to it.
+    /// Another node is responsible for it.
     Elsewhere,
 }
 
-/// The question about tombstones that primaries are asked.
+/// The step of the agreement that primaries are asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Hold,
@@ -73,16 +84,17 @@ enum Phase {
 /// State of a tombstone on the other primaries.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Opinion {
-    /// All have done as asked.
+    /// All have done what they were asked.
     Agreed,
     /// A primary did not answer.
     Unknown,
-    /// A primary holds something else.
+    /// A primary stores something else.
     Differs,
 }
 
 impl Reaper {
-    /// Reaps tombstones that are due and that all primaries hold. Says whether these were all that are due.
+    /// Reaps the tombstones that are due and that all primaries hold. Returns true if no more tombstones
+    /// are due.
     pub(super) async fn reap_together(self: &Arc<Self>, delay_ms: Option<u64>) -> bool {
         let state = self.local.state();
         let topology = self.local.topology();
@@ -123,7 +135,7 @@ impl Reaper {
         };
         let own_place = primaries.iter().position(|node| Some(*node) == topology.own());
         match own_place {
-            // The first primary sees to it; one that it has left behind is any primary's business.
+            // The first primary is responsible. For a tombstone that was left behind, any primary is.
             Some(0) => {}
             Some(_) if noted.is_left_behind => {}
             Some(_) | None => return AgreementStep::Elsewhere,
@@ -132,7 +144,7 @@ impl Reaper {
         AgreementStep::Now(primaries)
     }
 
-    /// Reaps those of a batch that all primaries hold, and returns those that have to wait.
+    /// Reaps the tombstones of a batch that all primaries hold, and returns the others.
     async fn reap_batch(
         self: &Arc<Self>,
         topology: &Topology,
@@ -149,7 +161,8 @@ impl Reaper {
         let opinions = self.ask(topology, &batch, Phase::Hold).await;
         self.unite(&batch, &opinions).await;
         let (batch, mut later) = part(batch, &opinions);
-        // A primary that was not asked holds nothing, and what was held long ago may have been forgotten.
+        // A newer state may have primaries that were not asked. A primary that was asked long ago may
+        // have dropped what it held since.
         let newest = self.local.topology();
         if Instant::now() >= held_until || newest.version() != topology.version() {
             later.extend(batch);
@@ -170,7 +183,8 @@ impl Reaper {
         later
     }
 
-    /// Lets all primaries have what each of them has of those records of which they hold different things.
+    /// Reads the records for which primaries store different things from all primaries, which repairs
+    /// them.
     async fn unite(&self, batch: &[Candidate], opinions: &[Opinion]) {
         let all = ReadOptions {
             r: Some(Quorum::All),
@@ -190,8 +204,8 @@ impl Reaper {
         }
     }
 
-    /// Those that this node still holds as they were noted, on its disk, with the tombstones; or, when it
-    /// can't tell, all of them as they were noted.
+    /// Returns the tombstones of a batch that this node still stores unchanged, with their stored form,
+    /// after a sync. If reading or syncing fails, returns them as the error, to be tried later.
     async fn still_here(
         self: &Arc<Self>,
         batch: Vec<Candidate>,
@@ -223,7 +237,7 @@ impl Reaper {
         self.local.settings.blocking.aside(look).await.unwrap_or_else(|_| Ok(Vec::new()))
     }
 
-    /// The stored form of a tombstone that is here as it was noted.
+    /// Returns the stored form of a tombstone, if this node still stores it unchanged.
     pub(super) fn tombstone_of(
         &self,
         noted: &NotedTombstone,
@@ -236,7 +250,8 @@ impl Reaper {
         })
     }
 
-    /// Has the other primaries hold tombstones, or reap them.
+    /// Asks the other primaries to hold or to reap the tombstones of a batch. Returns one opinion for
+    /// each.
     async fn ask(&self, topology: &Topology, batch: &[Candidate], phase: Phase) -> Vec<Opinion> {
         let mut by_node: BTreeMap<NodePlace, Vec<usize>> = BTreeMap::new();
         for (index, candidate) in batch.iter().enumerate() {
@@ -247,7 +262,7 @@ impl Reaper {
             let Some(peer) = topology.peer(*node) else { continue };
             let tombstones = indices.iter().map(|index| tombstone(&batch[*index], phase)).collect();
             let layout_version = topology.layout_version();
-            // A node that can't be asked does not agree.
+            // A node to which nothing could be sent counts as one that did not answer.
             let _ = match phase {
                 Phase::Hold => {
                     let hold = Hold { layout_version, tombstones };
@@ -281,7 +296,8 @@ impl Reaper {
         opinions
     }
 
-    /// Reaps this node's copies of tombstones that are gone elsewhere, and returns those that stayed.
+    /// Reaps this node's copies of tombstones that are gone on all other primaries. Returns those that
+    /// could not be reaped.
     async fn reap_own(self: &Arc<Self>, batch: Vec<Candidate>) -> Vec<NotedTombstone> {
         let reaper = Arc::clone(self);
         let noted = batch.into_iter().map(|candidate| candidate.noted).collect();
@@ -303,7 +319,7 @@ fn tombstone(candidate: &Candidate, phase: Phase) -> Tombstone {
     Tombstone { key: noted.encoded.clone(), partition, digest: noted.digest, object }
 }
 
-/// Those on which all agree, and the others.
+/// Splits a batch into the tombstones on which all primaries agree, and the others.
 fn part(batch: Vec<Candidate>, opinions: &[Opinion]) -> (Vec<Candidate>, Vec<Candidate>) {
     let mut opinions = opinions.iter();
     batch.into_iter().partition(|_| opinions.next() == Some(&Opinion::Agreed))

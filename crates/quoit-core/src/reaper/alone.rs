@@ -1,8 +1,9 @@
 //! Reaping on the only node of all live layouts.
 //!
-//! No other node has to agree. An older version may come from another cluster, or from a member that is in no
-//! live layout any more and still hands over what it has: where there are links or other members, a reap
-//! record is made first, as in a larger cluster.
+//! No other node has to agree. An older copy of a deleted record may still arrive: from another cluster,
+//! or from a member that is in no live layout any more and hands over its strays. Where there are links
+//! to other clusters or other members, the node therefore makes a reap record before it removes the
+//! tombstone.
 
 use super::Reaper;
 use super::serve::reap_record;
@@ -14,20 +15,19 @@ use quoit_store::error::StoreError;
 use std::sync::Arc;
 
 impl Reaper {
-    /// Reaps what is due now on a node that is alone and returns how many records went.
+    /// Reaps the tombstones that are due, on a node that is alone, and returns how many it removed. With
+    /// `delay_ms` as `None`, only tombstones are reaped that an operator wants reaped.
     ///
     /// # Errors
     ///
-    /// Engine faults; what was not reaped is found by the next scan.
-    ///
-    /// With `delay_ms` as `None`, tombstones are kept but for those that an operator wants reaped.
+    /// Errors of the engine. The next scan finds the tombstones that were not reaped.
     pub async fn reap_step(self: &Arc<Self>, delay_ms: Option<u64>) -> Result<usize, RequestError> {
         let due = self.due_tombstones(delay_ms).await?;
         let reaper = Arc::clone(self);
         let reap = move || {
             if reaper.hook.may_get_older() {
                 match reaper.record_reaps(&due) {
-                    // There is room for further reap records when some have retired.
+                    // There is room again when some reap records have retired.
                     Err(RequestError::Overload) => {
                         reaper.reap_later(due);
                         return Ok(0);
@@ -45,7 +45,7 @@ impl Reaper {
         self.local.settings.blocking.aside(reap).await
     }
 
-    /// Makes the reap records of tombstones that are there as they were noted.
+    /// Makes reap records of the tombstones that are stored unchanged.
     fn record_reaps(&self, due: &[NotedTombstone]) -> Result<(), RequestError> {
         let mut records = Vec::new();
         for noted in due {
@@ -53,7 +53,7 @@ impl Reaper {
             let Ok(place) = Place::new(&noted.encoded, noted.partition) else { continue };
             match self.tombstone_of(noted) {
                 Ok(Some(tombstone)) => records.push(reap_record(&place.at(), tombstone)?),
-                // It is not reaped, either.
+                // It is not reaped, either: `reap` compares the stored record with the queued one.
                 Ok(None) | Err(RequestError::Store(StoreError::Corrupt { .. })) => {}
                 Err(fault) => return Err(fault),
             }

@@ -1,11 +1,20 @@
-//! Retirement of reap records: when nothing that they cover can arrive any more.
+//! Retirement of reap records: removing those whose deleted records can't come back any more.
 //!
-//! A node asks all members, whether they are up or not, where they may hold something outside the
-//! primaries: strays, hints, pages that are on their way. It does so in rounds. Reap records of a partition
-//! that were made before one round began go when that round and the next one, two minutes later, found the
-//! partition settled on every member. Until the first round they keep out what strays there were; what was
-//! on its way during that round has arrived, or never will, by the second, and no stray has been made of it
-//! in between. `docs/design/reaping.md` has the argument.
+//! A node that has reap records asks all members in rounds, two minutes apart, for the partitions of
+//! which they may hold records outside the primaries: strays, hints, and pages of large records that are
+//! under way. Members that are down must answer, too, before anything retires. The reap records of a
+//! partition that were made before round A began are removed after the next round B, if
+//!
+//! - every member of B answered in A from the same process,
+//! - the same single layout was live in both rounds,
+//! - no member reported the partition in A or B, or at any time between (answers include the partitions
+//!   that were suspected since the former answer), and
+//! - the links of all members to other clusters have brought these all deletes made before A.
+//!
+//! Until A, the reap records keep out the strays that there were. A copy that was under way during A has
+//! arrived by the time of B, or never will. If it arrived at a node that is not a primary, it became a
+//! stray, and B finds the partition unsettled. If a condition fails, the reap records stay and the next
+//! round tries again. `docs/design/reaping.md` has the argument.
 
 use super::Reaper;
 use crate::reap_records::ReapSequence;
@@ -21,44 +30,47 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-/// A node looks so many times between two rounds whether the next one is due.
+/// Number of checks, between two rounds, whether the next one is due.
 const LOOKS_BETWEEN_ROUNDS: u32 = 24;
 /// Time that members have for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Members that keep the reap records of a node from being forgotten.
+/// Members for which the reap records of a node are kept.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ReapRecordsHeldUp {
-    /// Names of those that could not be asked.
+    /// Names of members that did not answer, or answered by an older state of the control plane.
     pub away: Vec<Arc<str>>,
-    /// Names of those that may hold something older than a reap record of this node.
+    /// Names of members that may hold an older copy of a record of which this node has a reap record.
     pub unsettled: Vec<Arc<str>>,
 }
 
-/// The answers of all members.
+/// The answers of all members in one round.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Round {
-    /// Reap records that were made before it began.
+    /// The last reap record that was made before the round began.
     up_to: ReapSequence,
-    /// The only live layout.
+    /// Version of the only live layout.
     layout_version: u64,
-    /// The process of each member, and the number of its answer.
+    /// For each member, the start of the process that answered, and the number of its answer.
     members: BTreeMap<NodeId, (u64, u64)>,
+    /// Partitions that any member reported.
     unsettled: BTreeSet<Partition>,
-    /// How far the sinks of each member's queues have come.
+    /// Progress of each member's links to other clusters.
     links: BTreeMap<NodeId, LinkProgress>,
 }
 
-/// How far the sinks of a member's queues have come, by that member's clock, microseconds since 1970.
+/// Progress of the sinks of a member's queues, in microseconds since 1970 by that member's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct LinkProgress {
+    /// The time of the answer.
     now_us: u64,
+    /// The time since which some sink may lack deletes; `None` if all sinks have all of them.
     behind_since_us: Option<u64>,
 }
 
 impl Round {
-    /// Whether sinks may not know of deletes that were made before this round, as the next one has found:
-    /// another cluster may send an older version yet.
+    /// True if, by the answers of the next round, a sink may lack deletes that were made before this
+    /// round: then another cluster may still send an older version.
     fn waits_for_links(&self, next: &Self) -> bool {
         self.links.iter().any(|(node, then)| {
             let now = next.links.get(node);
@@ -66,8 +78,8 @@ impl Round {
         })
     }
 
-    /// Partitions of which the reap records that were made before this round are not needed any more after
-    /// the next one.
+    /// Returns the partitions whose reap records may retire after the next round, with the last of those
+    /// records.
     fn retires(
         &self,
         next: &Self,
@@ -77,7 +89,7 @@ impl Round {
             let before = self.members.get(node);
             before.is_some_and(|(before, _)| before == process || planted!(CountsRestarted))
         };
-        // A member that was started again, or has joined, has not said what it had at the first round.
+        // A member that restarted or joined after this round has not reported what it held then.
         if self.layout_version != next.layout_version || !next.members.iter().all(is_same) {
             return Vec::new();
         }
@@ -89,27 +101,29 @@ impl Round {
     }
 }
 
-/// Retirement of a node's reap records.
+/// State of the retirement of a node's reap records.
 #[derive(Default)]
 pub(crate) struct Retirement {
     held_up: Mutex<ReapRecordsHeldUp>,
 }
 
-/// The last round, and when it was.
+/// The last round, and the time at which it began. `round` is `None` if a member did not answer or
+/// several layouts were live.
 struct Last {
     round: Option<Round>,
     at: Option<Instant>,
 }
 
 impl Reaper {
-    /// Time between two rounds, two minutes: as long as a request sends, and twice as long as a connection
-    /// may be silent. One that is silent for longer is closed at both ends, and a receiver has as long for
-    /// what has arrived.
+    /// Returns the time between two rounds: two minutes with the default limits. A request sends what it
+    /// has read or written for at most [`sent_for`](crate::local_node::LocalNode::sent_for). After that,
+    /// a connection that stays silent for its idle timeout is closed at both ends, and the receiver has
+    /// the same time again for what has arrived.
     fn rounds_apart(&self) -> Duration {
         self.local.sent_for() + 2 * self.local.internode.idle_timeout()
     }
 
-    /// Members that keep this node's reap records from being forgotten, by the last round of questions.
+    /// Returns the members for which this node keeps reap records, as the last round found.
     #[must_use]
     pub fn reap_records_held_up(&self) -> ReapRecordsHeldUp {
         self.retirement.held_up.lock().clone()
@@ -127,7 +141,7 @@ impl Reaper {
                 *self.retirement.held_up.lock() = ReapRecordsHeldUp::default();
                 continue;
             }
-            // Of a round that nobody can go by, the next one need not wait.
+            // After an incomplete round, the next one begins at the next check.
             let is_due = |at: Instant| last.round.is_none() || at.elapsed() >= rounds_apart;
             if last.at.is_some_and(|at| !is_due(at)) {
                 continue;
@@ -155,7 +169,8 @@ impl Reaper {
         }
     }
 
-    /// Asks all members; `None` while not all of them have answered by a state that is as new as this node's.
+    /// Asks all members, this node included. Returns `None` if several layouts are live, or if a member
+    /// has not answered by a state of the control plane that is at least as new as this node's.
     async fn ask_all(&self, before: Option<&Round>) -> Option<Round> {
         let up_to = self.replica.reap_records.sequence();
         let state = self.local.state();
@@ -170,7 +185,7 @@ impl Reaper {
             if *id == state.node_id() {
                 answers.insert(*id, self.tell_unsettled(ask));
             } else if let Some(peer) = self.local.reachable(*id) {
-                // A member that can't be asked has not answered.
+                // A member to which nothing could be sent counts as one that did not answer.
                 let _ = peer.send(METHOD_ASK_UNSETTLED, &ask, b"", Lane::Small, &replies, tag);
             }
         }

@@ -1,4 +1,4 @@
-//! The primary's side of reaping.
+//! Serves the two steps of [`super::agreement`] on a primary, and takes over reap records.
 
 use super::Marks;
 use super::Reaper;
@@ -35,9 +35,10 @@ impl Reaper {
         }
     }
 
-    /// As [`LocalNode::read_header`](crate::local_node::LocalNode::read_header). Refuses while several
-    /// layouts are live here: the asking node may not know of primaries that get their copies, and they would
-    /// keep the tombstone that all others have reaped.
+    /// Reads a request's header like
+    /// [`LocalNode::read_header`](crate::local_node::LocalNode::read_header). Refuses while several
+    /// layouts are live here: the asking node may not know of new primaries, and these would keep the
+    /// tombstone after all others have reaped it.
     fn read_settled_header<M: Message + Default>(
         &self,
         request: &IncomingRequest,
@@ -62,8 +63,9 @@ impl Reaper {
         });
     }
 
-    /// Holds tombstones on the disk, those that nothing is stored instead of as reap records. The answer has
-    /// those that are held; something else is stored instead of the others.
+    /// Holds tombstones: syncs those that are stored here, and makes reap records of those in whose place
+    /// nothing is stored. Returns which are held. For the others, something else is stored, or the record
+    /// can't be read.
     fn held(&self, tombstones: &[Tombstone]) -> Result<Marks, Refusal> {
         let mut held = Marks::none(tombstones.len());
         let mut lacking = Vec::new();
@@ -72,7 +74,7 @@ impl Reaper {
             let place = self.local.place(&tombstone.key, tombstone.partition)?;
             let at = place.at();
             match self.local.engine.head(&at) {
-                // What can't be read agrees to nothing until it is healed, and holds up no other.
+                // A damaged record is not held until it is healed, and does not hold up others.
                 Err(StoreError::Corrupt { .. }) => {}
                 Err(fault) => return Err(RequestError::from(fault).into()),
                 Ok(Some(meta)) if meta.digest == tombstone.digest => held.set(index),
@@ -84,8 +86,8 @@ impl Reaper {
                 }
             }
         }
-        // The others forget what the tombstone says by this node's word: no power failure may take it from
-        // here.
+        // The other primaries remove the tombstone because this node says that it holds it. A power
+        // failure must not lose it here.
         if !held.is_empty() && !planted!(AgreesUnsynced) {
             self.local.engine.sync().map_err(RequestError::from)?;
         }
@@ -96,7 +98,7 @@ impl Reaper {
         Ok(held)
     }
 
-    /// Reaps tombstones that all primaries hold. The answer has those that are gone.
+    /// Reaps tombstones that all primaries hold. Returns which of them are gone.
     fn reaped(&self, tombstones: &[Tombstone]) -> Result<Marks, Refusal> {
         let places = tombstones.iter().map(|each| {
             self.local.place(&each.key, each.partition).map(|place| (place, each.digest))
@@ -105,8 +107,8 @@ impl Reaper {
         Ok(self.reap_all(&places)?)
     }
 
-    /// Removes tombstones that are there as they were, when they are reap records on the disk. Says of each
-    /// whether nothing is left.
+    /// Makes reap records of the tombstones that are stored unchanged, syncs them, and then removes the
+    /// tombstones. Returns for each place whether nothing is stored there any more.
     fn reap_all(&self, places: &[(Place<'_>, u64)]) -> Result<Marks, RequestError> {
         let mut gone = Marks::none(places.len());
         let (mut records, mut there) = (Vec::new(), Vec::new());
@@ -134,7 +136,7 @@ impl Reaper {
         Ok(gone)
     }
 
-    /// As [`ReplicatedStore::reap_all`], of noted tombstones. Returns those that are left.
+    /// Reaps queued tombstones like [`Self::reap_all`]. Returns those that are left.
     pub(super) fn reap_noted(&self, noted: Vec<NotedTombstone>) -> Vec<NotedTombstone> {
         let places = noted.iter().map(|each| {
             Place::new(&each.encoded, each.partition).map(|place| (place, each.digest))
@@ -154,7 +156,7 @@ impl Reaper {
         noted.into_iter().filter(is_left).collect()
     }
 
-    /// Takes over reap records of a partition of which this node becomes a primary.
+    /// Takes over reap records that another node hands to this one as a primary of their partition.
     pub(crate) fn serve_take_reaped(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
         let take = match self.local.read_header(request, |take: &TakeReaped| take.layout_version) {
             Ok(take) => take,
@@ -181,7 +183,7 @@ impl Reaper {
 }
 
 pub(super) fn reap_record(at: &RecordAt<'_>, tombstone: Bytes) -> Result<ReapRecord, RequestError> {
-    // What can't be read would keep nothing out.
+    // A reap record must be readable to keep an older copy out.
     decode(&tombstone)?;
     let (partition, identity): (Partition, _) = (at.partition, at.identity);
     Ok(ReapRecord { partition, identity, name: Bytes::copy_from_slice(at.encoded), tombstone })

@@ -1,22 +1,25 @@
-//! Members that keep tombstones from being reaped.
+//! Reports the reasons for which tombstones that are due stay.
 
 use super::Reaper;
 use quoit_cluster::Member;
 use std::sync::Arc;
 
-/// The members that keep the tombstones of a node from being reaped, beside their time.
+/// Reasons for which tombstones of a node that are due are not reaped.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TombstonesHeldUp {
-    /// Names of members that hold partitions and can't be reached: the tombstones of those partitions stay.
+    /// Names of members that hold partitions and can't be reached. The tombstones of their partitions
+    /// stay.
     pub away: Vec<Arc<str>>,
-    /// Names of members that have lost records and have not got them back: the same.
+    /// Names of members that have lost records and have not got them back. The tombstones of their
+    /// partitions stay.
     pub incomplete: Vec<Arc<str>>,
-    /// Whether all stay because partitions move.
+    /// True if all tombstones stay because several layouts are live.
     pub partitions_move: bool,
 }
 
 impl Reaper {
-    /// The members that keep the tombstones of this node from being reaped; none where it has no tombstones.
+    /// Returns the reasons for which this node's tombstones stay. There are no reasons if it has no
+    /// tombstones.
     #[must_use]
     pub fn tombstones_held_up(&self) -> TombstonesHeldUp {
         if self.local.engine.stats().tombstone_count == 0 {

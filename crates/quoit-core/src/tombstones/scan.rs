@@ -1,16 +1,17 @@
 //! The scan for tombstones that are not in the queue.
 //!
-//! A scan goes through all partitions once, page by page. It stops where the queue is full and goes on there
-//! when there is room, so that the work for many tombstones grows with their number. A request for a scan
-//! meanwhile gets another one after it.
+//! A scan reads all partitions once, page by page. It pauses where the queue is full and continues from
+//! there when there is room, so its work is proportional to the number of tombstones. If another scan is
+//! requested meanwhile, it follows the present one.
 
 use super::{QUEUE_COUNT_MAX, SCAN_PAGE};
 use quoit_model::hash::{Identity, Partition, RingSize};
 
-/// How often a node looks for tombstones that were left behind, and how old those are at least.
+/// Time between two scans for tombstones that were left behind, and the least age of such tombstones
+/// beyond the time when they were due. In microseconds.
 pub(crate) const LEFT_BEHIND_US: u64 = 600_000_000;
 
-/// Where a page begins.
+/// The position where a page begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ScanPlace {
     pub(crate) partition: Partition,
@@ -20,36 +21,37 @@ pub(crate) struct ScanPlace {
 /// The next step of a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ScanStep {
-    /// Nothing: no scan is needed, or the queue has no room.
+    /// Do nothing: no scan is needed, or the queue has no room.
     Wait,
-    /// It begins, at the beginning. It will find again what is queued.
+    /// A new scan begins. It will find queued tombstones again.
     Begin,
-    /// It reads a page.
+    /// Read the page that begins here.
     Read(ScanPlace),
 }
 
-/// How far a scan has come, and whether another one is needed.
+/// Progress of the scan, and whether another one is needed.
 #[derive(Debug)]
 pub(crate) struct TombstoneScan {
     is_needed: bool,
-    /// Where the scan that is under way goes on.
+    /// Position where the present scan continues; `None` if no scan is under way.
     place: Option<ScanPlace>,
-    /// When a scan is due anyway, on the monotonic clock.
+    /// Time of the next regular scan, in microseconds of the monotonic clock.
     due_us: u64,
 }
 
 impl TombstoneScan {
-    /// Tombstones of the former process are known to the index alone.
+    /// Returns a scan that is needed at once: only the index knows the tombstones of the former process.
     pub(crate) const fn new() -> Self {
         Self { is_needed: true, place: None, due_us: 0 }
     }
 
-    /// There may be tombstones that are not in the queue, anywhere.
+    /// Requests a scan, since tombstones anywhere may be missing in the queue.
     pub(crate) const fn need(&mut self) {
         self.is_needed = true;
     }
 
-    /// The next step, with so many tombstones in the queue. A scan begins when half of the queue is free.
+    /// Returns the next step, for a queue of this length. A scan begins when at least half of the queue
+    /// is free.
     pub(crate) fn step(&mut self, monotonic_us: u64, queue_count: usize) -> ScanStep {
         if monotonic_us >= self.due_us {
             self.due_us = monotonic_us + LEFT_BEHIND_US;
@@ -66,7 +68,8 @@ impl TombstoneScan {
         }
     }
 
-    /// A page was read, and the next one of its partition begins at `next`.
+    /// Notes that a page was read. `next` is the start of the next page in the same partition, if there
+    /// is one.
     pub(crate) fn has_read(
         &mut self,
         page: ScanPlace,
@@ -90,11 +93,11 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// Tombstones of each partition, by identity.
+    /// Number of tombstones in each partition.
     const COUNT_EACH: u64 = 125_000;
 
-    /// Goes through a node's tombstones, of which so many are reaped whenever the scan has to wait, and
-    /// counts how often each page was read.
+    /// Runs a whole scan, in which `reaped_at_once` tombstones leave the queue whenever the scan has to
+    /// wait. Returns how often each page was read.
     fn pages_read(reaped_at_once: usize) -> BTreeMap<(u16, u64), usize> {
         let ring_size = RingSize::new(8).expect("8 is a ring size");
         let (mut scan, mut queue_count, mut pages) = (TombstoneScan::new(), 0, BTreeMap::new());

@@ -27,7 +27,7 @@ pub struct TransferEstimate {
 pub struct PlanEstimate {
     /// Each pair of nodes.
     pub transfers: Vec<TransferEstimate>,
-    /// Bytes of all pairs.
+    /// Bytes of all pairs together; `None` if those of one are not known.
     pub byte_count: Option<u64>,
     /// Seconds until all transfers are done; `None` if one of them has no estimate. Nodes send at the
     /// same time, each to one receiver after another.

@@ -92,9 +92,9 @@ impl Transfers {
                     });
                 }
             }
-            // A damaged record that no other node has is lost, which must not hold up a new primary. The
-            // same in a walk for strays is different: this node may have the only copy, and may still be
-            // able to read it later.
+            // A damaged record that no other node has is lost, and must not hold up a new primary. It
+            // does hold up a walk for strays: this node has the only copy, and may still be able to read
+            // it later.
             if page.damage == Damage::Open || page.damage == Damage::Nowhere && !shares {
                 walked = Walked::Unfinished;
             }
