@@ -1,4 +1,5 @@
-//! The records in which two copies differ, complete or not: for a node that has lost records.
+//! Finds the records in which the copy of a node that has lost records differs from this node's copy,
+//! although that copy is not complete.
 
 use super::AntiEntropy;
 use super::ExchangeError;
@@ -11,7 +12,7 @@ use quoit_store::index::Tag;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Classes of a partition that are compared with another node's copy.
+/// The classes of a partition in which two copies are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ComparedClasses {
     pub(crate) partition: Partition,
@@ -20,22 +21,23 @@ pub(crate) struct ComparedClasses {
 }
 
 impl AntiEntropy {
-    /// The tags in which this node's copy of a partition differs from that of another node, whether the two
-    /// are complete or not; `None` when there are more than `count_max`. Expired records count as present.
+    /// Returns the tags in which this node's copy of a partition differs from another node's, whether the
+    /// two are complete or not; `None` if there are more than `count_max`. Records that have expired
+    /// count as present, except those that have expired by the clocks of all nodes.
     ///
-    /// As in exchanges, a tombstone that the other side knows nothing of is no difference. Two calls have
-    /// different salts: what is equal by chance in one of them differs in the other.
+    /// As in exchanges, a tombstone on one side and nothing on the other are not a difference. Each call
+    /// has another salt, so a difference that one call overlooks by a collision is found by the next.
     ///
     /// # Errors
     ///
-    /// When the other node does not answer, goes by another layout, or the own disk can't be read.
+    /// If the other node does not answer, has another newest layout, or this node's disk fails.
     pub(crate) async fn differing_tags(
         self: &Arc<Self>,
         peer: &Peer,
         ComparedClasses { partition, classes }: ComparedClasses,
         count_max: usize,
     ) -> Result<Option<BTreeSet<Tag>>, ExchangeError> {
-        // Of records that have not expired by the slowest clock all are compared: a copy that lacks one of
+        // All records are compared that have not expired by the slowest clock: a copy that lacks one of
         // them is not complete.
         let with =
             self.begin_exchange(peer, super::expiry::earliest_hour(self.local.clock.unix_secs()));

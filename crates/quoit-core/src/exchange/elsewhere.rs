@@ -1,4 +1,4 @@
-//! Copies of records in other clusters, as this cluster asks about them.
+//! Questions to another cluster about its copies of large sets and maps.
 
 use bytes::Bytes;
 use std::pin::Pin;
@@ -6,18 +6,19 @@ use std::pin::Pin;
 /// A question about ranges of a copy of a large set or map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RangesQuestion {
-    /// Which ranges differ from those of the copy of the node that asks.
+    /// Asks which ranges differ from those of the asking node's copy.
     Compare,
-    /// The items of ranges.
+    /// Asks for the items of ranges.
     Read,
 }
 
-/// The answer to a question: a message and a payload, as members of one cluster send them.
+/// The answer to a question: a message and its payload, in the form that members of one cluster send;
+/// `None` if there is no copy in pages, or no answer.
 pub type RangesAnswer = Option<(Bytes, Bytes)>;
 
 /// A node of another cluster that may have a copy of a large set or map.
 pub trait CopyElsewhere: Send {
-    /// Asks about the copy. `None` when the node has none in pages, or does not answer.
+    /// Asks about the copy. Returns `None` if the node has no copy in pages, or does not answer.
     fn ask<'a>(
         &'a mut self,
         question: RangesQuestion,

@@ -1,17 +1,19 @@
-//! Comparison of records that expire.
+//! The hours of expiry from which on records are compared.
 
 use quoit_store::compare::hour_of;
 
-/// Records that expire within this time are not compared: clocks differ.
+/// Largest difference between clocks that is allowed for, in seconds: records that expire within this
+/// time are not compared.
 const MARGIN_SECS: u64 = 600;
 
-/// The first hour, counted from 1970, such that what expires in it or later is compared at this time, seconds
-/// since 1970. Whatever can have expired by the clock of another node expires before.
+/// Returns the first hour, counted from 1970, whose records are compared at this time, in seconds since
+/// 1970. All records that may have expired by the clock of another node expire in an earlier hour.
 pub(super) fn first_hour(now_secs: u64) -> u32 {
     hour_of(now_secs + MARGIN_SECS) + 1
 }
 
-/// The hour, counted from 1970, before which everything that expires has expired by the clocks of all nodes.
+/// Returns the hour, counted from 1970, before which all expiring records have expired by the clocks of
+/// all nodes.
 pub(super) fn earliest_hour(now_secs: u64) -> u32 {
     hour_of(now_secs.saturating_sub(MARGIN_SECS))
 }
@@ -40,8 +42,8 @@ mod tests {
         engine.update(&place.at(), Before::Skip, Access::Wait, &mut change).expect("it works");
     }
 
-    /// A copy on a node whose clock is this far from the true time. Of what has expired by that clock,
-    /// `dropped` says what was merged away.
+    /// A copy on a node whose clock differs from the true time by `skew_secs`. `dropped` selects the
+    /// records that are removed if they have expired by that clock.
     fn copy(expiries: &[Option<u32>], skew_secs: i64, dropped: &[bool]) -> (MemoryEngine, u64) {
         let now_secs = NOW_SECS.saturating_add_signed(skew_secs);
         let clock = Arc::new(ManualClock::at(now_secs * 1_000_000));

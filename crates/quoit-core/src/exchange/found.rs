@@ -1,4 +1,5 @@
-//! Has records healed whose damage the engine has met: soon, and again while their replicas are away.
+//! Heals the damaged records that the engine has met in requests and background work. Records whose
+//! replicas are away are tried again.
 
 use super::AntiEntropy;
 use quoit_model::hash::Partition;
@@ -8,15 +9,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Pause between two looks whether there are any.
+/// Pause between two looks for damaged records.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
-/// Records that could not be healed are tried again after so many looks.
+/// Number of looks after which records that could not be healed are tried again.
 const RETRY_LOOKS: u32 = 10;
-/// Records that wait for their replicas, at most. Others are found again.
+/// Largest number of records that wait for their replicas. Further ones are noted again when the engine
+/// meets them again.
 const WAITING_COUNT_MAX: usize = 16_384;
 
 impl AntiEntropy {
-    /// Heals until the task is dropped.
+    /// Heals damaged records until the task is dropped.
     pub(crate) async fn run_healing_of_found(self: Arc<Self>) {
         let mut waiting: BTreeSet<(Partition, Tag)> = BTreeSet::new();
         let mut looks = 0;

@@ -1,12 +1,25 @@
-//! Anti-entropy: finds out in which records complete copies of partitions differ, and repairs exactly
-//! those.
+//! Anti-entropy: finds the records in which complete copies of a partition differ, and repairs them.
 //!
-//! Two nodes compare the digests of all partitions that they share with one message. Where these differ, they
-//! compare those of ever smaller ranges of hashes ([`walk`]), down to single records. Records that differ for
-//! longer than a moment are fetched or delivered ([`repair`]). Whose turn it is says [`schedule`]. Beside
-//! that each node reads its own data over and over, and fetches what is damaged ([`verify`]).
+//! One exchange between two nodes:
 //!
-//! `docs/design/anti-entropy.md` has the reasons.
+//! 1. The node that begins sends the digests of all partitions that both have complete copies of
+//!    ([`roots`]). The answer names those that differ. If the copies are in sync, the exchange ends here,
+//!    after one message.
+//! 2. It compares digests of ever smaller ranges of hashes, down to the tags and states of single records
+//!    ([`walk`], [`states`]).
+//! 3. It waits two seconds and compares the differing tags again. Differences that have changed meanwhile
+//!    belong to writes that were under way, and are dropped ([`run`]).
+//! 4. It pulls the records that are newer on the other node or concurrent, merges them, and delivers
+//!    those that are newer here ([`repair`]). Large sets and maps that both nodes have in pages are
+//!    compared by ranges of items instead ([`ranges`]).
+//!
+//! Only complete copies of primaries by the newest layout are compared, and both nodes must have the same
+//! newest layout: a copy that is being filled would look different in every record. If a step fails, the
+//! exchange ends and is tried again later; what it has repaired stays repaired.
+//!
+//! [`schedule`] decides with which node to begin an exchange and when. Digests describe the index, not
+//! the disk, so each node also reads its own data over and over ([`verify`]), and replaces damaged
+//! records by the copies of other replicas. `docs/design/anti-entropy.md` has the reasons.
 
 mod differing;
 mod elsewhere;
@@ -54,7 +67,7 @@ use thiserror::Error;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Anti-entropy of a node: its exchanges with others, and the healing of its damaged records.
+/// Anti-entropy of a node: its exchanges with other nodes, and the healing of its damaged records.
 pub struct AntiEntropy {
     local: Arc<LocalNode>,
     replica: Arc<Replica>,
@@ -64,9 +77,9 @@ pub struct AntiEntropy {
     delivery: Arc<Deliveries>,
     schedule: Mutex<Schedule>,
     progress: ExchangeCounts,
-    /// Exchanges begun: each has a salt of its own.
+    /// Number of exchanges that were begun, from which each gets a salt of its own.
     number: AtomicU64,
-    /// A caller waits for an exchange.
+    /// Wakes the scheduler when a caller wants an exchange.
     wanted: Notify,
 }
 
@@ -93,7 +106,7 @@ impl AntiEntropy {
         }
     }
 
-    /// Compares, verifies and heals until the task is dropped.
+    /// Runs exchanges, verifies data on disk and heals damaged records until the task is dropped.
     pub(crate) async fn run(self: Arc<Self>) {
         tokio::join!(
             biased;
@@ -116,7 +129,7 @@ pub(crate) enum ExchangeError {
         /// Error of the call.
         fault: CallError,
     },
-    /// The other node's answer is none.
+    /// The other node's answer could not be read, or does not fit the question.
     #[error("{to} sent an invalid answer to a comparison of copies")]
     Answer {
         /// Name of the other node.
@@ -142,10 +155,11 @@ impl From<ExchangeError> for TransferError {
 }
 
 impl ExchangeError {
-    /// Whether the same comparison may succeed later: the other node starts, stops, or learns of a layout.
+    /// True if the same comparison may succeed later, for example when the other node has started or has
+    /// learned of a layout.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
-            // That is also how an engine refuses whose copies can't be compared.
+            // A node also answers this if copies of its engine can't be compared.
             Self::Call { fault: CallError::Refused { code, .. }, .. } => *code != REFUSED_MALFORMED,
             Self::Call { .. } | Self::Transfer(_) | Self::Own(_) => true,
             Self::Answer { .. } => false,

@@ -1,4 +1,4 @@
-//! Heals damaged records that were noted for other nodes.
+//! Heals damaged records that this node could not read for other nodes ([`crate::healing`]).
 
 use super::AntiEntropy;
 use crate::options::ReadOptions;
@@ -8,7 +8,7 @@ use quoit_model::props::Quorum;
 use std::sync::Arc;
 
 impl AntiEntropy {
-    /// Heals noted records one after the other, until the task is dropped.
+    /// Heals noted records one after another, until the task is dropped.
     pub(crate) async fn run_healing(self: Arc<Self>) {
         loop {
             match self.healing.first() {
@@ -30,7 +30,8 @@ impl AntiEntropy {
         };
         match self.coordinator.get(key, &all).await {
             Ok(_) => tracing::debug!("a damaged record was read from all replicas"),
-            // The damage itself has been told. A client that goes on asking must not fill the log.
+            // At debug level: the damage itself was logged before, and a client that repeats its request
+            // must not fill the log.
             Err(fault) => tracing::debug!(%fault, "a damaged record could not be healed"),
         }
     }

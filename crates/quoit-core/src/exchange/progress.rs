@@ -1,4 +1,4 @@
-//! Progress of exchanges, for operators.
+//! Figures of exchanges, for operators.
 
 use super::repair::Repaired;
 use super::roots::SharedPartition;
@@ -14,22 +14,23 @@ use tokio::time::Instant;
 pub struct PartitionExchanges {
     /// The partition.
     pub partition: Partition,
-    /// Time since it was compared last, with any node.
+    /// Time since its last comparison with any node; `None` if there was none.
     pub last_ago: Option<Duration>,
-    /// Time since by which it has been compared with every node that shares it.
+    /// Time since the oldest of its last comparisons with each node that shares it: within that time it
+    /// was compared with all of them. `None` if there is a node with which it was not compared yet.
     pub all_ago: Option<Duration>,
-    /// Keys that the last exchange which found a difference has repaired.
+    /// Number of keys that the last exchange repaired.
     pub repaired_last: u64,
-    /// Mean number of keys repaired, over all exchanges of the partition.
+    /// Mean number of keys repaired by an exchange.
     pub repaired_mean: f64,
-    /// Most keys repaired by one exchange.
+    /// Largest number of keys repaired by an exchange.
     pub repaired_max: u64,
 }
 
 /// Figures of all exchanges that this node has begun.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ExchangeStats {
-    /// Time since digests of the copies here are kept: since the start of the node.
+    /// Time since this node has digests of its copies, which is the time since its start.
     pub digests_ago: Duration,
     /// The partitions of which this node has a complete copy, in order.
     pub partitions: Vec<PartitionExchanges>,
@@ -60,7 +61,7 @@ impl ExchangeCounts {
         Self { began: now, inner: Mutex::default() }
     }
 
-    /// An exchange with a node has ended well.
+    /// Notes an exchange with a node that came to its end.
     pub(super) fn note(
         &self,
         node: NodeId,
@@ -80,7 +81,7 @@ impl ExchangeCounts {
         }
     }
 
-    /// Figures of some partitions, each with the nodes that share it.
+    /// Returns the figures of these partitions, each with the nodes that share it.
     pub(super) fn stats(
         &self,
         sharing: &BTreeMap<Partition, Vec<NodeId>>,

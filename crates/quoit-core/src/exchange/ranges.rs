@@ -1,7 +1,16 @@
-//! Makes two copies of a large set or map equal by the ranges of items that they differ in.
+//! Makes two copies of a large set or map equal by sending only the ranges of items in which they differ.
 //!
-//! Both copies have to lie in pages; all else is sent whole, the general way. Why nothing is lost or comes
-//! back is said where ranges are merged ([`PagedObject::take_ranges`]).
+//! Both nodes must store the record in pages; otherwise the whole record is sent.
+//!
+//! 1. This node finds the ranges of item hashes in which the copies differ, by digests of ever smaller
+//!    ranges, for the record and for its large fields.
+//! 2. It reads the other copy's items in these ranges, and merges them into its own copy.
+//! 3. It sends its own items in these ranges to the other node, unless the other copy has seen all of
+//!    them. A copy in another cluster is only read.
+//!
+//! If a copy has changed between the steps, the attempt counts as stale and is repeated,
+//! [`ATTEMPT_COUNT`] times in all. The merge of ranges says why nothing is lost or comes back
+//! ([`PagedObject::take_ranges`]).
 //!
 //! [`PagedObject::take_ranges`]: quoit_model::data_type::pages::PagedObject::take_ranges
 
@@ -35,19 +44,20 @@ use std::time::Duration;
 /// Time that the other node has for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Large fields of a record that are compared by ranges of their own; further ones are sent whole.
+/// Largest number of a record's large fields that are compared by ranges of their own. Further ones are
+/// sent whole.
 const LARGE_FIELD_COUNT_MAX: usize = 64;
 
-/// How often copies are compared that change meanwhile, before they are sent whole.
+/// Largest number of attempts while the copies change. After that, the record is sent whole.
 const ATTEMPT_COUNT: usize = 3;
 
 /// Result of an attempt.
 enum Tried {
-    /// Both copies have what either had.
+    /// Both copies have everything that either had.
     United,
-    /// They have changed meanwhile.
+    /// A copy has changed meanwhile.
     Stale,
-    /// They can only be sent whole.
+    /// The record has to be sent whole.
     NeedsWhole,
 }
 
@@ -61,7 +71,7 @@ pub(super) struct OwnCopy {
 }
 
 impl OwnCopy {
-    /// Does something to the copy that may read a lot, where that disturbs nobody.
+    /// Runs a step on the copy that may read a lot, on another thread ([`Blocking::aside`]).
     pub(super) async fn aside<T: Send + 'static>(
         &self,
         step: impl FnOnce(&Records, &RecordAt<'_>) -> Result<T, StoreError> + Send + 'static,
@@ -92,11 +102,11 @@ impl Counterpart<'_> {
     }
 }
 
-/// This node's copy and another node's.
+/// Two copies that are being compared: this node's and another node's.
 struct ComparedCopies<'p> {
     own: OwnCopy,
     with: Counterpart<'p>,
-    /// The write of this node's copy.
+    /// The last write to this node's copy, if any.
     written: Option<Ticket>,
     /// Bytes of the messages, without their frames.
     byte_count: u64,
@@ -112,7 +122,7 @@ impl ComparedCopies<'_> {
         region_message(key, partition, layout_version, region)
     }
 
-    /// Ranges to be compared: those of one field, or of the record.
+    /// Returns the message part that names ranges of one field, or of the record if the path is empty.
     fn of_field(&self, path: &[FieldName], ranges: Vec<HashRange>) -> RangesOf {
         if path.is_empty() {
             return self.of(&Region::from(ranges));
@@ -154,7 +164,7 @@ impl ComparedCopies<'_> {
         TransferError::Answer { to: self.with.name() }
     }
 
-    /// Finds the region in which the copies differ; `None` when they are better sent whole.
+    /// Finds the region in which the copies differ; `None` if the record is better sent whole.
     async fn differing(&mut self) -> Result<Option<Region>, TransferError> {
         let (mut region, mut paths) = (Region::default(), vec![Vec::new()]);
         let mut left_count = LARGE_FIELD_COUNT_MAX;
@@ -179,8 +189,8 @@ impl ComparedCopies<'_> {
         Ok((region.range_count() <= SENT_RANGE_COUNT_MAX).then_some(region))
     }
 
-    /// The ranges of a field that the copies differ in, or of the record where there is no path; `None` when
-    /// all of it is better sent.
+    /// Returns the ranges of a field, or of the record if the path is empty, in which the copies differ;
+    /// `None` if all of it is better sent.
     async fn differing_in(
         &mut self,
         path: &[FieldName],
@@ -216,7 +226,7 @@ impl ComparedCopies<'_> {
         }
     }
 
-    /// Reads what the other copy has in a region.
+    /// Reads the other copy's items in a region.
     async fn read_theirs(&mut self, region: &Region) -> Result<RangeCopy, TransferError> {
         let read = ReadRanges { of: self.of(region) };
         let (RangesRead { rest }, items) = self.call(METHOD_READ_RANGES, &read, b"").await?;
@@ -226,12 +236,13 @@ impl ComparedCopies<'_> {
 }
 
 impl Replica {
-    /// Makes this node's copy of a record and another node's equal, if both lie in pages. Answers how many
-    /// bytes were sent for it; `None` when they have to be sent whole.
+    /// Makes this node's copy of a record and another node's equal, if both are in pages. Returns the
+    /// number of bytes that this took; `None` if the record has to be sent whole.
     ///
     /// # Errors
     ///
-    /// When the other node does not answer, or this node's storage fails.
+    /// If the connection to the other node fails, or its answer is invalid. Refusals, timeouts and errors
+    /// of this node's storage return `None`.
     pub(crate) async fn unite_by_ranges(
         &self,
         peer: &Peer,
@@ -244,12 +255,12 @@ impl Replica {
         self.unite_copies(&mut copies).await
     }
 
-    /// Gives this node's copy of a record what another cluster's has and it lacks, if both lie in pages.
-    /// Answers the write, unless nothing was lacking; `None` when the whole has to be sent.
+    /// Merges another cluster's copy of a record into this node's copy, if both are in pages. Returns the
+    /// write, or `Some(None)` if nothing was lacking; `None` if the record has to be sent whole.
     ///
     /// # Errors
     ///
-    /// When this node's storage fails.
+    /// If the answer of the other cluster is invalid.
     pub(crate) async fn take_from_elsewhere(
         &self,
         copy: &mut dyn CopyElsewhere,
@@ -281,7 +292,8 @@ impl Replica {
                 Ok(Tried::United) => return Ok(Some(copies.byte_count)),
                 Ok(Tried::Stale) => {}
                 Ok(Tried::NeedsWhole) => break,
-                // It has no copy in pages, or knows a newer layout, or can't read its pages, or not soon.
+                // The other node has no copy in pages, knows a newer layout, can't read its pages, or
+                // does not answer in time.
                 Err(TransferError::Call {
                     fault:
                         CallError::Refused { .. }
@@ -289,7 +301,7 @@ impl Replica {
                         | CallError::TooBusy { .. },
                     ..
                 }) => break,
-                // A copy that is damaged here is replaced by the whole of the other one.
+                // If this node's copy is damaged, the other node's whole copy replaces it.
                 Err(TransferError::Own(fault)) => {
                     tracing::debug!(%fault, "a copy could not be compared by ranges");
                     break;

@@ -1,4 +1,5 @@
-//! This node's copies of large sets and maps, as members and nodes of other clusters ask about their ranges.
+//! Answers questions of members and of other clusters about ranges of this node's large sets and maps,
+//! and takes the ranges that members send.
 
 use super::AntiEntropy;
 use super::elsewhere::RangesQuestion;
@@ -20,7 +21,8 @@ use quoit_wire::internode::ranges::{
 };
 use std::sync::Arc;
 
-/// Which of the ranges differ from digests of another copy; `None` when the copy does not lie in pages.
+/// Returns which of the ranges differ from the digests of another copy; `None` if this copy is not in
+/// pages.
 async fn compared(
     own: &OwnCopy,
     path: Vec<FieldName>,
@@ -39,7 +41,7 @@ async fn compared(
     Ok(Some(compared))
 }
 
-/// The items of a region, as an object in stored form; `None` when the copy does not lie in pages.
+/// Returns the items of a region as an object in stored form; `None` if the copy is not in pages.
 async fn read_items(
     own: &OwnCopy,
     region: Region,
@@ -53,12 +55,12 @@ async fn read_items(
 }
 
 impl AntiEntropy {
-    /// Tells a node of another cluster about ranges of this node's own copy of a record; `None` where that
-    /// does not lie in pages, or is not here. The question and the answer are those of members.
+    /// Answers a node of another cluster about ranges of this node's copy of a record; `None` if the
+    /// record is not in pages, or not here. Question and answer have the same form as between members.
     ///
     /// # Errors
     ///
-    /// Questions that are none, bucket types that are not here, engine faults.
+    /// If the question is malformed, the bucket type is not known here, or the engine fails.
     pub async fn tell_ranges(
         &self,
         question: RangesQuestion,
@@ -98,14 +100,14 @@ impl AntiEntropy {
 }
 
 impl AntiEntropy {
-    /// The copy that a request is about.
+    /// Returns the copy that a request is about.
     fn copy_of(&self, of: &RangesOf) -> Result<OwnCopy, Refusal> {
         let partition = self.local.place(&of.key, of.partition)?.at().partition;
         let (records, blocking) = (Arc::clone(&self.local.records), self.local.settings.blocking);
         Ok(OwnCopy { records, blocking, key: of.key.clone(), partition })
     }
 
-    /// The copy, and the region of it, that a request is about.
+    /// Returns the copy that a request is about, and the region.
     fn asked_for(&self, of: &RangesOf) -> Result<(OwnCopy, Region), Refusal> {
         let region = read_region(of).ok_or_else(no_ranges)?;
         Ok((self.copy_of(of)?, region))

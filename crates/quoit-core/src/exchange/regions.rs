@@ -1,4 +1,4 @@
-//! Regions of a record in messages.
+//! Encoding of regions of a record in messages: ranges of items of a large set or map, or of its fields.
 
 use crate::field_path::{path_message, read_path};
 use crate::refusal::Refusal;
@@ -9,7 +9,7 @@ use quoit_model::data_type::pages::{
 };
 use quoit_wire::internode::ranges::{RangesInField, RangesOf};
 
-/// The message that names a region of a record.
+/// Returns the message part that names a region of a record.
 pub(super) fn region_message(
     key: Bytes,
     partition: u32,
@@ -24,7 +24,7 @@ pub(super) fn region_message(
     of
 }
 
-/// Ranges of the items of a field.
+/// Returns the message part that names ranges of the items of a field.
 pub(super) fn ranges_in_field(path: &[FieldName], ranges: &[HashRange]) -> RangesInField {
     RangesInField { path: path_message(path), ranges: numbers(ranges) }
 }
@@ -33,7 +33,7 @@ fn numbers(ranges: &[HashRange]) -> Vec<u64> {
     ranges.iter().map(|range| range.number()).collect()
 }
 
-/// The region that a message names; `None` when it names none, or one of too many ranges.
+/// Reads the region that a message names; `None` if the message is malformed or has too many ranges.
 pub(super) fn read_region(of: &RangesOf) -> Option<Region> {
     let in_fields = of.fields.iter().map(|field| field.ranges.len()).sum::<usize>();
     if of.ranges.len() + in_fields > SENT_RANGE_COUNT_MAX || of.fields.len() > SENT_RANGE_COUNT_MAX
@@ -48,7 +48,8 @@ pub(super) fn read_region(of: &RangesOf) -> Option<Region> {
     Some(region)
 }
 
-/// The path of the field, empty for the record itself, and the ranges that a message has to be compared.
+/// Reads the path of the field, which is empty for the record itself, and the ranges that a message asks
+/// to compare; `None` if the message is malformed or has too many ranges.
 pub(super) fn read_compared(of: &RangesOf) -> Option<(Vec<FieldName>, Vec<HashRange>)> {
     let (path, ranges) = match &of.fields[..] {
         [] => (Vec::new(), HashRange::in_order(&of.ranges)?),
@@ -63,7 +64,7 @@ fn read_field(field: &RangesInField) -> Option<(Vec<FieldName>, Vec<HashRange>)>
     Some((path, HashRange::in_order(&field.ranges)?))
 }
 
-/// The refusal of messages that name no ranges.
+/// Returns the refusal of messages whose ranges can't be read.
 pub(super) fn no_ranges() -> Refusal {
     Refusal::Malformed("these are no ranges".to_owned())
 }

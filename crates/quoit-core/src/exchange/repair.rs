@@ -1,5 +1,18 @@
-//! Repairs what an exchange has found: fetches what is newer on the other side, delivers what is newer
-//! here. Concurrent objects are merged here and delivered.
+//! Repairs the differences that an exchange has found.
+//!
+//! For each partition:
+//!
+//! 1. A plan sorts the differing tags ([`RepairPlan`]). Tags of which the other node has records are
+//!    pulled. Live records that the other node lacks are pushed.
+//! 2. Large sets and maps that both nodes have in pages are made equal by ranges of items. Where that is
+//!    not possible, they are pulled like all others.
+//! 3. `Pull` sends the clocks of this node's records. The answer has the records that are newer there or
+//!    concurrent, and names those that are newer here. This node merges what it gets.
+//! 4. The records that are newer here, and merged ones that now differ from the other node's copy, are
+//!    delivered.
+//!
+//! So an older version never crosses the network, and concurrent versions cross it once in each
+//! direction.
 
 use super::AntiEntropy;
 use super::ExchangeError;
@@ -25,38 +38,39 @@ use quoit_wire::internode::exchange::{Known, METHOD_PULL, Pull, Pulled};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Tags whose records are fetched by one message.
+/// Largest number of tags in a `Pull`.
 const PULL_COUNT: usize = 256;
 
-/// Tags whose records are read at once: these are in memory.
+/// Largest number of tags whose records are read at once, and are in memory together.
 const READ_COUNT: usize = 16;
 
-/// Reads records of some tags, whole or as they are stored.
+/// A function that reads the records of some tags, whole or as they are stored.
 type ReadTagged = fn(&Records, Partition, &[Tag]) -> Result<Vec<(Bytes, Record)>, StoreError>;
 
-/// Counts of repaired records, on either side.
+/// Counts of records that were repaired on either side.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Repaired {
+    /// Records that were repaired.
     pub(super) key_count: u64,
     /// Bytes of the objects that were sent or fetched.
     pub(super) byte_count: u64,
 }
 
-/// Repairs that the differences of a partition need.
+/// The repairs that the differences of a partition need.
 #[derive(Default)]
 struct RepairPlan {
-    /// Records in pages of which the other side has something, too.
+    /// Large sets and maps of this node of which the other node has something, too.
     by_ranges: Vec<(Tag, Bytes)>,
-    /// Tags of which the other side has something.
+    /// Tags to pull: the other node has records of them.
     pull: Vec<Tag>,
-    /// Records of this side under these tags.
+    /// This node's records under the tags of which the other node has something.
     known: BTreeMap<Tag, Vec<Known>>,
-    /// Records that the other side lacks something of.
+    /// Records to deliver: the other node lacks them or has an older version.
     push: BTreeSet<(Tag, Bytes)>,
 }
 
 impl AntiEntropy {
-    /// Makes both sides equal in some tags of a partition, as far as they can be read.
+    /// Makes both copies equal in some tags of a partition, as far as they can be read.
     pub(super) async fn repair_differences(
         self: &Arc<Self>,
         peer: &Peer,
@@ -117,7 +131,7 @@ impl AntiEntropy {
             let (some, rest) = left.split_at(read_count.min(left.len()));
             let records = self.records(partition, some).await?;
             let size_bytes: usize = records.iter().map(|(_, record)| record.value.len()).sum();
-            // Large ones one by one.
+            // Large records are read one by one.
             read_count = if size_bytes > BATCH_BYTES { 1 } else { READ_COUNT.min(read_count * 2) };
             byte_count += self.delivery.hand_all(peer, partition, &records).await?.byte_count;
             repaired.extend(records.iter().map(|(key, _)| key.clone()));
@@ -126,8 +140,8 @@ impl AntiEntropy {
         Ok(Repaired { key_count: repaired.len() as u64, byte_count })
     }
 
-    /// Makes those copies equal that can be by ranges; the others are pulled. Answers how many bytes were
-    /// sent.
+    /// Makes large sets and maps equal by ranges of items. Those for which that is not possible are added
+    /// to the tags to pull. Returns the number of bytes sent.
     async fn unite_planned(
         &self,
         peer: &Peer,
@@ -137,7 +151,8 @@ impl AntiEntropy {
     ) -> Result<u64, ExchangeError> {
         let mut byte_count = 0;
         for (tag, key) in std::mem::take(&mut plan.by_ranges) {
-            // Where nothing is to be sent, what is newer there is fetched all the same.
+            // If sending is switched off, the record is pulled, so that this node still gets a newer
+            // version.
             if self.delivery.throttle.check_outbound().is_err() {
                 plan.pull.push(tag);
                 continue;
@@ -151,7 +166,7 @@ impl AntiEntropy {
                 None => plan.pull.push(tag),
             }
         }
-        // Tags are sent in their order.
+        // The encoding of tags needs ascending order.
         plan.pull.sort_unstable();
         Ok(byte_count)
     }
@@ -186,7 +201,8 @@ impl AntiEntropy {
                     plan.known.insert(tag, known);
                 } else {
                     let live = records.filter(|(.., record)| !record.meta.tombstone);
-                    // A record that is filed under a former n_val may be none of the other side's.
+                    // A record that is filed under a former n_val may be one of which the other node is
+                    // not a primary.
                     let theirs =
                         live.filter(|(_, key, _)| self.local.is_primary_of(peer, partition, key));
                     plan.push.extend(theirs.map(|(tag, key, _)| (*tag, key.clone())));
@@ -203,7 +219,7 @@ impl AntiEntropy {
         Ok(plan)
     }
 
-    /// The records of some tags, with their tags.
+    /// Reads the records of some tags.
     async fn tagged(
         self: &Arc<Self>,
         partition: Partition,
@@ -235,7 +251,8 @@ impl AntiEntropy {
         Ok(wanted.map(|(_, key, record)| (key, record)).collect())
     }
 
-    /// Merges what was fetched into this node's records; `None` when the objects are cut off.
+    /// Merges fetched records into this node's copy; `None` if the objects are cut off or a name can't be
+    /// read.
     pub(super) async fn take_pulled(
         self: &Arc<Self>,
         partition: Partition,
@@ -257,7 +274,8 @@ impl AntiEntropy {
                 };
                 let Ok(place) = Place::new(&record.key, partition) else { return Ok(None) };
                 let at = place.at();
-                // As one that has to last: what is there as it came may be of another n_val class.
+                // This counts as a write that has to last: an equal record that is stored here may be
+                // filed under another n_val class.
                 let outcome =
                     anti_entropy.replica.take_copy(&at, &replicated, true, Access::Wait)?;
                 let kept_out_by = anti_entropy.replica.kept_out_by(&at, outcome)?;
@@ -280,14 +298,14 @@ impl AntiEntropy {
 pub(super) struct FetchedRecord {
     pub(super) tag: Tag,
     key: Bytes,
-    /// Whether it is now otherwise than on the other side.
+    /// True if this node's record now differs from the other node's.
     differs: bool,
-    /// The reap record that has kept it out.
+    /// The reap record that kept it out, if any.
     kept_out_by: Option<ReapRecord>,
 }
 
 fn known(key: &Bytes, record: &Record) -> Known {
-    // A clock that can't be read knows nothing: the other side sends what it has.
+    // An unreadable clock counts as one without events, so the other node sends its version.
     let clock = encode_context(&clock_of(record));
     Known { key: key.clone(), digest: record.meta.digest, clock }
 }

@@ -1,4 +1,5 @@
-//! Which partitions two nodes can compare, and which of them differ at all.
+//! The first message of an exchange: which partitions two nodes can compare, and in which of them the
+//! copies differ.
 
 use super::states::Nonsense;
 use quoit_cluster::{NodeId, State};
@@ -16,13 +17,13 @@ use std::collections::BTreeSet;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SharedPartition {
     pub(super) partition: Partition,
-    /// The n_val classes of which both are primaries, as bits.
+    /// The n_val classes of which both nodes are primaries, as bits.
     pub(super) classes: u32,
 }
 
-/// The partitions that two nodes can compare: both are primaries by the newest layout, and have all that a
-/// primary has. Copies that a node keeps for others, or is still getting, are never compared. In order of
-/// partitions.
+/// Returns the partitions that two nodes can compare, in order. Both must be primaries by the newest
+/// layout and have complete copies. Copies of fallbacks, and copies that are being filled, are never
+/// compared.
 pub(super) fn shared(state: &State, one: NodeId, other: NodeId) -> Vec<SharedPartition> {
     let layouts = state.layouts();
     let common = CommonClasses::new(state, one, other);
@@ -38,8 +39,9 @@ pub(super) fn shared(state: &State, one: NodeId, other: NodeId) -> Vec<SharedPar
 /// The n_val classes of which two nodes are primaries by the newest layout.
 pub(crate) struct CommonClasses<'s> {
     newest: &'s Layout,
-    /// The places of the two in the layout; `None` where one of them has none.
+    /// The indices of the two nodes in the layout; `None` if it does not have both.
     places: Option<(u16, u16)>,
+    /// Number of first primaries that have all records of the highest class.
     capped_n_val: usize,
 }
 
@@ -47,11 +49,11 @@ impl<'s> CommonClasses<'s> {
     pub(crate) fn new(state: &'s State, one: NodeId, other: NodeId) -> Self {
         let newest = state.layouts().newest();
         let places = newest.node_index(one).zip(newest.node_index(other));
-        // The highest class has the records of all buckets with as many replicas, or more.
+        // The highest class has the records of all buckets with its n_val or a larger one.
         Self { newest, places, capped_n_val: capped_n_val(&state.n_vals()) }
     }
 
-    /// Those of a partition, as bits.
+    /// Returns the common classes of a partition, as bits.
     pub(crate) fn of(&self, partition: Partition) -> u32 {
         let order = self.newest.order(partition);
         let position = |place: u16| order.iter().position(|each| *each == place);
@@ -67,17 +69,17 @@ impl<'s> CommonClasses<'s> {
     }
 }
 
-/// The class of all n_vals from its own number on.
+/// The highest class, which stands for its own number and all larger n_vals.
 const CAPPED_CLASS: usize = N_VAL_CLASS_COUNT - 1;
 
-/// So many first primaries have all records of the highest class: as many as the bucket of that class with
-/// the fewest replicas has.
+/// Returns the number of first primaries that have all records of the highest class: the smallest n_val
+/// of the buckets in that class.
 fn capped_n_val(n_vals: &[u32]) -> usize {
     let capped = n_vals.iter().map(|n_val| *n_val as usize).filter(|n_val| *n_val >= CAPPED_CLASS);
     capped.min().unwrap_or(CAPPED_CLASS)
 }
 
-/// Asks for a comparison of partitions.
+/// Returns the message that asks another node to compare these partitions.
 pub(super) fn ask(
     engine: &dyn Compare,
     layout_version: u64,
@@ -96,7 +98,8 @@ pub(super) fn ask(
     Ok(asked)
 }
 
-/// Answers a comparison with a node with which this one shares `all`, in order of partitions.
+/// Answers a comparison. `all` are the partitions that this node can compare with the asking node, in
+/// order. The inner error stands for a message that contradicts itself.
 pub(super) fn answer(
     engine: &dyn Compare,
     asked: &exchange::Compare,
@@ -122,7 +125,7 @@ pub(super) fn answer(
     Ok(Ok(answer))
 }
 
-/// The partitions that were compared, with the classes that differ.
+/// Returns the partitions that the other node compared, with the classes that differ.
 pub(super) fn differing(
     all: &[SharedPartition],
     answer: &exchange::Compared,
@@ -140,12 +143,12 @@ pub(super) fn differing(
     Ok(differing.collect())
 }
 
-/// Places of the bits that are set.
+/// Returns the positions of the bits that are set.
 pub(super) fn bits(bits: u32) -> impl Iterator<Item = usize> {
     (0..N_VAL_CLASS_COUNT).filter(move |place| bits & (1 << place) != 0)
 }
 
-/// The digests of each partition; `None` when there are more or fewer than announced.
+/// Reads the digests of each partition; `None` if their number does not fit the classes.
 fn digests_of(asked: &exchange::Compare) -> Option<Vec<Digests>> {
     if asked.partitions.len() != asked.classes.len() {
         return None;

@@ -1,4 +1,4 @@
-//! Runs exchanges: each begun by this node with one other.
+//! Runs the exchanges that this node begins. [`super`] describes their steps.
 
 use super::AntiEntropy;
 use super::ExchangeError;
@@ -24,13 +24,14 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-/// How often it is looked whose turn it is.
+/// Time between two looks at the schedule.
 const TICK: Duration = Duration::from_secs(1);
 /// Time that the other node has for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Differences that are still the same after this time are repaired: what is on its way arrives by itself.
+/// Time after which differences are compared again. Those that are still the same are repaired; writes
+/// that were under way have arrived by then.
 const SETTLE_TIME: Duration = Duration::from_secs(2);
-/// Differences that are repaired before the walk goes on.
+/// Number of differences after which they are repaired before the walk continues.
 const FOUND_COUNT_MAX: usize = 1024;
 
 /// Outcome of an exchange.
@@ -40,20 +41,23 @@ struct ExchangeOutcome {
     compared: Vec<SharedPartition>,
     /// Whether any digests differed.
     differed: bool,
+    /// Repairs in each partition.
     repaired: BTreeMap<Partition, Repaired>,
 }
 
-/// The other side of an exchange, and what both have agreed on.
+/// The other node of an exchange, and the values that all messages of the exchange share.
 pub(super) struct With<'p> {
     peer: &'p Peer,
     layout_version: u64,
+    /// First hour, counted from 1970, whose expiring records are compared.
     pub(super) hour_min: u32,
+    /// Salt of the digests of this exchange.
     pub(super) salt: u64,
 }
 
 impl AntiEntropy {
-    /// Has partitions compared soon with all nodes that share them, whoever's turn it is: for who knows
-    /// that this node or another one has missed something.
+    /// Has partitions compared soon with all nodes that share them, out of turn. For callers that know
+    /// that some node has missed writes.
     pub fn want_exchange(&self, partitions: &[Partition]) {
         let now = Instant::now();
         let sharing = self.sharing();
@@ -63,13 +67,13 @@ impl AntiEntropy {
         self.wanted.notify_one();
     }
 
-    /// Figures of the exchanges that this node has begun.
+    /// Returns figures of the exchanges that this node has begun.
     #[must_use]
     pub fn stats(&self) -> ExchangeStats {
         self.progress.stats(&self.sharing(), Instant::now())
     }
 
-    /// The nodes that share each partition.
+    /// Returns for each partition the other nodes with which this one can compare its copy.
     pub(super) fn sharing(&self) -> BTreeMap<Partition, Vec<NodeId>> {
         let state = self.local.state();
         let own = state.node_id();
@@ -82,7 +86,7 @@ impl AntiEntropy {
         sharing
     }
 
-    /// Compares copies with those of other nodes, in turn, until the task is dropped.
+    /// Runs exchanges with other nodes, in turn, until the task is dropped.
     pub(crate) async fn run_exchanges(self: Arc<Self>) {
         if !self.local.settings.exchanges.active || self.local.engine.compared().is_none() {
             return;
@@ -117,7 +121,8 @@ impl AntiEntropy {
         self.schedule.lock().set_nodes(&nodes, Instant::now());
     }
 
-    /// The partitions that an exchange with a node compares; none where this node compares nothing.
+    /// Returns the partitions that an exchange with this node compares; none if this node compares no
+    /// copies.
     pub(crate) fn compared_with(&self, node: NodeId) -> BTreeSet<Partition> {
         if !self.local.settings.exchanges.active || self.local.engine.compared().is_none() {
             return BTreeSet::new();
@@ -126,7 +131,8 @@ impl AntiEntropy {
         roots::shared(&state, state.node_id(), node).iter().map(|each| each.partition).collect()
     }
 
-    /// One exchange. Says whether it came to its end: copies that both had complete are equal then.
+    /// Runs an exchange with a node. Returns true if it came to its end: then all records that were
+    /// compared are equal, except those that were being written.
     pub(crate) async fn exchange_with(self: &Arc<Self>, node: NodeId) -> bool {
         let Some(peer) = self.local.reachable(node) else { return false };
         self.local.stats.count(Counter::Exchanges);
@@ -190,20 +196,20 @@ impl AntiEntropy {
         }
     }
 
-    /// The fields that all messages of an exchange have in common, with a salt of its own.
+    /// Begins an exchange, with a salt of its own.
     pub(super) fn begin_exchange<'p>(&self, peer: &'p Peer, hour_min: u32) -> With<'p> {
         let number = self.number.fetch_add(1, Ordering::Relaxed);
         With {
             peer,
             layout_version: self.local.state().layouts().newest().version(),
             hour_min,
-            // Neither side gains by knowing it.
+            // The salt need not be secret: neither node gains by knowing it.
             salt: self.local.internode.boot_id().wrapping_add(number),
         }
     }
 
-    /// Compares whole partitions. The answer has those that could be compared, and the classes in which
-    /// they differ.
+    /// Compares whole partitions. Returns those that could be compared, with the classes in which they
+    /// differ.
     async fn compare_roots(
         self: &Arc<Self>,
         with: &With<'_>,
@@ -220,7 +226,8 @@ impl AntiEntropy {
         roots::differing(&shared, &answer).map_err(|_| with.no_answer())
     }
 
-    /// Takes a step of a walk. False when it is over.
+    /// Sends the next message of a walk and takes its answer. Returns false if nothing is left to
+    /// compare.
     pub(super) async fn descend(
         self: &Arc<Self>,
         with: &With<'_>,
@@ -245,7 +252,7 @@ impl AntiEntropy {
         Ok(true)
     }
 
-    /// Which differences are still the same after some time.
+    /// Compares differences again after [`SETTLE_TIME`] and returns those that are still the same.
     async fn lasting(
         self: &Arc<Self>,
         with: &With<'_>,
@@ -275,7 +282,8 @@ impl AntiEntropy {
     ) -> Result<(), ExchangeError> {
         let mut by_partition: BTreeMap<Partition, BTreeMap<_, _>> = BTreeMap::new();
         for found in found {
-            // A record that has changed its class differs in both, and is repaired once.
+            // A record that was filed under another class on one side differs in both classes. It is
+            // repaired once.
             let of_partition = by_partition.entry(found.partition).or_default();
             of_partition.entry(found.difference.tag).or_insert(found.difference);
         }

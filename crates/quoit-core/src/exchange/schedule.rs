@@ -1,16 +1,16 @@
-//! When to compare copies with which node. Plain state.
+//! Decides with which node to begin an exchange, and when. Plain state, without I/O.
 
 use quoit_cluster::NodeId;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Pause before an exchange that a caller waits for is tried again.
+/// Pause before an exchange out of turn is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
-/// Pause before copies are compared with a node that has come back: what others have kept for it comes
-/// first. Nodes wait for up to as long again, each for a time of its own: two that compare with a third at
-/// once send it everything twice.
+/// Pause before an exchange with a node that has come back: the hints and strays that other nodes kept
+/// for it are delivered first. Each node waits for up to this time in addition, by its node id. Otherwise
+/// two nodes would compare with a third at once, and send it the same records twice.
 const RETURN_PAUSE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -19,9 +19,9 @@ struct ScheduledExchange {
     is_running: bool,
     /// When the last exchange began.
     began: Option<Instant>,
-    /// When an exchange is due out of turn.
+    /// Time when an exchange is due out of turn.
     due: Option<Instant>,
-    /// The same for the one that is running, if it fails.
+    /// The value of `due` when the running exchange began; it is due again if that exchange fails.
     was_due: Option<Instant>,
 }
 
@@ -32,17 +32,17 @@ impl ScheduledExchange {
     }
 }
 
-/// Whose turn it is.
+/// The schedule of a node's exchanges.
 pub(super) struct Schedule {
     turns: BTreeMap<NodeId, ScheduledExchange>,
     interval: Duration,
     return_pause: Duration,
-    /// When the next exchange begins that is not out of turn.
+    /// Time when the next exchange in turn begins.
     next: Instant,
 }
 
 impl Schedule {
-    /// The schedule of a node by which an exchange begins every `interval`, with each other one in turn.
+    /// Returns a schedule by which an exchange begins every `interval`, with each other node in turn.
     pub(super) fn new(own: NodeId, interval: Duration, now: Instant) -> Self {
         let number = own.0.iter().fold(0u8, |sum, byte| sum.wrapping_mul(167).wrapping_add(*byte));
         let own_pause = RETURN_PAUSE * u32::from(number) / 256;
@@ -50,7 +50,7 @@ impl Schedule {
         Self { turns: BTreeMap::new(), interval, return_pause, next: now + interval + own_pause }
     }
 
-    /// Sets the nodes that there are, and whether each can be reached. One that can be reached again has its
+    /// Sets the other members, and whether each can be reached. A node that can be reached again has its
     /// turn soon.
     pub(super) fn set_nodes(&mut self, nodes: &BTreeMap<NodeId, bool>, now: Instant) {
         self.turns.retain(|node, turn| turn.is_running || nodes.contains_key(node));
@@ -63,12 +63,13 @@ impl Schedule {
         }
     }
 
-    /// A caller waits for an exchange with a node.
+    /// Makes an exchange with a node due now, out of turn.
     pub(super) fn want(&mut self, node: NodeId, now: Instant) {
         self.turns.entry(node).or_default().due = Some(now);
     }
 
-    /// The node that an exchange begins with now.
+    /// Returns the node with which an exchange should begin now, and notes that it has begun. Nodes that
+    /// are due out of turn come first, then the node whose last exchange was longest ago.
     pub(super) fn begin(&mut self, now: Instant) -> Option<NodeId> {
         let free = self.turns.iter().filter(|(_, turn)| turn.is_up && !turn.is_running);
         let is_due = |turn: &ScheduledExchange| turn.is_due(now) || self.next <= now;
@@ -81,7 +82,7 @@ impl Schedule {
         Some(node)
     }
 
-    /// An exchange has ended. One that failed stays due, if it was.
+    /// Notes the end of an exchange. If it was out of turn and failed, it stays due.
     pub(super) fn end(&mut self, node: NodeId, succeeded: bool) {
         if let Some(turn) = self.turns.get_mut(&node) {
             turn.is_running = false;
@@ -102,7 +103,7 @@ mod tests {
         NodeId([number; 16])
     }
 
-    /// A schedule of nodes 1 to 3, after they were met.
+    /// A schedule that has had one exchange with each of the nodes 1 to 3.
     fn schedule() -> (Schedule, Instant) {
         let start = Instant::now();
         let mut schedule = Schedule::new(node(9), INTERVAL, start);

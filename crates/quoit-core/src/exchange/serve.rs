@@ -1,4 +1,4 @@
-//! The other side of an exchange.
+//! Serves the messages of exchanges that other nodes begin.
 
 use super::AntiEntropy;
 use super::roots;
@@ -41,7 +41,7 @@ impl AntiEntropy {
         let compare = || -> Result<Compared, Refusal> {
             let state = self.local.state();
             let shared = roots::shared(&state, state.node_id(), from);
-            // An engine whose copies can't be compared has none that are complete.
+            // An engine whose copies can't be compared has no complete ones.
             let (engine, shared) = match self.local.engine.compared() {
                 Some(engine) => (engine, shared),
                 None => return Ok(passing_over_all(&asked)),
@@ -128,7 +128,8 @@ impl AntiEntropy {
                 let known = known.remove(&key);
                 let refiled = self.delivery.refile(partition, &key, record.meta.n_val_class);
                 refiled.map_err(RequestError::from)?;
-                // A record that is filed under a former n_val may be none of the other side's.
+                // A record that is filed under a former n_val may be one of which the other node is not a
+                // primary.
                 if !pull.with_tombstones && !self.local.is_primary_of(from, partition, &key) {
                     continue;
                 }
@@ -151,13 +152,13 @@ impl AntiEntropy {
         Ok((pulled, sent))
     }
 
-    /// Whether a node is handed large sets and maps page by page that it lacks.
+    /// True if a large set or map that a node lacks can be handed to it page by page.
     fn hands_pages_to(&self, to: NodeId) -> bool {
         self.delivery.throttle.check_outbound().is_ok() && self.local.reachable(to).is_some()
     }
 
-    /// Whole objects of a tag. Those that are to go page by page are left out and noted as missed: they are
-    /// handed over like everything that a node has missed.
+    /// Returns the whole objects of a tag. Those that `is_for_pages` selects are left out and noted as
+    /// hints: the transfers deliver them page by page.
     fn pulled_records(
         &self,
         partition: Partition,
@@ -185,8 +186,8 @@ impl AntiEntropy {
         Ok(records)
     }
 
-    /// Decides which side has the newer version of a record; concurrent ones, and those whose order can't be
-    /// told without the whole, count as newer here.
+    /// Decides which side has the newer version of a record. Concurrent versions, and versions whose
+    /// order can't be told without the whole objects, count as newer here.
     fn newer(&self, key: &Bytes, ours: &Record, theirs: &Known) -> Newer {
         if ours.meta.digest == theirs.digest {
             return Newer::Neither;
@@ -214,8 +215,8 @@ impl AntiEntropy {
         partition.map(Partition).ok_or_else(none)
     }
 
-    /// Decodes a header that was made with the newest layout that this node knows: who is to have which
-    /// copy has to be agreed on.
+    /// Decodes a request's header. Refuses if the sender has another newest layout: both nodes must agree
+    /// on which node is a primary of which records.
     fn read_newest<M: prost::Message + Default>(
         &self,
         request: &IncomingRequest,
@@ -231,12 +232,14 @@ impl AntiEntropy {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// The side that has the newer version of a record.
 enum Newer {
     Here,
     There,
     Neither,
 }
 
+/// Returns the answer that no partition can be compared.
 fn passing_over_all(asked: &exchange::Compare) -> Compared {
     let count = asked.partitions.len();
     Compared { differing: vec![0; count], passed_over: (0..count as u32).collect() }

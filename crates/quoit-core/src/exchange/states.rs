@@ -1,4 +1,4 @@
-//! States of single tags on the two sides of an exchange, and their encoding.
+//! States of single tags on the two sides of an exchange, and the encoding of tags.
 
 use quoit_planted::planted;
 use quoit_store::compare::{Leaf, salted};
@@ -6,22 +6,23 @@ use quoit_store::index::Tag;
 use std::cmp::Ordering;
 use thiserror::Error;
 
-/// A message that says nothing.
+/// A message that contradicts itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("its lists contradict each other")]
 pub(super) struct Nonsense;
 
-/// Records that one side has of a tag; mostly one.
+/// State of the records that one side has under a tag, mostly a single one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TagState {
     pub(super) tag: Tag,
-    /// Sum of the salted digests of its records; of those that are no tombstones, if there are any.
+    /// Sum of the salted digests of the live records under the tag. If there are none, the sum of those
+    /// of its tombstones.
     pub(super) state: u32,
-    /// Whether one of them is no tombstone.
+    /// True if at least one of the records is live, which means not a tombstone.
     pub(super) live: bool,
 }
 
-/// A tag that the sides differ in.
+/// A tag in which the two sides differ. `None` stands for a side without records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TagDifference {
     pub(super) tag: Tag,
@@ -29,7 +30,7 @@ pub(super) struct TagDifference {
     pub(super) theirs: Option<TagState>,
 }
 
-/// The states of leaves that come in ascending order of tags.
+/// Returns the states of leaves, which come in ascending order of tags.
 pub(super) fn states(leaves: &[Leaf], salt: u64) -> Vec<TagState> {
     let mut states: Vec<TagState> = Vec::with_capacity(leaves.len());
     for leaf in leaves {
@@ -46,8 +47,8 @@ pub(super) fn states(leaves: &[Leaf], salt: u64) -> Vec<TagState> {
     states
 }
 
-/// The tags in which two sides differ. A tombstone that the other side knows nothing of is no difference:
-/// it lacks what was deleted, too. Nor are two tombstones.
+/// Returns the tags in which two sides differ. A tombstone on one side and nothing on the other are not a
+/// difference, since both mean that there is no record. Two tombstones are not one, either.
 pub(super) fn differences(ours: &[TagState], theirs: &[TagState]) -> Vec<TagDifference> {
     let (mut ours, mut theirs) = (ours.iter().peekable(), theirs.iter().peekable());
     let mut found = Vec::new();
@@ -70,7 +71,7 @@ pub(super) fn differences(ours: &[TagState], theirs: &[TagState]) -> Vec<TagDiff
     }
 }
 
-/// Writes tags down in ascending order, as distances, with a bit each.
+/// Encodes tags, which come in ascending order, as the distances between them, with a bit for each.
 pub(super) fn write_tags(tags: impl Iterator<Item = (Tag, bool)>, out: &mut Vec<u64>) {
     let mut before = 0;
     for (tag, bit) in tags {
@@ -79,7 +80,7 @@ pub(super) fn write_tags(tags: impl Iterator<Item = (Tag, bool)>, out: &mut Vec<
     }
 }
 
-/// Reads so many tags of [`write_tags`].
+/// Decodes `count` tags that [`write_tags`] encoded, and removes them from `written`.
 pub(super) fn read_tags(written: &mut &[u64], count: usize) -> Result<Vec<(Tag, bool)>, Nonsense> {
     let (these, rest) = written.split_at_checked(count).ok_or(Nonsense)?;
     *written = rest;

@@ -78,7 +78,7 @@ struct Cost {
     byte_count: usize,
 }
 
-/// Walks until the end; the tags that differ, in order.
+/// Runs a walk to its end. Returns the tags that differ, in order, and the cost.
 fn walk(ours: &Side, theirs: &Side, salt: u64) -> (Vec<Tag>, Cost) {
     let mut walk = Walk::new(salt, [RangeStep::all(PARTITION, SCOPE)]);
     let mut cost = Cost::default();
@@ -116,7 +116,7 @@ fn side(count: u64) -> Side {
 }
 
 fn any_side() -> impl Strategy<Value = Side> {
-    // Near each other, so that tags collide and ranges are deep; far, so that they are not.
+    // Small tags are near each other: they collide, and walks go deep. Random tags are far apart.
     let tag = prop_oneof![0..40u64, any::<u64>()];
     let leaf = (tag, 0..4u64).prop_map(|(tag, digest)| {
         let tombstone = digest == 3;

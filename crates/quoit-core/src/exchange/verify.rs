@@ -1,4 +1,5 @@
-//! Reads the data on this node's disk piece by piece, and has what is damaged healed by other replicas.
+//! Verification: reads the data on this node's disk piece by piece, and replaces damaged records by the
+//! copies of other replicas.
 
 use super::AntiEntropy;
 use super::ExchangeError;
@@ -17,25 +18,26 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// Bytes that are read at once.
+/// Largest number of bytes that are read in one step.
 const PIECE_BYTES: u64 = 1 << 20;
-/// Pause after a start and after all has been read.
+/// Pause before a round: after a start, and after the former round.
 const ROUND_PAUSE: Duration = Duration::from_secs(600);
-/// The same when damage was met.
+/// Pause before a round when the engine has met damage.
 const ROUND_PAUSE_MIN: Duration = Duration::from_secs(10);
-/// Tags that are asked for at once.
+/// Largest number of tags in a `Pull`.
 const TAG_COUNT: usize = 256;
 
 /// Damaged records that could not be replaced.
 pub(crate) struct Unhealed {
-    /// The highest bits of their identities.
+    /// Tags of the records: the highest bits of their identities.
     pub(crate) tags: BTreeSet<Tag>,
-    /// Whether all nodes were asked and have nothing of them.
+    /// True if all nodes answered, so that they have nothing under these tags.
     pub(crate) all_answered: bool,
 }
 
 impl AntiEntropy {
-    /// Verifies and heals, at the rate that is set, until the task is dropped.
+    /// Reads the data on disk at the configured rate and heals damaged records, until the task is
+    /// dropped.
     pub(crate) async fn run_verification(self: Arc<Self>) {
         let bytes_per_sec = self.local.settings.exchanges.verified_bytes_per_sec;
         if bytes_per_sec == 0 {
@@ -44,7 +46,7 @@ impl AntiEntropy {
         let mut place: Option<DataPlace> = None;
         loop {
             if place.is_none() {
-                // Where some damage was met there may be more.
+                // Where there is some damage, there may be more.
                 timeout(ROUND_PAUSE, self.healing.met.notified()).await.ok();
                 sleep(ROUND_PAUSE_MIN).await;
             }
@@ -69,8 +71,8 @@ impl AntiEntropy {
         }
     }
 
-    /// Has damaged records replaced by those of other replicas. Those that are left although another replica,
-    /// which did not answer, may have them.
+    /// Replaces damaged records by the copies of other replicas. Returns the records that were not
+    /// replaced and that a replica which did not answer may have.
     pub(super) async fn heal(
         self: &Arc<Self>,
         damaged: &[(Partition, Tag)],
@@ -107,9 +109,12 @@ impl AntiEntropy {
         waiting
     }
 
-    /// The other primaries of a partition that have whole copies; all others where none has: what such a copy
-    /// holds may have been deleted, but there is nothing better. This node's own copy need not be whole: to
-    /// be filled may take long, and what it can't read is an error to its clients meanwhile.
+    /// Returns the nodes to fetch replacements from: the other primaries of a partition whose copies are
+    /// complete, or, if there are none, all other primaries. An incomplete copy may hold records that
+    /// were deleted since, but there is nothing better.
+    ///
+    /// This node's own copy need not be complete: filling it may take long, and until then each read of a
+    /// damaged record fails.
     fn healers(&self, partition: Partition) -> Vec<NodeId> {
         let state = self.local.state();
         let (_, n_val_max) = n_vals(&state);
@@ -120,7 +125,7 @@ impl AntiEntropy {
         if whole.is_empty() { rest } else { whole }
     }
 
-    /// Has records replaced by those of the first of some nodes that has them.
+    /// Replaces the records of some tags by those of the first of `nodes` that has them.
     pub(crate) async fn heal_tags(
         self: &Arc<Self>,
         partition: Partition,
@@ -147,8 +152,8 @@ impl AntiEntropy {
         Unhealed { tags, all_answered }
     }
 
-    /// Has large sets and maps replaced of which damaged pages are: other nodes have other pages. The answer
-    /// is the number of pages that are healed.
+    /// Replaces the large sets and maps that damaged pages belong to. Pages are private to a node, so the
+    /// record is fetched as a whole. Returns the number of pages that were healed.
     async fn heal_pages(
         self: &Arc<Self>,
         partition: Partition,
@@ -170,8 +175,8 @@ impl AntiEntropy {
         healed.map(|(_, pages)| pages.len()).sum()
     }
 
-    /// Replaces what this node has of some tags by what another one has, tombstones as well. The answer has
-    /// the tags of which it has anything.
+    /// Replaces this node's records of some tags by those of another node, tombstones included. Returns
+    /// the tags of which the other node had anything.
     async fn fetch_tags(
         self: &Arc<Self>,
         peer: &Peer,

@@ -1,5 +1,14 @@
-//! How the side that begins an exchange finds out what differs: from ranges of hashes to their parts, down
-//! to single records. Plain state: what is asked and answered is carried by others.
+//! The walk of an exchange, by which the asking node finds the tags that differ. Plain state, without
+//! I/O.
+//!
+//! The walk starts with whole partitions and n_val classes. In each message the asking node sends up to
+//! [`RANGE_COUNT_MAX`] ranges. For a range with many records it sends the digests of its 16 parts; the
+//! answer names the parts that differ, which are asked for next. For a range with at most
+//! [`LISTED_COUNT`] records it sends the tags and states of the records; the answer names the tags that
+//! differ, with the other node's states. If the other node has more than [`CROWD_COUNT`] records in such
+//! a range, it answers that the range is crowded, and the range is split after all.
+//!
+//! Ranges wait on a stack, so that few are in memory at a time.
 
 use super::states::{
     Nonsense, TagDifference, TagState, differences, read_tags, states, write_tags,
@@ -11,9 +20,9 @@ use quoit_store::error::StoreError;
 use quoit_store::index::{TAG_BITS, Tag};
 use quoit_wire::internode::exchange::{Descended, Differences, Ranges};
 
-/// A range with at most so many records on the asking side is compared record by record.
+/// Largest number of records on the asking side with which a range is compared record by record.
 pub(super) const LISTED_COUNT: usize = 16;
-/// Ranges that are compared by one message.
+/// Largest number of ranges in a message.
 pub(super) const RANGE_COUNT_MAX: usize = 256;
 
 /// A range to be compared.
@@ -22,17 +31,18 @@ pub(super) struct RangeStep {
     pub(super) partition: Partition,
     pub(super) scope: Scope,
     pub(super) range: HashRange,
-    /// Whether its parts are compared even if it has few records here.
+    /// True if its parts are compared even if it has few records here, because it is crowded on the other
+    /// side.
     must_split: bool,
 }
 
 impl RangeStep {
-    /// All of a partition's records of a scope.
+    /// Returns the range of all records of a partition in a scope.
     pub(super) const fn all(partition: Partition, scope: Scope) -> Self {
         Self { partition, scope, range: HashRange::ALL, must_split: false }
     }
 
-    /// One tag.
+    /// Returns the range of a single tag.
     pub(super) fn tag(partition: Partition, scope: Scope, tag: Tag) -> Self {
         let number = 1 << TAG_BITS | tag.number();
         let range = HashRange::from_number(number).expect("a tag has so many bits");
@@ -40,7 +50,7 @@ impl RangeStep {
     }
 }
 
-/// A difference and where it is.
+/// A tag that differs, with its partition and class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RangeDifference {
     pub(super) partition: Partition,
@@ -49,13 +59,13 @@ pub(super) struct RangeDifference {
 }
 
 impl RangeDifference {
-    /// Where it is.
+    /// Returns the partition, scope and tag, without the states.
     pub(super) const fn place(&self) -> (Partition, Scope, Tag) {
         (self.partition, self.scope, self.difference.tag)
     }
 }
 
-/// Ranges of one class of a partition that were sent.
+/// The part of a message that asks about one class of one partition.
 struct AskedRanges {
     partition: Partition,
     scope: Scope,
@@ -63,10 +73,10 @@ struct AskedRanges {
     listed: Vec<(HashRange, Vec<TagState>)>,
 }
 
-/// Ranges that one message sent.
+/// The ranges of one message, kept to read its answer.
 pub(super) struct AskedMessage(Vec<AskedRanges>);
 
-/// A walk through what differs. Ranges wait on a stack, so that their number stays small.
+/// The state of a walk: the ranges that wait to be compared, and the differences that were found.
 pub(super) struct Walk {
     salt: u64,
     waiting: Vec<RangeStep>,
@@ -78,12 +88,12 @@ impl Walk {
         Self { salt, waiting: steps.into_iter().collect(), found: Vec::new() }
     }
 
-    /// Leaves an empty walk in its place.
+    /// Takes the walk out and leaves an empty one in its place.
     pub(super) fn take(&mut self) -> Self {
         std::mem::replace(self, Self::new(self.salt, []))
     }
 
-    /// Takes out what was found so far.
+    /// Takes out the differences that were found so far.
     pub(super) fn take_found(&mut self) -> Vec<RangeDifference> {
         std::mem::take(&mut self.found)
     }
@@ -92,11 +102,12 @@ impl Walk {
         self.found.len()
     }
 
-    /// The next ranges to ask for; `None` at the end.
+    /// Returns the next ranges to ask for, and what is needed to read the answer; `None` if the walk is
+    /// done.
     ///
     /// # Errors
     ///
-    /// The engine's.
+    /// Errors of the engine.
     pub(super) fn ask(
         &mut self,
         engine: &dyn Compare,
@@ -119,7 +130,7 @@ impl Walk {
         Ok(Some((all, AskedMessage(asked))))
     }
 
-    /// `steps` are of one class of one partition, at least one.
+    /// Makes the message part for `steps`, which are of one class of one partition and at least one.
     fn ask_of(
         &self,
         engine: &dyn Compare,
@@ -153,11 +164,11 @@ impl Walk {
         Ok((ranges, asked))
     }
 
-    /// Goes on by what the other side says.
+    /// Takes the answer to a message: adds the ranges that have to be compared next, and the differences.
     ///
     /// # Errors
     ///
-    /// When that does not answer what was asked.
+    /// If the answer does not fit the message.
     pub(super) fn take_answer(
         &mut self,
         asked: &AskedMessage,
@@ -222,11 +233,11 @@ impl Walk {
     }
 }
 
-/// The other side: says what differs.
+/// Answers a message of a walk: returns which of its ranges and tags differ from this node's records.
 ///
 /// # Errors
 ///
-/// The engine's; nonsense as an answer of its own.
+/// Errors of the engine. The inner error stands for a message that contradicts itself.
 pub(super) fn answer(
     engine: &dyn Compare,
     hour_min: u32,
@@ -267,7 +278,7 @@ fn answer_ranges(
             answer.counts.push(0);
             continue;
         }
-        // "Ours" of the asking side is "theirs" here.
+        // The roles are those of the asking node: its states are "ours", this node's are "theirs".
         let differing = differences(theirs, &states(&page.leaves, salt));
         answer.counts.push(differing.len() as u32);
         let is_live = |side: Option<TagState>| side.is_some_and(|state| state.live);
@@ -279,10 +290,10 @@ fn answer_ranges(
     Ok(Ok(answer))
 }
 
-/// More leaves than this in a listed range are not told one by one.
+/// Largest number of leaves of the answering node that are compared one by one in a listed range.
 const CROWD_COUNT: usize = 256;
 
-/// Reads what is asked; `None` when it is nonsense.
+/// Reads a part of a message; `None` if it contradicts itself.
 fn read_ranges(hour_min: u32, ranges: &Ranges) -> Option<AskedRanges> {
     let n_val_class = u8::try_from(ranges.n_val_class).ok().filter(|class| *class <= 15)?;
     let ranges_of = |numbers: &[u64]| -> Option<Vec<HashRange>> {
