@@ -1,4 +1,4 @@
-//! Hands records to another node: offers them, delivers what it lacks.
+//! Hands records to another node: offers them, and delivers those that it lacks.
 
 use super::Deliveries;
 use super::paged::SentInPages;
@@ -23,12 +23,12 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
-/// Objects delivered in one message, in bytes; a single larger one goes alone.
+/// Largest size of the objects in one message, in bytes. A single larger object has a message of its own.
 pub(crate) const BATCH_BYTES: usize = 1 << 20;
-/// Time that the receiver has for an answer: it reads, merges and syncs.
+/// Time that the receiver has for an answer, in which it reads, merges and syncs.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Pause before a node that is busy is asked again.
+/// Pause before a busy node is asked again.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why records could not be handed over now.
@@ -48,22 +48,22 @@ pub(crate) enum TransferError {
         /// Name of the receiver.
         to: Arc<str>,
     },
-    /// The receiver's answer is none.
+    /// The receiver's answer could not be read, or does not fit the message.
     #[error("{to} sent an invalid answer to an offer of records")]
     Answer {
         /// Name of the receiver.
         to: Arc<str>,
     },
-    /// An operator has switched off that this node hands records over.
+    /// An operator has switched off that this node sends records.
     #[error("handing over is switched off (handoff.outbound)")]
     SwitchedOff,
-    /// The receiver takes as many large records as it does at a time.
+    /// The receiver already stages as many large records as it may.
     #[error("{to} has no room for another large set or map at present")]
     NoRoom {
         /// Name of the receiver.
         to: Arc<str>,
     },
-    /// The receiver has started anew, or had heard nothing for too long.
+    /// The receiver has restarted, or heard nothing from this node for too long.
     #[error("{to} has dropped the pages of a large set or map that it had received")]
     Lost {
         /// Name of the receiver.
@@ -92,7 +92,7 @@ pub(crate) struct Handed {
     pub(crate) byte_count: u64,
 }
 
-/// Objects of a batch as one payload.
+/// The objects of a batch as one payload.
 pub(crate) struct Objects<'a>(pub(crate) &'a [&'a (Bytes, Record)]);
 
 impl Payload for Objects<'_> {
@@ -108,11 +108,11 @@ impl Payload for Objects<'_> {
 }
 
 impl Deliveries {
-    /// Hands records of a partition to a node; those in pages come as their roots. When it returns, all of
-    /// them, or what replaces them, are on that node's disk. `clocks` are those of [`told_clock`], or none
-    /// where the node is not likely to have anything newer.
+    /// Hands records of a partition to a node. Large sets and maps are given by their roots.
     ///
-    /// [`told_clock`]: ReplicatedStore::told_clock
+    /// When this returns, all records, or versions that supersede them, are on that node's disk. `clocks`
+    /// are empty, or have one of [`Self::told_clock`] for each record. The latter makes sense if the node
+    /// is likely to have newer versions.
     pub(crate) async fn hand(
         &self,
         peer: &Peer,
@@ -124,12 +124,13 @@ impl Deliveries {
         let wanted = self.offer(peer, partition, records, clocks).await?;
         let offered_for = began.elapsed();
         let handed = self.hand_those(peer, partition, wanted).await?;
-        // Not before: what is delivered later is more likely to have been written again.
+        // This rest does not come before the delivery: records that wait are likely to be written again
+        // meanwhile.
         self.yielding.rest_after(offered_for).await;
         Ok(handed)
     }
 
-    /// As [`ReplicatedStore::hand`], of records that the node is known to lack.
+    /// Delivers records that the node is known to lack, without an offer. Otherwise like [`Self::hand`].
     pub(crate) async fn hand_all(
         &self,
         peer: &Peer,
@@ -159,9 +160,10 @@ impl Deliveries {
         Ok(handed)
     }
 
-    /// Hands over a record that lies in pages: what differs, where the node has an older one in pages, all of
-    /// its pages, where it has nothing, else the whole object. Answers how many bytes were sent; `None` where
-    /// there is nothing any more.
+    /// Hands over a large set or map, in one of three ways: if the node has an older version in pages,
+    /// only the ranges of items that differ; if it has nothing, all pages; otherwise the whole object.
+    /// Returns the number of bytes sent; `None` if this node does not have the record any more, or its
+    /// pages are damaged.
     async fn hand_large(
         &self,
         peer: &Peer,
@@ -185,7 +187,8 @@ impl Deliveries {
         Ok(Some(delivered.byte_count))
     }
 
-    /// Delivers records that a node lacks. When it returns, all of them are on that node's disk.
+    /// Delivers records that a node lacks, in batches. When this returns, all of them are on that node's
+    /// disk.
     pub(crate) async fn deliver_all(
         &self,
         peer: &Peer,
@@ -216,7 +219,7 @@ impl Deliveries {
         Ok(handed)
     }
 
-    /// The records that the node lacks.
+    /// Offers records. Returns those that the node lacks.
     async fn offer<'r>(
         &self,
         peer: &Peer,
@@ -263,7 +266,8 @@ impl Deliveries {
         Ok(())
     }
 
-    /// The clock of a record as an offer has it: empty where nothing can be said by it.
+    /// Returns the clock of a record for an offer. It is empty if the clock says nothing without the
+    /// object: for data types, and where the last write wins.
     pub(crate) fn told_clock(&self, key: &Bytes, record: &Record) -> Bytes {
         let causal = {
             let state = self.local.control.read();
@@ -284,7 +288,7 @@ impl Deliveries {
     pub(crate) fn delivered(&self, key: &Bytes, record: &Record) -> DeliveredRecord {
         let state = self.local.control.read();
         let props = KeyRef::decode(key).ok().and_then(|key| state.bucket_props(key.bucket).ok());
-        // Without knowing better nothing may be lost.
+        // If the bucket type is not known, merge by causality: that loses nothing.
         let rule = props.map_or(MergeRule::Causal, |props| merge_rule(props));
         // The bucket's n_val may have changed since the record was written.
         let known_class = u32::from(record.meta.n_val_class);
@@ -308,7 +312,7 @@ impl Deliveries {
     }
 }
 
-/// The metadata of a delivered record for the engine.
+/// Returns the metadata of a delivered record for the engine.
 pub(crate) fn meta_of(record: &DeliveredRecord) -> RecordMeta {
     RecordMeta {
         digest: record.digest,
@@ -319,7 +323,7 @@ pub(crate) fn meta_of(record: &DeliveredRecord) -> RecordMeta {
     }
 }
 
-/// Asks a node, and waits while it has as much to do as it takes: clients' requests go first.
+/// Calls a node, and repeats the call while the node is too busy: its clients' requests go first.
 pub(crate) async fn call(
     peer: &Peer,
     method: u16,

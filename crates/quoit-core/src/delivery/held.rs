@@ -1,4 +1,4 @@
-//! Where this node may hold something outside the primaries.
+//! Partitions in which this node may hold records outside the primaries.
 
 use super::Deliveries;
 use super::hand::ANSWER_TIMEOUT;
@@ -7,26 +7,30 @@ use quoit_model::hash::Partition;
 use quoit_wire::internode::reap::{AskUnsettled, METHOD_ASK_UNSETTLED};
 use std::collections::BTreeSet;
 
-/// The report of a node about copies that it may hold without being a primary.
+/// A node's report on the records that it may hold without being a primary.
 pub(crate) struct ToldUnsettled {
     /// Number of the answer, from 1 on.
     pub(crate) number: u64,
-    /// Version of the control plane's state that it goes by.
+    /// Version of the control plane's state by which the node distinguishes strays.
     pub(crate) state_version: u64,
+    /// The partitions that are not settled.
     pub(crate) partitions: BTreeSet<Partition>,
 }
 
-/// Whether a node answers requests on its copies: one that has to make up for lost records first does not.
+/// True if a node answers requests on its copies. A node that still has to recover from lost records does
+/// not.
 pub(crate) async fn is_serving(peer: &Peer) -> bool {
     let ask = AskUnsettled::default();
     peer.call(METHOD_ASK_UNSETTLED, &ask, b"", Lane::Small, ANSWER_TIMEOUT).await.is_ok()
 }
 
 impl Deliveries {
-    /// Partitions in which this node may hold strays, hints or pages on their way now, or strays since an
-    /// answer that it gave before (0: since never).
+    /// Returns the partitions in which this node holds hints or staged pages, or may hold strays now or
+    /// may have held some at any time since its answer number `since` (0 for now only). While layouts
+    /// change, returns all partitions.
     pub(crate) fn unsettled_since(&self, since: u64) -> ToldUnsettled {
-        // Pages first: what becomes of them is a stray, if it is anything.
+        // Staged pages are read before suspicions: pages that are finished in between become a stray,
+        // which is then suspected.
         let mut partitions = self.stagings.partitions();
         let state = self.local.state();
         let (number, suspected, state_version) = {

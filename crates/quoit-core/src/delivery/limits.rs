@@ -1,4 +1,4 @@
-//! How much transfers may take of a node.
+//! The operator's limits of transfers, and the throttle that keeps to them.
 
 use super::hand::TransferError;
 use crate::settings::TransferLimits;
@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-/// A shorter pause is none, in seconds.
+/// Shortest pause that is made, in seconds: timers are not finer.
 const TIMER_SECS: f64 = 0.001;
-/// After so many seconds the rest of a pause is reckoned anew.
+/// Longest pause, in seconds, after which the rest is calculated again.
 const PAUSE_SECS_MAX: f64 = 3_600.0;
 
-/// A change of limits: what is `None` stays as it is.
+/// A change of limits. Limits that are `None` stay as they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LimitChange {
     /// See [`TransferLimits::partition_count_max`].
@@ -27,7 +27,7 @@ pub struct LimitChange {
 }
 
 impl LimitChange {
-    /// The limits afterwards.
+    /// Returns the limits after the change.
     #[must_use]
     pub fn of(self, before: TransferLimits) -> TransferLimits {
         TransferLimits {
@@ -46,21 +46,21 @@ pub(crate) struct Throttle {
     inbound: AtomicBool,
     outbound: AtomicBool,
     meter: Mutex<Meter>,
-    /// Limits have changed: those who wait have to reckon anew.
+    /// Wakes senders that wait, because the limits have changed.
     changed: Notify,
 }
 
-/// How many bytes were sent, and how many the rate has allowed for so far. The former runs ahead.
+/// Bytes that were sent, and bytes that the rate has allowed so far. The former are ahead of the latter.
 struct Meter {
     sent_bytes: u64,
     allowed_bytes: f64,
-    /// Up to when the allowed bytes are counted.
+    /// Time up to which the allowed bytes are counted.
     counted_at: Instant,
 }
 
 impl Meter {
-    /// Counts what a rate has allowed for since the last time; not more than was sent, so that nobody saves
-    /// bytes up.
+    /// Adds the bytes that the rate has allowed since the last call. The sum never exceeds the bytes
+    /// sent, so that an idle sender does not save up bytes for a burst.
     fn count(&mut self, bytes_per_sec_max: u64) {
         let now = Instant::now();
         let since = now.saturating_duration_since(self.counted_at);
@@ -96,7 +96,7 @@ impl Throttle {
         self.changed.notify_waiters();
     }
 
-    /// How much transfers may take.
+    /// Returns the limits.
     pub(crate) fn limits(&self) -> TransferLimits {
         TransferLimits {
             partition_count_max: self.partition_count_max.load(Ordering::Relaxed),
@@ -106,7 +106,8 @@ impl Throttle {
         }
     }
 
-    /// Waits as long as so many bytes keep the rate down, and no longer when it is raised meanwhile.
+    /// Counts bytes as sent, and waits until the rate has allowed for them. If the rate is raised
+    /// meanwhile, the wait becomes shorter.
     pub(crate) async fn wait_for(&self, byte_count: u64) {
         let due_bytes = {
             let mut meter = self.meter.lock();
@@ -115,7 +116,7 @@ impl Throttle {
             meter.sent_bytes as f64
         };
         loop {
-            // Made first: a change after the look at the rate is not missed.
+            // Created before the rate is read, so that a change after that is not missed.
             let changed = self.changed.notified();
             let bytes_per_sec_max = self.bytes_per_sec_max.load(Ordering::Relaxed);
             let missing_bytes = {
@@ -123,23 +124,23 @@ impl Throttle {
                 meter.count(bytes_per_sec_max);
                 due_bytes - meter.allowed_bytes
             };
-            // Timers are no finer than that.
+            // Pauses shorter than a timer's resolution are left out; they add up in the meter.
             let pause = missing_bytes / bytes_per_sec_max as f64;
             if bytes_per_sec_max == 0 || pause < TIMER_SECS {
                 return;
             }
-            // At a byte a second anything may take longer than a timer can wait: it looks again.
+            // At very low rates the pause may be longer than a timer allows.
             let pause = Duration::from_secs_f64(pause.min(PAUSE_SECS_MAX));
             let _ = timeout(pause, changed).await;
         }
     }
 
-    /// Whether records may be handed over at present.
+    /// Returns an error if sending records is switched off.
     pub(crate) fn check_outbound(&self) -> Result<(), TransferError> {
         if self.outbound.load(Ordering::Relaxed) { Ok(()) } else { Err(TransferError::SwitchedOff) }
     }
 
-    /// Whether records are taken at present.
+    /// True if receiving records is switched on.
     pub(crate) fn takes(&self) -> bool {
         self.inbound.load(Ordering::Relaxed)
     }

@@ -1,9 +1,19 @@
-//! Delivers records to other nodes, and takes what other nodes deliver.
+//! Delivers records to other nodes, and takes the records that other nodes deliver.
 //!
-//! One mechanism for all causes: a node that has records that others should have offers them by name and
-//! digest ([`hand`]), and delivers those that are lacking, as replicated writes ([`receive`]). Large sets and
-//! maps go page by page and are staged until they are whole ([`paged`], [`staging`]). All of it keeps to the
-//! operator's limits ([`limits`]), and yields to requests of clients ([`yielding`]).
+//! Transfers, anti-entropy and recovery all use this mechanism:
+//!
+//! 1. The sender *offers* a page of records by name and digest ([`hand`]). The receiver syncs the records
+//!    that it has, and answers which it lacks ([`receive`]).
+//! 2. The sender *delivers* the lacking records in batches. The receiver merges each like a replicated
+//!    write, syncs them and answers.
+//! 3. Large sets and maps go page by page ([`paged`]). The receiver stages the pages until the root
+//!    arrives ([`staging`]), so that no reader sees a part of the record.
+//!
+//! When the sender has all answers, all records of the page, or newer versions of them, are on the
+//! receiver's disk. If a call fails, the sender offers the page again later.
+//!
+//! All of this keeps to the operator's limits ([`limits`]), and yields to the requests of clients
+//! ([`yielding`]).
 
 pub(crate) mod hand;
 pub(crate) mod held;
@@ -28,7 +38,7 @@ use staging::Stagings;
 use std::sync::Arc;
 use yielding::Yielding;
 
-/// The deliveries of a node to others, and of others to it.
+/// The deliveries of a node to other nodes, and of other nodes to it.
 pub(crate) struct Deliveries {
     local: Arc<LocalNode>,
     pub(crate) replica: Arc<Replica>,
@@ -60,8 +70,8 @@ impl Deliveries {
         }
     }
 
-    /// Watches how much deliveries disturb requests, and drops what was staged in vain, until the task is
-    /// dropped.
+    /// Watches how much deliveries slow requests down, and drops staged pages of senders that are gone,
+    /// until the task is dropped.
     pub(crate) async fn run(self: Arc<Self>) {
         let stagings = Arc::clone(&self).run_stagings();
         tokio::join!(biased; self.run_yielding(), stagings);

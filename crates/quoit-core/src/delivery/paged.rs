@@ -1,8 +1,14 @@
-//! Hands over large sets and maps, which lie in pages, to a node that has nothing of them: page by page.
+//! Hands over large sets and maps page by page, to a node that has nothing of them.
 //!
-//! The pages go as they are stored, some at a time, while others write. Then the root tells whether they are
-//! still those of one moment; if not, what has changed is sent once more, at last while writers wait. So
-//! memory holds some pages, and a name and a hash for each, however large the value is.
+//! 1. The sender opens a staging on the receiver, which keeps the pages aside.
+//! 2. It sends all pages as they are stored, some at a time, while clients write. Then it compares the
+//!    root with what it has sent, and sends the pages that have changed once more.
+//! 3. If pages have changed after [`PASS_COUNT`] passes, it reads the last changes while writers wait.
+//! 4. It sends the root that the pages belong to. The receiver then stores the record in one step.
+//!
+//! So memory holds some pages, and a name and a hash for each page, however large the value is. If a step
+//! fails, the sender drops the staging. If the receiver does not get that message, it drops the staging
+//! after a time of silence.
 
 use super::Deliveries;
 use super::hand::{TransferError, call};
@@ -27,25 +33,27 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Bytes of pages in one message; a single larger page goes alone.
+/// Largest size of the pages in one message, in bytes. A single larger page has a message of its own.
 pub(crate) const STAGED_BYTES_MAX: usize = 256 << 10;
-/// How often pages are read while others write, before they are read while writers wait.
+/// Number of passes in which pages are read while clients write. After that, they are read while writers
+/// wait.
 const PASS_COUNT: usize = 2;
-/// A receiver that hears nothing for longer takes the sender to be gone.
+/// Time after which the sender sends a sign of life. A receiver that hears nothing for longer gives the
+/// sender up.
 const SIGN_INTERVAL: Duration = Duration::from_secs(15);
-/// Pause before a receiver that has no room is asked again.
+/// Pause before a receiver without room is asked again.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
-/// How often it is asked: then other records have their turn.
+/// Number of times that it is asked before other records have their turn.
 const BUSY_COUNT_MAX: usize = 30;
 
-/// Result of sending a record that lies in pages.
+/// Result of sending a record page by page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SentInPages {
-    /// The receiver has it on disk, after so many bytes.
+    /// The receiver has the record on its disk. This took so many bytes.
     Done(u64),
-    /// The receiver has it in pages, too: the two are to be compared.
+    /// The receiver has another version in pages: the two have to be compared by ranges.
     InPages,
-    /// It is to be sent whole.
+    /// The record has to be sent whole.
     Whole,
 }
 
@@ -64,27 +72,29 @@ impl Payload for Pages<'_> {
     }
 }
 
-/// This node's copy, and who gets it.
+/// A record that is being sent, and its receiver.
 struct Sending<'p> {
     records: Arc<Records>,
     peer: &'p Peer,
     partition: Partition,
     key: Bytes,
-    /// The receiver's number for it.
+    /// The receiver's number of the staging.
     staging: u64,
+    /// Time of the last message to the receiver.
     told_at: Instant,
+    /// Bytes sent so far.
     byte_count: u64,
 }
 
 impl Deliveries {
-    /// Hands over a record that lies in pages to a node that lacks it.
+    /// Hands a record page by page to a node that lacks it.
     pub(super) async fn hand_pages(
         &self,
         peer: &Peer,
         partition: Partition,
         (key, root): &(Bytes, Record),
     ) -> Result<SentInPages, TransferError> {
-        // Of two values of which the later one wins, no page is part of the other.
+        // Where the last write wins, values are not merged, so pages of one are of no use to the other.
         if self.delivered(key, root).rule() != MergeRule::Causal {
             return Ok(SentInPages::Whole);
         }
@@ -110,7 +120,7 @@ impl Deliveries {
         };
         let sent = self.send_pages(&mut sending).await;
         if !matches!(sent, Ok(SentInPages::Done(_))) {
-            // Where this is not heard, the receiver finds out by itself.
+            // If this message is lost, the receiver drops the staging after a time of silence.
             let gone = DropStaging { staging: sending.staging };
             let told = peer.call(METHOD_DROP_STAGING, &gone, b"", Lane::Large, SIGN_INTERVAL).await;
             if let Err(fault) = told {
@@ -120,7 +130,7 @@ impl Deliveries {
         sent.or_else(no_pages)
     }
 
-    /// Asks for room until there is some, or others should have their turn.
+    /// Asks the receiver for room, until it has some, or until other records should have their turn.
     async fn open_staging(
         &self,
         peer: &Peer,
@@ -149,7 +159,7 @@ impl Deliveries {
         }
     }
 
-    /// Sends all pages, until they are those of one moment, and the root.
+    /// Sends all pages until they are those of one version, and then the root.
     async fn send_pages(&self, sending: &mut Sending<'_>) -> Result<SentInPages, TransferError> {
         let begun = self.on_record(sending, Records::begin_sending).await?;
         let Some(mut sent) = begun else { return Ok(SentInPages::Whole) };
@@ -177,7 +187,8 @@ impl Deliveries {
         self.finish_staging(sending, sent.root()).await
     }
 
-    /// Sends what the receiver has otherwise, once through all pages.
+    /// Runs one pass through all pages, and sends those that the receiver lacks or has in another
+    /// version.
     async fn send_pass(
         &self,
         sending: &mut Sending<'_>,
@@ -224,14 +235,14 @@ impl Deliveries {
             sending.byte_count += size_bytes;
             self.wait_with_signs(sending, size_bytes).await?;
         }
-        // Where there is little news, there is a sign now and then.
+        // If nothing was sent for a while, an empty message tells the receiver that the sender is alive.
         if sending.told_at.elapsed() >= SIGN_INTERVAL {
             self.stage(sending, &Vec::new()).await?;
         }
         Ok(())
     }
 
-    /// Keeps to the rate, however low it is, and has the receiver know that there is more to come.
+    /// Waits as the rate demands. Meanwhile, empty messages tell the receiver that more pages will come.
     async fn wait_with_signs(
         &self,
         sending: &mut Sending<'_>,
@@ -253,7 +264,7 @@ impl Deliveries {
         let staged = |(name, page): &(PageName, Option<Bytes>)| StagedPage {
             branch: name.branch,
             first: name.first.0,
-            // Pages are smaller than frames, and these than 4 GB.
+            // Pages are smaller than frames, and frames than 4 GB.
             size_bytes: page.as_ref().map_or(0, |page| page.len() as u32),
         };
         let header = StagePages {
@@ -295,7 +306,7 @@ impl Deliveries {
         })
     }
 
-    /// Does something to this node's copy that reads a lot, with the time that requests leave.
+    /// Runs a step on this node's copy that reads much, with the time that requests leave.
     async fn on_record<T: Send + 'static>(
         &self,
         sending: &Sending<'_>,
@@ -310,8 +321,8 @@ impl Deliveries {
         Ok(self.local.settings.blocking.behind(on_record).await?)
     }
 
-    /// The whole of a record that was read as a root; `None` when there is none any more, or its pages are
-    /// damaged: whoever else has it hands it over.
+    /// Reads the whole of a record that was read as a root; `None` if it is gone, or its pages are
+    /// damaged. In the latter case another node that has the record hands it over.
     pub(crate) async fn whole_record(
         &self,
         partition: Partition,
@@ -332,14 +343,14 @@ impl Deliveries {
     }
 }
 
-/// The estimated size of a page in a message.
+/// Returns the estimated size of a page in a message, in bytes.
 fn message_bytes(page: Option<&Bytes>) -> usize {
     const NAME_BYTES: usize = 32;
     NAME_BYTES + page.map_or(0, Bytes::len)
 }
 
-/// Decides what is left to do where pages can't be sent: records that the receiver can't store in pages, and
-/// damaged ones, are tried as a whole.
+/// Decides what to do after pages could not be sent. If the receiver can't store the record in pages, or
+/// this node's pages are damaged, the record is tried as a whole.
 fn no_pages(fault: TransferError) -> Result<SentInPages, TransferError> {
     match fault {
         TransferError::Call {

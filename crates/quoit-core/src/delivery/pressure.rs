@@ -1,52 +1,55 @@
-//! How much transfers must hold back for clients' requests.
+//! Calculates how much transfers must yield to the requests of clients. Plain state: it takes latencies
+//! and returns the share of the time in which transfers may work.
 //!
-//! Pure: it is told latencies and answers with figures. Two ideas are others'. Background work measures how
-//! long things take while it does little, and yields when they take longer: LEDBAT (RFC 6817). The share that
-//! it takes grows by steps and shrinks by halves, so that many who do the same without talking to each other
-//! come to equal parts: additive increase, multiplicative decrease (Chiu and Jain, 1989). Until requests are
-//! slow for the first time the share doubles, as TCP's slow start has it (RFC 5681): many short transfers
-//! that all begin at once with all of the time would be over before a client could notice.
+//! It uses three ideas from congestion control. Background work compares present latencies with those at
+//! rest, and yields when they rise, as in LEDBAT (RFC 6817). The share grows by small steps and shrinks
+//! by halving, so that several senders come to equal shares without talking to each other: additive
+//! increase, multiplicative decrease (Chiu and Jain, 1989). After a pause the share begins small and
+//! doubles until requests are slow for the first time, as in TCP's slow start (RFC 5681); otherwise many
+//! short transfers that begin together would be over before any of them had yielded.
 
-/// Requests of a kind in an interval, at least, for their latency to say anything.
+/// Smallest number of requests of a kind in an interval for which their latency counts.
 pub(super) const SAMPLES_MIN: u64 = 10;
-/// Latencies may be so many times the calm ones.
+/// Ratio to the calm latency up to which latencies are tolerated.
 const TOLERATED_RATIO: f64 = 1.25;
-/// And so much above that, microseconds: differences that small come and go by themselves.
+/// Latency in microseconds that is tolerated in addition: differences that small come and go by
+/// themselves.
 const TOLERATED_US: f64 = 250.0;
-/// Weight of the newest interval in what counts as present.
+/// Weight of the newest interval in the present latency.
 const PRESENT_WEIGHT: f64 = 0.5;
-/// Weight of the newest interval in what counts as calm.
+/// Weight of the newest interval in the calm latency.
 const CALM_WEIGHT: f64 = 0.2;
-/// The same while transfers do the least that they may. Some of what is slow then is their fault, and that of
-/// writes that go by two layouts: taken for calm soon, it would have transfers do more at once.
+/// The same while transfers do the minimum. Transfers, and writes by two layouts, may then still be a
+/// reason for slow requests. If slow times soon counted as calm, transfers would do more at once.
 const LEAST_WEIGHT: f64 = 0.002;
-/// Growth of the share in an interval without pressure.
+/// Growth of the share in an interval without pressure, as a part of the whole time.
 const SHARE_STEP: f64 = 1.0 / 16.0;
-/// At most this part of itself: a share at the least would come back to a multiple of it at once.
+/// Largest growth as a part of the share itself. Otherwise a share at the minimum would at once become
+/// several times as large.
 const SHARE_STEP_OF_SMALL: f64 = 0.25;
 
-/// Directions in which data moved in an interval.
+/// Amount of data that transfers moved in an interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Moved {
-    /// Nothing that could make requests slower.
+    /// None.
     Nothing,
-    /// As little as transfers may.
+    /// The minimum that transfers always do.
     Least,
-    /// More than that.
+    /// More than the minimum.
     More,
 }
 
-/// Judges the latencies of one kind of requests.
+/// Compares the present latencies of one kind of requests with the calm ones.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Judge {
-    /// High percentile while no transfer is in the way, microseconds.
+    /// The 99th percentile while no transfer moves data, in microseconds.
     calm_us: Option<f64>,
-    /// The same of the last intervals.
+    /// The same over the last intervals.
     present_us: Option<f64>,
 }
 
 impl Judge {
-    /// Takes the high percentile of an interval, if there were enough requests.
+    /// Takes the 99th percentile of an interval in microseconds; `None` if there were too few requests.
     pub(super) fn observe(&mut self, interval_us: Option<u64>, moved: Moved) {
         let Some(interval_us) = interval_us.map(|interval_us| interval_us as f64) else {
             // Without requests nothing is slow.
@@ -63,7 +66,8 @@ impl Judge {
         });
     }
 
-    /// Present latency in relation to what is tolerated: above 1 is too slow. `None` while nothing is known.
+    /// Returns the present latency divided by the tolerated one: above 1 is too slow. `None` while
+    /// nothing is known.
     pub(super) fn pressure(&self) -> Option<f64> {
         Some(self.present_us? / (self.calm_us? * TOLERATED_RATIO + TOLERATED_US))
     }
@@ -73,41 +77,43 @@ fn mixed(before: Option<f64>, newest: f64, weight: f64) -> f64 {
     before.map_or(newest, |before| before + (newest - before) * weight)
 }
 
-/// The part of the time in which transfers may work; they rest in between.
+/// The part of the time in which transfers may work; they rest otherwise.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct WorkingShare {
     share: f64,
     share_min: f64,
-    /// Whether nothing is handed over.
+    /// True while no transfer is under way.
     is_resting: bool,
-    /// Whether there was no pressure yet since something is.
+    /// True if there was no pressure yet since the present transfers began.
     is_rising: bool,
 }
 
 impl WorkingShare {
-    /// All of the time, and never less than `percent_min` of it, which counts as 1 if it is 0.
+    /// Returns a share of the whole time, which never falls below `percent_min` percent. A minimum of 0
+    /// counts as 1.
     pub(super) fn new(percent_min: u8) -> Self {
         let share_min = f64::from(percent_min.clamp(1, 100)) / 100.0;
         Self { share: 1.0, share_min, is_resting: true, is_rising: true }
     }
 
-    /// The share, at most 1 and never 0.
+    /// Returns the share, above 0 and at most 1.
     pub(super) fn get(&self) -> f64 {
         self.share
     }
 
-    /// Whether transfers do the least that they may.
+    /// True if the share is the minimum.
     pub(super) fn is_least(&self) -> bool {
         self.share <= self.share_min
     }
 
-    /// Nothing is handed over.
+    /// Notes that no transfer is under way. The share is the whole time again.
     pub(super) fn rest(&mut self) {
         self.share = 1.0;
         self.is_resting = true;
     }
 
-    /// Something is handed over: with the least part of the time at first where there are requests.
+    /// Notes that a transfer begins. If it is the first after a pause and there are requests, the share
+    /// begins with the minimum.
     pub(super) fn begin(&mut self, has_requests: bool) {
         if !self.is_resting {
             return;
@@ -119,7 +125,7 @@ impl WorkingShare {
         }
     }
 
-    /// One interval has passed, with this pressure on the node that had most.
+    /// Adjusts the share after an interval. `pressure` is the highest of all nodes concerned.
     pub(super) fn adjust(&mut self, pressure: Option<f64>) {
         self.is_resting = false;
         let is_pressed = pressure.is_some_and(|pressure| pressure > 1.0);
@@ -217,7 +223,8 @@ mod tests {
         assert_eq!(share.get(), 1.0);
     }
 
-    /// Requests that take `calm_us`, and longer the more transfers work.
+    /// Simulates requests that take `calm_us`, and longer the more transfers work. Returns the mean
+    /// latency in microseconds.
     fn after(
         calm_us: f64,
         cost: f64,

@@ -1,4 +1,4 @@
-//! Transfers under way, for operators.
+//! Progress of the transfers under way, for operators.
 
 use super::Deliveries;
 use parking_lot::Mutex;
@@ -9,44 +9,44 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::time::Instant;
 
-/// Why records move.
+/// Cause of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A node becomes a primary of their partition.
+    /// A node becomes a primary of the partition.
     Ownership,
-    /// They are on a node that is no primary of theirs.
+    /// The records are strays: they are on a node that is not one of their primaries.
     Strays,
-    /// A primary of theirs has missed them.
+    /// A primary missed the writes of the records.
     Hints,
 }
 
-/// A partition that is being handed over by this node.
+/// A transfer of a partition from this node, under way.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ActiveTransfer {
     /// The partition.
     pub partition: Partition,
-    /// Why it moves.
+    /// Cause of the transfer.
     pub kind: Kind,
     /// Receiver; `None` for strays, which go to all primaries.
     pub to: Option<NodeId>,
-    /// Records that the receivers lacked and have got.
+    /// Number of records that the receivers lacked and have got.
     pub record_count: u64,
     /// Bytes of their objects.
     pub byte_count: u64,
-    /// How much of the partition is done, 0 to 1.
+    /// Part of the partition that is done, from 0 to 1.
     pub fraction: f64,
     /// Seconds since it began.
     pub elapsed_secs: f64,
 }
 
 impl ActiveTransfer {
-    /// Bytes a second so far.
+    /// Returns the mean rate so far, in bytes a second.
     #[must_use]
     pub fn bytes_per_sec(&self) -> f64 {
         if self.elapsed_secs > 0.0 { self.byte_count as f64 / self.elapsed_secs } else { 0.0 }
     }
 
-    /// Seconds that it will still take at this rate; `None` when that can't be told yet.
+    /// Returns the seconds that remain at this rate; `None` if that can't be told yet.
     #[must_use]
     pub fn remaining_secs(&self) -> Option<f64> {
         let known = self.fraction > 0.0 && self.elapsed_secs > 0.0;
@@ -54,14 +54,15 @@ impl ActiveTransfer {
     }
 }
 
-/// Hints that wait until their node is back.
+/// Hints that wait for their node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WaitingHints {
     /// Node that missed the writes.
     pub to: NodeId,
-    /// Records.
+    /// Number of single records.
     pub record_count: u64,
-    /// Partitions besides, of which too much was missed to know it one by one.
+    /// Number of other partitions that the node has missed as a whole, because there were too many single
+    /// records.
     pub partition_count: u64,
 }
 
@@ -70,23 +71,23 @@ pub struct WaitingHints {
 pub struct TransferStats {
     /// Transfers under way.
     pub active: Vec<ActiveTransfer>,
-    /// Copies of partitions that wait for their turn, or for their receiver, by receiver.
+    /// Number of copies of partitions that wait for their turn or for their receiver, by receiver.
     pub waiting: BTreeMap<NodeId, u64>,
-    /// Hints of other nodes about this node's writes.
+    /// Hints that this node keeps for other nodes.
     pub hints: Vec<WaitingHints>,
-    /// The part of the time in which transfers work, above 0 up to 1: less than 1 while requests of clients
-    /// take longer than usual, here or at a receiver.
+    /// Part of the time in which transfers work, above 0 up to 1. It is less than 1 while requests of
+    /// clients take longer than usual, here or at a receiver.
     pub share: f64,
-    /// Partitions that may have strays: records that wait for a primary that is down, mostly.
+    /// Number of partitions that may have strays. Mostly these wait for a primary that is down.
     pub stray_partition_count: u64,
-    /// Records handed over since the start.
+    /// Number of records handed over since the start.
     pub record_count: u64,
     /// Bytes of their objects.
     pub byte_count: u64,
 }
 
 impl Default for TransferStats {
-    /// Nothing moves, and nothing holds back.
+    /// Figures of a node without transfers, which yields to nothing.
     fn default() -> Self {
         Self {
             active: Vec::new(),
@@ -107,18 +108,19 @@ pub(super) struct TransferProgress {
     began: Instant,
     record_count: AtomicU64,
     byte_count: AtomicU64,
-    /// Where the walk through the partition is: identities are evenly spread.
+    /// Identity up to which the walk is done. Identities are evenly spread, so it tells the part of the
+    /// partition that is done.
     reached: AtomicU64,
 }
 
-/// Tells how a transfer gets on. When it is dropped the transfer has ended.
+/// Reports the progress of a transfer. The transfer ends when this is dropped.
 pub(crate) struct Report {
     progress: Arc<TransferProgress>,
     number: u64,
     active: Arc<RunningTransfers>,
 }
 
-/// Transfers that are under way.
+/// The transfers under way, and sums of all transfers since the start.
 #[derive(Default)]
 pub(crate) struct RunningTransfers {
     pub(super) by_number: Mutex<BTreeMap<u64, Arc<TransferProgress>>>,
@@ -128,6 +130,7 @@ pub(crate) struct RunningTransfers {
 }
 
 impl Deliveries {
+    /// Begins the report of a transfer. `to` is `None` if there are several receivers.
     pub(crate) fn begin(&self, partition: Partition, kind: Kind, to: Option<NodeId>) -> Report {
         let number = self.active.number.fetch_add(1, Ordering::Relaxed);
         let progress = Arc::new(TransferProgress {
@@ -146,7 +149,7 @@ impl Deliveries {
 }
 
 impl Report {
-    /// Records have been handed over.
+    /// Adds records that were handed over.
     pub(crate) fn handed(&self, record_count: u64, byte_count: u64) {
         for (to, by) in [
             (&self.progress.record_count, record_count),
@@ -158,7 +161,7 @@ impl Report {
         }
     }
 
-    /// All up to an identity is done.
+    /// Notes that the walk is done up to an identity; `None` for all of the partition.
     pub(crate) fn reached(&self, identity: Option<Identity>) {
         let reached = identity.map_or(u64::MAX, |identity| identity.0);
         self.progress.reached.store(reached, Ordering::Relaxed);
@@ -190,7 +193,7 @@ impl RunningTransfers {
         }
     }
 
-    /// Whether anything is handed over now.
+    /// True if a transfer is under way.
     pub(super) fn is_moving(&self) -> bool {
         !self.by_number.lock().is_empty()
     }

@@ -1,10 +1,10 @@
-//! Reap records that other primaries get: with a copy that they are to complete, and when they show that they
-//! have missed a reap.
+//! Hands reap records to other primaries: with a copy that they get, and when they turn out to have
+//! missed a reap.
 //!
-//! A node whose data directory went back in time may have values that were deleted and reaped meanwhile, and
-//! can't know. Where another primary still has the reap record, it keeps such a value out when anti-entropy
-//! brings it; and it answers with the reap record, so that the value goes where it comes from. To another
-//! cluster the tombstone goes once more.
+//! A node whose data directory went back in time may have values again that were deleted and reaped
+//! meanwhile, and it can't know that. If anti-entropy or a transfer brings such a value to a primary that
+//! still has the reap record, the primary keeps the value out and sends the reap record back. The sender
+//! then removes its value. To another cluster the tombstone is sent once more.
 
 use super::Deliveries;
 use super::hand::{ANSWER_TIMEOUT, TransferError};
@@ -14,8 +14,8 @@ use quoit_wire::internode::reap::{METHOD_TAKE_REAPED, TakeReaped, Tombstone};
 use std::sync::Arc;
 
 impl Deliveries {
-    /// Hands reap records to another node, which has them on its disk when this returns, and nothing any more
-    /// that they cover.
+    /// Hands reap records to another node. When this returns, the node has them on its disk, and no
+    /// values any more that they cover.
     pub(crate) async fn hand_reap_records(
         &self,
         peer: &Peer,
@@ -34,8 +34,8 @@ impl Deliveries {
         Ok(())
     }
 
-    /// Tells a node of reaps that it has missed, those of records of which it is a primary. Of the rest
-    /// it hears when its copies are compared the next time.
+    /// Sends a node the reap records of records of which it is a primary, because it has missed the
+    /// reaps. If the call fails, the next comparison of the copies leads here again.
     pub(crate) async fn tell_missed_reaps(
         self: &Arc<Self>,
         node: NodeId,

@@ -1,4 +1,4 @@
-//! Takes records that other nodes hand over.
+//! Receives records: answers offers, and takes deliveries.
 
 use super::Deliveries;
 use super::hand::meta_of;
@@ -38,7 +38,8 @@ impl Deliveries {
         });
     }
 
-    /// Which offered records this node lacks, or can't read. The others are synced.
+    /// Returns a bit for each offered record, set if this node lacks it, has another version that does
+    /// not supersede it, or can't read its own. The records without a bit are synced.
     fn wanted(&self, offer: &Offer) -> Result<Vec<u8>, Refusal> {
         if offer.keys.len() != offer.digests.len() {
             return Err(Refusal::Malformed("an offer has a digest for each key".to_owned()));
@@ -48,7 +49,7 @@ impl Deliveries {
         for (index, (key, digest)) in offer.keys.iter().zip(&offer.digests).enumerate() {
             let place = self.local.place(key, offer.partition)?;
             let head = match self.local.engine.head(&place.at()) {
-                // It lacks what it can't read, and is healed by what it is delivered.
+                // A record that can't be read counts as lacking; the delivery heals it.
                 Err(StoreError::Corrupt { .. }) => None,
                 head => head.map_err(RequestError::from)?,
             };
@@ -66,7 +67,7 @@ impl Deliveries {
         Ok(wanted)
     }
 
-    /// Whether the copy here is newer than a plain object with that clock. What can't be told is not.
+    /// True if this node's copy supersedes an object with that clock. False if that can't be told.
     fn has_superseded(&self, at: &RecordAt<'_>, clock: &Bytes) -> bool {
         let Ok(clock) = Object::decode_clock(clock) else { return false };
         let Ok(Fetch::Found(record)) = self.local.engine.get(at, Access::Wait) else {
@@ -110,7 +111,7 @@ impl Deliveries {
         });
     }
 
-    /// Merges delivered records into this node's.
+    /// Merges delivered records into this node's copies.
     fn take_delivered(
         &self,
         deliver: &Deliver,
@@ -143,8 +144,8 @@ impl Deliveries {
 /// Delivered records that were merged.
 #[derive(Default)]
 struct TakenRecords {
-    /// Covers all writes.
+    /// Ticket whose sync covers all writes.
     ticket: Option<Ticket>,
-    /// The reap records that have kept something out.
+    /// Reap records that kept delivered values out.
     kept_out_by: Vec<ReapRecord>,
 }

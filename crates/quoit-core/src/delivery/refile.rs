@@ -1,4 +1,5 @@
-//! Files records anew whose bucket has another number of replicas than when they were written.
+//! Files records under another n_val class when the n_val of their bucket has changed since they were
+//! written.
 
 use super::Deliveries;
 use crate::placement::Place;
@@ -9,7 +10,11 @@ use quoit_store::engine::RecordMeta;
 use quoit_store::error::StoreError;
 
 impl Deliveries {
-    /// Files a record under the number of replicas that its bucket has now.
+    /// Files a record under the class of its bucket's present n_val.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the engine.
     pub(crate) fn refile(
         &self,
         partition: Partition,

@@ -1,7 +1,9 @@
-//! Takes large sets and maps that come page by page.
+//! Receives large sets and maps that come page by page.
 //!
-//! Their pages wait aside until the root comes that they belong to; then the record is there at once, or one
-//! with what was there. Pages of which no more is heard are removed.
+//! The pages are stored aside until the root arrives. Then the record is stored in one step, merged with
+//! the version that is here, if there is one. Pages are removed if the sender drops the staging or is
+//! silent for too long. A durable note is written before the first page, so that a restarted node finds
+//! and removes pages whose root did not arrive.
 
 use super::Deliveries;
 use super::hand::meta_of;
@@ -27,16 +29,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Large records that come at the same time, at most: each has the names of its pages in memory.
+/// Largest number of records that are staged at the same time: the names of their pages are in memory.
 const STAGING_COUNT_MAX: usize = 8;
-/// A sender that is silent for so long has gone.
+/// Time of silence after which a sender counts as gone.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
-/// The same of one that can't be reached.
+/// The same for a sender that can't be reached.
 const SILENCE_MAX_UNREACHABLE: Duration = Duration::from_secs(10);
-/// How often it is looked who is silent.
+/// Time between two looks for silent senders.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Large records that come page by page.
+/// The records that are being staged.
 #[derive(Default)]
 pub(super) struct Stagings(Mutex<StagingState>);
 
@@ -44,31 +46,33 @@ pub(super) struct Stagings(Mutex<StagingState>);
 struct StagingState {
     left: LeftOver,
     by_number: BTreeMap<u64, Staging>,
-    /// Names of records for which room is being made.
+    /// Names of records whose staging is being opened.
     opening: BTreeSet<Bytes>,
 }
 
-/// Staged pages that processes before this one left without a root.
+/// State of the pages that earlier processes staged without finishing.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 enum LeftOver {
-    /// It is being looked for.
+    /// They are being looked for.
     #[default]
     Maybe,
+    /// There are none.
     Nothing,
-    /// It can't be found or removed; that is tried again and again.
+    /// They could not be found or removed. That is tried again from time to time.
     Stays,
 }
 
-/// A record that comes.
+/// A record that is being staged.
 struct Staging {
     from: NodeId,
     pages: StagedPages,
-    /// Bytes of each page that is here.
+    /// Size of each staged page, in bytes.
     sizes: BTreeMap<PageName, u32>,
+    /// Time of the sender's last message.
     heard_at: Instant,
-    /// Whether something is being done to the pages.
+    /// True while a task works on the pages.
     is_busy: bool,
-    /// Whether they are to be removed as soon as that is done.
+    /// True if the pages are to be removed when that task ends.
     is_dropped: bool,
 }
 
@@ -79,7 +83,8 @@ impl Staging {
 }
 
 impl StagingState {
-    /// Whether pages of a record may come; notes that room is being made for them.
+    /// Returns whether there is room for the pages of a record. If so, notes that its staging is being
+    /// opened.
     fn begin_opening(&mut self, key: &Bytes) -> Room {
         let comes = self.by_number.values().any(|each| each.pages.key == *key);
         let count = self.by_number.len() + self.opening.len();
@@ -94,14 +99,16 @@ impl StagingState {
         Room::Open
     }
 
-    /// Takes out what is to be removed, if nothing is being done to it; else it is removed after that.
+    /// Drops a staging. Returns it for removal, unless a task works on its pages: then that task removes
+    /// it.
     fn drop_staging(&mut self, number: u64) -> Option<Staging> {
         let staging = self.by_number.get_mut(&number)?;
         staging.is_dropped = true;
         if staging.is_busy { None } else { self.by_number.remove(&number) }
     }
 
-    /// Begins to do something to the pages of a record; `None` where there is no such record.
+    /// Begins work on the pages of a staging; `None` if there is no such staging of this sender, or it is
+    /// busy.
     fn begin(&mut self, number: u64, from: NodeId) -> Option<&mut Staging> {
         let staging = self.by_number.get_mut(&number)?;
         if staging.from != from || staging.is_busy || staging.is_dropped {
@@ -112,7 +119,7 @@ impl StagingState {
         Some(staging)
     }
 
-    /// Ends a staging. The answer is what is to be removed.
+    /// Ends work on the pages of a staging. Returns the staging if it is to be removed.
     fn end(&mut self, number: u64) -> Option<Staging> {
         let staging = self.by_number.get_mut(&number)?;
         staging.is_busy = false;
@@ -121,21 +128,23 @@ impl StagingState {
     }
 }
 
-/// Result of asking for room.
+/// Result of opening a staging.
 enum Opened {
+    /// No staging was opened, for this reason.
     Told(Room),
+    /// The number of the new staging, and the write of its note.
     Open(u64, Option<Ticket>),
 }
 
 impl Stagings {
-    /// Partitions of records whose pages have come in part.
+    /// Returns the partitions of records that are being staged.
     pub(super) fn partitions(&self) -> BTreeSet<Partition> {
         self.0.lock().by_number.values().map(|staging| staging.pages.partition).collect()
     }
 }
 
 impl Deliveries {
-    /// Removes what has been left by senders that are gone, until the task is dropped.
+    /// Removes pages of senders that are gone, until the task is dropped.
     pub(super) async fn run_stagings(self: Arc<Self>) {
         loop {
             self.clear_stagings().await;
@@ -144,7 +153,7 @@ impl Deliveries {
         }
     }
 
-    /// Removes what processes before this one have left.
+    /// Removes the pages that earlier processes left.
     async fn clear_stagings(self: &Arc<Self>) {
         if self.stagings.0.lock().left == LeftOver::Nothing {
             return;
@@ -187,13 +196,13 @@ impl Deliveries {
         }
     }
 
-    /// Removes the pages of a record that does not come any more.
+    /// Removes the pages of a record that will not be finished.
     async fn remove_staged(self: &Arc<Self>, staging: Staging) {
         let delivery = Arc::clone(self);
         let Staging { pages, sizes, .. } = staging;
         let remove = move || Ok(delivery.local.records.drop_staged(&pages, sizes.into_keys())?);
         if let Err(fault) = self.local.settings.blocking.behind(remove).await {
-            // They are named by a note, and removed after the next start.
+            // The note names them, so the next start removes them.
             tracing::warn!(%fault, "pages of a record that does not come could not be removed");
         }
     }
@@ -220,7 +229,7 @@ impl Deliveries {
             let (room, staging) = match opened {
                 Opened::Told(room) => (room, 0),
                 Opened::Open(number, ticket) => {
-                    // The note has to outlast any page.
+                    // The note must be on disk before any page is.
                     let synced = match ticket {
                         Some(ticket) => self.local.synced(ticket).await,
                         None => Ok(()),
@@ -236,7 +245,8 @@ impl Deliveries {
         });
     }
 
-    /// Drops what the sender had begun: a sender that begins anew has given it up.
+    /// Drops an earlier staging of the same record by the same sender: a sender that begins anew has
+    /// given it up.
     async fn drop_former(self: &Arc<Self>, key: &Bytes, from: NodeId) {
         let former: Vec<Staging> = {
             let mut state = self.stagings.0.lock();
@@ -319,7 +329,7 @@ impl Deliveries {
         });
     }
 
-    /// Notes the names of pages before they are stored.
+    /// Notes the sizes of pages before they are stored; `None` if there is no such staging.
     fn begin_pages(
         &self,
         number: u64,
@@ -384,7 +394,8 @@ impl Deliveries {
         });
     }
 
-    /// Makes staged pages and what is there one.
+    /// Stores the staged record, merged with the version that is here, if there is one. Checks first that
+    /// the root belongs to the staged pages.
     fn unite_staged(
         &self,
         finish: &FinishStaging,
@@ -420,8 +431,9 @@ impl Deliveries {
         Ok(united)
     }
 
-    /// Whether staged pages are not stored as they came, because of a reap record: what it has seen all of is
-    /// not stored at all, and of what it has seen a part of the rest has to be made of the whole object.
+    /// Checks a staged record against a reap record. If the reap record covers all of its events, nothing
+    /// is stored. If it covers a part, the whole object is needed to work out the rest. Returns `None` if
+    /// there is no reap record.
     fn refused_staged(&self, at: &RecordAt<'_>, clock: &CausalClock) -> Option<Unstaged> {
         match self.replica.reaped_at(at, Access::Wait) {
             Ok(Reaped::Nothing) => None,
@@ -433,7 +445,7 @@ impl Deliveries {
         }
     }
 
-    /// Waits until all that was written so far survives the death of the machine.
+    /// Syncs everything that was written so far.
     pub(crate) async fn all_synced(self: &Arc<Self>) -> Result<(), RequestError> {
         let delivery = Arc::clone(self);
         self.local.settings.blocking.behind(move || Ok(delivery.local.engine.sync()?)).await
@@ -460,7 +472,7 @@ impl Deliveries {
     }
 }
 
-/// The pages that a message brings.
+/// Reads the pages of a message. A page of size 0 stands for one to be removed.
 fn changes_of(stage: &StagePages, mut payload: Bytes) -> Result<ChangedPages, Refusal> {
     let mut changes = Vec::with_capacity(stage.pages.len());
     for page in &stage.pages {

@@ -1,5 +1,10 @@
-//! Transfers yield to clients' requests: they rest while those take longer than usual, here or at a
-//! receiver.
+//! Makes transfers yield to the requests of clients: they rest while requests take longer than usual,
+//! here or at a receiver.
+//!
+//! While something moves, the node compares the 99th percentile of its requests with the usual one, four
+//! times a second ([`super::pressure`]). Receivers report their pressure in their answers. The highest
+//! pressure decides the share of the time in which transfers work. Senders rest after each page, offer
+//! and batch accordingly.
 
 use super::Deliveries;
 use super::pressure::{Judge, Moved, SAMPLES_MIN, WorkingShare};
@@ -9,34 +14,36 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
-/// How often latencies are looked at while something moves.
+/// Time between two looks at latencies while something moves.
 const MOVING_INTERVAL: Duration = Duration::from_millis(250);
-/// How often they are looked at while nothing does, to know what is usual.
+/// Time between two looks while nothing moves, to learn the usual latencies.
 const CALM_INTERVAL: Duration = Duration::from_secs(5);
-/// Time for which a receiver's pressure counts, and for which records that came in count as moving.
+/// Time for which a receiver's pressure counts, and for which the node counts as receiving after a
+/// message.
 const MEMORY: Duration = Duration::from_secs(2);
-/// The smallest part of a page or batch: each has a cost of its own.
+/// Smallest part to which a page or batch is reduced: each has a fixed cost.
 const STRIDE_MIN: f64 = 1.0 / 16.0;
-/// The longest rest after one batch.
+/// Longest rest after one page, offer or batch.
 const REST_MAX: Duration = Duration::from_secs(5);
-/// The requests that are looked at.
+/// The kinds of requests whose latencies count.
 const KINDS: [Distribution; 2] = [Distribution::GetTimeUs, Distribution::PutTimeUs];
 
-/// State from which a node decides how much its transfers yield.
+/// Decides how much the transfers of a node yield.
 pub(crate) struct Yielding {
     state: Mutex<Watched>,
-    /// Something has begun to move.
+    /// Wakes the watching task when a transfer begins.
     moves: Notify,
 }
 
 struct Watched {
+    /// A judge for each kind of requests.
     judges: [Judge; KINDS.len()],
     share: WorkingShare,
-    /// Highest pressure that receivers have told since the last look.
+    /// Highest pressure that receivers have reported since the last look, with the time of the report.
     told: Option<(Instant, f64)>,
-    /// When another node has last handed over something.
+    /// Time of the last message by which another node handed something over.
     received_at: Option<Instant>,
-    /// The same of nodes that do more than the least.
+    /// Time of the last such message by a node whose transfers do more than the minimum.
     pressed_at: Option<Instant>,
 }
 
@@ -52,24 +59,25 @@ impl Yielding {
         Self { state: Mutex::new(watched), moves: Notify::new() }
     }
 
-    /// The part of the time in which transfers work, above 0 up to 1.
+    /// Returns the part of the time in which transfers work, above 0 up to 1.
     pub(crate) fn share(&self) -> f64 {
         self.state.lock().share.get()
     }
 
-    /// Whether transfers do the least that they may.
+    /// True if transfers do the minimum.
     pub(super) fn is_least(&self) -> bool {
         self.state.lock().share.is_least()
     }
 
-    /// How much is done at once of what is done at once with all of the time. A request that comes meanwhile
-    /// may have to wait for all of it, so less of the time alone would make fewer requests slow, not less so.
+    /// Returns the size of a step whose full size is `whole`, reduced by the share. A request that comes
+    /// during a step may have to wait for the whole step. Resting alone would make fewer requests slow,
+    /// but those as slow as before.
     pub(crate) fn stride(&self, whole: usize) -> usize {
         let share = self.share().max(STRIDE_MIN);
         (whole as f64 * share).ceil() as usize
     }
 
-    /// Rests after work, by the share of the time that transfers have at present.
+    /// Rests after work of this duration, as the present share says.
     pub(crate) async fn rest_after(&self, worked: Duration) {
         let share = self.share();
         if share < 1.0 {
@@ -77,7 +85,7 @@ impl Yielding {
         }
     }
 
-    /// A receiver has told its pressure, in percent; 0 = it does not know.
+    /// Notes the pressure that a receiver reports, in percent; 0 if the receiver does not know it.
     pub(super) fn told(&self, pressure_percent: u32) {
         let mut state = self.state.lock();
         let pressure = f64::from(pressure_percent) / 100.0;
@@ -85,8 +93,8 @@ impl Yielding {
         state.told = (pressure_percent > 0).then_some((Instant::now(), newest)).or(state.told);
     }
 
-    /// Something comes in, from a node that does the least that it may, or more. The pressure on this node in
-    /// percent, at least 1; 0 while nothing is known.
+    /// Notes that another node hands something over. `is_least` is true if that node's transfers do the
+    /// minimum. Returns the pressure on this node in percent, at least 1; 0 if it is not known.
     pub(super) fn receives(&self, is_least: bool) -> u32 {
         let mut state = self.state.lock();
         if !state.is_receiving() {
@@ -98,7 +106,7 @@ impl Yielding {
         state.own_pressure().map_or(0, |pressure| (pressure * 100.0).clamp(1.0, 1e6) as u32)
     }
 
-    /// Something goes out.
+    /// Notes the start of a transfer from this node.
     pub(super) fn sends(&self) {
         let mut state = self.state.lock();
         let has_requests = state.own_pressure().is_some();
@@ -106,8 +114,8 @@ impl Yielding {
         self.moves.notify_one();
     }
 
-    /// An interval has passed in which records were moving or not; in one in which they were not something
-    /// may have begun (`begins`).
+    /// Takes the latencies of an interval and adjusts the share. `is_moving` is true if records were
+    /// moving in the interval. `begins` is true if a transfer is under way at its end.
     fn look(
         &self,
         latencies_us: [Option<u64>; KINDS.len()],
@@ -151,13 +159,13 @@ fn is_recent(at: Instant) -> bool {
 }
 
 impl Deliveries {
-    /// Watches latencies, and has transfers yield to requests, until the task is dropped.
+    /// Watches latencies and adjusts the share, until the task is dropped.
     pub(super) async fn run_yielding(&self) {
         let yielding = &self.yielding;
         let mut before = self.local.stats.times(KINDS);
         let mut sent_at: Option<Instant> = None;
         loop {
-            // From one partition to the next there may be a moment without any.
+            // There may be a moment without transfers between two partitions.
             let is_sending = sent_at.is_some_and(is_recent);
             let is_moving = is_sending || yielding.state.lock().is_receiving();
             match is_moving {
@@ -175,7 +183,8 @@ impl Deliveries {
     }
 }
 
-/// The 99th percentile of each kind of requests between two looks, if there were enough of them.
+/// Returns the 99th percentile of each kind of requests between two looks, in microseconds; `None` if
+/// there were fewer than [`SAMPLES_MIN`] requests.
 fn high_percentiles(
     before: &Times<{ KINDS.len() }>,
     now: &Times<{ KINDS.len() }>,
@@ -196,7 +205,7 @@ mod tests {
         assert_eq!(yielding.share(), 1.0);
         yielding.sends();
         assert!(yielding.is_least());
-        // The look that it has woken.
+        // The look that `sends` has woken.
         yielding.look(calm, false, false, true);
         assert!(yielding.is_least());
         yielding.look(calm, true, true, true);

@@ -1,9 +1,9 @@
-//! Keeps what a copy that lost records has in common with a whole copy.
+//! Keeps the records that are equal in a copy that lost records and in a whole copy.
 //!
-//! A record that is equal to that of a whole copy is as good as the one that would be copied from there. So
-//! only what differs is dropped, and a large store that lost a few records is whole again after a few
-//! records were copied. Tombstones are dropped and copied anew, since digests know nothing of them, and so is
-//! what lies in pages: a root that is equal may have lost its pages.
+//! A record that is equal to that of the whole copy is as good as the one that would be copied from
+//! there. So only records that differ are dropped, and a large store that lost a few records is complete
+//! after a few records were copied. Two kinds of records are always dropped and copied: tombstones, since
+//! digests do not cover them, and large sets and maps, since an equal root may have lost its pages.
 
 use super::LossRecovery;
 use super::{Fate, RETRY_PAUSE};
@@ -23,25 +23,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::time::sleep;
 
-/// A partition in which more records differ is dropped whole, and copied.
+/// Largest number of differing records with which a partition is not dropped as a whole.
 const DIFFERENCE_COUNT_MAX: usize = 50_000;
-/// How often a partition is compared, at most: the last time nothing must differ.
+/// Largest number of comparisons. The last one must find no record that still has to be dropped.
 const ROUND_COUNT: u32 = 3;
-/// How often a comparison is tried that may succeed later.
+/// Largest number of tries for a comparison that may succeed later.
 const TRY_COUNT: u32 = 10;
-/// Entries read at once.
+/// Number of entries that are read in one step.
 const PAGE_COUNT: usize = 256;
 
-/// The encoded names of records that have pages, by partition.
+/// Encoded names of the records that have pages, by partition.
 pub(super) type PagedNames = BTreeMap<Partition, Vec<Bytes>>;
 
 impl LossRecovery {
-    /// Drops what this node's copy of a partition does not have in common with a whole copy. False where
-    /// that can't be found out, or too much differs: some of it may be dropped then.
+    /// Drops the records of this node's copy of a partition that differ from a whole copy. Returns false
+    /// if the copies can't be compared or differ too much; some records may be dropped in that case, too.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If the disk fails.
     pub(super) async fn drop_differing(
         self: &Arc<Self>,
         partition: Partition,
@@ -69,7 +69,8 @@ impl LossRecovery {
         Ok(false)
     }
 
-    /// Drops what this node's copy does not have in common with that of a peer. Whether nothing else is left.
+    /// Drops the records of this node's copy that differ from a peer's. Returns true if only equal
+    /// records are left.
     async fn keep_equal(
         self: &Arc<Self>,
         peer: &Peer,
@@ -94,7 +95,7 @@ impl LossRecovery {
         Ok(false)
     }
 
-    /// The node with a whole copy that has most in common with this one, and what that is.
+    /// Returns the node whose whole copy has most classes in common with this node's, and these classes.
     fn whole_copy(
         &self,
         partition: Partition,
@@ -102,7 +103,8 @@ impl LossRecovery {
         serving: &BTreeSet<NodeId>,
     ) -> Option<(Arc<Peer>, ComparedClasses)> {
         let state = self.local.state();
-        // Which records a node is to have can't be told by their classes while that changes.
+        // While layouts or n_vals change, the class of a record does not tell whether a node is to have
+        // it.
         if state.layouts().is_moving() || !state.raises().is_empty() {
             return None;
         }
@@ -123,7 +125,7 @@ impl LossRecovery {
         Some((peer, ComparedClasses { partition, classes }))
     }
 
-    /// Names of records that have pages; `None` where they can't be told.
+    /// Returns the names of the records that have pages; `None` if they can't be found out.
     pub(super) fn paged_names(&self) -> Option<PagedNames> {
         let mut names = PagedNames::new();
         let mut after: Option<Bytes> = None;
@@ -136,7 +138,7 @@ impl LossRecovery {
             });
             let page = page.ok()?;
             for (_, name) in &page {
-                // Whatever is no name is a note of pages that were on their way here.
+                // A name that can't be decoded is the note of a staging.
                 let Ok(key) = KeyRef::decode(name) else { continue };
                 let (partition, _) = self.local.partition_of(key).ok()?;
                 names.entry(partition).or_default().push(name.clone());
@@ -148,7 +150,8 @@ impl LossRecovery {
         }
     }
 
-    /// Drops what no comparison can tell of: tombstones, records in pages, and those of other classes.
+    /// Drops the records that the comparison does not cover: tombstones, records in pages, and records of
+    /// other classes.
     fn drop_incomparable(
         &self,
         ComparedClasses { partition, classes }: ComparedClasses,
@@ -165,7 +168,8 @@ impl LossRecovery {
             self.drop_paged(partition, name)?;
         }
         let Some(engine) = self.local.engine.compared() else { return Ok(()) };
-        // Classes without records have no digest: to look for their records would read all heads.
+        // A class without records has the digest 0. It is left out, since looking for its records would
+        // read all heads.
         let digests = engine.digests(partition, 0)?;
         let others = (0..N_VAL_CLASS_COUNT).filter(|class| classes & (1 << class) == 0);
         for class in others.filter(|class| digests.0[*class] != 0) {
@@ -181,7 +185,7 @@ impl LossRecovery {
         Ok(())
     }
 
-    /// Drops the records of some tags. How many.
+    /// Drops the records of these tags of which other nodes have whole copies. Returns their number.
     fn drop_tags(
         &self,
         partition: Partition,
@@ -197,7 +201,7 @@ impl LossRecovery {
         Ok(dropped_count)
     }
 
-    /// Drops those of some records that others have whole copies of. How many.
+    /// Drops those of these records of which other nodes have whole copies. Returns their number.
     fn drop_those(
         &self,
         partition: Partition,
@@ -215,14 +219,14 @@ impl LossRecovery {
         Ok(dropped_count)
     }
 
-    /// Whether others have a whole copy of a record, by the number of replicas that its bucket has now: it
-    /// may be filed under a former one.
+    /// True if another node has a whole copy of the record. This depends on the present n_val of its
+    /// bucket; the record may be filed under a former one.
     fn is_dropped(&self, key: &Bytes, fates: &BTreeMap<u32, Fate>) -> bool {
         let n_val = n_val_of(&self.local.state(), key);
         n_val.and_then(|n_val| fates.get(&n_val)) == Some(&Fate::Dropped)
     }
 
-    /// Drops a record with its pages, whatever can be read of them.
+    /// Drops a record with its pages, whether they can be read or not.
     fn drop_paged(&self, partition: Partition, name: &Bytes) -> Result<(), StoreError> {
         let pieces = KeyRange::Bucket(BucketRef { bucket_type: PIECE_TYPE, bucket: name });
         let mut after = None;

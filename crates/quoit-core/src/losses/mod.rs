@@ -1,21 +1,22 @@
-//! Makes up for records that this node's store has lost: before the node serves.
+//! Recovery of a node whose store has lost records. It runs before the node serves requests.
 //!
-//! A node whose reap records were damaged makes up for that in the same way: it can't tell any more whether
-//! what arrives was deleted.
+//! A node whose reap records were damaged recovers in the same way: it can't tell any more whether a
+//! value that arrives was deleted.
 //!
-//! A store that lost files may show a value whose tombstone was lost with them, and reaped everywhere else.
-//! Nothing in the value tells so. So what a store with losses holds is not offered to anybody while another
-//! node has a whole copy of the partition: what differs from that is dropped ([`equal`]), and what the whole
-//! copies have is copied to this node (`transfer::copies`). The steps, each of which may be repeated after a
-//! crash:
+//! The danger is that a store which lost files has a value whose tombstone was lost with them, and was
+//! reaped on all other nodes. Nothing in the value shows that. So as long as another node has a whole
+//! copy of a partition, this node hands its own records of the partition to no node. It drops those that
+//! differ from the whole copy ([`equal`]), and gets the others from there (`transfer::copies`). The
+//! steps, each of which can be repeated after a crash:
 //!
-//! 1. The cluster agrees that none of this node's copies is complete. From then on they answer reads like
-//!    fallbacks, and are neither compared nor listed.
-//! 2. For each partition another node with a whole copy says that it serves. A node that lost records itself
-//!    does not before it has told so: where all are damaged at once, nobody drops anything, and the union of
-//!    the copies is used.
-//! 3. This node drops what others have whole copies of, but for what is equal there, durably.
-//! 4. The store forgets the loss, and the node serves.
+//! 1. The cluster agrees that none of this node's copies is complete. From then on, their answers to
+//!    reads count like those of fallbacks, and they are neither compared nor listed.
+//! 2. The node waits, for each partition, until another node with a whole copy serves. A node that lost
+//!    records itself does not serve before it has reported its loss. So if all copies of a partition are
+//!    damaged at once, no node drops records, and the cluster uses the union of the copies.
+//! 3. The node drops its records of which another node has a whole copy, except those that are equal
+//!    there. The removals are synced.
+//! 4. The store clears its note of the loss, and the node serves.
 
 mod equal;
 
@@ -34,23 +35,23 @@ use tokio::time::sleep;
 
 /// Pause before a step is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
-/// It is told what is waited for once in so many tries.
+/// Number of tries after which the log says again what the node waits for.
 const TOLD_EVERY: u32 = 20;
-/// Records read at once.
+/// Number of records that are read in one step.
 const PAGE_COUNT: usize = 256;
 
-/// The fate of the records of one partition and `n_val` on a node that has lost some.
+/// Decision about the records of one partition and `n_val` on a node that has lost records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
-    /// Another node has a whole copy, and serves: they are dropped.
+    /// Another node has a whole copy and serves: the records are dropped.
     Dropped,
-    /// No other node has a whole copy: they are a part of the union.
+    /// No other node has a whole copy: the records are kept as a part of the union.
     Kept,
-    /// That can't be said yet.
+    /// Other nodes have whole copies, but none of them serves yet.
     Open,
 }
 
-/// The fate of records that `others` hold as well.
+/// Decides about records that `others` hold, too.
 fn fate(
     others: &BTreeSet<NodeId>,
     is_whole: impl Fn(NodeId) -> bool,
@@ -64,7 +65,7 @@ fn fate(
     }
 }
 
-/// The fate of the records of each partition, by `n_val`.
+/// Decisions about the records of each partition, by `n_val`.
 type Fates = BTreeMap<Partition, BTreeMap<u32, Fate>>;
 
 fn fates(state: &State, serving: &BTreeSet<NodeId>) -> Fates {
@@ -86,7 +87,7 @@ fn is_open(fates: &Fates) -> bool {
     fates.values().flat_map(BTreeMap::values).any(|fate| *fate == Fate::Open)
 }
 
-/// Makes up for records that this node has lost.
+/// Recovers this node from the loss of records.
 pub(crate) struct LossRecovery {
     local: Arc<LocalNode>,
     replica: Arc<Replica>,
@@ -102,13 +103,13 @@ impl LossRecovery {
         }
     }
 
-    /// Makes up for records that the store has lost, before the node answers requests: see the module. Waits
-    /// until the cluster agrees, and until enough nodes with whole copies serve. How many records were
-    /// dropped.
+    /// Runs the steps of the recovery, which the module's documentation describes, before the node
+    /// answers requests. Waits until the cluster agrees, and until enough nodes with whole copies serve.
+    /// Returns the number of records that were dropped.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If the disk fails.
     pub(crate) async fn settle_loss(self: &Arc<Self>) -> Result<u64, RequestError> {
         self.tell_loss().await;
         let mut tries = 0;
@@ -152,7 +153,7 @@ impl LossRecovery {
         }
     }
 
-    /// Members that answer requests on their copies.
+    /// Returns the members that answer requests on their copies.
     async fn serving_members(&self, state: &State) -> BTreeSet<NodeId> {
         let mut serving = BTreeSet::new();
         for member in state.members().iter().filter(|member| member.id != state.node_id()) {
@@ -165,8 +166,8 @@ impl LossRecovery {
         serving
     }
 
-    /// Drops what this node does not have in common with whole copies. The partitions in which that can be
-    /// told, and nothing else is left.
+    /// Drops the records that differ from whole copies, where copies can be compared. Returns the
+    /// partitions in which that succeeded, so that only equal records are left.
     async fn drop_what_differs(
         self: &Arc<Self>,
         fates: &Fates,
@@ -202,7 +203,7 @@ impl LossRecovery {
         Ok(())
     }
 
-    /// Removes the records of a partition that others have whole copies of.
+    /// Removes the records of a partition of which other nodes have whole copies.
     fn drop_some(
         &self,
         partition: Partition,
