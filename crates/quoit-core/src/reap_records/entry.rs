@@ -13,21 +13,21 @@
 //! byte 48     name, tombstone
 //! ```
 //!
-//! Numbers are little-endian. A damaged name or tombstone spoils its own entry alone, since the head has the
-//! lengths. Behind a damaged head the next entry is found by its checksum. The salt keeps clients from
-//! choosing a key that could be taken for an entry there.
+//! Numbers are little-endian. A damaged name or tombstone spoils only its own entry, since the head has
+//! the lengths. After a damaged head, the reader looks for the next head by its checksum. The salt keeps
+//! clients from choosing a key whose bytes would then be taken for an entry.
 
 use super::{ReapRecord, ReapSequence};
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
-/// Bytes of a head.
+/// Size of a head, in bytes.
 pub(super) const HEAD_BYTES: usize = 48;
-/// Bytes of the checksum at the beginning of a head.
+/// Size of the checksum at the beginning of a head, in bytes.
 const CHECKSUM_BYTES: usize = 8;
 
-/// The bytes before the name of a record.
+/// The head of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct EntryHead {
     pub(super) sequence: ReapSequence,
@@ -41,10 +41,10 @@ pub(super) struct EntryHead {
 }
 
 impl EntryHead {
-    /// Reads a head; `None` for bytes that are none.
+    /// Reads a head; `None` if the bytes are not a sound head.
     pub(super) fn read(bytes: &[u8], salt: u64) -> Option<Self> {
         let bytes: &[u8; HEAD_BYTES] = bytes.first_chunk()?;
-        // Most bytes that are no head are told by this, without a checksum.
+        // This check rejects most other bytes without computing a checksum.
         if bytes[26..28] != [0; 2] {
             return None;
         }
@@ -60,12 +60,13 @@ impl EntryHead {
         })
     }
 
-    /// Bytes of the whole entry.
+    /// Returns the size of the whole entry, in bytes.
     pub(super) const fn entry_bytes(&self) -> usize {
         HEAD_BYTES + self.name_bytes as usize + self.tombstone_bytes as usize
     }
 
-    /// The record of the entry that begins with this head; `None` when it is damaged or not all there.
+    /// Returns the record of the entry that begins with this head; `None` if the entry is damaged or
+    /// incomplete.
     pub(super) fn record(&self, entry: &Bytes, salt: u64) -> Option<ReapRecord> {
         if entry.len() < self.entry_bytes() {
             return None;
@@ -92,7 +93,7 @@ fn short_number(bytes: &[u8; HEAD_BYTES], offset: usize) -> u32 {
 ///
 /// # Panics
 ///
-/// When name or tombstone have 4 GiB.
+/// If the name or the tombstone has 4 GiB or more.
 pub(super) fn append_entry(
     record: &ReapRecord,
     sequence: ReapSequence,
@@ -125,13 +126,13 @@ pub(super) fn append_entry(
 pub(super) enum LogPart {
     /// An entry.
     Whole(EntryHead, ReapRecord),
-    /// An entry with a sound head, whose record is damaged or not all there.
+    /// An entry with a sound head, whose record is damaged or incomplete.
     Damaged(EntryHead),
-    /// Bytes without any sound head.
+    /// Bytes without a sound head.
     Unknown,
 }
 
-/// Goes through the bytes of a log file from an offset on: parts, and where each begins and ends.
+/// Iterator over the parts of a log file from an offset on, with the range of bytes of each.
 pub(super) struct LogParts<'a> {
     bytes: &'a Bytes,
     salt: u64,

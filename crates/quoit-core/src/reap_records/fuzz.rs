@@ -1,4 +1,4 @@
-//! The promises of a directory of reap records, whatever is in its files: for fuzzing.
+//! Checks of a directory of reap records with any content in its files, for fuzzing.
 
 use super::{ReapRecord, ReapRecordLimits, ReapRecords, log, manifest};
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// So small that some records fill several files.
+/// Limits so small that some records fill several files.
 const LIMITS: ReapRecordLimits = ReapRecordLimits { count_max: 1_000, file_bytes_max: 400 };
 const ENTROPY: u64 = 5;
 const PARTITION_COUNT: u16 = 8;
@@ -18,7 +18,7 @@ const PARTITION_COUNT: u16 = 8;
 enum Replaced {
     /// The manifest.
     Manifest,
-    /// The manifest, whose checksum is made right.
+    /// The manifest, with its checksum corrected.
     SealedManifest,
     /// A full log file.
     FullFile,
@@ -38,13 +38,14 @@ impl Replaced {
     ];
 }
 
-/// Takes the first byte of an input for the choice of a file, and the others for what is in it.
+/// Replaces the content of a file of the directory, which the first byte of the input selects, by the
+/// rest of the input.
 ///
 /// # Panics
 ///
-/// When a promise is broken: the directory is opened or refused; opened, records that were made are found as
-/// they were, or their partition counts as lost, also by the next start; what is made next is found by the
-/// next start.
+/// If a promise is broken: the directory is opened or refused with an error; in an opened directory, each
+/// record is found as it was made or its partition counts as having lost records, also after the next
+/// start; and the next start finds records that are made afterwards.
 pub fn fuzz_reap_records(input: &[u8]) {
     let Some((choice, content)) = input.split_first() else { return };
     let replaced = Replaced::ALL[usize::from(*choice) % Replaced::ALL.len()];
@@ -69,7 +70,7 @@ pub fn fuzz_reap_records(input: &[u8]) {
         }
     }
     let Some(records) = open(&disk) else { return };
-    // A manifest in good order is believed: records may have retired by it.
+    // A sound manifest is believed, and by it records may have retired.
     if !matches!(replaced, Replaced::SealedManifest) {
         check(&records, &template.made);
     }
@@ -84,7 +85,7 @@ pub fn fuzz_reap_records(input: &[u8]) {
     assert!(before.is_subset(&all(&again)), "a record was lost by a start");
 }
 
-/// All files of a directory as this release writes them.
+/// Returns all files of a directory as this release writes them.
 #[must_use]
 pub fn reap_record_samples() -> Vec<Vec<u8>> {
     let template = template();
@@ -108,10 +109,10 @@ pub fn reap_record_samples() -> Vec<Vec<u8>> {
     (0..).zip(Replaced::ALL).map(with_choice).collect()
 }
 
-/// A directory whose process was killed.
+/// A directory as a killed process leaves it.
 struct Template {
     files: Vec<(String, Vec<u8>)>,
-    /// Records whose places the manifest covers.
+    /// Records whose entries are within the durable bytes that the manifest names.
     made: Vec<ReapRecord>,
     full_file: String,
     last_file: String,

@@ -1,4 +1,4 @@
-//! Log files: made, read, appended to, removed.
+//! Log files of reap records, and reading entries from them.
 
 use super::entry::{EntryHead, HEAD_BYTES};
 use super::manifest::NamedFile;
@@ -12,40 +12,40 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// Bytes before the first entry: magic "QUOITRR\n", format version 1 in 4 bytes, the file's number in 4,
-/// its salt in 8, and XXH3-64 of these in 8. They count only where the manifest is lost.
+/// its salt in 8, and the XXH3-64 of these in 8. They are used only if the manifest is lost.
 pub(super) const FILE_HEAD_BYTES: usize = 32;
 const MAGIC: [u8; 8] = *b"QUOITRR\n";
 const VERSION: u32 = 1;
-/// Names of log files begin with this; their number follows, in 8 hexadecimal digits.
+/// Beginning of the names of log files. The file's number follows in 8 hexadecimal digits.
 const NAME_PREFIX: &str = "reaped-";
-/// Bytes of an entry that are read at first: most entries have fewer.
+/// Bytes of an entry that the first read asks for. Most entries are shorter.
 const READ_BYTES: usize = 512;
 
 /// An open log file.
 pub(super) struct LogFile {
     pub(super) file: Arc<dyn DiskFile>,
     pub(super) salt: u64,
-    /// Bytes that are durable; what is behind them does not count.
+    /// Bytes that are durable. Later bytes of the file do not count.
     pub(super) durable_bytes: u32,
-    /// Entries that were written or found.
+    /// Number of entries that were written or found.
     pub(super) entry_count: usize,
-    /// Those among them that the table refers to.
+    /// Number of those that the table refers to.
     pub(super) live_count: usize,
-    /// Whether there are bytes among the entries that are none.
+    /// True if there are damaged bytes between the entries.
     pub(super) is_damaged: bool,
 }
 
 impl LogFile {
-    /// A file of which nothing is known to be durable.
+    /// Returns a file of which no byte is known to be durable.
     pub(super) const fn new(file: Arc<dyn DiskFile>, salt: u64) -> Self {
         Self { file, salt, durable_bytes: 0, entry_count: 0, live_count: 0, is_damaged: false }
     }
 
-    /// Makes an empty log file. It counts once a manifest names it.
+    /// Creates an empty log file. It counts only when a manifest names it.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If the disk fails.
     pub(super) fn create(disk: &dyn Disk, number: u32, entropy: u64) -> Result<Self, StoreError> {
         let salt = xxh3_64_with_seed(&number.to_le_bytes(), entropy);
         let file = disk.open(&name(number), true)?;
@@ -55,13 +55,13 @@ impl LogFile {
         Ok(Self { durable_bytes: FILE_HEAD_BYTES as u32, ..Self::new(file, salt) })
     }
 
-    /// As the manifest names it.
+    /// Returns the entry of this file in the manifest.
     pub(super) fn named(&self, number: u32) -> NamedFile {
         NamedFile { number, durable_bytes: self.durable_bytes.into(), salt: self.salt }
     }
 
-    /// Whether the live entries should move to another file: few are left, or there is damage between them,
-    /// which the next start would find again.
+    /// True if the live entries should be moved to another file: few are left, or there is damage between
+    /// them, which the next start would find again.
     pub(super) const fn is_worth_moving(&self) -> bool {
         self.live_count * 2 < self.entry_count || self.is_damaged
     }
@@ -77,7 +77,7 @@ fn file_head(number: u32, salt: u64) -> Vec<u8> {
     bytes
 }
 
-/// The salt in the head of a log file; `None` for bytes that are no head of this release.
+/// Returns the salt in the head of a log file; `None` if the bytes are not a head of this format.
 pub(super) fn salt_of(bytes: &[u8]) -> Option<u64> {
     let bytes: &[u8; FILE_HEAD_BYTES] = bytes.first_chunk()?;
     let (content, checksum) = bytes.split_at(FILE_HEAD_BYTES - 8);
@@ -90,7 +90,7 @@ pub(super) fn name(number: u32) -> String {
     format!("{NAME_PREFIX}{number:08x}")
 }
 
-/// The number of a log file, by its name.
+/// Returns the number of a log file by its name; `None` for other names.
 pub(super) fn number_of(file_name: &str) -> Option<u32> {
     let number = u32::from_str_radix(file_name.strip_prefix(NAME_PREFIX)?, 16).ok()?;
     (name(number) == file_name).then_some(number)
@@ -105,7 +105,7 @@ pub(super) fn read_all(file: &dyn DiskFile) -> Result<Bytes, StoreError> {
     Ok(bytes.into())
 }
 
-/// An entry, or why there is none.
+/// Result of reading an entry.
 pub(super) enum ReadEntry {
     Whole(ReapRecord),
     /// Its bytes are damaged.
@@ -114,7 +114,7 @@ pub(super) enum ReadEntry {
     WouldBlock,
 }
 
-/// Where to read an entry, so that no lock has to be held meanwhile.
+/// The place of an entry, with an open file, so that no lock has to be held while it is read.
 pub(super) struct EntrySource {
     file: Arc<dyn DiskFile>,
     salt: u64,
@@ -124,7 +124,7 @@ pub(super) struct EntrySource {
 }
 
 impl EntrySource {
-    /// The entry of a row, in its file.
+    /// Returns the place of a row's entry.
     pub(super) fn new(file: &LogFile, row: &TableRow) -> Self {
         let file_handle = Arc::clone(&file.file);
         Self {
@@ -135,11 +135,11 @@ impl EntrySource {
         }
     }
 
-    /// Reads the entry: one read, two where it is long.
+    /// Reads the entry, with one read, or two if it is longer than [`READ_BYTES`].
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If the disk fails.
     pub(super) fn read(&self, access: Access) -> Result<ReadEntry, StoreError> {
         let mut bytes = vec![0; READ_BYTES];
         let Some(count) = self.read_at(&mut bytes, access)? else {
@@ -148,7 +148,7 @@ impl EntrySource {
         let head = EntryHead::read(&bytes[..count], self.salt);
         let head = match head {
             Some(head) if head.sequence == self.sequence => head,
-            // A shorter answer may be all that is in memory.
+            // Without waiting, a read returns only the bytes that are in memory.
             _ if count < HEAD_BYTES && access == Access::NoWait => {
                 return Ok(ReadEntry::WouldBlock);
             }
@@ -169,7 +169,8 @@ impl EntrySource {
         Ok(record.map_or(ReadEntry::Damaged, ReadEntry::Whole))
     }
 
-    /// How many bytes there are; `None` when they are not in memory and the caller does not wait.
+    /// Reads bytes and returns their number; `None` if they are not in memory and the caller does not
+    /// wait.
     fn read_at(&self, bytes: &mut [u8], access: Access) -> Result<Option<usize>, StoreError> {
         let offset = self.offset.into();
         if access == Access::Wait {

@@ -15,10 +15,11 @@
 //!             XXH3-64 of all before, 8 bytes
 //! ```
 //!
-//! Numbers are little-endian. It is written anew beside the old one and renamed over it whenever a log file
-//! is made or removed and whenever records retire. A log file that it does not name has no entries that
-//! count: a new file gets entries when the manifest that names it is durable, and a file is removed when
-//! the manifest that does not name it any more is. Only the last file that it names grows.
+//! Numbers are little-endian. The manifest is rewritten beside the old one and renamed over it whenever a
+//! log file is made or removed, whenever records retire, when losses are settled, and when the node
+//! starts or stops. A log file that it does not name has no entries that count: a new file gets entries
+//! only after the manifest that names it is durable, and a file is removed only after the manifest that
+//! no longer names it is durable. Only the last file that it names grows.
 
 use super::ReapSequence;
 use quoit_model::hash::{Partition, RingSize};
@@ -34,7 +35,7 @@ const VERSION: u32 = 1;
 const HEAD_BYTES: usize = 32;
 const FILE_BYTES: usize = 24;
 const CHECKSUM_BYTES: usize = 8;
-/// No node makes so many records: so there are always higher numbers.
+/// Largest valid sequence number. No node makes so many records, so there are always higher numbers.
 const SEQUENCE_MAX: u64 = u64::MAX / 2;
 
 /// A log file as the manifest names it.
@@ -52,13 +53,13 @@ pub(super) struct ReapManifest {
     /// All records made before have this sequence number or a lower one.
     pub(super) sequence: ReapSequence,
     pub(super) files: Vec<NamedFile>,
-    /// By partition.
+    /// Sequence number up to which the records of each partition have retired.
     pub(super) retired: Vec<ReapSequence>,
     /// Partitions of which records were lost.
     pub(super) lost: BTreeSet<Partition>,
 }
 
-/// The manifest as a start finds it.
+/// Result of reading the manifest.
 #[derive(Debug)]
 pub(super) enum FoundManifest {
     Missing,
@@ -72,13 +73,13 @@ impl ReapManifest {
         Self { sequence: ReapSequence(0), files: Vec::new(), retired, lost: BTreeSet::new() }
     }
 
-    /// Whether a record that was made then has retired.
+    /// True if a record of this partition with this sequence number has retired.
     pub(super) fn is_retired(&self, partition: Partition, sequence: ReapSequence) -> bool {
         let retired = self.retired.get(usize::from(partition.0));
         retired.is_some_and(|up_to| sequence <= *up_to)
     }
 
-    /// Records of a partition were lost; of any where it is not known.
+    /// Notes that records of a partition were lost; `None` for all partitions.
     pub(super) fn note_lost(&mut self, partition: Option<Partition>) {
         match partition.filter(|partition| usize::from(partition.0) < self.retired.len()) {
             Some(partition) => {
@@ -88,11 +89,11 @@ impl ReapManifest {
         }
     }
 
-    /// Reads the manifest of a directory, and removes what an interrupted writing has left.
+    /// Reads the manifest of a directory. Removes the file that an interrupted write has left.
     ///
     /// # Errors
     ///
-    /// When the disk refuses, or the manifest is of another ring or a newer release.
+    /// If the disk fails, or the manifest is of another ring size or a newer format.
     pub(super) fn read(disk: &dyn Disk, ring_size: RingSize) -> Result<FoundManifest, StoreError> {
         let names = disk.list()?;
         if names.iter().any(|name| name == NEW_NAME) {
@@ -125,7 +126,8 @@ impl ReapManifest {
         }
     }
 
-    /// `None` for bytes that are no manifest; the error is the version of a newer one.
+    /// Decodes a manifest; `None` if the bytes are damaged or not a manifest. The error is the version of
+    /// a newer format.
     fn decode(bytes: &[u8]) -> Result<Option<Self>, u32> {
         let Some((content, checksum)) = bytes.split_last_chunk::<CHECKSUM_BYTES>() else {
             return Ok(None);
@@ -155,7 +157,7 @@ impl ReapManifest {
         let retired = retired.chunks_exact(8).map(|each| ReapSequence(number(each, 0)));
         let retired: Vec<_> = retired.collect();
         let lost = (0..).map(Partition).zip(lost).filter(|(_, is_lost)| **is_lost != 0);
-        // Records that are made next must not count as retired, and the file that grows is the last one.
+        // The next records must not count as retired, and the file that grows must be the last one.
         let sequence = ReapSequence(number(content, 16));
         let is_ordered = files.is_sorted_by(|one, next| one.number < next.number);
         if !is_ordered || retired.iter().any(|up_to| *up_to > sequence) || sequence.0 > SEQUENCE_MAX
@@ -197,11 +199,11 @@ impl ReapManifest {
         bytes
     }
 
-    /// Puts this manifest in the place of the one on disk, durably.
+    /// Replaces the manifest on disk by this one, durably.
     ///
     /// # Errors
     ///
-    /// When the disk refuses: the former one may count or this one, until one was written.
+    /// If the disk fails. Then the former manifest or this one is in place, until a call succeeds.
     pub(super) fn write(&self, disk: &dyn Disk) -> Result<(), StoreError> {
         Ok(replace_file(disk, NAME, &self.encode()).map(drop)?)
     }

@@ -1,18 +1,21 @@
-//! Reap records: what a node knows of tombstones that were reaped.
+//! Reap records: durable notes of tombstones that were reaped.
 //!
-//! A tombstone leaves the engine and its index, but what it has deleted may still arrive from elsewhere. A
-//! reap record keeps the tombstone, in log files of its own: it is made durable before the tombstone is
-//! removed, so that a crash in between leaves both, which say the same. In memory there are 24 bytes for each
-//! record; name and tombstone are read from the log when something arrives under the same identity.
+//! A reaped tombstone has left the engine and its index, but older copies of the deleted record may still
+//! arrive from other nodes. The reap record keeps the tombstone, against which they are compared. It is
+//! in log files of its own, and is durable before the tombstone is removed. A crash in between leaves
+//! both, and both say the same. Memory has 24 bytes for each reap record; its name and tombstone are read
+//! from the log when a record with the same identity arrives.
 //!
-//! - [`entry`]: the format of log files; [`log`]: the files themselves
+//! - [`entry`]: the format of entries in log files; [`log`]: the files themselves
 //! - [`manifest`]: which files count, up to when records have retired, which partitions have lost some
-//! - [`recovery`]: what a start finds
-//! - [`shared`]: what readers and writers share, the table among it
+//! - [`recovery`]: reads the files when the node starts
+//! - [`shared`]: state that readers and writers share, with the table
 //! - [`table`]: the table in memory
 //! - [`writer`]: appends entries, moves live ones out of files that are mostly dead, removes files
 //!
-//! A damaged part is lost and is told: the node can't tell deleted from missing there any more.
+//! If a part of the files is damaged, its partitions count as having lost reap records: there the node
+//! can't tell a deleted record from a missing one any more. `docs/design/reap-records.md` has the
+//! reasons.
 
 mod entry;
 #[cfg(any(test, feature = "testing"))]
@@ -43,16 +46,16 @@ use table::{EntryPlace, TableRow};
 use thiserror::Error;
 use writer::LogWriter;
 
-/// When a reap record was made, among those of its node: later ones have higher numbers.
+/// Sequence number of a reap record: later ones of the node have higher numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct ReapSequence(u64);
 
-/// A tombstone that was reaped, and its record.
+/// A tombstone that was reaped, with the name of its record.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct ReapRecord {
     /// The partition of the record.
     pub(crate) partition: Partition,
-    /// Hash that names the record in its partition.
+    /// The record's identity hash.
     pub(crate) identity: Identity,
     /// The record's encoded name.
     pub(crate) name: Bytes,
@@ -63,7 +66,8 @@ pub(crate) struct ReapRecord {
 /// Bounds of reap records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReapRecordLimits {
-    /// Reap records that a node keeps at most (`reaped.maximum`); beyond it tombstones wait.
+    /// Largest number of reap records of a node (`reaped.maximum`). If it is reached, tombstones are not
+    /// reaped until some reap records retire.
     pub count_max: usize,
     /// Size at which a log file is full, in bytes.
     pub file_bytes_max: u32,
@@ -75,56 +79,57 @@ impl Default for ReapRecordLimits {
     }
 }
 
-/// Why reap records were not made.
+/// Reason for which reap records were not made.
 #[derive(Clone, Debug, Error)]
 pub(crate) enum AddReapRecordsError {
-    /// There is no room: tombstones have to wait until others retire.
+    /// There is no room. Tombstones have to wait until reap records retire.
     #[error("the node keeps {count_max} reap records (reaped.maximum) and can't make more")]
     Full {
         /// The bound.
         count_max: usize,
     },
-    /// The disk refuses.
+    /// The disk failed, or a file is damaged.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// The reap record of a record, if there is one.
+/// Result of looking for the reap record of a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum ReapedTombstone {
     /// There is no reap record.
     Missing,
     /// The encoded tombstone.
     Found(Bytes),
-    /// It has to come from the disk: repeat with [`Access::Wait`].
+    /// It has to be read from the disk: repeat with [`Access::Wait`].
     WouldBlock,
 }
 
 /// Figures of reap records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReapRecordStats {
-    /// How many there are.
+    /// Number of reap records.
     pub count: usize,
-    /// How many there may be.
+    /// Largest number of reap records that the node keeps.
     pub count_max: usize,
-    /// Bytes of their log files; of names and tombstones where nothing outlasts the process.
+    /// Size of their log files, in bytes. If they are kept in memory only, the size of their names and
+    /// tombstones.
     pub size_bytes: u64,
-    /// Partitions of which records were lost by damage.
+    /// Number of partitions that have lost reap records by damage.
     pub lost_partition_count: usize,
 }
 
 /// The reap records of a node.
 pub(crate) struct ReapRecords {
     shared: RwLock<SharedTables>,
-    /// Taken before `shared`, by those that change something.
+    /// Lock order: `writer` before `shared`. Taken by each change. `None` if nothing is kept on disk.
     writer: Mutex<Option<LogWriter>>,
-    /// As many as the table has: most of the time none, and requests need no lock then.
+    /// Number of rows of the table. It is mostly 0, and then requests need no lock.
     count: AtomicUsize,
     limits: ReapRecordLimits,
 }
 
 impl ReapRecords {
-    /// Reap records that end with the process.
+    /// Returns reap records that are kept in memory only.
     pub(crate) fn in_memory(ring_size: RingSize, limits: ReapRecordLimits) -> Self {
         Self {
             shared: RwLock::new(SharedTables::new(ring_size)),
@@ -134,12 +139,12 @@ impl ReapRecords {
         }
     }
 
-    /// Reap records that are kept on a disk. `entropy` is random: it keeps clients from writing what looks
-    /// like entries of the log.
+    /// Opens reap records that are kept on a disk. `entropy` must be random: file salts are made from it,
+    /// which keep clients from writing bytes that look like entries of the log.
     ///
     /// # Errors
     ///
-    /// When the disk refuses, or has reap records of another ring or of a newer release.
+    /// If the disk fails, or has reap records of another ring size or of a newer format.
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
         ring_size: RingSize,
@@ -168,8 +173,9 @@ impl ReapRecords {
         Ok(opened)
     }
 
-    /// Notes losses and the ends of files durably, and leaves no damage for the next start to find: it
-    /// would not know any more that a crash has torn those entries.
+    /// Writes losses and the ends of files to the manifest, and moves entries out of damaged files.
+    /// Otherwise the next start would find the same damage, and could not know any more that a crash had
+    /// only torn those entries.
     fn settle(&self) {
         let mut writer = self.writer.lock();
         let Some(log) = writer.as_mut() else { return };
@@ -186,21 +192,22 @@ impl ReapRecords {
         }
     }
 
-    /// Whether there is none. One load.
+    /// True if there are no reap records. Costs one load.
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether there may be a record of this identity: takes a lock for a search in memory.
+    /// True if there may be a reap record with this identity. Takes a lock for a search in memory.
     pub(crate) fn may_have(&self, partition: Partition, identity: Identity) -> bool {
         !self.is_empty() && self.shared.read().table.rows(partition, identity).next().is_some()
     }
 
-    /// The reaped tombstone of a record. Reads the log if there may be one.
+    /// Returns the reaped tombstone of a record. Reads the log if the table has the identity.
     ///
     /// # Errors
     ///
-    /// When the disk refuses, or the entry is damaged: it is not known then what was deleted there.
+    /// If the disk fails, or the entry is damaged: then it is not known what was deleted under this
+    /// identity.
     pub(crate) fn get(
         &self,
         at: &RecordAt<'_>,
@@ -241,13 +248,13 @@ impl ReapRecords {
         }
     }
 
-    /// Makes records, durably, all or none. A record of the same name is replaced by what `merge` makes of
-    /// the former tombstone and the new one; where that is the former one, it stays as it is and as old as
-    /// it is.
+    /// Makes reap records durably, all or none of them. A former reap record of the same name is replaced
+    /// by what `merge` makes of the former tombstone and the new one. If that equals the former
+    /// tombstone, the former record stays, with its sequence number.
     ///
     /// # Errors
     ///
-    /// When there is no room, or the disk refuses.
+    /// If there is no room, or the disk fails.
     pub(crate) fn add(
         &self,
         records: Vec<ReapRecord>,
@@ -285,7 +292,8 @@ impl ReapRecords {
         Ok(())
     }
 
-    /// Sequence numbers are never given twice, also where writing fails: some of it may be on disk.
+    /// Takes sequence numbers. They are never used twice, even if writing fails, since some of the
+    /// entries may be on disk.
     fn take_sequences(&self, count: u64) -> ReapSequence {
         let mut shared = self.shared.write();
         let first = ReapSequence(shared.manifest.sequence.0 + 1);
@@ -293,7 +301,8 @@ impl ReapRecords {
         first
     }
 
-    /// The bytes to be written for these records.
+    /// Returns the records to be written: merged with each other and with former ones of the same name,
+    /// without those that change nothing.
     fn additions(
         &self,
         records: Vec<ReapRecord>,
@@ -321,8 +330,8 @@ impl ReapRecords {
         Ok(additions)
     }
 
-    /// The record of the same name. One that is damaged is not known by its name and stays beside the new
-    /// one.
+    /// Returns the former record of the same name. A damaged entry can't be recognized by its name; it
+    /// stays beside the new one.
     fn former(&self, record: &ReapRecord) -> Result<Option<(TableRow, Bytes)>, StoreError> {
         if self.is_empty() {
             return Ok(None);
@@ -341,18 +350,18 @@ impl ReapRecords {
         Ok(None)
     }
 
-    /// The time, for as long as the process lives: records that are made from now on have higher numbers.
+    /// Returns the last sequence number that was used: all records made later have higher ones.
     pub(crate) fn sequence(&self) -> ReapSequence {
         self.shared.read().manifest.sequence
     }
 
-    /// Forgets records of partitions that were made up to some time, and returns how many. Files that are
-    /// mostly dead then are removed, what is live in them is written again: an entry is written once more for
-    /// each one that went, at most.
+    /// Removes the records of partitions up to a sequence number, and returns how many there were. Files
+    /// that are mostly dead afterwards are removed, and their live entries are written again. Each
+    /// removed entry causes at most one other to be written again.
     ///
     /// # Errors
     ///
-    /// When the disk refuses: the records may be back after a restart, which does no harm.
+    /// If the disk fails. The records may then be back after a restart, which does no harm.
     pub(crate) fn retire(
         &self,
         settled: &[(Partition, ReapSequence)],
@@ -361,7 +370,7 @@ impl ReapRecords {
         let mut shared = self.shared.write();
         let mut count = 0;
         for (partition, up_to) in settled {
-            // Nothing that is made later has retired.
+            // A record that is made later must not count as retired.
             let up_to = (*up_to).min(shared.manifest.sequence);
             let retired = shared.table.retire(*partition, up_to);
             if retired.is_empty() {
@@ -383,12 +392,13 @@ impl ReapRecords {
         Ok(count)
     }
 
-    /// Records of a partition from an identity on, about `limit` of them (all records of one identity stay
-    /// together), and the identity to go on with. One that is damaged is left out, and counts as lost.
+    /// Returns the records of a partition from an identity on, and the identity to continue with. They
+    /// are about `limit` records; all records of one identity stay together. A damaged record is left
+    /// out, and its partition counts as having lost records.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If the disk fails.
     pub(crate) fn page(
         &self,
         partition: Partition,
@@ -411,13 +421,13 @@ impl ReapRecords {
         Ok((records, next))
     }
 
-    /// Has the manifest name where files end, so that a start notices one that was cut short: before the
-    /// process ends. Otherwise it notices a cut before the place where the file ended when the manifest
-    /// was written.
+    /// Writes the present ends of files to the manifest, before the process ends. The next start then
+    /// notices if a file was cut short. Without this, it notices a cut only if it is before the end that
+    /// the manifest had noted earlier.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If the disk fails.
     pub(crate) fn note_ends(&self) -> Result<(), StoreError> {
         match self.writer.lock().as_mut() {
             Some(log) if !self.shared.read().files.is_empty() => log.write_manifest(&self.shared),
@@ -425,22 +435,22 @@ impl ReapRecords {
         }
     }
 
-    /// Partitions that have records.
+    /// Returns the partitions that have reap records.
     pub(crate) fn partitions(&self) -> BTreeSet<Partition> {
         self.shared.read().table.partitions().map(|(partition, _)| partition).collect()
     }
 
-    /// Partitions of which records were lost, by damage or because files are missing: there the node can't
-    /// tell whether what arrives was deleted.
+    /// Returns the partitions that have lost reap records, by damage or because files are missing. There
+    /// the node can't tell whether a record that arrives was deleted.
     pub(crate) fn lost(&self) -> BTreeSet<Partition> {
         self.shared.read().manifest.lost.clone()
     }
 
-    /// Forgets, durably, that records were lost: the node gets those of other nodes.
+    /// Clears the note of lost records, durably, because the node gets the reap records of other nodes.
     ///
     /// # Errors
     ///
-    /// When the disk refuses; the losses are remembered then.
+    /// If the disk fails. The losses then stay noted.
     pub(crate) fn settle_losses(&self) -> Result<(), StoreError> {
         let mut writer = self.writer.lock();
         let lost = std::mem::take(&mut self.shared.write().manifest.lost);
@@ -454,7 +464,7 @@ impl ReapRecords {
         written
     }
 
-    /// Figures for operators.
+    /// Returns figures for operators.
     pub(crate) fn stats(&self) -> ReapRecordStats {
         let shared = self.shared.read();
         let files = shared.files.values().map(|file| u64::from(file.durable_bytes));

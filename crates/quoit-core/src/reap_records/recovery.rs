@@ -1,4 +1,8 @@
-//! Opening: reads log files, and finds out whether records were lost.
+//! Recovery at the start: reads the manifest and the log files, and finds out whether records were lost.
+//!
+//! An entry says how many bytes of its file were durable when it was written, and the manifest says the
+//! same for each file. Damage before that point means that records were lost. Damage after it is taken
+//! for a torn write of the last batch, whose records were never reported as durable; it is dropped.
 
 use super::entry::{EntryHead, LogPart, LogParts};
 use super::log::{self, EntrySource, FILE_HEAD_BYTES, LogFile, ReadEntry, read_all};
@@ -12,23 +16,23 @@ use quoit_store::error::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// The content of a directory.
+/// The content of the directory.
 pub(super) struct Recovered {
-    /// Sequences, retirement and losses as the manifest has them, with those that were found beside it.
+    /// The manifest's sequence number, retirements and losses, updated by what was found in the files.
     pub(super) manifest: ReapManifest,
     pub(super) files: BTreeMap<u32, LogFile>,
-    /// The file that more can be appended to.
+    /// The file to which entries can be appended.
     pub(super) active: Option<u32>,
-    /// No file has this number or a higher one.
+    /// Number for the next file, higher than all others.
     pub(super) next_number: u32,
     pub(super) table: ReapTable,
 }
 
-/// Reads a directory. Files that do not count are removed.
+/// Reads the directory. Removes the files that the manifest does not name.
 ///
 /// # Errors
 ///
-/// When the disk refuses, or the manifest is of another ring or a newer release.
+/// If the disk fails, or the manifest is of another ring size or a newer format.
 pub(super) fn recover(disk: &dyn Disk, ring_size: RingSize) -> Result<Recovered, StoreError> {
     let found = ReapManifest::read(disk, ring_size)?;
     let names = disk.list()?;
@@ -50,7 +54,8 @@ pub(super) fn recover(disk: &dyn Disk, ring_size: RingSize) -> Result<Recovered,
             for number in &on_disk {
                 recovery.read_unnamed(*number)?;
             }
-            // Before the first manifest there are no entries.
+            // Entries are written only after the first manifest. So without a manifest, entries mean that
+            // it was lost.
             if matches!(found, FoundManifest::Damaged) || !recovery.rows.is_empty() {
                 recovery.manifest.note_lost(None);
             }
@@ -66,12 +71,12 @@ struct Recovery<'a> {
     ring_size: RingSize,
     manifest: ReapManifest,
     files: BTreeMap<u32, LogFile>,
-    /// Sound entries, by partition.
+    /// Rows of the sound entries, by partition.
     rows: BTreeMap<Partition, Vec<TableRow>>,
 }
 
 impl Recovery<'_> {
-    /// Reads the files that the manifest names, removes others, and returns the one that grows.
+    /// Reads the files that the manifest names, removes the others, and returns the one that grows.
     fn read_named_files(&mut self, on_disk: &BTreeSet<u32>) -> Result<Option<u32>, StoreError> {
         let named = self.manifest.files.clone();
         let numbers: BTreeSet<u32> = named.iter().map(|file| file.number).collect();
@@ -89,7 +94,7 @@ impl Recovery<'_> {
         Ok(last.filter(|number| self.files.get(number).is_some_and(|file| !file.is_damaged)))
     }
 
-    /// Reads a file that the manifest names. The last one may have more than the manifest knows of.
+    /// Reads a file that the manifest names. The last one may have more entries than the manifest knows.
     fn read_named(&mut self, named: &NamedFile, is_last: bool) -> Result<(), StoreError> {
         let file = self.disk.open(&log::name(named.number), false)?;
         let mut bytes = read_all(&*file)?;
@@ -108,12 +113,12 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Reads a file where no manifest tells which ones count.
+    /// Reads a file when there is no manifest to say which files count.
     fn read_unnamed(&mut self, number: u32) -> Result<(), StoreError> {
         let file = self.disk.open(&log::name(number), false)?;
         let bytes = read_all(&*file)?;
         let Some(salt) = log::salt_of(&bytes) else {
-            // Made by a process that ended at once, or damaged.
+            // The process ended while it created the file, or the head is damaged.
             if bytes.len() > FILE_HEAD_BYTES {
                 self.manifest.note_lost(None);
             }
@@ -126,8 +131,8 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Takes the entries of a file; damage in what was durable for certain means that records were lost.
-    /// Returns how much was.
+    /// Takes the entries of a file. Damage in the part that was certainly durable means that records were
+    /// lost. Returns the size of that part.
     fn take(&mut self, number: u32, file: &mut LogFile, bytes: &Bytes, by_manifest: u64) -> u64 {
         let parts: Vec<_> = LogParts::new(bytes, file.salt, FILE_HEAD_BYTES)
             .map(|(range, part)| (range, FoundPart::of(&part)))
@@ -167,7 +172,7 @@ impl Recovery<'_> {
         let mut table = ReapTable::new(self.ring_size);
         for (partition, mut rows) in std::mem::take(&mut self.rows) {
             rows.sort_by_key(|row| (row.identity, row.sequence));
-            // A crash while entries were moved leaves two of them.
+            // A crash while entries were moved leaves two copies of an entry.
             rows.dedup_by_key(|row| (row.identity, row.sequence));
             for of_identity in rows.chunk_by(|one, two| one.identity == two.identity) {
                 for row in self.newest_of_each_name(of_identity)? {
@@ -182,7 +187,8 @@ impl Recovery<'_> {
         Ok(Recovered { manifest, files, active, next_number, table })
     }
 
-    /// Of entries of one identity, in the order of their sequence: the newest one of each name.
+    /// Returns the newest entry of each name, of entries with one identity in the order of their sequence
+    /// numbers. All damaged entries count as one name.
     fn newest_of_each_name(&self, rows: &[TableRow]) -> Result<Vec<TableRow>, StoreError> {
         if let [row] = rows {
             return Ok(vec![*row]);
@@ -200,7 +206,7 @@ impl Recovery<'_> {
     }
 }
 
-/// A part of a log file without its record.
+/// A part of a log file, without the record.
 enum FoundPart {
     Sound(EntryHead),
     Damaged(EntryHead),
@@ -217,7 +223,8 @@ impl FoundPart {
     }
 }
 
-/// Bytes that were durable for certain: by the manifest, or by an entry that was written later.
+/// Returns the number of bytes that were certainly durable, by the manifest or by an entry that was
+/// written later.
 fn durable_until(parts: &[(Range<usize>, FoundPart)], by_manifest: u64) -> u64 {
     let by_entries = parts.iter().filter_map(|(_, part)| match part {
         FoundPart::Sound(head) | FoundPart::Damaged(head) => Some(u64::from(head.durable_bytes)),
@@ -226,16 +233,16 @@ fn durable_until(parts: &[(Range<usize>, FoundPart)], by_manifest: u64) -> u64 {
     by_entries.max().unwrap_or(0).max(by_manifest)
 }
 
-/// The end of the last sound entry.
+/// Returns the end of the last sound entry.
 fn sound_end(parts: &[(Range<usize>, FoundPart)]) -> usize {
     let sound = parts.iter().rev().find(|(_, part)| matches!(part, FoundPart::Sound(_)));
     sound.map_or(FILE_HEAD_BYTES, |(range, _)| range.end)
 }
 
-/// Makes the last entries of a file durable. Bytes behind them are overwritten by the entries that come next.
+/// Makes the last entries of a file durable. Bytes after them are overwritten by the next entries.
 ///
-/// The former process may have written its last entries and failed to sync them. Pages of a failed sync look
-/// clean afterwards, so that another sync does not write them: they are written again.
+/// The former process may have written its last entries and failed to sync them. After a failed sync,
+/// pages look clean, so another sync would not write them. Therefore they are written again.
 fn settle_end(file: &LogFile, bytes: &Bytes, durable: u64) -> Result<(), StoreError> {
     let end = file.durable_bytes as usize;
     let start = usize::try_from(durable).unwrap_or(usize::MAX).max(FILE_HEAD_BYTES);

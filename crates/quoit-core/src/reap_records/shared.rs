@@ -12,15 +12,15 @@ use std::collections::BTreeMap;
 /// State that readers need.
 pub(super) struct SharedTables {
     pub(super) table: ReapTable,
-    /// The content of the next manifest, but for its list of files.
+    /// Content of the next manifest, except for its list of files.
     pub(super) manifest: ReapManifest,
     /// Log files by number.
     pub(super) files: BTreeMap<u32, LogFile>,
-    /// The records where nothing outlasts the process.
+    /// The records, if they are kept in memory only.
     pub(super) in_memory: BTreeMap<ReapSequence, ReapRecord>,
 }
 
-/// Where to read a record, without any lock.
+/// The place of a record, which can be read without a lock.
 pub(super) enum RecordSource {
     Log(EntrySource),
     Memory(ReapRecord),
@@ -52,7 +52,7 @@ impl SharedTables {
         RecordSource::Log(EntrySource::new(&self.files[&row.place.file], row))
     }
 
-    /// The table refers to an entry no longer.
+    /// Notes that the table does not refer to an entry any more.
     pub(super) fn note_dead(&mut self, row: &TableRow) {
         self.in_memory.remove(&row.sequence);
         if let Some(file) = self.files.get_mut(&row.place.file) {
@@ -60,7 +60,7 @@ impl SharedTables {
         }
     }
 
-    /// Takes in a record whose entry is durable.
+    /// Adds a record whose entry is durable to the table.
     pub(super) fn take_in(
         &mut self,
         addition: Addition,
@@ -83,6 +83,7 @@ impl SharedTables {
         }
     }
 
+    /// Notes that the table refers to an entry.
     pub(super) fn note_live(&mut self, place: EntryPlace) {
         if let Some(file) = self.files.get_mut(&place.file) {
             file.live_count += 1;
@@ -90,9 +91,9 @@ impl SharedTables {
     }
 }
 
-/// A record to be made.
+/// A record that is to be made.
 pub(super) struct Addition {
     pub(super) record: ReapRecord,
-    /// The row of the same name, which it replaces.
+    /// Row of the former record of the same name, which it replaces.
     pub(super) former: Option<TableRow>,
 }

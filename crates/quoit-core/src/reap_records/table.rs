@@ -1,28 +1,28 @@
-//! The table in memory: which reap records there are, and where in the log each one is.
+//! The table in memory: the reap records that there are, and the place of each in the log.
 //!
-//! A record takes 24 bytes in a sorted list of its partition. New ones wait in a small ordered map, and join
-//! the list together when they have grown to an eighth of it, so that a record is moved a bounded number of
-//! times.
+//! A record takes 24 bytes in the sorted list of its partition. New rows wait in an ordered map and join
+//! the list together when they have grown to an eighth of it. So the cost of moving rows is bounded for
+//! each record.
 
 use super::ReapSequence;
 use quoit_model::hash::{Identity, Partition, RingSize};
 use std::collections::BTreeMap;
 
-/// Records that wait at least before they join the list.
+/// Number of rows that wait in any case: more are needed before they join the list.
 const RECENT_COUNT: usize = 64;
-/// The part of the list that new records reach before they join it: one in so many.
+/// The waiting rows join the list when they are more than one in this many of its rows.
 const RECENT_SHARE: usize = 8;
 
-/// Where the entry of a reap record is.
+/// Place of the entry of a reap record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct EntryPlace {
     /// Number of the log file.
     pub(super) file: u32,
-    /// Where in it the entry begins.
+    /// Offset in that file at which the entry begins.
     pub(super) offset: u32,
 }
 
-/// A reap record as the table knows it.
+/// A row of the table, for one reap record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TableRow {
     pub(super) identity: Identity,
@@ -30,13 +30,14 @@ pub(super) struct TableRow {
     pub(super) place: EntryPlace,
 }
 
-/// The records of a partition. Names whose identities are the same by chance have a row each.
+/// The rows of a partition. Different names with the same identity have a row each.
 #[derive(Default)]
 struct PartitionRows {
-    /// By identity.
+    /// Rows in the order of identities.
     sorted: Vec<TableRow>,
+    /// Rows that wait to join the list.
     recent: BTreeMap<(Identity, ReapSequence), EntryPlace>,
-    /// No record is older.
+    /// Lower bound of the sequence numbers of all rows.
     sequence_min: Option<ReapSequence>,
 }
 
@@ -45,7 +46,7 @@ impl PartitionRows {
         self.sorted.len() + self.recent.len()
     }
 
-    /// Rows from an identity on, in the order of identities.
+    /// Returns the rows from an identity on, in the order of identities.
     fn from(&self, from: Identity) -> impl Iterator<Item = TableRow> {
         let start = self.sorted.partition_point(|row| row.identity < from);
         let mut sorted = self.sorted[start..].iter().copied().peekable();
@@ -70,11 +71,11 @@ impl PartitionRows {
     fn sort_in(&mut self) {
         self.sorted.reserve_exact(self.recent.len());
         self.sorted.extend(std::mem::take(&mut self.recent).iter().map(recent_row));
-        // Two runs in order: one pass.
+        // These are two sorted runs, which the sort merges in one pass.
         self.sorted.sort_by_key(|row| row.identity);
     }
 
-    /// Puts one row in the place of another one of the same identity.
+    /// Replaces a row by another of the same identity.
     fn replace(&mut self, identity: Identity, former: ReapSequence, row: TableRow) {
         if self.recent.remove(&(identity, former)).is_some() {
             self.recent.insert((row.identity, row.sequence), row.place);
@@ -88,6 +89,7 @@ impl PartitionRows {
         }
     }
 
+    /// Removes the rows that are not kept, and returns them.
     fn retain(&mut self, is_kept: impl Fn(&TableRow) -> bool) -> Vec<TableRow> {
         let mut removed = Vec::new();
         let mut oldest: Option<ReapSequence> = None;
@@ -114,9 +116,9 @@ fn recent_row((key, place): (&(Identity, ReapSequence), &EntryPlace)) -> TableRo
     TableRow { identity: key.0, sequence: key.1, place: *place }
 }
 
-/// All reap records of a node.
+/// The rows of all reap records of a node.
 pub(super) struct ReapTable {
-    /// By partition.
+    /// Rows by partition.
     rows: Vec<PartitionRows>,
     count: usize,
 }
@@ -127,18 +129,18 @@ impl ReapTable {
         Self { rows: rows.take(usize::from(ring_size.get())).collect(), count: 0 }
     }
 
-    /// How many records there are.
+    /// Returns the number of records.
     pub(super) const fn count(&self) -> usize {
         self.count
     }
 
-    /// Partitions with records, and how many.
+    /// Returns the partitions with records, and the number of records of each.
     pub(super) fn partitions(&self) -> impl Iterator<Item = (Partition, usize)> {
         let counts = (0..).map(Partition).zip(self.rows.iter().map(PartitionRows::count));
         counts.filter(|(_, count)| *count > 0)
     }
 
-    /// Records of an identity: one, but for chance.
+    /// Returns the rows of an identity, which are rarely more than one.
     pub(super) fn rows(
         &self,
         partition: Partition,
@@ -148,8 +150,8 @@ impl ReapTable {
         rows.into_iter().flatten().take_while(move |row| row.identity == identity)
     }
 
-    /// Records of a partition from an identity on, `limit` or as many more as share an identity, and the
-    /// identity to go on with.
+    /// Returns the rows of a partition from an identity on, and the identity to continue with. There are
+    /// `limit` rows, or more if they share an identity.
     pub(super) fn page(
         &self,
         partition: Partition,
@@ -168,18 +170,26 @@ impl ReapTable {
         (page, None)
     }
 
-    /// Adds a record of a partition of the ring.
+    /// Adds a row.
+    ///
+    /// # Panics
+    ///
+    /// If the partition is not in the ring.
     pub(super) fn insert(&mut self, partition: Partition, row: TableRow) {
         self.rows[usize::from(partition.0)].insert(row);
         self.count += 1;
     }
 
-    /// Puts a record in the place of one of the same name, or an entry in the place of its copy.
+    /// Replaces a row by that of a newer record of the same name, or of a moved entry.
+    ///
+    /// # Panics
+    ///
+    /// If the partition is not in the ring.
     pub(super) fn replace(&mut self, partition: Partition, former: ReapSequence, row: TableRow) {
         self.rows[usize::from(partition.0)].replace(row.identity, former, row);
     }
 
-    /// Removes the records of a log file, and returns the partitions that had some.
+    /// Removes the rows of a log file, and returns the partitions that had some.
     pub(super) fn forget_file(&mut self, file: u32) -> Vec<Partition> {
         let mut partitions = Vec::new();
         for (index, rows) in self.rows.iter_mut().enumerate() {
@@ -192,7 +202,7 @@ impl ReapTable {
         partitions
     }
 
-    /// Removes records of a partition that were made up to some time.
+    /// Removes the rows of a partition up to a sequence number, and returns them.
     pub(super) fn retire(&mut self, partition: Partition, up_to: ReapSequence) -> Vec<TableRow> {
         let Some(rows) = self.rows.get_mut(usize::from(partition.0)) else { return Vec::new() };
         if rows.sequence_min.is_none_or(|oldest| oldest > up_to) {
@@ -237,7 +247,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against an ordered map by identity and sequence.
+        /// Compares the table with an ordered map by identity and sequence number.
         #[test]
         fn rows_are_found_by_identity_and_in_pages(
             steps in prop::collection::vec(step(), 1..600),

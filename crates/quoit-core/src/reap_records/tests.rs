@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_seam::FaultyDisk;
 
-/// So small that a few records fill a file.
+/// Limits so small that a few records fill a file.
 const LIMITS: ReapRecordLimits = ReapRecordLimits { count_max: 200, file_bytes_max: 2_000 };
 
 fn ring_size() -> RingSize {
@@ -24,7 +24,7 @@ fn record(partition: u16, number: u64, events: u8) -> ReapRecord {
     ReapRecord { partition: Partition(partition), identity, name, tombstone }
 }
 
-/// The tombstone that has seen the events of both.
+/// Returns the tombstone that has seen the events of both.
 fn merge(one: &Bytes, other: &Bytes) -> Bytes {
     assert_eq!(one.len(), other.len(), "tombstones of different records");
     one.iter().zip(other).map(|(one, other)| one | other).collect()
@@ -34,7 +34,7 @@ fn add(records: &ReapRecords, added: &[ReapRecord]) -> Result<(), AddReapRecords
     records.add(added.to_vec(), &merge)
 }
 
-/// The events that the tombstone of a record has seen; 0 where there is none.
+/// Returns the events that the tombstone of a record has seen; 0 if there is no reap record.
 fn events(records: &ReapRecords, wanted: &ReapRecord) -> Result<u8, StoreError> {
     let key = KeyRef::decode(&wanted.name).expect("it is a good name");
     let ReapRecord { partition, identity, .. } = *wanted;
@@ -51,7 +51,7 @@ fn events(records: &ReapRecords, wanted: &ReapRecord) -> Result<u8, StoreError> 
     })
 }
 
-/// All records of a partition, page by page.
+/// Returns all records of a partition, read page by page.
 fn all(records: &ReapRecords, partition: u16, limit: usize) -> Vec<ReapRecord> {
     let mut found = Vec::new();
     let mut from = Some(Identity(0));
@@ -181,7 +181,7 @@ fn records_that_replace_others_again_and_again_take_no_more_room() {
     let disk = FaultyDisk::new(1);
     let records = open(&disk);
     for round in 0..400_u64 {
-        // The latest one replaces the former.
+        // The latest record replaces the former one.
         let added = vec![record(1, round % 8, (round / 8) as u8)];
         records.add(added, &|_, new| new.clone()).unwrap();
         assert!(disk.used_bytes() < 10_000, "{} bytes for 8 records", disk.used_bytes());
@@ -256,7 +256,8 @@ fn a_directory_of_another_ring_is_refused() {
     assert!(matches!(opened.err(), Some(StoreError::OtherRing { stored: 8, wanted: 16, .. })));
 }
 
-/// Bytes of a client's key that look like an entry are none, even where damage makes the reader look for one.
+/// Bytes of a client's key that look like an entry are not taken for one, even where damage makes the
+/// reader look for the next entry.
 #[test]
 fn a_key_can_not_be_taken_for_an_entry() {
     let mut forged = Vec::new();
@@ -321,9 +322,9 @@ fn step() -> impl Strategy<Value = Step> {
 struct Known {
     /// Events that must be covered.
     must: u8,
-    /// Events that may be covered: of records that may have been written, or may not have retired.
+    /// Events that may be covered, by records that may have been written or may not have retired.
     may: u8,
-    /// How many marks there were when it was made.
+    /// Number of marks when it was made.
     marks: usize,
 }
 
@@ -338,7 +339,7 @@ impl Model {
         for (number, events) in batch {
             let known = self.known.entry((at, *number)).or_default();
             if is_certain && known.must | events != known.must {
-                // An attempt that failed may have made it as it is, and nobody knows when.
+                // A failed attempt may already have made this record, at an unknown time.
                 let is_new = known.may | events != known.may;
                 known.marks = if is_new { self.marks.len() } else { 0 };
                 known.must |= events;
@@ -390,7 +391,8 @@ fn set_fault(disk: &FaultyDisk, kind: FaultKind) {
     });
 }
 
-/// A write may be torn in its middle: the entries behind it are there, and no damage is told by later starts.
+/// A write may be torn in the middle, so that later entries of it are there. Later starts report no
+/// damage because of that.
 #[test]
 fn a_torn_batch_is_no_damage_now_or_later() {
     let disk = FaultyDisk::new(1);
@@ -415,8 +417,8 @@ fn a_torn_batch_is_no_damage_now_or_later() {
 }
 
 proptest! {
-    /// Against sets of events: what was made is there until it retires, whatever disks and power do, and
-    /// nothing counts as lost.
+    /// Compares reap records with sets of events: what was made is there until it retires, whatever disks
+    /// and power failures do, and no partition counts as having lost records.
     #[test]
     fn nothing_that_was_made_is_forgotten(
         steps in prop::collection::vec(step(), 1..60),
@@ -476,8 +478,8 @@ proptest! {
         }
     }
 
-    /// A flipped bit anywhere: what is not found any more is in a partition that counts as lost, also after
-    /// further starts and after the files were written anew.
+    /// Flips a bit anywhere: a record that is not found any more is in a partition that counts as having
+    /// lost records, also after further starts and after the files were rewritten.
     #[test]
     fn damage_is_told_and_spoils_no_other_record(
         batches in prop::collection::vec(prop::collection::vec((0..30_u64, 1..255_u8), 1..6), 1..20),
@@ -500,7 +502,7 @@ proptest! {
         if ends_noted {
             records.note_ends().expect("the disk works");
         } else if let Some((last, added)) = last_written {
-            // Rot at the end looks like a torn batch.
+            // A flipped bit in the last batch looks like a torn batch.
             let is_last = |number: u64| added.iter().any(|(other, _)| *other == number);
             model.known.retain(|(at, number), _| *at != last || !is_last(*number));
         }

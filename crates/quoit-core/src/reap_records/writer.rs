@@ -1,4 +1,4 @@
-//! Changes of the log: entries are appended, files are made, moved out of, and removed.
+//! Changes the log: appends entries, and removes files after moving their live entries to others.
 
 use super::entry::{LogPart, LogParts, append_entry};
 use super::log::{self, FILE_HEAD_BYTES, LogFile, read_all};
@@ -17,15 +17,15 @@ use std::sync::Arc;
 /// Writes the log.
 pub(super) struct LogWriter {
     disk: Arc<dyn Disk>,
-    /// The file that entries are appended to. `None` before it is made, and after a fault: what is at the
-    /// end of the file is not known then.
+    /// The file to which entries are appended. `None` before the first one is created, and after a failed
+    /// write or sync, since it is then not known how the file ends.
     active: Option<u32>,
     next_number: u32,
     file_bytes_max: u32,
     entropy: u64,
 }
 
-/// A live entry of a file that is given up.
+/// A live entry of a file that is to be removed.
 struct LiveEntry {
     partition: Partition,
     row: TableRow,
@@ -43,11 +43,12 @@ impl LogWriter {
         Self { disk, active, next_number, file_bytes_max, entropy }
     }
 
-    /// Appends entries, durably, and returns where they are. One sync, and another one for each further file.
+    /// Appends entries durably, and returns their places. This takes one sync, and another one for each
+    /// further file.
     ///
     /// # Errors
     ///
-    /// When the disk refuses: any of the entries may be there after a restart.
+    /// If the disk fails. Any of the entries may then be there after a restart.
     pub(super) fn append(
         &mut self,
         shared: &RwLock<SharedTables>,
@@ -65,7 +66,7 @@ impl LogWriter {
             };
             let room = self.file_bytes_max.saturating_sub(durable_bytes) as usize;
             let count_before = places.len();
-            // At least one, so that a file has room for any entry.
+            // At least one entry, so that even an entry that is larger than a file finds a place.
             while bytes.len() < room.max(1)
                 && let Some((sequence, record)) = rest.next()
             {
@@ -90,7 +91,7 @@ impl LogWriter {
         Ok(places)
     }
 
-    /// The file to append to: a new one if the last one is full.
+    /// Returns the file to append to, which is a new one if the last one is full.
     fn active(&mut self, shared: &RwLock<SharedTables>) -> Result<u32, StoreError> {
         if let Some(number) = self.active
             && shared.read().files[&number].durable_bytes < self.file_bytes_max
@@ -109,7 +110,7 @@ impl LogWriter {
         Ok(number)
     }
 
-    /// The manifest as it has to be now. The file that grows is the last one.
+    /// Returns the manifest for the present state. The file that grows is the last one.
     fn manifest(&self, shared: &RwLock<SharedTables>) -> ReapManifest {
         let shared = shared.read();
         let files = shared.files.iter().map(|(number, file)| file.named(*number)).collect();
@@ -125,11 +126,12 @@ impl LogWriter {
         self.manifest(shared).write(&*self.disk)
     }
 
-    /// Has the disk say what memory says: gives up files, and writes the manifest.
+    /// Makes the disk agree with memory: removes files that are mostly dead or damaged, and writes the
+    /// manifest.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If the disk fails.
     pub(super) fn settle(&mut self, shared: &RwLock<SharedTables>) -> Result<(), StoreError> {
         if self.give_up_files(shared)? {
             return Ok(());
@@ -137,12 +139,12 @@ impl LogWriter {
         self.write_manifest(shared)
     }
 
-    /// Moves live entries out of files that are mostly dead, removes those files, and says whether there were
-    /// any; if so the manifest is written.
+    /// Moves live entries out of files that are mostly dead or damaged, and removes those files. Returns
+    /// true if there were any; then the manifest is written.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If the disk fails.
     pub(super) fn give_up_files(
         &mut self,
         shared: &RwLock<SharedTables>,
@@ -166,7 +168,8 @@ impl LogWriter {
         Ok(true)
     }
 
-    /// A file whose entries should be elsewhere; the one that grows only when nothing in it is live.
+    /// Returns a file that should be removed. The file that grows is one only if none of its entries is
+    /// live.
     fn file_to_give_up(&self, shared: &RwLock<SharedTables>) -> Option<u32> {
         let shared = shared.read();
         let mut files = shared.files.iter();
@@ -177,7 +180,8 @@ impl LogWriter {
         found.map(|(number, _)| *number)
     }
 
-    /// Writes the live entries of a file again, elsewhere. Those that can't be read any more are lost.
+    /// Writes the live entries of a file again, to another file. Those that can't be read any more are
+    /// lost.
     fn move_live(&mut self, shared: &RwLock<SharedTables>, number: u32) -> Result<(), StoreError> {
         let (file, salt, live_count) = {
             let shared = shared.read();
@@ -204,7 +208,7 @@ impl LogWriter {
     }
 }
 
-/// Entries of a file that the table refers to.
+/// Returns the entries of a file that the table refers to.
 fn live_entries(
     shared: &RwLock<SharedTables>,
     number: u32,
@@ -222,7 +226,7 @@ fn live_entries(
     LogParts::new(bytes, salt, FILE_HEAD_BYTES).filter_map(live).collect()
 }
 
-/// The error of a directory that has no number left for a new file. Only damage leads there.
+/// Returns the error that no number is left for a new file. Only damage leads to it.
 fn numbers_used_up(number: u32) -> StoreError {
     StoreError::Corrupt {
         path: "the manifest of reap records".to_owned(),
