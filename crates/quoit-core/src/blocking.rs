@@ -1,9 +1,10 @@
-//! Threads for steps that wait for the disk or take long: such a step must not hold up the requests of
-//! the thread that runs it.
+//! Threads for steps that wait for the disk or take long: such a step must not hold up the other requests
+//! of the thread that starts it.
 //!
-//! There are three ways, by who waits for the step: [`Blocking::in_place`] for a step of a request,
-//! [`Blocking::aside`] for background steps with the priority of requests, and [`Blocking::behind`] for
-//! background steps that get only the time that requests leave.
+//! There are three ways to run one: [`Blocking::in_place`] on the calling thread, in the midst of a
+//! request; [`Blocking::aside`] on another thread with the priority of requests, as for reads of cold
+//! records, listings and reaping; and [`Blocking::behind`] on a thread that gets only the time that
+//! requests leave, as for transfers and exchanges.
 
 mod background;
 

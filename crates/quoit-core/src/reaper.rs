@@ -124,6 +124,7 @@ impl Reaper {
         Ok(self.tombstones.take_due(now_us))
     }
 
+    /// Requests a scan, which finds the tombstones that an error has left.
     fn scan_again(&self, fault: RequestError) -> RequestError {
         self.tombstones.scan.lock().need();
         fault
@@ -153,6 +154,8 @@ impl Reaper {
         Ok(())
     }
 
+    /// Queues the tombstones of a scanned page for which this node is responsible: as their first
+    /// primary, or because they were left behind.
     fn note_scanned(&self, partition: Partition, delay_ms: u64, entries: Vec<(Bytes, Record)>) {
         let now_us = self.local.clock.unix_us();
         let is_first_primary = self.local.topology_now().is_first_primary(partition);

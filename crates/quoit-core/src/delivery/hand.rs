@@ -31,7 +31,7 @@ pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Pause before a busy node is asked again.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Why records could not be handed over now.
+/// Error that ends an attempt to hand records over. A later attempt may succeed.
 #[derive(Debug, Error)]
 pub(crate) enum TransferError {
     /// The receiver did not answer, or refused.
@@ -140,6 +140,7 @@ impl Deliveries {
         self.hand_those(peer, partition, records.iter().collect()).await
     }
 
+    /// Delivers records that the node lacks: small ones in batches, then large sets and maps one by one.
     async fn hand_those(
         &self,
         peer: &Peer,
@@ -247,6 +248,7 @@ impl Deliveries {
         Ok(wanted.map(|(_, record)| *record).collect())
     }
 
+    /// Delivers one batch, and notes the pressure that the receiver reports.
     async fn deliver(
         &self,
         peer: &Peer,
@@ -285,6 +287,7 @@ impl Deliveries {
         told.into()
     }
 
+    /// Returns the description of a record in the message that delivers it.
     pub(crate) fn delivered(&self, key: &Bytes, record: &Record) -> DeliveredRecord {
         let state = self.local.control.read();
         let props = KeyRef::decode(key).ok().and_then(|key| state.bucket_props(key.bucket).ok());
@@ -307,6 +310,7 @@ impl Deliveries {
         }
     }
 
+    /// Returns the version of the oldest live layout, with which requests to other nodes are marked.
     pub(super) fn oldest_layout(&self) -> u64 {
         self.local.control.read().layouts().oldest_version()
     }

@@ -1,9 +1,10 @@
 //! Delivers records to other nodes, and takes the records that other nodes deliver.
 //!
-//! Transfers, anti-entropy and recovery all use this mechanism:
+//! Transfers and anti-entropy use the same mechanism:
 //!
 //! 1. The sender *offers* a page of records by name and digest ([`hand`]). The receiver syncs the records
-//!    that it has, and answers which it lacks ([`receive`]).
+//!    that it has, and answers which it lacks ([`receive`]). Anti-entropy knows which records are
+//!    lacking, and does without the offer.
 //! 2. The sender *delivers* the lacking records in batches. The receiver merges each like a replicated
 //!    write, syncs them and answers.
 //! 3. Large sets and maps go page by page ([`paged`]). The receiver stages the pages until the root

@@ -31,11 +31,11 @@ const SHARE_STEP_OF_SMALL: f64 = 0.25;
 /// Amount of data that transfers moved in an interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Moved {
-    /// None.
+    /// No data moved.
     Nothing,
-    /// The minimum that transfers always do.
+    /// Transfers did only the minimum.
     Least,
-    /// More than the minimum.
+    /// Transfers did more than the minimum.
     More,
 }
 

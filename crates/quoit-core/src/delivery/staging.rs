@@ -179,6 +179,7 @@ impl Deliveries {
         };
     }
 
+    /// Drops the stagings of senders that have been silent for too long.
     async fn drop_silent(self: &Arc<Self>) {
         let is_silent = |staging: &Staging| {
             let silence = staging.heard_at.elapsed();
@@ -260,6 +261,7 @@ impl Deliveries {
         }
     }
 
+    /// Opens a staging for a record, unless this node has the record already or has no room.
     fn open_staging_of(&self, open: &OpenStaging, from: NodeId) -> Result<Opened, Refusal> {
         let place = self.local.place(&open.key, open.partition)?;
         let at = place.at();

@@ -2,9 +2,9 @@
 //!
 //! One exchange between two nodes:
 //!
-//! 1. The node that begins sends the digests of all partitions that both have complete copies of
+//! 1. The node that begins sends the digests of all partitions of which both have complete copies
 //!    ([`roots`]). The answer names those that differ. If the copies are in sync, the exchange ends here,
-//!    after one message.
+//!    after one message and its answer.
 //! 2. It compares digests of ever smaller ranges of hashes, down to the tags and states of single records
 //!    ([`walk`], [`states`]).
 //! 3. It waits two seconds and compares the differing tags again. Differences that have changed meanwhile
@@ -14,8 +14,8 @@
 //!    compared by ranges of items instead ([`ranges`]).
 //!
 //! Only complete copies of primaries by the newest layout are compared, and both nodes must have the same
-//! newest layout: a copy that is being filled would look different in every record. If a step fails, the
-//! exchange ends and is tried again later; what it has repaired stays repaired.
+//! newest layout: a copy that is being filled lacks many records, which the transfers send in any case.
+//! If a step fails, the exchange ends and is tried again later; what it has repaired stays repaired.
 //!
 //! [`schedule`] decides with which node to begin an exchange and when. Digests describe the index, not
 //! the disk, so each node also reads its own data over and over ([`verify`]), and replaces damaged
@@ -118,7 +118,7 @@ impl AntiEntropy {
     }
 }
 
-/// Why an exchange ended early.
+/// Error that ends an exchange early.
 #[derive(Debug, Error)]
 pub(crate) enum ExchangeError {
     /// The other node did not answer, or refused.

@@ -283,6 +283,7 @@ impl Replica {
         ComparedCopies { own, with, written: None, byte_count: 0 }
     }
 
+    /// Makes two copies equal in several attempts; `None` if the record has to be sent whole.
     async fn unite_copies(
         &self,
         copies: &mut ComparedCopies<'_>,
@@ -312,6 +313,7 @@ impl Replica {
         Ok(None)
     }
 
+    /// Makes one attempt to make two copies equal.
     async fn try_ranges(&self, copies: &mut ComparedCopies<'_>) -> Result<Tried, TransferError> {
         let Some(region) = copies.differing().await? else { return Ok(Tried::NeedsWhole) };
         let theirs = copies.read_theirs(&region).await?;

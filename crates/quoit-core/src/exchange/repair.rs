@@ -171,6 +171,8 @@ impl AntiEntropy {
         Ok(byte_count)
     }
 
+    /// Sorts the differences of a partition into those to compare by ranges, to pull and to push. Files
+    /// this node's records under the present n_val class of their buckets.
     async fn plan(
         self: &Arc<Self>,
         peer: NodeId,
@@ -239,6 +241,7 @@ impl AntiEntropy {
         Ok(self.local.settings.blocking.behind(read).await?)
     }
 
+    /// Reads the records with these names.
     async fn records(
         self: &Arc<Self>,
         partition: Partition,

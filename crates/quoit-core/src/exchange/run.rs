@@ -1,4 +1,4 @@
-//! Runs the exchanges that this node begins. [`super`] describes their steps.
+//! Runs the exchanges that this node begins. [`crate::exchange`] describes their steps.
 
 use super::AntiEntropy;
 use super::ExchangeError;
@@ -39,7 +39,7 @@ const FOUND_COUNT_MAX: usize = 1024;
 struct ExchangeOutcome {
     /// The partitions that were compared.
     compared: Vec<SharedPartition>,
-    /// Whether any digests differed.
+    /// True if any digests differed.
     differed: bool,
     /// Repairs in each partition.
     repaired: BTreeMap<Partition, Repaired>,
@@ -113,6 +113,7 @@ impl AntiEntropy {
         }
     }
 
+    /// Tells the schedule which members there are, and which can be reached.
     fn tell_schedule(&self) {
         let state = self.local.state();
         let others = state.members().iter().filter(|member| member.id != state.node_id());
@@ -171,6 +172,8 @@ impl AntiEntropy {
         self.progress.note(peer.node_id(), compared, repaired, Instant::now());
     }
 
+    /// Runs the steps of an exchange. Differences are repaired whenever [`FOUND_COUNT_MAX`] were found,
+    /// and at the end.
     async fn exchange(self: &Arc<Self>, peer: &Peer) -> Result<ExchangeOutcome, ExchangeError> {
         let with = self.begin_exchange(peer, first_hour(self.local.clock.unix_secs()));
         let compared = self.compare_roots(&with).await?;
@@ -274,6 +277,7 @@ impl AntiEntropy {
         Ok(found.into_iter().filter(is_same).collect())
     }
 
+    /// Repairs differences, partition by partition.
     async fn repair_all(
         self: &Arc<Self>,
         with: &With<'_>,

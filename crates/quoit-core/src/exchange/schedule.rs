@@ -17,7 +17,7 @@ const RETURN_PAUSE: Duration = Duration::from_secs(10);
 struct ScheduledExchange {
     is_up: bool,
     is_running: bool,
-    /// When the last exchange began.
+    /// Time when the last exchange began.
     began: Option<Instant>,
     /// Time when an exchange is due out of turn.
     due: Option<Instant>,

@@ -101,6 +101,9 @@ impl AntiEntropy {
         });
     }
 
+    /// Answers a `Pull`: the records that are newer here or concurrent, and the places in `pull.known` of
+    /// those that are newer on the asking node. Stops after about [`BATCH_BYTES`] of objects; `tag_count`
+    /// says how many tags were dealt with.
     fn pulled(&self, pull: &Pull, from: NodeId) -> Result<(Pulled, Vec<(Bytes, Record)>), Refusal> {
         let partition = self.check_partition(pull.partition)?;
         let tags = read_tags(&mut &pull.tags[..], pull.tags.len())?;
@@ -203,6 +206,7 @@ impl AntiEntropy {
         }
     }
 
+    /// Returns the engine's digests, or a refusal if its copies can't be compared.
     fn comparable(&self) -> Result<&dyn Compare, Refusal> {
         let compared = self.local.engine.compared();
         compared.ok_or_else(|| Refusal::Malformed("copies of this engine can't be compared".into()))

@@ -78,6 +78,7 @@ impl HintState {
         }
     }
 
+    /// Adds an entry to those that wait to be written.
     fn write(&mut self, entry: HintLine) {
         if !self.is_kept || self.rewrite_needed {
             return;
@@ -241,6 +242,7 @@ impl Hints {
         written
     }
 
+    /// Takes the late failures that have not become hints yet, and whether some were dropped.
     fn take_late(&self) -> (Vec<Bytes>, bool) {
         let mut state = self.state.lock();
         (std::mem::take(&mut state.late), std::mem::take(&mut state.late_overflow))

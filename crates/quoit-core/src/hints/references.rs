@@ -44,6 +44,7 @@ impl Target {
         self.count() == 0 && self.whole_waiting.is_empty() && self.whole_under_way.is_empty()
     }
 
+    /// Drops the waiting references of a partition, and returns their number.
     fn drop_partition(&mut self, partition: Partition) -> usize {
         let last = (partition, Identity(u64::MAX));
         let mut rest = self.waiting.split_off(&(partition, Identity(0)));

@@ -142,6 +142,7 @@ impl LossRecovery {
         self.local.settings.blocking.behind(drop).await
     }
 
+    /// Reports the loss to the cluster, and waits until the cluster has agreed to it.
     async fn tell_loss(&self) {
         let mut tries = 0;
         while let Err(fault) = self.local.control.report_loss().await {
@@ -191,6 +192,7 @@ impl LossRecovery {
         Ok(settled)
     }
 
+    /// Drops the records of which other nodes have whole copies, and syncs the removals.
     fn drop_what_others_have(&self, fates: &Fates) -> Result<(), RequestError> {
         for (partition, by_n_val) in fates {
             if by_n_val.values().all(|fate| *fate == Fate::Dropped) {

@@ -235,6 +235,8 @@ impl ReapRecords {
         rows.map(|row| (row, shared.source(&row))).collect()
     }
 
+    /// Notes that an entry is damaged and its partition has lost records, and returns the error that says
+    /// so.
     fn note_damaged(&self, partition: Partition, row: &TableRow) -> StoreError {
         let mut shared = self.shared.write();
         shared.manifest.note_lost(Some(partition));

@@ -168,6 +168,7 @@ impl Recovery<'_> {
         durable
     }
 
+    /// Builds the table from the entries: of each name, the newest entry counts.
     fn finish(mut self, active: Option<u32>, next_number: u32) -> Result<Recovered, StoreError> {
         let mut table = ReapTable::new(self.ring_size);
         for (partition, mut rows) in std::mem::take(&mut self.rows) {

@@ -121,7 +121,7 @@ impl LogWriter {
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If the disk fails.
     pub(super) fn write_manifest(&self, shared: &RwLock<SharedTables>) -> Result<(), StoreError> {
         self.manifest(shared).write(&*self.disk)
     }

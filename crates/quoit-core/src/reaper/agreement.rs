@@ -128,6 +128,7 @@ impl Reaper {
         is_all
     }
 
+    /// Decides whether this node should have a tombstone reaped now, later, or not at all.
     fn turn(&self, topology: &Topology, state: &State, noted: &NotedTombstone) -> AgreementStep {
         let Some(n_val) = n_val_of(state, &noted.encoded) else { return AgreementStep::Elsewhere };
         let Some(mut primaries) = topology.settled_primaries(noted.partition, n_val) else {
@@ -305,6 +306,7 @@ impl Reaper {
         self.local.settings.blocking.aside(reap).await.unwrap_or_default()
     }
 
+    /// Puts tombstones back into the queue, to be tried again after [`AGAIN_US`].
     pub(super) fn reap_later(&self, tombstones: Vec<NotedTombstone>) {
         let due_us = self.local.clock.unix_us() + AGAIN_US;
         self.tombstones

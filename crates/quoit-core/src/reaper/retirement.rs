@@ -155,6 +155,7 @@ impl Reaper {
         }
     }
 
+    /// Retires the reap records that two rounds in a row show to be of no use any more.
     async fn retire(self: &Arc<Self>, before: &Round, next: &Round) {
         if before.waits_for_links(next) {
             tracing::debug!("reap records wait for sinks of other clusters");
@@ -213,6 +214,7 @@ impl Reaper {
         })
     }
 
+    /// Notes which members hold the retirement up, for operators.
     fn note_held_up(&self, state: &State, answers: &BTreeMap<NodeId, Unsettled>) {
         let reaped = self.replica.reap_records.partitions();
         let mut held_up = ReapRecordsHeldUp::default();
@@ -241,6 +243,7 @@ impl Reaper {
         }
     }
 
+    /// Returns this node's answer to the question for unsettled partitions.
     fn tell_unsettled(&self, ask: AskUnsettled) -> Unsettled {
         let (told, now_us) = (self.delivery.unsettled_since(ask.since), self.local.clock.unix_us());
         let partitions = told.partitions.into_iter().map(|partition| u32::from(partition.0));

@@ -48,6 +48,7 @@ impl Reaper {
         if self.local.topology().is_moving() { Err(Refusal::StaleLayout) } else { Ok(header) }
     }
 
+    /// Runs a step of the agreement on another thread, and answers which tombstones it has dealt with.
     fn serve_tombstones(
         self: Arc<Self>,
         reply: Responder,
@@ -182,6 +183,11 @@ impl Reaper {
     }
 }
 
+/// Makes the reap record of a tombstone.
+///
+/// # Errors
+///
+/// If the tombstone can't be decoded.
 pub(super) fn reap_record(at: &RecordAt<'_>, tombstone: Bytes) -> Result<ReapRecord, RequestError> {
     // A reap record must be readable to keep an older copy out.
     decode(&tombstone)?;

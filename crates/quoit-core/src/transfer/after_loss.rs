@@ -135,6 +135,7 @@ impl Transfers {
         Ok(records)
     }
 
+    /// Hands over all tombstones of a partition, which digests do not cover.
     async fn hand_tombstones(
         self: &Arc<Self>,
         copy: NewCopy,

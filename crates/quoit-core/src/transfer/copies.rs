@@ -95,6 +95,8 @@ impl Transfers {
         own.filter(|copy| copy.loss == 0 && !copies.shared.contains(copy)).collect()
     }
 
+    /// Hands the earlier records of one of this node's own copies to the other primaries of the
+    /// partition.
     pub(super) async fn share_copy(self: &Arc<Self>, copy: NewCopy) -> Result<(), TransferError> {
         if self.hand_strays(copy.partition, true).await? == Walked::Clean {
             self.copies.lock().shared.insert(copy);
@@ -124,6 +126,7 @@ impl Transfers {
         Ok(())
     }
 
+    /// Walks through a partition and hands over all records that belong to the new primary.
     async fn hand_partition(
         self: &Arc<Self>,
         copy: NewCopy,
@@ -286,6 +289,7 @@ fn wanted_copies(state: &State) -> impl Iterator<Item = NewCopy> {
         })
 }
 
+/// Returns the sources of a copy by the present state.
 fn sources_of(state: &State, copy: NewCopy) -> BTreeSet<NodeId> {
     let layouts = state.layouts();
     let complete = layouts.for_reads(copy.partition);

@@ -63,6 +63,7 @@ impl Fills {
         }
     }
 
+    /// Notes a raise as filled when no partition is left.
     fn settle(&mut self) {
         if self.left.is_empty() {
             self.filled = self.raised_at;

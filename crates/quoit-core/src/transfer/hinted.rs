@@ -165,6 +165,7 @@ impl Transfers {
         Ok(unread)
     }
 
+    /// Walks through a partition and offers all its records to a node.
     async fn deliver_whole(
         self: &Arc<Self>,
         peer: &Peer,

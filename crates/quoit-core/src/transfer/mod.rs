@@ -136,6 +136,7 @@ impl Transfers {
         tokio::join!(biased; self.run_rounds(), self.run_reports(), delivery);
     }
 
+    /// Runs rounds of jobs. Jobs that take longer than a round continue beside the next ones.
     async fn run_rounds(self: &Arc<Self>) {
         let mut news = self.local.control.watch();
         let mut running = JoinSet::new();
@@ -183,6 +184,8 @@ impl Transfers {
         limits.outbound && running_count < limits.partition_count_max as usize
     }
 
+    /// Reports complete copies and filled raises to the control plane, each time that one may have been
+    /// completed.
     async fn run_reports(&self) {
         let mut news = self.local.control.watch();
         loop {
@@ -212,6 +215,8 @@ impl Transfers {
         shares.chain(copies).chain(fills).chain(hints).chain(strays).collect()
     }
 
+    /// Runs a job, and returns it when it is done or has failed. A failed job is part of a later round
+    /// again.
     async fn run_job(self: Arc<Self>, job: Job) -> Job {
         let done: Result<(), TransferError> = match job {
             Job::Copy(copy) => self.hand_copy(copy).await,
@@ -226,6 +231,7 @@ impl Transfers {
         job
     }
 
+    /// Walks through a suspected partition for strays, and notes the result.
     async fn look_for_strays(self: &Arc<Self>, partition: Partition) -> Result<(), TransferError> {
         self.delivery.suspects.lock().begin(partition);
         let walked = match self.hand_strays(partition, false).await {

@@ -229,6 +229,8 @@ impl Transfers {
         records.iter().map(home).collect()
     }
 
+    /// Returns the nodes to which a node has to hand the records of a partition in buckets of this
+    /// `n_val`.
     fn home(&self, state: &State, partition: Partition, n_val: u32, shares: bool) -> Home {
         let mut nodes = primaries(state, partition, n_val);
         // A live layout may still name a node that an operator removed by force. That layout may even
