@@ -9,7 +9,7 @@
 //!    removes the tombstone. The first primary removes its own copies last, and only those that are gone
 //!    on all others, so that it tries again what another one failed to remove.
 //!
-//! What must hold: before the first copy of a tombstone is removed, each primary has the tombstone or a
+//! The invariant: before the first copy of a tombstone is removed, each primary has the tombstone or a
 //! reap record on its disk. Both keep out older copies, so a crash at any point leaves a state from which
 //! a later pass continues. No member but the primaries has to be up.
 //!
