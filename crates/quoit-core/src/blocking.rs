@@ -26,6 +26,10 @@ pub enum Blocking {
 impl Blocking {
     /// Runs a step that waits for the disk as part of a request, on the calling thread. The runtime first
     /// moves the thread's other tasks to another thread.
+    ///
+    /// # Panics
+    ///
+    /// With [`Blocking::Pool`], on a runtime of one thread.
     pub(crate) fn in_place<T>(self, step: impl FnOnce() -> T) -> T {
         match self {
             Self::Pool => tokio::task::block_in_place(step),
@@ -35,6 +39,10 @@ impl Blocking {
 
     /// Runs a step that reads much or waits for the disk on the runtime's pool of blocking threads, with
     /// the priority of requests.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the step; `Overload` while the runtime shuts down.
     pub(crate) async fn aside<T: Send + 'static>(
         self,
         step: impl FnOnce() -> Result<T, RequestError> + Send + 'static,
@@ -50,6 +58,10 @@ impl Blocking {
     }
 
     /// Runs a step that no request waits for on a thread of low priority ([`lower_thread_priority`]).
+    ///
+    /// # Errors
+    ///
+    /// Errors of the step; `Overload` if no such thread could be started.
     pub(crate) async fn behind<T: Send + 'static>(
         self,
         step: impl FnOnce() -> Result<T, RequestError> + Send + 'static,

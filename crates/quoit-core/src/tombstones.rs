@@ -113,6 +113,10 @@ impl NotedTombstones {
     }
 
     /// Waits until the queue has room for so many tombstones.
+    ///
+    /// # Errors
+    ///
+    /// `Overload` if the queued tombstones are not reaped soon, for example because a primary is down.
     pub(crate) async fn room_for(&self, count: usize) -> Result<(), RequestError> {
         let end = Instant::now() + ROOM_PATIENCE;
         while self.queue.lock().len() + count > QUEUE_COUNT_MAX {
