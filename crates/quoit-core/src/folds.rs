@@ -1,10 +1,10 @@
-//! Folds: operators' walks through all records of a bucket or of a part of it.
+//! Folds: walks of an operator through all records of a bucket, or of a part of it.
 //!
-//! Every record is looked at once, on one node that has it, as in a listing; only what is known of it comes
-//! back. Tombstones are records like others, as for a Riak node, except for folds that erase or repair.
-//! Folds change records as clients would: a fold erases a record by a delete of the very version that it
-//! found. A fold rests after each chunk for longer than that took, so that requests hardly
-//! notice it.
+//! A fold visits each record once, at one node that holds it, as a listing does. Only a summary of the
+//! record is sent back. As in Riak, tombstones count as records, except in folds that erase or repair.
+//! Folds change records in the same way as clients: a fold that erases deletes exactly the version that
+//! it found, and leaves a record alone that was changed since. After each chunk a fold pauses for
+//! three times as long as the chunk took, so that it takes little from requests.
 
 use crate::coordinator::Coordinator;
 use crate::coordinator::put::{DeleteRequest, Deleted};
@@ -26,90 +26,91 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How much longer than its work a fold rests.
+/// Length of the pause after a chunk, in multiples of the time that the chunk took.
 const REST_FACTOR: u32 = 3;
-/// The longest rest after a chunk.
+/// Longest pause after a chunk.
 const REST_MAX: Duration = Duration::from_secs(1);
 
-/// Effect of a fold on the records that it goes through.
+/// Task of a fold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FoldKind {
-    /// Names all, with their clocks.
+    /// Returns every record with its clock.
     FetchClocks,
-    /// Names all, with what they are in Riak's trees: made with this salt, if there is one.
+    /// Returns every record with its place in Riak's hash trees, made with this salt if there is one.
     TreeEntries(Option<u32>),
-    /// Puts all into a queue of replication ([`Fold::into_queue`]), at the lowest priority.
+    /// Puts all records into a replication queue ([`Fold::into_queue`]), at the lowest priority.
     ReplKeys,
-    /// Names those with more siblings than this.
+    /// Returns the records with more siblings than this.
     ManySiblings(u32),
-    /// Names those whose stored form has more bytes than this.
+    /// Returns the records whose stored form has more bytes than this.
     Large(u64),
-    /// Counts them, by size and siblings.
+    /// Counts all records, by size and by number of siblings.
     ObjectStats,
-    /// Names tombstones, with their clocks.
+    /// Returns all tombstones with their clocks.
     FindTombs,
-    /// Counts tombstones or has them reaped, whatever `delete_mode` says.
+    /// Counts tombstones, or has them reaped whatever `delete_mode` says.
     ReapTombs(Method),
-    /// Counts records or deletes them.
+    /// Counts records, or deletes them.
     EraseKeys(Method),
-    /// Reads all replicas, so that those that are behind are repaired.
+    /// Reads all replicas of each record, so that read repair brings stale ones up to date.
     RepairKeys,
 }
 
-/// Whether a fold that changes something does so.
+/// Mode of a fold that can change records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Method {
-    /// It only counts what it would change.
+    /// Only counts the records that the fold would change.
     Count,
-    /// It does.
+    /// Changes them.
     Change,
 }
 
-/// A record that a fold names.
+/// A record that a fold returns.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FoldFound {
     /// Key.
     pub key: Bytes,
-    /// Vector clock, as a Riak node gives it to clients; empty where the fold is about places in trees.
+    /// Version vector in the form that a Riak node gives to clients; empty in folds about places in
+    /// trees.
     pub clock: Bytes,
-    /// Place in Riak's trees, if the fold is about that.
+    /// Place in Riak's hash trees, in folds about these places.
     pub tree_entry: Option<TreeEntry>,
-    /// Siblings or bytes, whichever the fold is about.
+    /// Size in bytes in folds about large records, otherwise the number of siblings.
     pub number: u64,
 }
 
-/// How far a fold is.
+/// Progress of a fold.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FoldProgress {
-    /// Records of the range that were looked at; of folds about tombstones, tombstones.
+    /// Number of records of the range that were visited; in folds about tombstones, of tombstones.
     pub looked_at_count: u64,
     /// Bytes of their stored forms.
     pub looked_at_bytes: u64,
-    /// Records that the fold is about: named, or counted, or changed or about to be.
+    /// Number of records that matched: they were returned, counted, or changed.
     pub match_count: u64,
-    /// Records that could not be changed: a client had changed them, or too few nodes answered.
+    /// Number of records that the fold failed to change: a client had changed them, or too few nodes answered.
     pub failed_count: u64,
-    /// Records by the order of magnitude of their bytes: 2 stands for 100 to 999.
+    /// Number of records by order of magnitude of their size: 2 stands for 100 to 999 bytes.
     pub sizes: BTreeMap<u32, u64>,
-    /// Records by their number of siblings.
+    /// Number of records by their number of siblings.
     pub siblings: BTreeMap<u32, u64>,
 }
 
-/// A fold under way. Dropping it ends it; what it has changed stays so.
+/// A fold under way. Dropping it ends it; changes that it has made remain.
 pub struct Fold {
     folds: Arc<Folds>,
     range: RecordRange,
     kind: FoldKind,
     records: RecordScan,
     progress: FoldProgress,
-    /// Matches after which it ends.
+    /// Number of matches after which the fold ends.
     limit: u64,
-    /// The queue that keys are put into.
+    /// The queue of [`FoldKind::ReplKeys`].
     queue: Option<Arc<str>>,
     _under_way: UnderWay,
 }
 
-/// Folds that clients and operators begin at this node.
+/// Starts folds at this node, which coordinates them. Shared.
 pub struct Folds {
     local: Arc<LocalNode>,
     coordinator: Arc<Coordinator>,
@@ -131,11 +132,12 @@ impl Folds {
         }
     }
 
-    /// Begins a fold that ends after `limit` matches. A fold that has tombstones reaped may have reaped some
-    /// more by then, as far as nodes have looked ahead.
+    /// Begins a fold that ends after `limit` matches. A fold that reaps tombstones may reap more than
+    /// that, because nodes read ahead by a chunk.
     ///
     /// # Errors
     ///
+    /// Unknown bucket types, empty names, and a partition of which no live node has a copy.
     /// Unknown bucket types, empty names, and partitions that no node has which is up.
     pub async fn begin(
         self: &Arc<Self>,
@@ -170,29 +172,30 @@ impl Folds {
 }
 
 impl Fold {
-    /// The fold with the queue of this node that it puts keys into.
+    /// Sets the queue of this node that the fold puts keys into.
     #[must_use]
     pub fn into_queue(self, name: &str) -> Self {
         Self { queue: Some(name.into()), ..self }
     }
 
-    /// How far it is.
+    /// Progress so far.
     #[must_use]
     pub const fn progress(&self) -> &FoldProgress {
         &self.progress
     }
 
-    /// Whether it has as many matches as it may have.
+    /// True if the fold has reached its limit of matches.
     #[must_use]
     pub const fn has_reached_limit(&self) -> bool {
         self.progress.match_count >= self.limit
     }
 
-    /// Goes through the next records: those that the fold names, maybe none; `None` at the end.
+    /// Processes the next chunk of records, then pauses. Returns the records that the fold names, which
+    /// may be none; `None` at the end.
     ///
     /// # Errors
     ///
-    /// Engine faults, and partitions that no node has any more which is up.
+    /// Engine faults, and a partition of which no live node has a copy any more.
     pub async fn step(&mut self) -> Result<Option<Vec<FoldFound>>, RequestError> {
         let begun_us = self.folds.local.clock.monotonic_us();
         if self.has_reached_limit() {
@@ -215,7 +218,8 @@ impl Fold {
         Ok(Some(found))
     }
 
-    /// Does with a record what the fold is for; the figure to name it with, if it is to be named.
+    /// Performs the fold's task on a record. Returns the number to report with it; `None` if the record
+    /// is not reported.
     async fn take(&mut self, summary: &RecordSummary) -> Option<u64> {
         let siblings = summary.sibling_count;
         let (is_match, number) = match self.kind {
@@ -239,7 +243,7 @@ impl Fold {
         number.filter(|_| is_match)
     }
 
-    /// A record as the fold names it.
+    /// The record in the form in which the fold returns it.
     fn named(&self, summary: RecordSummary, number: u64) -> Result<FoldFound, RequestError> {
         let RecordSummary { key, clock, riak_clock, .. } = summary;
         let riak_clock = match riak_clock.is_empty() {
@@ -247,7 +251,7 @@ impl Fold {
             false => decode_riak_clock(&riak_clock, &Limits::STORED).ok(),
         };
         let FoldKind::TreeEntries(salt) = self.kind else {
-            // A clock of ours is good for clients, too.
+            // Quoit's own clock serves clients as well.
             let clock = riak_clock.map_or(clock, |clock| encode_riak_context(&clock));
             return Ok(FoldFound { key, clock, tree_entry: None, number });
         };
@@ -262,7 +266,7 @@ impl Fold {
         Ok(FoldFound { key, clock: Bytes::new(), tree_entry: Some(entry), number })
     }
 
-    /// Deletes a record if it is as it was found.
+    /// Deletes a record if it is as the fold found it. True if it was deleted.
     async fn erase(&mut self, summary: &RecordSummary) -> bool {
         let Ok(clock) = decode_context(&summary.clock) else { return false };
         let precondition = Precondition { clock: Some(clock.clone()), ..Precondition::default() };
@@ -282,7 +286,7 @@ impl Fold {
         }
     }
 
-    /// Puts a record into the queue. Whether there is one.
+    /// Puts a record into the queue. False if there is no such queue.
     fn queue(&mut self, summary: &RecordSummary) -> bool {
         let key = key_of(&self.range, &summary.key).encoded();
         let (keys, now_us) = ([Bytes::copy_from_slice(&key)], self.folds.local.clock.unix_us());

@@ -1,4 +1,4 @@
-//! Sets of partitions, as messages between nodes have them.
+//! Sets of partitions in the form in which nodes send them to each other.
 
 use bytes::Bytes;
 use quoit_model::hash::Partition;
@@ -20,7 +20,7 @@ impl PartitionSet {
         set
     }
 
-    /// The empty set of as many partitions as this one is of.
+    /// An empty set for the same number of partitions.
     pub(crate) fn none_like(&self) -> Self {
         Self(vec![0; self.0.len()])
     }

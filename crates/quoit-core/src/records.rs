@@ -1,9 +1,20 @@
-//! The records of this node's engine, as coordination sees them: an object is whole, however it is stored.
+//! Access to the records of this node's engine. The coordinator sees each object as a whole, however it
+//! is stored.
 //!
-//! A large set or map lies in pages: pieces of its record ([`KeyRef::piece`]), which are found by a root
-//! in the record itself. Here they are put together where somebody wants the whole object, divided where
-//! one has become large, and changed one by one where an operation says which of them it is about
-//! ([`Records::change_pages`]), or where another copy or a plain value comes ([`Records::change_root`]).
+//! A small set or map is stored in one record. A large one is stored in pages: the record itself holds
+//! the root, which lists the pages, and each page is a record of its own that only this module reads
+//! ([`KeyRef::piece`]). [`Records`] assembles the pages when a caller wants the whole object, and
+//! divides an object into pages once it has become large. An operation that concerns few elements or
+//! fields changes only their pages ([`Records::change_pages`]). Another copy of the object, or a plain
+//! value, is merged through the root ([`Records::change_root`]).
+//!
+//! A root and its pages belong together only as of one moment, because a writer replaces them in one
+//! transaction. Readers first read without a transaction and check afterwards that the root has not
+//! changed. After [`ATTEMPT_COUNT`] failed attempts they read in a transaction, which keeps writers
+//! away.
+//!
+//! Every division takes a new *generation*, a number in the keys of the pages, so that pages of an
+//! older state of the record are never taken for its own.
 //!
 //! [`KeyRef::piece`]: quoit_model::key::KeyRef::piece
 
@@ -41,23 +52,24 @@ pub(crate) use sent::{ChangedPages, PassEnd, SentPages};
 pub(crate) use staged::{AroundStaged, StagedPages, Unstaged};
 pub(crate) use together::{clock_of, size_of};
 
-/// How often pages are read without keeping writers away, before they are.
+/// Number of attempts to read pages without a transaction. After them a transaction keeps writers away.
 const ATTEMPT_COUNT: usize = 3;
 
-/// Pages that a call which must not wait reads: some 100 microseconds of work.
+/// Maximum number of pages that a call with [`Access::NoWait`] reads: about 100 microseconds of work.
 const QUICK_PAGES_MAX: u32 = 32;
 
-/// Old pages that are removed at once.
+/// Number of old pages that one transaction removes.
 const COLLECTED_COUNT: usize = 500;
 
-/// Records of which some lie in pages.
+/// The records of an engine; large sets and maps among them are stored in pages. Shared; every method
+/// takes `&self`.
 pub(crate) struct Records {
     engine: Arc<dyn Engine>,
-    /// When this process began to use the engine, and a number for each record divided since: together they
-    /// make a generation of pages that no record had before.
+    /// Time at which this process opened the engine, and the number of generations made since. With the
+    /// identity of a record they give a generation that the record has not had before.
     started_us: u64,
     divided_count: AtomicU64,
-    /// Generations of pages that come from other nodes and have no root yet.
+    /// Generations of pages that other nodes have sent and that have no root yet.
     staged: Mutex<BTreeSet<u64>>,
 }
 
@@ -65,7 +77,7 @@ pub(crate) struct Records {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Updated {
     Applied(Applied),
-    /// The record lies in pages; the change function was not called.
+    /// The record is stored in pages; the change function was not called.
     InPages,
 }
 
@@ -75,7 +87,7 @@ impl Records {
         Self { engine, started_us, divided_count, staged }
     }
 
-    /// A generation that no pages of a record have had before.
+    /// Makes a generation that this record's pages have not had before.
     fn new_generation(&self, at: &RecordAt<'_>) -> u64 {
         let number = self.divided_count.fetch_add(1, Ordering::Relaxed);
         let mut seed = [0; 24];
@@ -90,7 +102,7 @@ impl Records {
         self.engine.head(at)
     }
 
-    /// Whether a record lies in pages; `None` where the disk would have to be waited for.
+    /// True if a record is stored in pages; `None` if the answer would have to wait for the disk.
     pub(crate) fn is_in_pages(
         &self,
         at: &RecordAt<'_>,
@@ -102,7 +114,7 @@ impl Records {
         Ok((shown != Shown::WouldBlock).then_some(is_paged))
     }
 
-    /// As [`PointAccess::show`].
+    /// As [`PointAccess::show`]. A record in pages is shown as a whole object.
     pub(crate) fn show(
         &self,
         at: &RecordAt<'_>,
@@ -128,7 +140,8 @@ impl Records {
         })
     }
 
-    /// As [`PointAccess::update`] for records that are not in pages, by a change that stores no data type.
+    /// As [`PointAccess::update`] for records that are not in pages, with a change that stores no data
+    /// type: the result is never divided into pages.
     pub(crate) fn update_plain(
         &self,
         at: &RecordAt<'_>,
@@ -144,11 +157,12 @@ impl Records {
         Ok(if is_paged { Updated::InPages } else { Updated::Applied(applied) })
     }
 
-    /// As [`PointAccess::update`] for records that are not in pages; what has become large is divided into
-    /// some.
-    /// The change may be called again where others have changed the record meanwhile. One that becomes large
-    /// counts as one that has to wait, and is not changed: it is not known of all engines without waiting
-    /// that they have no such pages.
+    /// As [`PointAccess::update`] for records that are not in pages. A result that has become large is
+    /// divided into pages afterwards.
+    ///
+    /// The change function may be called again if the record was changed in the meantime. With
+    /// [`Access::NoWait`], a change whose result is large is not made and the answer is `WouldBlock`:
+    /// not every engine can tell without waiting that it holds no pages of that name.
     pub(crate) fn update(
         &self,
         at: &RecordAt<'_>,
@@ -172,15 +186,15 @@ impl Records {
             && matches!(updated, Updated::Applied(Applied::Written(_)))
             && let Err(fault) = self.divide(at)
         {
-            // The record is stored as it was written, and will be divided by the next write.
+            // The record is stored undivided and readable; the next write tries again to divide it.
             tracing::warn!(%fault, "a large set or map could not be divided into pages");
         }
         Ok(updated)
     }
 
-    /// Stores those of several records of one partition under whose names nothing is stored, all or none of
-    /// them. The places of the others are left in `is_there`. None of them may be a data type, and no two of
-    /// them the same record.
+    /// Stores, of several records of one partition, the ones under whose names nothing is stored yet:
+    /// all of them or, if the transaction fails, none. Positions in `records` of names that are taken
+    /// are left in `is_there`. No record may hold a data type, and no name may occur twice.
     pub(crate) fn insert(
         &self,
         partition: Partition,
@@ -200,8 +214,9 @@ impl Records {
         })
     }
 
-    /// As [`PointAccess::update`] with [`Before::Skip`], of a record that is damaged: its pages go as well,
-    /// whether or not anything leads to them any more. Counts as a call that has to wait.
+    /// As [`PointAccess::update`] with [`Before::Skip`], for a damaged record. Removes all its pages as
+    /// well, including pages that no readable root lists. With [`Access::NoWait`] the answer is always
+    /// `WouldBlock`.
     pub(crate) fn replace_damaged(
         &self,
         at: &RecordAt<'_>,
@@ -215,13 +230,14 @@ impl Records {
         if matches!(applied, Applied::Written(_))
             && let Err(fault) = self.collect_pages(at)
         {
-            // They take space, and are never read again.
+            // They take space, but no root leads to them.
             tracing::warn!(%fault, "old pages of a damaged record could not be removed");
         }
         Ok(applied)
     }
 
-    /// Removes the pages of a record that do not belong to what it is now, nor come for it at present.
+    /// Removes the pages of a record, except pages of its present generation and of generations that
+    /// are being staged.
     fn collect_pages(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {
         let pieces = BucketRef { bucket_type: PIECE_TYPE, bucket: at.encoded };
         let mut after = None;
@@ -250,7 +266,7 @@ impl Records {
         }
     }
 
-    /// As [`PointAccess::update`], wherever the record lies: what is in pages is put together for the change.
+    /// As [`PointAccess::update`] for every record. Pages are assembled for the change function.
     pub(crate) fn update_whole(
         &self,
         at: &RecordAt<'_>,
@@ -264,9 +280,8 @@ impl Records {
         }
     }
 
-    /// Changes a record that lies in pages as a whole: where nothing less will do. One of many
-    /// pages counts as
-    /// one that has to wait.
+    /// Changes a record in pages as a whole, for changes that can't be made page by page. With
+    /// [`Access::NoWait`], a record of many pages gives `WouldBlock`.
     pub(crate) fn update_together(
         &self,
         at: &RecordAt<'_>,
@@ -304,7 +319,7 @@ impl Records {
         })
     }
 
-    /// Files a record under another number of replicas, as it is.
+    /// Files a record under another number of replicas without changing its value.
     pub(crate) fn refile(&self, at: &RecordAt<'_>, n_val_class: u8) -> Result<(), StoreError> {
         let refiled = self.engine.transact(at.partition, Access::Wait, &mut |transaction| {
             let Some(stored) = transaction.get(at)? else { return Ok(()) };
@@ -314,8 +329,8 @@ impl Records {
         refiled.map(|_| ())
     }
 
-    /// Divides a record that has become large. Its value is the same before and after; where it can't be
-    /// divided now, that is done when it is next written.
+    /// Divides a record that has become large into pages. Its value stays the same. If this fails, the
+    /// next write of the record tries again.
     fn divide(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {
         let generation = self.new_generation(at);
         let divided = self.engine.transact(at.partition, Access::Wait, &mut |transaction| {
@@ -378,8 +393,8 @@ fn encoded(object: &Object) -> Bytes {
     out.into()
 }
 
-/// Whether a stored object is one whose state is better divided. Values of other kinds are told by a look
-/// at their front.
+/// True if a stored object is large enough to be divided into pages. Objects that hold no data type are
+/// recognised by their first bytes, without decoding.
 fn should_be_divided(stored: &[u8]) -> bool {
     PagedObject::may_be(stored)
         && Object::decode(&Bytes::copy_from_slice(stored))

@@ -1,4 +1,4 @@
-//! Changes records that lie in pages without putting them together.
+//! Changes of records in pages that do not assemble the whole object.
 
 use super::pages::{PageChange, PageFault, WrittenPages};
 use super::{Records, encoded, put_root, read_root, should_be_divided};
@@ -10,19 +10,19 @@ use quoit_store::error::StoreError;
 
 /// New form of a record in pages.
 pub(crate) enum Becomes {
-    /// The form that it had; writes to its pages do not count.
+    /// The same as before; writes to its pages are dropped.
     Same,
-    /// A record in pages, of which those are written that differ.
+    /// A record in pages; the pages that the change wrote are stored.
     Paged(RecordMeta, Box<PagedObject>),
-    /// Something of this stored form. Its pages are removed.
+    /// A whole object in this stored form. Its pages are removed.
     Whole(RecordMeta, Bytes),
-    /// It is removed, and so are its pages.
+    /// No record: it is removed with its pages.
     Nothing,
 }
 
 impl Becomes {
-    /// The form of a record that lies in pages: still in pages, or the whole object where little is
-    /// left in them.
+    /// The form of a record in pages after a change: still in pages or, if little is left in them, a
+    /// whole object.
     pub(crate) fn paged(
         paged: Box<PagedObject>,
         n_val_class: u8,
@@ -36,12 +36,12 @@ impl Becomes {
         Ok(Self::whole(&whole, n_val_class))
     }
 
-    /// A whole object. Its pages are removed.
+    /// A whole object. The caller removes the pages.
     pub(crate) fn whole(object: &Object, n_val_class: u8) -> Self {
         Self::Whole(RecordMeta::of(object, n_val_class), encoded(object))
     }
 
-    /// The metadata for the engine; `None` where nothing is written.
+    /// Metadata for the engine; `None` if no new form is written.
     pub(crate) const fn meta(&self) -> Option<RecordMeta> {
         match self {
             Self::Same | Self::Nothing => None,
@@ -50,7 +50,8 @@ impl Becomes {
     }
 }
 
-/// A change of a record in pages: gets what the engine knows of it, the record with its root, and the pages.
+/// A change of a record in pages. Gets the engine's metadata of the record, the record with its root,
+/// and access to its pages.
 pub(crate) type RootChange<'c> =
     dyn FnMut(&RecordMeta, PagedObject, &mut WrittenPages<'_, '_>) -> RootChanged + 'c;
 
@@ -58,9 +59,9 @@ pub(crate) type RootChange<'c> =
 pub(crate) type RootChanged = Result<Becomes, PageFault>;
 
 impl Records {
-    /// Changes a record in pages; the answer is `None` when it does not lie in pages. The change may be
-    /// called several times; what it did last counts. To read or remove many pages, and to divide anew what
-    /// it becomes, counts as having to wait.
+    /// Changes a record in pages; `None` if the record is not stored in pages. The change function may
+    /// be called several times; only its last call counts. With [`Access::NoWait`], reading or removing
+    /// many pages, or a result that has to be divided anew, gives `WouldBlock`.
     pub(crate) fn change_root(
         &self,
         at: &RecordAt<'_>,
@@ -100,13 +101,13 @@ impl Records {
             && matches!(applied, Applied::Written(_))
             && let Err(fault) = self.divide(at)
         {
-            // The record is stored as it was written, and will be divided by the next write.
+            // The record is stored undivided and readable; the next write tries again to divide it.
             tracing::warn!(%fault, "a large set or map could not be divided into pages");
         }
         Ok((is_paged || applied == Applied::WouldBlock).then_some(applied))
     }
 
-    /// As [`Records::change_root`], by a change that leaves it in pages.
+    /// As [`Records::change_root`], for a change that leaves the record in pages.
     pub(crate) fn change_pages(
         &self,
         at: &RecordAt<'_>,

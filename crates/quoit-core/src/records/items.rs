@@ -1,4 +1,4 @@
-//! Shows the elements or fields of large sets and maps without putting these together.
+//! Shows the elements or fields of large sets and maps without assembling the object.
 
 use super::pages::{PageFault, ReadPages, WrittenPages};
 use super::{ATTEMPT_COUNT, Records, read_root};
@@ -8,16 +8,16 @@ use quoit_store::error::StoreError;
 
 /// Receives the elements of a set or the fields of a map.
 pub(crate) trait Items {
-    /// It is shown from its beginning: what was shown before does not count.
+    /// Begins a pass over all items. Items of an earlier pass do not count.
     fn begin(&mut self, paged: &PagedObject);
 
-    /// An element or a field, in no order that means anything.
+    /// Shows an element or field, in no meaningful order.
     fn item(&mut self, item: ShownItem<'_>);
 }
 
 impl Records {
-    /// Shows what is in a set or map that lies in pages, as of one moment, and answers the digest of its
-    /// object; `None` when there is none. May wait for the disk.
+    /// Shows the items of a set or map in pages, as of one moment, and returns the digest of its
+    /// object; `None` if there is no live set or map in pages. May wait for the disk.
     pub(crate) fn each_item(
         &self,
         at: &RecordAt<'_>,
@@ -31,7 +31,8 @@ impl Records {
             items.begin(&paged);
             let mut pages = ReadPages::new(&*self.engine, at, paged.generation(), Access::Wait);
             let digest = record.meta.digest;
-            // Dear only where somebody writes: an object that is still the same has had these pages.
+            // The exact check of each page is expensive. The first attempt leaves it out and compares
+            // digests instead: an object whose digest is unchanged had exactly these pages.
             let is_exact = attempt > 0;
             let is_same = || {
                 let head = self.engine.head(at)?;
@@ -39,7 +40,7 @@ impl Records {
             };
             match paged.each_item(is_exact, &mut pages, &mut |item| items.item(item)) {
                 Ok(()) if is_exact || is_same()? => return Ok(Some(digest)),
-                // It has changed meanwhile.
+                // The record was changed in the meantime: try again.
                 Ok(()) | Err(PageFault::Form(_)) => {}
                 Err(PageFault::Store(fault)) => return Err(fault),
                 Err(PageFault::Cold | PageFault::Interrupted(_)) => {
@@ -67,7 +68,7 @@ impl Records {
     }
 }
 
-/// The set or map that lies in pages, if the record is one that is there.
+/// Decodes the live set or map of a record in pages; `None` for other records.
 fn live_one(record: &Record) -> Option<PagedObject> {
     if !PagedObject::is_one(&record.value) {
         return None;

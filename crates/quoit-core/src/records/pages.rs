@@ -12,30 +12,30 @@ use quoit_store::index::Tag;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
-/// Bytes of the key of a page of a record itself: see [`at_page`].
+/// Bytes in the key of a page of the record itself: see [`at_page`].
 const PAGE_KEY_BYTES: usize = 16;
 
-/// Bytes of the key of a page of a branch.
+/// Bytes in the key of a page of a branch, which is a large field of a map.
 const BRANCH_PAGE_KEY_BYTES: usize = 24;
 
-/// A change of a record's pages: gets the record with its root, and the pages; the answer is what the record
-/// has become, `None` when it stays as it is.
+/// A change of a record's pages. Gets the record with its root, and access to its pages; returns the
+/// changed record, or `None` if nothing changes.
 pub(crate) type PageChange<'c> =
     dyn FnMut(PagedObject, &mut WrittenPages<'_, '_>) -> PageChanged + 'c;
 
 /// Result of changing a record's pages.
 pub(crate) type PageChanged = Result<Option<PagedObject>, PageFault>;
 
-/// Why a page can't be read or written.
+/// Reason why a page can't be read or written.
 #[derive(Debug)]
 pub(crate) enum PageFault {
-    /// It has to come from the disk, for which there is no time.
+    /// The page has to come from the disk, and the call must not wait.
     Cold,
-    /// It is none of this record.
+    /// The page does not fit the root: it is of another moment, or damaged.
     Form(StoredFormError),
-    /// The engine has failed.
+    /// The engine failed.
     Store(StoreError),
-    /// A transaction can't go on.
+    /// The transaction can't go on.
     Interrupted(Interrupted),
 }
 
@@ -46,7 +46,7 @@ impl From<StoredFormError> for PageFault {
 }
 
 impl PageFault {
-    /// As the transaction takes it.
+    /// The fault in the form that a transaction's body returns.
     pub(super) fn interrupts(self, at: &RecordAt<'_>) -> Interrupted {
         match self {
             Self::Interrupted(interrupted) => interrupted,
@@ -57,13 +57,14 @@ impl PageFault {
     }
 }
 
-/// A record whose stored form makes no sense.
+/// The error for a record whose stored form can't be read.
 pub(super) fn corrupt(at: &RecordAt<'_>, reason: String) -> StoreError {
     let path = format!("record {}", at.key.key.escape_ascii());
     StoreError::Corrupt { path, offset: 0, reason }
 }
 
-/// Whether pages of a record can have names: those of records with very long ones can't.
+/// True if pages of a record can have names. Names of pages contain the record's name, so records with
+/// very long names can't be divided.
 pub(super) fn can_have_pages(at: &RecordAt<'_>) -> bool {
     KeyRef::piece(at.encoded, &[0; PAGE_KEY_BYTES]).check().is_ok()
 }
@@ -73,13 +74,13 @@ fn can_have_branches(at: &RecordAt<'_>) -> bool {
     KeyRef::piece(at.encoded, &[0; BRANCH_PAGE_KEY_BYTES]).check().is_ok()
 }
 
-/// A page that is said to be there though it can have no name.
+/// The fault of a root that lists a page whose name would exceed the limit.
 const NAMELESS: StoredFormError =
     StoredFormError::BadForm { what: "a page whose name would be too long", at: 0 };
 
-/// Calls a function with the place of a page. Its key is the generation, the number of the branch if it is
-/// one's, and the page's lowest hash, each of 8 bytes, big-endian. An error where that is too long: only a
-/// damaged record says that it has such pages.
+/// Calls a function with the place of a page. The page's key consists of the generation, the number of
+/// the branch (only in pages of a branch), and the page's lowest hash; each has 8 bytes, big-endian.
+/// Fails if the name is too long; only a damaged root lists such a page.
 fn at_page<T>(
     at: &RecordAt<'_>,
     generation: u64,
@@ -95,12 +96,12 @@ fn at_page<T>(
     let key = KeyRef::piece(at.encoded, &key);
     key.check().map_err(|_| NAMELESS)?;
     let encoded = key.encoded();
-    // Where it is placed is known: with its record.
+    // A page is placed with its record, so its own placement is not computed.
     let identity = KeyHash::of_piece(&encoded, Placement(0)).identity;
     Ok(look(&RecordAt { key, encoded: &encoded, identity, partition: at.partition }))
 }
 
-/// Removes a page of a record, unless it is of a generation that stays.
+/// Removes a page of a record, unless its generation stays.
 pub(super) fn remove_of_others(
     transaction: &mut dyn Transaction,
     at: &RecordAt<'_>,
@@ -113,7 +114,7 @@ pub(super) fn remove_of_others(
     if its_own.is_some_and(stays) {
         return Ok(());
     }
-    // Where it is placed is known: with its record.
+    // A page is placed with its record, so its own placement is not computed.
     let identity = KeyHash::of_piece(page, Placement(0)).identity;
     transaction.remove(&RecordAt { key, encoded: page, identity, partition: at.partition })
 }
@@ -133,17 +134,17 @@ pub(super) fn put_page(
     written.map_err(|fault| PageFault::Form(fault).interrupts(at))?
 }
 
-/// The tag by which the engine knows a page; `None` when there can't be such a page.
+/// Tag by which the engine's index knows a page; `None` if the page's name would be too long.
 pub(super) fn tag_of_page(at: &RecordAt<'_>, generation: u64, name: PageName) -> Option<Tag> {
     at_page(at, generation, name, |at| Tag::of(at.identity)).ok()
 }
 
-/// How many pages may be read where nobody may be kept waiting; `None` where that may take its time.
+/// Number of pages that a call may read; `None` for no limit.
 fn reads_of(access: Access) -> Option<u32> {
     (access == Access::NoWait).then_some(QUICK_PAGES_MAX)
 }
 
-/// Takes one of the pages that may still be read; `None` when there is none.
+/// Counts one read against the limit; `None` if the limit is reached.
 fn count_read(left: &mut Option<u32>) -> Option<()> {
     if let Some(left) = left {
         *left = left.checked_sub(1)?;
@@ -151,13 +152,13 @@ fn count_read(left: &mut Option<u32>) -> Option<()> {
     Some(())
 }
 
-/// Pages that are read one by one; others may change them meanwhile.
+/// Pages that are read one by one, without a transaction; writers may change them in the meantime.
 pub(super) struct ReadPages<'a> {
     engine: &'a dyn Engine,
     at: &'a RecordAt<'a>,
     generation: u64,
     access: Access,
-    /// Pages that may still be read; `None` where that may take its time.
+    /// Number of pages that may still be read; `None` for no limit.
     reads_left: Option<u32>,
 }
 
@@ -195,12 +196,12 @@ impl Pages for ReadPages<'_> {
     }
 }
 
-/// Pages that are read and written in a transaction; what was written is read again.
+/// Pages that are read and written within a transaction. Reads see earlier writes.
 pub(crate) struct WrittenPages<'t, 'a> {
     transaction: &'t mut dyn Transaction,
     at: &'a RecordAt<'a>,
     generation: u64,
-    /// Pages that may still be read; `None` where that may take its time.
+    /// Number of pages that may still be read; `None` for no limit.
     reads_left: Option<u32>,
     written: BTreeMap<PageName, Option<Bytes>>,
 }
@@ -216,7 +217,7 @@ impl<'t, 'a> WrittenPages<'t, 'a> {
         Self { transaction, at, generation, reads_left, written: BTreeMap::new() }
     }
 
-    /// Hands what was written to the transaction.
+    /// Hands the writes to the transaction.
     pub(super) fn finish(self) -> Result<(), Interrupted> {
         let Self { transaction, at, generation, written, .. } = self;
         for (name, page) in &written {
@@ -246,7 +247,7 @@ impl Pages for WrittenPages<'_, '_> {
 
     fn write(&mut self, name: PageName, page: Option<&[u8]>) -> Result<(), PageFault> {
         if page.is_none() && !self.written.contains_key(&name) {
-            // The engine looks for it.
+            // To remove a page, the engine has to look it up, so it counts as a read.
             let left = count_read(&mut self.reads_left);
             left.ok_or(PageFault::Interrupted(Interrupted::by_long_work()))?;
         }

@@ -1,4 +1,4 @@
-//! Reads parts of data types.
+//! Reads of parts of data types: a membership, a size, a range of elements.
 
 use super::pages::{PageFault, ReadPages, WrittenPages, corrupt};
 use super::{ATTEMPT_COUNT, Records, read_root};
@@ -11,18 +11,19 @@ use quoit_store::error::StoreError;
 /// A part of a copy of a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum PartCopy {
-    /// There is no such record.
+    /// Not stored.
     Missing,
     Found {
-        /// That of the whole object.
+        /// Digest of the whole object.
         digest: u64,
-        /// `None` when the record holds no data type, a deleted one, or not the field that is asked about.
+        /// `None` if the record holds no data type, a deleted one, or lacks the field that the path
+        /// names.
         part: Option<Box<ItemRange>>,
     },
 }
 
 impl PartCopy {
-    /// The digest of the whole object; `None` where there is none.
+    /// Digest of the whole object; `None` if there is no record.
     pub(crate) const fn digest(&self) -> Option<u64> {
         match self {
             Self::Missing => None,
@@ -32,8 +33,8 @@ impl PartCopy {
 }
 
 impl Records {
-    /// Reads a part of the data type in a record, or of a set or map in a field of it. `None` when that would
-    /// have to wait and may not.
+    /// Reads a part of the data type in a record, or of a set or map in one of its fields. `None` if
+    /// the call must not wait and would have to.
     pub(crate) fn part(
         &self,
         at: &RecordAt<'_>,
@@ -58,7 +59,7 @@ impl Records {
                 Err(PageFault::Store(fault)) => return Err(fault),
                 Err(PageFault::Form(_) | PageFault::Interrupted(_)) => continue,
             };
-            // Was the root changed meanwhile, the pages may not be those that it tells of.
+            // If the root has changed since, the pages may not be the ones that it lists.
             let digest = record.meta.digest;
             if self.engine.head(at)?.is_some_and(|meta| meta.digest == digest) {
                 return Ok(Some(PartCopy::Found { digest, part }));

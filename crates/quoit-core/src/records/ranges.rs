@@ -1,4 +1,4 @@
-//! Reads and merges ranges of the items of a record that lies in pages, and of its fields.
+//! Reads and merges ranges of the items of a record in pages, or of one of its fields.
 
 use super::pages::{PageFault, ReadPages, WrittenPages, corrupt};
 use super::{ATTEMPT_COUNT, Records, read_root};
@@ -9,25 +9,25 @@ use quoit_model::data_type::{FieldName, StoredFormError};
 use quoit_store::engine::{Access, Applied, Fetch, RecordAt, Ticket};
 use quoit_store::error::StoreError;
 
-/// Looks at a record in pages.
+/// A function that looks at a record in pages.
 type Look<'l, T> =
     dyn FnMut(&PagedObject, &mut dyn Pages<Error = PageFault>) -> Result<T, PageFault> + 'l;
 
-/// Result of taking items that another node has sent.
+/// Result of merging items that another node has sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TakenRanges {
     Written(Ticket),
-    /// All that the other node had seen was known.
+    /// This copy had already seen everything that the other copy has.
     Known,
-    /// The copies differ elsewhere by now.
+    /// The copies by now differ outside these ranges, too: compare again.
     Stale,
-    /// They can't be merged by ranges.
+    /// The copies can't be merged by ranges: the whole object has to be sent.
     NeedsWhole,
 }
 
 impl Records {
-    /// Number of items of a record that lies in pages, or of a field of it, and what is in some ranges of
-    /// them; `None` when it does not.
+    /// Number of items of a record in pages, or of one of its fields, and the figures of some ranges of
+    /// them; `None` if the record is not in pages.
     pub(crate) fn range_figures(
         &self,
         at: &RecordAt<'_>,
@@ -37,8 +37,8 @@ impl Records {
         self.at_one_moment(at, &mut |paged, pages| paged.range_figures(path, ranges, pages))
     }
 
-    /// The paths of large fields in some ranges of a record that lies in pages, or of a field of it; `None`
-    /// when it does not.
+    /// Paths of at most `count_max` large fields in some ranges of a record in pages, or of one of its
+    /// fields; `None` if the record is not in pages.
     pub(crate) fn large_fields(
         &self,
         at: &RecordAt<'_>,
@@ -51,7 +51,7 @@ impl Records {
         })
     }
 
-    /// The items of a region of a record that lies in pages; `None` when it does not.
+    /// Items of a region of a record in pages; `None` if the record is not in pages.
     pub(crate) fn read_ranges(
         &self,
         at: &RecordAt<'_>,
@@ -60,7 +60,8 @@ impl Records {
         self.at_one_moment(at, &mut |paged, pages| paged.read_ranges(region, pages))
     }
 
-    /// Merges what another copy has in a region, if all else is the same here.
+    /// Merges another copy's items of a region, if everything outside the region is equal in both
+    /// copies.
     pub(crate) fn take_ranges(
         &self,
         at: &RecordAt<'_>,
@@ -92,8 +93,8 @@ impl Records {
         })
     }
 
-    /// Looks at the root and pages of a record that belong together: without keeping writers away as long as
-    /// nobody changes it. `None` when it does not lie in pages.
+    /// Calls a function with the root and pages of a record as of one moment. Writers are kept away
+    /// only after several attempts met a change. `None` if the record is not in pages.
     fn at_one_moment<T>(
         &self,
         at: &RecordAt<'_>,

@@ -1,5 +1,10 @@
-//! Reads the pages of a record for a node that has none of them: as they are stored, some at a time, and at
-//! last as they were at one moment, though others write all the while.
+//! Sends the pages of a record to a node that has no copy of them.
+//!
+//! The pages go in their stored form, some at a time, while clients go on writing. After a pass over
+//! all pages, [`Records::end_pass`] compares the root: if it has changed, another pass sends the pages
+//! that differ from those sent before. After some passes the sender calls [`Records::last_pages`],
+//! which keeps writers away while it collects the last differences, so that the receiver's copy is the
+//! record as of one moment.
 
 use super::pages::{PageFault, ReadPages, WrittenPages, corrupt};
 use super::{Records, Updated, read_root};
@@ -12,32 +17,32 @@ use quoit_store::error::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Pages of a record, by name; `None` where there is none any more.
+/// Pages of a record by name; `None` for a page that no longer exists.
 pub(crate) type ChangedPages = Vec<(PageName, Option<Bytes>)>;
 
-/// Pages of a record that another node has been sent. In memory are a name and a hash for each of them.
+/// State of sending a record's pages. Memory holds a name and a hash for each page, not the page.
 pub(crate) struct SentPages {
     root: Record,
     paged: PagedObject,
     walk: PageWalk,
-    /// Hashes of the pages as the other node has them.
+    /// Hashes of the pages as the receiver has them.
     told: BTreeMap<PageName, u64>,
-    /// Pages that were found in this pass.
+    /// Pages met in this pass.
     seen: BTreeSet<PageName>,
 }
 
-/// Result of a pass over a record in pages, after all its pages were read.
+/// Result of a pass over a record's pages.
 pub(crate) enum PassEnd {
     /// The pages that were sent are the record as it is now.
     Complete,
-    /// It has changed meanwhile.
+    /// The record was changed during the pass: another pass is needed.
     Changed,
-    /// It does not lie in pages any more.
+    /// The record is not stored in pages any more.
     Gone,
 }
 
 impl SentPages {
-    /// The root that the pages belong to.
+    /// Root that the pages belong to.
     pub(crate) const fn root(&self) -> &Record {
         &self.root
     }
@@ -48,14 +53,15 @@ impl SentPages {
         (self.root, self.paged) = (root, paged);
     }
 
-    /// A page was read. Answers whether the other node has another one.
+    /// Notes that a page was read. True if the receiver does not have this version of it.
     fn is_news(&mut self, name: PageName, page: &Bytes) -> bool {
         self.seen.insert(name);
         let hash = xxh3_64(page);
         self.told.insert(name, hash) != Some(hash)
     }
 
-    /// Pages that the other node has and the record has not, after all were read.
+    /// Takes the pages that the receiver has and the record does not. To be called after all pages were
+    /// read.
     fn take_gone(&mut self) -> Vec<PageName> {
         let gone = self.told.keys().filter(|name| !self.seen.contains(name));
         let gone: Vec<PageName> = gone.copied().collect();
@@ -65,7 +71,7 @@ impl SentPages {
 }
 
 impl Records {
-    /// As [`Engine::fold`]: what lies in pages comes as its root alone.
+    /// As [`Engine::fold`]. Of a record in pages only the root is returned.
     ///
     /// [`Engine::fold`]: quoit_store::engine::Engine::fold
     pub(crate) fn fold_roots(
@@ -77,7 +83,7 @@ impl Records {
         self.engine.fold(partition, from, limit, false)
     }
 
-    /// Begins to read the pages of a record; `None` when it does not lie in any.
+    /// Begins to send the pages of a record; `None` if it is not stored in pages.
     pub(crate) fn begin_sending(&self, at: &RecordAt<'_>) -> Result<Option<SentPages>, StoreError> {
         let Some((root, paged)) = self.root_of(at)? else { return Ok(None) };
         let walk = PageWalk::new(&paged);
@@ -85,7 +91,7 @@ impl Records {
         Ok(Some(SentPages { root, paged, walk, told, seen }))
     }
 
-    /// The record with its root, if it lies in pages.
+    /// Reads a record and decodes its root; `None` if it is not stored in pages.
     fn root_of(&self, at: &RecordAt<'_>) -> Result<Option<(Record, PagedObject)>, StoreError> {
         let Fetch::Found(root) = self.engine.get(at, Access::Wait)? else { return Ok(None) };
         if !PagedObject::is_one(&root.value) {
@@ -95,8 +101,9 @@ impl Records {
         Ok(Some((root, paged.map_err(|fault| corrupt(at, fault.to_string()))?)))
     }
 
-    /// Reads further pages, about `limit_bytes` of them, and answers those that the other node has otherwise,
-    /// and whether all were read. Then come those that have gone.
+    /// Reads further pages, about `limit_bytes` of them. Returns the pages whose version the receiver
+    /// does not have, and true if all pages were read. The last answer includes the pages that no
+    /// longer exist.
     pub(crate) fn next_pages(
         &self,
         at: &RecordAt<'_>,
@@ -117,7 +124,8 @@ impl Records {
                     news.extend(sent.take_gone().into_iter().map(|name| (name, None)));
                     return Ok((news, true));
                 }
-                // Of another moment, or damaged: which of them, the end of the pass tells.
+                // The page is of another moment, or damaged. [`Records::end_pass`] finds a changed
+                // root; the receiver finds a damaged copy when it checks the pages against the root.
                 Err(PageFault::Form(_)) => return Ok((news, true)),
                 Err(PageFault::Store(fault)) => return Err(fault),
                 Err(PageFault::Cold | PageFault::Interrupted(_)) => {
@@ -128,8 +136,8 @@ impl Records {
         Ok((news, false))
     }
 
-    /// Looks, after all pages were read, whether they are those of the record as it is now: its root is the
-    /// same as before. If not, they can be read once more.
+    /// Ends a pass after all pages were read: compares the root with the one at the beginning. If it
+    /// has changed, the next pass begins.
     pub(crate) fn end_pass(
         &self,
         at: &RecordAt<'_>,
@@ -143,8 +151,8 @@ impl Records {
         Ok(PassEnd::Changed)
     }
 
-    /// All that the other node has otherwise, with writers kept away for so long; `None` when the record does
-    /// not lie in pages any more.
+    /// All pages whose version the receiver does not have, read in a transaction, which keeps writers
+    /// away; `None` if the record is not stored in pages any more.
     pub(crate) fn last_pages(
         &self,
         at: &RecordAt<'_>,
@@ -166,7 +174,7 @@ impl Records {
                 let next = walk.next_page(&mut pages).map_err(|fault| fault.interrupts(at))?;
                 let Some((name, page)) = next else { break };
                 seen.insert(name);
-                // Nothing counts before the transaction is through: it may begin anew.
+                // `sent` must not change in here: the transaction may call this body again.
                 if sent.told.get(&name) != Some(&xxh3_64(&page)) {
                     news.push((name, Some(page)));
                 }
@@ -181,7 +189,8 @@ impl Records {
         Ok(Some(news))
     }
 
-    /// Removes a record that is as it was, with all its pages. Says whether it is gone.
+    /// Removes a record with all its pages if it still has this digest. True if the record is gone,
+    /// also if it was gone before.
     pub(crate) fn remove_unchanged(
         &self,
         at: &RecordAt<'_>,

@@ -1,8 +1,10 @@
-//! Pages of a record that come from another node, before there is a root that they belong to.
+//! Pages that another node sends before the record has a root for them.
 //!
-//! They lie under a generation of their own, which no root names, so nobody reads them. A note in the engine,
-//! a piece of no record, tells of each such generation: should the process end before the root is written,
-//! the next one finds the note and removes the pages.
+//! The pages are stored under a new generation that no root names, so no reader sees them. When the
+//! root arrives, [`Records::finish_staged`] checks the pages against it and stores the root, or merges
+//! the pages with the record that is there. A *note* in the engine (a piece that belongs to no record)
+//! names each staged generation. If the process ends before the root is stored,
+//! [`Records::clear_staged`] finds the note at the next start and removes the pages.
 
 use super::pages::{self, PageFault, ReadPages, WrittenPages};
 use super::{Becomes, COLLECTED_COUNT, Records, decoded, put_root, read_root};
@@ -17,45 +19,46 @@ use quoit_store::engine::{
 };
 use quoit_store::error::StoreError;
 
-/// Whose pieces the notes are: no name of a record.
+/// Owner of the notes among the pieces. It is not the name of a record.
 const NOTES: &[u8] = b"staged";
 
-/// Bytes of the key of a note: see [`at_note`].
+/// Bytes in the key of a note: see [`at_note`].
 const NOTE_KEY_BYTES: usize = 10;
 
-/// Staged pages: those of a record under a generation.
+/// Staged pages of a record under one generation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct StagedPages {
-    /// Name of the record, encoded.
+    /// Encoded name of the record.
     pub(crate) key: Bytes,
     pub(crate) partition: Partition,
     pub(crate) generation: u64,
 }
 
-/// Result of putting staged pages in place when their root came.
+/// Result of putting staged pages in place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unstaged {
-    /// The record has them, alone or with what was there before; synced with the ticket.
+    /// The record was written, from the staged pages alone or merged with the stored record; durable
+    /// with the ticket.
     Written(Ticket, RecordMeta),
-    /// The record says as much without them.
+    /// The stored record had already seen everything that the staged one has; nothing was written.
     Known,
-    /// The record lies in pages by now: the two have to be compared.
+    /// The stored record is in pages by now: the two have to be compared by ranges.
     InPages,
-    /// They do not belong together, or to what is there: the whole object has to come.
+    /// The pages fit neither each other nor the stored record: the whole object has to be sent.
     NeedsWhole,
 }
 
-/// Functions of the surrounding store that putting a root in its place needs.
+/// Decisions of the surrounding store that [`Records::finish_staged`] needs.
 pub(crate) struct AroundStaged<'a> {
-    /// Why the object is not stored as it is where nothing is, if it is not.
+    /// The reason why a record must not be stored where none is stored at present; `None` if it may be.
     pub(crate) refused: &'a dyn Fn() -> Option<Unstaged>,
-    /// Merges the stored object with the one that comes.
+    /// Merges the stored object with the staged one.
     pub(crate) merged: &'a dyn Fn(&Object, &Object) -> Object,
 }
 
 impl Records {
-    /// Makes room for pages of a record: a generation, and a note of it. `None` where the record can't have
-    /// pages.
+    /// Begins to stage pages of a record: chooses a generation and stores a note of it. `None` if the
+    /// record's name is too long for pages.
     pub(crate) fn begin_staged(
         &self,
         at: &RecordAt<'_>,
@@ -82,7 +85,7 @@ impl Records {
         }
     }
 
-    /// Stores pages, and removes those that are said to have gone.
+    /// Stores staged pages, and removes the ones that are `None`.
     pub(crate) fn put_staged(
         &self,
         staged: &StagedPages,
@@ -101,7 +104,7 @@ impl Records {
         Ok(())
     }
 
-    /// Removes staged pages, and the note of them.
+    /// Removes staged pages and their note.
     pub(crate) fn drop_staged(
         &self,
         staged: &StagedPages,
@@ -112,7 +115,8 @@ impl Records {
             let at = place.at();
             for some in names.chunks(COLLECTED_COUNT) {
                 self.engine.transact(staged.partition, Access::Wait, &mut |transaction| {
-                    // Whatever an engine has said of a write that failed.
+                    // An engine may report a failure although the root was written. Pages that have a
+                    // root must stay.
                     if generation_of(transaction, &at)? == Some(staged.generation) {
                         return Ok(());
                     }
@@ -125,7 +129,7 @@ impl Records {
         self.forget_staged(staged)
     }
 
-    /// The pages have a root by now, or are no more.
+    /// Removes the note of staged pages that have a root by now, or were removed.
     fn forget_staged(&self, staged: &StagedPages) -> Result<(), StoreError> {
         at_note(staged, |note| {
             self.engine.transact(staged.partition, Access::Wait, &mut |transaction| {
@@ -136,8 +140,8 @@ impl Records {
         Ok(())
     }
 
-    /// Removes what processes before this one have left of staged pages; how many such records there were.
-    /// Nothing may be staged before.
+    /// Removes the staged pages that earlier processes left, and returns the number of notes that were
+    /// found. To be called before pages are staged.
     pub(crate) fn clear_staged(&self) -> Result<usize, StoreError> {
         let notes = KeyRange::Bucket(BucketRef { bucket_type: PIECE_TYPE, bucket: NOTES });
         let (mut count, mut after) = (0, None);
@@ -161,7 +165,7 @@ impl Records {
         let staged = match fetched {
             Ok(Fetch::Found(record)) => StagedPages { key: record.value, ..noted },
             Ok(Fetch::Missing | Fetch::WouldBlock) => noted,
-            // Of whom it told is lost; its pages are found when their record is damaged.
+            // The note's record is unknown. Its pages stay until that record is replaced as damaged.
             Err(StoreError::Corrupt { .. }) => noted,
             Err(fault) => return Err(fault),
         };
@@ -171,8 +175,8 @@ impl Records {
         self.forget_staged(&staged)
     }
 
-    /// Puts a root in its place, which staged pages belong to, or makes them one with what is there. Where
-    /// they are not used, they are still there.
+    /// Stores the root of staged pages, or merges them with the stored record. Unless the answer is
+    /// `Written`, the staged pages are still there, and the caller drops them.
     pub(crate) fn finish_staged(
         &self,
         staged: &StagedPages,
@@ -185,7 +189,7 @@ impl Records {
         };
         let at = place.at();
         let paged = root.with_generation(staged.generation);
-        // Nobody else changes these pages.
+        // Only this transfer writes pages of this generation.
         let mut read = ReadPages::new(&*self.engine, &at, staged.generation, Access::Wait);
         match paged.check_pages(&mut read) {
             Ok(()) => {}
@@ -203,34 +207,35 @@ impl Records {
         match (applied, outcome) {
             (Ok(Applied::Written(ticket)), Ok(meta)) => {
                 if let Err(fault) = self.forget_staged(staged) {
-                    // With the next start it goes: the pages have a root.
+                    // The next start removes the note. It keeps the pages, because they have a root.
                     tracing::warn!(%fault, "a note of staged pages could not be removed");
                 }
                 Ok(Unstaged::Written(ticket, meta))
             }
             (Ok(_), Err(unstaged)) => Ok(unstaged),
             (Ok(_), Ok(_)) => Ok(Unstaged::Known),
-            // The stored record is damaged: a whole object replaces it.
+            // The stored record is damaged; a whole object can replace it.
             (Err(StoreError::Corrupt { .. }), _) => Ok(Unstaged::NeedsWhole),
             (Err(fault), _) => Err(fault),
         }
     }
 }
 
-/// Calls a function with the place of the note of staged pages. Its key is the partition (2 bytes) and the
-/// generation (8 bytes, both big-endian); its value is the name of the record.
+/// Calls a function with the place of the note of staged pages. The note's key consists of the
+/// partition (2 bytes) and the generation (8 bytes), both big-endian; its value is the encoded name of
+/// the record.
 fn at_note<T>(staged: &StagedPages, look: impl FnOnce(&RecordAt<'_>) -> T) -> T {
     let mut name = [0; NOTE_KEY_BYTES];
     name[..2].copy_from_slice(&staged.partition.0.to_be_bytes());
     name[2..].copy_from_slice(&staged.generation.to_be_bytes());
     let key = KeyRef::piece(NOTES, &name);
     let encoded = key.encoded();
-    // Where it is placed is known: with the record that it tells of.
+    // A note is placed with its record, so its own placement is not computed.
     let identity = KeyHash::of_piece(&encoded, Placement(0)).identity;
     look(&RecordAt { key, encoded: &encoded, identity, partition: staged.partition })
 }
 
-/// The partition and generation that a note is of.
+/// Partition and generation in the key of a note.
 fn read_note(encoded: &[u8]) -> Option<(Partition, u64)> {
     let name: &[u8; NOTE_KEY_BYTES] = KeyRef::decode(encoded).ok()?.key.try_into().ok()?;
     let (partition, generation) = name.split_first_chunk::<2>()?;
@@ -238,7 +243,7 @@ fn read_note(encoded: &[u8]) -> Option<(Partition, u64)> {
     Some((Partition(u16::from_be_bytes(*partition)), generation))
 }
 
-/// The generation of a record's pages, if it lies in pages.
+/// Generation of a record's pages; `None` if the record is not in pages.
 fn generation_of(
     transaction: &mut dyn Transaction,
     at: &RecordAt<'_>,
@@ -248,7 +253,8 @@ fn generation_of(
     Ok(paged.map(|paged| paged.generation()))
 }
 
-/// Makes a staged record and what is there one. The answer has what was written, or why nothing was.
+/// Stores a staged record, merged with the stored one if there is one. Returns the metadata that was
+/// written, or the reason why nothing was.
 fn unite(
     transaction: &mut dyn Transaction,
     at: &RecordAt<'_>,
@@ -283,7 +289,7 @@ fn unite(
     Ok(Ok(meta))
 }
 
-/// Unites a staged record with the stored one, page by page where possible.
+/// Merges a staged record with a stored one that is not in pages, page by page if possible.
 fn unite_with_small(
     paged: &PagedObject,
     ours: &Object,
@@ -295,7 +301,7 @@ fn unite_with_small(
         PagesMerged::Known => {
             Becomes::Paged(RecordMeta::of(paged.object(), n_val_class), Box::new(paged.clone()))
         }
-        // It is there already.
+        // The stored object has seen everything that the staged one has.
         PagesMerged::Other => Becomes::Same,
         PagesMerged::Paged(merged) => Becomes::paged(merged, n_val_class, pages)?,
         PagesMerged::Whole(object) => Becomes::whole(&object, n_val_class),

@@ -60,7 +60,7 @@ fn author(actor: &Actor) -> EventAuthor<'_> {
     EventAuthor { actor, time_secs: 1, now_us: 1, hll_precision }
 }
 
-/// Does an operation as the coordination does: in the pages where the record lies there.
+/// Runs an operation as the coordinator does: within the pages if the record is stored in pages.
 fn update(records: &Records, at: &RecordAt<'_>, operation: &Operation) -> bool {
     let actor = Actor(b"incarnation"[..].into());
     let mut is_done = false;
@@ -104,7 +104,7 @@ fn elements(record: &Record) -> BTreeSet<Bytes> {
     }
 }
 
-/// The number of pages that the engine has of a record.
+/// Number of pages that the engine holds of a record.
 fn page_count(engine: &dyn Engine, record: &[u8]) -> usize {
     let pieces = BucketRef { bucket_type: PIECE_TYPE, bucket: record };
     let listed = engine.list_keys(KeyRange::Bucket(pieces), None, 100_000);
@@ -115,7 +115,7 @@ fn page_count(engine: &dyn Engine, record: &[u8]) -> usize {
 enum Step {
     Change(usize, u16, u16, bool),
     Remove(usize),
-    /// Power is cut: what was synced is left.
+    /// Power is cut after a sync: synced data stays.
     Restart,
 }
 
@@ -132,7 +132,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..25)
 }
 
-/// Does steps on an engine; after each all records read as plain sets do.
+/// Runs steps on an engine, and checks after each that all records read as plain sets do.
 fn records_read_like_sets<E: Engine + 'static>(
     steps: Vec<Step>,
     open: impl Fn(&Arc<FaultyDisk>) -> Arc<E>,

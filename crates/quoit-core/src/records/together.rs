@@ -1,4 +1,4 @@
-//! Puts objects together that lie in pages.
+//! Assembles whole objects from their pages.
 
 use super::pages::{PageFault, ReadPages, WrittenPages, tag_of_page};
 use super::{ATTEMPT_COUNT, QUICK_PAGES_MAX, Records, encoded, read_root};
@@ -13,11 +13,11 @@ use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
 use std::collections::BTreeSet;
 
-/// Records that are looked at together when those are sought whose pages are damaged.
+/// Number of records that are read at once in the search for the owners of damaged pages.
 const OWNER_COUNT: usize = 64;
 
 impl Records {
-    /// A whole record, wherever it lies.
+    /// Reads a record as a whole object, in whichever form it is stored. May wait for the disk.
     pub(crate) fn get_whole(&self, at: &RecordAt<'_>) -> Result<Option<Record>, StoreError> {
         let fetched = match self.engine.get(at, Access::Wait)? {
             Fetch::Found(root) if PagedObject::is_one(&root.value) => {
@@ -31,7 +31,7 @@ impl Records {
         })
     }
 
-    /// Records of some tags as they are stored, for a look at their clocks ([`clock_of`]).
+    /// Records with the given tags in their stored form, for a look at their clocks ([`clock_of`]).
     pub(crate) fn tagged_roots(
         &self,
         partition: Partition,
@@ -43,7 +43,7 @@ impl Records {
         }
     }
 
-    /// Whole objects of some tags; none where the engine's copies can't be compared.
+    /// Whole objects with the given tags; empty if the engine offers no comparison by tags.
     pub(crate) fn tagged(
         &self,
         partition: Partition,
@@ -55,8 +55,9 @@ impl Records {
         }
     }
 
-    /// The records of which pages have these tags, with the tags of the pages. Reads all records of the
-    /// partition, but of their pages only those that tell of others.
+    /// Finds the records that own pages with the given tags. Returns the tag of each record with the
+    /// tags of its pages. Reads all records of the partition, but of their pages only the ones that
+    /// list other pages.
     pub(crate) fn owners_of_pages(
         &self,
         partition: Partition,
@@ -91,7 +92,8 @@ impl Records {
         Ok(owners)
     }
 
-    /// Puts together what lies in pages; records that have gone meanwhile are left out.
+    /// Assembles the records in pages among `entries`; records that were removed in the meantime are
+    /// left out.
     fn together(
         &self,
         partition: Partition,
@@ -110,7 +112,7 @@ impl Records {
             match self.whole(&place.at(), record, Access::Wait) {
                 Ok(Fetch::Found(record)) => whole.push((key, record)),
                 Ok(Fetch::Missing | Fetch::WouldBlock) => {}
-                // As other damaged records, which folds leave out.
+                // Folds leave damaged records out, too.
                 Err(StoreError::Corrupt { path, offset, reason }) => {
                     tracing::error!(%path, offset, %reason, "a record in pages is damaged");
                 }
@@ -120,7 +122,7 @@ impl Records {
         Ok(whole)
     }
 
-    /// Puts a record together whose root was read.
+    /// Assembles a record from its root, which was read before.
     pub(super) fn whole(
         &self,
         at: &RecordAt<'_>,
@@ -132,7 +134,7 @@ impl Records {
             if let Some(fetched) = self.whole_of(at, &root, access)? {
                 return Ok(fetched);
             }
-            // Its pages are not those of the root any more.
+            // The pages no longer belong to this root.
             match self.engine.get(at, access)? {
                 Fetch::Found(newer) if PagedObject::is_one(&newer.value) => root = newer,
                 fetched => return Ok(fetched),
@@ -156,7 +158,7 @@ impl Records {
         Ok(if applied == Applied::WouldBlock { Fetch::WouldBlock } else { fetched })
     }
 
-    /// One attempt; `None` when what was read does not belong together.
+    /// One attempt to assemble a record; `None` if the root and the pages do not belong together.
     fn whole_of(
         &self,
         at: &RecordAt<'_>,
@@ -190,7 +192,7 @@ pub(crate) fn size_of(record: &Record) -> u64 {
     record.value.len() as u64 + pages
 }
 
-/// The clock of a record as it is stored; empty when it can't be read.
+/// Version vector of a record in its stored form; empty if it can't be read.
 pub(crate) fn clock_of(record: &Record) -> VersionVector {
     if PagedObject::is_one(&record.value) {
         let paged = PagedObject::decode(&record.value);

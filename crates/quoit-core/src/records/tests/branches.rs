@@ -1,4 +1,4 @@
-//! Large sets in fields of maps, which have pages of their own.
+//! Tests of large sets in fields of maps. Such fields have pages of their own.
 
 use super::*;
 use crate::placement::Place;
@@ -9,14 +9,14 @@ use quoit_store::engine::PointAccess;
 use quoit_store::engine::ScanAccess;
 use std::collections::BTreeMap;
 
-/// The elements of each of the sets of a map.
+/// The elements of each set of a map.
 type Model = BTreeMap<u8, BTreeSet<Bytes>>;
 
 fn field_name(field: u8) -> FieldName {
     FieldName::new(vec![b'a' + field], FieldKind::Set)
 }
 
-/// Adds elements to a set, or removes them: the odd ones are in a map in the map.
+/// Adds elements to a set, or removes them. Sets of odd numbers are fields of an inner map.
 fn change_set(field: u8, numbers: impl Iterator<Item = u16>, adds: bool) -> Operation {
     let change = if adds { SetChange::Add } else { SetChange::Remove };
     let changes = numbers.map(element).map(change).collect();
@@ -61,7 +61,7 @@ enum MapStep {
     Change(u8, u16, u16, bool),
     RemoveSet(u8),
     Remove,
-    /// Power is cut: what was synced is left.
+    /// Power is cut after a sync: synced data stays.
     Restart,
 }
 
@@ -133,7 +133,7 @@ proptest! {
             let folded = records.fold_roots(PARTITION, Identity(0), 10).expect("the disk is good").entries;
             prop_assert_eq!(folded.len(), usize::from(model.is_some()));
             prop_assert_eq!(engine.stats().key_count, u64::from(model.is_some()));
-            // More than fit into a page.
+            // More elements than fit into one page.
             let is_large = |elements: &BTreeSet<Bytes>| elements.len() > 200;
             let large_count = model.iter().flat_map(BTreeMap::values).filter(|set| is_large(set)).count();
             prop_assert!(page_count(&*engine, &name) >= 2 * large_count, "each has several");
@@ -141,12 +141,12 @@ proptest! {
     }
 }
 
-/// Bytes of the longest key of the tests' bucket whose record's own pages can have names, and of the longest
-/// whose fields' can.
+/// Bytes in the longest key of the tests' bucket whose record can have pages, and in the longest key
+/// whose fields can have pages.
 const PAGED_KEY_BYTES: usize = ENCODED_KEY_BYTES_MAX - 35;
 const BRANCHED_KEY_BYTES: usize = PAGED_KEY_BYTES - 8;
 
-/// Where a name is so long that no page of a field could have one, the field stays in its page.
+/// Checks that a field stays in its page if the record's name is too long for pages of fields.
 #[test]
 fn fields_of_maps_with_very_long_names_grow_in_their_pages() {
     for (key_bytes, in_pages, in_branches) in [
@@ -179,7 +179,7 @@ fn fields_of_maps_with_very_long_names_grow_in_their_pages() {
     }
 }
 
-/// No version has stored such a record; damage may say anything.
+/// No version of the program writes such a record, but damage can produce one.
 #[test]
 fn pages_that_can_have_no_name_are_damage() {
     let disk = Arc::new(FaultyDisk::new(1));
@@ -233,7 +233,8 @@ fn copy(engine: &dyn Engine, from: &RecordAt<'_>, to: &RecordAt<'_>) {
     engine.update(to, Before::Skip, Access::Wait, &mut put).expect("a good disk");
 }
 
-/// A page of a branch leads to its record, and goes with it when that is damaged.
+/// Checks that a page of a branch leads to its record, and is removed with it when the record is
+/// damaged.
 #[test]
 fn pages_of_branches_are_known_by_their_record() {
     let disk = Arc::new(FaultyDisk::new(1));
@@ -261,8 +262,8 @@ fn pages_of_branches_are_known_by_their_record() {
     assert_eq!(page_count(&*engine, &name), 0);
 }
 
-/// Checks that a record that was written after its root was lost keeps its pages; those that
-/// nothing leads to go.
+/// Checks that a record which was written after its root was lost keeps its pages, while pages that no
+/// root lists are removed.
 #[test]
 fn pages_that_nothing_leads_to_are_removed_with_a_damaged_record() {
     let disk = Arc::new(FaultyDisk::new(1));

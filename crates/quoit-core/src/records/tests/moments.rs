@@ -1,10 +1,11 @@
-//! Large sets that are changed while they are read.
+//! Tests of large sets that are changed while they are read.
 
 use super::*;
 use crate::placement::Place;
 use quoit_model::data_type::pages::{ItemHash, ShownItem};
 
-/// Removes an element that was shown, and puts another one in the place of one that was not.
+/// Changes the set while it is shown: removes an element that was shown, and replaces one that was not
+/// by another.
 struct Meddler<'r> {
     records: &'r Records,
     at: &'r RecordAt<'r>,
@@ -28,7 +29,7 @@ impl Items for Meddler<'_> {
             let change = if adds { SetChange::Add } else { SetChange::Remove };
             assert!(update(self.records, self.at, &Operation::Set(vec![change(element.clone())])));
         };
-        // The last ones are in pages that are still to be read.
+        // Elements with the highest hashes are in pages that are still to be read.
         let last = |numbers: std::ops::Range<u16>| {
             numbers.map(super::element).max_by_key(|element| ItemHash::of_element(element))
         };
@@ -38,7 +39,8 @@ impl Items for Meddler<'_> {
     }
 }
 
-/// The pages that were read have as many elements and bytes as the root that was read before them knows of.
+/// The changes keep the number of elements and of bytes in the pages still to be read, so that only the
+/// digest of the root shows that they do not belong together.
 #[test]
 fn a_set_is_shown_as_it_was_at_one_moment() {
     let disk = Arc::new(FaultyDisk::new(1));

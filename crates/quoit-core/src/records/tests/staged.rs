@@ -1,4 +1,4 @@
-//! Pages that are sent from one engine to another.
+//! Tests of pages that are sent from one engine to another.
 
 use super::*;
 use crate::placement::Place;
@@ -6,10 +6,10 @@ use quoit_store::engine::Maintenance;
 
 use quoit_model::data_type::pages::{ItemHash, PageName};
 
-/// Bytes of pages that are read at once.
+/// Bytes of pages that are read for one message.
 const READ_BYTES: usize = 20_000;
 
-/// State of a store beside its disk.
+/// A store with its disk.
 struct Store {
     disk: Arc<FaultyDisk>,
     engine: Arc<BitcaskEngine>,
@@ -23,7 +23,7 @@ impl Store {
         Self { records: Records::new(engine.clone(), seed), disk, engine }
     }
 
-    /// Power is cut: what was synced is left.
+    /// Power is cut after a sync: synced data stays.
     fn restart(self, started_us: u64) -> Self {
         self.engine.sync().expect("the disk is good");
         let disk = Arc::new(self.disk.crash());
@@ -49,7 +49,7 @@ impl Store {
     }
 }
 
-/// Sends all pages once; what is written between two messages is the caller's affair.
+/// Sends all pages once. Calls `between` between two messages.
 fn send_pass(
     from: &Store,
     to: &Store,
@@ -72,7 +72,7 @@ fn send_pass(
     }
 }
 
-/// Two stores, of which the first has a large set.
+/// Two stores; the first one holds a large set.
 fn with_set(name: &Bytes) -> (Store, Store) {
     let (from, to) = (Store::new(1), Store::new(2));
     let place = Place::new(name, PARTITION).expect("a good name");
@@ -113,7 +113,7 @@ fn what_is_written_while_pages_are_sent_comes_as_of_one_moment() {
     let mut written = 5_000;
     let mut write = || {
         assert!(update(&from.records, &at, &changes(written..written + 20, true)));
-        // So many go that pages are joined.
+        // Removes so many elements that pages are joined.
         assert!(update(&from.records, &at, &changes(written - 5_000..written - 4_940, false)));
         written += 60;
     };
@@ -148,7 +148,7 @@ fn pages_without_a_root_are_removed_after_a_start() {
     assert!(page_count(&*to.engine, &name) > 10);
     assert_eq!(to.records.clear_staged().expect("the disk is good"), 1);
     assert_eq!((page_count(&*to.engine, &name), to.note_count()), (0, 0));
-    // A note that was left though there is a root takes nothing away.
+    // A note that was left although its pages have a root removes none of them.
     let pages = to.stage(&at);
     let mut sent = from.records.begin_sending(&at).expect("good").expect("it lies in pages");
     let count = send_pass(&from, &to, (&at, &pages), &mut sent, || {});
