@@ -1,4 +1,5 @@
-//! The nodes that answer for all partitions together, and their answers as one.
+//! Sources of a listing: the nodes that together cover all partitions, and their answers merged into
+//! one.
 
 use super::Listings;
 use super::plan::{NodeShare, shares};
@@ -26,31 +27,31 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long a query waits for entries that are being rebuilt, where no other node could answer it.
+/// Time that a query waits for index entries that are being rebuilt if no other node could answer.
 const REBUILD_PATIENCE: Duration = Duration::from_secs(2);
-/// How often it looks whether they are.
+/// Interval between two looks at the rebuilt entries.
 const REBUILD_PAUSE: Duration = Duration::from_millis(20);
 
-/// In which order positions come.
+/// Order in which positions are returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Order {
-    /// As nodes answer; what one chunk has is in order.
+    /// As nodes answer. The positions of one chunk are in order.
     Arrival,
-    /// All in order: answers are merged.
+    /// In order over all nodes: their answers are merged.
     Sorted,
 }
 
-/// Records that are wanted of all nodes together.
+/// Records that a scan asks all sources for.
 #[derive(Clone, Debug)]
 pub(crate) struct WantedRecords {
     pub(crate) bucket_type: Bytes,
     pub(crate) bucket: Bytes,
     pub(crate) span: ScanSpan,
-    /// A regular expression that is one.
+    /// A valid regular expression; `None` for no pattern.
     pub(crate) pattern: Option<Bytes>,
     /// Positions up to this one are left out.
     pub(crate) after: Option<Bytes>,
-    /// Partitions that are looked at; `None`: all.
+    /// Partitions that are scanned; `None` for all.
     pub(super) partitions: Option<PartitionSet>,
     pub(crate) order: Order,
 }
@@ -60,12 +61,12 @@ type PendingAnswer = Pin<Box<dyn Future<Output = Result<Scanned, Failed>> + Send
 /// A node and the partitions that it answers for.
 struct ListingSource {
     share: NodeShare,
-    /// The last position that it has gone past.
+    /// Position after which the next chunk of this source begins.
     after: Option<Bytes>,
-    /// Positions that it has answered and that were not taken yet.
+    /// Positions that the node has returned and that were not taken yet.
     positions: VecDeque<Bytes>,
     is_complete: bool,
-    /// The answer that is awaited.
+    /// Request under way.
     answer: Option<PendingAnswer>,
 }
 
@@ -74,15 +75,16 @@ impl ListingSource {
         Self { share, after, positions: VecDeque::new(), is_complete: false, answer: None }
     }
 
-    /// A source of what has been answered already.
+    /// A complete source: positions that a node has returned, with none to follow.
     fn done(share: NodeShare, positions: VecDeque<Bytes>) -> Self {
         Self { share, after: None, positions, is_complete: true, answer: None }
     }
 }
 
-/// A scan of all partitions under way: each is read once, from one node that has a complete copy of it. All
-/// nodes are asked at the same time, for one chunk each; they are asked for more when that has been taken.
-/// Another node goes on where one fails. Dropping it ends it.
+/// A scan of all partitions. Each partition is read once, from one node with a complete copy of it. All
+/// nodes are asked at the same time, for one chunk each, and for the next one when that has been taken.
+/// If a node fails, other nodes take over its partitions after the position that it had reached.
+/// Dropping the scan ends it.
 pub(crate) struct Sources {
     listings: Arc<Listings>,
     topology: Arc<Topology>,
@@ -90,16 +92,16 @@ pub(crate) struct Sources {
     replicas: ReplicaCount,
     sources: Vec<ListingSource>,
     failed: Vec<NodePlace>,
-    /// Which source is looked at first.
+    /// Index of the source that was looked at last.
     turn: usize,
 }
 
 impl Listings {
-    /// Starts a scan, once this node knows who is up.
+    /// Starts a scan, once this node knows which nodes are up.
     ///
     /// # Errors
     ///
-    /// Unknown bucket types, empty names, and partitions that no node has which is up.
+    /// Unknown bucket types, empty names, and a partition of which no live node has a copy.
     pub(crate) async fn scan(
         self: &Arc<Self>,
         wanted: WantedRecords,
@@ -126,12 +128,12 @@ impl Listings {
 }
 
 impl Sources {
-    /// The next positions, `count_max` or fewer; `None` when there are no more. Chunks are never empty.
+    /// The next positions, at most `count_max`; `None` when there are no more. Chunks are never empty.
     ///
     /// # Errors
     ///
-    /// Engine faults, and partitions that no node has any more which is up. A scan is complete or an error,
-    /// never cut short in silence.
+    /// Engine faults, and a partition of which no live node has a copy any more. A scan is complete or
+    /// ends with an error; it is never cut short in silence.
     pub(crate) async fn next(
         &mut self,
         count_max: usize,
@@ -153,7 +155,7 @@ impl Sources {
         }
     }
 
-    /// Takes positions of any node's answers, beginning with the node after that of the last time.
+    /// Takes positions of one source, beginning with the source after the last one used.
     fn take_any(&mut self, count_max: usize) -> Vec<Bytes> {
         for _ in 0..self.sources.len() {
             self.turn = (self.turn + 1) % self.sources.len();
@@ -165,7 +167,8 @@ impl Sources {
         Vec::new()
     }
 
-    /// The least positions, as long as every node has one to compare.
+    /// Takes the least positions of all sources; none while a source that is not complete has none to
+    /// compare.
     fn take_sorted(&mut self, count_max: usize) -> Vec<Bytes> {
         let is_lacking =
             |source: &ListingSource| source.positions.is_empty() && !source.is_complete;
@@ -178,7 +181,7 @@ impl Sources {
         merge(&mut self.sources, count_max)
     }
 
-    /// Asks all nodes that have nothing left to take, and waits until one of them has answered.
+    /// Asks all sources that have no positions left, and waits for the first answer.
     async fn await_answers(&mut self, count_max: usize) -> Result<(), RequestError> {
         for place in 0..self.sources.len() {
             let source = &self.sources[place];
@@ -205,7 +208,7 @@ impl Sources {
         }
     }
 
-    /// The next answer, and whose it is.
+    /// The next answer, and the index of its source.
     async fn answered(&mut self) -> (usize, Result<Scanned, Failed>) {
         poll_fn(|context| {
             for (place, source) in self.sources.iter_mut().enumerate() {
@@ -252,7 +255,7 @@ impl Sources {
         }
     }
 
-    /// Has other nodes answer for what a failed one has not answered yet.
+    /// Assigns the rest of a failed node's partitions to other nodes.
     fn go_on_elsewhere(&mut self, place: usize) -> Result<(), RequestError> {
         let source = self.sources.swap_remove(place);
         self.failed.push(source.share.node);
@@ -262,8 +265,8 @@ impl Sources {
         self.share_anew(source)
     }
 
-    /// Shares out all that is left by the newest layouts, where places mean other nodes, and by the number of
-    /// replicas that the bucket has now.
+    /// Assigns all that is left again, by the newest layout and the present number of replicas of the
+    /// bucket.
     async fn go_on_anew(&mut self) -> Result<(), RequestError> {
         self.topology =
             self.listings.local.topology_after(self.topology.version(), CHUNK_TIMEOUT).await?;
@@ -275,7 +278,8 @@ impl Sources {
         sources.into_iter().try_for_each(|source| self.share_anew(source))
     }
 
-    /// Other sources for what one had left. Entries that it has answered and that were not taken yet stay.
+    /// Replaces a source by new ones for the rest of its partitions. Positions that it has returned
+    /// already are kept.
     fn share_anew(&mut self, source: ListingSource) -> Result<(), RequestError> {
         let ListingSource { share, after, positions, is_complete, .. } = source;
         if !is_complete {
@@ -290,8 +294,8 @@ impl Sources {
     }
 }
 
-/// As [`Listings::local_scan`], which after a crash may have to wait for index entries: those of few
-/// records are there again before anybody has asked twice.
+/// As [`Listings::local_scan`], but waits up to `patience` for index entries. After a crash the engine
+/// rebuilds them, which takes little time if there are few.
 async fn scan_once_rebuilt(
     listings: &Arc<Listings>,
     scan: Scan,
@@ -309,7 +313,7 @@ async fn scan_once_rebuilt(
     }
 }
 
-/// Takes the least positions out of sources, until one that has more to answer is empty.
+/// Takes the least positions of all sources, until one that is not complete has none left.
 fn merge(sources: &mut [ListingSource], count_max: usize) -> Vec<Bytes> {
     let first = |(place, source): (usize, &ListingSource)| {
         source.positions.front().map(|position| Reverse((position.clone(), place)))
@@ -361,7 +365,7 @@ mod tests {
                 parts.iter().map(|(bytes, is_complete)| source(bytes, *is_complete)).collect();
             let mut all: Vec<u8> = parts.iter().flat_map(|(bytes, _)| bytes.clone()).collect();
             all.sort_unstable();
-            // A source answers in order: later entries are above all earlier ones.
+            // Each source returns positions in order, so later positions are above all earlier ones.
             let open = parts.iter().filter(|(_, is_complete)| !is_complete);
             let known_to = open.filter_map(|(bytes, _)| bytes.iter().max()).min();
             let taken: Vec<u8> = merge(&mut sources, count_max).iter().map(|each| each[0]).collect();

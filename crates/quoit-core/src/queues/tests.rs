@@ -1,4 +1,4 @@
-//! Source queues against a naive model, and through the deaths of processes and machines.
+//! Tests of source queues against a naive model, and across deaths of processes and machines.
 
 use super::entry::{EntryReference, EntrySequence, QueuePriority, Visited};
 use super::filter::QueueDefinition;
@@ -83,7 +83,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..300)
 }
 
-/// Entries by their numbers: waiting ones of each priority, most urgent first, and leased ones.
+/// A model of a queue: numbers of waiting entries by priority (highest first), and of leased entries.
 #[derive(Clone, Default)]
 struct NaiveQueue {
     waiting: [VecDeque<u64>; 3],
@@ -112,7 +112,7 @@ impl NaiveQueue {
     }
 }
 
-/// Both, side by side.
+/// Real queues and their models, side by side.
 struct Pair {
     queues: Arc<SourceQueues>,
     naive: [NaiveQueue; 3],
@@ -206,14 +206,14 @@ fn check_against_model(queues: SourceQueues, steps: &[Step]) {
     }
 }
 
-/// Makes up for losses, as a full-sync does that finds nothing to repair.
+/// Settles losses, as a full-sync that finds nothing to repair does.
 fn settle_losses(queues: &SourceQueues) {
     let _ = queues.take_loss();
     queues.settle_losses();
     queues.flush().expect("the disk is well");
 }
 
-/// All that is left in a queue.
+/// Takes all entries that are left in a queue.
 fn drain(queues: &SourceQueues, name: &str) -> Vec<u64> {
     std::iter::from_fn(|| queues.take(name, None, 1))
         .map(|(_, entry)| number_of(&entry.key))
@@ -433,7 +433,7 @@ fn deltas_outlast_the_process_and_become_references_where_the_sink_wants_the_obj
         let (bucket, reference) = (bucket_of(0), delta_of(number));
         queues.push(bucket, key(0, number), reference, Visited::new(), number + 1);
     }
-    // Some are in the window, and some in the journal alone.
+    // Some entries are in the window, and some only in the journal.
     let queues = Arc::new(open(&disk.kill(), 1));
     let lease = queues.lease();
     let mut taken = Vec::new();

@@ -1,16 +1,16 @@
-//! Stale queues: their sinks have not confirmed anything for longer than reap records are kept.
+//! Stale queues: queues that have been behind for longer than reap records are kept.
 //!
-//! Records that were deleted here meanwhile may be live in the sink's cluster, and nothing here remembers
-//! that they were deleted. So neither real time nor full-sync goes on between the two clusters until an
-//! operator has said which of them is right.
+//! Records that were deleted here in the meantime may be live in the sink's cluster, and this cluster
+//! no longer remembers the deletes. Neither real-time replication nor full-sync therefore goes on
+//! between the two clusters until an operator has decided which of them is right.
 
 use super::{ChangeQueueError, SourceQueues};
 use crate::queues::entry::VisitedCluster;
 use crate::queues::queue::Staleness;
 
 impl SourceQueues {
-    /// Takes note of queues that have waited for longer than the retention. Returns the names of new ones,
-    /// which the next [`SourceQueues::flush`] keeps.
+    /// Marks queues as stale that have been behind for longer than the retention, and returns the names
+    /// of newly stale ones. The next [`SourceQueues::flush`] stores that.
     pub(crate) fn note_stale(&self, now_us: u64) -> Vec<String> {
         let retention_us = self.settings.retention.as_micros() as u64;
         let mut state = self.state.lock();
@@ -31,14 +31,14 @@ impl SourceQueues {
         names
     }
 
-    /// Whether a queue is stale.
+    /// True if the queue is stale.
     pub(crate) fn is_stale(&self, name: &str) -> bool {
         let state = self.state.lock();
         state.queues.iter().any(|queue| queue.name == name && queue.staleness == Staleness::Stale)
     }
 
-    /// The name of a stale queue that a cluster has consumed, or may have; of any stale queue for `None`.
-    /// Comparing with that cluster would bring back what was deleted.
+    /// Name of a stale queue that a cluster consumes, or may consume; for `None`, of any stale queue. A
+    /// comparison with that cluster would bring deleted records back.
     #[must_use]
     pub fn stale_for(&self, cluster: Option<VisitedCluster>) -> Option<String> {
         let state = self.state.lock();
@@ -49,7 +49,7 @@ impl SourceQueues {
         stale.find(|queue| is_for(queue.sink)).map(|queue| queue.name.clone())
     }
 
-    /// Has a stale queue consumed again: what was deleted meanwhile may come back from its sinks.
+    /// Lets a stale queue be consumed again, although deleted records may come back from its sinks.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The state of source queues, which is changed under their lock.
+//! State of the source queues, guarded by their lock.
 
 use super::{ChangeQueueError, SourceQueueSettings};
 use crate::queues::entry::{EntrySequence, QueueEntry, QueuePriority};
@@ -15,22 +15,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// The manifest has a missed delete at the latest so long after it, unless the disk refuses.
+/// Time in microseconds within which the manifest contains a missed delete, unless the disk refuses it.
 const UNNOTED_US_MAX: u64 = 60_000_000;
 
-/// The state behind the lock.
+/// State behind the lock.
 pub(super) struct QueuesState {
-    /// Whether writes are queued.
+    /// True if writes are queued.
     pub(super) is_enabled: bool,
     pub(super) bounds: QueueBounds,
     pub(super) queues: Vec<Queue>,
-    /// Waiting consumers, by queue.
+    /// Handles on which consumers of each queue wait.
     pub(super) filled: BTreeMap<QueueNumber, Arc<Notify>>,
     pub(super) by_command: BTreeSet<QueueNumber>,
     /// Configured queues that a command has removed.
     pub(super) removed: BTreeSet<String>,
     pub(super) journal: Option<Journal>,
-    /// Whether the last append failed: it is told once.
+    /// True if the last append failed. The fault is logged once.
     pub(super) has_failed: bool,
     pub(super) losses: Losses,
     pub(super) missed_mark: MissedMark,
@@ -38,9 +38,9 @@ pub(super) struct QueuesState {
     pub(super) next_number: u32,
     pub(super) next_lease: u64,
     pub(super) boot: u64,
-    /// Whether the journal has entries that are not synced.
+    /// True if the journal has entries that are not synced.
     pub(super) is_unsynced: bool,
-    /// The manifest as it is on the disk.
+    /// The manifest on the disk.
     pub(super) stored: Manifest,
 }
 
@@ -108,8 +108,8 @@ impl QueuesState {
             self.losses = Losses::found(&**journal.disk(), is_new);
         }
         if settings.is_enabled && is_new {
-            // A node without any queues of a former process is new, or its disk is: the queues that it may
-            // have had are gone.
+            // A node that finds no queues of an earlier process is new, or its disk is: queues that it
+            // had before are gone.
             self.note_loss();
         }
     }
@@ -120,8 +120,8 @@ impl QueuesState {
         self.losses.note(disk);
     }
 
-    /// Takes note of missed deletes that a former process had no time to write to the manifest. Their queues
-    /// are those that may have missed one.
+    /// Restores missed deletes that an earlier process had no time to write to the manifest. They are
+    /// assigned to all queues that may have missed one.
     pub(super) fn restore_missed(&mut self, full_sync_queue: Option<&str>) {
         let Some(journal) = &self.journal else { return };
         self.missed_mark = MissedMark::found(&**journal.disk());
@@ -141,7 +141,7 @@ impl QueuesState {
         }
     }
 
-    /// Looks whether the manifest on the disk has the missed deletes of all queues.
+    /// Updates the mark if the manifest on disk names every queue that has missed deletes.
     pub(super) fn note_missed(&mut self) {
         let is_stored = |queue: &Queue| {
             let mut stored = self.stored.queues.iter();
@@ -183,7 +183,7 @@ impl QueuesState {
         sequence
     }
 
-    /// Appends an entry to the journal. `None` where there is none, or the disk refuses.
+    /// Appends an entry to the journal. `None` if there is no journal, or the disk refuses.
     pub(super) fn append(&mut self, entry: &QueueEntry, numbers: &[QueueNumber]) -> Option<Cursor> {
         let journal = self.journal.as_mut()?;
         match journal.append(entry, numbers) {
@@ -206,15 +206,16 @@ impl QueuesState {
         }
     }
 
-    /// Takes up what the journal has. Everything of it is read once.
+    /// Restores the queues from the journal, which is read completely.
     pub(super) fn restore(&mut self) -> Result<(), StoreError> {
         let Some(journal) = &self.journal else { return Ok(()) };
         let needed: BTreeMap<QueueNumber, EntrySequence> =
             self.stored.queues.iter().map(|queue| (queue.number, queue.needed)).collect();
-        // Entries that were not synced may have gone with the machine's power.
+        // Entries that were not synced may have gone with a power cut.
         let is_new = self.stored == Manifest::default();
         let mut has_lost = !is_new && self.stored.boot != self.boot && !self.stored.is_stopped;
-        // A file that has no entries yet was made behind all those that had some.
+        // The newest file may have no entries yet; its head still bounds the sequence numbers given so
+        // far.
         let newest = journal.newest_file().map_or(EntrySequence(0), |(_, first)| first);
         self.next = self.next.max(newest);
         let mut cursor = journal.start();
@@ -247,7 +248,7 @@ impl QueuesState {
         needed.min().unwrap_or(self.next)
     }
 
-    /// Whether a queue is stale, and stays so when the process dies now.
+    /// True if a queue is stale and would still be stale if the process died now.
     pub(super) fn keeps_stale(&self, queue: &Queue) -> bool {
         let is_stored = |stored: &ManifestQueue| {
             stored.number == queue.number && stored.staleness == Staleness::Stale
