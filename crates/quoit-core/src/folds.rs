@@ -138,7 +138,6 @@ impl Folds {
     /// # Errors
     ///
     /// Unknown bucket types, empty names, and a partition of which no live node has a copy.
-    /// Unknown bucket types, empty names, and partitions that no node has which is up.
     pub async fn begin(
         self: &Arc<Self>,
         range: RecordRange,

@@ -1,4 +1,4 @@
-//! Buckets of a bucket type.
+//! Listings of the buckets of a bucket type.
 
 use super::Listings;
 use super::plan::shares;
@@ -21,7 +21,8 @@ use std::sync::Arc;
 
 /// A listing of buckets under way. Dropping it ends it.
 ///
-/// Each node that takes part lists the buckets of which it holds a key, in order; the lists are merged.
+/// Each node that takes part lists, in order, the buckets of which it holds a key. The coordinator
+/// merges the lists.
 pub struct BucketListing {
     listings: Arc<Listings>,
     topology: Arc<Topology>,
@@ -31,16 +32,16 @@ pub struct BucketListing {
     failed: Vec<NodePlace>,
     /// The last bucket that was listed.
     last: Option<Bytes>,
-    /// None where it is part of what is counted as a whole.
+    /// Counts the listing in the statistics; `None` in a listing that is part of a [`BucketFold`].
     _under_way: Option<UnderWay>,
 }
 
 /// The buckets of all bucket types, one type after the other. Dropping it ends it.
 pub struct BucketFold {
     listings: Arc<Listings>,
-    /// Bucket types that are still to come.
+    /// Bucket types that are still to be listed.
     types: VecDeque<Bytes>,
-    /// The one that is gone through.
+    /// The listing of the present bucket type.
     listing: Option<BucketListing>,
     _under_way: UnderWay,
 }
@@ -52,11 +53,11 @@ struct BucketSource {
 }
 
 impl Listings {
-    /// Starts a listing of the buckets of a bucket type that hold a key, once this node knows who is up.
+    /// Starts a listing of the buckets that hold a key, once this node knows which nodes are up.
     ///
     /// # Errors
     ///
-    /// Unknown bucket types, empty names, and partitions that no node has which is up.
+    /// Unknown bucket types, empty names, and a partition of which no live node has a copy.
     pub async fn list_buckets(
         self: &Arc<Self>,
         bucket_type: &[u8],
@@ -66,12 +67,12 @@ impl Listings {
         Ok(BucketListing { _under_way: Some(under_way), ..listing })
     }
 
-    /// Starts to go through the buckets of all active bucket types. Statistics count that as one fold: those
-    /// who ask for it do so with the messages of folds.
+    /// Starts a listing of the buckets of all active bucket types. Statistics count it as one fold,
+    /// because clients request it with the messages of folds.
     ///
     /// # Errors
     ///
-    /// Partitions that no node has which is up.
+    /// A partition of which no live node has a copy.
     pub async fn fold_buckets(self: &Arc<Self>) -> Result<BucketFold, RequestError> {
         let under_way = UnderWay::begin(&self.local.stats, LongRequest::Fold);
         let listed = self.local.control.read().list_types();
@@ -92,7 +93,7 @@ impl Listings {
         }
     }
 
-    /// A listing that is not counted.
+    /// A listing that statistics do not count.
     async fn buckets_of(
         self: &Arc<Self>,
         bucket_type: &[u8],
@@ -114,8 +115,8 @@ impl Listings {
         })
     }
 
-    /// A chunk of the buckets that this node holds keys of; `None` when the layouts of the request are past,
-    /// or a bucket has got fewer replicas since.
+    /// A chunk of the buckets of which this node holds keys. `None` if the request's layout is not live
+    /// any more, or a bucket has got fewer replicas since.
     pub(crate) async fn local_buckets(
         self: &Arc<Self>,
         list: ListBuckets,
@@ -139,8 +140,8 @@ impl Listings {
 }
 
 impl BucketFold {
-    /// A bucket type and the next chunk of its bucket names; `None` when all are complete. Chunks are never
-    /// empty.
+    /// A bucket type and the next chunk of its bucket names; `None` when all are listed. Chunks are
+    /// never empty.
     ///
     /// # Errors
     ///
@@ -161,8 +162,8 @@ impl BucketListing {
     ///
     /// # Errors
     ///
-    /// Engine faults, and partitions that no node has any more which is up. A listing is complete or an
-    /// error, never cut short in silence.
+    /// Engine faults, and a partition of which no live node has a copy any more. A listing is complete
+    /// or ends with an error; it is never cut short in silence.
     pub async fn next(&mut self) -> Result<Option<Vec<Bytes>>, RequestError> {
         let mut names = Vec::new();
         while names.len() < CHUNK_COUNT {
@@ -180,13 +181,13 @@ impl BucketListing {
         Ok(if names.is_empty() { None } else { Some(names) })
     }
 
-    /// Chooses the nodes that list; they begin after what was listed already.
+    /// Chooses the nodes that list. They begin after the last bucket that was listed.
     fn plan(&mut self) -> Result<(), RequestError> {
         self.sources = sources(&self.topology, self.n_val, &self.failed)?;
         Ok(())
     }
 
-    /// Gets each source a name to compare, if it has one left.
+    /// Asks sources for more names until each has one to compare or is complete.
     async fn fill(&mut self) -> Result<(), RequestError> {
         while let Some(place) =
             self.sources.iter().position(|source| source.names.is_empty() && !source.complete)
@@ -243,9 +244,8 @@ impl BucketListing {
     }
 }
 
-/// The nodes that list, `failed` ones left out.
-/// So many first primaries have all buckets of a type: as many as the bucket with the fewest complete copies
-/// has.
+/// Number of first primaries that together hold all buckets of a type: the least number of complete
+/// copies that any bucket of the type has.
 fn least_n_val(state: &State, any: BucketRef<'_>) -> Result<u32, RequestError> {
     let of_type = bucket_props(state, any)?.n_val;
     let placements = state.placements().into_iter();
@@ -258,12 +258,14 @@ fn least_n_val(state: &State, any: BucketRef<'_>) -> Result<u32, RequestError> {
     Ok(n_vals.chain(raised.map(|raise| raise.filled_n_val)).min().unwrap_or(of_type))
 }
 
+/// Sources for all partitions, without the `failed` nodes.
 fn sources(
     topology: &Topology,
     n_val: u32,
     failed: &[NodePlace],
 ) -> Result<Vec<BucketSource>, RequestError> {
-    // First primaries hold every bucket, whatever its n_val; the others those of the least n_val.
+    // The first primaries hold every bucket, whatever its n_val. If one of them is down, other
+    // primaries hold the buckets with the least n_val as well.
     let wanted = PartitionSet::all(topology.partition_count());
     let of = |n_val| shares(topology, &wanted, ReplicaCount::all_filled(n_val), failed);
     let shared = of(1).or_else(|_| of(n_val))?;

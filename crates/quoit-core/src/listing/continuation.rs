@@ -1,14 +1,15 @@
-//! Where a query goes on that was answered in pages.
+//! Continuations: tokens from which a query that was answered in pages goes on.
 //!
 //! ```text
 //! byte 0     1  version: 1
 //! byte 1     8  XXH3-64 of the query and the position, little-endian
-//! byte 9     .  the position of the last entry: a key, or a term and a key
+//! byte 9     .  position of the last match: a key, or a term and a key
 //! ```
 //!
-//! The hash covers all that decides which entries a query has and in which order, and nothing else: the size
-//! of a page may change from one to the next. It keeps mistakes out, not forgers: a forged continuation shows
-//! nothing that the query itself would not.
+//! The hash covers everything that decides which matches the query has and in which order. The page
+//! size is not part of it, so a client may change it from page to page. The hash protects from
+//! mistakes, not from forgery: a forged continuation shows nothing that the query itself would not
+//! show.
 
 use super::index::{IndexQuery, IndexSelection};
 use bytes::Bytes;
@@ -20,13 +21,14 @@ use xxhash_rust::xxh3::Xxh3;
 const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 9;
 
-/// A continuation that is none, or that belongs to another query.
+/// Error for a continuation that can't be read or belongs to another query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("not a continuation of this query; repeat the query as it was, or begin again without one")]
 pub struct InvalidContinuation;
 
 impl IndexQuery {
-    /// The continuation that a client sends with the same query to go on behind a position.
+    /// Makes the continuation with which a client repeats the query to get the matches after a
+    /// position.
     pub(super) fn continuation(&self, position: &[u8]) -> Bytes {
         let mut token = Vec::with_capacity(HEAD_BYTES + position.len());
         token.push(VERSION);
@@ -35,11 +37,11 @@ impl IndexQuery {
         token.into()
     }
 
-    /// Has the query go on where a former page of it ended.
+    /// Makes the query begin after the last match of an earlier page.
     ///
     /// # Errors
     ///
-    /// When that page was not of this query, or there was none.
+    /// If the continuation is no continuation of this query.
     pub fn go_on_from(&mut self, continuation: &[u8]) -> Result<(), InvalidContinuation> {
         let (head, position) =
             continuation.split_at_checked(HEAD_BYTES).ok_or(InvalidContinuation)?;
@@ -81,7 +83,7 @@ impl IndexQuery {
                 add(IndexPosition::of(max, b"").as_bytes());
             }
         }
-        // Absent is not the same as empty.
+        // A query without a pattern and one with an empty pattern are different queries.
         add(if self.pattern.is_some() { b"pattern" } else { b"" });
         self.pattern.iter().for_each(|pattern| add(pattern.text()));
         if let Some(partitions) = &self.partitions {

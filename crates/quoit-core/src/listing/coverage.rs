@@ -1,17 +1,18 @@
-//! Plans for clients that query a bucket part by part, from the nodes that hold the parts.
+//! Coverage plans: clients query a bucket in parts, each at a node that holds the part.
 //!
-//! An entry of a plan names a node and what it shall answer for. The client hands that back with its query,
-//! as a *context*:
+//! An entry of a plan names a node and the partitions that it answers for. The client sends the entry's
+//! *context* back with its query:
 //!
 //! ```text
 //! byte 0     1  version: 1
 //! byte 1     8  XXH3-64 of cluster, bucket type, bucket and the rest, little-endian
-//! byte 9    16  the node
-//! byte 25    .  the partitions, a bit each, lowest first
+//! byte 9    16  id of the node
+//! byte 25    .  the partitions, one bit each, lowest bit first
 //! ```
 //!
-//! The contexts of a plan name each partition once, so their answers together have each key once. Any node
-//! answers any of them, also after the layout has changed: the node that is named is one that needs no other.
+//! The contexts of a plan name each partition once, so the answers together contain each key once. Any
+//! node accepts any context, also after the layout has changed. The named node is the one that can
+//! answer without asking others.
 
 use super::Listings;
 use super::index::IndexQuery;
@@ -33,7 +34,7 @@ const VERSION: u8 = 1;
 const SEAL_END: usize = 9;
 const HEAD_BYTES: usize = 25;
 
-/// A coverage context that is none, or that belongs to another bucket or cluster.
+/// Error for a coverage context that can't be read, or belongs to another bucket or cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error(
     "not a coverage context of this bucket in this cluster; ask for a plan of this bucket here, and send its \
@@ -41,43 +42,45 @@ const HEAD_BYTES: usize = 25;
 )]
 pub struct InvalidContext;
 
-/// Why there is no coverage plan.
+/// Reason why there is no coverage plan.
 #[derive(Clone, Debug, Error)]
 pub enum CoverageError {
-    /// The context that was to be replaced, or left out, is no part of a plan of this bucket.
+    /// The context that was to be replaced, or avoided, belongs to no plan of this bucket.
     #[error(transparent)]
     Context(#[from] InvalidContext),
-    /// Unknown bucket types, empty names, and partitions that no node has which may be asked.
+    /// Unknown bucket types, empty names, and a partition of which no node that may be asked has a
+    /// copy.
     #[error(transparent)]
     Request(#[from] RequestError),
 }
 
-/// A part of a bucket, and who answers for it.
+/// A part of a bucket, and the node that answers for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CoverageEntry {
     /// The node.
     pub node: NodeId,
     /// Name of the node.
     pub node_name: Arc<str>,
-    /// The numbers of its partitions, in order.
+    /// Numbers of its partitions, in order.
     pub partitions: Vec<u16>,
-    /// Context that clients send with their queries.
+    /// Context that the client sends with its query.
     pub context: Bytes,
 }
 
 /// Request for a coverage plan.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CoverageRequest<'r> {
-    /// So many entries at least, rounded up to a power of two, as far as there are partitions.
+    /// Minimum number of entries, rounded up to a power of two and limited by the number of partitions.
     pub entry_count_min: u32,
-    /// The context of an entry whose node has failed: the plan is one of its partitions, on other nodes.
+    /// Context of an entry whose node has failed. The plan then covers that entry's partitions, on
+    /// other nodes.
     pub replaced: Option<&'r [u8]>,
-    /// Contexts of other entries whose nodes are not to be asked.
+    /// Contexts of other entries whose nodes must not be used.
     pub unavailable: &'r [Bytes],
 }
 
 impl Listings {
-    /// Plans how a bucket is covered: each partition once, by a node that has a complete copy and is up.
+    /// Plans how a bucket is covered: each partition once, by a live node with a complete copy.
     ///
     /// # Errors
     ///
@@ -118,11 +121,11 @@ impl Listings {
         Ok(divided(shares, entry_count_min as usize).into_iter().map(entry).collect())
     }
 
-    /// Has a query look at a part of its bucket alone.
+    /// Restricts a query to the partitions of a context.
     ///
     /// # Errors
     ///
-    /// When the context is none of a plan of this bucket.
+    /// If the context belongs to no plan of the query's bucket.
     pub fn restrict(&self, query: &mut IndexQuery, context: &[u8]) -> Result<(), InvalidContext> {
         let bucket = BucketRef { bucket_type: &query.bucket_type, bucket: &query.bucket };
         let sealed = Sealed { cluster: self.local.control.read().cluster_id(), bucket };
@@ -132,7 +135,7 @@ impl Listings {
     }
 }
 
-/// The queries that a context is good for.
+/// Cluster and bucket that a context is valid for.
 #[derive(Clone, Copy)]
 struct Sealed<'a> {
     cluster: ClusterId,
@@ -150,7 +153,7 @@ impl Sealed<'_> {
         Bytes::from(context)
     }
 
-    /// The node and the partitions that a context names.
+    /// Reads the node and the partitions of a context.
     fn read(
         self,
         context: &[u8],
@@ -178,7 +181,7 @@ impl Sealed<'_> {
     }
 }
 
-/// Halves the largest shares until there are so many, or each is one partition.
+/// Halves the largest shares until there are `count_min` of them, or each has one partition.
 fn divided(mut shares: Vec<NodeShare>, count_min: usize) -> Vec<NodeShare> {
     let sizes = shares.iter().map(|share| share.partitions.iter().count());
     let mut by_size: BinaryHeap<(usize, usize)> = sizes.zip(0..).collect();

@@ -1,4 +1,4 @@
-//! Queries of secondary indexes, and of keys in order.
+//! Queries of secondary indexes, and listings of keys in order.
 
 use super::Listings;
 use super::pattern::Pattern;
@@ -18,9 +18,9 @@ use tokio::time::Instant;
 /// Terms or keys that an index query looks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum IndexSelection {
-    /// Keys of the bucket: `$key` and `$bucket`.
+    /// Keys of the bucket: Riak's special indexes `$key` and `$bucket`.
     Keys(KeyBounds),
-    /// Entries of a field, of terms between two, both inclusive.
+    /// Index entries of a field with terms from `min` to `max`, both included.
     Terms {
         /// The field, in lower case.
         field: Bytes,
@@ -32,7 +32,7 @@ pub enum IndexSelection {
 }
 
 impl IndexSelection {
-    /// Whether nothing can match.
+    /// True if nothing can match.
     fn is_empty(&self) -> bool {
         match self {
             Self::Keys(bounds) => bounds.is_empty(),
@@ -41,7 +41,7 @@ impl IndexSelection {
     }
 }
 
-/// A query of a bucket.
+/// An index query of a bucket.
 #[derive(Clone, Debug)]
 pub struct IndexQuery {
     /// Bucket type.
@@ -50,15 +50,16 @@ pub struct IndexQuery {
     pub bucket: Bytes,
     /// Terms or keys to look for.
     pub selection: IndexSelection,
-    /// Pattern that terms must match, or keys where there are no terms.
+    /// Pattern that terms must match; in queries of keys, that keys must match.
     pub pattern: Option<Pattern>,
-    /// Whether matches come by term, then by key. A page size and a continuation sort as well.
+    /// True if matches come in order of term and key. Queries with a page size or a continuation are
+    /// sorted in any case.
     pub sorted: bool,
-    /// Page size: so many matches at most, not 0.
+    /// Page size: maximum number of matches, at least 1; `None` for all matches.
     pub max_results: Option<u32>,
     /// The position after which matches begin; set by [`IndexQuery::go_on_from`].
     pub(super) after: Option<Bytes>,
-    /// Which partitions are looked at; `None`: all. Set by [`Listings::restrict`].
+    /// Partitions that are searched; `None` for all. Set by [`Listings::restrict`].
     pub(super) partitions: Option<PartitionSet>,
 }
 
@@ -78,14 +79,15 @@ impl IndexQuery {
         }
     }
 
-    /// The range of keys whose matches are wanted in no order and all at once, if they are that.
+    /// The range of keys, if the query asks for all keys of a range at once, unsorted and without a
+    /// pattern or a context; otherwise `None`.
     pub(crate) fn whole_range(&self) -> Option<&KeyBounds> {
         let IndexSelection::Keys(bounds) = &self.selection else { return None };
         let is_whole = self.pattern.is_none() && self.partitions.is_none() && !self.is_sorted();
         is_whole.then_some(bounds)
     }
 
-    /// Whether matches come in order.
+    /// True if matches come in order.
     const fn is_sorted(&self) -> bool {
         self.sorted || self.max_results.is_some() || self.after.is_some()
     }
@@ -119,33 +121,34 @@ impl IndexQuery {
 /// A match of an index query.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct IndexMatch {
-    /// The term; `None` where keys were looked for.
+    /// The term; `None` in queries of keys.
     pub term: Option<IndexTerm>,
-    /// The object's key.
+    /// Key of the object.
     pub key: Bytes,
 }
 
-/// The answer of an index query, as it comes. Dropping it ends the query.
+/// Matches of an index query, in chunks. Dropping it ends the query.
 pub struct IndexResults {
     query: IndexQuery,
-    /// `None` for a query that nothing can match.
+    /// `None` if the query can have no match.
     sources: Option<Sources>,
-    /// Matches that are left of the page.
+    /// Matches that are still missing from the page.
     left: Option<u32>,
     last: Option<Bytes>,
     result_count: u64,
-    /// When it began, until it has come to its end.
+    /// Start of the query, for the statistics; `None` in listings and after the end.
     begun: Option<Instant>,
     under_way: UnderWay,
 }
 
 impl Listings {
-    /// Starts an index query, once this node knows who is up. It sees one replica of each partition: what was
-    /// written while that one was down may be missing until it has been repaired. Tombstones match nothing.
+    /// Starts an index query, once this node knows which nodes are up. The query reads one replica of
+    /// each partition: matches that were written while that replica was down may be missing until it
+    /// has been repaired. Tombstones never match.
     ///
     /// # Errors
     ///
-    /// Unknown bucket types, empty names, and partitions that no node has which is up.
+    /// Unknown bucket types, empty names, and a partition of which no live node has a copy.
     pub async fn query_index(
         self: &Arc<Self>,
         query: IndexQuery,
@@ -153,8 +156,8 @@ impl Listings {
         self.begin_query(query, LongRequest::IndexQuery).await
     }
 
-    /// Starts to list keys in order, as a query of all keys or of a range of them. Statistics count a
-    /// listing: that is what those have asked for who come here.
+    /// Starts a listing of all keys, or of a range of keys, in order. Statistics count it as a listing,
+    /// not as an index query.
     ///
     /// # Errors
     ///
@@ -181,12 +184,12 @@ impl Listings {
 }
 
 impl IndexResults {
-    /// The next matches; `None` when there are no more, or no more on the page. Chunks are never empty.
+    /// The next matches; `None` when there are no more, or the page is full. Chunks are never empty.
     ///
     /// # Errors
     ///
-    /// Engine faults, and partitions that no node has any more which is up. An answer is complete or an
-    /// error, never cut short in silence.
+    /// Engine faults, and a partition of which no live node has a copy any more. An answer is complete
+    /// or ends with an error; it is never cut short in silence.
     pub async fn next(&mut self) -> Result<Option<Vec<IndexMatch>>, RequestError> {
         let matches = self.next_matches().await?;
         if let Some(matches) = &matches {
@@ -217,8 +220,8 @@ impl IndexResults {
             .map(Some)
     }
 
-    /// The continuation for the next page, once this one is full; `None` while it is not, and for answers
-    /// without a page size. There may be nothing on the next page.
+    /// The continuation for the next page, once this page is full; `None` before that, and for queries
+    /// without a page size. The next page may turn out to be empty.
     #[must_use]
     pub fn continuation(&self) -> Option<Bytes> {
         let last = self.last.as_ref().filter(|_| self.left == Some(0))?;

@@ -1,4 +1,4 @@
-//! Keys of a bucket.
+//! Listings of the keys of a bucket.
 
 use super::Listings;
 use super::scan::CHUNK_COUNT;
@@ -17,13 +17,13 @@ pub struct KeyListing {
 }
 
 impl Listings {
-    /// Starts a listing of a bucket's keys, once this node knows who is up. Keys of tombstones that were not
-    /// reaped yet are included. Keys come in no order; see
-    /// [`Listings::list_keys_in_order`].
+    /// Starts a listing of a bucket's keys, once this node knows which nodes are up. Keys come in no
+    /// order; see [`Listings::list_keys_in_order`] for sorted ones. Keys of tombstones that are not
+    /// reaped yet are included.
     ///
     /// # Errors
     ///
-    /// Unknown bucket types, empty names, and partitions that no node has which is up.
+    /// Unknown bucket types, empty names, and a partition of which no live node has a copy.
     pub async fn list_keys(
         self: &Arc<Self>,
         bucket: BucketRef<'_>,
@@ -48,8 +48,8 @@ impl KeyListing {
     ///
     /// # Errors
     ///
-    /// Engine faults, and partitions that no node has any more which is up. A listing is complete or an
-    /// error, never cut short in silence.
+    /// Engine faults, and a partition of which no live node has a copy any more. A listing is complete
+    /// or ends with an error; it is never cut short in silence.
     pub async fn next(&mut self) -> Result<Option<Vec<Bytes>>, RequestError> {
         self.sources.next(CHUNK_COUNT).await
     }

@@ -1,4 +1,4 @@
-//! A node's answers to other nodes' jobs, and its own part of them.
+//! Map phases over keys that the coordinator of a job sends, at the nodes that hold the records.
 
 use super::Listings;
 use super::map_node::NodeMapper;
@@ -15,11 +15,11 @@ use quoit_wire::internode::maps::{EndJob, MapKeys, MappedKeys};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
-/// Bytes of objects after which a batch ends, whatever was asked for.
+/// Limit on the bytes of objects in a batch, whatever the request allows.
 const BATCH_BYTES_MAX: u64 = 1 << 20;
-/// Objects that scripts are given for one batch: they are to end well before whoever waits gives up.
+/// Limit on the objects of a batch with scripts, so that it ends well before the coordinator gives up.
 const SCRIPT_COUNT_MAX: usize = 64;
-/// Objects that are read before other threads have their turn.
+/// Number of objects that are read before other threads get a turn.
 const AT_ONCE_COUNT: usize = 64;
 
 impl Listings {
@@ -55,7 +55,7 @@ impl Listings {
         }
     }
 
-    /// Maps this node's copies of records, the first of them at least.
+    /// Maps this node's copies of records, at least of the first one, until the batch is full.
     fn map_keys(&self, keys: MapKeys) -> Result<MappedKeys, RequestError> {
         let MapKeys { work, inputs, bytes_max, .. } = keys;
         let work = NodeWork::of_wire(work.unwrap_or_default())?;
@@ -83,28 +83,28 @@ impl Listings {
         Ok(MappedKeys { done_count: done_count as u32, outputs: mapper.finish() })
     }
 
-    /// Lets this node run scripts of other nodes' jobs. Without it their records are left to those nodes.
-    /// Once; later calls change nothing.
+    /// Sets the engine with which this node runs scripts of other nodes' jobs. Without one it leaves
+    /// their records unread, and the coordinators read them. Only the first call has an effect.
     pub fn run_scripts_with(&self, engine: Arc<dyn ScriptEngine>) {
         self.map_sessions.run_with(engine);
     }
 
-    /// Number of sessions of scripts that are kept for jobs, or in use.
+    /// Number of script sessions that are in use or kept for jobs.
     #[must_use]
     pub fn script_session_count(&self) -> usize {
         self.map_sessions.count()
     }
 
-    /// Drops the scripts of a job. A batch of this node may be under way, whose scripts are kept when it has
-    /// ended.
+    /// Drops the script sessions of a job. A batch of the job may still run here; its session is kept
+    /// when the batch ends, and a later sweep drops it.
     pub(crate) fn end_job(self: &Arc<Self>, job: &Bytes) {
         self.map_sessions.end(job);
         self.sweep_sessions_later();
     }
 
-    /// Has sessions dropped some time after their last use.
+    /// Starts the task that drops sessions some time after their last use, unless it already runs.
     pub(crate) fn sweep_sessions_later(self: &Arc<Self>) {
-        // Nothing is left to drop where the runtime has ended.
+        // If the runtime has ended, there is nothing left to drop.
         let Ok(runtime) = Handle::try_current() else { return };
         if !self.map_sessions.begin_to_sweep() {
             return;

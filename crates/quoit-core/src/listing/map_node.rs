@@ -1,4 +1,5 @@
-//! A map phase at a node: its own copies are read, mapped, and maybe reduced.
+//! A map phase at one node: it reads its own copies, maps them and, if the next phase allows it,
+//! reduces the outputs.
 
 use super::Listings;
 use super::map_outputs::{NodeOutputs, encoded_kind};
@@ -16,7 +17,7 @@ use quoit_store::engine::{Access, RecordAt, RecordRef, Shown};
 use quoit_store::error::StoreError;
 use quoit_wire::internode::maps::{MapCounts, MapFailure, MapOutputKind};
 
-/// One batch of a phase.
+/// A batch of a map phase.
 pub(crate) struct NodeMapper<'w> {
     listings: &'w Listings,
     work: &'w NodeWork,
@@ -24,12 +25,12 @@ pub(crate) struct NodeMapper<'w> {
     /// Bytes of the objects that were read.
     read_bytes: usize,
     outputs: NodeOutputs,
-    /// Inputs whose objects could not be read here.
+    /// Inputs whose objects could not be read here. The coordinator of the job reads them.
     unread: Vec<Input>,
-    /// Objects for a script.
+    /// Objects that are to be mapped by a script.
     whole: Vec<ForScript>,
     session: Option<SessionInUse<'w>>,
-    /// Whether scripts can't be run here: nothing is read then.
+    /// True if the phase needs a script that this node can't run. It then reads nothing.
     leaves_all: bool,
     failed: Option<MapFailure>,
 }
@@ -66,17 +67,17 @@ impl<'w> NodeMapper<'w> {
         self.read_bytes
     }
 
-    /// Records that the phase was given.
+    /// Number of records that the phase was given.
     pub(crate) const fn input_count(&self) -> usize {
         self.counts.inputs as usize
     }
 
-    /// Whether the phase has failed: what else there is does not matter.
+    /// True if the phase has failed: the rest of the batch does not matter.
     pub(crate) const fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// Ends the job by a fault of its key filter.
+    /// Fails the job because of an error of its key filter.
     pub(crate) fn fail_filter(&mut self, error: String) {
         self.failed = Some(MapFailure { error, of_filter: true, ..MapFailure::default() });
     }
@@ -87,12 +88,12 @@ impl<'w> NodeMapper<'w> {
         self.failed = Some(MapFailure { phase, error, input, stack, of_filter: false });
     }
 
-    /// Reads this node's copy of a record and maps it. A record that is not here, or can't be read, is left
-    /// to the node that runs the job.
+    /// Reads this node's copy of a record and maps it. A record that is not here, or is damaged, is
+    /// left to the coordinator of the job.
     ///
     /// # Errors
     ///
-    /// Engine faults that are no damage of the record.
+    /// Faults of the engine other than damage of the record.
     pub(crate) fn map(
         &mut self,
         props: &BucketProps,
@@ -123,18 +124,18 @@ impl<'w> NodeMapper<'w> {
         }
     }
 
-    /// Whether nothing is read here.
+    /// True if this node reads nothing and leaves every input to the coordinator.
     pub(crate) const fn leaves_all(&self) -> bool {
         self.leaves_all
     }
 
-    /// Leaves an input to the node that runs the job.
+    /// Leaves an input to the coordinator of the job.
     pub(crate) fn leave(&mut self, input: Input) {
         self.counts.inputs += 1;
         self.unread.push(input);
     }
 
-    /// Maps a record that is no root of one in pages.
+    /// Maps a record that is not in pages.
     ///
     /// # Errors
     ///
@@ -185,7 +186,8 @@ impl<'w> NodeMapper<'w> {
         Ok(())
     }
 
-    /// Runs scripts, reduces, and tells what came of it all.
+    /// Runs the scripts, reduces, and returns the encoded outputs of the batch: counts, results, unread
+    /// inputs, a failure.
     pub(crate) fn finish(mut self) -> Vec<Bytes> {
         let mut lists = Vec::new();
         if self.failed.is_none() && !self.whole.is_empty() {
@@ -203,14 +205,14 @@ impl<'w> NodeMapper<'w> {
         self.outputs.finish().into_iter().chain(others).collect()
     }
 
-    /// The lists that a call of scripts gives; `None` when it has failed.
+    /// Lists that a call of a script returned; `None` if it failed.
     fn called(&mut self, phase: usize, call: ScriptCall) -> Option<Vec<Bytes>> {
         let called = self.session.as_mut()?.call(phase, call);
         called.map_err(|fault| self.fail(failure(phase, fault))).ok()
     }
 
-    /// Reduces lists of a script as other outputs, and all outputs by a script that reduces: what is left
-    /// are outputs, or the list of that script.
+    /// Feeds lists that a script returned to the reduction, if there is one, and runs a script that
+    /// reduces over all outputs. Returns the lists that remain as they are.
     fn reduced(&mut self, lists: Vec<Bytes>) -> Vec<Bytes> {
         let reduces = match &self.outputs {
             NodeOutputs::Encoded(_) => false,

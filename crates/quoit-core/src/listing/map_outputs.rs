@@ -1,4 +1,4 @@
-//! Outputs of a map phase at a node, on their way into its answer.
+//! Outputs of a map phase at one node, until they are sent.
 
 use crate::map_work::{NodeWork, datum_to_wire};
 use bytes::Bytes;
@@ -6,17 +6,17 @@ use prost::Message;
 use quoit_mapreduce::{Datum, PhaseFault, ReduceFunction, Reduction};
 use quoit_wire::internode::maps::{MapOutput, MapOutputKind};
 
-/// Outputs of one batch, in the form in which they take least: what is reduced at once is not kept.
+/// Outputs of a batch, in their most compact form. Outputs that can be reduced at once are not kept.
 pub(super) enum NodeOutputs {
-    /// Encoded for the answer.
+    /// Encoded for the answer: there is no reduce phase to run here.
     Encoded(Vec<Bytes>),
-    /// Taken by a built-in function of the reduce phase behind.
+    /// Reduced by a built-in function of the next phase.
     Reduced(Box<Reduction>, ReducedCount),
-    /// For a script of the reduce phase behind.
+    /// Kept for a script of the next phase.
     ForScript(Vec<Datum>),
 }
 
-/// The phase that reduces, and how many outputs it was given.
+/// The reduce phase, and the number of outputs that it was given.
 pub(super) struct ReducedCount {
     phase: usize,
     count: usize,
@@ -34,7 +34,7 @@ impl NodeOutputs {
         }
     }
 
-    /// Takes an output that is a value.
+    /// Adds an output that is a plain value.
     pub(super) fn add_value(&mut self, value: &[u8]) -> Result<(), PhaseFault> {
         match self {
             Self::Encoded(outputs) => outputs.push(MapOutput::encoded_value(value)),
@@ -50,7 +50,7 @@ impl NodeOutputs {
         Ok(())
     }
 
-    /// Takes outputs of any kind.
+    /// Adds outputs of any kind.
     pub(super) fn add(&mut self, data: impl IntoIterator<Item = Datum>) -> Result<(), PhaseFault> {
         match self {
             Self::Encoded(outputs) => outputs.extend(data.into_iter().map(encoded)),
@@ -66,7 +66,7 @@ impl NodeOutputs {
         Ok(())
     }
 
-    /// The outputs as the answer has them.
+    /// Encodes the outputs for the answer.
     pub(super) fn finish(self) -> Vec<Bytes> {
         match self {
             Self::Encoded(outputs) => outputs,
@@ -81,7 +81,7 @@ fn encoded(datum: Datum) -> Bytes {
     MapOutput { kind: Some(datum_to_wire(datum)) }.encode_to_vec().into()
 }
 
-/// Anything else of an answer.
+/// Encodes a part of the answer that is not an output.
 pub(super) fn encoded_kind(kind: MapOutputKind) -> Bytes {
     MapOutput { kind: Some(kind) }.encode_to_vec().into()
 }

@@ -1,4 +1,4 @@
-//! Records of a bucket that a phase of a MapReduce job maps, each at a node that has it.
+//! Map phases over whole buckets: every node maps its own records while it scans them.
 
 use super::Listings;
 use super::map_node::NodeMapper;
@@ -22,23 +22,23 @@ use quoit_wire::internode::data::{KeySpan, Scan, ScanSpan, Scanned};
 use quoit_wire::internode::maps::{MapOutput, MapOutputKind, MapSpan, MapWork};
 use std::sync::Arc;
 
-/// Records that are mapped by scripts for one chunk: they are to end well before the node that waits for it
+/// Limit on the records of a chunk that scripts map, so that the chunk ends well before the coordinator
 /// gives up.
 const SCRIPT_COUNT_MAX: usize = 64;
-/// Outputs that are taken at once.
+/// Number of outputs that are taken at once.
 const OUTPUT_COUNT: usize = 1_000;
 
-/// A walk through the records of a bucket that maps them, under way. Dropping it ends it.
+/// A scan that maps the records of a bucket. Dropping it ends it.
 pub(crate) struct MapScan {
     sources: Sources,
     _under_way: UnderWay,
 }
 
-/// Records of a bucket that are mapped.
+/// Records of a bucket that are to be mapped.
 pub(crate) struct MappedRecords<'f> {
-    /// The range of their keys.
+    /// Range of their keys.
     pub(crate) bounds: KeyBounds,
-    /// Only those whose keys the filter accepts.
+    /// Filter that keys have to pass; `None` for all keys.
     pub(crate) filter: Option<&'f KeyFilter>,
     pub(crate) with_tombstones: bool,
 }
@@ -132,11 +132,12 @@ struct MapVisitor<'v, 'w> {
     props: &'v BucketProps,
     keys: &'v KeySpan,
     filter: Option<&'v KeyFilter>,
-    /// Keys that were looked at, wanted or not.
+    /// Number of keys that were visited, wanted or not.
     looked_at_count: usize,
-    /// Records that a look at the one record does not do for, by their encoded names.
+    /// Encoded names of records that need more than the visited record: records in pages, damaged
+    /// records, and all records if this node can't run the script.
     aside: Vec<Bytes>,
-    /// The first fault.
+    /// First fault.
     fault: Result<(), RequestError>,
 }
 
@@ -174,7 +175,7 @@ impl RecordVisitor for MapVisitor<'_, '_> {
 }
 
 impl MapVisitor<'_, '_> {
-    /// Maps what was put aside: the engine may be called again.
+    /// Maps the records that were put aside. The walk has ended, so the engine may be called again.
     fn finish(self) -> Result<(), RequestError> {
         self.fault?;
         for encoded in self.aside {
@@ -199,12 +200,12 @@ fn filter_of(encoded: &Bytes) -> Result<KeyFilter, RequestError> {
 }
 
 impl MapScan {
-    /// The outputs of the next records, and what else is to be known of them; `None` at the end. Chunks are
-    /// never empty.
+    /// Outputs, counts and failures of the next records; `None` at the end. Chunks are never empty.
     ///
     /// # Errors
     ///
-    /// As for [`KeyListing::next`](super::KeyListing::next), and answers of other nodes that make no sense.
+    /// As for [`KeyListing::next`](super::KeyListing::next), and answers of other nodes that can't be
+    /// read.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<MapOutputKind>>, RequestError> {
         let Some(outputs) = self.sources.next(OUTPUT_COUNT).await? else { return Ok(None) };
         let decoded = outputs.into_iter().map(|output| {

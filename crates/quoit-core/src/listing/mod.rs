@@ -1,9 +1,13 @@
-//! Listing keys, buckets and entries of secondary indexes, in chunks.
+//! Listings of keys and buckets, queries of secondary indexes, and scans of records, in chunks.
 //!
-//! A listing covers every partition once: each is listed by one node with a complete copy of it, by as
-//! few nodes as do. Chunks come when they are asked for, so that a slow reader slows the listing down.
-//! Listings go through names and entries in one order everywhere, so another replica goes on where one
-//! fails, this node included.
+//! A listing visits every partition exactly once. The coordinator assigns each partition to a live node
+//! with a complete copy of it, and uses as few nodes as possible ([`plan`]). It asks a node for its
+//! next chunk only when the reader has taken the last one, so a slow reader slows the listing down.
+//!
+//! Every node returns positions in the same order, and a chunk ends with the position that it has
+//! reached. If a node fails, the coordinator itself included, another replica goes on after that
+//! position. If the layout changes, all that is left is assigned again. A listing is complete or ends
+//! with an error; it is never cut short in silence.
 
 mod buckets;
 mod continuation;
@@ -46,17 +50,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// Time that a node has for a chunk.
+/// Time in which a node has to answer with a chunk.
 const CHUNK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Listings of a node, and its answers to those of others. Shared; every method takes `&self`.
+/// Listings that this node coordinates, and its answers to listings of other nodes. Shared; every
+/// method takes `&self`.
 pub struct Listings {
     local: Arc<LocalNode>,
     tombstones: Arc<NotedTombstones>,
     healing: Arc<Healing>,
-    /// Which nodes are asked when all partitions are.
+    /// Assignments of all partitions to nodes, kept for the next listing.
     plans: CoveragePlans,
-    /// Scripts of other nodes' jobs.
+    /// Scripts of jobs that other nodes run.
     map_sessions: MapSessions,
 }
 
@@ -76,13 +81,14 @@ impl Listings {
     }
 }
 
-/// Why a chunk did not come from a node.
+/// Reason why a chunk did not come from a node.
 enum Failed {
-    /// Another node may do; with what is wrong with this one's own copies, if it was this one.
+    /// This node failed; another one may have the records. Holds the fault of the engine if the node is
+    /// this one.
     Node(Option<RequestError>),
-    /// The layouts by which the node was asked are not live any more: who holds what has changed.
+    /// The layout of the request is not live any more, so other nodes may hold the partitions.
     Stale,
-    /// No node would do.
+    /// Every node would fail.
     Here(RequestError),
 }
 
@@ -95,12 +101,13 @@ impl From<CallError> for Failed {
     }
 }
 
-/// An answer's message. One that makes no sense is as good as none.
+/// Decodes an answer. An answer that can't be read counts as a failure of its node.
 fn decoded<M: Message + Default>(header: Bytes) -> Result<M, Failed> {
     M::decode(header).map_err(|_| Failed::Node(None))
 }
 
-/// The part that this node has read itself; nothing if the layouts have changed meanwhile.
+/// The result of a chunk that this node has read itself. `None` means that the layout has changed in
+/// the meantime.
 fn own<T>(read: Result<Option<T>, RequestError>) -> Result<T, Failed> {
     let failed = |fault| match fault {
         RequestError::Store(_) => Failed::Node(Some(fault)),
@@ -109,14 +116,14 @@ fn own<T>(read: Result<Option<T>, RequestError>) -> Result<T, Failed> {
     read.map_err(failed)?.ok_or(Failed::Stale)
 }
 
-/// Limits the time of a whole listing: run each step inside [`Deadline::limit`].
+/// A limit on the time of a whole listing: run each step inside [`Deadline::limit`].
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     at: Option<Instant>,
 }
 
 impl Deadline {
-    /// A deadline so many milliseconds from now; 0 = none.
+    /// A deadline `timeout_ms` milliseconds from now; 0 means no deadline.
     #[must_use]
     pub fn after_ms(timeout_ms: u64) -> Self {
         let at = (timeout_ms > 0).then(|| Instant::now() + Duration::from_millis(timeout_ms));
@@ -127,7 +134,7 @@ impl Deadline {
     ///
     /// # Errors
     ///
-    /// `Timeout` at the deadline, else the step's own.
+    /// `Timeout` at the deadline, otherwise the error of the step.
     pub async fn limit<T>(
         self,
         step: impl Future<Output = Result<T, RequestError>>,

@@ -1,41 +1,42 @@
-//! Regular expressions that terms of an index must match.
+//! Regular expressions that the terms of an index query must match.
 
 use bytes::Bytes;
 use regex::bytes::{Regex, RegexBuilder};
 use thiserror::Error;
 
-/// Bytes that an expression may have.
+/// Maximum bytes of an expression.
 pub const PATTERN_BYTES_MAX: usize = 4 * 1024;
-/// Memory that a compiled expression may take, and once more for the states that it has come to.
+/// Maximum memory of a compiled expression, in bytes, and as much again for the cache of states.
 const COMPILED_BYTES_MAX: usize = 1024 * 1024;
-/// How deep the parts of an expression may be nested.
+/// Maximum depth to which parts of an expression may be nested.
 const NESTING_MAX: u32 = 64;
 
-/// A regular expression of a query. It is found anywhere in a term unless it is anchored, and takes time
-/// proportional to the term's length whatever it is: look-around and back-references, which would not, are
-/// refused. Terms are bytes; a dot is any of them but a line feed.
+/// A regular expression of a query. It matches anywhere in a term unless it is anchored. A match takes
+/// time proportional to the term's length; look-around and back-references, which would break that, are
+/// refused. Terms are bytes; a dot matches any byte except a line feed.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: Bytes,
     regex: Regex,
 }
 
-/// Why a text is no expression that is served.
+/// Reason why a text is refused as an expression.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("not a regular expression that is served: {reason}")]
 pub struct PatternError {
-    /// Why, in words without line breaks.
+    /// Explanation in one line.
     pub reason: String,
-    /// The byte of the text where that was noticed; 0 where it is no matter of one place.
+    /// Byte of the text at which the error was found; 0 if it concerns the whole text.
     pub at: usize,
 }
 
 impl Pattern {
-    /// Reads an expression. Costs up to some milliseconds for the largest.
+    /// Compiles an expression. Takes up to some milliseconds for the largest ones.
     ///
     /// # Errors
     ///
-    /// Texts that are none, that need look-around or back-references, and that would take too much memory.
+    /// Texts that are no regular expression, need look-around or back-references, or would take too
+    /// much memory.
     pub fn new(text: &[u8]) -> Result<Self, PatternError> {
         let refused = |reason: String| PatternError { reason, at: 0 };
         if text.len() > PATTERN_BYTES_MAX {
@@ -57,26 +58,26 @@ impl Pattern {
         Ok(Self { text: Bytes::copy_from_slice(text), regex })
     }
 
-    /// The expression as it was given.
+    /// Text of the expression, as it was given.
     #[must_use]
     pub const fn text(&self) -> &Bytes {
         &self.text
     }
 
-    /// Whether the expression is found in a text.
+    /// True if the expression matches somewhere in `text`.
     #[must_use]
     pub fn is_in(&self, text: &[u8]) -> bool {
         self.regex.is_match(text)
     }
 }
 
-/// The last line of a message that shows the expression with a mark in several lines.
+/// Last line of an error message that shows the expression with a mark in several lines.
 fn last_words(message: &str) -> String {
     let line = message.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("unknown");
     line.trim().trim_start_matches("error: ").trim_end_matches('.').to_owned()
 }
 
-/// The place of the mark below an expression of one line, which is indented, in a message.
+/// Position of the mark below the (indented, one-line) expression in an error message.
 fn marked(message: &str, text_bytes: usize) -> usize {
     const INDENTATION: usize = 4;
     let is_mark = |line: &&str| line.contains('^') && line.trim_matches([' ', '^']).is_empty();
@@ -121,7 +122,7 @@ mod tests {
         assert_eq!(at("(?:a{1000}){1000}"), 0, "it is too large as a whole");
     }
 
-    /// The classic of engines that go back: it would take longer than the universe has existed.
+    /// Classic expressions whose time is exponential in engines that backtrack.
     #[test]
     fn nothing_explodes() {
         let text = vec![b'a'; 64 * 1024];

@@ -1,4 +1,4 @@
-//! Which node lists which partitions.
+//! Assignment of partitions to the nodes that list them.
 
 use crate::error::RequestError;
 use crate::partition_set::PartitionSet;
@@ -8,18 +8,18 @@ use arc_swap::ArcSwap;
 use quoit_model::hash::Partition;
 use std::sync::Arc;
 
-/// A node and what it lists.
+/// A node and the partitions that it lists.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct NodeShare {
     pub(crate) node: NodePlace,
     pub(crate) partitions: PartitionSet,
 }
 
-/// Plans that are remembered: one for each number of replicas that is in use.
+/// Number of plans that are kept, one for each number of replicas in use.
 const PLAN_COUNT_MAX: usize = 16;
 
-/// Plans for all partitions. They stay good while the layouts and who is up stay the same: a request then
-/// costs a look at each node, and none at any partition.
+/// Plans for all partitions. A plan is valid as long as the layouts and the set of live nodes stay the
+/// same. A request with a valid plan looks at each node once and at no partition.
 pub(crate) struct CoveragePlans(ArcSwap<Vec<CoveragePlan>>);
 
 #[derive(Clone)]
@@ -55,7 +55,8 @@ impl CoveragePlans {
         if let Some(plan) = found {
             return Ok(Arc::clone(&plan.shares));
         }
-        // Nodes that were up are asked first: one that died meanwhile is noticed by the request to it.
+        // The plan is kept under the nodes that were up before it was made. If a node died in the
+        // meantime, the request to it fails and another node takes over.
         let is_up: Vec<bool> = is_up.collect();
         let wanted = PartitionSet::all(topology.partition_count());
         let shares: Arc<[NodeShare]> = shares(topology, &wanted, replicas, &[])?.into();
@@ -74,13 +75,13 @@ impl CoveragePlans {
     }
 }
 
-/// Shares out partitions to nodes that are up and hold complete copies: always the node next that has
-/// most of what is left (Chvátal, "A Greedy Heuristic for the Set-Covering Problem", 1979), this one
-/// first.
+/// Assigns partitions to live nodes with complete copies: each time the node that can list most of the
+/// remaining partitions is chosen, and this node wins ties (Chvátal, "A Greedy Heuristic for the
+/// Set-Covering Problem", 1979).
 ///
 /// # Errors
 ///
-/// When no node that is up holds some partition: a listing is complete or an error.
+/// If no live node has a copy of some partition.
 pub(crate) fn shares(
     topology: &Topology,
     wanted: &PartitionSet,
@@ -91,7 +92,7 @@ pub(crate) fn shares(
         .iter()
         .map(|partition| {
             let voters = topology.readers(partition, replicas, false, failed);
-            // A copy that has lost records, or is not filled, lists only where no other one is left.
+            // A copy that is not complete lists only if there is no complete one.
             let has_whole = voters.primary_votes() > 0;
             let lists = voters.iter().filter(|voter| voter.primary > 0 || !has_whole);
             (partition, lists.map(|voter| voter.node).collect())

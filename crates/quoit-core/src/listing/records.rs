@@ -1,4 +1,4 @@
-//! Summaries of the records of a bucket, for folds.
+//! Summaries of the records of a bucket, for folds and full-sync.
 
 use super::Listings;
 use super::scan::{Chunk, Held, READ_COST};
@@ -23,23 +23,23 @@ use quoit_wire::internode::data::{
 };
 use std::sync::Arc;
 
-/// Records of which a chunk tells at most: each has to be read.
+/// Maximum number of summaries in a chunk. Each record has to be read.
 const CHUNK_COUNT: usize = 256;
 
-/// Records of a bucket.
+/// A selection of the records of a bucket.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordRange {
     /// Bucket type.
     pub bucket_type: Bytes,
     /// Bucket.
     pub bucket: Bytes,
-    /// The first key; empty: from the beginning.
+    /// First key; empty for the beginning.
     pub first_key: Bytes,
-    /// The last key, included; `None`: to the end.
+    /// Last key, included; `None` for the end.
     pub last_key: Option<Bytes>,
-    /// When it was last written, seconds since 1970: the first and the last one that count; `None`: always.
+    /// First and last time of the last write that match, in seconds since 1970; `None` for any time.
     pub modified_secs: Option<(u64, u64)>,
-    /// Of which segments of a hash tree they are; `None`: of any.
+    /// Segments of a hash tree to which the records belong; `None` for any.
     pub segments: Option<Segments>,
 }
 
@@ -52,23 +52,23 @@ impl RecordRange {
     }
 }
 
-/// Which records of a range are wanted.
+/// Kinds of records that a scan returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RecordKind {
     All,
     Live,
     Tombstones,
-    /// Tombstones, and those who have them are to reap them.
+    /// Tombstones; the nodes that hold them also reap them.
     TombstonesToReap,
 }
 
-/// A walk through records under way. Dropping it ends it.
+/// A scan of records under way. Dropping it ends it.
 pub(crate) struct RecordScan {
     sources: Sources,
 }
 
 impl Listings {
-    /// Begins to go through the records of a range, each told of by one node that has it.
+    /// Begins a scan of the records of a range. One node that holds a record returns its summary.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl Listings {
         range: &RecordRange,
         kind: RecordKind,
     ) -> Result<RecordScan, RequestError> {
-        // The first key after the last one is that with a zero byte behind it.
+        // The least key above the last one is that key followed by a zero byte.
         let end = |last: &Bytes| [&last[..], &[0]].concat().into();
         let tombstones_only = matches!(kind, RecordKind::Tombstones | RecordKind::TombstonesToReap);
         let keys = KeySpan {
@@ -114,7 +114,7 @@ impl Listings {
         Ok(RecordScan { sources: self.scan(wanted).await? })
     }
 
-    /// A chunk of what this node knows of its records, of some segments or all.
+    /// A chunk of summaries of this node's records, of the given segments or of all.
     pub(super) fn read_records(
         &self,
         scan: &Scan,
@@ -153,8 +153,8 @@ impl Listings {
         Ok(scanned)
     }
 
-    /// A record and what is to be told of it; `None` when it has gone. One that is damaged is left out: reads
-    /// and background verification see to it.
+    /// A record and its summary; `None` if it has gone. A damaged record is left out: reads and
+    /// background verification repair it.
     fn summary(
         &self,
         encoded: &Bytes,
@@ -172,7 +172,7 @@ impl Listings {
         };
         let Some(object) = object else { return Ok(None) };
         let clock = clock_of(&record);
-        // A record in pages is not put together for its size alone.
+        // A record in pages is not assembled only to find its size in Riak's form.
         let size_bytes = match riak_form && !is_paged {
             true => riak_size_of(&object),
             false => size_of(&record),
@@ -196,7 +196,7 @@ fn riak_clock_of(clock: &VersionVector) -> Bytes {
     term.into()
 }
 
-/// Bytes of an object as a Riak node stores it.
+/// Bytes of an object in Riak's stored form.
 fn riak_size_of(object: &Object) -> u64 {
     let mut stored = Vec::new();
     encode_riak_object(object, &mut stored);
@@ -204,7 +204,7 @@ fn riak_size_of(object: &Object) -> u64 {
 }
 
 impl RecordScan {
-    /// The summaries of the next records; `None` at the end. Chunks are never empty.
+    /// Summaries of the next records; `None` at the end. Chunks are never empty.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Scans of a node's own copies: chunks of keys, or of the entries of an index.
+//! Scans of a node's own copies, which give chunks of keys or of index entries.
 
 use super::Listings;
 use super::pattern::Pattern;
@@ -17,28 +17,30 @@ use quoit_store::engine::{KeyPage, KeyRange, RecordMeta, RecordPlace};
 use quoit_wire::internode::data::{KeySpan, Scan, ScanSpan, Scanned, TermSpan};
 use std::sync::Arc;
 
-/// Positions that a chunk has at most.
+/// Maximum number of positions in a chunk.
 pub(super) const CHUNK_COUNT: usize = 1_000;
-/// Bytes after which a chunk ends, whatever its count: one position more may go beyond.
+/// Number of bytes after which a chunk ends, whatever its count. The last position may exceed it.
 pub(super) const CHUNK_BYTES: usize = 1024 * 1024;
-/// Positions that are read from the engine at once: the longest, of 64 KiB each, take 16 MiB.
+/// Number of positions that are read from the engine at once. The longest ones, of 64 KiB each, take 16
+/// MiB.
 const READ_COUNT: usize = 256;
-/// Positions that are looked at for a chunk. Where few are wanted, an answer without any says how far it got,
-/// so that no client waits for a node that is only looking.
+/// Number of positions that are visited for a chunk. If few of them match, a chunk without any says how
+/// far the scan got, so that the coordinator does not take the node for dead.
 pub(super) const LOOKED_AT_COUNT_MAX: usize = 32 * CHUNK_COUNT;
-/// Cost of reading a record, counted in keys that are passed over.
+/// Cost of reading a record, as a number of keys that are passed over.
 pub(super) const READ_COST: usize = 32;
 
-/// A chunk that is being put together.
+/// A chunk that is being filled.
 pub(super) struct Chunk {
     scanned: Scanned,
     count_max: usize,
-    /// Of [`LOOKED_AT_COUNT_MAX`].
+    /// Number of keys that were visited, limited by [`LOOKED_AT_COUNT_MAX`].
     pub(super) looked_at_count: usize,
     bytes: usize,
 }
 
-/// Takes a key: its encoded name, the key itself, the engine's metadata of the record.
+/// A function that may add a key to a chunk. Gets the encoded name, the key itself, and the engine's
+/// metadata of the record.
 pub(super) type TakeKey<'f> =
     dyn FnMut(&mut Chunk, &Bytes, &[u8], &RecordMeta) -> Result<(), RequestError> + 'f;
 
@@ -53,12 +55,12 @@ impl Chunk {
         self.scanned.positions.push(position);
     }
 
-    /// Whether the keys that were read already have to wait for the next chunk.
+    /// True if no further key fits, not even one that was read already.
     const fn has_ended(&self) -> bool {
         self.bytes >= CHUNK_BYTES
     }
 
-    /// How many positions to read next.
+    /// Number of positions to read next.
     fn read_count(&self) -> usize {
         (self.count_max - self.scanned.positions.len()).clamp(1, READ_COUNT)
     }
@@ -70,7 +72,7 @@ impl Chunk {
     }
 }
 
-/// Whether somebody waits for an answer to a question, and not for all that a bucket has.
+/// True for queries of a part of a bucket, which a client waits for; false for scans of a whole bucket.
 fn is_query(scan: &Scan) -> bool {
     match &scan.span {
         Some(ScanSpan::Terms(_)) => true,
@@ -82,7 +84,7 @@ fn is_query(scan: &Scan) -> bool {
     }
 }
 
-/// Whether scripts run for the scan.
+/// True if the scan runs scripts.
 fn runs_scripts(scan: &Scan) -> bool {
     match &scan.span {
         Some(ScanSpan::Maps(span)) => span.work.as_ref().is_some_and(|work| work.has_scripts),
@@ -90,7 +92,7 @@ fn runs_scripts(scan: &Scan) -> bool {
     }
 }
 
-/// Whether tombstones are to be reaped that the scan meets.
+/// True if the scan has tombstones reaped.
 fn reaps(scan: &Scan) -> bool {
     match &scan.span {
         Some(ScanSpan::Records(span)) => span.reap,
@@ -100,12 +102,12 @@ fn reaps(scan: &Scan) -> bool {
 }
 
 impl Listings {
-    /// A chunk of what this node holds; `None` when the layouts of the request are past, or a bucket has got
-    /// fewer replicas since.
+    /// A chunk of this node's records. `None` if the request's layout is not live any more, or a bucket
+    /// has got fewer replicas since.
     ///
     /// # Errors
     ///
-    /// Requests that make no sense, unknown bucket types, engine faults.
+    /// Malformed requests, unknown bucket types, engine faults.
     pub(crate) async fn local_scan(
         self: &Arc<Self>,
         scan: Scan,
@@ -123,8 +125,8 @@ impl Listings {
         let read = move || listings.read_span(&scan);
         let scanned = match is_query {
             true => blocking.aside(read).await?,
-            // Whole buckets: other requests go first. Scripts have threads of their own, and would keep those
-            // few from others.
+            // Scans of whole buckets yield to other requests. Scans with scripts do not run here:
+            // scripts have threads of their own, and would block the few threads of this pool.
             false => blocking.behind(read).await?,
         };
         let scanned = self.local.unless_moved(scanned, layout_version);
@@ -163,7 +165,7 @@ impl Listings {
         })
     }
 
-    /// Goes through the keys of a span until a chunk is full of what `take` puts into it.
+    /// Passes the keys of a span to `take` until the chunk is full.
     pub(super) fn each_key(
         &self,
         scan: &Scan,
@@ -222,7 +224,7 @@ impl Listings {
                 after.as_ref(),
                 chunk.read_count(),
             )?;
-            // Those of other partitions were looked at, too.
+            // The engine has also visited entries of other partitions.
             chunk.looked_at_count += page.entries.len().max(READ_COUNT);
             if planted!(QueriesShort) {
                 page.entries.pop();
@@ -243,7 +245,7 @@ impl Listings {
     }
 }
 
-/// Which records a node is asked for.
+/// Partitions and bucket of a scan.
 pub(super) struct Held<'s> {
     listings: &'s Listings,
     pub(super) bucket: BucketRef<'s>,
@@ -265,7 +267,7 @@ impl<'s> Held<'s> {
         self.has_all || self.partitions.contains(self.partition(encoded)) || planted!(ListsTwice)
     }
 
-    /// The place of a record, if it is one of those that are asked for.
+    /// Place of a record; `None` if its partition is not part of the scan.
     pub(super) fn held_place(&self, encoded: &[u8]) -> Option<RecordPlace> {
         let hash = KeyHash::of(encoded, self.bucket, self.rule);
         let partition = self.listings.local.ring_size().partition(hash.placement);
@@ -279,7 +281,7 @@ impl<'s> Held<'s> {
     }
 }
 
-/// The encoded name of the key behind which a scan goes on.
+/// Encoded name of the key after which the scan goes on.
 pub(super) fn place_after(held: &Held<'_>, scan: &Scan) -> Result<Option<Bytes>, RequestError> {
     let Some(key) = scan.after.as_deref() else { return Ok(None) };
     let key = held.bucket.key(key);
@@ -291,7 +293,7 @@ pub(super) fn key_range<'a>(bucket: BucketRef<'a>, span: &'a KeySpan) -> KeyRang
     if span.from.is_empty() && span.end.is_none() {
         return KeyRange::Bucket(bucket);
     }
-    // The end itself is left out by who reads.
+    // The engine's range includes the end; the callers leave it out.
     KeyRange::Between(bucket, &span.from, span.end.as_deref())
 }
 
@@ -300,7 +302,7 @@ fn position(bytes: &Bytes) -> Result<IndexPosition, RequestError> {
         .map_err(|fault| RequestError::Remote(fault.to_string()))
 }
 
-/// The bytes of a term that a pattern looks at.
+/// The bytes of a term that patterns are matched against.
 fn term_bytes(entry: &IndexPosition) -> Bytes {
     match entry.term() {
         quoit_model::object::IndexTerm::Binary(term) => term,

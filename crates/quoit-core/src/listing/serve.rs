@@ -1,4 +1,4 @@
-//! Scans and listings of this node's copies that other nodes ask for.
+//! Answers to other nodes' scans and listings of this node's copies.
 
 use super::Listings;
 use crate::error::RequestError;
@@ -32,8 +32,8 @@ impl Listings {
     }
 }
 
-/// Sends a part of a listing; `None`: this node has not all copies any more that the layouts of the request
-/// gave it.
+/// Sends a part of a listing. `None` means that this node no longer has all copies that the request's
+/// layout gave it.
 pub(super) fn send(reply: Responder, listed: Result<Option<impl Message>, RequestError>) {
     match listed {
         Ok(Some(listed)) => reply.send(&listed, b""),

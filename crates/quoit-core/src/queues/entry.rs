@@ -4,29 +4,29 @@ use bytes::Bytes;
 use quoit_model::clock::VersionVector;
 use smallvec::SmallVec;
 
-/// Most clusters that an entry remembers to have visited. Those beyond are forgotten: an object may then
-/// visit a cluster twice, which changes nothing there.
+/// Maximum number of visited clusters that an entry remembers. Further ones are left out: the object
+/// may then visit a cluster twice, which changes nothing there.
 pub(crate) const VISITED_COUNT_MAX: usize = 32;
 
-/// The id of a cluster, as its control plane has it.
+/// Id of a cluster in its control plane.
 pub type VisitedCluster = [u8; 16];
 
-/// The clusters that an object has visited on its way here.
+/// Clusters that an object has visited on its way here.
 pub type Visited = SmallVec<[VisitedCluster; 2]>;
 
-/// How soon an entry has its turn: within a queue those of the highest priority are consumed first.
+/// Priority of an entry. Within a queue, entries of the highest priority are taken first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum QueuePriority {
-    /// Records that a fold has found.
+    /// Records that a fold has found. The lowest priority.
     Fold,
     /// Repairs of full-sync, and references that were pushed through the API.
     FullSync,
-    /// Writes as they happen, and replicated reaps.
+    /// Writes at the time they happen, and replicated reaps. The highest priority.
     RealTime,
 }
 
 impl QueuePriority {
-    /// All, most urgent first.
+    /// All priorities, highest first.
     pub const ALL: [Self; 3] = [Self::RealTime, Self::FullSync, Self::Fold];
 
     pub(crate) const fn index(self) -> usize {
@@ -34,57 +34,58 @@ impl QueuePriority {
     }
 }
 
-/// The place of an entry in the order in which the node has queued entries. Never given twice.
+/// Number of an entry in the order in which the node queued entries. Numbers are never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct EntrySequence(pub u64);
 
-/// The part of an entry that its key does not tell.
+/// Content of an entry besides its key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum EntryReference {
-    /// The object, as it is stored.
+    /// The object in its stored form.
     Object(Bytes),
-    /// Nothing: the object is read when the entry is consumed.
+    /// No content: the object is read when the entry is taken.
     ToFetch,
-    /// A tombstone, as it is stored. It is kept: the source may reap its own before the entry is consumed.
+    /// A tombstone in its stored form. It is kept because the source may reap its own before the entry
+    /// is taken.
     Tombstone(Bytes),
-    /// The change of a data type that is too large to be sent whole for each change. It is kept: it can't be
-    /// told from the record afterwards.
+    /// A change of a data type that is too large to be sent whole after each change. It is kept because
+    /// it can't be derived from the record later.
     Delta {
         /// Its stored form.
         delta: Bytes,
-        /// When it was made, microseconds since 1970.
+        /// Time of the change, microseconds since 1970.
         last_modified_us: u64,
     },
-    /// The reap of a tombstone of this clock.
+    /// The reap of a tombstone with this clock.
     Reap {
         clock: VersionVector,
-        /// When it was reaped, microseconds since 1970.
+        /// Time of the reap, microseconds since 1970.
         reaped_us: u64,
     },
-    /// The write of a record, as change feeds tell it. In no source queue.
+    /// A write of a record, for change feeds. Never in a source queue.
     Change {
         is_delete: bool,
-        /// The clock of the record afterwards, as clients get it; empty where clients get none.
+        /// Causal context of the record after the write, as clients get it; empty if clients get none.
         context: Bytes,
     },
 }
 
-/// One record to be sent to another cluster.
+/// A record that is to be sent to another cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct QueueEntry {
     pub(crate) sequence: EntrySequence,
-    /// Name of the record, encoded.
+    /// Encoded name of the record.
     pub(crate) key: Bytes,
     pub(crate) reference: EntryReference,
     pub(crate) visited: Visited,
-    /// When it was queued, microseconds since 1970.
+    /// Time at which it was queued, microseconds since 1970.
     pub(crate) queued_us: u64,
-    /// Whether a consumer may have had it before.
+    /// True if a consumer may have had the entry before.
     pub(crate) is_again: bool,
 }
 
 impl QueueEntry {
-    /// Bytes of memory that the entry holds beside its fixed part.
+    /// Bytes of memory that the entry holds besides its fixed part.
     pub(crate) fn held_bytes(&self) -> usize {
         match &self.reference {
             EntryReference::Object(stored) | EntryReference::Tombstone(stored) => stored.len(),
@@ -95,7 +96,7 @@ impl QueueEntry {
         }
     }
 
-    /// The entry without its object, which is read again when the entry is consumed.
+    /// The entry without its object, which is then read again when the entry is taken.
     pub(crate) fn reduced(mut self) -> Self {
         if matches!(self.reference, EntryReference::Object(_)) {
             self.reference = EntryReference::ToFetch;

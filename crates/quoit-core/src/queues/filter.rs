@@ -1,4 +1,4 @@
-//! Definitions of source queues: their names, and filters that choose the writes they take.
+//! Definitions of source queues: names, and filters that choose the writes.
 
 use bytes::Bytes;
 use quoit_model::key::BucketRef;
@@ -8,26 +8,26 @@ use thiserror::Error;
 
 /// Longest name of a queue, in bytes.
 pub const QUEUE_NAME_BYTES_MAX: usize = 128;
-/// Most queues of a node.
+/// Maximum number of queues of a node.
 pub const QUEUE_COUNT_MAX: usize = 64;
 
-/// The writes that a source queue takes as they happen.
+/// Filter of the writes that a source queue takes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum QueueFilter {
-    /// All (`any`).
+    /// All writes (`any`).
     Any,
-    /// None: the queue is for full-sync and folds (`block_rtq`).
+    /// No writes: the queue is only for full-sync and folds (`block_rtq`).
     BlockRealTime,
-    /// Those to buckets of this name in any bucket type (`bucketname.NAME`).
+    /// Writes to buckets of this name in any bucket type (`bucketname.NAME`).
     BucketName(Bytes),
-    /// Those to buckets whose names begin so, in any bucket type (`bucketprefix.TEXT`).
+    /// Writes to buckets whose names have this prefix, in any bucket type (`bucketprefix.TEXT`).
     BucketPrefix(Bytes),
-    /// Those to buckets of this bucket type (`buckettype.TYPE`). Untyped buckets never match.
+    /// Writes to buckets of this bucket type (`buckettype.TYPE`). Untyped buckets never match.
     BucketType(Bytes),
 }
 
 impl QueueFilter {
-    /// Whether the filter takes writes to a bucket.
+    /// True if the filter takes writes to a bucket.
     #[must_use]
     pub fn takes(&self, bucket: BucketRef<'_>) -> bool {
         match self {
@@ -56,7 +56,7 @@ impl fmt::Display for QueueFilter {
 /// A fault in the definition of a queue.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum QueueDefinitionError {
-    /// There is no colon between name and filter.
+    /// No colon separates name and filter.
     #[error("`{0}` is not a queue definition: wanted NAME:FILTER, such as q1:any")]
     NoFilter(String),
     /// The name is empty, too long, or has characters that would need quoting in a URL or a list.
@@ -65,7 +65,7 @@ pub enum QueueDefinitionError {
          or `.`"
     )]
     Name(String),
-    /// The filter is none of the known ones.
+    /// The filter is unknown.
     #[error(
         "`{0}` is not a filter of a queue: wanted any, block_rtq, bucketname.NAME, bucketprefix.TEXT or \
          buckettype.TYPE"
@@ -83,9 +83,9 @@ impl FromStr for QueueFilter {
             "block_rtq" => return Ok(Self::BlockRealTime),
             _ => {}
         }
-        // Names of buckets may have dots themselves.
+        // Names of buckets may contain dots themselves, so only the first one separates.
         let (word, name) = text.split_once('.').ok_or_else(bad)?;
-        // Definitions are kept in lines of text.
+        // The manifest keeps each definition in a line of text.
         if name.is_empty() || name.contains(char::is_control) {
             return Err(bad());
         }
@@ -99,7 +99,7 @@ impl FromStr for QueueFilter {
     }
 }
 
-/// A queue as `replrtq_srcqueue` defines it.
+/// Definition of a queue, as in the setting `replrtq_srcqueue`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QueueDefinition {
     /// Name of the queue.
@@ -113,8 +113,8 @@ impl QueueDefinition {
     ///
     /// # Errors
     ///
-    /// When it is empty, longer than 128 bytes, or has other characters than letters, digits,
-    /// `_`, `-` and `.`.
+    /// If it is empty, longer than [`QUEUE_NAME_BYTES_MAX`] bytes, or contains characters other than
+    /// letters, digits, `_`, `-` and `.`.
     pub fn check_name(name: &str) -> Result<(), QueueDefinitionError> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
         match !name.is_empty() && name.len() <= QUEUE_NAME_BYTES_MAX && name.bytes().all(is_plain) {
@@ -123,7 +123,8 @@ impl QueueDefinition {
         }
     }
 
-    /// Reads a list `NAME:FILTER|NAME:FILTER`: the good definitions, and the faults of the others.
+    /// Reads a list `NAME:FILTER|NAME:FILTER`. Returns the valid definitions, and an error for each
+    /// invalid one.
     #[must_use]
     pub fn read_list(text: &str) -> (Vec<Self>, Vec<QueueDefinitionError>) {
         let (mut good, mut bad) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Promises of the journal of source queues, whatever is in its file: for fuzzing.
+//! Fuzzing of the journal of source queues: properties that must hold whatever its file contains.
 
 use super::entry::{EntryReference, EntrySequence, QueueEntry, Visited};
 use super::filter::QueueDefinition;
@@ -13,12 +13,12 @@ use std::sync::Arc;
 /// The only file of the journal.
 const FILE: u32 = 1;
 
-/// Takes bytes for the journal of a source queue, behind a good head and without one.
+/// Opens a journal that contains these bytes, once after a valid file head and once without.
 ///
 /// # Panics
 ///
-/// When a promise is broken: the journal is opened or refused, opened it gives each entry once, and what is
-/// queued next is there after the next start.
+/// If a property is broken: opening succeeds or fails with an error; an opened journal ends; an entry
+/// that is queued afterwards is found at the next start.
 pub fn fuzz_source_journal(bytes: &[u8]) {
     check(bytes.to_vec());
     let mut file = file_head(FILE, EntrySequence(1));
@@ -26,7 +26,7 @@ pub fn fuzz_source_journal(bytes: &[u8]) {
     check(file);
 }
 
-/// Journals as this release writes them: without entries, and with one of each kind.
+/// Journals in the format of this release: an empty one, and one with an entry of each kind.
 #[must_use]
 pub fn source_journal_samples() -> Vec<Vec<u8>> {
     let mut key = Vec::new();

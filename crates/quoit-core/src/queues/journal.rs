@@ -1,9 +1,13 @@
-//! The journal of source queues: what they still have to send, on the disk.
+//! Journal of source queues: the real-time entries that are still to be sent, on disk.
 //!
-//! An entry is appended by the request that wrote the record, without a sync of its own, so that it is as
-//! durable as the write itself: it survives the death of the process. A background task syncs the journal
-//! once a second. All queues of the node share it; an entry names the queues that it waits in. Files are
-//! named `source-` and their number in hexadecimal, and are removed when no queue has an entry in them.
+//! The request that writes a record appends its entry without a sync, so the entry survives the death
+//! of the process, as the write does. A background task syncs the journal once a second. All queues of
+//! the node share the journal; an entry lists the queues that it waits in. Files are named `source-`
+//! followed by their number in hexadecimal. A file is removed when no queue needs an entry in it. The
+//! log of change feeds uses the same files for its own entries.
+//!
+//! A process never appends to files that it found at its start, because their last entry may be torn.
+//! It begins a new file, also after a failed append.
 
 mod format;
 
@@ -20,19 +24,19 @@ pub(super) use format::journal_bytes;
 use format::{FILE_HEAD_BYTES, PREFIX, decode, encode, length_of, read_head};
 pub(super) use format::{file_head, file_name};
 
-/// A file that has grown to this is followed by a new one.
+/// Size in bytes at which a file is full, and the next one is begun.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Bytes read at once.
+/// Bytes that are read at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// The number of a queue in the journal. Never given to another queue.
+/// Number of a queue in the journal. Never given to another queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct QueueNumber(pub(crate) u32);
 
-/// The queues that an entry waits in.
+/// Queues that an entry waits in.
 pub(crate) type QueueNumbers = SmallVec<[QueueNumber; 4]>;
 
-/// A place in the journal.
+/// A position in the journal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Cursor {
     pub(crate) file: u32,
@@ -46,24 +50,24 @@ pub(crate) struct JournalEntry {
     pub(crate) queues: QueueNumbers,
 }
 
-/// Entries that were read, and where the next ones are.
+/// Entries that were read, and the position after them.
 #[derive(Debug)]
 pub(crate) struct JournalRead {
     pub(crate) entries: Vec<JournalEntry>,
-    /// The offset behind each entry.
+    /// Offset of the end of each entry.
     pub(crate) ends: Vec<u64>,
     pub(crate) next: Cursor,
-    /// Whether nothing is behind them.
+    /// True if no entries follow.
     pub(crate) at_end: bool,
-    /// Whether something between them could not be read.
+    /// True if something could not be read: the rest of the file was skipped.
     pub(crate) has_lost: bool,
 }
 
-/// The part of the journal behind a place, to be read without holding up those that append.
+/// The part of the journal after a position. Reading it does not block appends.
 pub(crate) struct JournalReader {
-    /// The file of the place, or the first one behind it; `None` at the end.
+    /// File of the position, or the next one if that has been removed; `None` at the end.
     file: Option<JournalFile>,
-    /// The file after that.
+    /// Number of the file after it.
     next_file: Option<u32>,
     from: Cursor,
 }
@@ -73,7 +77,7 @@ struct JournalFile {
     number: u32,
     file: Arc<dyn DiskFile>,
     size_bytes: u64,
-    /// No entry of the file has a lower sequence number.
+    /// Lower bound of the sequence numbers in the file.
     first: EntrySequence,
 }
 
@@ -82,21 +86,22 @@ pub(crate) struct Journal {
     disk: Arc<dyn Disk>,
     files: VecDeque<JournalFile>,
     next_number: u32,
-    /// Whether the last file may be appended to: its end is not known after a fault, or after a restart.
+    /// True if the last file may be appended to. False at the start and after a failed append, because
+    /// the end of the file is then unknown.
     is_active: bool,
     /// Full files that are not synced yet.
     unsynced: Vec<Arc<dyn DiskFile>>,
-    /// Whether files were made since the directory was synced.
+    /// True if files were created since the directory was synced last.
     has_new_files: bool,
     buffer: Vec<u8>,
 }
 
 impl Journal {
-    /// Opens the journal and leaves what is there to [`Journal::read`], from [`Journal::start`] on.
+    /// Opens the journal. Reads no entries; the caller reads them from [`Journal::start`] on.
     ///
     /// # Errors
     ///
-    /// When the disk refuses, or has files of a newer release.
+    /// Disk faults, and files of a newer release.
     pub(crate) fn open(disk: Arc<dyn Disk>) -> Result<Self, StoreError> {
         let numbered = |name: &String| {
             let number = name.strip_prefix(PREFIX)?;
@@ -111,7 +116,7 @@ impl Journal {
             let size_bytes = file.size_bytes()?;
             let mut head = [0; FILE_HEAD_BYTES];
             let count = file.read_at(&mut head, 0)?;
-            // A file whose head was never written whole has no entries.
+            // The head was never written completely, so the file has no entries.
             let Some(first) = read_head(&head[..count], &disk.path(), number)? else { continue };
             files.push_back(JournalFile { number, file, size_bytes, first });
         }
@@ -126,13 +131,13 @@ impl Journal {
         })
     }
 
-    /// The place of the oldest entry.
+    /// Position of the oldest entry.
     pub(crate) fn start(&self) -> Cursor {
         let file = self.files.front().map_or(self.next_number, |file| file.number);
         Cursor { file, offset: FILE_HEAD_BYTES as u64 }
     }
 
-    /// The place of the next entry.
+    /// Position at which the next entry will be appended.
     pub(crate) fn end(&self) -> Cursor {
         match self.files.back() {
             Some(file) if self.is_active => Cursor { file: file.number, offset: file.size_bytes },
@@ -140,12 +145,12 @@ impl Journal {
         }
     }
 
-    /// The lowest sequence number that an entry may have; `None` without files.
+    /// Lower bound of all sequence numbers; `None` without files.
     pub(crate) fn first(&self) -> Option<EntrySequence> {
         self.files.front().map(|file| file.first)
     }
 
-    /// The beginning of the newest file that has no entry of a sequence number behind it only.
+    /// Beginning of the file that would contain the entry with this sequence number.
     pub(crate) fn file_of(&self, sequence: EntrySequence) -> Cursor {
         let file = self.files.iter().rev().find(|file| file.first <= sequence);
         let begin =
@@ -153,7 +158,7 @@ impl Journal {
         file.map_or_else(|| self.start(), begin)
     }
 
-    /// The place of the newest file, and the lowest sequence number that an entry of it may have.
+    /// Beginning of the newest file, and the lower bound of the sequence numbers in it.
     pub(crate) fn newest_file(&self) -> Option<(Cursor, EntrySequence)> {
         let file = self.files.back()?;
         Some((Cursor { file: file.number, offset: FILE_HEAD_BYTES as u64 }, file.first))
@@ -164,11 +169,11 @@ impl Journal {
         self.files.iter().map(|file| file.size_bytes).sum()
     }
 
-    /// Appends an entry and returns its place: one write, no sync.
+    /// Appends an entry and returns its position. Costs one write and no sync.
     ///
     /// # Errors
     ///
-    /// When the disk refuses: the entry may be there after a restart.
+    /// Disk faults. The entry may turn up after a restart nevertheless.
     pub(crate) fn append(
         &mut self,
         entry: &QueueEntry,
@@ -191,7 +196,7 @@ impl Journal {
     }
 
     fn begin_file(&mut self, first: EntrySequence) -> Result<(), StoreError> {
-        // Those who queue don't wait for the disk: the next flush syncs it.
+        // The next flush syncs the full file, so that writers do not wait for the disk.
         self.unsynced.extend(self.active_file());
         let number = self.next_number;
         self.next_number += 1;
@@ -204,12 +209,12 @@ impl Journal {
         Ok(())
     }
 
-    /// Whether the directory has to be synced for files that were made since the last call.
+    /// True if files were created since the last call, so that the directory has to be synced.
     pub(crate) fn take_new_files(&mut self) -> bool {
         std::mem::take(&mut self.has_new_files)
     }
 
-    /// The files to sync, so that the caller does it without holding up those that append.
+    /// Files to sync. The caller syncs them without the lock, so that appends go on.
     pub(crate) fn take_unsynced(&mut self) -> Vec<Arc<dyn DiskFile>> {
         let mut files = std::mem::take(&mut self.unsynced);
         files.extend(self.active_file());
@@ -220,16 +225,16 @@ impl Journal {
         self.files.back().filter(|_| self.is_active).map(|file| Arc::clone(&file.file))
     }
 
-    /// The directory, to be synced after files were made or removed.
+    /// Directory of the journal, to be synced after files were created or removed.
     pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
 
-    /// Removes files all of whose entries come before `needed`. Returns how many.
+    /// Removes files that only have entries below `needed`. Returns their number.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// Disk faults.
     pub(crate) fn retire(&mut self, needed: EntrySequence) -> Result<usize, StoreError> {
         let mut count = 0;
         while self.files.get(1).is_some_and(|next| next.first <= needed) {
@@ -241,12 +246,12 @@ impl Journal {
         Ok(count)
     }
 
-    /// Removes the oldest files while all of them have more bytes than this; the newest stays. Returns how
-    /// many.
+    /// Removes the oldest files until all files together have at most `bytes_max` bytes; the newest
+    /// file always stays. Returns the number of removed files.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// Disk faults.
     pub(crate) fn shrink(&mut self, bytes_max: u64) -> Result<usize, StoreError> {
         let mut count = 0;
         while self.size_bytes() > bytes_max
@@ -257,18 +262,18 @@ impl Journal {
         Ok(count)
     }
 
-    /// Reads about 64 KiB of entries from a place on.
+    /// Reads about 64 KiB of entries from a position on.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// Disk faults.
     pub(crate) fn read(&self, from: Cursor) -> Result<JournalRead, StoreError> {
         self.reader(from).read()
     }
 
-    /// The part of the journal behind a place.
+    /// The part of the journal after a position.
     pub(crate) fn reader(&self, from: Cursor) -> JournalReader {
-        // A place in a file that has gone is the beginning of the next one.
+        // A position in a file that was removed stands for the beginning of the next one.
         let place = self.files.iter().position(|file| file.number >= from.file);
         let at = |place: usize| self.files.get(place);
         JournalReader {
@@ -280,7 +285,7 @@ impl Journal {
 }
 
 impl JournalReader {
-    /// The file that is read from.
+    /// Number of the file that is read.
     pub(crate) fn file_number(&self) -> Option<u32> {
         self.file.as_ref().map(|file| file.number)
     }
@@ -289,7 +294,7 @@ impl JournalReader {
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// Disk faults.
     pub(crate) fn read(&self) -> Result<JournalRead, StoreError> {
         let mut read = JournalRead {
             entries: Vec::new(),
@@ -317,7 +322,7 @@ impl JournalReader {
     }
 }
 
-/// Reads entries of a file from `read.next` on; whether its end was reached.
+/// Reads entries of a file from `read.next` on. True if the rest of the file needs no further read.
 fn read_entries(file: &JournalFile, read: &mut JournalRead) -> Result<bool, StoreError> {
     let mut bytes = vec![0; READ_BYTES];
     let left = |read: &JournalRead| file.size_bytes.saturating_sub(read.next.offset);
@@ -330,7 +335,7 @@ fn read_entries(file: &JournalFile, read: &mut JournalRead) -> Result<bool, Stor
             if !read.entries.is_empty() || length as u64 > left(read) {
                 break;
             }
-            // One that is longer than all that was read.
+            // A single entry longer than the buffer: read it alone.
             let mut whole = vec![0; length];
             let count = file.file.read_at(&mut whole, read.next.offset)?;
             whole.truncate(count);
@@ -350,7 +355,7 @@ fn read_entries(file: &JournalFile, read: &mut JournalRead) -> Result<bool, Stor
     if !read.entries.is_empty() {
         return Ok(left(read) == 0);
     }
-    // The end, what a crash has torn there, or damage.
+    // The end of the file, a torn entry there, or damage.
     read.has_lost = left(read) > 0;
     Ok(true)
 }

@@ -1,7 +1,7 @@
-//! The file that says which source queues there are, and how far each has come.
+//! Manifest: the file that lists the source queues and how far each has been consumed.
 //!
-//! Lines of text, the last of them with a checksum of all before. It is replaced as a whole, by renaming,
-//! when queues change and once a second while entries are confirmed.
+//! The file has lines of text; the last line is a checksum of all lines before. It is replaced as a
+//! whole, by a rename, when queues change, and once a second while entries are confirmed.
 //!
 //! ```text
 //! quoit source queues 1
@@ -16,11 +16,11 @@
 //! sum 0123456789abcdef
 //! ```
 //!
-//! The lines of a queue have its number, the lowest sequence number that it still needs, what has defined it
-//! (`configuration` or `command`), whether it is suspended, its name and its filter. Behind it stand, where
-//! there is anything to say, the cluster that has consumed it last, whether it is `stale` or an operator has
-//! `accepted` that, and when the first and the last delete were made that full-sync has to bring to its
-//! sinks, in microseconds since 1970.
+//! A `queue` line has the queue's number, the lowest sequence number that it still needs, its origin
+//! (`configuration` or `command`), its state (`active` or `suspended`), its name and its filter. It may
+//! be followed by: `sink`, the id of the cluster that consumed it last; `stale`, or `accepted` once an
+//! operator has dealt with that; and `missed`, the times of the first and the last delete that
+//! full-sync has to bring to its sinks, in microseconds since 1970.
 
 use super::entry::{EntrySequence, VisitedCluster};
 use super::filter::QueueFilter;
@@ -33,34 +33,34 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const NAME: &str = "QUEUES";
 const TITLE: &str = "quoit source queues 1";
-/// The file is not read beyond this.
+/// Maximum number of bytes that are read from the file.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// A queue as the file has it.
+/// A queue in the manifest.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ManifestQueue {
     pub(super) number: QueueNumber,
     pub(super) needed: EntrySequence,
-    /// Whether a command has defined it, so that the configuration counts no longer.
+    /// True if a command has defined the queue, so that the configuration no longer applies to it.
     pub(super) by_command: bool,
     pub(super) is_suspended: bool,
     pub(super) staleness: Staleness,
-    /// The cluster that has consumed it last.
+    /// Cluster that consumed it last.
     pub(super) sink: Option<VisitedCluster>,
-    /// When the first and the last delete were made that full-sync has to bring to its sinks.
+    /// Times of the first and the last delete that full-sync has to bring to its sinks.
     pub(super) missed_us: Option<(u64, u64)>,
     pub(super) name: String,
     pub(super) filter: QueueFilter,
 }
 
-/// The content of the file.
+/// Content of the manifest.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Manifest {
-    /// No entry has this sequence number yet, nor a higher one.
+    /// Lowest sequence number that was not given to an entry.
     pub(super) next: EntrySequence,
-    /// The boot of the machine by which it was written; 0: unknown.
+    /// Boot of the machine during which the file was written; 0 if unknown.
     pub(super) boot: u64,
-    /// Whether the process has stopped in good order since.
+    /// True if the process has stopped in good order since.
     pub(super) is_stopped: bool,
     pub(super) queues: Vec<ManifestQueue>,
     /// Configured queues that a command has removed.
@@ -75,7 +75,7 @@ impl Manifest {
             let by = if queue.by_command { "command" } else { "configuration" };
             let state = if queue.is_suspended { "suspended" } else { "active" };
             let ManifestQueue { number, needed, name, filter, .. } = queue;
-            // Writing to a string does not fail.
+            // Writing to a string can't fail.
             let _ = writeln!(text, "queue {} {} {by} {state} {name} {filter}", number.0, needed.0);
             if let Some(sink) = queue.sink {
                 let _ = writeln!(text, "sink {} {:032x}", number.0, u128::from_be_bytes(sink));
@@ -97,7 +97,7 @@ impl Manifest {
         text
     }
 
-    /// Reads the text; `None` for one that is damaged or of a newer release.
+    /// Reads the text; `None` if it is damaged or of a newer release.
     pub(super) fn of_text(text: &str) -> Option<Self> {
         let (content, sum) = text.trim_end_matches('\n').rsplit_once('\n')?;
         let content = format!("{content}\n");
@@ -142,11 +142,12 @@ impl Manifest {
         self.queues.iter_mut().find(|queue| queue.number == number)
     }
 
-    /// Reads the file, and says whether it was damaged: then, and where there is none, nothing is known.
+    /// Reads the file. Returns the manifest, and true if the file was damaged. If it is damaged or
+    /// missing, the manifest is empty.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// Disk faults.
     pub(super) fn load(disk: &dyn Disk) -> Result<(Self, bool), StoreError> {
         if !disk.list()?.iter().any(|name| name == NAME) {
             return Ok((Self::default(), false));
@@ -167,11 +168,11 @@ impl Manifest {
         Ok((manifest.unwrap_or_default(), is_damaged))
     }
 
-    /// Replaces the file, durably.
+    /// Replaces the file durably.
     ///
     /// # Errors
     ///
-    /// When the disk refuses: the former file still counts.
+    /// Disk faults: the old file then stays valid.
     pub(super) fn store(&self, disk: &dyn Disk) -> Result<(), StoreError> {
         Ok(replace_file(disk, NAME, self.to_text().as_bytes()).map(drop)?)
     }

@@ -1,21 +1,22 @@
-//! Deletes that a queue does not bring to its sinks: full-sync alone does.
+//! Missed deletes: deletes that a queue does not bring to its sinks, so that only full-sync can.
 //!
-//! A queue that is suspended or full discards them, one that is cleared forgets them, and the filter of the
-//! queue that full-sync uses may leave them out. The reap records of such deletes have to wait until a
-//! full-sync has found that the sink's cluster lacks nothing. That full-sync proves something only about
-//! deletes that every replica had when it began, so those of its last two minutes before count as later ones.
+//! A queue that is suspended or full discards them, a cleared queue forgets them, and the filter of the
+//! queue that full-sync uses may leave them out. The reap records of such deletes must stay until a
+//! full-sync has found that the sink's cluster lacks nothing. A full-sync proves that only for deletes
+//! that had reached every replica when it began. Deletes of the two minutes before its beginning
+//! therefore wait for the next full-sync.
 
-/// Deletes that are younger than this when a full-sync begins may not be on all replicas: the time for which
-/// a message may be under way (`docs/design/reaping.md`).
+/// Age in microseconds from which on a delete is assumed to be on all replicas: the longest time that a
+/// message can be under way (`docs/design/reaping.md`).
 const SETTLING_US: u64 = 120_000_000;
 
-/// Number that the node which runs a full-sync has drawn for it.
+/// Random number of a full-sync, drawn by the node that runs it.
 pub type CheckNumber = u64;
 
-/// Deletes that full-sync has to bring to the sinks of a queue.
+/// Missed deletes of a queue.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct MissedDeletes {
-    /// When the first and the last of them were made, microseconds since 1970.
+    /// Times of the first and the last of them, microseconds since 1970.
     span_us: Option<(u64, u64)>,
     /// The full-sync that began last.
     check: Option<RunningCheck>,
@@ -24,27 +25,27 @@ pub(crate) struct MissedDeletes {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct RunningCheck {
     number: CheckNumber,
-    /// The deletes that it proves nothing about.
+    /// Times of the deletes that this full-sync proves nothing about.
     later_us: Option<(u64, u64)>,
 }
 
 impl MissedDeletes {
-    /// Those of a former process.
+    /// Missed deletes that an earlier process noted.
     pub(super) fn restored(span_us: Option<(u64, u64)>) -> Self {
         Self { span_us, check: None }
     }
 
-    /// When the first and the last of them were made.
+    /// Times of the first and the last of them, microseconds since 1970.
     pub(super) fn span_us(&self) -> Option<(u64, u64)> {
         self.span_us
     }
 
-    /// When the first of them was made.
+    /// Time of the first of them.
     pub(super) fn since_us(&self) -> Option<u64> {
         self.span_us.map(|(first_us, _)| first_us)
     }
 
-    /// Takes note of deletes that were made between two times.
+    /// Notes deletes that were made between two times.
     pub(super) fn note(&mut self, first_us: u64, last_us: u64) {
         assert!(first_us <= last_us, "the first delete comes before the last");
         let check = self.check.as_mut().map(|check| &mut check.later_us);
@@ -54,7 +55,8 @@ impl MissedDeletes {
         }
     }
 
-    /// A full-sync begins. `settling_us_max` bounds the time for which deletes may be under way.
+    /// Notes that a full-sync begins. `settling_us_max` limits the age from which on deletes count as
+    /// settled.
     pub(super) fn begin_check(&mut self, number: CheckNumber, now_us: u64, settling_us_max: u64) {
         let settled_us = now_us.saturating_sub(SETTLING_US.min(settling_us_max));
         let later = |(first_us, last_us): (u64, u64)| (first_us.max(settled_us), last_us);
@@ -62,15 +64,15 @@ impl MissedDeletes {
         self.check = Some(RunningCheck { number, later_us });
     }
 
-    /// A full-sync has found that the other cluster lacks nothing. One that is not the last that began
-    /// counts for nothing.
+    /// Notes that a full-sync has found that the other cluster lacks nothing. Only the full-sync that
+    /// began last counts.
     pub(super) fn end_check(&mut self, number: CheckNumber) {
         if let Some(check) = self.check.take_if(|check| check.number == number) {
             self.span_us = check.later_us;
         }
     }
 
-    /// An operator has dealt with them.
+    /// Forgets all of them: an operator has dealt with them.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }

@@ -1,20 +1,21 @@
-//! Tells the next process of missed deletes that the manifest does not have yet.
+//! A mark that tells the next process of missed deletes which the manifest does not contain yet.
 //!
-//! The manifest is written once a second, and reap records must not go in a second of which a kill has left
-//! nothing. The directory of the queues has an empty file: `NOTED` while the manifest has the missed deletes
-//! of every queue that has any, `MISSED-<microseconds since 1970>` from the first one that it does not have.
-//! A rename changes the one to the other, which needs no room on the disk and is known after the death of the
-//! process at once; a power loss is a loss of entries anyway (`loss.rs`).
+//! The manifest is written once a second. Without the mark, a process killed within that second would
+//! leave no trace of a missed delete, and its reap records would go too early. The directory of the
+//! queues therefore contains an empty file. Its name is `NOTED` while the manifest names every queue
+//! with missed deletes, and `MISSED-<microseconds since 1970>` from the first missed delete that is not
+//! in the manifest. A rename changes one into the other: it needs no room on the disk and survives the
+//! death of the process. After a power loss the queues note a loss anyway (`loss.rs`).
 
 use quoit_seam::Disk;
 
 const NOTED: &str = "NOTED";
 const MISSED: &str = "MISSED-";
 
-/// The file, as it was left last.
+/// State of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MissedMark {
-    /// There is none: the disk has refused it.
+    /// There is no file: the disk refused to create it.
     Absent,
     Noted,
     /// A delete was missed at this time and is not in the manifest.
@@ -22,7 +23,8 @@ pub(super) enum MissedMark {
 }
 
 impl MissedMark {
-    /// The mark that a former process has left. A directory that can't be listed has none.
+    /// The mark that an earlier process left. A directory that can't be listed counts as one without a
+    /// mark.
     pub(super) fn found(disk: &dyn Disk) -> Self {
         let names = disk.list().unwrap_or_default();
         let since_us = |name: &String| name.strip_prefix(MISSED)?.parse().ok();
@@ -33,14 +35,14 @@ impl MissedMark {
         }
     }
 
-    /// Notes that a delete was missed. One that the manifest has besides is no harm.
+    /// Notes that a delete was missed. Does no harm if the manifest contains it already.
     pub(super) fn miss(&mut self, disk: &dyn Disk, now_us: u64) {
         if *self == Self::Noted && disk.rename(NOTED, &format!("{MISSED}{now_us}")).is_ok() {
             *self = Self::Missed(now_us);
         }
     }
 
-    /// Notes that the manifest has all missed deletes.
+    /// Notes that the manifest contains all missed deletes.
     pub(super) fn note(&mut self, disk: &dyn Disk) {
         let is_done = match *self {
             Self::Noted => true,

@@ -1,4 +1,5 @@
-//! Deletes that queues do not bring to their sinks: reap records wait for them, and links become stale.
+//! Tests of deletes that queues do not bring to their sinks: reap records wait for them, and links
+//! become stale.
 
 use super::entry::{EntryReference, Visited};
 use super::filter::QueueDefinition;
@@ -26,7 +27,8 @@ fn settings() -> SourceQueueSettings {
 
 fn open(disk: &FaultyDisk) -> SourceQueues {
     let queues = SourceQueues::open(Arc::new(disk.clone()), settings(), 1).expect("it opens");
-    // On a new disk entries of a former one may be lost; a full-sync has found that none were.
+    // On a new disk, entries of an earlier one may be lost. This stands for a full-sync that found
+    // none.
     let _ = queues.take_loss();
     queues.settle_losses();
     queues
@@ -43,7 +45,7 @@ fn delete(queues: &SourceQueues, now_us: u64) {
     push(queues, EntryReference::Tombstone(Bytes::from_static(b"t")), now_us);
 }
 
-/// Since when deletes are missing in the sinks of each queue: `all`, `none`.
+/// Times since which deletes are missing in the sinks of the queues `all` and `none`.
 fn missed(queues: &SourceQueues) -> [Option<u64>; 2] {
     let status = queues.status();
     [status[0].missed_since_us, status[1].missed_since_us]
@@ -53,7 +55,7 @@ fn drain(queues: &SourceQueues) {
     while queues.take("all", None, 1).is_some() {}
 }
 
-/// A full-sync that finds nothing.
+/// A full-sync that finds nothing to repair.
 fn full_sync(queues: &SourceQueues, name: &str, now_us: u64) {
     queues.begin_check(now_us, now_us);
     queues.end_check(now_us, name, SINK);
@@ -95,7 +97,7 @@ fn a_missed_delete_is_known_after_a_kill_before_the_next_second() {
     queues.suspend("all", true).expect("a queue");
     let queues = open(&disk.kill());
     assert_eq!(missed(&queues), [None, None], "none was missed");
-    // The disk is full as well.
+    // From here on the disk is full as well.
     disk.set_faults(|faults| faults.capacity_bytes = Some(0));
     let disk = disk.kill();
     let queues = open(&disk);
@@ -148,7 +150,7 @@ fn a_link_by_full_sync_alone_is_stale_when_none_ends_within_the_retention() {
     assert_eq!(missed(&queues), [None, Some(HOUR)], "its queue takes no writes");
     full_sync(&queues, "none", 2 * HOUR);
     assert_eq!(missed(&queues), [None, None]);
-    // A bucket that real time leaves out.
+    // As for a delete in a bucket that real-time replication leaves out.
     queues.leave_to_full_sync(3 * HOUR);
     queues.flush().expect("the disk is well");
     let queues = open(&disk.kill());
@@ -166,7 +168,7 @@ fn reap_records_wait_while_a_full_sync_has_to_find_lost_entries() {
     full_sync(&queues, "none", 2 * HOUR);
     assert_eq!(queues.behind_since_us(2 * HOUR), None);
     queues.flush().expect("the disk is well");
-    // The machine loses its power: the last entries may be gone.
+    // A power cut: the last entries may be gone.
     let open = || SourceQueues::open(Arc::new(disk.crash()), settings(), 2).expect("it opens");
     let queues = open();
     assert_eq!(queues.behind_since_us(2 * HOUR), Some(0));

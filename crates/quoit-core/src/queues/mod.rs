@@ -1,4 +1,15 @@
-//! Source queues: writes that wait for other clusters, kept in a journal.
+//! Source queues: writes that wait to be fetched by sinks, which are other clusters.
+//!
+//! A write that succeeds at its coordinator is queued there, in every queue whose filter takes its
+//! bucket. Sinks take entries under a lease and confirm them; an entry that is not confirmed is sent
+//! again. The entries of highest priority ([`QueuePriority::RealTime`]) are also in a journal, so they
+//! survive the death of the process. An entry that is lost in any other way (power cut, damaged or full
+//! disk) is noted as a *loss*, and a full-sync has to find what it referred to.
+//!
+//! Deletes need more care, because their tombstones are reaped. The reap records of a delete have to
+//! stay as long as a sink may not know of the delete: while its entry waits, or, if no queue holds it,
+//! until a full-sync has brought it over (*missed deletes*). They wait at most for the retention. A
+//! queue that is behind for longer is *stale*, and an operator has to decide what happens.
 
 mod entry;
 mod filter;

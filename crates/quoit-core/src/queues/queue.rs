@@ -1,8 +1,8 @@
-//! One source queue: what waits to be sent to the sinks that consume it.
+//! One source queue: entries that wait for the sinks that consume it.
 //!
-//! Real-time entries are in memory as far as they fit; those behind are in the journal alone and are read
-//! when they have their turn. Entries of the lower priorities are references in memory: full-sync and folds
-//! find them again.
+//! The queue keeps its oldest real-time entries in memory (the *window*). Later ones are only in the
+//! journal and are read when the window is empty. Entries of lower priority are references in memory
+//! alone; if they are lost, full-sync or the fold finds the records again.
 
 use super::entry::{EntryReference, EntrySequence, QueueEntry, QueuePriority, VisitedCluster};
 use super::filter::QueueFilter;
@@ -11,34 +11,34 @@ use super::missed::MissedDeletes;
 use quoit_planted::planted;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Entries of each priority that a queue has where they are in memory alone.
+/// Maximum number of entries of a priority if the entries are in memory alone.
 pub(super) const MEMORY_COUNT_MAX: u64 = 1_000_000;
 
-/// Bounds of a queue.
+/// Limits of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct QueueBounds {
-    /// Real-time entries that have their object with them.
+    /// Maximum number of real-time entries with their objects in memory.
     pub(crate) object_count_max: usize,
-    /// Bytes of the stored form of such an object.
+    /// Maximum bytes of the stored form of such an object.
     pub(crate) object_bytes_max: usize,
-    /// Entries of each priority.
+    /// Maximum number of entries of each priority.
     pub(crate) entry_count_max: u64,
-    /// Real-time entries that are in memory, where there is a journal.
+    /// Maximum number of real-time entries in memory if there is a journal.
     pub(crate) window_count_max: usize,
 }
 
-/// Entries that wait in a queue, by priority.
+/// Numbers of waiting entries by priority.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct QueueLengths {
     /// Records that a fold has found.
     pub fold: u64,
     /// Repairs of full-sync, and references that were pushed.
     pub full_sync: u64,
-    /// Writes as they happen.
+    /// Writes at the time they happen.
     pub real_time: u64,
 }
 
-/// Number of a lease: its holder has taken entries and has not yet reported their fate.
+/// Number of a lease. Its holder has taken entries and has not confirmed them yet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct LeaseNumber(pub(crate) u64);
 
@@ -47,42 +47,43 @@ struct Leased {
     lease: LeaseNumber,
     priority: QueuePriority,
     entry: QueueEntry,
-    /// When it was taken, microseconds since 1970.
+    /// Time at which it was taken, microseconds since 1970.
     since_us: u64,
 }
 
-/// Entries behind those in memory.
+/// Real-time entries after the window, which are only in the journal.
 struct Behind {
     cursor: Cursor,
-    /// No entry behind has a lower sequence number.
+    /// Lower bound of their sequence numbers.
     first: EntrySequence,
     count: u64,
-    /// No entry behind was queued earlier, microseconds since 1970.
+    /// Lower bound of their times of queueing, microseconds since 1970.
     since_us: u64,
 }
 
-/// Counts since the start.
+/// Counts since the start of the process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct QueueCounts {
-    /// Entries queued.
+    /// Queued entries.
     pub queued: u64,
-    /// Entries that were not queued because the queue was full.
+    /// Entries that were discarded because the queue was full or suspended.
     pub discarded: u64,
-    /// Entries that a consumer has taken for good.
+    /// Entries that were confirmed, or taken without a lease.
     pub consumed: u64,
-    /// Of these, bytes of objects that were sent.
+    /// Bytes of objects that were sent.
     pub consumed_bytes: u64,
 }
 
-/// Whether a queue has waited for longer than reap records are kept.
+/// State of a queue with respect to the retention of reap records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Staleness {
-    /// It has not.
+    /// It has always been behind for less than the retention.
     #[default]
     Fresh,
-    /// It has: records that were deleted here may be live in the sink's cluster.
+    /// It was behind for longer than the retention: records that were deleted here may be live in the
+    /// sink's cluster.
     Stale,
-    /// It has, and an operator has dealt with that.
+    /// It was stale, and an operator has dealt with that.
     Accepted,
 }
 
@@ -90,21 +91,21 @@ pub(crate) struct Queue {
     pub(crate) number: QueueNumber,
     pub(crate) name: String,
     pub(crate) filter: QueueFilter,
-    /// Whether new entries are discarded.
+    /// True if new entries are discarded.
     pub(crate) is_suspended: bool,
     pub(crate) staleness: Staleness,
-    /// The cluster that has consumed the queue last; `None` where no cluster of Quoit has.
+    /// Cluster that consumed the queue last; `None` if no Quoit cluster has.
     pub(crate) sink: Option<VisitedCluster>,
     pub(crate) missed: MissedDeletes,
     bounds: QueueBounds,
-    /// The oldest real-time entries, by sequence.
+    /// The oldest real-time entries, in order of sequence numbers.
     window: VecDeque<QueueEntry>,
-    /// Entries of the window with their object.
+    /// Number of entries in the window that have their object.
     held_count: usize,
     behind: Option<Behind>,
-    /// Entries below are of a former process, which may have sent them.
+    /// Entries with lower numbers were queued by an earlier process, which may have sent them.
     restored_below: EntrySequence,
-    /// Entries of the priorities below, oldest first.
+    /// Entries of the lower priorities, oldest first.
     references: [VecDeque<QueueEntry>; 2],
     leased: BTreeMap<EntrySequence, Leased>,
     pub(crate) counts: QueueCounts,
@@ -142,13 +143,13 @@ impl Queue {
         QueueLengths { fold, full_sync, real_time: self.window.len() as u64 + behind }
     }
 
-    /// Entries that consumers have taken and not confirmed.
+    /// Number of entries that consumers have taken and not confirmed.
     pub(crate) fn leased_count(&self) -> usize {
         self.leased.len()
     }
 
-    /// When the oldest real-time entry was queued that is not confirmed, microseconds since 1970; `None`
-    /// without any.
+    /// Time at which the oldest unconfirmed real-time entry was queued, microseconds since 1970; `None`
+    /// if there is none.
     pub(crate) fn oldest_us(&self) -> Option<u64> {
         let waiting = self.window.front().map(|entry| entry.queued_us);
         let behind = self.behind.as_ref().map(|behind| behind.since_us);
@@ -157,12 +158,14 @@ impl Queue {
         leased.chain(waiting).chain(behind).min()
     }
 
-    /// Since when the sinks may not know of deletes, microseconds since 1970; `None` while they know of all.
+    /// Time of the oldest delete that the sinks may not know of, microseconds since 1970; `None` if
+    /// there is none.
     pub(crate) fn behind_since_us(&self) -> Option<u64> {
         self.oldest_us().into_iter().chain(self.missed.since_us()).min()
     }
 
-    /// Whether a real-time entry may be queued; counts it as discarded otherwise.
+    /// True if an entry of a priority may be queued. Otherwise counts it as discarded: the queue is
+    /// full or suspended.
     pub(crate) fn has_room(&mut self, priority: QueuePriority, has_journal: bool) -> bool {
         let lengths = self.lengths();
         let (count, in_memory) = match priority {
@@ -179,7 +182,7 @@ impl Queue {
         has_room
     }
 
-    /// Queues a real-time entry, which stands in the journal at `at` if it is there at all.
+    /// Queues a real-time entry. `at` is its position in the journal; `None` if it is only in memory.
     pub(crate) fn push(&mut self, entry: &QueueEntry, at: Option<Cursor>) {
         self.counts.queued += 1;
         match (&mut self.behind, at) {
@@ -205,7 +208,8 @@ impl Queue {
         self.references[priority.index()].push_back(entry);
     }
 
-    /// Takes up a real-time entry that a former process has queued and that stands in the journal.
+    /// Notes a real-time entry in the journal that an earlier process queued and this queue still
+    /// needs.
     pub(crate) fn restore(&mut self, cursor: Cursor, first: EntrySequence, since_us: u64) {
         self.restored_below = EntrySequence(first.0 + 1);
         match &mut self.behind {
@@ -214,7 +218,7 @@ impl Queue {
         }
     }
 
-    /// Takes the next entry. With a lease it comes back unless it is confirmed.
+    /// Takes the next entry. An entry taken under a lease returns to the queue unless it is confirmed.
     pub(crate) fn take(
         &mut self,
         journal: Option<&Journal>,
@@ -277,7 +281,7 @@ impl Queue {
         }
     }
 
-    /// A consumer has an entry for good.
+    /// Notes that a consumer has stored an entry.
     pub(crate) fn confirm(&mut self, sequence: EntrySequence, lease: LeaseNumber) {
         if self.leased.get(&sequence).is_some_and(|leased| leased.lease == lease) {
             self.leased.remove(&sequence);
@@ -285,8 +289,8 @@ impl Queue {
         }
     }
 
-    /// A consumer can't use the delta of an entry that it has taken: the entry is sent with the object when
-    /// it comes again.
+    /// Notes that a consumer can't use the delta of an entry. When the entry is sent again, it comes
+    /// with the whole object.
     pub(crate) fn want_whole(&mut self, sequence: EntrySequence, lease: LeaseNumber) {
         if let Some(leased) = self.leased.get_mut(&sequence)
             && leased.lease == lease
@@ -296,13 +300,14 @@ impl Queue {
         }
     }
 
-    /// A consumer is gone: entries that it has taken and not confirmed wait again. Returns how many.
+    /// Returns the unconfirmed entries of a lease to the queue, because its consumer is gone. Returns
+    /// their number.
     pub(crate) fn put_back(&mut self, lease: LeaseNumber) -> usize {
         self.put_back_those(|leased| leased.lease == lease)
     }
 
-    /// Entries that were taken before a time, microseconds since 1970, and not confirmed, wait again: their
-    /// consumer hangs. Returns how many.
+    /// Returns unconfirmed entries that were taken before a time (microseconds since 1970) to the
+    /// queue, because their consumer hangs. Returns their number.
     pub(crate) fn put_back_older(&mut self, than_us: u64) -> usize {
         self.put_back_those(|leased| leased.since_us < than_us)
     }
@@ -331,8 +336,8 @@ impl Queue {
         sequences.len()
     }
 
-    /// Forgets all that waits, and who has taken what. A stale queue stays stale: the sink lacks what it has
-    /// lacked before.
+    /// Drops all waiting and leased entries. A stale queue stays stale, because the sink still lacks
+    /// what it lacked before.
     pub(crate) fn clear(&mut self, now_us: u64) {
         if let Some(oldest_us) = self.oldest_us() {
             self.missed.note(oldest_us.min(now_us), now_us);
@@ -344,7 +349,7 @@ impl Queue {
         self.leased.clear();
     }
 
-    /// The lowest sequence number of a real-time entry that is not confirmed; `next` without any.
+    /// Lowest sequence number of an unconfirmed real-time entry; `next` if there is none.
     pub(crate) fn needed(&self, next: EntrySequence) -> EntrySequence {
         let is_real_time = |leased: &&Leased| leased.priority == QueuePriority::RealTime;
         let leased = self.leased.values().filter(is_real_time).map(|leased| leased.entry.sequence);

@@ -1,4 +1,4 @@
-//! The source queues of a node, in memory and on the disk.
+//! The source queues of a node, in memory and on disk.
 
 mod leases;
 mod missed;
@@ -28,51 +28,52 @@ pub use leases::Lease;
 pub use settings::SourceQueueSettings;
 use state::QueuesState;
 
-/// Why an operator's change of queues was refused.
+/// Reason why an operator's change of queues was refused.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ChangeQueueError {
-    /// Name or filter have a fault.
+    /// The name or the filter is invalid.
     #[error(transparent)]
     Definition(#[from] QueueDefinitionError),
-    /// There are as many queues as there may be.
+    /// The node has the maximum number of queues.
     #[error("the node has {QUEUE_COUNT_MAX} queues, the most that it may have; remove one first")]
     TooMany,
     /// No queue has the name.
     #[error("no queue has the name `{0}`")]
     NoQueue(String),
-    /// The disk has refused.
+    /// The change was made, but could not be stored.
     #[error("the change lasts until the node is restarted: keeping it failed: {0}")]
     Disk(String),
 }
 
-/// Figures of a queue.
+/// State and figures of a queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QueueStatus {
     /// Its name.
     pub name: String,
-    /// The writes that it takes.
+    /// Writes that it takes.
     pub filter: QueueFilter,
-    /// Whether new entries are discarded.
+    /// True if new entries are discarded.
     pub is_suspended: bool,
-    /// Entries that wait.
+    /// Numbers of waiting entries.
     pub lengths: QueueLengths,
-    /// Entries that sinks have taken and not confirmed.
+    /// Number of entries that sinks have taken and not confirmed.
     pub unconfirmed_count: u64,
-    /// When the oldest real-time entry was queued that is not confirmed, microseconds since 1970.
+    /// Time at which the oldest unconfirmed real-time entry was queued, microseconds since 1970.
     pub oldest_us: Option<u64>,
-    /// Since when full-sync has to bring deletes to its sinks, microseconds since 1970; `None` without any.
+    /// Time of the oldest delete that only full-sync can bring to its sinks, microseconds since 1970;
+    /// `None` if there is none.
     pub missed_since_us: Option<u64>,
-    /// Whether it has waited for longer than reap records did, so that what was deleted here could come back.
-    /// Queues that are kept on a disk say so once it stands there, since nobody shall read of a stale queue
-    /// that a restart makes fresh.
+    /// True if the queue was behind for longer than reap records are kept, so that deleted records
+    /// could come back. If the queues are on disk, this is true only once the manifest says so: a
+    /// reported stale queue must still be stale after a restart.
     pub is_stale: bool,
-    /// Counts since the start.
+    /// Counts since the start of the process.
     pub counts: QueueCounts,
 }
 
 /// The source queues of a node. Shared; every method takes `&self`.
 pub struct SourceQueues {
-    /// Whether any queue takes writes as they happen: all that a write costs while none does.
+    /// True if any queue takes writes. A write costs one load of this flag while no queue does.
     is_active: AtomicBool,
     settings: SourceQueueSettings,
     state: Mutex<QueuesState>,
@@ -81,19 +82,20 @@ pub struct SourceQueues {
 }
 
 impl SourceQueues {
-    /// Queues that end with the process.
+    /// Creates queues that end with the process.
     #[must_use]
     pub fn in_memory(settings: SourceQueueSettings) -> Self {
         let state = QueuesState::new(&settings, None, Manifest::default(), 0);
         Self::of(settings, state)
     }
 
-    /// Queues that are kept in a directory, with what a former process has left there. `boot` tells the boots
-    /// of the machine apart.
+    /// Opens queues that are kept in a directory, with the entries that an earlier process left there.
+    /// `boot` identifies the boot of the machine: unsynced entries may be lost if it has changed.
     ///
     /// # Errors
     ///
-    /// When the disk refuses, or has queues of a newer release.
+    /// Disk faults, and queues of a newer release. A full disk is no error: the queues then stay in
+    /// memory.
     pub fn open(
         disk: Arc<dyn Disk>,
         settings: SourceQueueSettings,
@@ -111,7 +113,8 @@ impl SourceQueues {
         match opened.keep(false) {
             Err(fault @ StoreError::DiskFull { .. }) => {
                 tracing::error!(%fault, "source queues are kept in memory alone until there is room");
-                // Their former state says that what is queued from now on was never there.
+                // If the process dies now, the next one finds the old manifest and does not learn of
+                // entries queued since.
                 opened.state.lock().note_loss();
             }
             kept => kept?,
@@ -124,7 +127,7 @@ impl SourceQueues {
         Self { is_active, settings, state: Mutex::new(state), storing: Mutex::new(()) }
     }
 
-    /// Writes the manifest if it has changed. Writers that queue do not wait for the disk.
+    /// Writes the manifest if it has changed. Requests that queue do not wait for it.
     fn keep(&self, is_stopped: bool) -> Result<(), StoreError> {
         let _storing = self.storing.lock();
         let (manifest, disk) = {
@@ -142,33 +145,34 @@ impl SourceQueues {
         Ok(())
     }
 
-    /// The settings that the queues began with.
+    /// Settings with which the queues were created.
     #[must_use]
     pub const fn settings(&self) -> &SourceQueueSettings {
         &self.settings
     }
 
-    /// Whether any queue takes writes as they happen. One load.
+    /// True if any queue takes writes. Costs one load.
     pub(crate) fn is_active(&self) -> bool {
         self.is_active.load(Ordering::Relaxed)
     }
 
-    /// Whether an entry was lost that no queue has any more, since the last call: full-sync finds it. A loss
-    /// is told of again after each start, until [`SourceQueues::settle_losses`].
+    /// True if an entry was lost since the last call, so that a full-sync is needed. A loss is reported
+    /// again after each start, until [`SourceQueues::settle_losses`].
     #[must_use]
     pub fn take_loss(&self) -> bool {
         self.state.lock().losses.take()
     }
 
-    /// Notes that a full-sync of all records has found nothing that the other cluster lacks. Losses of which
-    /// [`SourceQueues::take_loss`] told before it began are made up for; the next [`SourceQueues::flush`]
-    /// keeps that.
+    /// Notes that a full-sync of all records has found nothing that the other cluster lacks. Losses
+    /// that [`SourceQueues::take_loss`] had reported before the full-sync began are settled. The next
+    /// [`SourceQueues::flush`] stores that.
     pub fn settle_losses(&self) {
         self.state.lock().losses.settle();
     }
 
-    /// Queues a record in each queue that takes it, and returns how many of these were full. One write to the
-    /// journal, without a sync.
+    /// Queues a record in each queue whose filter takes it. Returns the number of these queues that
+    /// discarded it, because they are full or suspended. Costs one write to the journal, without a
+    /// sync.
     pub(crate) fn push(
         &self,
         bucket: BucketRef<'_>,
@@ -217,9 +221,9 @@ impl SourceQueues {
         discards
     }
 
-    /// Queues references in one queue, whatever its filter says: encoded names of records. `None` where no
-    /// queue has the name, else its lengths afterwards. References beyond the bound of the queue are
-    /// discarded and counted.
+    /// Queues references to records, given by encoded names, in one queue, whatever its filter says.
+    /// Returns the queue's lengths afterwards; `None` if no queue has the name. References that exceed
+    /// the queue's limit are discarded and counted.
     pub fn push_references(
         &self,
         name: &str,
@@ -252,14 +256,14 @@ impl SourceQueues {
         Some(state.queues[place].lengths())
     }
 
-    /// Lengths of a queue; `None` where no queue has the name.
+    /// Lengths of a queue; `None` if no queue has the name.
     #[must_use]
     pub fn lengths(&self, name: &str) -> Option<QueueLengths> {
         let state = self.state.lock();
         state.queues.iter().find(|queue| queue.name == name).map(Queue::lengths)
     }
 
-    /// Figures of all queues, by name.
+    /// Figures of all queues, sorted by name.
     #[must_use]
     pub fn status(&self) -> Vec<QueueStatus> {
         let state = self.state.lock();
@@ -269,23 +273,24 @@ impl SourceQueues {
         all
     }
 
-    /// Bytes that the queues have on the disk.
+    /// Bytes of the journal on disk.
     #[must_use]
     pub fn disk_bytes(&self) -> u64 {
         self.state.lock().journal.as_ref().map_or(0, Journal::size_bytes)
     }
 
-    /// Whether writes are queued.
+    /// True if writes are queued.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.state.lock().is_enabled
     }
 
-    /// Adds a queue, or gives one that there is another filter. Whether it is new.
+    /// Adds a queue, or replaces the filter of an existing one. True if it was added.
     ///
     /// # Errors
     ///
-    /// Bad names, too many queues, and a disk that does not keep the change, which is made nevertheless.
+    /// Invalid names, too many queues, and disk faults; after a disk fault the change is made, but not
+    /// stored.
     pub fn register(&self, name: &str, filter: QueueFilter) -> Result<bool, ChangeQueueError> {
         QueueDefinition::check_name(name)?;
         self.change(|state| {
@@ -304,11 +309,11 @@ impl SourceQueues {
         })
     }
 
-    /// Removes a queue and all that waits in it.
+    /// Removes a queue with all its entries.
     ///
     /// # Errors
     ///
-    /// Unknown names, and a disk that does not keep the change, which is made nevertheless.
+    /// Unknown names, and disk faults; after a disk fault the change is made, but not stored.
     pub fn delist(&self, name: &str) -> Result<(), ChangeQueueError> {
         self.change(|state| {
             let place = state.place(name)?;
@@ -320,7 +325,8 @@ impl SourceQueues {
         })
     }
 
-    /// Has new entries of a queue discarded, or no longer. Consumption goes on.
+    /// Makes a queue discard new entries, or accept them again. Sinks consume waiting entries in either
+    /// case.
     ///
     /// # Errors
     ///
@@ -333,7 +339,7 @@ impl SourceQueues {
         })
     }
 
-    /// Forgets all that waits in a queue: full-sync has to find it. Returns the entries that waited.
+    /// Drops all entries of a queue, so that full-sync has to find them. Returns the lengths before.
     ///
     /// # Errors
     ///
@@ -361,8 +367,8 @@ impl SourceQueues {
         Ok(changed)
     }
 
-    /// Told when a queue gets an entry; `None` where no queue has the name. Takes note of the consumer's
-    /// cluster.
+    /// Notes the consumer's cluster, and returns a handle that is notified when the queue gets an
+    /// entry; `None` if no queue has the name.
     pub(crate) fn attend(&self, name: &str, sink: Option<VisitedCluster>) -> Option<Arc<Notify>> {
         let mut state = self.state.lock();
         let queue = state.queues.iter_mut().find(|queue| queue.name == name)?;
@@ -371,19 +377,20 @@ impl SourceQueues {
         state.filled.get(&number).cloned()
     }
 
-    /// The lowest sequence number that any queue still needs, and the next one to be given. An entry below
-    /// the former is on the other clusters' disks as far as they confirm.
+    /// Lowest sequence number that a queue still needs, and the next one to be given. Sinks that
+    /// confirm have entries below the former on their disks.
     #[must_use]
     pub fn progress(&self) -> (EntrySequence, EntrySequence) {
         let state = self.state.lock();
         (state.needed(), state.next)
     }
 
-    /// Syncs the journal, notes how far queues have come, and removes files that none needs. Blocks.
+    /// Syncs the journal, stores the progress of the queues, and removes files that no queue needs.
+    /// Blocks.
     ///
     /// # Errors
     ///
-    /// When the disk refuses; the next call makes up for it.
+    /// Disk faults. The next call repeats what has failed.
     pub fn flush(&self) -> Result<(), StoreError> {
         let files = {
             let mut state = self.state.lock();
@@ -393,12 +400,12 @@ impl SourceQueues {
         };
         if let Some(fault) = files.iter().find_map(|file| file.sync().err()) {
             let mut state = self.state.lock();
-            // Entries of those files may be lost with the machine.
+            // A power cut may lose entries of these files.
             state.is_unsynced = true;
             state.note_loss();
             return Err(fault.into());
         }
-        // Before the manifest, which may have no room until some files are gone.
+        // Before the manifest: it may have no room until files have been removed.
         let changed = self.retire()?;
         self.keep(false)?;
         if let Some(disk) = changed {
@@ -407,8 +414,8 @@ impl SourceQueues {
         Ok(())
     }
 
-    /// Removes files that no queue needs, and has the disk say whether losses are outstanding. The disk, if
-    /// its directory has to be synced.
+    /// Removes files that no queue needs, and marks on disk that no loss is outstanding. Returns the
+    /// disk if its directory has to be synced.
     fn retire(&self) -> Result<Option<Arc<dyn Disk>>, StoreError> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
@@ -420,11 +427,11 @@ impl SourceQueues {
         Ok(has_changed.then(|| Arc::clone(journal.disk())))
     }
 
-    /// Notes that the process stops in good order: nothing is queued afterwards.
+    /// Notes that the process stops in good order. No entry is queued afterwards.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// Disk faults.
     pub fn close(&self) -> Result<(), StoreError> {
         self.state.lock().is_enabled = false;
         self.flush()?;

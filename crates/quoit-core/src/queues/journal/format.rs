@@ -1,30 +1,28 @@
-//! Files of the journal and their entries, byte by byte.
+//! Format of the journal's files and entries. Numbers are little-endian.
 //!
 //! ```text
 //! file head, 32 bytes:
 //!   0  8  magic "QUOITSQ\n"
 //!   8  4  format version 1
 //!  12  4  number of the file
-//!  16  8  sequence number that the next entry would have had when the file was made
+//!  16  8  sequence number of the next entry at the time when the file was created
 //!  24  4  0
-//!  28  4  the low half of XXH3-64 of all before
+//!  28  4  low half of XXH3-64 of all bytes before
 //! entry:
-//!   0  4  the low half of XXH3-64 of the rest of the entry
-//!   4  4  bytes of the entry, these included
+//!   0  4  low half of XXH3-64 of the rest of the entry
+//!   4  4  bytes in the entry, including these and the checksum
 //!   8  8  sequence number
-//!  16  8  when it was queued, microseconds since 1970
+//!  16  8  time of queueing, microseconds since 1970
 //!  24  1  kind: 0 to be fetched, 1 tombstone, 2 reap, 5 delta; in the log of change feeds 3 put, 4 delete
-//!  25  1  count of visited clusters
-//!  26  1  count of queues
+//!  25  1  number of visited clusters
+//!  26  1  number of queues
 //!  27  1  0
-//!  28  4  bytes of the record's name
+//!  28  4  bytes in the record's name
 //!  32     visited clusters, 16 bytes each; numbers of queues, 4 bytes each; the record's name;
-//!         of a tombstone its stored form, of a reap its time (8 bytes) and its clock as clients get it,
-//!         of a delta its time (8 bytes) and its stored form, of a put or delete the record's clock as
-//!         clients get it
+//!         then, of a tombstone, its stored form; of a reap, its time (8 bytes) and its clock as clients
+//!         get it; of a delta, its time (8 bytes) and its stored form; of a put or delete, the record's
+//!         clock as clients get it
 //! ```
-//!
-//! Numbers are little-endian.
 
 use super::{JournalEntry, QueueNumber};
 use crate::queues::entry::{
@@ -40,10 +38,11 @@ const MAGIC: [u8; 8] = *b"QUOITSQ\n";
 const VERSION: u32 = 1;
 pub(super) const FILE_HEAD_BYTES: usize = 32;
 const ENTRY_HEAD_BYTES: usize = 32;
-/// No entry is longer: a name, a tombstone, a delta or a clock, and lists with bounds of their own.
+/// Maximum bytes in an entry: a name; a tombstone, a delta or a clock; and lists with bounds of their
+/// own.
 const ENTRY_BYTES_MAX: usize = 64 << 20;
 
-/// The name of the file of a number.
+/// Name of the file with a number.
 pub(in crate::queues) fn file_name(number: u32) -> String {
     format!("{PREFIX}{number:08x}")
 }
@@ -52,7 +51,7 @@ fn checksum(bytes: &[u8]) -> [u8; 4] {
     (xxh3_64(bytes) as u32).to_le_bytes()
 }
 
-/// The head of a file.
+/// Encodes the head of a file.
 pub(in crate::queues) fn file_head(number: u32, first: EntrySequence) -> Vec<u8> {
     let mut head = MAGIC.to_vec();
     head.extend_from_slice(&VERSION.to_le_bytes());
@@ -65,7 +64,7 @@ pub(in crate::queues) fn file_head(number: u32, first: EntrySequence) -> Vec<u8>
     head
 }
 
-/// The sequence number in a file's head; `None` for a head that is torn.
+/// Reads the sequence number in a file's head; `None` if the head is torn.
 pub(super) fn read_head(
     head: &[u8],
     path: &str,
@@ -99,7 +98,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
-/// Appends an entry's bytes.
+/// Appends the encoded entry to `out`.
 pub(super) fn encode(entry: &QueueEntry, queues: &[QueueNumber], out: &mut Vec<u8>) {
     let start = out.len();
     let kind = match &entry.reference {
@@ -139,7 +138,7 @@ pub(super) fn encode(entry: &QueueEntry, queues: &[QueueNumber], out: &mut Vec<u
     out[start..start + 4].copy_from_slice(&sum);
 }
 
-/// Entries as they stand in a file behind its head.
+/// Entries in the encoding that follows the head of a file.
 #[cfg(any(test, feature = "testing"))]
 pub(in crate::queues) fn journal_bytes(entries: &[QueueEntry], queues: &[QueueNumber]) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -147,7 +146,7 @@ pub(in crate::queues) fn journal_bytes(entries: &[QueueEntry], queues: &[QueueNu
     bytes
 }
 
-/// The length that an entry says it has; `None` where no entry can be.
+/// Length of an entry by its own head; `None` if no entry can begin here.
 pub(super) fn length_of(bytes: &[u8]) -> Option<usize> {
     if bytes.len() < ENTRY_HEAD_BYTES {
         return None;
@@ -156,7 +155,7 @@ pub(super) fn length_of(bytes: &[u8]) -> Option<usize> {
     (ENTRY_HEAD_BYTES..=ENTRY_BYTES_MAX).contains(&length).then_some(length)
 }
 
-/// Reads the bytes of one entry; `None` for damaged ones.
+/// Decodes one entry; `None` if it is damaged.
 pub(super) fn decode(bytes: &Bytes) -> Option<JournalEntry> {
     if length_of(bytes)? != bytes.len() || checksum(&bytes[4..]) != bytes[..4] {
         return None;

@@ -1,4 +1,4 @@
-//! Leases: entries that consumers have taken, until they say what has become of them.
+//! Leases: entries that consumers have taken and have not confirmed yet.
 
 use super::SourceQueues;
 use super::state::QueuesState;
@@ -6,7 +6,7 @@ use crate::queues::entry::{EntrySequence, QueueEntry, QueuePriority};
 use crate::queues::queue::LeaseNumber;
 use std::sync::Arc;
 
-/// Entries that a consumer has taken and not confirmed; they wait again when it is dropped.
+/// The unconfirmed entries of a consumer. They return to their queues when it is dropped.
 pub struct Lease {
     queues: Arc<SourceQueues>,
     number: LeaseNumber,
@@ -19,7 +19,7 @@ impl Drop for Lease {
 }
 
 impl SourceQueues {
-    /// A lease for a consumer that confirms what it takes.
+    /// Creates a lease for a consumer that confirms entries.
     #[must_use]
     pub fn lease(self: &Arc<Self>) -> Lease {
         let mut state = self.state.lock();
@@ -27,7 +27,7 @@ impl SourceQueues {
         Lease { queues: Arc::clone(self), number: LeaseNumber(state.next_lease) }
     }
 
-    /// Takes the next entry of a queue. Without a lease it is taken for good.
+    /// Takes the next entry of a queue. Without a lease the entry counts as consumed at once.
     pub(crate) fn take(
         &self,
         name: &str,
@@ -40,15 +40,15 @@ impl SourceQueues {
         queue.take(state.journal.as_ref(), lease.map(|lease| lease.number), now_us)
     }
 
-    /// Says that the consumer of a lease has entries for good.
+    /// Notes that the consumer of a lease has stored entries.
     pub fn confirm(&self, name: &str, lease: &Lease, sequences: &[EntrySequence]) {
         let mut state = self.state.lock();
         let Some(queue) = state.queues.iter_mut().find(|queue| queue.name == name) else { return };
         sequences.iter().for_each(|sequence| queue.confirm(*sequence, lease.number));
     }
 
-    /// Says that the consumer of a lease can't use the deltas of these entries: they come again with their
-    /// objects.
+    /// Notes that the consumer of a lease can't use the deltas of these entries. They are sent again
+    /// with their objects.
     pub fn want_whole(&self, name: &str, lease: &Lease, sequences: &[EntrySequence]) {
         let mut state = self.state.lock();
         let Some(queue) = state.queues.iter_mut().find(|queue| queue.name == name) else { return };
@@ -63,8 +63,8 @@ impl SourceQueues {
         }
     }
 
-    /// Has entries wait again that were taken before a time, microseconds since 1970, and not confirmed
-    /// since.
+    /// Returns entries to their queues that were taken before a time (microseconds since 1970) and not
+    /// confirmed since.
     pub(crate) fn end_leases(&self, taken_before_us: u64) {
         let mut guard = self.state.lock();
         let QueuesState { queues, filled, .. } = &mut *guard;

@@ -1,4 +1,4 @@
-//! Deletes that full-sync has to bring to the sinks of queues, and the reap records that wait for sinks.
+//! Missed deletes of the queues, and the time since which reap records have to wait for sinks.
 
 use super::SourceQueues;
 use crate::queues::entry::VisitedCluster;
@@ -7,17 +7,17 @@ use crate::queues::queue::Queue;
 use quoit_planted::planted;
 
 impl SourceQueues {
-    /// Whether a configured full-sync brings deletes that no queue takes.
+    /// True if a full-sync is configured, which brings deletes that no queue takes.
     pub(crate) const fn has_full_sync(&self) -> bool {
         self.settings.full_sync_queue.is_some()
     }
 
-    /// Whether a queue is that of the configured full-sync.
+    /// True if the queue is the one of the configured full-sync.
     pub(super) fn is_of_full_sync(&self, queue: &Queue) -> bool {
         self.settings.full_sync_queue.as_deref() == Some(&queue.name)
     }
 
-    /// Takes note of a delete that no queue takes and full-sync brings to other clusters.
+    /// Notes a delete that no queue takes, so that full-sync has to bring it to other clusters.
     pub(crate) fn leave_to_full_sync(&self, now_us: u64) {
         let mut state = self.state.lock();
         let mut is_missed = false;
@@ -30,9 +30,9 @@ impl SourceQueues {
         }
     }
 
-    /// A full-sync of all records begins, on this node or another one of the cluster.
+    /// Notes that a full-sync of all records begins, on this node or another node of the cluster.
     pub fn begin_check(&self, number: CheckNumber, now_us: u64) {
-        // With a short retention a queue would be stale before its deletes were settled.
+        // With a short retention a queue would otherwise become stale before its deletes are settled.
         let settling_us_max = self.settings.retention.as_micros() as u64 / 4;
         let mut state = self.state.lock();
         for queue in &mut state.queues {
@@ -40,9 +40,9 @@ impl SourceQueues {
         }
     }
 
-    /// A full-sync of all records that used the queue of this name has found that the other cluster lacks
-    /// nothing. `cluster` is that cluster's id; `None` where it is a Riak. The next [`SourceQueues::flush`]
-    /// keeps that.
+    /// Notes that a full-sync of all records with the queue of this name has found that the other
+    /// cluster lacks nothing. `cluster` is the id of that cluster; `None` for a Riak. The next
+    /// [`SourceQueues::flush`] stores that.
     pub fn end_check(&self, number: CheckNumber, name: &str, cluster: Option<VisitedCluster>) {
         let mut state = self.state.lock();
         let is_for = |queue: &Queue| match queue.sink {
@@ -54,9 +54,10 @@ impl SourceQueues {
         }
     }
 
-    /// Since when sinks may not know of deletes, microseconds since 1970, by the queues that have been
-    /// behind for less than the retention: reap records that were made later are still needed. All are
-    /// while a full-sync has to find entries that were lost: deletes of any age may have been among them.
+    /// Time of the oldest delete that sinks may not know of, microseconds since 1970, among queues that
+    /// have been behind for less than the retention; `None` if there is none. Reap records of later
+    /// deletes have to stay. While a full-sync has to find lost entries the answer is 0, because
+    /// deletes of any age may be among them.
     pub(crate) fn behind_since_us(&self, now_us: u64) -> Option<u64> {
         let retention_us = self.settings.retention.as_micros() as u64;
         let is_waited_for = |since_us: &u64| {

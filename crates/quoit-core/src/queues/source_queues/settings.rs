@@ -7,31 +7,32 @@ use std::time::Duration;
 /// Settings of source queues.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SourceQueueSettings {
-    /// Whether writes are queued at all (`replrtq_enablesrc`).
+    /// True if writes are queued (`replrtq_enablesrc`).
     pub is_enabled: bool,
-    /// Queues that there are at first (`replrtq_srcqueue`).
+    /// Queues at the first start (`replrtq_srcqueue`).
     pub queues: Vec<QueueDefinition>,
-    /// Entries of a queue that have their object with them in memory (`replrtq_srcobjectlimit`).
+    /// Maximum number of entries of a queue with their objects in memory (`replrtq_srcobjectlimit`).
     pub object_count_max: usize,
-    /// Bytes of such an object at most (`replrtq_srcobjectsize`).
+    /// Maximum bytes of such an object (`replrtq_srcobjectsize`).
     pub object_bytes_max: usize,
-    /// Entries of a queue and priority at most (`replrtq_overflow_limit`).
+    /// Maximum number of entries of a queue and priority (`replrtq_overflow_limit`).
     pub entry_count_max: u64,
-    /// Real-time entries of a queue that are in memory; those behind are read from the disk.
+    /// Maximum number of real-time entries of a queue in memory; later ones are read from disk.
     pub window_count_max: usize,
-    /// Whether objects are compressed on their way to Riak sinks (`replrtq_compressonwire`).
+    /// True if objects are compressed on their way to Riak sinks (`replrtq_compressonwire`).
     pub compresses: bool,
-    /// Replicas that answer when an entry's object is read from the cluster, and that take an object from
-    /// another cluster (`replrtq_vnodecheck`).
+    /// Number of replicas that have to answer when an entry's object is read for a sink, and that have
+    /// to store an object from another cluster (`replrtq_vnodecheck`).
     pub vnode_check: Quorum,
-    /// Whether reaps are queued (`repl_reap`).
+    /// True if reaps are queued (`repl_reap`).
     pub queues_reaps: bool,
-    /// Whether what has come from another Quoit cluster is queued, too (`repl.forward`).
+    /// True if objects from another Quoit cluster are queued as well (`repl.forward`).
     pub forwards: bool,
-    /// The queue of a full-sync of all records that is configured: deletes that its filter leaves out wait
-    /// for that full-sync. `None` where none is configured.
+    /// Queue of the configured full-sync of all records; `None` if none is configured. Deletes that its
+    /// filter leaves out wait for that full-sync.
     pub full_sync_queue: Option<String>,
-    /// The longest that reap records wait for sinks (`repl.retention`). A queue with an older entry is stale.
+    /// Longest time that reap records wait for sinks (`repl.retention`). A queue that is behind for
+    /// longer is stale.
     pub retention: Duration,
 }
 
