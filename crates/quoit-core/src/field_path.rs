@@ -3,13 +3,13 @@
 use quoit_model::data_type::{FieldKind, FieldName, MAP_DEPTH_MAX};
 use quoit_wire::internode::ranges::FieldStep;
 
-/// A field and those around it, the outermost first.
+/// Encodes a field and the maps around it, the outermost first.
 pub(crate) fn path_message(path: &[FieldName]) -> Vec<FieldStep> {
     let step = |name: &FieldName| FieldStep { name: name.name.clone(), kind: name.kind as u32 };
     path.iter().map(step).collect()
 }
 
-/// The path that a message names, empty for the record itself; `None` when there can be no set or map there.
+/// Decodes a path, which is empty for the record itself; `None` if it can't lead to a set or map.
 pub(crate) fn read_path(steps: &[FieldStep]) -> Option<Vec<FieldName>> {
     if steps.len() > MAP_DEPTH_MAX {
         return None;

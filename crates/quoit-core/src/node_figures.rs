@@ -1,4 +1,4 @@
-//! How a node is, in the figures of one screen.
+//! Figures of a node's state for the operator's overview.
 
 use crate::local_node::LocalNode;
 use crate::stats::{Counter, Distribution};
@@ -7,7 +7,7 @@ use quoit_wire::internode::operators::NodeFigures;
 const US_PER_SEC: u64 = 1_000_000;
 
 impl LocalNode {
-    /// The figures of this node. Sums all counters, which takes a thread for some tens of microseconds.
+    /// Figures of this node. Sums all counters, which takes some tens of microseconds.
     pub(crate) fn node_figures(&self) -> NodeFigures {
         let (snapshot, stats) = (self.figures(), self.engine.stats());
         let room = self.room_of_disk().unwrap_or_default();

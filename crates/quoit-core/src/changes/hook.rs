@@ -1,4 +1,4 @@
-//! The coordinator's hook: what it has written is told to readers of the bucket's change feed.
+//! The hook by which a coordinator adds its writes to the change feed of a bucket.
 
 use super::ChangeFeeds;
 use super::log::ChangeLog;
@@ -15,23 +15,23 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// How often the log is synced, and looked through for what is too old.
+/// Interval at which the log is synced, and entries that are too old are removed.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
 impl ChangeFeeds {
-    /// Feeds that tell of writes by a log; without one there are none.
+    /// Feeds over a log; without a log no bucket has a feed.
     pub(crate) fn new(local: &Arc<LocalNode>, log: Option<ChangeLog>) -> Arc<Self> {
         Arc::new(Self { local: Arc::clone(local), log: log.map(Arc::new) })
     }
 
-    /// The log of this node; `None` where records end with the process.
+    /// Log of this node; `None` if records end with the process.
     #[must_use]
     pub const fn log(&self) -> Option<&Arc<ChangeLog>> {
         self.log.as_ref()
     }
 
-    /// Appends to the log what this node has written, if the bucket has a change feed. Costs a comparison
-    /// where it has none.
+    /// Appends a write of this node to the log, if the bucket has a change feed. Without a feed it
+    /// costs a comparison.
     pub(crate) fn note(&self, at: &RecordAt<'_>, props: &BucketProps, written: &WrittenObject<'_>) {
         if !props.feeds_changes() {
             return;
@@ -47,7 +47,7 @@ impl ChangeFeeds {
                 .head(at)
                 .is_ok_and(|meta| meta.is_some_and(|meta| meta.tombstone)),
         };
-        // Clients read data types with contexts of another kind.
+        // Clients read data types with contexts of another kind, so the event has none.
         let context = match (props.datatype, written) {
             (Some(_), _) => None,
             (None, WrittenObject::Encoded(written)) => context_of(&written.object),
@@ -63,7 +63,7 @@ impl ChangeFeeds {
         log.append(key, is_delete, context.unwrap_or_default(), self.local.clock.unix_us());
     }
 
-    /// Keeps the log on the disk and within its bounds, until the task is dropped.
+    /// Keeps the log on disk and within its limits, until the task is dropped.
     pub(crate) async fn run(self: Arc<Self>) {
         let Some(log) = self.log.clone() else { return };
         let mut ticks = interval(FLUSH_INTERVAL);
@@ -83,7 +83,7 @@ impl ChangeFeeds {
     }
 }
 
-/// The clock of a stored object, as clients get it.
+/// Causal context of a stored object; `None` for objects in pages and damaged ones.
 fn context_of(stored: &Bytes) -> Option<Bytes> {
     if let Some(plain) = PlainObject::read(stored) {
         return Some(encode_context(&plain.clock));

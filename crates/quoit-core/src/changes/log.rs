@@ -1,4 +1,4 @@
-//! The log of the writes that a node has coordinated, of buckets with a change feed.
+//! Log of the writes that a node has coordinated in buckets with a change feed.
 
 use super::note::ChangeLogNote;
 use crate::queues::{
@@ -13,12 +13,13 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Bounds of a node's log.
+/// Limits of a node's log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChangeFeedSettings {
-    /// How long writes are kept (`change_feed.retention`).
+    /// Time for which entries are kept (`change_feed.retention`).
     pub retention: Duration,
-    /// Bytes that they may take on the disk (`change_feed.maximum_bytes`), and a file of 16 MiB more.
+    /// Maximum bytes of entries on disk (`change_feed.maximum_bytes`). One file of 16 MiB more is
+    /// possible.
     pub bytes_max: u64,
 }
 
@@ -33,21 +34,21 @@ impl Default for ChangeFeedSettings {
 pub struct ChangeFeedStatus {
     /// Bytes of its files.
     pub bytes: u64,
-    /// When the oldest file was begun, microseconds since 1970; `None` for an empty log.
+    /// Time at which the oldest file was begun, microseconds since 1970; `None` for an empty log.
     pub oldest_us: Option<u64>,
-    /// Writes appended since the start.
+    /// Number of writes appended since the start.
     pub appended_count: u64,
-    /// Writes since the start that the disk did not take: readers are told of a gap.
+    /// Number of writes since the start that the disk refused. Readers learn of the gap.
     pub lost_count: u64,
-    /// Changes told to readers since the start, on this node or through it.
+    /// Number of changes that readers have received from this node's streams since the start.
     pub told_count: u64,
 }
 
-/// Where a reader goes on.
+/// Place from which a reader goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReadFrom {
     Oldest,
-    /// The first change from a time on, microseconds since 1970, or one before it.
+    /// The first change at or after a time in microseconds since 1970. Earlier changes may come first.
     Time(u64),
     Place(LogPlace),
 }
@@ -55,7 +56,7 @@ pub(super) enum ReadFrom {
 /// A place in the log of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LogPlace {
-    /// The log: another one once something is lost.
+    /// Number of the log. It changes when entries are lost.
     pub(super) log: u64,
     pub(super) cursor: Cursor,
 }
@@ -63,27 +64,27 @@ pub(super) struct LogPlace {
 /// Entries of the log.
 #[derive(Debug)]
 pub(super) struct LogRead {
-    /// Entries, each with the place behind it.
+    /// Entries, each with the place after it.
     pub(super) entries: Vec<(JournalEntry, Cursor)>,
     pub(super) begin: LogPlace,
     pub(super) next: LogPlace,
     pub(super) at_end: bool,
-    /// No later entry has this time or an earlier one.
+    /// Every later entry has a later time than this.
     pub(super) complete_us: u64,
 }
 
-/// A place that the log does not have, or no longer.
+/// A place that the log does not have, or has no more.
 #[derive(Debug)]
 pub(super) struct LogGap {
     pub(super) text: String,
-    /// Where a reader goes on that accepts the gap.
+    /// Place from which a reader goes on if it accepts the gap.
     pub(super) resume: LogPlace,
 }
 
 struct ChangeLogState {
     journal: Journal,
     log: u64,
-    /// The time of the last entry, or one up to which a reader was told that it has all.
+    /// Time of the last entry or, if later, time up to which a reader was told that it has everything.
     last_us: u64,
     is_unsynced: bool,
     is_closed: bool,
@@ -95,7 +96,7 @@ struct ChangeLogState {
 }
 
 impl ChangeLogState {
-    /// Gives the log another number, so that readers of former places are told of a gap.
+    /// Changes the number of the log, so that readers with earlier positions learn of a gap.
     fn begin_another_log(&mut self) {
         self.log = xxh3_64_with_seed(&self.last_us.to_le_bytes(), self.log);
     }
@@ -105,17 +106,17 @@ impl ChangeLogState {
 pub struct ChangeLog {
     settings: ChangeFeedSettings,
     state: Mutex<ChangeLogState>,
-    /// Told of each entry.
+    /// Notified of each entry.
     filled: Notify,
 }
 
 impl ChangeLog {
-    /// Opens the log with what a former process has left. `boot` tells the boots of the machine apart,
+    /// Opens the log with the entries of an earlier process. `boot` identifies the boot of the machine;
     /// `entropy` is random.
     ///
     /// # Errors
     ///
-    /// When the disk refuses, or has a log of a newer release.
+    /// Disk faults, and a log of a newer release.
     pub fn open(
         disk: Arc<dyn Disk>,
         settings: ChangeFeedSettings,
@@ -124,7 +125,7 @@ impl ChangeLog {
     ) -> Result<Self, StoreError> {
         let found = ChangeLogNote::load(&*disk)?;
         let journal = Journal::open(Arc::clone(&disk))?;
-        // Entries that were not synced may have gone with the machine's power.
+        // Unsynced entries may have gone with a power cut. Then the log gets another number.
         let whole = found.filter(|note| note.is_stopped || note.boot == boot);
         let log = whole.map_or(entropy, |note| note.log).max(1);
         let stored = ChangeLogNote { log, boot, is_stopped: false };
@@ -145,8 +146,8 @@ impl ChangeLog {
         Ok(Self { settings, state: Mutex::new(state), filled: Notify::new() })
     }
 
-    /// Appends a write: one write to the disk, without a sync. A refusal of the disk leaves a gap, and
-    /// from then on the log is another one.
+    /// Appends a write. Costs one write to the disk, without a sync. If the disk refuses it, the log
+    /// gets another number, because it has a gap now.
     pub(super) fn append(&self, key: Bytes, is_delete: bool, context: Bytes, now_us: u64) {
         let mut state = self.state.lock();
         if state.is_closed {
@@ -155,7 +156,7 @@ impl ChangeLog {
         let time_us = now_us.max(state.last_us + 1);
         state.last_us = time_us;
         let entry = QueueEntry {
-            // Times grow with every entry, so that files are told apart by time.
+            // Times grow with every entry, so a time also finds the file of an entry.
             sequence: EntrySequence(time_us),
             key,
             reference: EntryReference::Change { is_delete, context },
@@ -196,7 +197,7 @@ impl ChangeLog {
             let gap = |text: &str| Ok(Err(LogGap { text: text.to_owned(), resume }));
             let cursor = match from {
                 ReadFrom::Oldest => start,
-                // The first file of a log has all from its beginning on.
+                // The first file has all entries since the log began, so no earlier ones are missing.
                 ReadFrom::Time(us)
                     if start.file > 1 && state.journal.first() > Some(EntrySequence(us)) =>
                 {
@@ -216,7 +217,7 @@ impl ChangeLog {
                 }
                 ReadFrom::Place(place) => place.cursor,
             };
-            // Later entries get later times.
+            // Entries appended from now on get later times.
             state.last_us = state.last_us.max(now_us);
             let begin = LogPlace { log: state.log, cursor };
             (state.journal.reader(cursor), begin, state.last_us)
@@ -236,7 +237,7 @@ impl ChangeLog {
         Ok(Ok(LogRead { entries, begin, next, at_end: read.at_end, complete_us }))
     }
 
-    /// Told of each new entry.
+    /// Notified of each new entry.
     pub(super) const fn filled(&self) -> &Notify {
         &self.filled
     }
@@ -258,11 +259,11 @@ impl ChangeLog {
         }
     }
 
-    /// Syncs the log and removes files that are too old or too many. Blocks.
+    /// Syncs the log, and removes files that are too old or too many. Blocks.
     ///
     /// # Errors
     ///
-    /// When the disk refuses: what it has not synced counts as lost, and readers are told of a gap.
+    /// Disk faults. If a sync fails, the entries count as lost and readers learn of a gap.
     pub fn flush(&self, now_us: u64) -> Result<(), StoreError> {
         let (files, disk) = {
             let mut state = self.state.lock();
@@ -273,7 +274,8 @@ impl ChangeLog {
         if let Some(fault) = files.iter().find_map(|file| file.sync().err()) {
             let mut state = self.state.lock();
             state.is_unsynced = true;
-            // The system may have dropped what the disk did not take: a later sync says nothing of it.
+            // After a failed sync the system may have dropped the data, and a later sync would succeed
+            // nevertheless.
             state.begin_another_log();
             return Err(fault.into());
         }
@@ -305,11 +307,11 @@ impl ChangeLog {
         Ok(())
     }
 
-    /// Notes that the process stops in good order: nothing is appended afterwards.
+    /// Notes that the process stops in good order. Nothing is appended afterwards.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// Disk faults.
     pub fn close(&self, now_us: u64) -> Result<(), StoreError> {
         self.state.lock().is_closed = true;
         self.flush(now_us)?;
@@ -317,7 +319,7 @@ impl ChangeLog {
     }
 }
 
-/// The highest time of an entry that a former process has left.
+/// Highest time of an entry that an earlier process left.
 fn last_time(journal: &Journal) -> Result<u64, StoreError> {
     let Some((mut cursor, first)) = journal.newest_file() else { return Ok(0) };
     let mut last_us = first.0;

@@ -1,10 +1,11 @@
-//! Change feeds: the writes of a bucket, told to readers who missed them, were away, or follow.
+//! Change feeds: the writes of a bucket as a stream, for readers that follow it or come back after a
+//! time.
 //!
-//! The coordinator of a write appends it to the log of its node right after its local write, before it is
-//! acknowledged, if the bucket has a feed (property `change_feed`). The log has the form of the journal of
-//! source queues, in a directory of its own, and keeps what it has for a time, whoever reads it. A reader
-//! gets the logs of all nodes as one stream, merged by time; its position is a place in each log.
-//! `docs/design/change-feed.md` has the design.
+//! If the bucket has a feed (property `change_feed`), the coordinator of a write appends it to the log
+//! of its own node, right after its local write and before it acknowledges. The log has the format of
+//! the source queues' journal, in a directory of its own. It keeps entries for a configured time,
+//! whether they are read or not. A reader gets the logs of all nodes as one stream, merged by time. Its
+//! position is a place in each node's log. `docs/design/change-feed.md` has the design.
 
 mod hook;
 mod log;
@@ -27,6 +28,6 @@ use std::sync::Arc;
 /// The change feeds of a node. Shared; every method takes `&self`.
 pub struct ChangeFeeds {
     local: Arc<LocalNode>,
-    /// `None` where records end with the process.
+    /// `None` if records end with the process.
     log: Option<Arc<ChangeLog>>,
 }

@@ -1,4 +1,4 @@
-//! The file that names the log of a node, and says whether the process stopped in good order.
+//! File that holds the number of a node's log, and whether the process stopped in good order.
 //!
 //! ```text
 //! quoit change log 1
@@ -14,17 +14,17 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const NAME: &str = "CHANGES";
 const TITLE: &str = "quoit change log 1";
-/// The file is not read beyond this.
+/// Maximum number of bytes that are read from the file.
 const BYTES_MAX: u64 = 4096;
 
-/// The content of the file.
+/// Content of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ChangeLogNote {
-    /// The log: another number once something of it is lost.
+    /// Number of the log. It changes when entries are lost.
     pub(super) log: u64,
-    /// The boot of the machine by which it was written.
+    /// Boot of the machine during which the file was written.
     pub(super) boot: u64,
-    /// Whether the process has stopped in good order since.
+    /// True if the process has stopped in good order since.
     pub(super) is_stopped: bool,
 }
 
@@ -49,7 +49,7 @@ impl ChangeLogNote {
         (note.to_text() == text).then_some(note)
     }
 
-    /// Reads the file; `None` where there is none, or it is damaged.
+    /// Reads the file; `None` if it does not exist or is damaged.
     pub(super) fn load(disk: &dyn Disk) -> Result<Option<Self>, StoreError> {
         if !disk.list()?.iter().any(|name| name == NAME) {
             return Ok(None);
@@ -61,7 +61,7 @@ impl ChangeLogNote {
         Ok(String::from_utf8(bytes).ok().and_then(|text| Self::of_text(&text)))
     }
 
-    /// Replaces the file, durably.
+    /// Replaces the file durably.
     pub(super) fn store(self, disk: &dyn Disk) -> Result<(), StoreError> {
         Ok(replace_file(disk, NAME, self.to_text().as_bytes()).map(drop)?)
     }

@@ -1,14 +1,13 @@
-//! Positions of readers: a place in the log of each node.
+//! Positions of readers: a place in the log of each node. Numbers are little-endian; to clients a
+//! position is opaque text.
 //!
 //! ```text
 //!  0  1  format 1
 //!  1  4  period of the feed (property `change_feed`)
-//!  5  8  the latest time that was told, microseconds since 1970
+//!  5  8  latest time of a change that the reader has received, microseconds since 1970
 //! 13     for each node whose log was read:
-//!          8 of its id, 8 its log, 4 number of the file, 8 offset
+//!          8 bytes of its id, 8 number of its log, 4 number of the file, 8 offset
 //! ```
-//!
-//! Numbers are little-endian. Clients take it as opaque text.
 
 use super::log::LogPlace;
 use crate::queues::Cursor;
@@ -19,15 +18,15 @@ use thiserror::Error;
 const FORMAT: u8 = 1;
 const HEAD_BYTES: usize = 13;
 const NODE_BYTES: usize = 28;
-/// Most nodes of a position.
+/// Maximum number of nodes in a position.
 const NODE_COUNT_MAX: usize = 4096;
 
-/// A position that can't be read.
+/// Error for a position that can't be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("this is not a position of a change feed: take one that a feed has told")]
 pub struct PositionError;
 
-/// The part of a node's id that positions have.
+/// The part of a node's id that positions contain.
 pub(super) type NodeMark = [u8; 8];
 
 pub(super) fn mark_of(node: NodeId) -> NodeMark {
@@ -36,7 +35,7 @@ pub(super) fn mark_of(node: NodeId) -> NodeMark {
     mark
 }
 
-/// Where a reader is.
+/// Position of a reader.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct FeedPosition {
     pub(super) period: u32,

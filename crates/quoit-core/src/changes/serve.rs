@@ -1,4 +1,4 @@
-//! A node's answer to a reader of its log.
+//! A node's answers to readers of its log.
 
 use super::ChangeFeeds;
 use super::log::{LogGap, LogPlace, LogRead, ReadFrom};
@@ -12,8 +12,8 @@ use quoit_wire::internode::changes::{
 };
 use std::sync::Arc;
 
-/// Pieces of the log, of 64 KiB, that are read for one answer while nothing in them is asked for: more than a
-/// file has.
+/// Number of pieces of the log, of 64 KiB each, that are read for one answer while none has a matching
+/// entry. A file has fewer.
 const PIECE_COUNT_MAX: usize = 512;
 
 pub(super) const fn to_wire(place: LogPlace) -> ChangesPlace {
@@ -26,7 +26,7 @@ pub(super) const fn of_wire(place: ChangesPlace) -> LogPlace {
 
 impl ChangeFeeds {
     pub(crate) fn serve_ask(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        // A log has nothing to do with layouts.
+        // A log does not depend on the layout.
         let asked = match self.local.read_header(request, |_: &AskChanges| u64::MAX) {
             Ok(asked) => asked,
             Err(refusal) => return refuse(reply, &refusal),
@@ -39,7 +39,7 @@ impl ChangeFeeds {
         });
     }
 
-    /// The next writes of this node's log.
+    /// The next writes in this node's log.
     pub(super) async fn own_changes(
         self: &Arc<Self>,
         asked: AskChanges,
@@ -63,7 +63,7 @@ impl ChangeFeeds {
         for _ in 0..PIECE_COUNT_MAX {
             let read = match log.read(from, self.local.clock.unix_us())? {
                 Ok(read) => read,
-                // Changes that were read before the gap are sent first.
+                // Changes before the gap are sent first.
                 Err(_) if !told.changes.is_empty() => break,
                 Err(LogGap { text, resume }) => {
                     told.gap = text;

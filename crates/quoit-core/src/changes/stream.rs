@@ -1,13 +1,14 @@
-//! The reader's side: the logs of all nodes as one stream.
+//! The reader's side: merges the logs of all nodes into one stream.
 //!
 //! ```text
-//! each step:  ask the nodes of which nothing is left     (those that don't answer are left out)
-//!             tell the earliest change, while every node that has answered has told all up to its time
+//! each step:  ask the nodes of which no change is waiting (nodes that do not answer are left out)
+//!             emit the earliest waiting change, once every node that answered has sent all its changes
+//!             up to that time
 //! ```
 //!
-//! So changes come in the order of their times. A node that was left out, because it was down, tells its
-//! changes when it is back; those that are earlier than what was told by then are told as late: the record
-//! may have been written again since, and that may have been told.
+//! Changes are thus emitted in the order of their times. A node that was down sends its changes when it
+//! is back. Changes that are earlier than the last one emitted are then emitted as *late*: the record
+//! may have been written again since, and that later write may have been emitted already.
 
 use super::ChangeFeeds;
 use super::log::LogPlace;
@@ -29,40 +30,40 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::time::timeout;
 
-/// Time that nodes have for an answer before the stream goes on without them.
+/// Time in which nodes have to answer; after it the stream goes on without them.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time that this node has to find out who is up, in milliseconds.
+/// Time in milliseconds that this node has to find out which nodes are up.
 const SETTLE_TIMEOUT_MS: u32 = 5_000;
-/// How often nodes are asked while there is nothing to tell.
+/// Interval at which nodes are asked while there is nothing to emit.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// How often nodes are asked whose clocks are behind a change that is to be told.
+/// Interval at which nodes are asked whose clocks are behind a change that waits to be emitted.
 const CATCH_UP_INTERVAL: Duration = Duration::from_millis(10);
-/// Changes that are told at once, at most.
+/// Maximum number of changes in a batch.
 const BATCH_COUNT_MAX: usize = 1000;
 
-/// The beginning of a stream.
+/// Beginning of a stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ChangesSince {
     /// The oldest changes that are kept.
     Oldest,
-    /// Those from a time on, microseconds since 1970.
+    /// Changes from a time on, microseconds since 1970.
     Time(u64),
-    /// A position that a feed has told.
+    /// A position that a feed has returned.
     Position(Bytes),
 }
 
-/// The changes that a reader wants.
+/// The changes that a reader asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChangeQuery {
     /// Bucket type.
     pub bucket_type: Bytes,
     /// Bucket.
     pub bucket: Bytes,
-    /// Only keys that begin so.
+    /// Prefix of the keys.
     pub prefix: Bytes,
-    /// Only these kinds; late changes are told whatever they are.
+    /// Only changes of this kind, and late ones; `None` for all.
     pub kind: Option<ChangeKind>,
-    /// Where to begin.
+    /// Beginning of the stream.
     pub since: ChangesSince,
 }
 
@@ -73,12 +74,12 @@ pub enum ChangeKind {
     Put,
     /// The record was deleted.
     Delete,
-    /// The record was written or deleted before others that were told already.
+    /// The record was written or deleted before changes that were emitted already.
     Late,
 }
 
 impl ChangeKind {
-    /// The word for it.
+    /// Name of the kind in the protocols.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -96,26 +97,26 @@ pub struct ChangeEvent {
     pub key: Bytes,
     /// Its kind.
     pub kind: ChangeKind,
-    /// When it was made, microseconds since 1970.
+    /// Time of the change, microseconds since 1970.
     pub time_us: u64,
-    /// The clock of the record afterwards, as clients get it; empty where they get none.
+    /// Causal context of the record after the change; empty if clients get none.
     pub context: Bytes,
-    /// The position behind it.
+    /// Position after the change.
     pub position: Vec<u8>,
 }
 
-/// Changes that are told at once.
+/// Changes that are returned at once.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ChangeBatch {
     /// In order.
     pub changes: Vec<ChangeEvent>,
-    /// Whether these are all, but for those of nodes that are not reached.
+    /// True if no changes follow at present, except from nodes that were not reached.
     pub at_end: bool,
-    /// Names of the nodes that are not reached.
+    /// Names of the nodes that were not reached.
     pub unreached: Vec<Arc<str>>,
 }
 
-/// Why a stream ends.
+/// Reason why a stream ends.
 #[derive(Debug, Error)]
 pub enum ChangeFeedError {
     /// The bucket has no feed.
@@ -132,22 +133,22 @@ pub enum ChangeFeedError {
     Gap {
         /// The cause.
         text: String,
-        /// Where a reader goes on that accepts the gap.
+        /// Position from which a reader goes on if it accepts the gap.
         resume: Vec<u8>,
     },
-    /// The request can't be done.
+    /// The request failed.
     #[error(transparent)]
     Request(#[from] RequestError),
 }
 
-/// Knowledge of a node's log.
+/// State of a node's log in the stream.
 struct NodeFeed {
     id: NodeId,
     name: Arc<str>,
-    /// Where to ask next.
+    /// Place of the next question.
     next: Option<LogPlace>,
     waiting: VecDeque<ToldChange>,
-    /// No later change of the node has this time or an earlier one.
+    /// Every later change of the node has a later time than this.
     complete_us: u64,
     at_end: bool,
     is_reached: bool,
@@ -158,7 +159,8 @@ pub struct ChangeStream {
     feeds: Arc<ChangeFeeds>,
     query: ChangeQuery,
     position: FeedPosition,
-    /// Where nodes are read from that the position says nothing of: a time, or the oldest change.
+    /// Time from which nodes are read that the position does not contain; `None` for their oldest
+    /// change.
     since_us: Option<u64>,
     nodes: BTreeMap<NodeMark, NodeFeed>,
 }
@@ -168,14 +170,15 @@ impl ChangeFeeds {
     ///
     /// # Errors
     ///
-    /// Unknown bucket types, buckets without a feed, positions that can't be read or are of a former period.
+    /// Unknown bucket types, buckets without a feed, and positions that can't be read or are of an
+    /// earlier period.
     pub fn begin(self: &Arc<Self>, query: ChangeQuery) -> Result<ChangeStream, ChangeFeedError> {
         let period = self.feed_period(&query)?;
         let (position, since_us) = match &query.since {
             ChangesSince::Oldest => (FeedPosition::default(), None),
             ChangesSince::Time(us) => (FeedPosition::default(), Some(*us)),
-            // A node that the position does not have was not reached, or has joined since: it has to have
-            // its log from the beginning.
+            // A node that the position does not contain was not reached, or has joined since. Its log
+            // is read from time 0, so that a log whose beginning is gone gives a gap.
             ChangesSince::Position(text) => (FeedPosition::decode(text)?, Some(0)),
         };
         let is_new = !matches!(query.since, ChangesSince::Position(_));
@@ -202,28 +205,28 @@ impl ChangeFeeds {
 }
 
 impl ChangeStream {
-    /// The position behind all that was told.
+    /// Position after all changes that were emitted.
     #[must_use]
     pub fn position(&self) -> Vec<u8> {
         self.position.encode()
     }
 
-    /// Waits until there may be something new to tell, a moment at most.
+    /// Waits until there may be a new change, but at most 100 ms.
     pub async fn rest(&self) {
         let Some(log) = self.feeds.log() else {
             return tokio::time::sleep(POLL_INTERVAL).await;
         };
-        // A write at this node ends the wait, one at another node does not.
+        // A write at this node ends the wait early; a write at another node does not.
         let _ = timeout(POLL_INTERVAL, log.filled().notified()).await;
     }
 
-    /// The next changes: none at the end of what there is, with which the stream does not end.
+    /// The next changes; none at the present end of the feed, after which the stream can be read again.
     ///
     /// # Errors
     ///
-    /// When changes are missing, the feed was switched off, or this node's log can't be read.
+    /// If changes are missing, the feed was switched off, or this node's log can't be read.
     pub async fn next(&mut self) -> Result<ChangeBatch, ChangeFeedError> {
-        // Right after its start everybody looks dead to a node.
+        // Right after its start a node takes all peers for dead.
         let _ = self.feeds.local.settled_topology(Some(SETTLE_TIMEOUT_MS)).await;
         loop {
             let period = self.feeds.feed_period(&self.query)?;
@@ -259,7 +262,7 @@ impl ChangeStream {
         ChangeFeedError::Gap { text: text.to_owned(), resume: self.position.encode() }
     }
 
-    /// Takes up new members, and tells of those that have gone: what they had not told is gone.
+    /// Adds new members. Fails for members that have left, because their remaining changes are gone.
     fn follow_members(&mut self) -> Result<(), ChangeFeedError> {
         let state = self.feeds.local.state();
         let mut members = BTreeMap::new();
@@ -307,7 +310,7 @@ impl ChangeStream {
         }
     }
 
-    /// Asks each node of which nothing waits.
+    /// Asks each node of which no change is waiting.
     async fn ask(&mut self) -> Result<(), ChangeFeedError> {
         let own = self.feeds.local.state().node_id();
         let (mut replies, mut asked, mut own_mark) = (Replies::new(), Vec::new(), None);
@@ -366,7 +369,8 @@ impl ChangeStream {
             return Err(self.gap(&text));
         }
         if let Some(begin) = told.begin.map(of_wire) {
-            // Positions say where the node's log is read from, though nothing of it is told yet.
+            // The position holds where reading of this node's log began, even before a change of it is
+            // emitted.
             self.position.places.entry(mark).or_insert(begin);
         }
         node.is_reached = true;
@@ -377,7 +381,7 @@ impl ChangeStream {
         Ok(())
     }
 
-    /// The node whose change is told next; `None` while an earlier one may come.
+    /// The node whose change is emitted next; `None` while another node may still send an earlier one.
     fn next_node(&self) -> Option<NodeMark> {
         let front = |(mark, node): (&NodeMark, &NodeFeed)| {
             node.waiting.front().map(|change| (change.time_us, *mark))
@@ -389,7 +393,7 @@ impl ChangeStream {
         self.nodes.values().all(is_complete).then_some(mark)
     }
 
-    /// Takes the next change of a node; `None` for one that the reader does not want.
+    /// Takes the next change of a node; `None` if the reader did not ask for its kind.
     fn tell(&mut self, mark: NodeMark) -> Option<ChangeEvent> {
         let node = self.nodes.get_mut(&mark)?;
         let log = node.next?.log;
@@ -413,7 +417,8 @@ impl ChangeStream {
         })
     }
 
-    /// Moves the position past what other buckets have in the logs of nodes of which nothing waits.
+    /// Advances the position past entries of other buckets, in the logs of nodes of which no change is
+    /// waiting.
     fn pass_empty(&mut self) {
         for (mark, node) in &self.nodes {
             if let (true, true, Some(next)) = (node.is_reached, node.waiting.is_empty(), node.next)

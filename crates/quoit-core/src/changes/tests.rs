@@ -1,4 +1,4 @@
-//! The log of a node, and positions in it.
+//! Tests of a node's log, and of positions in it.
 
 use super::log::{ChangeFeedSettings, ChangeLog, LogPlace, LogRead, ReadFrom};
 use super::position::FeedPosition;
@@ -82,7 +82,7 @@ fn a_position_older_than_what_is_kept_is_a_gap_and_so_is_a_time() {
     let log = open(&disk);
     append(&log, "a", SEC_US);
     let place = read(&log, ReadFrom::Oldest).expect("it is kept").begin;
-    // A new file begins with a new process.
+    // A new process begins a new file.
     drop(log);
     let log = open(&disk);
     append(&log, "b", 2 * SEC_US);
@@ -103,7 +103,7 @@ fn lost_changes_are_a_gap_for_former_positions() {
     let log = open(&disk);
     append(&log, "a", 1);
     let place = read(&log, ReadFrom::Oldest).expect("it is kept").next;
-    // The machine loses its power: entries may have gone.
+    // A power cut: entries may have gone.
     let disk = disk.crash();
     let log = open_after(&disk, BOOT + 1, 8);
     assert!(read(&log, ReadFrom::Place(place)).expect_err("unsure").contains("another one"));

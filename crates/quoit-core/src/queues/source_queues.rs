@@ -390,7 +390,7 @@ impl SourceQueues {
     ///
     /// # Errors
     ///
-    /// Disk faults. The next call repeats what has failed.
+    /// Disk faults. If a sync fails, a loss is noted.
     pub fn flush(&self) -> Result<(), StoreError> {
         let files = {
             let mut state = self.state.lock();

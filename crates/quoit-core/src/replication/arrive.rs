@@ -1,4 +1,5 @@
-//! Objects that come from other clusters: stored as they are, with no event of this cluster's.
+//! Objects that arrive from other clusters. They are stored as they are, without an event of this
+//! cluster.
 
 use super::Replication;
 use super::conflicts::BucketConflicts;
@@ -25,32 +26,32 @@ use quoit_planted::planted;
 use quoit_store::engine::{RecordAt, RecordMeta};
 use std::sync::Arc;
 
-/// How an object has come from another cluster.
+/// Circumstances under which an object has arrived.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Arrival {
-    /// The clusters that it has visited, the one that it comes from among them; `None` when that does not
-    /// say, and the object is not sent on.
+    /// Clusters that it has visited, including its source; `None` if the source does not say, and then
+    /// the object is not forwarded.
     pub visited: Option<Visited>,
-    /// Whether it may have come before, and the node have died before it sent it on.
+    /// True if the object may have arrived before, and this node may have died before it forwarded it.
     pub may_be_again: bool,
-    /// Replicas that must have synced it: it is the source's last one to ask for.
+    /// Number of replicas that must have synced the object before the call returns.
     pub dw: Quorum,
 }
 
-/// The record of an entry that has come, and the nodes that should have it.
+/// Record of an arriving entry, with the nodes that store it.
 pub(super) struct Receiving<'a> {
     pub(super) topology: Arc<Topology>,
     pub(super) at: RecordAt<'a>,
     pub(super) props: Arc<BucketProps>,
     pub(super) quorums: WriteQuorums,
-    /// Those nodes, by each live layout.
+    /// Those nodes, for each live layout.
     pub(super) layouts: Layouts,
-    /// Whether this node is one of them.
+    /// True if this node is one of them.
     pub(super) is_own: bool,
 }
 
 impl Receiving<'_> {
-    /// Whether this node is a primary of the record.
+    /// True if this node is a primary of the record.
     pub(super) fn is_primary(&self) -> bool {
         let own = self.topology.own();
         let is_in = |voters: &Voters| {
@@ -61,20 +62,20 @@ impl Receiving<'_> {
 }
 
 impl Replication {
-    /// The id of this cluster, which objects are told to have visited.
+    /// Id of this cluster, by which entries remember that they have visited it.
     #[must_use]
     pub fn cluster(&self) -> VisitedCluster {
         self.local.control.read().cluster_id().0
     }
 
-    /// Objects of other clusters that were concurrent to what was here, by bucket.
+    /// Number of arrived objects that were concurrent with the stored ones, by bucket.
     #[must_use]
     pub fn conflicts_by_bucket(&self) -> Vec<BucketConflicts> {
         self.conflicts.read()
     }
 
-    /// The place of this node among the live nodes' names, counted from 0, and their number: by it nodes take
-    /// turns without talking.
+    /// Index of this node among the live nodes, sorted by name and counted from 0, and their number.
+    /// Nodes use it to take turns without communication.
     #[must_use]
     pub fn place_among_live_nodes(&self) -> (u64, u64) {
         let topology = self.local.topology();
@@ -86,13 +87,13 @@ impl Replication {
         (index as u64, names.len().max(1) as u64)
     }
 
-    /// Stores an object of another cluster: merged with what is there, under its own clock and times,
-    /// without an event, without hooks and without limits.
+    /// Stores an object of another cluster: merges it with the stored one under its own clock and
+    /// times, without an event, hooks or limits.
     ///
     /// # Errors
     ///
-    /// Bad names, bucket types that are not here, quorums, engine faults, and objects with events of this
-    /// node that it has never made. Copies that were stored stay.
+    /// Invalid names, bucket types that this cluster lacks, quorums that are not met, engine faults,
+    /// and objects with events of this node that it has never made. Copies that were stored stay.
     pub async fn store_arrived(
         &self,
         encoded: &Bytes,
@@ -108,7 +109,7 @@ impl Replication {
         Ok(())
     }
 
-    /// The record of an entry that has come, and the nodes that should have it.
+    /// Finds the record of an arriving entry and the nodes that store it.
     pub(super) async fn receiving<'a>(
         &self,
         encoded: &'a Bytes,
@@ -141,7 +142,7 @@ impl Replication {
         Ok(Receiving { topology, at, props, quorums, layouts, is_own })
     }
 
-    /// Counts what was stored, and queues it for further clusters.
+    /// Counts an object that was stored, and queues it for further clusters.
     pub(super) fn pass_on(
         &self,
         receiving: &Receiving<'_>,
@@ -164,7 +165,7 @@ impl Replication {
         }
     }
 
-    /// Takes an object to its replicas. Whether it was news, as far as this node can tell.
+    /// Writes an object to its replicas. True if it was news, as far as this node can tell.
     async fn spread_arrived(
         &self,
         receiving: &Receiving<'_>,
@@ -177,11 +178,12 @@ impl Replication {
             let taken = wait_if_blocked(self.local.settings.blocking, |access| {
                 self.replica.take_copy(at, replicated, quorums.dw > 0, access)
             })?;
-            // Without a quorum of synced copies nothing waits for one that is known.
+            // An own copy that is not new needs no sync, so it counts as written.
             own = OwnWrite::Settled;
             if let ApplyOutcome::Written(ticket, meta) = taken {
                 own = OwnWrite::Logged(ticket);
-                // The stored object is neither the former nor the arrived one: both had news.
+                // The stored object equals neither the old nor the arrived one, so they were
+                // concurrent.
                 if before.is_some_and(|before| before != meta.digest)
                     && meta.digest != replicated.meta.digest
                 {
@@ -203,7 +205,7 @@ impl Replication {
         Ok(is_news)
     }
 
-    /// Takes to the other replicas what this node has stored, and waits for its quorums.
+    /// Sends to the other replicas what this node has stored, and waits for the quorums.
     pub(super) async fn spread(
         &self,
         receiving: &Receiving<'_>,
@@ -231,12 +233,12 @@ impl Replication {
         self.coordinator.write_replicas(Arc::clone(topology), layouts.clone(), &made, asked).await
     }
 
-    /// Reaps a tombstone that another cluster has reaped, if this node has it as it was there. It is not told
-    /// to further clusters.
+    /// Reaps a tombstone that another cluster has reaped, if this cluster has the same one. Further
+    /// clusters are not told of the reap.
     ///
     /// # Errors
     ///
-    /// Bad names, unknown bucket types, engine faults.
+    /// Invalid names, unknown bucket types, engine faults.
     pub async fn reap_arrived(
         &self,
         encoded: &Bytes,

@@ -1,8 +1,8 @@
-//! Deltas of data types that come from other clusters.
+//! Deltas of data types that arrive from other clusters.
 //!
-//! A delta says what one operation has changed. It is joined where the record has all that the delta's actor
-//! had done before: else a part of a state would look like the whole of it until a full-sync. A cluster that
-//! lacks something asks for the object.
+//! A delta describes the effect of one operation. It may be joined only with a record that has all
+//! earlier events of the delta's actor. Otherwise a part of the state would pass for the whole of it
+//! until the next full-sync. A cluster that lacks earlier events asks for the whole object.
 
 use super::Replication;
 use super::arrive::{Arrival, Receiving};
@@ -26,30 +26,30 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// A delta of a data type as another cluster sends it.
+/// A delta of a data type in the form in which clusters send it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArrivedDelta {
-    /// Its stored form.
+    /// Stored form of the delta.
     pub delta: Bytes,
-    /// When the operation was done, microseconds since 1970.
+    /// Time of the operation, microseconds since 1970.
     pub last_modified_us: u64,
 }
 
-/// Outcome of a delta that has come.
+/// Outcome of an arriving delta.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeltaOutcome {
-    /// The replicas have it.
+    /// The replicas have joined it.
     Joined,
-    /// This cluster lacks what came before it: the object is needed, or the deltas that are under way.
+    /// This cluster lacks earlier events: it needs the whole object, or the deltas under way.
     LacksEarlier,
 }
 
 impl Replication {
-    /// Joins a delta of another cluster with the record, under its own event and time.
+    /// Joins a delta of another cluster with the record, under the delta's own event and time.
     ///
     /// # Errors
     ///
-    /// As [`ReplicatedStore::store_arrived`], and bytes that are no delta.
+    /// As [`Replication::store_arrived`], and bytes that are no delta.
     pub async fn join_arrived(
         &self,
         encoded: &Bytes,
@@ -68,7 +68,7 @@ impl Replication {
             has_dropped_tombstones: false,
         };
         let is_primary = receiving.is_primary();
-        // A stand-in has nothing that came before.
+        // This node is a fallback, so its copy lacks earlier events. Ask a primary first.
         if !is_primary && !self.joins_elsewhere(&receiving, &sent).await? {
             return Ok(DeltaOutcome::LacksEarlier);
         }
@@ -90,12 +90,12 @@ impl Replication {
         Ok(DeltaOutcome::Joined)
     }
 
-    /// Gives the copies of a large set or map what a copy in another cluster has and they lack, by the ranges
-    /// in which they differ. False when that can't be: the object is needed then.
+    /// Merges another cluster's copy of a large set or map into the copies here, by the ranges in which
+    /// they differ. False if that is not possible: then the whole object is needed.
     ///
     /// # Errors
     ///
-    /// As [`ReplicatedStore::store_arrived`].
+    /// As [`Replication::store_arrived`].
     pub async fn unite_with_elsewhere(
         &self,
         encoded: &Bytes,
@@ -112,7 +112,7 @@ impl Replication {
         if let Some(ticket) = written {
             self.local.synced(ticket).await?;
         }
-        // The other primaries compare their copies with this one in the same way.
+        // The other primaries compare their copies with this node's copy, in the same way.
         let primaries: BTreeSet<NodePlace> = layouts
             .iter()
             .flat_map(|voters| voters.iter())
@@ -131,7 +131,8 @@ impl Replication {
         Ok(true)
     }
 
-    /// Joins a delta with this node's copy. Whether it was news; `None` when the copy lacks what came before.
+    /// Joins a delta with this node's copy. Returns true if it was news; `None` if the copy lacks
+    /// earlier events.
     fn join_own(
         &self,
         receiving: &Receiving<'_>,
@@ -157,8 +158,8 @@ impl Replication {
         }
     }
 
-    /// Has one replica join a delta, before the others are sent it. Whether it did: false when it lacks what
-    /// came before.
+    /// Has one primary join a delta before it is sent to the others. False if that primary lacks
+    /// earlier events.
     async fn joins_elsewhere(
         &self,
         receiving: &Receiving<'_>,

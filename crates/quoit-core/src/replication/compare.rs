@@ -1,9 +1,10 @@
-//! Comparison of whole clusters: digests of all that a cluster has, by arcs of placements that clusters of
-//! different ring sizes have in common, and by ranges of hashes within them.
+//! Comparison of whole clusters by digests.
 //!
-//! Each partition is told of by one complete copy, that of its first primary where it is up. The digests are
-//! those by which nodes compare their copies, of all classes of n_val together, so that they are equal where
-//! two clusters have equal records with other n_vals.
+//! The space of placements is divided into arcs, which two clusters have in common even if their ring
+//! sizes differ. Within an arc, digests are compared by ranges of hashes. For each partition, one node
+//! with a complete copy answers: the first such primary that is up. The digests are those by which
+//! nodes compare their copies, combined over all classes of n_val, so that two clusters agree on equal
+//! records even if their buckets have different n_vals.
 
 use super::Replication;
 use crate::error::RequestError;
@@ -25,16 +26,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Ranges that are asked for at once, at most.
+/// Maximum number of ranges in a question.
 pub const COMPARED_RANGE_COUNT_MAX: usize = 65_536;
-/// Records that are told of at once; ranges with more have to be split.
+/// Maximum number of records in an answer; a range with more has to be split.
 const RECORD_COUNT_MAX: usize = 50_000;
-/// Leaves that are read from the engine at once.
+/// Number of leaves that are read from the engine at once.
 const LEAF_COUNT: usize = 1_024;
-/// Time that the nodes of the cluster have for an answer.
+/// Time in which the nodes of the cluster have to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A range of hashes within an arc of placements.
+/// A range of hashes within an arc.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ArcRange {
     /// Number of the arc.
@@ -43,35 +44,37 @@ pub struct ArcRange {
     pub range: u64,
 }
 
-/// A record, as clusters compare it.
+/// A record as clusters compare it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ComparedRecord {
-    /// Name, encoded.
+    /// Encoded name.
     pub key: Bytes,
     /// Digest of its state.
     pub digest: u64,
-    /// Whether it is a tombstone.
+    /// True for a tombstone.
     pub is_tombstone: bool,
-    /// Its clock, as clients get it.
+    /// Version vector in the form that clients get.
     pub clock: Bytes,
-    /// When it was last modified, microseconds since 1970.
+    /// Time of the last write, microseconds since 1970.
     pub modified_us: u64,
 }
 
-/// A question to a cluster for what it has.
+/// A question to a cluster about its records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClusterQuestion<'a> {
-    /// Arcs that all placements are divided into: a power of two, no more than there are partitions.
+    /// Number of arcs that the placements are divided into: a power of two, at most the number of
+    /// partitions.
     pub arc_count: u16,
-    /// First hour that counts, from 1970: records that expire before it are left out.
+    /// First hour, from 1970, in which a record may expire. Records that expire before it are left out.
     pub hour_min: u32,
-    /// The ranges that are asked about.
+    /// Ranges in question.
     pub ranges: &'a [ArcRange],
-    /// Whether their records are wanted instead of their digests.
+    /// True to ask for the records of the ranges instead of their digests.
     pub wants_records: bool,
-    /// The cluster that it is compared with; `None` where that has no id.
+    /// Cluster on the other side of the comparison; `None` if it has no id.
     pub other: Option<VisitedCluster>,
-    /// Whether a stale queue for that cluster is no obstacle: an operator has said which cluster is right.
+    /// True to compare in spite of a stale queue for that cluster: an operator has decided which
+    /// cluster is right.
     pub is_rebase: bool,
 }
 
@@ -80,13 +83,13 @@ pub struct ClusterQuestion<'a> {
 pub struct ClusterDigests {
     /// A digest for each range.
     pub digests: Vec<u64>,
-    /// The records of all ranges, if they were asked for.
+    /// Records of all ranges, if the question asks for them.
     pub records: Vec<ComparedRecord>,
-    /// Arcs of which no complete copy could be asked.
+    /// Arcs for which no node with a complete copy answered.
     pub missing: BTreeSet<u16>,
 }
 
-/// A range of a partition, and the place of the question that it is a part of.
+/// A range of a partition, and the index of the range of the question that it belongs to.
 struct Part {
     partition: Partition,
     range: u64,
@@ -94,12 +97,12 @@ struct Part {
 }
 
 impl Replication {
-    /// The digests of this cluster for ranges of arcs, or the records in them.
+    /// Digests of this cluster for ranges of arcs, or the records in them.
     ///
     /// # Errors
     ///
-    /// Numbers that make no sense, faults of this node's engine, and stale queues for the other cluster. A
-    /// partition that nobody can tell of makes its arc a missing one.
+    /// Invalid arcs or ranges, faults of this node's engine, and stale queues for the other cluster. If
+    /// no node can answer for a partition, its arc is reported as missing instead.
     pub async fn cluster_digests(
         self: &Arc<Self>,
         question: ClusterQuestion<'_>,
@@ -138,7 +141,7 @@ impl Replication {
         Ok(told)
     }
 
-    /// The node that tells of a partition: the most preferred primary with a complete copy that is up.
+    /// The node that answers for a partition: the most preferred live primary with a complete copy.
     pub(super) fn teller(&self, state: &State, partition: Partition) -> Option<NodeId> {
         let layouts = state.layouts();
         let newest = layouts.newest();
@@ -174,7 +177,7 @@ impl Replication {
             }
             unanswered.insert(tag);
             if let Some(peer) = self.local.reachable(**node) {
-                // A node that can't be asked has not answered.
+                // If sending fails, the node stays in `unanswered`.
                 let _ = peer.send(METHOD_ASK_DIGESTS, &ask, b"", Lane::Small, &replies, tag);
             }
         }
@@ -234,7 +237,7 @@ impl Replication {
         });
     }
 
-    /// The digests of this node for ranges of partitions.
+    /// Digests of this node for ranges of partitions.
     fn told_digests(&self, asked: &AskDigests) -> Result<ToldDigests, Refusal> {
         let malformed = || Refusal::Malformed("these are no ranges of partitions".to_owned());
         let other = asked.other.as_ref().and_then(|id| VisitedCluster::try_from(&id[..]).ok());
@@ -293,7 +296,8 @@ impl Replication {
     ) -> Result<(), RequestError> {
         if let [(place, HashRange::ALL)] = ranges {
             let digests = engine.digests(partition, hour_min)?;
-            // Those of the lowest class are of pieces of records, which are each store's own.
+            // The lowest class has the pieces of records. They are private to each store, so they are
+            // left out.
             told.digests[*place] = digests.0.iter().skip(1).fold(0, |all, class| all ^ class);
             return Ok(());
         }

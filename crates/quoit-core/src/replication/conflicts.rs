@@ -1,19 +1,20 @@
-//! Conflicts across clusters, counted by bucket.
+//! Counts of conflicts between clusters, by bucket.
 
 use parking_lot::Mutex;
 use quoit_model::key::BucketRef;
 use std::collections::BTreeMap;
 
-/// Buckets that are told apart; conflicts in further ones are counted together.
+/// Maximum number of buckets with counts of their own; conflicts in further buckets are counted
+/// together.
 const BUCKET_COUNT_MAX: usize = 256;
 
-/// Counts of objects of other clusters that were concurrent to what was here.
+/// Counts of arrived objects that were concurrent with the stored ones.
 #[derive(Debug, Default)]
 pub(crate) struct ConflictCounts(Mutex<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// By bucket type and bucket.
+    /// Counts by bucket type and bucket.
     buckets: BTreeMap<(Vec<u8>, Vec<u8>), u64>,
     others: u64,
 }
@@ -21,7 +22,7 @@ struct Counts {
 /// Conflicts in a bucket since the start of the node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BucketConflicts {
-    /// Bucket type and bucket; `None` of all buckets that are not told apart.
+    /// Bucket type and bucket; `None` for all buckets without a count of their own.
     pub bucket: Option<(Vec<u8>, Vec<u8>)>,
     /// Number of conflicts.
     pub count: u64,

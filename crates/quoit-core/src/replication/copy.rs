@@ -1,8 +1,9 @@
-//! Copies of whole partitions for another cluster, and their way to the replicas there.
+//! Copies of whole partitions for another cluster, and their storage there.
 //!
-//! A cluster that begins with another one's data reads its partitions page by page and merges the records
-//! into its replicas in batches, as transfers between nodes do: without a quorum for each of them. A record
-//! that was written or deleted meanwhile is merged with what real time has brought.
+//! A cluster that is bootstrapped from another one reads that cluster's partitions page by page. It
+//! merges the records into its replicas in batches, as transfers between nodes do, without a quorum for
+//! each record. A record that was written or deleted in the meantime is merged with what real-time
+//! replication has brought.
 
 use super::Replication;
 use crate::delivery::hand::TransferError;
@@ -24,22 +25,22 @@ use tokio::task::JoinSet;
 /// A record as clusters copy it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CopiedRecord {
-    /// Name, encoded.
+    /// Encoded name.
     pub key: Bytes,
-    /// The object or tombstone, in stored form.
+    /// The object or tombstone in its stored form.
     pub object: Bytes,
 }
 
-/// Records of a partition, in the order of their hashes.
+/// Records of a partition, in order of their hashes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CopiedPage {
     /// The records.
     pub records: Vec<CopiedRecord>,
-    /// Where the next page begins; `None`: there is none.
+    /// Hash at which the next page begins; `None` after the last page.
     pub next: Option<u64>,
 }
 
-/// A record on its way to one node.
+/// A record for one node.
 type Delivery = (Partition, (Bytes, Record));
 
 impl From<TransferError> for RequestError {
@@ -52,12 +53,12 @@ impl From<TransferError> for RequestError {
 }
 
 impl Replication {
-    /// A page of a partition that begins at a hash, 0 for the first one; `None` where this node has no
-    /// complete copy of the partition. Reads about 2 MB, and keeps to `transfer_rate`.
+    /// The page of a partition that begins at a hash (0 for the first one); `None` if this node has no
+    /// complete copy of the partition. Reads about 2 MB, and keeps within `transfer_rate`.
     ///
     /// # Errors
     ///
-    /// Partitions that there are not, engine faults, and damaged records that no replica can heal.
+    /// Partitions that do not exist, engine faults, and damaged records that no replica can repair.
     pub async fn copied_page(
         self: &Arc<Self>,
         partition: u16,
@@ -93,7 +94,7 @@ impl Replication {
                 true => self.delivery.whole_record(partition, &key).await?,
                 false => Some(record),
             };
-            // It may be gone by now.
+            // The record may have gone in the meantime.
             let Some(record) = whole else { continue };
             byte_count += record.value.len() as u64;
             copied.records.push(CopiedRecord { key, object: record.value });
@@ -103,8 +104,8 @@ impl Replication {
         Ok(Some(copied))
     }
 
-    /// Which partitions of a cluster with a ring of this size each node of this cluster copies: those whose
-    /// records it has, mostly. Nodes by their names.
+    /// Assigns the partitions of a cluster with a ring of this size to the nodes of this cluster, by
+    /// node name. A node mostly gets partitions whose records it stores itself.
     #[must_use]
     pub fn copied_shares(&self, ring_size: u16) -> BTreeMap<String, Vec<u16>> {
         let state = self.local.state();
@@ -120,13 +121,14 @@ impl Replication {
         shares
     }
 
-    /// Merges records of another cluster into all replicas that are up. When it returns, most replicas of
-    /// each have them on disk; anti-entropy brings them to the others. Returns the bytes of the objects.
+    /// Merges records of another cluster into all replicas that are up. When it returns, more than half
+    /// of each record's primaries have it on disk; anti-entropy brings it to the others. Returns the
+    /// bytes of the objects.
     ///
     /// # Errors
     ///
-    /// Bucket types that are not here, malformed objects, objects with events of this node that it has never
-    /// made, engine faults, and too few replicas. Copies that were stored stay.
+    /// Bucket types that this cluster lacks, malformed objects, objects with events of this node that
+    /// it has never made, engine faults, and too few replicas. Copies that were stored stay.
     pub async fn store_copied(
         self: &Arc<Self>,
         records: Vec<CopiedRecord>,
@@ -152,7 +154,7 @@ impl Replication {
         Ok(byte_count)
     }
 
-    /// The nodes that get each record, and in which form.
+    /// Assigns each record to the nodes that store it, in the form in which they get it.
     fn sorted_by_node(
         &self,
         records: &[CopiedRecord],
@@ -178,7 +180,7 @@ impl Replication {
         Ok(by_node)
     }
 
-    /// The primaries of a record that are up, if they are more than half of all.
+    /// Live primaries of a record, if they are more than half of all primaries.
     fn homes_of_copy(
         &self,
         state: &State,
@@ -198,7 +200,7 @@ impl Replication {
         }
     }
 
-    /// Merges records into this node's copies, and waits until they are on the disk.
+    /// Merges records into this node's copies, and waits until they are on disk.
     async fn take_copied(self: &Arc<Self>, deliveries: Vec<Delivery>) -> Result<(), RequestError> {
         let replication = Arc::clone(self);
         let take = move || {

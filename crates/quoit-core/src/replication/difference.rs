@@ -1,4 +1,4 @@
-//! The decision about a record of which two clusters have different states.
+//! Decision about records that differ between two clusters.
 
 use super::compare::ComparedRecord;
 use bytes::Bytes;
@@ -6,40 +6,41 @@ use quoit_model::context::decode_context;
 use quoit_planted::planted;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which cluster sends a record to the other.
+/// Direction in which a record is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DifferenceDirection {
-    /// It is newer here, or only here.
+    /// The version here has seen all of the other one.
     FromHere,
-    /// It is newer there, or only there.
+    /// The version there has seen all of this one.
     FromThere,
-    /// Neither has seen all that the other has, or that can't be told: both send it.
+    /// In both directions: neither version has seen all of the other, the record is missing in one
+    /// cluster, or the order can't be told.
     Both,
 }
 
-/// The cluster that alone has a record, and the record's clock there, as clients get it.
+/// The only cluster that has a record, with the record's clock there in the form that clients get.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OnlyIn {
-    /// This one.
+    /// This cluster.
     Here(Bytes),
-    /// The other one.
+    /// The other cluster.
     There(Bytes),
 }
 
 /// A record that differs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
-    /// Name, encoded.
+    /// Encoded name.
     pub key: Bytes,
-    /// The cluster that sends it.
+    /// Direction in which it is sent.
     pub direction: DifferenceDirection,
-    /// When the newer state was last modified, microseconds since 1970.
+    /// Time of the last write of the newer version, microseconds since 1970.
     pub modified_us: u64,
-    /// Which cluster alone has it; `None` where both have.
+    /// The only cluster that has it; `None` if both have it.
     pub only_in: Option<OnlyIn>,
 }
 
-/// The records in which two clusters differ, by their names.
+/// The records in which two clusters differ, sorted by name.
 #[must_use]
 pub fn differences(here: Vec<ComparedRecord>, there: Vec<ComparedRecord>) -> Vec<Difference> {
     let by_key = |records: Vec<ComparedRecord>| {
@@ -63,15 +64,16 @@ pub fn differences(here: Vec<ComparedRecord>, there: Vec<ComparedRecord>) -> Vec
     keys.into_iter().filter_map(difference).collect()
 }
 
-/// Which way a record goes; `None` where nothing has to be sent.
+/// Direction in which a record is sent; `None` if nothing has to be sent.
 fn direction(
     ours: Option<&ComparedRecord>,
     theirs: Option<&ComparedRecord>,
 ) -> Option<DifferenceDirection> {
     match (ours, theirs) {
-        // A cluster that lacks a deleted record lacks nothing.
+        // If only a tombstone exists, the other cluster has nothing that is to be deleted.
         (Some(only), None) | (None, Some(only)) if only.is_tombstone => None,
-        // The other cluster may have deleted it and reaped the tombstone, which it sends then.
+        // The cluster without it may have deleted it and reaped the tombstone. In that case it sends
+        // the tombstone.
         (Some(_), None) | (None, Some(_)) => Some(DifferenceDirection::Both),
         (Some(ours), Some(theirs)) if ours.digest == theirs.digest => None,
         (Some(ours), Some(theirs)) => {
@@ -79,13 +81,13 @@ fn direction(
             let (Ok(our), Ok(their)) = clocks else { return Some(DifferenceDirection::Both) };
             let (our_us, their_us) = (ours.modified_us, theirs.modified_us);
             Some(match (our.descends(&their), their.descends(&our)) {
-                // Where the last write wins it does so by its time, whatever the clocks have seen: a node
-                // whose time is behind may have replaced a value that is later than its own. Both sides then
-                // have to see both.
+                // With last-write-wins the time decides, whatever the clocks have seen: a node whose
+                // wall clock is behind may have replaced a value with a later time than its own. Both
+                // clusters then have to see both versions.
                 (true, false) if our_us >= their_us => DifferenceDirection::FromHere,
                 (false, true) if their_us >= our_us => DifferenceDirection::FromThere,
                 _ if planted!(RepairsOneWay) => DifferenceDirection::FromHere,
-                // Equal clocks with other times, or concurrent ones.
+                // Equal clocks with different times, or concurrent versions.
                 _ => DifferenceDirection::Both,
             })
         }

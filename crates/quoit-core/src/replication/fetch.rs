@@ -1,4 +1,4 @@
-//! Consumption of source queues: the next entry, with its object.
+//! Consumption of source queues: the next entries, with their objects.
 
 use super::Replication;
 use crate::error::RequestError;
@@ -23,17 +23,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// Time that Riak gives an empty queue before it says so: eight looks, four milliseconds apart.
+/// Time that a Riak node waits for an entry of an empty queue: eight looks at intervals of 4 ms.
 const RIAKS_PATIENCE: Duration = Duration::from_millis(8 * 4);
-/// The longest that a consumer waits for an entry.
+/// Longest time that a consumer may wait for an entry.
 const PATIENCE_MAX: Duration = Duration::from_secs(60);
 
-/// How long a consumer waits for an entry of an empty queue.
+/// Time that a consumer waits for an entry of an empty queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Patience {
-    /// As a Riak node lets it wait: 32 ms.
+    /// As long as in Riak: 32 ms.
     AsRiak,
-    /// So long, a minute at most.
+    /// This long, at most one minute.
     UpTo(Duration),
 }
 
@@ -47,35 +47,35 @@ impl Patience {
     }
 }
 
-/// The part of an entry that is to be stored by the consumer.
+/// The part of an entry that the consumer stores.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum QueuedValue {
-    /// An object, in Quoit's stored form. It may be newer than the write that was queued.
+    /// An object in Quoit's stored form. It may be newer than the write that was queued.
     Object(Bytes),
-    /// A tombstone, in Quoit's stored form.
+    /// A tombstone in Quoit's stored form.
     Tombstone(Bytes),
-    /// The change of a data type.
+    /// A change of a data type.
     Delta {
-        /// Its stored form.
+        /// Stored form of the delta.
         delta: Bytes,
-        /// When it was made, microseconds since 1970.
+        /// Time of the change, microseconds since 1970.
         last_modified_us: u64,
     },
     /// The reap of a tombstone.
     Reap {
-        /// The tombstone's clock.
+        /// Clock of the tombstone.
         clock: VersionVector,
-        /// When it was reaped, microseconds since 1970.
+        /// Time of the reap, microseconds since 1970.
         reaped_us: u64,
     },
 }
 
 impl QueuedValue {
-    /// The object or tombstone; `None` of a reap and of a delta.
+    /// The object or tombstone; `None` for a reap or a delta.
     ///
     /// # Errors
     ///
-    /// When the stored form is damaged.
+    /// If the stored form is damaged.
     pub fn object(&self) -> Result<Option<Object>, RequestError> {
         match self {
             Self::Object(stored) | Self::Tombstone(stored) => decode(stored).map(Some),
@@ -94,10 +94,10 @@ impl QueuedValue {
     }
 }
 
-/// An entry of a source queue, with its object.
+/// An entry of a source queue with its object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QueuedObject {
-    /// The entry's number, to confirm it with.
+    /// Number of the entry, with which it is confirmed.
     pub sequence: EntrySequence,
     /// Its priority.
     pub priority: QueuePriority,
@@ -105,13 +105,13 @@ pub struct QueuedObject {
     pub key: Bytes,
     /// Value to store.
     pub value: QueuedValue,
-    /// Whether the object was read when the entry was consumed.
+    /// True if the object was read when the entry was taken; false if the queue held it.
     pub is_fetched: bool,
-    /// Clusters that it has visited before this one.
+    /// Clusters that the object has visited before this one.
     pub visited: Visited,
-    /// When the entry was queued, microseconds since 1970.
+    /// Time at which the entry was queued, microseconds since 1970.
     pub queued_us: u64,
-    /// Whether a consumer may have had the entry before.
+    /// True if a consumer may have had the entry before.
     pub is_again: bool,
 }
 
@@ -122,12 +122,12 @@ impl Replication {
         &self.source_queues
     }
 
-    /// The next entry of a queue, taken for good; `None` when the queue stays empty, or there is none of that
-    /// name.
+    /// Takes the next entry of a queue for good; `None` if the queue stays empty or does not exist.
     ///
     /// # Errors
     ///
-    /// When the object of the entry can't be read. The entry waits again then.
+    /// If the object of the entry can't be read, or the queue is stale. The entry then returns to the
+    /// queue.
     pub async fn next_queued(
         &self,
         queue: &str,
@@ -141,13 +141,14 @@ impl Replication {
         Ok(batch.into_iter().next())
     }
 
-    /// The next entries of a queue, under a lease: none when the queue stays empty, or there is none of that
-    /// name. Entries whose record is gone, and those that have visited the sink's cluster, are confirmed.
+    /// Takes the next entries of a queue under a lease; none if the queue stays empty or does not
+    /// exist. Entries whose record is gone, and entries that have visited the sink's cluster, are
+    /// confirmed and left out.
     ///
     /// # Errors
     ///
-    /// When the object of the first entry can't be read. Entries that are not returned wait again when the
-    /// lease is dropped.
+    /// If the object of the first entry can't be read, or the queue is stale. Entries that are not
+    /// returned go back to the queue when the lease is dropped.
     pub async fn take_queued(
         &self,
         queue: &str,
@@ -205,7 +206,7 @@ impl Replication {
         Ok(batch)
     }
 
-    /// An entry with its object; `None` when the record is gone.
+    /// Adds the object to an entry; `None` if the record is gone.
     async fn with_value(
         &self,
         priority: QueuePriority,
@@ -227,11 +228,11 @@ impl Replication {
                 Some(QueuedValue::Delta { delta, last_modified_us })
             }
             EntryReference::ToFetch => self.queued_value(&key).await?,
-            // It has no object to send.
+            // Entries of change feeds never are in source queues.
             EntryReference::Change { .. } => None,
         };
-        // An object that is read now may have more than what was queued, from clusters whose writes have
-        // not been where that has been.
+        // An object that is read now may include later writes from other clusters, which have not
+        // visited the clusters that the queued write has. So it starts with no visited clusters.
         let visited = if is_fetched && !planted!(KeepsVisited) { Visited::new() } else { visited };
         let queued = |value| QueuedObject {
             sequence,
@@ -246,8 +247,8 @@ impl Replication {
         Ok(value.map(queued))
     }
 
-    /// The object of a record as another cluster is sent it: this node's copy, else what the cluster has,
-    /// else the tombstone that was reaped. `None` when there is nothing of it.
+    /// The object of a record in the form that is sent to other clusters: this node's copy; if it has
+    /// none, what a quorum has; otherwise the tombstone that was reaped. `None` if there is nothing.
     pub(crate) async fn queued_value(
         &self,
         encoded: &Bytes,
@@ -257,7 +258,7 @@ impl Replication {
             let state = self.local.control.read();
             let props = match object_props(&state, key.bucket) {
                 Ok(props) => props,
-                // Its bucket type was removed: nobody can read it here either.
+                // The bucket type was removed, so clients can't read the record here either.
                 Err(RequestError::NoSuchType(_)) => return Ok(None),
                 Err(fault) => return Err(fault),
             };
@@ -297,21 +298,21 @@ impl Replication {
     }
 }
 
-/// Bounds of the entries that a consumer takes at once.
+/// Limits on the entries that a consumer takes at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BatchBounds {
-    /// Most entries.
+    /// Maximum number of entries.
     pub count_max: usize,
-    /// Bytes of objects after which no further one is taken.
+    /// Number of bytes of objects after which no further entry is taken.
     pub bytes_max: usize,
-    /// The cluster that takes them: what has visited it is left out.
+    /// Cluster that takes them. Entries that have visited it are left out.
     pub sink: Option<VisitedCluster>,
-    /// Whether the consumer takes deltas of data types; else their objects are read.
+    /// True if the consumer accepts deltas of data types. Otherwise their objects are read.
     pub takes_deltas: bool,
 }
 
 fn value_of(stored: Bytes) -> Result<QueuedValue, RequestError> {
-    // A plain object has a value.
+    // A plain object has a value, so it is no tombstone.
     let is_tombstone = PlainObject::read(&stored).is_none() && decode(&stored)?.is_tombstone();
     Ok(if is_tombstone { QueuedValue::Tombstone(stored) } else { QueuedValue::Object(stored) })
 }

@@ -1,4 +1,4 @@
-//! Entries of source queues as a Riak node stores them.
+//! Entries of source queues in the form of Riak.
 
 use super::Replication;
 use super::fetch::{Patience, QueuedValue};
@@ -14,13 +14,13 @@ use quoit_model::props::{BucketProps, Quorum};
 use quoit_riak::{Fetched, Replicated};
 
 impl Replication {
-    /// The next entry of a queue in Riak's form, taken for good; `None` when the queue stays empty, or
-    /// there is none of that name. As in Riak, write-once values that were queued as they were written are
-    /// left out: full-sync moves them.
+    /// Takes the next entry of a queue for good, in Riak's form; `None` if the queue stays empty or
+    /// does not exist. As in Riak, real-time entries of write-once buckets are left out: full-sync
+    /// moves them.
     ///
     /// # Errors
     ///
-    /// As for [`ReplicatedStore::next_queued`].
+    /// As for [`Replication::next_queued`].
     pub async fn next_for_riak(&self, queue: &str) -> Result<Option<Fetched>, RequestError> {
         let queued = loop {
             let Some(queued) = self.next_queued(queue, Patience::AsRiak).await? else {
@@ -52,8 +52,8 @@ impl Replication {
         Ok(object_props(&state, key.bucket).is_ok_and(BucketProps::is_write_once))
     }
 
-    /// An object in Riak's form. A data type is read from a quorum: Riak takes an event that its state does
-    /// not show for the event of something that was removed.
+    /// An object in Riak's form. A data type is read from a quorum: if its clock has an event that its
+    /// state does not show, Riak concludes that the event's element was removed.
     async fn object_for_riak(
         &self,
         key: KeyRef<'_>,

@@ -1,8 +1,15 @@
-//! Replication to other clusters: what consumers of source queues are given, and what arrives from others.
+//! Replication to other clusters: entries of source queues for their consumers, and objects that arrive
+//! from other clusters.
 //!
-//! The coordinator of a write queues it right after its local write, in each queue whose filter takes it.
-//! Sinks of other clusters pull: a Quoit sink takes entries under a lease and confirms them when they are on
-//! its disks, a Riak sink takes them for good. `docs/design/replication.md` has the design.
+//! The coordinator of a write queues it right after its local write, in each source queue whose filter
+//! takes it. Sinks pull entries from the nodes of the source. A Quoit sink takes entries under a lease,
+//! stores them in a quorum of its replicas, and confirms them once they are on disk; unconfirmed
+//! entries are sent again. A Riak sink takes entries for good, so that entries under way are lost if it
+//! fails.
+//!
+//! An arriving object is merged with the stored one under its own clock, without an event of this
+//! cluster, so a second arrival changes nothing. Each entry carries the clusters that it has visited,
+//! and is not sent back to them. `docs/design/replication.md` has the design.
 
 mod arrive;
 mod arrive_delta;
@@ -39,19 +46,19 @@ use crate::write_hook::WriteHook;
 use conflicts::ConflictCounts;
 use std::sync::{Arc, OnceLock};
 
-/// Replication of a node with other clusters.
+/// Replication between this node and other clusters.
 pub struct Replication {
     local: Arc<LocalNode>,
     replica: Arc<Replica>,
     coordinator: Arc<Coordinator>,
     hook: Arc<WriteHook>,
-    /// Queues of writes for other clusters.
+    /// Writes that wait for other clusters.
     source_queues: Arc<SourceQueues>,
     tombstones: Arc<NotedTombstones>,
     delivery: Arc<Deliveries>,
     transfers: Arc<Transfers>,
     conflicts: ConflictCounts,
-    /// Does what operators want of replication.
+    /// Executes replication commands of operators.
     operator: OnceLock<Arc<dyn ReplicationOperator>>,
 }
 

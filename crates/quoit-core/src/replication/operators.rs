@@ -1,6 +1,7 @@
-//! Commands about replication that an operator gives to one node for all of the cluster.
+//! Replication commands that an operator gives to one node for the whole cluster.
 //!
-//! The commands are those of the part above, which does them; here they are bytes on their way.
+//! This module only carries commands and answers between nodes, as bytes. A [`ReplicationOperator`]
+//! above the core interprets them.
 
 use super::Replication;
 use crate::refusal::{Refusal, refuse};
@@ -13,23 +14,23 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The longest command and answer.
+/// Maximum bytes of a command.
 const COMMAND_BYTES_MAX: usize = 1 << 20;
 
-/// The part of the node that does commands about replication.
+/// The part of the node that executes replication commands.
 pub trait ReplicationOperator: Send + Sync {
-    /// Does a command and answers it.
+    /// Executes a command and returns its answer.
     fn command(&self, command: Bytes) -> Pin<Box<dyn Future<Output = Bytes> + Send>>;
 }
 
 impl Replication {
-    /// Has commands of other nodes done from now on. The first one counts.
+    /// Sets the object that executes commands of other nodes. Only the first call has an effect.
     pub fn set_operator(&self, operator: Arc<dyn ReplicationOperator>) {
         let _ = self.operator.set(operator);
     }
 
-    /// Gives a command to all other members that are up, and gathers their answers, by their names; `None` of
-    /// those that have not answered.
+    /// Sends a command to all other members that are up. Returns the answers of all other members by
+    /// name; `None` for members that have not answered within `limit`.
     pub async fn command_others(
         &self,
         command: Bytes,
@@ -65,7 +66,7 @@ impl Replication {
     }
 
     pub(crate) fn serve_command(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        // Commands have nothing to do with layouts.
+        // Commands do not depend on the layout.
         let message = match self.local.read_header(request, |_: &ReplicationMessage| u64::MAX) {
             Ok(message) => message,
             Err(refusal) => return refuse(reply, &refusal),

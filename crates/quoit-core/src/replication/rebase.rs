@@ -1,5 +1,5 @@
-//! Deletes of another cluster that this one has missed, done here when an operator has said that the other
-//! one is right.
+//! Deletes of another cluster that this one has missed. They are repeated here after an operator has
+//! decided that the other cluster is right.
 
 use super::Replication;
 use crate::coordinator::put::{DeleteRequest, Deleted};
@@ -11,31 +11,32 @@ use quoit_model::key::KeyRef;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Records that are deleted at the same time.
+/// Number of records that are deleted at the same time.
 const CONCURRENT_COUNT: usize = 32;
 
-/// A record, and the clock that it was seen with, as clients get it.
+/// A record with the clock that it was seen with, in the form that clients get.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SeenRecord {
-    /// Name, encoded.
+    /// Encoded name.
     pub key: Bytes,
     /// Clock.
     pub clock: Bytes,
 }
 
-/// Outcome of deletes.
+/// Outcome of the deletes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SeenDeletes {
-    /// Records that have a tombstone now.
+    /// Number of records that were deleted.
     pub deleted_count: u64,
-    /// Records that could not be deleted.
+    /// Number of records that could not be deleted.
     pub failed_count: u64,
     /// The first fault.
     pub fault: Option<String>,
 }
 
 impl Replication {
-    /// Deletes records that are still as they were seen. A record that was written meanwhile stays.
+    /// Deletes the records that are still as they were seen. A record that was written in the meantime
+    /// stays.
     pub async fn delete_seen(self: &Arc<Self>, records: Vec<SeenRecord>) -> SeenDeletes {
         let (mut outcome, mut tasks) = (SeenDeletes::default(), JoinSet::new());
         let mut records = records.into_iter();
@@ -49,7 +50,7 @@ impl Replication {
             let Some(ended) = tasks.join_next().await else { return outcome };
             match ended {
                 Ok(Ok(Deleted::Done)) => outcome.deleted_count += 1,
-                // Somebody has deleted or written it.
+                // A client has deleted or written it in the meantime.
                 Ok(Ok(Deleted::Missing) | Err(RequestError::Unmet(_))) => {}
                 Ok(Err(fault)) => {
                     outcome.failed_count += 1;

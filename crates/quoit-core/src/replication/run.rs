@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// How often the journal is synced, and how far queues have come is noted: what is sent again after a restart
-/// at most.
+/// Interval at which the journal is synced and the progress of the queues is stored. After a restart,
+/// confirmed entries of at most this time are sent again.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a sink may take to confirm entries before others are given them.
+/// Time that a sink may take to confirm entries before they are given to other sinks.
 const LEASE_LIMIT: Duration = Duration::from_secs(60);
 
 impl Replication {
-    /// Keeps the source queues on the disk, until the task is dropped.
+    /// Syncs the source queues and checks their leases, until the task is dropped.
     pub(crate) async fn run(self: Arc<Self>) {
         let mut ticks = interval(FLUSH_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,4 +1,5 @@
-//! A tree of all partitions together, each from one node that has a complete copy of it.
+//! Questions about the tree of the whole cluster. For each partition, one node with a complete copy
+//! answers.
 
 use super::{KEPT_SIZE, RiakTreeFigures, RiakTrees};
 use crate::calls::call_while_up;
@@ -23,12 +24,12 @@ use quoit_wire::internode::trees::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long newer layouts are waited for.
+/// Time to wait for a newer layout.
 const LAYOUT_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time that a node has for its part: the first one may have to read all of its records.
+/// Time in which a node has to answer. For the first question it may have to read all its records.
 const PART_TIMEOUT: Duration = Duration::from_secs(3_600);
 
-/// A record with its clock.
+/// A record with its version vector.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TreeClock {
     /// Bucket type.
@@ -37,13 +38,13 @@ pub struct TreeClock {
     pub bucket: Bytes,
     /// Key.
     pub key: Bytes,
-    /// Its clock, with times.
+    /// Version vector with times.
     pub clock: VersionVector,
-    /// When it was last written, seconds since 1970.
+    /// Time of the last write, seconds since 1970.
     pub modified_secs: u64,
 }
 
-/// A question about a tree that each node answers for some partitions.
+/// A question about a tree, which each node answers for some partitions.
 trait Question {
     type Told: Message + Default;
     const METHOD: u16;
@@ -56,25 +57,25 @@ trait Question {
         ask: Self::Ask,
     ) -> Result<Option<Self::Told>, RequestError>;
 
-    /// The partitions that an answer has left out.
+    /// Partitions that an answer leaves out.
     fn left(told: &Self::Told) -> PartitionSet;
 }
 
-/// How a node did not answer.
+/// Reason why a node gave no answer.
 enum NoAnswer {
-    /// Another node may.
+    /// The node failed; another one may answer.
     Node(RequestError),
-    /// The layouts have changed.
+    /// The layout has changed.
     Stale,
 }
 
 impl RiakTrees {
-    /// The root of the tree over all records of buckets with this `n_val`, tombstones included: 4 bytes for
-    /// each of its 4096 branches.
+    /// Root of the tree over all records of buckets with this `n_val`, including tombstones: 4 bytes
+    /// for each of its 4096 branches.
     ///
     /// # Errors
     ///
-    /// Engine faults, and partitions that no node has which is up.
+    /// Engine faults, and a partition of which no live node has a copy.
     pub async fn root(self: &Arc<Self>, n_val: u32) -> Result<Bytes, RequestError> {
         let told = self.ask(n_val, &TreeQuestion { n_val, branches: Vec::new() }).await?;
         let mut root = vec![0; KEPT_SIZE.branch_count() as usize * 4];
@@ -82,7 +83,8 @@ impl RiakTrees {
         Ok(root.into())
     }
 
-    /// Branches of such a tree, 4 bytes for each of their 256 leaves; those that it does not have are empty.
+    /// Branches of such a tree: 4 bytes for each of their 256 leaves. Branches that do not exist are
+    /// all zeros.
     ///
     /// # Errors
     ///
@@ -105,8 +107,8 @@ impl RiakTrees {
         Ok(branches.into_iter().map(Bytes::from).collect())
     }
 
-    /// The records of some segments of such a tree, of those that were last written between two seconds since
-    /// 1970.
+    /// Records in some segments of such a tree, limited to last writes between two times in seconds
+    /// since 1970.
     ///
     /// # Errors
     ///
@@ -136,11 +138,11 @@ impl RiakTrees {
         Ok(clocks)
     }
 
-    /// Drops all that this node keeps of trees, to be made anew of the records.
+    /// Drops everything that this node keeps of trees. The next question hashes the records again.
     ///
     /// # Errors
     ///
-    /// None but those of the thread that waits for the disk.
+    /// `Overload` while the runtime shuts down.
     pub async fn forget(self: &Arc<Self>) -> Result<(), RequestError> {
         let trees = Arc::clone(self);
         let forget = move || {
@@ -156,7 +158,7 @@ impl RiakTrees {
         self.kept.figures()
     }
 
-    /// Asks nodes until each partition was answered for by one.
+    /// Asks nodes until one has answered for each partition.
     async fn ask<Q: Question>(
         self: &Arc<Self>,
         n_val: u32,
@@ -220,7 +222,7 @@ impl RiakTrees {
     }
 }
 
-/// Adds one part's hashes to those of others.
+/// Combines the hashes of a part with those of other parts.
 fn combine(whole: &mut [u8], part: &[u8]) {
     whole.iter_mut().zip(part).for_each(|(whole, part)| *whole ^= part);
 }
@@ -254,7 +256,7 @@ impl Question for TreeQuestion {
 
 struct ClocksQuestion {
     n_val: u32,
-    /// Of so many segments these.
+    /// Number of segments of the tree, and the numbers of the segments in question.
     segments: (u32, Vec<u32>),
     modified_secs: Option<(u64, u64)>,
 }

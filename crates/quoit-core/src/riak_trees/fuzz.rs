@@ -1,4 +1,4 @@
-//! Promises of a pass over a part of a tree, whatever is in its file: for fuzzing.
+//! Fuzzing of passes over a part of a tree: properties that must hold whatever its file contains.
 
 use super::kept::{KeptLeaf, KeptPart, PartPass};
 use super::part_file::{PartWriter, file_of_entries};
@@ -14,18 +14,18 @@ use std::sync::Arc;
 const NAME: PartName = PartName { n_val: 3, partition: Partition(1) };
 const LEAF_COUNT: u64 = 20;
 
-/// Takes bytes for the file of a part: as they are, and as entries of a block with a right checksum.
+/// Takes bytes as the file of a part: unchanged, and as the entries of a block with a valid checksum.
 ///
 /// # Panics
 ///
-/// When a promise is broken: a pass shows each record of the index once, in the order of tags, and what it
-/// has read is not read again by the next one.
+/// If a property is broken: a pass shows each record of the index once, in the order of tags, and the
+/// next pass does not read it again.
 pub fn fuzz_riak_tree_file(bytes: &[u8]) {
     check(bytes.to_vec());
     check(file_of_entries(NAME, bytes));
 }
 
-/// A file as this release writes it, and its entries.
+/// A file in the format of this release, and its entries.
 ///
 /// # Panics
 ///

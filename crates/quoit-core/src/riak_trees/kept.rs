@@ -1,6 +1,9 @@
-//! A partition's part of a tree, and how it follows the index.
+//! A partition's part of a tree, and the algorithm that follows the index.
 //!
-//! Plain state and files: the records that have changed are read by the caller.
+//! The code is plain state and files; the caller reads the records that have changed. A pass merges
+//! three sorted sequences: the leaves of the index, the entries of the file, and the entries in memory.
+//! An entry is reused if the index still has the same tag and digest; otherwise the record is read. The
+//! result stays in memory, or replaces the file once enough has changed.
 
 use super::part_file::{PartReader, PartWriter};
 use quoit_riak::TreeEntry;
@@ -8,70 +11,71 @@ use quoit_store::compare::Leaf;
 use quoit_store::index::Tag;
 use std::collections::VecDeque;
 
-/// Changes that a part's file is not written anew for.
+/// Number of changed entries up to which a file is never rewritten.
 const FRESH_COUNT_MIN: u64 = 1_024;
-/// A part's file is written anew when so many parts of its entries have changed: each changed record then
-/// costs at most so many entries of writing.
+/// A file is rewritten when more than one in this many of its entries has changed. Each changed record
+/// then costs at most this many entries of writing.
 const FRESH_PART: u64 = 16;
-/// Records that a pass keeps in memory at most, where no file can be written: the others are read once more.
+/// Maximum number of entries that a pass keeps in memory if no file can be written. Further records are
+/// read again by the next pass.
 const FRESH_COUNT_MAX: usize = super::MEMORY_BYTES_MAX / size_of::<KeptLeaf>();
 
-/// A record that is in the part: as the index has it, and as the tree has it.
+/// A record of the part: its leaf in the index, and its entry in the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct KeptLeaf {
     pub(super) leaf: Leaf,
     pub(super) entry: TreeEntry,
 }
 
-/// A part between two passes: what its file does not have. The file may be absent.
+/// A part between two passes: the entries that its file lacks. The file may be absent.
 #[derive(Default)]
 pub(super) struct KeptPart {
-    /// Entries of the file, about; `None` without one.
+    /// Approximate number of entries in the file; `None` without one.
     file_count: Option<u64>,
     /// Records that have changed since the file was written, by tag.
     fresh: Vec<KeptLeaf>,
-    /// Whether the file is to be written anew whatever has changed.
+    /// True if the next pass has to rewrite the file, however little has changed.
     is_due: bool,
 }
 
 impl KeptPart {
-    /// Memory that it takes.
+    /// Memory of the part, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.fresh.capacity() * size_of::<KeptLeaf>()
     }
 
-    /// Whether the next pass should write the file anew.
+    /// True if the next pass should rewrite the file.
     pub(super) fn wants_file(&self) -> bool {
         let Some(file_count) = self.file_count else { return true };
         let bound = (file_count / FRESH_PART).max(FRESH_COUNT_MIN);
         self.is_due || self.fresh.len() as u64 > bound
     }
 
-    /// Whether there is anything that the file does not have.
+    /// True if the part has entries that the file lacks.
     pub(super) fn has_fresh(&self) -> bool {
         !self.fresh.is_empty()
     }
 
-    /// Lets go what is in memory: the records are read once more, by a pass that writes the file.
+    /// Frees the memory. The next pass reads these records again and writes the file.
     pub(super) fn let_go(&mut self) {
         self.fresh = Vec::new();
         self.is_due = true;
     }
 }
 
-/// One pass over a part, in the order of tags.
+/// A pass over a part, in the order of tags.
 pub(super) struct PartPass {
     file: Option<PartReader>,
     writer: Option<PartWriter>,
-    /// Records that the part had beside its file.
+    /// Entries that the part had in memory before the pass.
     old: VecDeque<KeptLeaf>,
-    /// Those that it has now. Empty where a file is written.
+    /// Entries that it will have in memory. Empty if a file is written.
     fresh: Vec<KeptLeaf>,
 }
 
 impl PartPass {
-    /// Begins a pass with what there is, into `writer` if the file is to be written anew. The part is empty
-    /// until the end of the pass.
+    /// Begins a pass. Writes a new file if there is a `writer`. The part is empty until the end of the
+    /// pass.
     pub(super) fn begin(
         part: &mut KeptPart,
         file: Option<PartReader>,
@@ -81,8 +85,8 @@ impl PartPass {
         Self { file, writer, old, fresh: Vec::new() }
     }
 
-    /// Takes the next leaves of the index, all of each tag. Shows the entry of each record, those that have
-    /// changed as `read` gives them for their tags.
+    /// Takes the next leaves of the index, which must include all leaves of each tag. Passes the entry
+    /// of each record to `see`. `read` returns the records of the tags that have changed.
     pub(super) fn follow<E>(
         &mut self,
         page: &[Leaf],
@@ -137,7 +141,7 @@ impl PartPass {
         }
     }
 
-    /// Ends the pass. The written part counts when `put_in_place` has put it in the place of the file.
+    /// Ends the pass. A new file counts only if `put_in_place` has replaced the old one by it.
     pub(super) fn end(mut self, part: &mut KeptPart, put_in_place: impl FnOnce(&str) -> bool) {
         let written = self.writer.take().and_then(|writer| writer.end().ok());
         let in_place = written.filter(|(_, new_name)| put_in_place(new_name));
@@ -152,7 +156,7 @@ impl PartPass {
     }
 }
 
-/// Whether what is known are the records of a tag as the index has them.
+/// True if the known entries are exactly the records that the index has of a tag.
 fn is_same(known: &[KeptLeaf], group: &[Leaf]) -> bool {
     known.len() == group.len()
         && group.iter().all(|leaf| known.iter().any(|kept| kept.leaf == *leaf))

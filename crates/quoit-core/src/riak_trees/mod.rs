@@ -1,9 +1,14 @@
-//! The trees by which a Riak node compares whole clusters, over all records of buckets with one `n_val`.
+//! Riak's hash trees over all records of the buckets with one `n_val`, by which a Riak node compares
+//! whole clusters.
 //!
-//! No node keeps them while no Riak asks. The first question has each partition's part made by reading all of
-//! its records; what was hashed is then kept in a file, beside the digest that the storage engine's index has
-//! of the record, so that the next question has only those read whose digest has changed. So a write costs
-//! nothing, and a tree is never behind the records. `docs/design/riak-trees.md` has the numbers.
+//! Nodes keep no trees until a Riak node asks. For the first question, a node reads all its records of
+//! each partition and hashes them. It stores each hash in a file, beside the record's digest in the
+//! index of the storage engine. For later questions it reads only the records whose digest has changed.
+//! Writes therefore cost nothing, and a tree never lags behind the records. `docs/design/riak-trees.md`
+//! has the numbers.
+//!
+//! The tree of a cluster is the XOR of the trees of all its partitions (*parts*), each computed by one
+//! node with a complete copy.
 
 mod ask;
 #[cfg(any(test, feature = "testing"))]
@@ -31,19 +36,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Memory that all parts may take for what their files do not have.
+/// Maximum memory of all parts together, for hashes that are not in their files.
 const MEMORY_BYTES_MAX: usize = 64 << 20;
-/// How long a part follows the records after a question.
+/// Time after a question during which a part is kept up to date.
 const FOLLOWED_SECS: u64 = 3_600;
-/// How long the file of a part is kept after a question. Riak compares whole clusters at least once a day.
+/// Time after a question for which the file of a part is kept. Riak compares whole clusters at least
+/// once a day.
 const KEPT_SECS: u64 = 2 * 86_400;
-/// How often parts are brought up to date, so that a question finds little to do.
+/// Interval at which parts are brought up to date, so that a question finds little to do.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The size that Riak nodes keep their trees in.
+/// Size of the trees that Riak nodes keep.
 const KEPT_SIZE: TreeSize = TreeSize::Large;
 
-/// Which part of which tree.
+/// Name of a part: a partition and an `n_val`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct PartName {
     n_val: u32,
@@ -63,45 +69,45 @@ impl PartName {
     }
 }
 
-/// Trees over the records of a cluster, as one of its nodes has them made. Shared; every method takes
-/// `&self`.
+/// Riak's trees over the records of the cluster, as this node computes them and asks other nodes for
+/// theirs. Shared; every method takes `&self`.
 pub struct RiakTrees {
     local: Arc<LocalNode>,
     kept: KeptTrees,
 }
 
 impl RiakTrees {
-    /// Keeps what was hashed in memory, within a bound; it ends with the process.
+    /// Keeps hashes in memory, within a bound. They end with the process.
     pub(crate) fn in_memory(local: &Arc<LocalNode>) -> Arc<Self> {
         Arc::new(Self { local: Arc::clone(local), kept: KeptTrees::default() })
     }
 
-    /// Keeps what was hashed on a disk, and takes up what is there.
+    /// Keeps hashes on a disk, and reuses the ones that are there.
     pub(crate) fn open(local: &Arc<LocalNode>, disk: Arc<dyn Disk>) -> Arc<Self> {
         let kept = KeptTrees::open(disk, local.clock.unix_secs());
         Arc::new(Self { local: Arc::clone(local), kept })
     }
 }
 
-/// The parts of trees that a node keeps.
+/// Parts of trees that a node keeps.
 #[derive(Default)]
 struct KeptTrees {
-    /// Where their files are; without it all is in memory.
+    /// Directory of their files; without one everything is in memory.
     disk: Option<Arc<dyn Disk>>,
     parts: Mutex<BTreeMap<PartName, Slot>>,
-    /// Grows when all files are dropped: what a pass has begun before does not count any more.
+    /// Incremented when all files are dropped. The result of a pass that began before is discarded.
     generation: AtomicU64,
-    /// Records that were read and hashed.
+    /// Number of records that were read and hashed.
     read_count: AtomicU64,
 }
 
-/// A part that is kept. A pass holds its lock.
+/// A part that is kept. A pass holds the lock of its `part`.
 struct Slot {
     part: Arc<Mutex<KeptPart>>,
     asked_secs: Option<u64>,
-    /// The file is removed then.
+    /// Time at which the file is removed.
     kept_until_secs: u64,
-    /// Memory that it had last.
+    /// Memory of the part after its last pass.
     bytes: usize,
 }
 
@@ -114,16 +120,17 @@ impl Slot {
 /// Figures of the trees that a node keeps for Riak.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RiakTreeFigures {
-    /// Parts, each of a partition and an `n_val`.
+    /// Number of parts.
     pub part_count: u64,
-    /// Memory of all, in bytes.
+    /// Memory of all parts, in bytes.
     pub memory_bytes: u64,
-    /// Records that were read and hashed since the node's start.
+    /// Number of records that were read and hashed since the start of the node.
     pub read_count: u64,
 }
 
 impl KeptTrees {
-    /// Keeps parts on a disk, with those that are there. A disk that refuses costs reading records again.
+    /// Keeps parts on a disk, beginning with the ones that are there. If the disk fails, records are
+    /// read again.
     fn open(disk: Arc<dyn Disk>, now_secs: u64) -> Self {
         let mut parts = BTreeMap::new();
         for file_name in disk.list().unwrap_or_default() {
@@ -133,7 +140,7 @@ impl KeptTrees {
                     let part = Arc::default();
                     parts.insert(name, Slot { part, asked_secs: None, kept_until_secs, bytes: 0 });
                 }
-                // One that a crash has left in the midst of it.
+                // A file that a crash left half-written.
                 None if file_name.ends_with(".new") => drop(disk.remove(&file_name)),
                 None => {}
             }
@@ -159,8 +166,8 @@ impl KeptTrees {
         self.parts.lock().get(&name).map(|slot| Arc::clone(&slot.part))
     }
 
-    /// The file of a part, and one to be written in its place if that is `wanted`; with the generation that
-    /// [`KeptTrees::put_in_place`] asks for.
+    /// Opens the file of a part, and creates a new one to replace it if `is_wanted`. Also returns the
+    /// generation for [`KeptTrees::put_in_place`].
     fn files(
         &self,
         name: PartName,
@@ -170,7 +177,7 @@ impl KeptTrees {
         let Some(disk) = self.disk.as_deref() else { return (None, None, generation) };
         let writer = is_wanted.then(|| {
             let new_name = format!("{}.{generation}.new", name.file_name());
-            // There is one only if the disk has refused it before.
+            // It exists only if the disk refused to remove it earlier.
             let _ = disk.remove(&new_name);
             PartWriter::create(disk, name, new_name)
         });
@@ -184,10 +191,11 @@ impl KeptTrees {
         (PartReader::open(disk, name), writer, generation)
     }
 
-    /// Has a file that was written count, unless all were dropped since its pass began.
+    /// Replaces the file of a part by a new one, unless all files were dropped since the pass began.
+    /// True if it was replaced.
     fn put_in_place(&self, name: PartName, new_name: &str, generation: u64) -> bool {
         let Some(disk) = &self.disk else { return false };
-        // Held, so that nobody drops the files in between.
+        // Held so that no other thread drops the files in between.
         let _parts = self.parts.lock();
         if self.generation.load(Ordering::SeqCst) != generation {
             let _ = disk.remove(new_name);
@@ -196,7 +204,7 @@ impl KeptTrees {
         disk.rename(new_name, &name.file_name()).is_ok()
     }
 
-    /// Notes how much memory a part has. False where that is too much.
+    /// Notes the memory of a part. False if all parts together would exceed the limit.
     fn note_bytes(&self, name: PartName, bytes: usize) -> bool {
         let mut parts = self.parts.lock();
         let others: usize =
@@ -208,8 +216,8 @@ impl KeptTrees {
         has_room
     }
 
-    /// The parts that follow the records, and those that do so no longer but still have something in memory.
-    /// Files that were not asked for in a long time are removed.
+    /// The parts that need work: parts that are kept up to date (true), and parts that no longer are
+    /// but still hold memory (false). Removes files for which no question came in a long time.
     fn due(&self, now_secs: u64) -> Vec<(PartName, bool)> {
         let mut parts = self.parts.lock();
         parts.retain(|name, slot| {
@@ -227,8 +235,8 @@ impl KeptTrees {
             .collect()
     }
 
-    /// Drops all that is kept: a tree that differs from another one though no record does was made of
-    /// something else than the records.
+    /// Drops everything that is kept. Called when a tree differs from another cluster's although no
+    /// record does, which shows that the hashes do not match the records.
     fn forget(&self) {
         let mut parts = self.parts.lock();
         self.generation.fetch_add(1, Ordering::SeqCst);

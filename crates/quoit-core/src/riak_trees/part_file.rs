@@ -1,4 +1,4 @@
-//! The file of a part of a tree: what was hashed of each record, in the order of tags.
+//! The file of a part: the hash of each record, in the order of tags.
 //!
 //! ```text
 //! byte  0  8  magic "QUOITRT\n"
@@ -6,10 +6,10 @@
 //! byte 12  4  n_val
 //! byte 16  2  partition
 //! byte 18  6  zeros
-//! byte 24  8  XXH3-64 of all before
+//! byte 24  8  XXH3-64 of all bytes before
 //! ```
 //!
-//! Blocks follow, each of a head and of so many entries as it says:
+//! Blocks follow. A block has a head and the number of entries that the head says:
 //!
 //! ```text
 //! head   0  4  number of entries, 1 to 4096
@@ -21,9 +21,9 @@
 //!       20  4  value
 //! ```
 //!
-//! Numbers are little-endian. An entry is used only for a record with the same tag, digest and deletion, so
-//! that one which has survived its record does no harm, and nothing is synced: of a file that a power loss
-//! has torn the damaged blocks count as absent.
+//! Numbers are little-endian. An entry is used only for a record with the same tag, digest and
+//! tombstone bit, so an entry that outlives its record does no harm. The file is therefore never
+//! synced: blocks that a power cut has damaged count as absent.
 
 use super::PartName;
 use super::kept::KeptLeaf;
@@ -41,7 +41,7 @@ const VERSION: u32 = 1;
 const FILE_HEAD_BYTES: usize = 32;
 const BLOCK_HEAD_BYTES: usize = 16;
 const ENTRY_BYTES: usize = 24;
-/// Entries of a block.
+/// Maximum number of entries in a block.
 const BLOCK_COUNT: usize = 4_096;
 const TOMBSTONE_BIT: u64 = 1 << 63;
 
@@ -56,7 +56,7 @@ fn head(name: PartName) -> [u8; FILE_HEAD_BYTES] {
     bytes
 }
 
-/// Checksum of a block's entries. The seed keeps those of another part from being taken for this one's.
+/// Checksum of a block's entries. The seed makes blocks of another part fail the check.
 fn block_sum(entries: &[u8], name: PartName) -> u64 {
     xxh3_64_with_seed(entries, u64::from(name.n_val) << 16 | u64::from(name.partition.0))
 }
@@ -95,20 +95,20 @@ pub(super) fn file_of_entries(name: PartName, bytes: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A file that is read from its beginning to its end.
+/// A file that is read from beginning to end.
 pub(super) struct PartReader {
     name: PartName,
     file: Arc<dyn DiskFile>,
-    /// Where the next block begins; `None` after the last one, or a damaged one.
+    /// Offset of the next block; `None` after the last block, or a damaged one.
     next: Option<u64>,
     block: VecDeque<KeptLeaf>,
-    /// Entries that were read.
+    /// Number of entries that were read.
     count: u64,
     is_damaged: bool,
 }
 
 impl PartReader {
-    /// The file of a part; `None` when there is none that can be used.
+    /// Opens the file of a part; `None` if there is none, or its head is invalid.
     pub(super) fn open(disk: &dyn Disk, name: PartName) -> Option<Self> {
         let file = disk.open(&name.file_name(), false).ok()?;
         let mut bytes = [0; FILE_HEAD_BYTES];
@@ -123,7 +123,7 @@ impl PartReader {
         })
     }
 
-    /// The entries of a tag. Tags have to be asked for in ascending order.
+    /// The entries of a tag. Calls must come in ascending order of tags.
     pub(super) fn take(&mut self, tag: Tag) -> Vec<KeptLeaf> {
         let mut found = Vec::new();
         while let Some(kept) = self.front() {
@@ -138,12 +138,12 @@ impl PartReader {
         found
     }
 
-    /// Whether a block was damaged: it and those behind it count as absent.
+    /// True if a damaged block was found. It and the blocks after it count as absent.
     pub(super) const fn is_damaged(&self) -> bool {
         self.is_damaged
     }
 
-    /// Entries that were read so far.
+    /// Number of entries that were read so far.
     pub(super) const fn count(&self) -> u64 {
         self.count
     }
@@ -157,7 +157,7 @@ impl PartReader {
         self.block.front().copied()
     }
 
-    /// Reads a block, and tells where the one after it begins.
+    /// Reads a block, and returns the offset of the next one.
     fn read_block(&mut self, at: u64) -> Option<u64> {
         if self.file.size_bytes().is_ok_and(|size_bytes| size_bytes <= at) {
             return None;
@@ -176,7 +176,7 @@ impl PartReader {
         next
     }
 
-    /// As [`PartReader::read_block`]; `None` of a damaged one.
+    /// As [`PartReader::read_block`]; `None` if the block is damaged.
     fn read_sound_block(&mut self, at: u64) -> Option<u64> {
         let mut head = [0; BLOCK_HEAD_BYTES];
         if self.file.read_at(&mut head, at).ok()? < BLOCK_HEAD_BYTES {
@@ -197,19 +197,19 @@ impl PartReader {
     }
 }
 
-/// A file that is being written beside the one that counts.
+/// A new file, written beside the valid one.
 pub(super) struct PartWriter {
     name: PartName,
     new_name: String,
     file: Arc<dyn DiskFile>,
     size_bytes: u64,
-    /// Entries of the block at hand, encoded.
+    /// Entries of the present block, encoded.
     block: Vec<u8>,
     count: u64,
 }
 
 impl PartWriter {
-    /// Begins a file by this name, in the place of one that may be left of it.
+    /// Creates a file of this name.
     pub(super) fn create(
         disk: &dyn Disk,
         name: PartName,
@@ -221,7 +221,7 @@ impl PartWriter {
         Ok(Self { name, new_name, file, size_bytes, block: Vec::new(), count: 0 })
     }
 
-    /// Adds an entry, which has to follow those before it.
+    /// Adds an entry. Entries must come in the order of tags.
     pub(super) fn push(&mut self, kept: KeptLeaf) -> Result<(), StoreError> {
         kept.append_to(&mut self.block);
         self.count += 1;
@@ -244,7 +244,7 @@ impl PartWriter {
         Ok(())
     }
 
-    /// Writes the rest. Gives the number of entries, and the name under which they are.
+    /// Writes the last block. Returns the number of entries, and the name of the file.
     pub(super) fn end(mut self) -> Result<(u64, String), StoreError> {
         self.end_block()?;
         Ok((self.count, self.new_name))

@@ -1,4 +1,4 @@
-//! Passes of a node over its parts of trees: the index is followed, and what has changed is read.
+//! Passes of a node over its parts of trees: follows the index, and reads records that have changed.
 
 use super::kept::{KeptLeaf, KeptPart, PartPass};
 use super::{PartName, RiakTrees};
@@ -16,14 +16,14 @@ use quoit_store::engine::{Record, RecordMeta};
 use quoit_store::index::Tag;
 use std::sync::atomic::Ordering;
 
-/// Leaves that are taken from the index at once.
+/// Number of leaves that are taken from the index at once.
 const LEAF_COUNT: usize = 4_096;
-/// Records that are read at once.
+/// Number of records that are read at once.
 const READ_COUNT: usize = 256;
 
 impl RiakTrees {
-    /// Goes over this node's records of a part, as they are now. Shows tag and entry of each, in the order of
-    /// tags. Waits for the disk.
+    /// Goes over this node's records of a part, as they are now. Passes tag and entry of each to `see`,
+    /// in the order of tags. Waits for the disk.
     pub(super) fn pass_over_part(
         &self,
         part: &mut KeptPart,
@@ -36,7 +36,7 @@ impl RiakTrees {
         }
     }
 
-    /// Brings a part that is not asked for any more up to date on disk, and lets go what it has in memory.
+    /// Brings the file of a part without recent questions up to date, and frees the memory of the part.
     pub(super) fn retire_part(
         &self,
         part: &mut KeptPart,
@@ -96,7 +96,7 @@ impl RiakTrees {
         Ok(leaves)
     }
 
-    /// As [`RiakTrees::follow_index`] with an engine that keeps no digests: all records are read.
+    /// As [`RiakTrees::follow_index`], for an engine without digests: reads all records.
     fn read_all(
         &self,
         name: PartName,
@@ -118,7 +118,7 @@ impl RiakTrees {
         Ok(())
     }
 
-    /// The records of some tags, which are in ascending order.
+    /// Records with the given tags, which must be in ascending order.
     pub(super) fn records_of_tags(
         &self,
         partition: Partition,
@@ -147,7 +147,7 @@ impl RiakTrees {
     }
 }
 
-/// A record as a part has it; `None` of one that is damaged, which is healed and then another record.
+/// The entry of a record; `None` if its name can't be read.
 fn leaf_of(encoded: &[u8], record: &Record, partition: Partition) -> Option<KeptLeaf> {
     let place = Place::new(encoded, partition).ok()?;
     let at = place.at();

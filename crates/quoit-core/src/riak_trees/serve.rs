@@ -1,4 +1,4 @@
-//! Answers of a node from its own copies.
+//! Answers to questions about trees, from this node's own copies.
 
 use super::kept::KeptPart;
 use super::{KEPT_SIZE, PartName, REFRESH_INTERVAL, RiakTrees};
@@ -20,13 +20,13 @@ use quoit_wire::internode::trees::{AskTree, AskTreeClocks, ToldTree, ToldTreeClo
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Bytes of names and clocks after which an answer ends: those of one partition may go beyond.
+/// Bytes of names and clocks after which an answer ends. The records of one partition may exceed it.
 const CLOCKS_BYTES: usize = 1 << 20;
-/// Bytes of a record beside its name and clock.
+/// Bytes of a record in an answer besides its name and clock.
 const RECORD_BYTES: usize = 16;
 
 impl RiakTrees {
-    /// Has the parts of trees that are asked for follow the records, and lets the others go.
+    /// Keeps parts of trees up to date while questions come, and frees the memory of others.
     pub(crate) async fn run(self: Arc<Self>) {
         loop {
             tokio::time::sleep(REFRESH_INTERVAL).await;
@@ -48,7 +48,7 @@ impl RiakTrees {
         }
     }
 
-    /// Goes through this node's parts of a tree, one after the other, until `look` has enough.
+    /// Calls `look` with this node's parts of a tree one after the other, until it returns false.
     fn each_part(
         &self,
         n_val: u32,
@@ -65,8 +65,8 @@ impl RiakTrees {
         Ok(())
     }
 
-    /// The part of a tree that this node's copies of some partitions make; `None` when the layouts of the
-    /// request are past.
+    /// The tree over this node's copies of some partitions; `None` if the request's layout is not live
+    /// any more.
     pub(super) async fn local_tree(
         self: &Arc<Self>,
         ask: AskTree,
@@ -94,13 +94,13 @@ impl RiakTrees {
         Ok(self.local.unless_moved(told, layout_version))
     }
 
-    /// The partitions of a set that the ring has.
+    /// Partitions of a set that exist in the ring.
     fn here(&self, partitions: &PartitionSet) -> Vec<Partition> {
         let ring = self.local.ring_size().get();
         partitions.iter().filter(|partition| partition.0 < ring).collect()
     }
 
-    /// Clocks of the records of some segments; `None` when the layouts of the request are past.
+    /// Clocks of the records in some segments; `None` if the request's layout is not live any more.
     pub(super) async fn local_tree_clocks(
         self: &Arc<Self>,
         ask: AskTreeClocks,
@@ -183,7 +183,7 @@ impl RiakTrees {
     }
 }
 
-/// A record as others are told of it; `None` of one that is damaged, which is healed.
+/// A record in the form of an answer; `None` if it is damaged.
 fn tree_record(key: Bytes, record: &Record) -> Option<TreeRecord> {
     let modified_us = match PagedObject::is_one(&record.value) {
         true => PagedObject::decode(&record.value).ok()?.object().last_modified_us(),

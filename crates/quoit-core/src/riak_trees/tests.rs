@@ -10,17 +10,17 @@ use std::collections::BTreeSet;
 
 const NAME: PartName = PartName { n_val: 3, partition: Partition(5) };
 const NOW_SECS: u64 = 1_700_000_000;
-/// Leaves of a page, few enough for several pages.
+/// Number of tags in a page, small enough for several pages.
 const PAGE_COUNT: usize = 700;
 
-/// The leaves that the index of an engine has.
+/// Leaves in the index of an engine.
 type Index = BTreeSet<Leaf>;
 
 fn leaf(tag: u64, digest: u64) -> Leaf {
     Leaf { tag: Tag::from_number(tag), digest, tombstone: digest.is_multiple_of(7) }
 }
 
-/// The entry of a record. Another version has another one.
+/// The entry of a record. Each version has another one.
 fn entry_of(leaf: Leaf) -> TreeEntry {
     let Leaf { tag, digest, tombstone } = leaf;
     let segment = (tag.number() as u32).wrapping_mul(0x9e37_79b9);
@@ -44,13 +44,13 @@ impl PartOnDisk {
         Self { disk, trees, part: KeptPart::default() }
     }
 
-    /// Goes over the part. Gives what it has shown, and how many records were read for it.
+    /// Runs a pass. Returns what it has shown, and the number of records that were read.
     fn pass(&mut self, index: &Index) -> (Vec<(Tag, TreeEntry)>, usize) {
         let (file, writer, generation) = self.trees.files(NAME, self.part.wants_file());
         let mut pass = PartPass::begin(&mut self.part, file, writer);
         let leaves: Vec<Leaf> = index.iter().copied().collect();
         let (mut shown, mut read_count) = (Vec::new(), 0);
-        // A page ends with the last leaf of a tag.
+        // A page must end with the last leaf of a tag.
         let tags: Vec<&[Leaf]> = leaves.chunk_by(|one, other| one.tag == other.tag).collect();
         for page in tags.chunks(PAGE_COUNT) {
             let read = |changed: &[Tag]| {
@@ -66,7 +66,7 @@ impl PartOnDisk {
         (shown, read_count)
     }
 
-    /// Passes over the part, which has to show the index. Gives how many records were read.
+    /// Runs a pass and checks that it shows the index. Returns the number of records that were read.
     fn pass_rightly(&mut self, index: &Index) -> usize {
         let (shown, read_count) = self.pass(index);
         let expected: Vec<_> = index.iter().map(|leaf| (leaf.tag, entry_of(*leaf))).collect();
@@ -74,7 +74,7 @@ impl PartOnDisk {
         read_count
     }
 
-    /// The part after its node was killed and started again.
+    /// The part after a kill and a restart of its node.
     fn restart(self) -> Self {
         Self::open(self.disk.kill())
     }
@@ -166,15 +166,15 @@ fn memory_of_all_parts_together_is_bounded() {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// So many records from a tag on get another version.
+    /// Writes a new version of a number of records, beginning at a tag.
     Write(u64, u64, u64),
     Remove(u64),
-    /// A second record of the same tag.
+    /// Adds a second record with the same tag.
     Twin(u64),
     Pass,
     Kill,
     LosePower,
-    /// A bit of the file flips.
+    /// Flips a bit of the file.
     Flip(usize),
 }
 
@@ -216,7 +216,7 @@ proptest! {
             }
         }
         node.pass_rightly(&index);
-        // What is damaged is written anew once it was read again.
+        // The pass has written damaged entries anew, so the next one reads nothing.
         prop_assert!(node.pass(&index).1 == 0);
     }
 }
