@@ -1,7 +1,7 @@
-//! Counters and latency histograms, written without contention and summed when read.
+//! Counters and histograms, written without contention and summed when they are read.
 //!
-//! Each thread writes its own shard; a reader sums the shards. Once a second [`Stats::sample`]
-//! keeps the sums, so that figures "of the last minute" are the difference of two samples.
+//! Each thread writes to its own shard, and a reader sums the shards. Once a second [`Stats::sample`]
+//! stores the sums; figures of the last minute are the difference of two samples.
 
 mod data_types;
 mod recorder;
@@ -25,7 +25,7 @@ pub(crate) use times::Times;
 pub use under_way::LongRequest;
 pub(crate) use under_way::UnderWay;
 
-/// Shards; threads beyond that share.
+/// Number of shards. Threads beyond this number share shards.
 const SHARD_COUNT: usize = 16;
 /// Events that are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,96 +39,96 @@ pub enum Counter {
     GetErrors,
     /// Writes that failed.
     PutErrors,
-    /// Replicas that were sent what they lacked, after a read found it out.
+    /// Replicas that were repaired after a read found that they were stale.
     ReadRepairs,
-    /// Repairs that were left to anti-entropy because the replica could not be sent anything.
+    /// Repairs that were left to anti-entropy, because the replica could not be reached.
     ReadRepairsSkipped,
-    /// Writes that another node coordinated for this one.
+    /// Writes that this node forwarded to another coordinator.
     CoordinatorRedirects,
-    /// Objects that other nodes have sent to this one's copies.
+    /// Objects that other nodes have sent to this node's copies.
     ReplicaPuts,
-    /// Copies and digests that other nodes have asked this one for.
+    /// Copies and digests that other nodes have requested from this node.
     ReplicaGets,
     /// Reads refused because too many were under way.
     GetsRejected,
     /// Writes refused because too many were under way.
     PutsRejected,
-    /// Comparisons of copies with another node, begun here.
+    /// Exchanges of anti-entropy begun here.
     Exchanges,
-    /// Of these, ended because everything was equal.
+    /// Exchanges that ended because the copies were equal.
     ExchangesInSync,
-    /// Ended because what differed had vanished after a moment.
+    /// Exchanges that ended because the differences had vanished when they were checked again.
     ExchangesSettled,
-    /// Ended by repairing what differed.
+    /// Exchanges that ended with repairs.
     ExchangesRepaired,
-    /// Ended because the other node could not go on, or this one.
+    /// Exchanges that ended because one of the two nodes could not go on.
     ExchangeErrors,
-    /// Ended because the other node did not answer in time.
+    /// Exchanges that ended because the other node did not answer in time.
     ExchangeTimeouts,
-    /// Records repaired on either side by exchanges begun here.
+    /// Records that exchanges begun here repaired, on either side.
     ExchangeKeysRepaired,
-    /// Bytes of objects sent and fetched for that.
+    /// Bytes of objects that were sent and fetched for these repairs.
     ExchangeBytesRepaired,
-    /// Bytes of the data on disk that were read to find damage.
+    /// Bytes on disk that background verification read.
     VerifiedBytes,
-    /// Damaged records found by that.
+    /// Damaged records that it found.
     DamagedRecords,
-    /// Of these, replaced by what other replicas have.
+    /// Damaged records that were replaced by copies of other replicas.
     HealedRecords,
-    /// Copies of partitions made here in the place of those of nodes that are gone.
+    /// Copies of partitions that were made here to replace copies of nodes that are gone.
     CopiesRestored,
-    /// Of [`Counter::CoordinatorRedirects`], those after another node had refused because it had too much to
-    /// do.
+    /// Writes among [`Counter::CoordinatorRedirects`] that were forwarded again, because another node
+    /// had refused them as overloaded.
     CoordinatorRedirectsLoaded,
-    /// Merges of two copies of a record that differed.
+    /// Merges of two different copies of a record.
     Merges,
     /// Index queries begun here.
     IndexQueries,
-    /// Index queries that could not be begun: partitions of which no node was up, for example.
+    /// Index queries that could not be begun, for example because no live node had some partition.
     IndexQueryErrors,
-    /// Index queries answered to the end.
+    /// Index queries that were answered to the end.
     IndexQueriesComplete,
-    /// Chunks of indexes read here: one for each node that a query asks, and one more for each thousand
-    /// results of it.
+    /// Chunks of indexes that were read here: one for each node that a query asks, and another one for
+    /// each thousand results.
     IndexReads,
     /// Records stored here that have index entries.
     IndexWrites,
-    /// Index entries that records here got.
+    /// Index entries that were added here.
     IndexEntriesWritten,
-    /// Records here that have lost all of their index entries.
+    /// Records here that lost all of their index entries.
     IndexDeletes,
-    /// Index entries that records here have lost.
+    /// Index entries that were removed here.
     IndexEntriesDeleted,
     /// Listings of keys and of buckets begun here.
     Listings,
     /// Listings that could not be begun.
     ListingErrors,
-    /// Folds over records and over all buckets begun here.
+    /// Folds over records, and listings of the buckets of all bucket types, begun here.
     Folds,
     /// Folds that could not be begun.
     FoldErrors,
-    /// Entries of source queues that were sent with the object that they had in memory.
+    /// Entries of source queues that were sent with an object held in memory.
     QueueFetchesHeld,
-    /// Entries of source queues whose object was read when they were sent.
+    /// Entries of source queues whose objects were read when they were sent.
     QueueFetchesRead,
-    /// Questions of sinks to which the queue was empty.
+    /// Requests of sinks that found the queue empty.
     QueueFetchesEmpty,
-    /// Entries that full source queues have discarded.
+    /// Entries that source queues discarded because they were full or suspended.
     QueueDiscards,
-    /// Objects of other clusters that were stored.
+    /// Objects of other clusters that were stored here.
     SinkObjects,
-    /// Questions to other clusters whose queue was empty.
+    /// Requests to other clusters that found the queue empty.
     SinkEmpty,
-    /// Questions to other clusters that failed, and objects of theirs that could not be stored.
+    /// Requests to other clusters that failed, and objects of theirs that could not be stored.
     SinkErrors,
-    /// Objects of other clusters that became siblings of what was there.
+    /// Objects of other clusters that were concurrent with the stored ones.
     SinkConflicts,
     /// Writes that a pre-commit hook of their bucket has refused.
     PrecommitFailures,
 }
 const COUNTER_COUNT: usize = 46;
 
-/// Quantities whose distribution is kept.
+/// Quantities whose distributions are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum Distribution {
@@ -136,15 +136,16 @@ pub enum Distribution {
     GetTimeUs,
     /// Microseconds from request to answer of a write.
     PutTimeUs,
-    /// Siblings of objects read.
+    /// Number of siblings of objects read.
     GetSiblings,
     /// Bytes of the values of objects read.
     GetObjectBytes,
     /// Microseconds that a merge took.
     MergeTimeUs,
-    /// Results of index queries that were answered to the end.
+    /// Number of results of index queries that were answered to the end.
     IndexResults,
-    /// Microseconds from request to end of such a query: the client's reading is part of it.
+    /// Microseconds from request to end of such a query, including the time in which the client read
+    /// the answer.
     IndexTimeUs,
 }
 const DISTRIBUTION_COUNT: usize = 7;
@@ -174,7 +175,7 @@ pub struct Stats {
     shards: Box<[Shard]>,
     samples: Samples<COUNTER_COUNT, DISTRIBUTION_COUNT>,
     data_types: DataTypeStats,
-    /// Counts of index changes by the engine when it was asked last.
+    /// Counts of index changes that the engine reported at the last call.
     index_activity: Mutex<IndexActivity>,
     active: under_way::RequestsUnderWay,
 }
@@ -195,7 +196,7 @@ impl Default for Stats {
 }
 
 impl Stats {
-    /// Counts a read and what it found. Costs a few uncontended additions.
+    /// Counts a read and its result. Costs a few uncontended additions.
     pub(crate) fn record_get(&self, time_us: u64, result: &Result<Option<Sizes>, &RequestError>) {
         let shard = self.shard();
         shard.add(Counter::Gets as usize, 1);
@@ -231,7 +232,7 @@ impl Stats {
         self.shard().add(counter as usize, count);
     }
 
-    /// Counts a merge of two copies of a record, and of what data type they were.
+    /// Counts a merge of two copies of a record, also for their data type.
     pub(crate) fn record_merge(&self, time_us: u64, datatype: Option<Datatype>) {
         let shard = self.shard();
         shard.add(Counter::Merges as usize, 1);
@@ -241,7 +242,7 @@ impl Stats {
         }
     }
 
-    /// Counts an index query that was answered to the end: how long it took and how many results it had.
+    /// Counts an index query that was answered to the end, with its time and its number of results.
     pub(crate) fn record_index_query(&self, time_us: u64, result_count: u64) {
         let shard = self.shard();
         shard.add(Counter::IndexQueriesComplete as usize, 1);
@@ -249,8 +250,8 @@ impl Stats {
         shard.record(Distribution::IndexResults as usize, result_count);
     }
 
-    /// Counts what the engine has done to index entries since the last time. It is asked under a lock, so
-    /// that nothing is counted twice.
+    /// Counts the index changes that the engine made since the last call. Calls `ask` under a lock, so
+    /// that no change is counted twice.
     pub(crate) fn follow_indexes(&self, ask: impl FnOnce() -> IndexActivity) {
         let mut known = self.index_activity.lock();
         let before = std::mem::replace(&mut *known, ask());
@@ -270,7 +271,7 @@ impl Stats {
         &self.data_types
     }
 
-    /// Keeps the present sums.
+    /// Stores the present sums as a sample.
     pub(crate) fn sample(&self) {
         self.samples.keep(Sums::of(&self.shards));
         self.data_types.sample();
@@ -282,8 +283,8 @@ impl Stats {
         StatsSnapshot(self.samples.snapshot(|| Sums::of(&self.shards)))
     }
 
-    /// The same for the data types that share a name in statistics: grow-only sets are sets. `None` while
-    /// there was none of them.
+    /// Figures of a data type since the start and of the last minute; `None` if it was never used.
+    /// Grow-only sets count as sets.
     #[must_use]
     pub fn data_type_snapshot(&self, datatype: Datatype) -> Option<DataTypeSnapshot> {
         self.data_types.snapshot(datatype)
@@ -305,33 +306,33 @@ impl Stats {
 }
 
 impl StatsSnapshot {
-    /// Events since the start.
+    /// Number of events since the start.
     #[must_use]
     pub fn total(&self, counter: Counter) -> u64 {
         self.0.total(counter as usize)
     }
 
-    /// Events of the last minute.
+    /// Number of events in the last minute.
     #[must_use]
     pub fn last_minute(&self, counter: Counter) -> u64 {
         self.0.last_minute(counter as usize)
     }
 
-    /// How much of a distribution's quantity there was in a second of the last minute, on average. Of times
-    /// in microseconds a million is one request under way at every moment (Little's law).
+    /// Average sum of a quantity per second, over the last minute. For times in microseconds, a result
+    /// of 1,000,000 means one request under way at every moment (Little's law).
     #[must_use]
     pub fn sum_per_sec(&self, distribution: Distribution) -> u64 {
         self.0.sum_per_sec(distribution as usize)
     }
 
-    /// A distribution over the last minute. Percentiles are exact to within 1/16 of the value.
+    /// Distribution over the last minute. Percentiles are exact to within 1/16 of the value.
     #[must_use]
     pub fn summary(&self, distribution: Distribution) -> LatencySummary {
         self.0.summary(distribution as usize)
     }
 
-    /// A distribution since the start, counted up to just below each of `limits`. Exact for limits
-    /// up to 16 and powers of two: there the buckets that values are counted in begin.
+    /// Distribution since the start: the number of values below each of `limits`. Exact for limits up
+    /// to 16 and for powers of two, because these are borders of buckets.
     #[must_use]
     pub fn cumulative(&self, distribution: Distribution, limits: &[u64]) -> Cumulative {
         self.0.cumulative(distribution as usize, limits)

@@ -1,4 +1,4 @@
-//! The engine of a node, with the events that it issues and the records that it has lost.
+//! The engine of a node, with its source of events and its lost records.
 
 use quoit_cluster::{ControlPlane, StoreError as ControlError};
 use quoit_core::{DotSequence, Unreserved};
@@ -14,20 +14,22 @@ use thiserror::Error;
 pub struct NodeEngine {
     /// The engine.
     pub engine: Arc<dyn Engine>,
-    /// Events of its records.
+    /// Source of events for its records.
     pub dots: DotSequence,
-    /// Durable records that are gone.
+    /// Durable records that are lost, if any.
     pub loss: Option<FoundLoss>,
 }
 
-/// Durable records that are gone, and the stores that report them until the node has made up for them.
+/// Durable records that are lost, with the stores that report the loss until the node has made up for
+/// it.
 pub struct FoundLoss {
     loss: RecordLoss,
     reported_by: Vec<Arc<StoreIdentity>>,
 }
 
 impl NodeEngine {
-    /// An engine that keeps nothing over a restart: each start is a new store, whose random id is `entropy`.
+    /// An engine that keeps nothing across restarts. Each start is a new store with the random id
+    /// `entropy`.
     #[must_use]
     pub fn in_memory(engine: Arc<dyn Engine>, entropy: u64) -> Self {
         let actor = StoreIdentity::actor_of(entropy, 1);
@@ -43,20 +45,20 @@ impl From<OpenedStore> for NodeEngine {
 }
 
 impl FoundLoss {
-    /// A loss that no store has noted: making up for it ends it.
+    /// A loss that no store has noted. It ends when the node has made up for it.
     #[must_use]
     pub fn unreported(reason: impl Into<String>) -> Self {
         Self { loss: RecordLoss { reason: reason.into() }, reported_by: Vec::new() }
     }
 
-    /// The loss that a store has found, if there is one.
+    /// The loss that a store has found, if any.
     #[must_use]
     pub fn of(opened: &OpenedStore) -> Option<Self> {
         let loss = opened.loss.clone()?;
         Some(Self { loss, reported_by: vec![Arc::clone(&opened.identity)] })
     }
 
-    /// Several losses as one, with the reason of the first.
+    /// Joins several losses into one, with the reason of the first.
     #[must_use]
     pub fn together(losses: impl IntoIterator<Item = Self>) -> Option<Self> {
         losses.into_iter().reduce(|mut first, other| {
@@ -65,7 +67,7 @@ impl FoundLoss {
         })
     }
 
-    /// How the loss was found out, for operators.
+    /// Reason why records are taken for lost, for operators.
     #[must_use]
     pub fn reason(&self) -> &str {
         &self.loss.reason
@@ -77,7 +79,7 @@ impl FoundLoss {
     }
 }
 
-/// Why the control plane's file could not be asked or told about a store.
+/// Reason why the control plane's file could not be read or written for a store.
 #[derive(Debug, Error)]
 pub enum NotedOpeningError {
     /// The last opening can't be read.
@@ -88,12 +90,12 @@ pub enum NotedOpeningError {
     Write(#[source] ControlError),
 }
 
-/// Opens the store `name` with what the control plane knows of its last opening, and notes durably that it
-/// was opened: a store that was restored from a copy beside a current control plane is older than that says.
+/// Opens the store `name` with the record of its last opening, and notes durably that it was opened. If
+/// the store was restored from a copy, it is older than that record says, and finds that out.
 ///
 /// # Errors
 ///
-/// When `open` fails, or the control plane's file can't be read or written.
+/// If `open` fails, or the control plane's file can't be read or written.
 pub fn open_noted<E: From<NotedOpeningError>>(
     control: &ControlPlane,
     name: &str,

@@ -1,20 +1,22 @@
-//! Assembly of a node: an engine, the control plane, the connections to other nodes and the store of
-//! replicated records are put together, started and stopped in the one order that is safe.
+//! Assembly of a node: puts an engine, the control plane, the connections to other nodes and the
+//! replicated store together, and starts and stops them in the only safe order.
 //!
-//! The program does that with the operating system's disks and sockets, the simulator and the tests with
-//! simulated ones: what they run is the same node. Which disks, which engine and which settings there are is
-//! the caller's business ([`NodeParts`]).
+//! The program does this with the disks and sockets of the operating system, the simulator and tests
+//! with simulated ones; all of them run the same node. The caller chooses disks, engine and settings
+//! ([`NodeParts`]).
 //!
-//! The order of a start, and why:
+//! The order of a start, with reasons:
 //!
-//! 1. The engine is opened with what the control plane's file knows of its last opening, and the new opening
-//!    is noted there before anything is served ([`open_noted`]): a store that is restored from a copy finds
-//!    out that it went back in time.
-//! 2. The store is built ([`NodeParts::assemble`]). It answers other nodes only if it has all of its records.
-//! 3. The node connects and listens ([`Node::connect`], [`Node::listen`]).
-//! 4. It makes up for lost records, if there are any ([`Node::make_up_for_loss`]), and answers others then.
+//! 1. Open the engine with the record of its last opening, which the control plane's file keeps, and
+//!    note the new opening there before serving anything ([`open_noted`]). A store that was restored
+//!    from a copy thus finds out that it went back in time.
+//! 2. Build the store ([`NodeParts::assemble`]). It answers other nodes only if it has all of its
+//!    records.
+//! 3. Connect and listen ([`Node::connect`], [`Node::listen`]).
+//! 4. Make up for lost records, if there are any ([`Node::make_up_for_loss`]), and only then answer
+//!    other nodes.
 //!
-//! The order of a stop stands at [`Node::finish`] and [`Node::close`].
+//! [`Node::finish`] and [`Node::close`] describe the order of a stop.
 
 mod engine;
 mod node;

@@ -1,4 +1,4 @@
-//! A node that was put together: its start and its stop.
+//! An assembled node: its start and its stop.
 
 use crate::engine::FoundLoss;
 use quoit_cluster::{ControlPlane, Internode, Listener};
@@ -12,73 +12,73 @@ use tokio::task::AbortHandle;
 
 /// A node.
 pub struct Node {
-    /// The store that clients send requests to.
+    /// The store that serves clients' requests.
     pub store: Arc<ReplicatedStore>,
-    /// Its end of the control plane.
+    /// The node's part of the control plane.
     pub control: Arc<ControlPlane>,
-    /// Its connections to other nodes.
+    /// Connections to other nodes.
     pub internode: Arc<Internode>,
     pub(crate) loss: Option<FoundLoss>,
 }
 
-/// How long a stop waits.
+/// Time limits of a stop.
 #[derive(Clone, Copy, Debug)]
 pub struct StopLimits {
-    /// For requests in hand, of clients and of other nodes.
+    /// Limit for requests under way, of clients and of other nodes.
     pub requests: Duration,
-    /// For other nodes to take what they were sent.
+    /// Limit for other nodes to receive what they were sent.
     pub answers: Duration,
 }
 
 /// Work that did not end in time when a node was stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unfinished {
-    /// Whether connections are cut off, with requests in hand.
+    /// True if connections were cut with requests under way.
     pub requests: bool,
-    /// Whether other nodes have not taken all that they were sent.
+    /// True if other nodes have not received everything that they were sent.
     pub answers: bool,
 }
 
-/// Why a node could not make up for lost records.
+/// Reason why a node could not make up for lost records.
 #[derive(Debug, Error)]
 pub enum RecoveryError {
     /// Records of the store can't be compared or copied.
     #[error("making up for lost records")]
     Records(#[source] RequestError),
-    /// The disk refuses to note that it is done.
+    /// The disk refused to note the completion.
     #[error("noting that lost records were made up for")]
     Note(#[source] StoreError),
 }
 
 impl Node {
-    /// Durable records that the node has lost.
+    /// Durable records that the node has lost, if any.
     #[must_use]
     pub const fn loss(&self) -> Option<&FoundLoss> {
         self.loss.as_ref()
     }
 
-    /// Connects the control plane with other nodes, which reach this one at `address`, `host:port`.
+    /// Connects the control plane with other nodes, which reach this node at `address` (`host:port`).
     pub fn connect(&self, address: &str) {
         self.internode.set_address(address);
         self.control.connect(&self.internode);
     }
 
-    /// Takes connections of other nodes.
+    /// Accepts connections of other nodes.
     ///
     /// # Errors
     ///
-    /// Returns the error of the system.
+    /// The error of the system.
     pub fn listen(&self, listener: Box<dyn Listener>) -> io::Result<()> {
         self.internode.serve(listener)
     }
 
-    /// Makes up for lost records, before the node answers others. The process may be killed meanwhile at any
-    /// moment: each step can be made again. Gives the number of records that were removed since whole copies
-    /// of other nodes have others; `None` if nothing was lost.
+    /// Makes up for lost records, before the node answers other nodes. Each step can be repeated, so
+    /// the process may be killed at any moment. Returns the number of records that were removed because
+    /// complete copies on other nodes differ; `None` if nothing was lost.
     ///
     /// # Errors
     ///
-    /// When the disk refuses; the next start begins again.
+    /// Faults of the disk or of the comparison. The next start begins again.
     pub async fn make_up_for_loss(&self) -> Result<Option<u64>, RecoveryError> {
         let Some(loss) = &self.loss else { return Ok(None) };
         let removed_count = self.store.settle_loss().await.map_err(RecoveryError::Records)?;
@@ -87,11 +87,12 @@ impl Node {
         Ok(Some(removed_count))
     }
 
-    /// Ends all traffic. `clients` ends the requests of clients, and tells whether all ended in time.
+    /// Ends all traffic. `clients` ends the requests of clients, and returns true if all ended in time.
     ///
-    /// Clients and other nodes are stopped at once: requests of clients may need other nodes to the end, and
-    /// those of other nodes stop coming as soon as they are told to ask another node. Primaries that have not
-    /// answered in time may have missed a write: it becomes a hint, before [`Node::close`] closes the hints.
+    /// Traffic of clients and of other nodes is ended at the same time: clients' requests may need
+    /// other nodes until they end, and other nodes send no more requests once they are told to ask
+    /// another node. A primary that has not answered in time may have missed a write. The write becomes
+    /// a hint, before [`Node::close`] closes the hints.
     pub async fn finish(
         &self,
         limits: StopLimits,
@@ -106,11 +107,11 @@ impl Node {
         Unfinished { requests: ended != (true, true), answers: !answered }
     }
 
-    /// Closes everything on disk, so that the next start finds it whole. Waits for the disk.
+    /// Closes everything on disk, so that the next start finds it complete. Waits for the disk.
     ///
     /// # Errors
     ///
-    /// The first refusal of a disk: the next start recovers what could not be closed.
+    /// The first fault of a disk. The next start recovers what could not be closed.
     pub fn close(&self) -> Result<(), StoreError> {
         let store = &self.store;
         let hints = store.flush_hints();

@@ -1,4 +1,4 @@
-//! Parts of a node, and how they are put together.
+//! Parts of a node, and their assembly.
 
 use crate::engine::{FoundLoss, NodeEngine};
 use crate::node::Node;
@@ -13,7 +13,7 @@ use thiserror::Error;
 pub struct NodeParts {
     /// The engine of its records.
     pub engine: NodeEngine,
-    /// Its end of the control plane.
+    /// The node's part of the control plane.
     pub control: Arc<ControlPlane>,
     /// Its connections to other nodes.
     pub internode: Arc<Internode>,
@@ -21,27 +21,28 @@ pub struct NodeParts {
     pub clock: Arc<dyn Clock>,
     /// Settings of its store.
     pub settings: StoreSettings,
-    /// Data that it keeps beside its records.
+    /// Data that it keeps besides its records.
     pub beside: Beside,
 }
 
-/// Data that a node keeps beside its records. Whatever gets no disk is in memory, and ends with the process.
+/// Data that a node keeps besides its records. Data without a disk is in memory and ends with the
+/// process.
 #[derive(Default)]
 pub struct Beside {
     /// Hints.
     pub hints: Option<Arc<dyn Disk>>,
-    /// Reap records, and a random number. Without them what was deleted and reaped may come back with copies
-    /// that are older.
+    /// Disk of the reap records, and a random number. Without reap records, a deleted and reaped record
+    /// may come back with an older copy.
     pub reap_records: Option<(Arc<dyn Disk>, u64)>,
-    /// Hashes for Riak's trees. In memory they are kept within a bound.
+    /// Disk for hashes of Riak's trees. In memory they are kept within a bound.
     pub riak_trees: Option<Arc<dyn Disk>>,
-    /// Queues of writes for other clusters. Without them nobody replicates from this node.
+    /// Queues of writes for other clusters. Without them no cluster can replicate from this node.
     pub source_queues: Option<SourceQueues>,
-    /// The log of change feeds. Without it there are none.
+    /// Log of change feeds. Without it no bucket has a feed.
     pub change_log: Option<ChangeLog>,
 }
 
-/// Why a node could not be put together.
+/// Reason why a node could not be assembled.
 #[derive(Debug, Error)]
 pub enum AssemblyError {
     /// Hints can't be read.
@@ -53,12 +54,12 @@ pub enum AssemblyError {
 }
 
 impl NodeParts {
-    /// Puts the node together. It answers other nodes as soon as it listens, unless it has lost records: then
-    /// [`Node::make_up_for_loss`] comes first.
+    /// Assembles the node. It answers other nodes as soon as it listens, unless it has lost records;
+    /// then [`Node::make_up_for_loss`] has to come first.
     ///
     /// # Errors
     ///
-    /// When what is kept beside the records can't be read.
+    /// If data besides the records can't be read.
     pub fn assemble(self) -> Result<Node, AssemblyError> {
         let Self { engine: NodeEngine { engine, dots, loss }, control, internode, .. } = self;
         let Beside { hints, reap_records, riak_trees, source_queues, change_log } = self.beside;

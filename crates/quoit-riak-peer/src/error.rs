@@ -1,36 +1,36 @@
-//! Errors of a peer.
+//! Errors of the communication with a peer.
 
 use quoit_riak::{FetchedError, TreeError};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Why a peer has not answered as it should.
+/// Reason why a peer did not give a proper answer.
 #[derive(Debug, Error)]
 pub enum PeerError {
-    /// The connection could not be made or was lost, or the peer has answered with an error.
+    /// The connection failed or was lost, or the peer answered with an error.
     #[error(transparent)]
     Client(#[from] quoit_client::Error),
-    /// An answer over HTTP that says no, or none.
+    /// An HTTP request failed, or got another status than 200.
     #[error("{path}: {reason}")]
     Http {
         /// Path of the request.
         path: String,
-        /// Status and text, or what happened to the connection.
+        /// Status and text, or the fault of the connection.
         reason: String,
     },
-    /// No answer within the time.
+    /// No answer in time.
     #[error("no answer within {} s", .0.as_secs())]
     Silent(Duration),
-    /// An answer that is none.
+    /// An answer that can't be read.
     #[error("the answer has {0}, which no Riak answers")]
     Malformed(String),
-    /// A fetched object that is damaged, or none.
+    /// A fetched object that is damaged.
     #[error("a fetched object: {0}")]
     Fetched(#[from] FetchedError),
-    /// A part of a tree that is none.
+    /// A part of a tree that can't be read.
     #[error("a tree: {0}")]
     Tree(#[from] TreeError),
-    /// The own store has not answered.
+    /// This cluster's own store failed.
     #[error("this cluster: {0}")]
     Own(String),
 }

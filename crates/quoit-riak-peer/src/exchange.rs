@@ -1,7 +1,8 @@
-//! The comparison of two clusters: by trees, then by the clocks of the records in what differs.
+//! Comparison of two clusters: by trees, then by the clocks of the records in segments that differ.
 //!
-//! Trees are compared several times, a moment apart, and only what differs every time counts: writes that are
-//! on their way look like differences once.
+//! Trees are compared twice at each level, with a pause in between, and only parts that differ both
+//! times count. A write that has reached only one cluster yet looks like a difference once, but not
+//! twice.
 
 use crate::error::PeerError;
 use crate::side::{BucketName, RecordClock, Side};
@@ -12,53 +13,55 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// How often trees are compared at least.
+/// Number of comparisons of trees at each level.
 const ROUND_COUNT: usize = 2;
-/// Segments that may be named at once; while more differ, a whole bucket is compared.
+/// Maximum number of segments that a request may name. While more of them differ, the whole bucket is
+/// compared.
 const NAMED_SEGMENTS_MAX: usize = 256;
 
 /// The records that are compared.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ExchangeScope {
-    /// Those of all buckets with a number of replicas, which may differ between the clusters.
+    /// Records of all buckets with an `n_val`, which may differ between the clusters.
     All {
         /// `n_val` here.
         local_n_val: u32,
         /// `n_val` there.
         remote_n_val: u32,
     },
-    /// Those of one bucket.
+    /// Records of one bucket.
     Bucket {
         /// The bucket.
         bucket: BucketName,
-        /// The size of the trees that are made.
+        /// Size of the trees that are computed.
         size: TreeSize,
     },
 }
 
-/// Scope of a comparison, and its amount at once.
+/// Scope and limits of a comparison.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExchangePlan {
-    /// The records.
+    /// The records to compare.
     pub scope: ExchangeScope,
-    /// Only those that were last written between two seconds since 1970 are repaired.
+    /// First and last time of the last write, in seconds since 1970, of records that are repaired;
+    /// `None` for all.
     pub modified_secs: Option<(u64, u64)>,
-    /// Segments whose records are compared, at most.
+    /// Maximum number of segments whose records are compared.
     pub segment_count_max: usize,
     /// Pause between two comparisons of trees.
     pub pause: Duration,
 }
 
-/// Whether two clusters have the same.
+/// Result of the comparison of trees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SyncState {
-    /// Their trees are equal.
+    /// The trees are equal.
     InSync,
-    /// Some segments differ, and were compared by clocks.
+    /// Some segments differ, and their records were compared by clocks.
     Differs {
-        /// Segments or branches that differed, those that were not looked at included.
+        /// Number of segments or branches that differ, including segments that were not compared.
         differing_count: usize,
-        /// Segments whose records were compared.
+        /// Number of segments whose records were compared.
         compared_count: usize,
     },
 }
@@ -66,11 +69,11 @@ pub enum SyncState {
 /// Result of a comparison.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Differences {
-    /// How the trees compare.
+    /// Comparison of the trees.
     pub state: SyncState,
-    /// Records of which this side has something that the other has not.
+    /// Records of which this side has an event that the other side lacks.
     pub local_ahead: Vec<RecordClock>,
-    /// Records of which the other side has all that this one has, and more.
+    /// Records of which the other side has all events that this side has, and more.
     pub remote_ahead: Vec<RecordClock>,
 }
 
@@ -84,7 +87,7 @@ impl Differences {
 ///
 /// # Errors
 ///
-/// Returns the error of a side that can't answer.
+/// The error of a side that can't answer.
 pub async fn exchange(
     local: &mut impl Side,
     remote: &mut impl Side,
@@ -177,7 +180,7 @@ async fn compare_bucket(
     Ok(compare_clocks(own, other, leaves.len(), compared_count))
 }
 
-/// Keeps of what has differed so far what differs again.
+/// Intersects the parts that have differed so far with the parts that differ now.
 fn still_differing(so_far: &mut Option<BTreeSet<u32>>, now: Vec<u32>) {
     let now: BTreeSet<u32> = now.into_iter().collect();
     *so_far = Some(match so_far.take() {
@@ -186,7 +189,8 @@ fn still_differing(so_far: &mut Option<BTreeSet<u32>>, now: Vec<u32>) {
     });
 }
 
-/// So many of some branches at most, those that lie closest together: their records are read in one go.
+/// At most `count_max` of the branches, chosen so that they lie close together: their records are then
+/// read in one go.
 fn close_together(branches: &BTreeSet<u32>, count_max: usize) -> Vec<u32> {
     let all: Vec<u32> = branches.iter().copied().collect();
     let count = count_max.clamp(1, all.len().max(1));
@@ -203,7 +207,7 @@ fn tree_of(size: TreeSize, branches: Vec<(u32, Bytes)>) -> Result<Tree, PeerErro
     Ok(tree)
 }
 
-/// Which side is ahead of the other in which record: this one, too, where neither is.
+/// Decides for each record which side is ahead. If neither is, this side counts as ahead.
 fn compare_clocks(
     local: Vec<RecordClock>,
     remote: Vec<RecordClock>,

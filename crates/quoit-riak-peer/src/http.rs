@@ -1,6 +1,7 @@
 //! Riak's replication over HTTP.
 //!
-//! Names have to be UTF-8 here: what has others is compared and fetched over Protocol Buffers.
+//! Names have to be UTF-8 here. Records with other names can be compared and fetched only over Protocol
+//! Buffers.
 
 use crate::error::PeerError;
 use crate::queue_lengths::QueueLengths;
@@ -22,9 +23,9 @@ use std::time::Duration;
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::{Agent, RequestBuilder};
 
-/// Largest body that a peer may send.
+/// Maximum bytes of a body that a peer may send.
 const BODY_BYTES_MAX: u64 = 256 << 20;
-/// Characters that stand for themselves in names.
+/// Characters that are not escaped in names.
 const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 #[derive(Clone, Debug)]
@@ -32,11 +33,11 @@ pub(crate) struct HttpPeer {
     /// Scheme, host and port.
     origin: String,
     agent: Agent,
-    /// The value of the header `Authorization`.
+    /// Value of the header `Authorization`.
     authorization: Option<Authorization>,
 }
 
-/// The value of the header `Authorization`. It is not shown.
+/// Value of the header `Authorization`. Debug output hides it.
 #[derive(Clone)]
 struct Authorization(String);
 
@@ -73,7 +74,7 @@ impl HttpPeer {
         Self { origin: format!("https://{address}"), agent, authorization }
     }
 
-    /// Asks, with a JSON document as the body where there is one.
+    /// Sends a request, with a JSON body if there is one.
     async fn ask(&self, path: String, body: Option<Value>) -> Result<Bytes, PeerError> {
         let peer = self.clone();
         let asked = tokio::task::spawn_blocking(move || peer.ask_blocking(path, body)).await;
@@ -167,7 +168,7 @@ impl HttpPeer {
         segments: &[u32],
         modified_secs: Option<(u64, u64)>,
     ) -> Result<Vec<RecordClock>, PeerError> {
-        // Some releases of Riak know the form with dates only in part.
+        // Some releases of Riak support the form with dates only in part.
         let filter = match modified_secs {
             None => CachedFilter::Numbers(segments.to_vec()),
             Some(_) => {
@@ -239,7 +240,7 @@ fn element(record: &RecordClock) -> Result<Value, PeerError> {
     Ok(element)
 }
 
-/// Bytes that came as Base64: as text, or as the codes of its characters.
+/// Decodes Base64, given as text or as a list of character codes.
 fn bytes_of(value: &Value) -> Result<Bytes, PeerError> {
     let text: Option<Vec<u8>> = match value {
         Value::String(text) => Some(text.as_bytes().to_vec()),

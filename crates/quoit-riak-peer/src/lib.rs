@@ -1,12 +1,12 @@
-//! A client of Riak's replication: fetches from and pushes to queues of another cluster, asks for its trees
-//! and clocks, and compares two clusters by them.
+//! A client of Riak's replication protocols: fetches from and pushes to queues of another cluster, asks
+//! for its hash trees and clocks, and compares two clusters by them.
 //!
-//! A peer is a Riak 3 node, or a Quoit node, which answers the same. `quoit-replication` stores fetched
-//! objects and repairs differences; this crate knows both protocols and the order of an exchange, and neither
-//! the store nor a schedule.
+//! A peer is a Riak 3 node, or a Quoit node, which answers in the same way. This crate knows both
+//! protocols (Protocol Buffers and HTTP) and the order of an exchange. It knows neither the store nor a
+//! schedule: `quoit-replication` stores fetched objects and repairs differences.
 //!
-//! [`RiakPeer`] is a connection, [`exchange()`] compares two [`Side`]s: the peer is one, the own store
-//! another.
+//! [`RiakPeer`] is a connection. [`exchange()`] compares two [`Side`]s, of which one is a peer and the
+//! other the own store.
 
 mod error;
 mod exchange;

@@ -16,7 +16,7 @@ use quoit_wire::messages::{
     RpbMembershipResp, RpbPushReq, RpbPushResp,
 };
 
-/// Longest frame that a peer may send: an object, or the clocks of many records.
+/// Maximum bytes of a frame that a peer may send: an object, or the clocks of many records.
 const FRAME_BYTES_MAX: u32 = 256 << 20;
 
 #[derive(Debug)]
@@ -166,7 +166,7 @@ impl PbPeer {
     }
 }
 
-/// Seconds since 1970 as messages have them.
+/// Seconds since 1970 in the form of the messages.
 fn secs(secs: u64) -> u32 {
     u32::try_from(secs).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! A connection to a peer, by either protocol.
+//! A connection to a peer, over either protocol.
 
 use crate::error::PeerError;
 use crate::http::HttpPeer;
@@ -12,16 +12,16 @@ use quoit_riak::{Fetched, RangeFilter, Tree};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Time to connect.
+/// Time limit for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time for an entry of a queue, a push, or the members.
+/// Time limit for an entry of a queue, a push, or the list of members.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time for a part of a kept tree.
+/// Time limit for a part of a tree that the peer keeps.
 const TREE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time for what goes through all records of a range.
+/// Time limit for a request that goes through all records of a range.
 const SCAN_TIMEOUT: Duration = Duration::from_secs(3_600);
 
-/// The protocol that a peer is asked by.
+/// Protocol of a connection to a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RiakProtocol {
     /// Protocol Buffers.
@@ -30,7 +30,8 @@ pub enum RiakProtocol {
     Http,
 }
 
-/// A connection to a peer. After an error it is of no use any more: the peer may still answer the request.
+/// A connection to a peer. It must not be used after an error, because the peer may still answer the
+/// failed request.
 #[derive(Debug)]
 pub struct RiakPeer(Inner);
 
@@ -47,7 +48,7 @@ async fn within<T>(
     timeout(limit, work).await.unwrap_or(Err(PeerError::Silent(limit)))
 }
 
-/// Has the protocol's own method answer within a time.
+/// Calls the method of the connection's protocol, with a time limit.
 macro_rules! by_protocol {
     ($peer:expr, $limit:expr, $method:ident ( $($argument:expr),* )) => {
         match &mut $peer.0 {
@@ -58,12 +59,12 @@ macro_rules! by_protocol {
 }
 
 impl RiakPeer {
-    /// Connects to `host:port`, by TLS where there is a login. Over HTTP nothing is sent before the first
-    /// question.
+    /// Connects to `host:port`, over TLS if there is a login. Over HTTP nothing is sent before the
+    /// first request.
     ///
     /// # Errors
     ///
-    /// When nothing listens there, or the login is refused.
+    /// If nothing listens there, or the login is refused. Over HTTP the first request reports that.
     pub async fn connect(
         address: &str,
         protocol: RiakProtocol,
@@ -79,20 +80,21 @@ impl RiakPeer {
         }))
     }
 
-    /// Takes the next entry of a queue, for good; `None` when it is empty.
+    /// Takes the next entry of a queue for good; `None` if the queue is empty.
     ///
     /// # Errors
     ///
-    /// Lost connections, queues that are not there, and objects that are damaged.
+    /// Lost connections, queues that do not exist, and damaged objects.
     pub async fn fetch(&mut self, queue: &str) -> Result<Option<Fetched>, PeerError> {
         by_protocol!(self, QUEUE_TIMEOUT, fetch(queue))
     }
 
-    /// Puts references to records into a queue; its lengths afterwards, or `None` where it is not there.
+    /// Puts references to records into a queue. Returns the queue's lengths afterwards; `None` if it
+    /// does not exist.
     ///
     /// # Errors
     ///
-    /// Lost connections; over HTTP names that are no UTF-8.
+    /// Lost connections; over HTTP also names that are not UTF-8.
     pub async fn push(
         &mut self,
         queue: &str,
@@ -101,7 +103,7 @@ impl RiakPeer {
         by_protocol!(self, QUEUE_TIMEOUT, push(queue, records))
     }
 
-    /// Addresses of the nodes of the peer's cluster that are up, for its own protocol.
+    /// Addresses of the live nodes of the peer's cluster, for the same protocol.
     ///
     /// # Errors
     ///

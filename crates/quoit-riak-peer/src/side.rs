@@ -1,4 +1,4 @@
-//! One of two clusters that are compared.
+//! One side of a comparison of two clusters.
 
 use crate::error::PeerError;
 use bytes::Bytes;
@@ -17,7 +17,7 @@ pub struct BucketName {
 }
 
 impl BucketName {
-    /// The type as messages have it: the default type has no name.
+    /// The bucket type in the form of messages, which omit the default type.
     pub(crate) fn typed(&self) -> Option<Bytes> {
         (self.bucket_type != DEFAULT_BUCKET_TYPE).then(|| self.bucket_type.clone())
     }
@@ -34,19 +34,20 @@ pub struct RecordClock {
     pub clock: VersionVector,
 }
 
-/// A cluster that tells what it has.
+/// A cluster that answers questions about its records.
 pub trait Side: Send {
-    /// The root of the tree over all records of buckets with this `n_val`.
+    /// Root of the tree over all records of buckets with this `n_val`.
     fn tree_root(&mut self, n_val: u32) -> impl Future<Output = Result<Bytes, PeerError>> + Send;
 
-    /// Branches of it, each with its number.
+    /// Branches of this tree, each with its number.
     fn tree_branches(
         &mut self,
         n_val: u32,
         numbers: &[u32],
     ) -> impl Future<Output = Result<Vec<(u32, Bytes)>, PeerError>> + Send;
 
-    /// The records of segments of it that were last written between two seconds since 1970.
+    /// Records in some segments of this tree, limited to last writes between two times in seconds since
+    /// 1970.
     fn tree_clocks(
         &mut self,
         n_val: u32,
@@ -54,7 +55,7 @@ pub trait Side: Send {
         modified_secs: Option<(u64, u64)>,
     ) -> impl Future<Output = Result<Vec<RecordClock>, PeerError>> + Send;
 
-    /// A tree over a bucket.
+    /// A tree over the records of a bucket.
     fn range_tree(
         &mut self,
         bucket: &BucketName,
@@ -62,7 +63,7 @@ pub trait Side: Send {
         filter: &RangeFilter,
     ) -> impl Future<Output = Result<Tree, PeerError>> + Send;
 
-    /// The records of a bucket.
+    /// Records of a bucket with their clocks.
     fn range_clocks(
         &mut self,
         bucket: &BucketName,

@@ -1,4 +1,4 @@
-//! The value of a record in Riak's trees.
+//! Values of records in Riak's trees.
 
 use crate::erlang_hash::TermHasher;
 use quoit_model::clock::{Dot, VersionVector};
@@ -6,24 +6,25 @@ use quoit_model::key::BucketRef;
 use quoit_model::segments::TreePlace;
 use smallvec::SmallVec;
 
-/// Where a record is in a tree and what it adds there: a leaf is the XOR of the values of its records.
+/// Place of a record in a tree, and its contribution. A leaf is the XOR of the values of its records.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TreeEntry {
-    /// The segment in a tree of 2^32 of them; smaller trees have what is left by their number.
+    /// Number of the segment in a tree of 2^32 segments. In a smaller tree it is taken modulo the
+    /// number of segments.
     pub segment: u32,
-    /// Part of the leaf that comes from the record.
+    /// Value that the record contributes to its leaf.
     pub value: u32,
 }
 
 impl TreeEntry {
-    /// The entry of a record with this clock, as trees that are kept have it.
+    /// The entry of a record with this clock, as kept trees have it.
     #[must_use]
     pub fn new(bucket: BucketRef<'_>, key: &[u8], clock: &VersionVector) -> Self {
         Self::of_hash(bucket, key, clock_hash(clock))
     }
 
-    /// The entry of a record in a tree that is made with another hash, so that what the one makes equal by
-    /// chance the other one tells apart.
+    /// The entry of a record in a tree with salted hashes. Two versions whose hashes are equal by
+    /// chance differ under another salt.
     #[must_use]
     pub fn salted(bucket: BucketRef<'_>, key: &[u8], clock: &VersionVector, salt: u32) -> Self {
         Self::of_hash(bucket, key, salted_clock_hash(clock, salt))
@@ -35,7 +36,7 @@ impl TreeEntry {
     }
 }
 
-/// The hash of a clock: that of its sorted list of `{Actor, {Counter, Time}}`. Below 2^27.
+/// Hash of a clock: of its sorted list of `{Actor, {Counter, Time}}`. Below 2^27.
 #[must_use]
 pub fn clock_hash(clock: &VersionVector) -> u32 {
     let mut hasher = TermHasher::default();
@@ -43,7 +44,7 @@ pub fn clock_hash(clock: &VersionVector) -> u32 {
     hasher.finish()
 }
 
-/// The hash of `{Salt, Clock}`. Below 2^27.
+/// Hash of `{Salt, Clock}`. Below 2^27.
 #[must_use]
 pub fn salted_clock_hash(clock: &VersionVector, salt: u32) -> u32 {
     let mut hasher = TermHasher::default();

@@ -1,15 +1,16 @@
 //! Erlang's portable hash of terms (`phash2`), as far as clocks need it.
 //!
-//! A term is hashed by feeding its parts in order into one state: a tuple its size and then its elements, a
-//! list its elements and then its end. Each part is mixed with a constant of its type. The range is 27 bits.
+//! The parts of a term are fed into one state in order: of a tuple its size and then its elements, of a
+//! list its elements and then its end. Each part is mixed with a constant of its type. The result has
+//! 27 bits.
 
-/// The golden ratio as 32 bits: what all constants are multiples of.
+/// The golden ratio as 32 bits. All constants are multiples of it.
 const RATIO: u32 = 0x9e37_79b9;
-/// The hash of an empty list by itself.
+/// Hash of an empty list that is not part of another term.
 const EMPTY_LIST: u32 = 3_468_870_702;
-/// The number that stands for the end of a list inside a term.
+/// Number that stands for the end of a list within a term.
 const LIST_END: u32 = 2;
-/// Integers from -2^27 to 2^27 - 1 are hashed as one word, others as digits.
+/// Largest integer that is hashed as one word; larger ones are hashed as digits.
 const SMALL_MAX: u64 = (1 << 27) - 1;
 /// Bits of the result.
 const RANGE_MASK: u32 = (1 << 27) - 1;
@@ -19,17 +20,18 @@ const fn constant(multiple: u32) -> u32 {
     multiple.wrapping_mul(RATIO)
 }
 
-/// The state of a hash: parts of a term go in, in order.
+/// State of a hash. Parts of a term are fed in order.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct TermHasher(u32);
 
 impl TermHasher {
-    /// The head of a tuple of so many elements, which follow.
+    /// Feeds the head of a tuple with `arity` elements, which have to follow.
     pub(crate) const fn tuple(&mut self, arity: u32) {
         self.words(arity, 0, constant(9));
     }
 
-    /// The end of a list, whose elements came before. Lists of small integers have another form.
+    /// Feeds the end of a list, after its elements. Lists of small integers have another form in
+    /// Erlang, which is not supported.
     pub(crate) const fn list_end(&mut self) {
         if self.0 == 0 {
             self.0 = EMPTY_LIST;
@@ -38,13 +40,13 @@ impl TermHasher {
         }
     }
 
-    /// A binary.
+    /// Feeds a binary.
     pub(crate) fn binary(&mut self, bytes: &[u8]) {
         let initial = constant(13).wrapping_add(self.0);
         self.0 = if bytes.is_empty() { initial } else { block(bytes, initial) };
     }
 
-    /// An integer that is not negative.
+    /// Feeds an integer that is not negative.
     pub(crate) fn integer(&mut self, integer: u64) {
         if integer <= SMALL_MAX {
             self.words(integer as u32, 0, RATIO);
@@ -53,14 +55,14 @@ impl TermHasher {
         }
     }
 
-    /// An integer of 2^27 or more, by its digits of 64 bits, the lowest first.
+    /// Feeds an integer of 2^27 or more by its 64-bit digits, lowest first.
     pub(crate) fn digits(&mut self, digits: &[u64]) {
         for digit in digits {
             self.words(*digit as u32, (digit >> 32) as u32, constant(11));
         }
     }
 
-    /// The hash of what went in: a number below 2^27.
+    /// Hash of what was fed: a number below 2^27.
     pub(crate) const fn finish(self) -> u32 {
         self.0 & RANGE_MASK
     }
@@ -71,7 +73,7 @@ impl TermHasher {
     }
 }
 
-/// The hash of a block of bytes.
+/// Hash of a block of bytes.
 fn block(bytes: &[u8], initial: u32) -> u32 {
     let mut state = [RATIO, RATIO, initial];
     let mut chunks = bytes.chunks_exact(12);
@@ -86,18 +88,18 @@ fn block(bytes: &[u8], initial: u32) -> u32 {
     let (low, high) = first.split_at(first.len().min(4));
     state[0] = state[0].wrapping_add(little_endian(low));
     state[1] = state[1].wrapping_add(little_endian(high));
-    // The lowest byte of the last word is for the length.
+    // The lowest byte of the last word is reserved for the length.
     state[2] = state[2].wrapping_add(bytes.len() as u32);
     state[2] = state[2].wrapping_add(little_endian(behind) << 8);
     mix(state)[2]
 }
 
-/// Up to four bytes as a number, the lowest first.
+/// Up to four bytes as a number, lowest byte first.
 fn little_endian(bytes: &[u8]) -> u32 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte))
 }
 
-/// Bob Jenkins' mixing of three words (1996).
+/// Mixes three words, after Bob Jenkins (1996).
 const fn mix([mut a, mut b, mut c]: [u32; 3]) -> [u32; 3] {
     const SHIFTS: [[u32; 3]; 3] = [[13, 8, 13], [12, 16, 5], [3, 10, 15]];
     let mut round = 0;

@@ -1,14 +1,14 @@
-//! Answers of a fetch from a queue: the bytes of an object, or of a reap, with its names.
+//! Entries that are fetched from a queue: the bytes of an object, or of a reap, with its names.
 //!
 //! | bytes | field |
 //! | --- | --- |
 //! | 1 | bits 7 to 4: version 1; bit 3: the object is compressed; bit 2: a reap |
-//! | 4 + n | bucket type; no bytes: untyped |
+//! | 4 + n | bucket type; no bytes for untyped buckets |
 //! | 4 + n | bucket |
 //! | 4 + n | key |
 //! | rest | the object in version 1 of its stored form, or 3 × 4 bytes of time and the tombstone's clock |
 //!
-//! Over HTTP an answer has a head before these bytes: see [`FetchAnswer`].
+//! Over HTTP other fields come before these bytes: see [`FetchAnswer`].
 
 use bytes::Bytes;
 use flate2::read::ZlibDecoder;
@@ -28,19 +28,19 @@ const VERSION_MASK: u8 = 0xf0;
 const COMPRESSED: u8 = 1 << 3;
 const REAP: u8 = 1 << 2;
 
-/// Largest object that is inflated, in bytes.
+/// Maximum bytes of an object after decompression.
 pub const INFLATED_BYTES_MAX: u64 = 256 << 20;
 
-/// Why bytes are no answer of a queue.
+/// Reason why bytes are no entry of a queue.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum FetchedError {
-    /// They end too early.
+    /// The bytes end too early.
     #[error("what the queue has sent is cut off at byte {at}")]
     CutOff {
-        /// Offset of the field that does not fit.
+        /// Offset of the field that is incomplete.
         at: usize,
     },
-    /// Another version.
+    /// Unknown version.
     #[error(
         "what the queue has sent begins with byte {first:#04x}; version 1 begins with 0x1 and flags"
     )]
@@ -48,21 +48,21 @@ pub enum FetchedError {
         /// The first byte.
         first: u8,
     },
-    /// The checksum is wrong.
+    /// The checksum does not match.
     #[error("checksum {told:#010x} belongs to other bytes, whose checksum is {computed:#010x}")]
     Checksum {
-        /// The one that came.
+        /// Checksum that was received.
         told: u32,
-        /// That of the bytes that came.
+        /// Checksum of the received bytes.
         computed: u32,
     },
     /// The compressed object is damaged or too large.
     #[error("the compressed object is damaged, or has more than {INFLATED_BYTES_MAX} bytes")]
     Compression,
-    /// The object is none.
+    /// The object can't be read.
     #[error(transparent)]
     Object(#[from] RiakObjectError),
-    /// The clock is none.
+    /// The clock can't be read.
     #[error(transparent)]
     Clock(#[from] RiakClockError),
 }
@@ -88,15 +88,15 @@ pub enum Replicated {
     Object(Object),
     /// Its tombstone is reaped.
     Reap {
-        /// When it was reaped, microseconds since 1970.
+        /// Time of the reap, microseconds since 1970.
         time_us: u64,
-        /// The tombstone's clock.
+        /// Clock of the tombstone.
         clock: VersionVector,
     },
 }
 
 impl Fetched {
-    /// The bytes; an object that is no tombstone is compressed if that is wanted.
+    /// Encodes the entry. With `compresses`, an object that is not a tombstone is compressed.
     #[must_use]
     pub fn encode(&self, compresses: bool) -> Bytes {
         let mut body = Vec::new();
@@ -128,11 +128,11 @@ impl Fetched {
         out.into()
     }
 
-    /// Reads the bytes.
+    /// Decodes an entry.
     ///
     /// # Errors
     ///
-    /// When they are cut off, damaged, or of another version.
+    /// Bytes that are cut off, damaged, or of another version.
     pub fn decode(bytes: &Bytes) -> Result<Self, FetchedError> {
         let mut rest = Rest { bytes: bytes.clone(), at: 0 };
         let [first] = rest.array()?;
@@ -165,7 +165,7 @@ fn inflate(compressed: &[u8]) -> Result<Bytes, FetchedError> {
     }
 }
 
-/// The checksum of the bytes of an answer.
+/// Checksum of an entry's bytes.
 #[must_use]
 pub fn checksum(bytes: &[u8]) -> u32 {
     let mut crc = Crc::new();
@@ -173,7 +173,7 @@ pub fn checksum(bytes: &[u8]) -> u32 {
     crc.sum()
 }
 
-/// Compares a checksum.
+/// Compares a received checksum with that of the bytes.
 ///
 /// # Errors
 ///
@@ -183,23 +183,23 @@ pub fn check(bytes: &[u8], told: u32) -> Result<(), FetchedError> {
     if computed == told { Ok(()) } else { Err(FetchedError::Checksum { told, computed }) }
 }
 
-/// An answer of a queue that has something, as HTTP has it in one body.
+/// A non-empty answer of a queue over HTTP.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FetchAnswer {
-    /// The clock of a tombstone, as an external term.
+    /// Clock of a tombstone as an external term.
     pub tombstone_clock: Option<Bytes>,
-    /// Segment and value in a tree, where they were asked for.
+    /// Segment and value in a tree, if the request asks for them.
     pub tree_entry: Option<(u32, u32)>,
     /// Encoded [`Fetched`].
     pub replicated: Bytes,
 }
 
-/// The body of an answer of a queue that has nothing.
+/// Body of the answer of an empty queue.
 pub const EMPTY_QUEUE_BODY: &[u8] = &[0];
 
 impl FetchAnswer {
-    /// The body: a byte 1; a byte 1 for tombstones, else 0; where asked for, segment and value, 4 bytes each;
-    /// of a tombstone 4 bytes of length and its clock; 4 bytes of checksum; the record.
+    /// Encodes the body: a byte 1; a byte 1 for tombstones, otherwise 0; segment and value of 4 bytes
+    /// each, if there; for a tombstone 4 bytes of length and its clock; 4 bytes of checksum; the entry.
     #[must_use]
     pub fn to_body(&self) -> Bytes {
         let mut out = vec![1, u8::from(self.tombstone_clock.is_some())];
@@ -216,11 +216,11 @@ impl FetchAnswer {
         out.into()
     }
 
-    /// Reads a body whose request did not ask for segments; `None` from an empty queue.
+    /// Decodes a body whose request did not ask for segments; `None` if the queue is empty.
     ///
     /// # Errors
     ///
-    /// Bodies that are cut off, and a wrong checksum.
+    /// Bodies that are cut off, or have a wrong checksum.
     pub fn of_body(body: &Bytes) -> Result<Option<Self>, FetchedError> {
         let mut rest = Rest { bytes: body.clone(), at: 0 };
         if rest.array() == Ok([0]) {
@@ -244,7 +244,7 @@ fn put_time(time_us: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// Rest of an input.
+/// The rest of the input.
 struct Rest {
     bytes: Bytes,
     at: usize,

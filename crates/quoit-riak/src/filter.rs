@@ -1,9 +1,9 @@
-//! Filters of folds over HTTP: Base64 of JSON.
+//! Filters of folds over HTTP: JSON in Base64.
 //!
-//! Of cached trees a list of numbers, or segments with a range of dates; of all else an object with any of
-//! `key_range`, `date_range`, `segment_filter`, `hash_iv`, `change_method`. What is missing, or `"all"`,
-//! restricts nothing.
-//! Errors have Riak's texts, which show the part that is wrong as an Erlang term.
+//! A filter of cached trees is a list of numbers, or segments with a range of dates. Any other filter
+//! is an object whose members may be `key_range`, `date_range`, `segment_filter`, `hash_iv` and
+//! `change_method`. A member that is missing, or `"all"`, restricts nothing. Errors have Riak's texts,
+//! which show the invalid part as an Erlang term.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,42 +12,42 @@ use quoit_model::segments::TreeSize;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-/// Segments of a tree of a size.
+/// Segments of a tree of a given size.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SegmentFilter {
-    /// The segments' numbers.
+    /// Numbers of the segments.
     pub segments: Vec<u32>,
-    /// The size of the tree.
+    /// Size of the tree.
     pub tree_size: TreeSize,
 }
 
-/// Whether and by whom a fold changes what it finds.
+/// Way in which a fold changes the records that it finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChangeMethod {
-    /// It only counts.
+    /// Only counts them.
     Count,
-    /// Each node changes what it has found.
+    /// Each node changes the records that it finds.
     Local,
-    /// A job with a number does.
+    /// A job with this number changes them.
     Job(u64),
 }
 
 /// Restrictions of a fold over a bucket.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RangeFilter {
-    /// The first and the last key.
+    /// First and last key, both included.
     pub keys: Option<(Bytes, Bytes)>,
-    /// The first and the last second of the last write, since 1970.
+    /// First and last time of the last write, in seconds since 1970.
     pub modified_secs: Option<(u64, u64)>,
     /// Segments.
     pub segments: Option<SegmentFilter>,
-    /// Salt with which the hashes of a tree are computed anew.
+    /// Salt for the hashes of a tree.
     pub salt: Option<u32>,
-    /// Change method; `None` where the filter has none.
+    /// Change method; `None` if the filter has none.
     pub change_method: Option<ChangeMethod>,
 }
 
-/// A filter that is none, in Riak's words.
+/// Error for an invalid filter, in Riak's words.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("Invalid range filter {0}")]
 pub struct FilterError(String);
@@ -66,7 +66,7 @@ fn text_or_undefined(value: Option<&Value>) -> String {
     value.map_or_else(|| "undefined".to_owned(), erlang_text)
 }
 
-/// A JSON value as Riak's error texts show it: as an Erlang term.
+/// A JSON value in the form of Riak's error texts: as an Erlang term.
 #[must_use]
 pub fn erlang_text(value: &Value) -> String {
     let joined = |parts: Vec<String>| parts.join(",");
@@ -84,15 +84,15 @@ pub fn erlang_text(value: &Value) -> String {
 }
 
 impl RangeFilter {
-    /// Reads a filter; the parameter's value as it came.
+    /// Reads a filter from the value of the parameter.
     ///
     /// # Errors
     ///
-    /// Refuses bytes that are no Base64 of JSON, and malformed members.
+    /// Values that are not JSON in Base64, and malformed members.
     pub fn parse(encoded: &str) -> Result<Self, FilterError> {
         let value = decode(encoded).ok_or_else(|| FilterError(format!("{encoded:?}")))?;
         let members = value.as_object().ok_or_else(|| FilterError::whole(&value))?;
-        // The word stands for a member that is missing.
+        // The word `all` stands for a missing member.
         let given = |name: &str| members.get(name).filter(|value| *value != "all");
         Ok(Self {
             keys: given("key_range").map(key_range).transpose()?,
@@ -103,9 +103,9 @@ impl RangeFilter {
         })
     }
 
-    /// The parameter's value; `None` where nothing is restricted.
+    /// Encodes the value of the parameter; `None` if nothing is restricted.
     ///
-    /// Keys have to be UTF-8: others are not in it.
+    /// A range of keys that are not UTF-8 is left out.
     #[must_use]
     pub fn encode(&self) -> Option<String> {
         let mut members = Map::new();
@@ -142,25 +142,25 @@ impl SegmentFilter {
     }
 }
 
-/// Which branches or segments of a cached tree are wanted.
+/// Branches or segments of a cached tree that are requested.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CachedFilter {
     /// Numbers of branches, or of segments.
     Numbers(Vec<u32>),
-    /// Segments, of records that were last written between two seconds since 1970.
+    /// Segments, limited to records whose last write was between two times in seconds since 1970.
     Segments(SegmentFilter, Option<(u64, u64)>),
 }
 
-/// A filter of cached trees that is none, in Riak's words.
+/// Error for an invalid filter of cached trees, in Riak's words.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum CachedFilterError {
-    /// Something else.
+    /// The filter is neither a list of numbers nor an object with segments.
     #[error("Invalid branch | segment filter {0}")]
     Invalid(String),
-    /// Segments where they are not expected.
+    /// Segments in a filter of branches.
     #[error("Invalid filter for branch")]
     NotForBranches,
-    /// Members that are not as they should be.
+    /// A member is malformed.
     #[error(transparent)]
     Member(#[from] FilterError),
 }
@@ -170,7 +170,7 @@ impl CachedFilter {
     ///
     /// # Errors
     ///
-    /// Anything but Base64 of a JSON list of numbers.
+    /// Values that are not a JSON list of numbers in Base64.
     pub fn parse_branches(encoded: &str) -> Result<Vec<u32>, CachedFilterError> {
         match parse_cached(encoded)? {
             Value::Object(_) => Err(CachedFilterError::NotForBranches),
@@ -182,8 +182,8 @@ impl CachedFilter {
     ///
     /// # Errors
     ///
-    /// Anything but Base64 of a JSON list of numbers, or of an object with `segment_filter` and maybe
-    /// `date_range`.
+    /// Values that are neither a JSON list of numbers nor an object with `segment_filter` and an
+    /// optional `date_range`, in Base64.
     pub fn parse_segments(encoded: &str) -> Result<Self, CachedFilterError> {
         let value = parse_cached(encoded)?;
         let Value::Object(members) = &value else { return Ok(Self::Numbers(numbers(&value)?)) };
@@ -195,7 +195,7 @@ impl CachedFilter {
         Ok(Self::Segments(segments, dates))
     }
 
-    /// The parameter's value.
+    /// Encodes the value of the parameter.
     #[must_use]
     pub fn encode(&self) -> String {
         let value = match self {
@@ -230,8 +230,8 @@ fn decode(encoded: &str) -> Option<Value> {
     serde_json::from_slice(&decode_base64(encoded.as_bytes())?).ok()
 }
 
-/// Decodes Base64 as Riak does: spaces and line breaks, which tools put into long texts, count for nothing.
-/// `None` where the rest is no Base64.
+/// Decodes Base64 in Riak's way: ignores spaces and line breaks, which tools insert into long texts.
+/// `None` if the rest is not Base64.
 #[must_use]
 pub fn decode_base64(encoded: &[u8]) -> Option<Vec<u8>> {
     let encoded: Vec<u8> =
@@ -239,7 +239,7 @@ pub fn decode_base64(encoded: &[u8]) -> Option<Vec<u8>> {
     STANDARD.decode(encoded).ok()
 }
 
-/// The members `start` and `end` of a range that is an object.
+/// Members `start` and `end` of a range, which has to be an object.
 fn ends<'v>(
     name: &str,
     range: &'v Value,

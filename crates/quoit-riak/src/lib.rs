@@ -1,9 +1,9 @@
-//! Riak's replication as pure values: hashes of clocks and the trees made of them, filters of folds, and the
-//! bytes of what queues are asked for.
+//! Riak's replication formats as pure values: hashes of clocks, the trees made of them, filters of
+//! folds, and the bytes of entries of queues.
 //!
-//! A Riak 3 compares clusters by trees over all records, and fetches what differs from queues. All that has
-//! to be equal to the bit is here; which records there are, who asks whom, and both protocols are elsewhere.
-//! Nothing here does I/O or waits.
+//! A Riak 3 node compares clusters by hash trees over all records, and fetches records that differ from
+//! queues. This crate holds everything that has to agree with Riak bit by bit. Choosing the records,
+//! the order of an exchange, and both protocols are elsewhere. No function here does I/O or waits.
 //!
 //! ```
 //! use quoit_model::{clock::VersionVector, key::BucketRef, segments::TreeSize};

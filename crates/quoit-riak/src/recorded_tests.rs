@@ -1,4 +1,4 @@
-//! Hashes, segments and trees that a Riak node has answered, all of them.
+//! Tests against hashes, segments and trees that a Riak node has computed.
 
 use crate::erlang_hash::TermHasher;
 use crate::{Tree, TreeEntry};
@@ -28,7 +28,7 @@ impl Vector {
         BucketRef { bucket_type: &self.bucket_type, bucket: &self.bucket }
     }
 
-    /// The clock as stores here have it; `None` where a counter has more than 64 bits.
+    /// The clock in the form of this crate; `None` if a counter has more than 64 bits.
     fn to_clock(&self) -> Option<VersionVector> {
         let dot = |(actor, counter, time): &(Vec<u8>, u128, u128)| {
             let (counter, time_secs) = ((*counter).try_into().ok()?, (*time).try_into().ok()?);
@@ -124,7 +124,7 @@ fn each_clock_has_the_hash_that_riak_computed() {
     assert_eq!((vectors.len(), beyond_64_bits), (240, 2));
 }
 
-/// Checks that a tree's members agree with its records.
+/// True if a record belongs to a recorded tree.
 fn is_in_tree(vector: &Vector, tree: &Value) -> bool {
     if vector.bucket_type != bucket_type(tree) || vector.bucket != bytes(&tree["bucket"]) {
         return false;
@@ -147,7 +147,7 @@ fn is_in_tree(vector: &Vector, tree: &Value) -> bool {
     true
 }
 
-/// The numbers of some bytes that are not zero, by place.
+/// The 4-byte numbers in some bytes that are not zero, by index.
 fn nonzero(bytes: &[u8]) -> BTreeMap<String, u32> {
     let numbers = bytes
         .chunks_exact(4)

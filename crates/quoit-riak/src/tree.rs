@@ -1,8 +1,8 @@
-//! Trees of hashes over sets of records.
+//! Riak's hash trees over sets of records.
 //!
-//! A tree has branches of 256 leaves; a leaf is the XOR of the values of the records of its segment, the
-//! number of a branch in the root the XOR of its leaves. So trees of disjoint sets are merged by XOR. Of a
-//! tree only the leaves are kept that are not zero.
+//! A tree has branches of 256 leaves each. A leaf is the XOR of the values of the records in its
+//! segment, and the root has the XOR of its leaves for each branch. Trees of disjoint sets are
+//! therefore merged by XOR. Only leaves that are not zero are stored.
 
 use crate::clock_hash::TreeEntry;
 use bytes::Bytes;
@@ -19,18 +19,18 @@ const LEAF_BYTES: usize = 4;
 /// Bytes of a branch.
 pub const BRANCH_BYTES: usize = BRANCH_LEAVES as usize * LEAF_BYTES;
 
-/// Why bytes are no part of a tree.
+/// Reason why bytes are no part of a tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum TreeError {
-    /// The root has another size.
+    /// The root has the wrong size.
     #[error("the root of a tree of size {size} has {} bytes, not {size_bytes}", root_bytes(*.size))]
     RootSize {
         /// Size of the tree.
         size: TreeSize,
-        /// Size of the input.
+        /// Length of the input in bytes.
         size_bytes: usize,
     },
-    /// A branch that the tree does not have.
+    /// The tree has no such branch.
     #[error("a tree of size {size} has {} branches, none with number {number}", .size.branch_count())]
     NoSuchBranch {
         /// Size of the tree.
@@ -38,16 +38,16 @@ pub enum TreeError {
         /// Number of the branch.
         number: u32,
     },
-    /// A branch has another size, or its compressed form is damaged.
+    /// A branch has the wrong size, or its compressed form is damaged.
     #[error("branch {number} has no {BRANCH_BYTES} bytes, or they are compressed and damaged")]
     BadBranch {
         /// Number of the branch.
         number: u32,
     },
-    /// A branch is too short for its number.
+    /// A branch is too short to contain its number.
     #[error("a branch has {size_bytes} bytes, too few for its number")]
     NoNumber {
-        /// Size of the input.
+        /// Length of the input in bytes.
         size_bytes: usize,
     },
 }
@@ -56,7 +56,7 @@ const fn root_bytes(size: TreeSize) -> usize {
     size.branch_count() as usize * LEAF_BYTES
 }
 
-/// A tree. Memory: about 12 bytes for each leaf that is not zero.
+/// A tree. Takes about 12 bytes of memory for each leaf that is not zero.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tree {
     size: TreeSize,
@@ -64,19 +64,19 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// The tree of no records.
+    /// A tree of no records.
     #[must_use]
     pub const fn empty(size: TreeSize) -> Self {
         Self { size, leaves: BTreeMap::new() }
     }
 
-    /// Number of branches and leaves.
+    /// Size of the tree: its number of branches and leaves.
     #[must_use]
     pub const fn size(&self) -> TreeSize {
         self.size
     }
 
-    /// Adds a record, or takes it out again.
+    /// Adds a record, or removes it again.
     pub fn toggle(&mut self, entry: TreeEntry) {
         self.toggle_leaf(entry.segment % self.size.segment_count(), entry.value);
     }
@@ -93,11 +93,11 @@ impl Tree {
         }
     }
 
-    /// Adds the records of a tree of the same size that has none of this one's.
+    /// Adds the records of another tree of the same size. The two must have no record in common.
     ///
     /// # Panics
     ///
-    /// When the sizes differ.
+    /// If the sizes differ.
     pub fn merge(&mut self, other: &Self) {
         assert_eq!(self.size, other.size, "trees of two sizes are not merged");
         for (number, value) in &other.leaves {
@@ -105,7 +105,7 @@ impl Tree {
         }
     }
 
-    /// The leaves that are not zero, by number.
+    /// Leaves that are not zero, with their numbers.
     pub fn leaves(&self) -> impl Iterator<Item = (u32, u32)> {
         self.leaves.iter().map(|(number, value)| (*number, *value))
     }
@@ -120,7 +120,7 @@ impl Tree {
         numbers.into_iter().flat_map(u32::to_be_bytes).collect()
     }
 
-    /// A branch: its leaves, 4 bytes each. Branches that the tree does not have are empty.
+    /// A branch: its leaves of 4 bytes each. A branch that the tree does not have is all zeros.
     #[must_use]
     pub fn branch(&self, number: u32) -> Bytes {
         let mut leaves = [0u32; BRANCH_LEAVES as usize];
@@ -142,11 +142,11 @@ impl Tree {
         })
     }
 
-    /// Takes over a branch of the peer's.
+    /// Replaces a branch by a peer's.
     ///
     /// # Errors
     ///
-    /// Branches that the tree does not have, and bytes that are none.
+    /// Branches that the tree does not have, and inputs of the wrong size.
     pub fn set_branch(&mut self, number: u32, branch: &[u8]) -> Result<(), TreeError> {
         if number >= self.size.branch_count() {
             return Err(TreeError::NoSuchBranch { size: self.size, number });
@@ -165,7 +165,7 @@ impl Tree {
         Ok(())
     }
 
-    /// As [`Tree::set_branch`], of a compressed one.
+    /// As [`Tree::set_branch`], for a compressed branch.
     ///
     /// # Errors
     ///
@@ -175,7 +175,7 @@ impl Tree {
         number: u32,
         compressed: &[u8],
     ) -> Result<(), TreeError> {
-        // One byte more tells a branch that is too long.
+        // One byte more than a branch, so that a branch that is too long is noticed.
         let mut branch = Vec::with_capacity(BRANCH_BYTES + 1);
         let mut bounded = ZlibDecoder::new(compressed).take(BRANCH_BYTES as u64 + 1);
         if bounded.read_to_end(&mut branch).is_err() {
@@ -184,11 +184,11 @@ impl Tree {
         self.set_branch(number, &branch)
     }
 
-    /// The leaves in which two trees of one size differ, ascending.
+    /// Numbers of the leaves in which two trees differ, ascending.
     ///
     /// # Panics
     ///
-    /// When the sizes differ.
+    /// If the sizes differ.
     #[must_use]
     pub fn differing_leaves(&self, other: &Self) -> Vec<u32> {
         assert_eq!(self.size, other.size, "trees of two sizes are not compared");
@@ -198,11 +198,11 @@ impl Tree {
     }
 }
 
-/// The branches in which two roots of trees of a size differ, ascending.
+/// Numbers of the branches in which the roots of two trees differ, ascending.
 ///
 /// # Errors
 ///
-/// A root of another size.
+/// A root of the wrong size.
 pub fn differing_branches(size: TreeSize, one: &[u8], other: &[u8]) -> Result<Vec<u32>, TreeError> {
     for root in [one, other] {
         if root.len() != root_bytes(size) {
@@ -214,17 +214,17 @@ pub fn differing_branches(size: TreeSize, one: &[u8], other: &[u8]) -> Result<Ve
     Ok(pairs.filter(|(_, (one, other))| one != other).map(|(number, _)| number).collect())
 }
 
-/// A branch as Protocol Buffers have it: its number of 4 bytes, then itself or its compressed form.
+/// A branch in the form of Protocol Buffers: its number of 4 bytes, then its plain or compressed bytes.
 #[must_use]
 pub fn numbered_branch(number: u32, branch: &[u8]) -> Bytes {
     [&number.to_be_bytes(), branch].concat().into()
 }
 
-/// Splits such a branch.
+/// Splits a branch in this form into its number and its bytes.
 ///
 /// # Errors
 ///
-/// Fewer than 4 bytes.
+/// Inputs of fewer than 4 bytes.
 pub fn split_numbered(bytes: &[u8]) -> Result<(u32, &[u8]), TreeError> {
     let split = bytes.split_first_chunk();
     let (number, branch) = split.ok_or(TreeError::NoNumber { size_bytes: bytes.len() })?;

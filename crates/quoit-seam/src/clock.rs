@@ -1,16 +1,16 @@
-//! Time.
+//! Clocks.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Where time comes from.
+/// Source of time.
 pub trait Clock: Send + Sync {
-    /// Wall-clock time, microseconds since 1970. May jump.
+    /// Wall-clock time in microseconds since 1970. It may jump.
     fn unix_us(&self) -> u64;
 
-    /// Microseconds since some start; never goes back.
+    /// Microseconds since an arbitrary start. Never goes back.
     fn monotonic_us(&self) -> u64;
 
-    /// Wall-clock time, whole seconds since 1970.
+    /// Wall-clock time in whole seconds since 1970.
     fn unix_secs(&self) -> u64 {
         self.unix_us() / 1_000_000
     }

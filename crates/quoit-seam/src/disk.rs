@@ -6,22 +6,22 @@ use std::sync::Arc;
 /// Outcome of a positioned read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadAt {
-    /// So many bytes were read; fewer than asked for at the end of the file, and where the rest is not
-    /// in memory.
+    /// Number of bytes that were read. It is less than requested at the end of the file, or if the rest
+    /// is not in memory.
     Read(usize),
-    /// All of the buffer was filled with bytes that this process wrote, from its own memory: no disk can
-    /// have spoiled them.
+    /// The buffer was filled with bytes that this process wrote, from its own memory. A faulty disk
+    /// can't have changed them.
     Kept,
-    /// The bytes are not in memory and the caller did not want to wait.
+    /// The bytes are not in memory, and the call must not wait.
     WouldBlock,
 }
 
-/// One open file. Handles stay readable after the file was removed from its directory.
+/// An open file. Handles stay readable after the file was removed from its directory.
 pub trait DiskFile: Send + Sync {
-    /// Reads at `offset` until `buffer` is full or the file ends; waits for the device.
+    /// Reads at `offset` until `buffer` is full or the file ends. Waits for the device.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, DiskError>;
 
-    /// As `read_at`, but gives up with `WouldBlock` instead of waiting for the device.
+    /// As `read_at`, but returns `WouldBlock` instead of waiting for the device.
     fn read_at_nowait(&self, buffer: &mut [u8], offset: u64) -> Result<ReadAt, DiskError>;
 
     /// Writes all of `bytes` at `offset`. After an error any part of them may have been written.
@@ -33,16 +33,17 @@ pub trait DiskFile: Send + Sync {
     /// Length in bytes.
     fn size_bytes(&self) -> Result<u64, DiskError>;
 
-    /// Cuts the file off (or extends it with zeros) at `len`.
+    /// Cuts the file at `len`, or extends it to `len` with zeros.
     fn truncate(&self, len: u64) -> Result<(), DiskError>;
 }
 
-/// Held as long as the data directory is ours; dropping it lets go.
+/// The lock on a data directory. Dropping it releases the directory.
 pub trait DiskLock: Send + Sync {}
 
-/// One data directory. Names are plain file names, without separators.
+/// A data directory. Names are plain file names without separators.
 pub trait Disk: Send + Sync {
-    /// Opens a file for reading and writing; `create_new` makes it and fails if it exists.
+    /// Opens a file for reading and writing. With `create_new` it creates the file, and fails if it
+    /// exists.
     fn open(&self, name: &str, create_new: bool) -> Result<Arc<dyn DiskFile>, DiskError>;
 
     /// Names of all files.
@@ -57,22 +58,23 @@ pub trait Disk: Send + Sync {
     /// Makes creations, removals and renames durable.
     fn sync_directory(&self) -> Result<(), DiskError>;
 
-    /// Takes the directory for this process.
+    /// Locks the directory for this process.
     fn lock(&self) -> Result<Box<dyn DiskLock>, DiskError>;
 
-    /// Bytes that files may still grow by; `None` when that can't be told.
+    /// Number of bytes by which files may still grow; `None` if unknown.
     fn room_bytes(&self) -> Option<u64>;
 
-    /// The directory's name for error messages.
+    /// Name of the directory for error messages.
     fn path(&self) -> String;
 }
 
-/// Puts bytes in the place of a file, durably, and gives the new file. They are written and synced under the
-/// name with `.new` behind it first, so that a crash leaves the former file or the new one.
+/// Replaces a file durably, and returns the new file. Writes and syncs the bytes under the name with
+/// the suffix `.new` first and then renames it, so that a crash leaves either the old file or the new
+/// one.
 ///
 /// # Errors
 ///
-/// When the disk refuses: the former file may count or the new one, until a call has succeeded.
+/// Disk faults. Until a call has succeeded, the directory may hold the old file or the new one.
 pub fn replace_file(
     disk: &dyn Disk,
     name: &str,

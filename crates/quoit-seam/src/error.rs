@@ -5,12 +5,12 @@ use thiserror::Error;
 /// Faults of a disk. Cheap to clone, because one failed sync fails many writes.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum DiskError {
-    /// The disk has no room. Reads go on; writes go on by themselves when there is room again.
+    /// The disk is full. Reads still work, and writes work again once there is room.
     #[error("disk full: {path} has no room for {size_bytes} more bytes; free space or add a disk")]
     DiskFull {
         /// The file that could not grow.
         path: String,
-        /// Bytes that were to be written.
+        /// Number of bytes that were to be written.
         size_bytes: u64,
     },
     /// The operating system refused.
@@ -18,12 +18,12 @@ pub enum DiskError {
     Io {
         /// The action that failed, for example `read`.
         action: &'static str,
-        /// On which file.
+        /// Path of the file.
         path: String,
-        /// The system's words.
+        /// Message of the system.
         reason: String,
     },
-    /// Another process has the data directory.
+    /// Another process uses the data directory.
     #[error(
         "data directory {path} is in use by another process; stop it or choose another directory"
     )]

@@ -1,34 +1,34 @@
-//! Threads.
+//! Background threads.
 //!
-//! An engine's background work is cut into steps. In production each [`Worker`] has a thread that calls
-//! its steps; in tests and in the simulator the steps are called by the driver of the run, on one thread.
+//! Background work of an engine is divided into steps. In production each [`Worker`] has a thread that
+//! calls its steps. In tests and in the simulator, the driver of the run calls them on one thread.
 
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// When a worker wants its next step.
+/// The time of a worker's next step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// At once: there is more to do.
+    /// At once, because there is more to do.
     Again,
-    /// After so many microseconds, or as soon as it is woken.
+    /// After this many microseconds, or as soon as the worker is woken.
     AfterUs(u64),
-    /// When it is woken.
+    /// When the worker is woken.
     WhenWoken,
-    /// Never: the work is over.
+    /// Never: the work is finished.
     Done,
 }
 
-/// Lets a long step give way.
+/// A means for long steps to pause.
 pub trait Pace {
-    /// Waits for so many microseconds, or not at all when time is the driver's. False when the worker was
-    /// told to stop: the step should end as soon as it can.
+    /// Waits for `us` microseconds, or not at all if a driver controls time. False if the worker was
+    /// told to stop; the step should then end as soon as it can.
     fn pause(&self, us: u64) -> bool;
 }
 
-/// Does not give way: for work that a request waits for.
+/// Never pauses: for work that a request waits for.
 pub struct Unpaced;
 
 impl Pace for Unpaced {
@@ -37,38 +37,38 @@ impl Pace for Unpaced {
     }
 }
 
-/// Lets another thread that is ready go first on this processor, if there is one: for work that may take long
-/// and that is not urgent, between stretches of a hundred microseconds or so. A system call.
+/// Yields the processor to another thread that is ready, if there is one. To be called about every
+/// hundred microseconds by long work that is not urgent. Costs a system call.
 ///
-/// Without it a thread that has been woken for a request may wait until the system takes the processor away
-/// from who computes, which it does after milliseconds.
+/// Without it, a thread that was woken for a request may have to wait until the system preempts the
+/// computing thread, which takes milliseconds.
 pub fn give_way() {
     std::thread::yield_now();
 }
 
 /// Background work, one step at a time.
 pub trait Worker: Send + Sync {
-    /// Does a piece of work; one that takes long pauses now and then. Never called twice at the same
-    /// time by one [`Execution`].
+    /// Does a piece of work, pausing now and then if it takes long. An [`Execution`] never calls it
+    /// twice at the same time.
     fn step(&self, pace: &dyn Pace) -> Next;
 }
 
 /// Handle of a started worker.
 pub trait WorkerHandle: Send + Sync {
-    /// Makes the worker step soon. Cheap when the worker is busy; a system call when it sleeps.
+    /// Makes the worker step soon. Cheap while the worker is busy; costs a system call while it sleeps.
     fn wake(&self);
 
-    /// Lets the worker finish the step that it is in, if any, and makes no more of them.
+    /// Stops the worker after the step that it is in.
     fn stop(&self);
 }
 
-/// Where background work runs.
+/// Runs background work.
 pub trait Execution: Send + Sync {
-    /// Starts stepping `worker`.
+    /// Starts to call the steps of `worker`.
     fn start(&self, name: &'static str, worker: Arc<dyn Worker>) -> Arc<dyn WorkerHandle>;
 }
 
-/// One operating system thread for each worker.
+/// Runs each worker on a thread of its own.
 #[derive(Debug, Default)]
 pub struct Threads;
 
@@ -126,7 +126,7 @@ impl Pace for Parking {
     fn pause(&self, us: u64) -> bool {
         let mut signal = self.signal.lock();
         let end = Instant::now() + Duration::from_micros(us);
-        // Being woken does not cut a pause short, being stopped does.
+        // Only a stop ends a pause early; a wake does not.
         while !signal.stopped && !self.changed.wait_until(&mut signal, end).timed_out() {}
         !signal.stopped
     }

@@ -1,4 +1,4 @@
-//! A disk in memory that does what real ones do on bad days.
+//! A disk in memory that injects the faults of real disks.
 
 mod random;
 mod unsynced;
@@ -14,15 +14,15 @@ use unsynced::{FileState, NameChange, UnsyncedChange};
 
 pub use random::Random;
 
-/// A data directory in memory, with faults on demand. Everything random follows from its seed.
+/// A data directory in memory with faults on demand. All random decisions follow from its seed.
 ///
-/// [`FaultyDisk::crash`] may lose writes that were not synced, in whole or in part and in any order, and
-/// creations, removals and renames that no `sync_directory` has covered, the later ones
-/// first. Clones are the same disk.
+/// [`FaultyDisk::crash`] may lose unsynced writes, in whole or in part and in any order. It may also
+/// lose creations, removals and renames that no `sync_directory` has covered, the latest ones first.
+/// Clones are the same disk.
 #[derive(Clone)]
 pub struct FaultyDisk {
     state: Arc<Mutex<FaultyState>>,
-    /// Handles of an earlier boot are dead.
+    /// Handles of an earlier boot fail.
     boot: u64,
 }
 
@@ -42,21 +42,22 @@ struct FaultyState {
 /// Faults of the disk. The default has none.
 #[derive(Clone, Default)]
 pub struct Faults {
-    /// Bytes that all files together may take.
+    /// Maximum bytes of all files together.
     pub capacity_bytes: Option<u64>,
-    /// So many more operations succeed; then all fail until the next crash or kill.
+    /// Number of operations that still succeed. After them all operations fail until the next crash or
+    /// kill.
     pub operations_left: Option<u64>,
-    /// So many of the next writes fail, after having written a part.
+    /// Number of next writes that fail, after writing a part.
     pub failing_writes: u64,
-    /// So many of the next reads fail, of those that may wait.
+    /// Number of next reads that fail, among reads that may wait.
     pub failing_reads: u64,
-    /// So many of the next syncs of files fail; what they should have covered is dropped.
+    /// Number of next syncs of files that fail and drop the data that they should have made durable.
     pub failing_syncs: u64,
-    /// Of this many reads that don't want to wait one would have to; 0 = none.
+    /// One in this many reads that must not wait returns `WouldBlock`; 0 for none.
     pub would_block_one_in: u64,
-    /// Syncs report success and do nothing: a bug to find.
+    /// Makes syncs report success without an effect: a planted fault.
     pub forgets_syncs: bool,
-    /// Each sync of a file advances this clock by so many microseconds.
+    /// Clock that each sync of a file advances, and the number of microseconds.
     pub sync_takes_us: Option<(Arc<ManualClock>, u64)>,
 }
 
@@ -78,13 +79,13 @@ impl FaultyDisk {
         Self { state: Arc::new(Mutex::new(state)), boot: 0 }
     }
 
-    /// Lets things go wrong from now on. A crash or kill ends it.
+    /// Changes the faults from now on. A crash or kill ends them.
     pub fn set_faults(&self, change: impl FnOnce(&mut Faults)) {
         change(&mut self.state.lock().faults);
     }
 
-    /// Cuts the power: what was not synced is lost, or not. All handles die. Returns the disk as the
-    /// machine finds it when it is back.
+    /// Cuts the power: unsynced changes may be lost. All handles become invalid. Returns the disk as
+    /// the machine finds it afterwards.
     #[must_use]
     pub fn crash(&self) -> Self {
         let mut state = self.state.lock();
@@ -92,7 +93,7 @@ impl FaultyDisk {
         self.reboot(&mut state)
     }
 
-    /// Kills the process: everything that was written is still there. All handles die.
+    /// Kills the process: everything that was written stays. All handles become invalid.
     #[must_use]
     pub fn kill(&self) -> Self {
         let mut state = self.state.lock();
@@ -106,13 +107,13 @@ impl FaultyDisk {
         Self { state: Arc::clone(&self.state), boot: state.boot }
     }
 
-    /// Bytes that all files together take.
+    /// Bytes of all files together.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         self.state.lock().used_bytes()
     }
 
-    /// The bytes of a file; `None` when there is no such file.
+    /// Bytes of a file; `None` if it does not exist.
     #[must_use]
     pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
         let state = self.state.lock();
@@ -120,19 +121,19 @@ impl FaultyDisk {
         Some(state.files[file].bytes.clone())
     }
 
-    /// Whether a loss of power at this moment is certain to leave a file with bytes that are wanted.
+    /// True if a power cut at this moment is certain to leave a file whose bytes satisfy `is_wanted`.
     pub fn has_durable(&self, is_wanted: impl Fn(&[u8]) -> bool) -> bool {
         let state = self.state.lock();
         state.durable_names.values().any(|file| is_wanted(&state.files[file].durable))
     }
 
-    /// Whether a file has bytes that are wanted, whether they are durable or not.
+    /// True if a file's bytes satisfy `is_wanted`, whether they are durable or not.
     pub fn has_written(&self, is_wanted: impl Fn(&[u8]) -> bool) -> bool {
         let state = self.state.lock();
         state.names.values().any(|file| is_wanted(&state.files[file].bytes))
     }
 
-    /// Makes or replaces a file, durably, as another program would.
+    /// Creates or replaces a file durably, as another program would.
     pub fn put(&self, name: &str, bytes: Vec<u8>) {
         let mut state = self.state.lock();
         let number = state.next_file;
@@ -143,18 +144,18 @@ impl FaultyDisk {
         state.durable_names.insert(name.to_owned(), number);
     }
 
-    /// Removes a file, durably, as another program would.
+    /// Removes a file durably, as another program would.
     pub fn delete(&self, name: &str) {
         let mut state = self.state.lock();
         state.names.remove(name);
         state.durable_names.remove(name);
     }
 
-    /// Flips one bit of a file, durably.
+    /// Flips one bit of a file durably.
     ///
     /// # Panics
     ///
-    /// When there is no such byte.
+    /// If the file has no such byte.
     pub fn flip_bit(&self, name: &str, offset: usize, bit: u32) {
         let mut state = self.state.lock();
         let number = state.names[name];
@@ -165,12 +166,12 @@ impl FaultyDisk {
         }
     }
 
-    /// Makes a piece of a file unreadable and unwritable, for as long as there is this file. Another one of
-    /// its name is on another piece of the disk.
+    /// Makes a range of a file unreadable and unwritable as long as the file exists. A later file of
+    /// the same name does not have the bad range.
     ///
     /// # Panics
     ///
-    /// When there is no such file.
+    /// If the file does not exist.
     pub fn spoil(&self, name: &str, bytes: Range<u64>) {
         let mut state = self.state.lock();
         let number = state.names[name];
@@ -358,7 +359,7 @@ impl DiskFile for FaultyFile {
         }
         if state.faults.failing_syncs > 0 {
             state.faults.failing_syncs -= 1;
-            // As Linux does: what could not be written is taken for clean from now on.
+            // As Linux does: pages whose write failed count as clean from now on.
             let file = state.file(self.number);
             file.changes.clear();
             return Err(failed("sync", &self.name, "input/output error"));

@@ -1,8 +1,8 @@
-//! The seams through which a node meets its machine: disk, clock, and threads.
+//! Interfaces between a node and its machine: disk, clock and threads.
 //!
-//! Production passes the real ones; tests and the simulator pass a faulty disk in memory, a clock that
-//! they turn by hand, and run background work inline. Those are compiled with the feature `testing` only: the
-//! released program has none of them.
+//! Production code uses the real ones. Tests and the simulator use a disk in memory that injects
+//! faults, a clock that they advance, and an execution whose steps they call. These are compiled only
+//! with the feature `testing`, so the released program does not contain them.
 
 mod clock;
 mod disk;

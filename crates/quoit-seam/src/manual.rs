@@ -1,4 +1,4 @@
-//! A clock and an execution in the hands of a test.
+//! A clock and an execution that a test controls.
 
 use crate::clock::Clock;
 use crate::execution::{Execution, Next, Pace, Worker, WorkerHandle};
@@ -6,14 +6,14 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A clock that moves only when told to.
+/// A clock that moves only when it is told to.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     unix_us: AtomicU64,
 }
 
 impl ManualClock {
-    /// A clock that stands at `unix_us`.
+    /// A clock that shows `unix_us`.
     #[must_use]
     pub const fn at(unix_us: u64) -> Self {
         Self { unix_us: AtomicU64::new(unix_us) }
@@ -35,19 +35,19 @@ impl Clock for ManualClock {
     }
 }
 
-/// Steps run when the driver of a test or of the simulator says so.
+/// Runs steps when the driver of a test or of the simulator calls them.
 #[derive(Default)]
 pub struct ManualExecution {
     workers: Mutex<Vec<Arc<ManualWorker>>>,
     meanwhile: Arc<Mutex<Option<Box<Meanwhile>>>>,
 }
 
-/// Runs while a worker pauses; gets the worker's name.
+/// A function that runs while a worker pauses. Gets the worker's name.
 pub type Meanwhile = dyn FnMut(&'static str) + Send;
 
 struct ManualWorker {
     name: &'static str,
-    /// Taken out when the worker is stopped.
+    /// `None` after the worker was stopped.
     worker: Mutex<Option<Arc<dyn Worker>>>,
     woken: Mutex<bool>,
     meanwhile: Arc<Mutex<Option<Box<Meanwhile>>>>,
@@ -55,7 +55,7 @@ struct ManualWorker {
 
 impl Pace for ManualWorker {
     fn pause(&self, _us: u64) -> bool {
-        // Taken out while it runs: it may step other workers, which then don't pause.
+        // Taken out while it runs: it may step other workers, which then do not pause.
         let meanwhile = self.meanwhile.lock().take();
         if let Some(mut meanwhile) = meanwhile {
             meanwhile(self.name);
@@ -66,13 +66,13 @@ impl Pace for ManualWorker {
 }
 
 impl ManualExecution {
-    /// Lets `meanwhile` run whenever a worker pauses.
+    /// Sets the function that runs whenever a worker pauses.
     pub fn set_meanwhile(&self, meanwhile: Option<Box<Meanwhile>>) {
         *self.meanwhile.lock() = meanwhile;
     }
 
-    /// Makes one step of each running worker of this name. Says what the last of them wants next, `None`
-    /// when there is none.
+    /// Calls one step of each running worker of this name. Returns the time of the next step that the
+    /// last of them wants; `None` if there is none.
     pub fn step(&self, name: &str) -> Option<Next> {
         let named: Vec<_> =
             self.workers.lock().iter().filter(|worker| worker.name == name).cloned().collect();

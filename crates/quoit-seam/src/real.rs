@@ -1,4 +1,4 @@
-//! A directory of the operating system.
+//! Data directories of the operating system.
 
 use crate::disk::{Disk, DiskFile, DiskLock, ReadAt};
 use crate::error::DiskError;
@@ -17,16 +17,16 @@ const LOCK_NAME: &str = "LOCK";
 #[derive(Debug)]
 pub struct RealDisk {
     directory: PathBuf,
-    /// Whether the file system may know `RWF_NOWAIT`; cleared for good when it refuses once.
+    /// True while the file system may support `RWF_NOWAIT`. Cleared for good when it refuses once.
     nowait: Arc<AtomicBool>,
 }
 
 impl RealDisk {
-    /// Uses `directory`, which is made if it is missing, parents included.
+    /// Opens `directory`, which is created if it is missing, with its parents.
     ///
     /// # Errors
     ///
-    /// When the directory can't be made, is not a directory or can't be written to.
+    /// If the directory can't be created.
     pub fn open(directory: impl Into<PathBuf>) -> Result<Self, DiskError> {
         let directory = directory.into();
         std::fs::create_dir_all(&directory)
@@ -54,10 +54,10 @@ impl Disk for RealDisk {
         let path = self.path_of(name);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(create_new);
-        // Times of reads are of no use, and noting them costs each read.
+        // Access times are never used, and updating them costs each read.
         let quiet = options.clone().custom_flags(OFlags::NOATIME.bits() as i32).open(&path);
         let opened = match quiet {
-            // Only a file's owner may ask for that.
+            // Only the owner of a file may use `O_NOATIME`.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => options.open(&path),
             opened => opened,
         };
@@ -70,7 +70,8 @@ impl Disk for RealDisk {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.directory).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            // A name that is not UTF-8 is none of ours; its shape is enough to report it.
+            // A name that is not UTF-8 is not one of the node's files; its approximate form is enough
+            // for a report.
             names.push(entry.file_name().to_string_lossy().into_owned());
         }
         names.sort_unstable();
@@ -107,7 +108,7 @@ impl Disk for RealDisk {
     }
 }
 
-/// The lock is the open file's. It goes when this is dropped, and when the process ends.
+/// A lock of an open file. It ends when this is dropped, or the process ends.
 struct RealLock {
     file: File,
 }
@@ -134,8 +135,8 @@ impl DiskLock for RealLock {}
 
 impl Drop for RealLock {
     fn drop(&mut self) {
-        // Closing alone is not enough: a child that another thread is starting has the file open too until it
-        // executes its program. A refusal leaves the lock to the closing.
+        // Closing the file is not enough: a child that another thread is starting holds the file open
+        // until it executes its program. If unlocking fails, closing is all that is left.
         let _ = self.file.unlock();
     }
 }
@@ -206,7 +207,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let disk = RealDisk::open(directory.path()).unwrap();
         let held = RealLock::take(&disk).unwrap();
-        // As a child has it between its fork and the program that it executes.
+        // As a child holds the file between fork and exec.
         let _inherited = held.file.try_clone().unwrap();
         assert!(matches!(disk.lock(), Err(DiskError::Locked { .. })));
         drop(held);

@@ -1,7 +1,8 @@
-//! Panics of crates that this one rents, at its seams.
+//! Panics of third-party crates, turned into errors.
 //!
-//! `redb` and `fjall` panic on some damaged files where an error would be right. That is damage of a file and
-//! no fault of the program: it becomes an error, and the log of the node gets no message of a panic.
+//! `redb` and `fjall` panic on some damaged files instead of returning an error. Damage of a file is
+//! not a fault of the program, so such a panic becomes an error, and no panic message goes to the
+//! node's log.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -9,21 +10,21 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
 thread_local! {
-    /// Whether this thread is in a rented crate.
+    /// True while this thread runs code of such a crate.
     static IS_RENTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Lets panics of other code have their message.
+/// Installs the hook that silences these panics and leaves all others as they were.
 static HOOK: Once = Once::new();
 
 /// Payload of a caught panic.
 pub type Thrown = Box<dyn Any + Send>;
 
-/// Runs code of a rented crate. Everything that it throws is caught, and nothing is said of it.
+/// Runs code of a third-party crate, and catches its panics without a message.
 ///
 /// # Errors
 ///
-/// The payload of its panic.
+/// The payload of the panic.
 pub fn catch<T>(run: impl FnOnce() -> T) -> Result<T, Thrown> {
     HOOK.call_once(|| {
         let former = panic::take_hook();
@@ -39,7 +40,7 @@ pub fn catch<T>(run: impl FnOnce() -> T) -> Result<T, Thrown> {
     done
 }
 
-/// The words of a panic.
+/// Message of a panic.
 #[must_use]
 pub fn words_of(thrown: &Thrown) -> &str {
     let text = thrown.downcast_ref::<String>().map(String::as_str);

@@ -1,4 +1,4 @@
-//! The objects of a batch of inputs, each from one replica.
+//! Reads of the objects of a batch of inputs, each from one replica.
 
 use super::JobError;
 use super::Jobs;
@@ -14,11 +14,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Bytes of objects after which a batch is cut: what is read is used before more is.
+/// Number of bytes after which a batch ends, so that its objects are used before more are read.
 const BATCH_BYTES: usize = 1 << 20;
-/// Objects that are read in one go before other tasks of the thread have their turn.
+/// Number of objects that are read in one go before other tasks of the thread get a turn.
 const IN_PLACE_COUNT: usize = 64;
-/// Objects that other nodes, or the disk, are asked for at the same time.
+/// Number of objects that are read from other nodes or from disk at the same time.
 const CONCURRENT_COUNT: usize = 32;
 
 /// Inputs whose objects are being read.
@@ -32,7 +32,7 @@ impl Fetching {
         Self { inputs: inputs.into(), read_count: 0 }
     }
 
-    /// One more input.
+    /// Adds an input.
     pub(super) fn add(&mut self, input: Input) {
         self.inputs.push_back(input);
     }
@@ -41,13 +41,13 @@ impl Fetching {
         self.inputs.is_empty()
     }
 
-    /// Objects that were read since this was last asked.
+    /// Number of objects that were read since the last call.
     pub(super) const fn take_read_count(&mut self) -> u64 {
         std::mem::replace(&mut self.read_count, 0)
     }
 
-    /// Reads some of the objects and applies the function of the phase. Objects for scripts are kept for
-    /// their engine.
+    /// Reads some of the objects and applies the function of the phase. Objects for a script are put
+    /// into `for_script`.
     pub(super) async fn read(
         &mut self,
         jobs: &Arc<Jobs>,
@@ -85,7 +85,7 @@ impl Fetching {
         self.read_elsewhere(jobs, phase, kind, elsewhere, outputs, for_script).await
     }
 
-    /// Reads objects that other nodes have, or the disk, several at a time.
+    /// Reads objects from other nodes or from disk, several at a time.
     async fn read_elsewhere(
         &mut self,
         jobs: &Arc<Jobs>,
@@ -120,19 +120,19 @@ impl Fetching {
             read_bytes += object.as_ref().map_or(0, object_bytes);
             apply(kind, phase, input, object, outputs, for_script)?;
         }
-        // Inputs that were not begun have their turn in the next batch.
+        // The next batch reads inputs whose read was not begun.
         waiting.rev().for_each(|input| self.inputs.push_front(input));
         Ok(())
     }
 }
 
-/// Copy of this node.
+/// This node's copy of an object.
 enum InPlace {
     Value(Bytes),
     Whole(Box<Object>),
 }
 
-/// This node's copy, if it has one at hand.
+/// This node's copy, if it can be read without waiting and the phase does not need more.
 fn read_in_place(jobs: &Jobs, kind: &PhaseKind, input: &Input) -> Option<InPlace> {
     let takes_value = match kind {
         PhaseKind::Map(function) => {
@@ -149,20 +149,20 @@ fn read_in_place(jobs: &Jobs, kind: &PhaseKind, input: &Input) -> Option<InPlace
         ShownObject::Plain(plain) => Some(InPlace::Value(Bytes::copy_from_slice(plain.value))),
         ShownObject::Whole(object) => Some(InPlace::Whole(Box::new(object))),
     };
-    // Faults come again where they are told.
+    // Faults are ignored here: the later read meets them again and reports them.
     match jobs.coordinator.get_in_place(input.key_ref(), &options, show) {
         Ok(Some(ShownInPlace::Answer(found))) => found,
         _ => None,
     }
 }
 
-/// The object of an input from one replica, as it is stored, tombstones included. Others are asked as long as
-/// none has it.
+/// Reads the object of an input from one replica, in its stored form, including tombstones. Asks
+/// further replicas as long as none has the object.
 ///
 /// # Errors
 ///
-/// When no replica has it, and no primary is there to say so: what only nodes have that are down is not
-/// known to be missing.
+/// If no replica has the object and no primary confirms that: an object may exist only on nodes that
+/// are down.
 async fn read_one(jobs: &Jobs, input: &Input) -> Result<Option<Object>, RequestError> {
     let notfound_ok = Some(false);
     let from_any = ReadOptions { r: Some(Quorum::One), notfound_ok, ..ReadOptions::default() };

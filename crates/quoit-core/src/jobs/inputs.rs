@@ -1,4 +1,4 @@
-//! Inputs of a job, as they are read.
+//! Inputs of a job.
 
 use super::JobError;
 use super::Jobs;
@@ -12,22 +12,23 @@ use quoit_model::key_bounds::KeyBounds;
 use quoit_wire::internode::maps::MapOutputKind;
 use std::sync::Arc;
 
-/// Listed keys that the first phase is given at once.
+/// Number of given keys that the first phase gets at once.
 const CHUNK_COUNT: usize = 1_000;
 
 /// The records that a job begins with.
 #[derive(Debug)]
 pub enum JobInputs {
-    /// These.
+    /// Records given by name.
     Keys(Vec<Input>),
-    /// All of a bucket, or those that a filter accepts.
+    /// All records of a bucket, or those whose keys a filter accepts.
     Bucket(BucketName, Option<KeyFilter>),
-    /// Those that an index query finds. One with several entries comes several times.
+    /// Records that an index query finds. A record with several matching entries comes several times.
     Query(Box<IndexQuery>),
 }
 
 impl JobInputs {
-    /// Which records of a bucket these are, if they are a range of its keys.
+    /// The bucket and range of keys, if the inputs are all records of such a range; `None` for other
+    /// inputs.
     fn mapped(&self) -> Option<(BucketName, MappedRecords<'_>)> {
         match self {
             Self::Keys(_) => None,
@@ -47,7 +48,7 @@ impl JobInputs {
     }
 }
 
-/// Inputs as they come.
+/// Inputs that are read as the job asks for them.
 pub(super) enum InputStream {
     Keys(std::vec::IntoIter<Input>),
     Bucket {
@@ -55,7 +56,7 @@ pub(super) enum InputStream {
         bucket: BucketName,
         filter: Option<KeyFilter>,
     },
-    /// Records of a bucket that nodes map as they walk through them.
+    /// Records of a bucket that nodes map while they scan them.
     Mapped(Box<MapScan>),
     Query {
         results: Box<IndexResults>,
@@ -63,7 +64,7 @@ pub(super) enum InputStream {
     },
 }
 
-/// Inputs of the first phase, or what it has made of them already.
+/// Inputs of the first phase, or its outputs if nodes have mapped them already.
 pub(super) enum NextInputs {
     Inputs(Vec<Input>),
     Mapped(Vec<MapOutputKind>),
@@ -75,7 +76,7 @@ impl InputStream {
         inputs: JobInputs,
         first: Option<&NodeWork>,
     ) -> Result<Self, RequestError> {
-        // Nodes map records as they walk through them.
+        // Nodes map the records while they scan them.
         if let Some(work) = first
             && let Some((bucket, wanted)) = inputs.mapped()
         {
@@ -98,7 +99,7 @@ impl InputStream {
         })
     }
 
-    /// The next inputs; `None` when there are no more. A chunk of which a filter accepts nothing is empty.
+    /// The next inputs; `None` at the end. A chunk may be empty if the filter accepts none of its keys.
     pub(super) async fn next(&mut self) -> Result<Option<NextInputs>, JobError> {
         if let Self::Mapped(scan) = self {
             return Ok(scan.next().await?.map(NextInputs::Mapped));
@@ -137,7 +138,7 @@ impl InputStream {
     }
 }
 
-/// A key that does not hold the whole answer in which it came.
+/// Copies a key, so that it does not keep the whole answer in memory.
 fn owned(key: Bytes) -> Bytes {
     Bytes::copy_from_slice(&key)
 }

@@ -1,13 +1,14 @@
-//! MapReduce jobs under way: the node that a client asks reads the inputs, has map phases run by nodes that
-//! have the records, and reduces what they answer.
+//! MapReduce jobs: the node that a client asks (the coordinator of the job) reads the inputs, has nodes
+//! with the records run map phases, and reduces their outputs.
 //!
-//! A whole bucket is mapped as it is listed, in one pass of each node over its records (`listing/maps.rs`).
-//! Other records are sent by their names to a node that has them (`spread.rs`). A node answers for what it
-//! can read (`listing/map_node.rs`); the rest this node reads itself, from any replica (`fetch.rs`).
+//! If the input is a whole bucket, each node maps its own records in one scan (`listing/maps.rs`).
+//! Other inputs are sent by name to a node that holds the record (`spread.rs`). A node maps the records
+//! that it can read (`listing/map_node.rs`); the coordinator reads the others itself, from any replica
+//! (`fetch.rs`).
 //!
-//! A job is pulled: it goes on when its next outputs are asked for, and ends when it is dropped. So a client
-//! that does not read slows its job down, and one that leaves stops it; nothing waits in between but one
-//! batch of each phase. `docs/design/mapreduce.md` has the reasons.
+//! Jobs are pulled: a job advances when its next outputs are asked for, and ends when it is dropped. A
+//! client that reads slowly therefore slows its job down, and a client that disconnects stops it. At
+//! most one batch of each phase is kept in between. `docs/design/mapreduce.md` has the reasons.
 
 mod fetch;
 mod inputs;
@@ -33,16 +34,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thiserror::Error;
 
-/// Bounds of a job, and what runs its scripts.
+/// Limits of a job, and the engine for its scripts.
 #[derive(Clone, Debug)]
 pub struct JobSettings {
-    /// Memory in bytes of what a job keeps between its phases.
+    /// Maximum memory in bytes for values that a job keeps between its phases.
     pub held_bytes_max: usize,
-    /// Runs scripts; `None`: jobs with scripts are refused.
+    /// Engine that runs scripts; `None` to refuse jobs with scripts.
     pub scripts: Option<Arc<dyn ScriptEngine>>,
 }
 
-/// Why a job is not begun, or has failed.
+/// Reason why a job could not begin, or failed.
 #[derive(Debug, Error)]
 pub enum JobError {
     /// A phase can't be started.
@@ -51,7 +52,7 @@ pub enum JobError {
     /// A phase failed.
     #[error(transparent)]
     Phase(#[from] PhaseFault),
-    /// A key did not fit the key filter.
+    /// A key can't be processed by the key filter.
     #[error(transparent)]
     Filter(#[from] FilterFault),
     /// The inputs could not be read.
@@ -59,7 +60,7 @@ pub enum JobError {
     Request(#[from] RequestError),
 }
 
-/// How far a job is.
+/// Progress of a job.
 #[derive(Debug, Default)]
 pub struct JobProgress {
     input_count: AtomicU64,
@@ -69,25 +70,25 @@ pub struct JobProgress {
 }
 
 impl JobProgress {
-    /// Inputs that the first phase was given.
+    /// Number of inputs of the first phase so far.
     #[must_use]
     pub fn input_count(&self) -> u64 {
         self.input_count.load(Ordering::Relaxed)
     }
 
-    /// Objects that were read.
+    /// Number of objects that were read.
     #[must_use]
     pub fn read_count(&self) -> u64 {
         self.read_count.load(Ordering::Relaxed)
     }
 
-    /// Outputs that belong to the result.
+    /// Number of outputs that belong to the result.
     #[must_use]
     pub fn output_count(&self) -> u64 {
         self.output_count.load(Ordering::Relaxed)
     }
 
-    /// Memory of what is kept between phases, about, in bytes.
+    /// Approximate memory of values that are kept between phases, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
         self.held_bytes.load(Ordering::Relaxed)
@@ -100,9 +101,10 @@ pub struct JobRun {
     pipeline: Pipeline,
     inputs: InputStream,
     scripts: Option<Scripts>,
-    /// Its name among the jobs of all nodes.
+    /// Unique id of the job among the jobs of all nodes.
     id: Bytes,
-    /// Map and link phases, as nodes run them, by their places.
+    /// Map and link phases in the form in which nodes run them, by index of the phase; `None` for other
+    /// phases.
     works: Vec<Option<NodeWork>>,
     /// Records that are being mapped.
     mapping: Option<Mapping>,
@@ -110,7 +112,7 @@ pub struct JobRun {
     is_done: bool,
 }
 
-/// MapReduce jobs that clients begin at this node.
+/// Starts the MapReduce jobs that clients send to this node, which coordinates them.
 pub struct Jobs {
     local: Arc<LocalNode>,
     coordinator: Arc<Coordinator>,
@@ -126,11 +128,12 @@ impl Jobs {
         }
     }
 
-    /// Begins a job over these inputs, which are those of the job.
+    /// Begins a job over `inputs`.
     ///
     /// # Errors
     ///
-    /// Scripts that can't be run, unknown bucket types, and partitions that no node has which is up.
+    /// Scripts that can't be run, unknown bucket types, and a partition of which no live node has a
+    /// copy.
     pub async fn begin(
         self: &Arc<Self>,
         job: &Job,
@@ -159,7 +162,7 @@ impl Jobs {
         })
     }
 
-    /// A name that no job of any node has had: this node, the time, and a count.
+    /// Makes an id that no job of any node has had, from this node's id, the time and a counter.
     fn new_job_id(&self) -> Bytes {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let mut id = self.local.control.read().node_id().0.to_vec();
@@ -179,19 +182,19 @@ impl Drop for JobRun {
 }
 
 impl JobRun {
-    /// How far it is.
+    /// Progress so far.
     #[must_use]
     pub const fn progress(&self) -> &Arc<JobProgress> {
         &self.progress
     }
 
-    /// The next outputs, by phase; `None` when all is done. Each call does some of the work, and outputs may
-    /// be none.
+    /// The next outputs by phase; `None` at the end. Each call does a part of the work, so it may
+    /// return no outputs.
     ///
     /// # Errors
     ///
-    /// Functions that fail, objects that can't be read, inputs that can't be listed. A job is complete or an
-    /// error, never cut short in silence.
+    /// Functions that fail, objects that can't be read, inputs that can't be listed. A job is complete
+    /// or ends with an error; it is never cut short in silence.
     pub async fn next(&mut self) -> Result<Option<Vec<Outputs>>, JobError> {
         if self.is_done {
             return Ok(None);
@@ -205,7 +208,7 @@ impl JobRun {
     }
 
     async fn step(&mut self) -> Result<(), JobError> {
-        // Requests go first.
+        // Lets waiting requests run first.
         tokio::task::yield_now().await;
         if let Some(mapping) = self.mapping.take() {
             return self.map(mapping).await;
@@ -235,14 +238,15 @@ impl JobRun {
         Ok(())
     }
 
-    /// Has this node read records of a phase, from any replica.
+    /// Makes this node read records of a phase, from any replica.
     fn map_here(&mut self, phase: usize, inputs: Vec<Input>) {
         if !inputs.is_empty() {
             self.mapping = Some(Mapping::here(phase, inputs));
         }
     }
 
-    /// Goes on with the records that are being mapped: reads some itself, or takes an answer.
+    /// Continues with the records that are being mapped: reads some of them here, or takes an answer of
+    /// a node.
     async fn map(&mut self, mut mapping: Mapping) -> Result<(), JobError> {
         let phase = mapping.phase;
         let work = self.works[phase].as_ref().expect("map and link phases are run by nodes");
@@ -261,7 +265,7 @@ impl JobRun {
         Ok(())
     }
 
-    /// Reads some objects of a phase, and applies its function.
+    /// Reads some objects of a phase, and applies its function to them.
     async fn fetch(&mut self, mapping: &mut Mapping) -> Result<(), JobError> {
         let (phase, fetching) = (mapping.phase, &mut mapping.fetching);
         let kind = self.pipeline.phases()[phase].kind.clone();
@@ -276,7 +280,7 @@ impl JobRun {
         Ok(self.pipeline.mapped(phase, outputs)?)
     }
 
-    /// Takes what nodes have made of records. Those that they could not read come back.
+    /// Takes the outputs of nodes. Returns the inputs that they could not read.
     fn take_outputs_of_nodes(
         &mut self,
         phase: usize,
@@ -300,7 +304,7 @@ impl JobRun {
                     return Err(PhaseFault { phase, error, input, kind: "error", stack }.into());
                 }
                 MapOutputKind::Counts(counts) => {
-                    // Inputs that came by name were counted when they came.
+                    // Inputs that came by name were counted when they were read.
                     if matches!(self.inputs, InputStream::Mapped(_)) && phase == 0 {
                         self.progress.input_count.fetch_add(counts.inputs, Ordering::Relaxed);
                     }

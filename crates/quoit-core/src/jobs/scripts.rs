@@ -1,4 +1,4 @@
-//! The scripts of a job, run by an engine on threads that may be kept busy.
+//! Scripts of a job, which an engine runs on threads that may block.
 
 use super::Jobs;
 use super::{JobError, JobSettings};
@@ -15,7 +15,7 @@ const OFF: &str = "JavaScript is not run by this server: mapreduce.javascript is
 /// The scripts of one job.
 pub(super) struct Scripts {
     texts: ScriptTexts,
-    /// `None` only while a call is under way, and after one that failed.
+    /// `None` while a call is under way, and after a failed call.
     session: Option<Box<dyn ScriptSession>>,
 }
 
@@ -47,12 +47,12 @@ impl Scripts {
         Ok(Some(Self { texts, session: Some(session) }))
     }
 
-    /// The sources.
+    /// Sources of the scripts.
     pub(super) const fn texts(&self) -> &ScriptTexts {
         &self.texts
     }
 
-    /// Maps objects: the outputs of all, one after the other.
+    /// Maps objects. Returns the outputs of all of them in order.
     pub(super) async fn map(
         &mut self,
         phase: usize,
@@ -89,7 +89,7 @@ impl Scripts {
     }
 }
 
-/// The source of a script, read from the store if it is there.
+/// Source of a script. Reads it from the store if the job only names an object.
 async fn text_of(jobs: &Jobs, phase: usize, source: &ScriptSource) -> Result<ScriptText, JobError> {
     let input = match source {
         ScriptSource::Named(name) => return Ok(ScriptText::Named(name.clone())),
@@ -115,7 +115,7 @@ async fn text_of(jobs: &Jobs, phase: usize, source: &ScriptSource) -> Result<Scr
     }
 }
 
-/// Does something that keeps a thread busy.
+/// Runs a step that occupies a thread.
 async fn busy<T: Send + 'static>(
     step: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, RequestError> {

@@ -1,4 +1,4 @@
-//! Batches of records that nodes map, and their answers.
+//! Batches of records that other nodes map, and their answers.
 
 use super::Jobs;
 use super::fetch::Fetching;
@@ -19,15 +19,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Time that a node has for a batch.
+/// Time in which a node has to answer for a batch.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(30);
-/// Bytes of objects that all nodes together map at once, about.
+/// Approximate bytes of objects that all nodes together map at once.
 const BYTES_AT_ONCE: u64 = 4 << 20;
 
-/// Records of a phase that are being mapped: by the nodes that have them, and by this one.
+/// Records of a phase that are being mapped, by other nodes and by this node.
 pub(super) struct Mapping {
     pub(super) phase: usize,
-    /// Records that were given to no node yet.
+    /// Records that were not sent to a node yet.
     left: Vec<Input>,
     calls: JoinSet<(Vec<Input>, Option<MappedKeys>)>,
     /// Records that this node reads.
@@ -40,13 +40,13 @@ pub(super) struct BatchAnswer {
 }
 
 impl Mapping {
-    /// Records that this node reads, wherever they are.
+    /// A mapping of records that this node reads, wherever they are stored.
     pub(super) fn here(phase: usize, inputs: Vec<Input>) -> Self {
         let fetching = Fetching::new(inputs);
         Self { phase, left: Vec::new(), calls: JoinSet::new(), fetching }
     }
 
-    /// Records that nodes are to map.
+    /// A mapping of records that are sent to the nodes that hold them.
     pub(super) fn spread(phase: usize, inputs: Vec<Input>) -> Self {
         let fetching = Fetching::new(Vec::new());
         Self { phase, left: inputs, calls: JoinSet::new(), fetching }
@@ -56,12 +56,12 @@ impl Mapping {
         self.left.is_empty() && self.calls.is_empty() && self.fetching.is_done()
     }
 
-    /// Gives what is left to the nodes that have it. Nodes that are not asked for it are none of those that
-    /// run maps for others, or are not known to be up: this node reads their records.
+    /// Sends the remaining records to nodes that hold them. This node reads the records of which it has
+    /// a complete copy itself, and those of which no other live node has one.
     ///
     /// # Errors
     ///
-    /// Unknown bucket types, and bad names.
+    /// Unknown bucket types, and invalid names.
     pub(super) async fn send(
         &mut self,
         jobs: &Arc<Jobs>,
@@ -98,8 +98,8 @@ impl Mapping {
         Ok(())
     }
 
-    /// The next answer of a node; `None` when none is awaited. Records of a node that has not answered are
-    /// read by this one, from other replicas.
+    /// The next answer of a node; `None` if no answer is awaited. If a node has not answered, this node
+    /// reads its records from other replicas.
     pub(super) async fn answer(&mut self) -> Option<Result<BatchAnswer, RequestError>> {
         let (mut inputs, mapped) = match self.calls.join_next().await? {
             Ok(answered) => answered,
@@ -126,7 +126,7 @@ impl Mapping {
     }
 }
 
-/// The node that maps a record: `None` if this one does, or if no other node that has the record can.
+/// Node that maps a record; `None` if this node reads it.
 fn node_for(
     jobs: &Jobs,
     topology: &Topology,
@@ -153,13 +153,13 @@ fn node_for(
     Ok(able.min_by_key(|(_, peer)| cost_us(peer)).map(|(place, _)| place))
 }
 
-/// Tells all other nodes that a job has ended, which have kept its scripts.
+/// Tells all other nodes that a job has ended, so that they drop its scripts.
 pub(super) fn tell_end(jobs: &Jobs, job: &bytes::Bytes) {
     let topology = jobs.local.topology_now();
     let tell = |peer: &Arc<Peer>| {
         let end = EndJob { job: job.clone() };
         let replies = quoit_cluster::Replies::new();
-        // A node that is not told drops them later.
+        // A node that is not reached drops them later, when they have not been used for a while.
         let _ = peer.send(METHOD_END_JOB, &end, b"", Lane::Small, &replies, 0);
     };
     let peers = topology.places().filter_map(|place| topology.peer(place));

@@ -1,8 +1,8 @@
-//! Map phases of jobs on their way to the nodes that run them: the phases and outputs as messages, functions
-//! applied to objects, and the scripts that a node keeps.
+//! Map phases in the form in which nodes exchange and run them: messages of phases and outputs,
+//! functions applied to objects, and script sessions.
 //!
-//! Which records a node maps is not known here: `listing` reads a node's own copies, `jobs` those of any
-//! replica.
+//! This module does not choose or read records. `listing` reads a node's own copies, and `jobs` reads
+//! from any replica.
 
 mod outputs;
 mod sessions;

@@ -1,4 +1,4 @@
-//! Functions of phases, applied to objects, and the outputs of scripts.
+//! Application of a phase's function to objects, and outputs of scripts.
 
 use bytes::Bytes;
 use quoit_mapreduce::{
@@ -8,10 +8,10 @@ use quoit_mapreduce::{
 use quoit_model::etf::Term;
 use quoit_model::object::Object;
 
-/// An object for a script, or the input of a missing one.
+/// An object for a script, or the input if the object is missing.
 pub(crate) type ForScript = Result<FoundObject, Input>;
 
-/// Applies the function of a map or link phase to an object, or keeps the object for the engine of scripts.
+/// Applies the function of a map or link phase to an object, or puts the object into `for_script`.
 pub(crate) fn apply(
     kind: &PhaseKind,
     phase: usize,
@@ -40,11 +40,11 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// Values as a JSON list.
+/// Encodes values as a JSON list.
 ///
 /// # Errors
 ///
-/// Bytes that are no text.
+/// Values with bytes that are not UTF-8.
 pub(crate) fn list_of(phase: usize, values: &[Datum]) -> Result<Bytes, PhaseFault> {
     let mut list = vec![b'['];
     for (place, value) in values.iter().enumerate() {
@@ -59,13 +59,13 @@ pub(crate) fn list_of(phase: usize, values: &[Datum]) -> Result<Bytes, PhaseFaul
     Ok(list.into())
 }
 
-/// The fault of a phase whose script has failed.
+/// Fault of a phase whose script has failed.
 pub(crate) fn failure(phase: usize, fault: ScriptFault) -> PhaseFault {
     let ScriptFault { message, stack, input, .. } = fault;
     PhaseFault { phase, error: message, input, kind: "error", stack }
 }
 
-/// The elements of a list that a script has returned.
+/// Elements of a list that a script has returned.
 pub(crate) fn elements(phase: usize, list: &Bytes) -> Result<Vec<Datum>, PhaseFault> {
     let value = serde_json::from_slice(list);
     let value: serde_json::Value =

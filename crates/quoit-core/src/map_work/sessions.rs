@@ -1,7 +1,7 @@
-//! Scripts of other nodes' jobs, kept from one batch to the next.
+//! Script sessions for other nodes' jobs, kept from one batch to the next.
 //!
-//! A job sends a node batch after batch. The scripts that it has compiled for the first one, with the time
-//! that they have left, serve the others, until the job has ended or has sent nothing for a while.
+//! A job sends a node one batch after the other. The session that is compiled for the first batch, with
+//! its remaining time budget, serves the others, until the job ends or sends nothing for a while.
 
 use super::work::NodeWork;
 use bytes::Bytes;
@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Sessions at a node, in use or kept, at most: each has a thread and the memory of its scripts. Batches
-/// beyond are left to the nodes that run their jobs.
+/// Maximum number of sessions of a node, in use or kept. Each has a thread and the memory of its
+/// scripts. Further batches are left to the nodes that coordinate their jobs.
 const SESSION_COUNT_MAX: usize = 16;
-/// Time after which a session is dropped that has not been used.
+/// Time after which an unused session is dropped.
 pub(crate) const IDLE: Duration = Duration::from_secs(10);
 
-/// The sessions of a node, and what makes them.
+/// Sessions of a node, and the engine that creates them.
 #[derive(Default)]
 pub(crate) struct MapSessions {
     engine: OnceLock<Arc<dyn ScriptEngine>>,
@@ -30,16 +30,17 @@ type SessionEnder = Arc<dyn Fn() + Send + Sync>;
 
 #[derive(Default)]
 struct KeptSessions {
-    /// By their phases, with the time of last use.
+    /// Unused sessions by phase, with the time of their last use.
     idle: BTreeMap<MapWork, (u64, Box<dyn ScriptSession>)>,
     in_use_count: usize,
-    /// How sessions in use are ended, with their jobs.
+    /// Functions that end the sessions in use, with the ids of their jobs.
     enders: Vec<(Bytes, SessionEnder)>,
-    /// Whether a task drops what is not used any more.
+    /// True if a task drops unused sessions.
     is_swept: bool,
 }
 
-/// A session that a batch uses. It is kept for the next one when this is dropped, unless a call has failed.
+/// A session that a batch uses. When this is dropped, the session is kept for the next batch, unless a
+/// call has failed.
 pub(crate) struct SessionInUse<'w> {
     sessions: &'w MapSessions,
     clock: &'w dyn Clock,
@@ -48,11 +49,11 @@ pub(crate) struct SessionInUse<'w> {
 }
 
 impl SessionInUse<'_> {
-    /// The lists that calls of the script of a phase give.
+    /// Calls the script of a phase. Returns the lists that it gives.
     ///
     /// # Errors
     ///
-    /// As [`ScriptSession::call`]; there are no further calls then.
+    /// As [`ScriptSession::call`]. No further call may follow.
     pub(crate) fn call(
         &mut self,
         phase: usize,
@@ -81,8 +82,8 @@ impl Drop for SessionInUse<'_> {
 }
 
 impl MapSessions {
-    /// A session for a phase: the one that was kept, or a new one. `None` where scripts are off, or too many
-    /// are here.
+    /// Takes a session for a phase: the kept one, or a new one. `None` if scripts are off, or the node
+    /// has too many sessions.
     ///
     /// # Errors
     ///
@@ -111,14 +112,14 @@ impl MapSessions {
         Ok(Some(in_use))
     }
 
-    /// Drops the sessions of a job, and ends the calls that are under way in others of its.
+    /// Drops the unused sessions of a job, and ends calls under way in its other sessions.
     pub(crate) fn end(&self, job: &[u8]) {
         let mut kept = self.kept.lock();
         kept.idle.retain(|work, _| *work.job != *job);
         kept.enders.iter().filter(|(of, _)| **of == *job).for_each(|(_, end)| end());
     }
 
-    /// Lets the engine run scripts. Once; later calls change nothing.
+    /// Sets the engine that runs scripts. Only the first call has an effect.
     pub(crate) fn run_with(&self, engine: Arc<dyn ScriptEngine>) {
         let _ = self.engine.set(engine);
     }
@@ -129,8 +130,8 @@ impl MapSessions {
         kept.idle.len() + kept.in_use_count
     }
 
-    /// Whether sweeping has to begin: there are sessions, and none of them is swept. It is taken to have
-    /// begun.
+    /// True if sweeping has to begin because there are sessions and no task sweeps them. The caller
+    /// must then start it.
     pub(crate) fn begin_to_sweep(&self) -> bool {
         let mut kept = self.kept.lock();
         let is_none = kept.idle.is_empty() && kept.in_use_count == 0;
@@ -139,7 +140,7 @@ impl MapSessions {
         begins
     }
 
-    /// Drops sessions that were not used lately. Whether there are others.
+    /// Drops sessions that were not used lately. True if sessions remain.
     pub(crate) fn sweep(&self, now_us: u64) -> bool {
         let mut kept = self.kept.lock();
         let idle_us = IDLE.as_micros() as u64;

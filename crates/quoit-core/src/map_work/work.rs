@@ -1,4 +1,4 @@
-//! Phases on their way to the nodes that run them, and what comes back.
+//! Messages of phases, inputs and outputs between nodes.
 
 use crate::error::RequestError;
 use bytes::Bytes;
@@ -11,11 +11,11 @@ use quoit_model::object::Object;
 use quoit_wire::internode::maps::{MapInput, MapObject, MapOutputKind, MapWork};
 use std::sync::Arc;
 
-/// Limits of terms that come from other nodes, which have read them within limits of their own.
+/// Limits for terms from other nodes, which have checked them against stricter limits of their own.
 const TERM_LIMITS: Limits =
     Limits { depth_max: 256, terms_max: 16_000_000, inflated_bytes_max: 64 << 20 };
 
-/// Sources of the scripts of a job, by the places of their phases.
+/// Sources of the scripts of a job, by index of the phase.
 #[derive(Default)]
 pub(crate) struct ScriptTexts(Vec<(usize, ScriptText)>);
 
@@ -29,20 +29,20 @@ impl ScriptTexts {
     }
 }
 
-/// A map or link phase as a node runs it.
+/// A map or link phase in the form in which a node runs it.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeWork {
-    /// Place of the phase.
+    /// Index of the phase.
     pub(crate) phase: usize,
     pub(crate) kind: PhaseKind,
-    /// The function of the phase behind it, if outputs are reduced where they are made.
+    /// Function of the reduce phase that follows, if outputs are reduced where they are made.
     pub(crate) reduce: Option<ReduceFunction>,
-    /// As nodes send it; tells the scripts of jobs apart.
+    /// The phase as a message. It also identifies the scripts of a job.
     pub(crate) sent: MapWork,
 }
 
 impl NodeWork {
-    /// The phase at a place of a job as nodes are sent it; `None` if it is no map or link phase.
+    /// The phase of a job at an index; `None` if it is no map or link phase.
     pub(crate) fn new(
         job: &Bytes,
         phases: &[Phase],
@@ -79,7 +79,7 @@ impl NodeWork {
     ///
     /// # Errors
     ///
-    /// Terms of no phase that this node could run.
+    /// Terms that are no phase that this node can run.
     pub(crate) fn of_wire(sent: MapWork) -> Result<Self, RequestError> {
         let bad = |fault: String| RequestError::Remote(format!("a phase that is none: {fault}"));
         let place = sent.phase as usize;
@@ -101,7 +101,7 @@ impl NodeWork {
         Ok(Self { phase: place, kind, reduce, sent })
     }
 
-    /// The scripts of the phase and the one behind it, as an engine takes them.
+    /// Scripts of the phase and of the reduce phase that follows, in the form that an engine takes.
     pub(crate) fn scripts(&self) -> Vec<(usize, ScriptText, Term)> {
         let mut scripts = Vec::new();
         if let PhaseKind::Map(MapFunction::Script(script)) = &self.kind {
@@ -115,10 +115,11 @@ impl NodeWork {
     }
 }
 
-/// The reduce function that runs where the inputs of its phase are made, if it does.
+/// The reduce function, if it also runs on the nodes that make the inputs of its phase; otherwise
+/// `None`.
 ///
-/// Functions of which this can't be seen do whenever they make less of much, others where the job says so
-/// (`do_prereduce`). A script that wants all inputs at once gets them.
+/// Built-in functions run there if they shrink their input, or if the job asks for it (`do_prereduce`).
+/// Scripts run there only if the job asks for it and they accept inputs in batches.
 fn reduced_first(
     function: &ReduceFunction,
     prereduces: bool,
@@ -142,7 +143,7 @@ fn with_text(script: &Script, text: &ScriptText) -> Script {
     Script { source, argument: script.argument.clone() }
 }
 
-/// The text of a script; `None` where it would have to be read first.
+/// Text of a script; `None` if it has to be read from the store first.
 fn text_of(script: &Script) -> Option<ScriptText> {
     match &script.source {
         ScriptSource::Named(name) => Some(ScriptText::Named(name.clone())),
@@ -161,11 +162,11 @@ pub(crate) fn encoded(term: &Term) -> Bytes {
     encoded.into()
 }
 
-/// A term that another node has sent.
+/// Decodes a term that another node has sent.
 ///
 /// # Errors
 ///
-/// Bytes of no term.
+/// Bytes that are no term.
 pub(crate) fn decoded(encoded: &Bytes) -> Result<Term, RequestError> {
     Term::decode(encoded, &TERM_LIMITS).map_err(|fault| RequestError::Remote(fault.to_string()))
 }
@@ -179,7 +180,7 @@ pub(crate) fn input_to_wire(input: &Input) -> MapInput {
     }
 }
 
-/// An input that another node has sent.
+/// Reads an input that another node has sent.
 ///
 /// # Errors
 ///
@@ -204,7 +205,7 @@ pub(crate) fn datum_to_wire(datum: Datum) -> MapOutputKind {
     }
 }
 
-/// An object that another node has sent.
+/// Reads an object that another node has sent.
 ///
 /// # Errors
 ///

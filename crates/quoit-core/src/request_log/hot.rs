@@ -1,6 +1,9 @@
-//! Keys that are asked for most, by the space-saving algorithm: a bounded number of counters, of which a key
-//! that has none takes over the lowest with its count. A key with more than one request in so many as there
-//! are counters always has one.
+//! Hot keys, by the space-saving algorithm (Metwally, Agrawal and El Abbadi, "Efficient Computation of
+//! Frequent and Top-k Elements in Data Streams", 2005).
+//!
+//! The number of counters is bounded. A key without a counter takes over the lowest one together with
+//! its count. A key with more than one in `n` of the requests, where `n` is the number of counters,
+//! always has a counter.
 
 use super::{HotKey, SAMPLE_INTERVAL};
 use bytes::Bytes;
@@ -15,19 +18,20 @@ pub(super) struct HotKeys {
     before: KeyCounts,
 }
 
-/// Requests counted of each key.
+/// Numbers of requests by key.
 #[derive(Default)]
 struct KeyCounts {
     keys: BTreeMap<Bytes, Counted>,
     total: u64,
-    /// No count is below this one, which never falls: a search ends at the first that has it.
+    /// Lower bound of all counts. It never falls, so a search for the lowest count ends at the first
+    /// counter that has it.
     count_min: u64,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Counted {
     count: u64,
-    /// How much of the count may belong to keys that had the counter before.
+    /// Part of the count that may belong to keys which had the counter before.
     inherited: u64,
 }
 
@@ -58,7 +62,7 @@ impl HotKeys {
         }
     }
 
-    /// The hottest keys, those first that are asked for most.
+    /// The hottest keys, hottest first.
     pub(super) fn hottest(&mut self, now_us: u64) -> Vec<HotKey> {
         self.turn(now_us);
         let before_us = if self.before.total > 0 { self.window_us } else { 0 };

@@ -1,10 +1,10 @@
-//! The requests and keys that an operator looks for: the slowest requests, the largest objects, the keys that
-//! are asked for most.
+//! Requests and keys that an operator looks for: the slowest requests, the largest objects, and the
+//! hottest keys.
 //!
-//! All three are bounded and cheap. A request that is neither slow nor large compared with those that are
-//! kept costs two loads and a counter of its thread; one in [`SAMPLE_INTERVAL`] is counted for the hot keys
-//! under a lock. Slow requests and large objects are kept for the present window of [`WINDOW_US`] and the
-//! one before.
+//! All three lists are bounded and cheap. A request that is neither slow nor large compared with the
+//! listed ones costs two loads and a counter of its thread. One request in [`SAMPLE_INTERVAL`] is
+//! counted for the hot keys, under a lock. Slow requests and large objects are kept for the present
+//! window of `WINDOW_US` microseconds and the one before.
 
 mod hot;
 mod top;
@@ -21,23 +21,23 @@ use smallvec::SmallVec;
 use std::cell::Cell;
 use top::TopWindow;
 
-/// One request in so many is counted for the hot keys.
+/// Sampling interval of the hot keys: one request in this many is counted.
 pub const SAMPLE_INTERVAL: u32 = 32;
-/// Time for which slow requests and large objects are gathered before the older half is forgotten.
+/// Length of the window in which slow requests and large objects are gathered, in microseconds.
 const WINDOW_US: u64 = 600_000_000;
-/// Time for which requests of a key are counted before the older half is forgotten.
+/// Length of the window in which requests of keys are counted, in microseconds.
 const HOT_WINDOW_US: u64 = 60_000_000;
-/// Requests that took less are not slow, however few there are.
+/// Time in microseconds below which a request is never slow.
 const SLOW_US_MIN: u64 = 1_000;
-/// Objects below this are not large, however few there are.
+/// Size in bytes below which an object is never large.
 const LARGE_BYTES_MIN: u64 = 4_096;
 
-/// How much is kept.
+/// Limits on the lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RequestLogSettings {
-    /// Slow requests of a window; 0 keeps none.
+    /// Maximum number of slow requests in a window; 0 to keep none.
     pub slow_count_max: usize,
-    /// Hot keys and large objects of a window, each; 0 keeps none and counts none.
+    /// Maximum number of hot keys, and of large objects, in a window; 0 to keep and count none.
     pub key_count_max: usize,
 }
 
@@ -61,7 +61,7 @@ pub enum RequestKind {
 }
 
 impl RequestKind {
-    /// The word that operators see.
+    /// Name of the kind for operators.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ impl RequestKind {
     }
 }
 
-/// Nodes that were asked for a copy of a record, or to store one: each once. Empty where no other node was
+/// Nodes that were asked for a copy of a record, or to store one, each once. Empty if no other node was
 /// needed.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct AskedNodes(SmallVec<[NodeId; 4]>);
@@ -86,33 +86,33 @@ impl AskedNodes {
         }
     }
 
-    /// Adds nodes by their places.
+    /// Adds nodes given by their places in the topology.
     pub(crate) fn add_all(&mut self, topology: &Topology, nodes: impl Iterator<Item = NodePlace>) {
         nodes.for_each(|place| self.add(topology.node(place).id));
     }
 }
 
-/// The way of a request through its coordinator.
+/// The course of a request at its coordinator.
 #[derive(Default, Debug)]
 pub(crate) struct RequestCourse {
-    /// When this node's own copy was read or written, on the monotonic clock in microseconds.
+    /// Time at which this node's own copy was read or written, on the monotonic clock in microseconds.
     pub(crate) own_at_us: u64,
     /// Nodes that were asked.
     pub(crate) asked: AskedNodes,
 }
 
-/// A request that has ended.
+/// A finished request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Finished<'k> {
     pub(crate) kind: RequestKind,
     pub(crate) key: KeyRef<'k>,
-    /// From request to answer.
+    /// Microseconds from request to answer.
     pub(crate) total_us: u64,
-    /// Of that, until this node's own copy was read or written.
+    /// Microseconds from the request until this node's own copy was read or written.
     pub(crate) own_us: u64,
     /// Bytes of the values read or written.
     pub(crate) size_bytes: u64,
-    /// Siblings; 0 where they are not known.
+    /// Number of siblings; 0 if unknown.
     pub(crate) sibling_count: u64,
     pub(crate) failed: bool,
     /// Nodes that were asked.
@@ -124,47 +124,48 @@ pub(crate) struct Finished<'k> {
 pub struct SlowRequest {
     /// Kind.
     pub kind: RequestKind,
-    /// Name of the record, encoded as [`KeyRef::encoded`] does.
+    /// Name of the record, encoded as by [`KeyRef::encoded`].
     pub key: Bytes,
-    /// When it ended, in microseconds since 1970.
+    /// Time at which it ended, in microseconds since 1970.
     pub ended_unix_us: u64,
     /// Microseconds from request to answer.
     pub total_us: u64,
-    /// Of these, until this node's own copy was read or written; the rest waited for other nodes and disks.
+    /// Microseconds until this node's own copy was read or written. The rest was spent waiting for
+    /// other nodes and disks.
     pub own_us: u64,
     /// Bytes of the values read or written.
     pub size_bytes: u64,
-    /// Siblings; 0 where they are not known.
+    /// Number of siblings; 0 if unknown.
     pub sibling_count: u64,
-    /// Whether it failed.
+    /// True if it failed.
     pub failed: bool,
-    /// Nodes that were asked for a copy, or to store one; empty where it was this node alone.
+    /// Nodes that were asked for a copy, or to store one; empty if only this node took part.
     pub asked: Vec<NodeId>,
 }
 
 /// A large object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LargeObject {
-    /// Name of the record, encoded.
+    /// Encoded name of the record.
     pub key: Bytes,
-    /// Bytes of its values when it was read or written last.
+    /// Bytes of its values at a recent read or write.
     pub size_bytes: u64,
-    /// Siblings; 0 where they are not known.
+    /// Number of siblings; 0 if unknown.
     pub sibling_count: u64,
 }
 
-/// A key that is asked for often.
+/// A key that is requested often.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HotKey {
-    /// Name of the record, encoded.
+    /// Encoded name of the record.
     pub key: Bytes,
-    /// Requests a second, estimated from a sample.
+    /// Requests per second, estimated from a sample.
     pub requests_per_sec: f64,
-    /// Part of all requests, 0 to 1.
+    /// Share of all requests, from 0 to 1.
     pub share: f64,
 }
 
-/// Why a request is kept.
+/// Reasons for keeping a request.
 #[derive(Clone, Copy, Debug)]
 struct Reasons {
     is_sampled: bool,
@@ -172,7 +173,7 @@ struct Reasons {
     is_large: bool,
 }
 
-/// Record of the requests that a node has coordinated.
+/// Lists of notable requests that a node has coordinated.
 pub struct RequestLog {
     settings: RequestLogSettings,
     slow: TopWindow<SlowRequest>,
@@ -190,7 +191,8 @@ impl RequestLog {
         }
     }
 
-    /// Notes a request. Two loads and a thread's own counter, unless it is slow, large or sampled.
+    /// Notes a request. Costs two loads and an increment of a thread's own counter, unless the request
+    /// is slow, large or sampled.
     #[inline]
     pub(crate) fn note(&self, clock: &dyn Clock, request: &Finished<'_>) {
         let is_sampled = self.settings.key_count_max > 0 && is_sampled();
@@ -236,13 +238,14 @@ impl RequestLog {
         }
     }
 
-    /// The slowest requests of the last ten to twenty minutes, the slowest first.
+    /// The slowest requests of the last ten to twenty minutes, slowest first.
     #[must_use]
     pub fn slowest(&self, clock: &dyn Clock) -> Vec<SlowRequest> {
         self.slow.all(clock.monotonic_us())
     }
 
-    /// The largest objects read or written in the last ten to twenty minutes, the largest first, each once.
+    /// The largest objects that were read or written in the last ten to twenty minutes, largest first,
+    /// each once.
     #[must_use]
     pub fn largest(&self, clock: &dyn Clock) -> Vec<LargeObject> {
         let mut all = self.large.all(clock.monotonic_us());
@@ -251,14 +254,14 @@ impl RequestLog {
         all
     }
 
-    /// The keys that were asked for most in the last one to two minutes, the hottest first.
+    /// The keys with most requests in the last one to two minutes, hottest first.
     #[must_use]
     pub fn hottest(&self, clock: &dyn Clock) -> Vec<HotKey> {
         self.hot.lock().hottest(clock.monotonic_us())
     }
 }
 
-/// Whether this request of the thread is one that is counted.
+/// True if this request of the thread is to be counted for the hot keys.
 fn is_sampled() -> bool {
     thread_local! {
         static TURN: Cell<u32> = const { Cell::new(0) };

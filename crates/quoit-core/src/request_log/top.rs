@@ -1,21 +1,21 @@
-//! The largest of something, of this window of time and the one before.
+//! Lists of the highest-ranking items of the present window of time and the one before.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bounded lists of what ranks highest.
+/// Bounded lists of the highest-ranking items.
 pub(super) struct TopWindow<T> {
     count_max: usize,
     rank_min: u64,
     window_us: u64,
-    /// Least rank that is taken now.
+    /// Lowest rank that is admitted now.
     floor: AtomicU64,
     kept: Mutex<Kept<T>>,
 }
 
 struct Kept<T> {
     began_us: Option<u64>,
-    /// Highest rank first.
+    /// Items with their ranks, highest first.
     now: Vec<(u64, T)>,
     before: Vec<(u64, T)>,
 }
@@ -32,7 +32,7 @@ impl<T: Clone> TopWindow<T> {
         }
     }
 
-    /// Whether something of this rank would be kept. Costs a load.
+    /// True if an item of this rank would be kept. Costs a load.
     pub(super) fn admits(&self, rank: u64) -> bool {
         rank >= self.floor.load(Ordering::Relaxed)
     }
@@ -54,7 +54,8 @@ impl<T: Clone> TopWindow<T> {
         self.floor.store(self.rank_min, Ordering::Relaxed);
     }
 
-    /// Keeps something, in place of what `replaces` says, or of the lowest when there are too many.
+    /// Keeps an item. It replaces the item for which `replaces` is true, or the lowest one if there are
+    /// too many.
     pub(super) fn keep(&self, now_us: u64, rank: u64, item: T, replaces: impl Fn(&T) -> bool) {
         if self.count_max == 0 {
             return;
@@ -70,7 +71,7 @@ impl<T: Clone> TopWindow<T> {
         }
     }
 
-    /// Everything that is kept, the highest first.
+    /// All items of both windows, highest rank first.
     pub(super) fn all(&self, now_us: u64) -> Vec<T> {
         let mut kept = self.kept.lock();
         self.turned(&mut kept, now_us);

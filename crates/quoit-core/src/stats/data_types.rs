@@ -1,7 +1,7 @@
 //! Figures by data type.
 //!
-//! Those of a type cost memory from its first request on, some 2 MB; all threads share them, since an
-//! operation on a data type costs much more than to count it.
+//! The figures of a type take about 2 MB of memory from its first request on. All threads share them,
+//! because an operation on a data type costs far more than counting it.
 
 use super::Sizes;
 use super::recorder::{Cumulative, LatencySummary, Recorder, Samples, Snapshot, Sums};
@@ -13,20 +13,20 @@ use std::sync::OnceLock;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum DataTypeCounter {
-    /// Reads coordinated here that found one.
+    /// Reads coordinated here that found the data type.
     Gets,
     /// Updates coordinated here.
     Puts,
-    /// Operations done on this node's copies.
+    /// Operations that were applied to this node's copies.
     Updates,
-    /// Merges of two copies that differed.
+    /// Merges of two different copies.
     Merges,
-    /// Bytes of the states that operations on HyperLogLogs have left.
+    /// Bytes of HyperLogLog states after operations.
     HllBytes,
 }
 const COUNTER_COUNT: usize = 5;
 
-/// Quantities whose distribution is kept for each data type.
+/// Quantities whose distributions are kept for each data type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum DataTypeDistribution {
@@ -34,36 +34,37 @@ pub enum DataTypeDistribution {
     GetTimeUs,
     /// Microseconds from request to answer of an update.
     PutTimeUs,
-    /// Siblings of records read; more than one only where plain values were written beside.
+    /// Number of siblings of records read. It exceeds one only if plain values were written to the
+    /// record.
     GetSiblings,
     /// Bytes of records read.
     GetObjectBytes,
-    /// Microseconds that an operation took on this node's copy.
+    /// Microseconds that an operation on this node's copy took.
     UpdateTimeUs,
     /// Microseconds that a merge took.
     MergeTimeUs,
-    /// Actors in the clock of what operations have left.
+    /// Number of actors in the clock after operations.
     Actors,
-    /// Bytes of the states that operations on HyperLogLogs have left.
+    /// Bytes of HyperLogLog states after operations.
     HllBytes,
 }
 const DISTRIBUTION_COUNT: usize = 8;
 
-/// Figures of one type.
+/// Figures of a type.
 #[derive(Default)]
 struct Figures {
     recorder: Recorder<COUNTER_COUNT, DISTRIBUTION_COUNT>,
     samples: Samples<COUNTER_COUNT, DISTRIBUTION_COUNT>,
 }
 
-/// The figures of all types.
+/// Figures of all types.
 #[derive(Default)]
 pub(crate) struct DataTypeStats([OnceLock<Box<Figures>>; 4]);
 
 /// Figures of a type at one moment.
 pub struct DataTypeSnapshot(Snapshot<COUNTER_COUNT, DISTRIBUTION_COUNT>);
 
-/// Types that share a name share a place.
+/// Index of a type's figures. Types that share a name in the statistics share figures.
 const fn place(datatype: Datatype) -> usize {
     match datatype {
         Datatype::Counter => 0,
@@ -77,14 +78,14 @@ impl DataTypeStats {
     fn of(&self, datatype: Datatype) -> &Recorder<COUNTER_COUNT, DISTRIBUTION_COUNT> {
         let begin = || {
             let figures = Box::<Figures>::default();
-            // The first event of a type is one of the last minute, too.
+            // A first sample of zeros makes the first event of a type count for the last minute.
             figures.samples.keep(Sums::of(std::slice::from_ref(&figures.recorder)));
             figures
         };
         &self.0[place(datatype)].get_or_init(begin).recorder
     }
 
-    /// Counts a read that found one.
+    /// Counts a read that found the data type.
     pub(crate) fn record_get(&self, datatype: Datatype, time_us: u64, sizes: Sizes) {
         let figures = self.of(datatype);
         let Sizes { sibling_count, value_bytes } = sizes;
@@ -94,7 +95,7 @@ impl DataTypeStats {
         figures.record(DataTypeDistribution::GetObjectBytes as usize, value_bytes);
     }
 
-    /// Counts an update; the time is that of one that succeeded.
+    /// Counts an update. `time_us` is `None` for failed ones.
     pub(crate) fn record_put(&self, datatype: Datatype, time_us: Option<u64>) {
         let figures = self.of(datatype);
         figures.add(DataTypeCounter::Puts as usize, 1);
@@ -103,7 +104,7 @@ impl DataTypeStats {
         }
     }
 
-    /// Counts an operation on a copy, and what it has left.
+    /// Counts an operation on a copy; `object` is the copy after it.
     pub(crate) fn record_update(&self, datatype: Datatype, time_us: u64, object: &Object) {
         let figures = self.of(datatype);
         figures.add(DataTypeCounter::Updates as usize, 1);
@@ -125,14 +126,14 @@ impl DataTypeStats {
         figures.record(DataTypeDistribution::MergeTimeUs as usize, time_us);
     }
 
-    /// Keeps the present sums of the types that there are.
+    /// Stores the present sums of all types that were used.
     pub(super) fn sample(&self) {
         for figures in self.0.iter().filter_map(OnceLock::get) {
             figures.samples.keep(Sums::of(std::slice::from_ref(&figures.recorder)));
         }
     }
 
-    /// The figures of a type, if there was one.
+    /// Figures of a type; `None` if it was never used.
     pub(super) fn snapshot(&self, datatype: Datatype) -> Option<DataTypeSnapshot> {
         let figures = self.0[place(datatype)].get()?;
         let now = || Sums::of(std::slice::from_ref(&figures.recorder));
@@ -141,25 +142,26 @@ impl DataTypeStats {
 }
 
 impl DataTypeSnapshot {
-    /// Events since the start.
+    /// Number of events since the start.
     #[must_use]
     pub fn total(&self, counter: DataTypeCounter) -> u64 {
         self.0.total(counter as usize)
     }
 
-    /// Events of the last minute.
+    /// Number of events in the last minute.
     #[must_use]
     pub fn last_minute(&self, counter: DataTypeCounter) -> u64 {
         self.0.last_minute(counter as usize)
     }
 
-    /// A distribution over the last minute. Percentiles are exact to within 1/16 of the value.
+    /// Distribution over the last minute. Percentiles are exact to within 1/16 of the value.
     #[must_use]
     pub fn summary(&self, distribution: DataTypeDistribution) -> LatencySummary {
         self.0.summary(distribution as usize)
     }
 
-    /// A distribution since the start, as [`StatsSnapshot::cumulative`](super::StatsSnapshot::cumulative).
+    /// Distribution since the start, as
+    /// [`StatsSnapshot::cumulative`](super::StatsSnapshot::cumulative).
     #[must_use]
     pub fn cumulative(&self, distribution: DataTypeDistribution, limits: &[u64]) -> Cumulative {
         self.0.cumulative(distribution as usize, limits)

@@ -1,25 +1,25 @@
-//! Counters and histograms, and what they say of the last minute.
+//! Counters and histograms, and their figures of the last minute.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Seconds that "the last minute" has.
+/// Length of "the last minute" in seconds.
 pub(super) const WINDOW_SECS: usize = 60;
-/// Linear part of a histogram: values below have buckets of their own.
+/// End of the linear part of a histogram: each lower value has a bucket of its own.
 const LINEAR: u64 = 16;
-/// Buckets for each power of two above: a value is known to within 1/8.
+/// Number of buckets for each power of two above. A bucket's width is at most 1/8 of its values.
 const SUB_BUCKETS: usize = 8;
 pub(super) const BUCKET_COUNT: usize = LINEAR as usize + (64 - 4) * SUB_BUCKETS;
 
-/// Counts of events and of values, numbered by their place.
+/// Counts of events and of values, by index of the counter and the distribution.
 pub(super) struct Recorder<const COUNTERS: usize, const DISTRIBUTIONS: usize> {
     counters: [AtomicU64; COUNTERS],
     buckets: Box<[AtomicU64]>,
     sums: [AtomicU64; DISTRIBUTIONS],
 }
 
-/// The same at one moment, of one recorder or several.
+/// Sums of one recorder or several, at one moment.
 #[derive(Clone)]
 pub(super) struct Sums<const COUNTERS: usize, const DISTRIBUTIONS: usize> {
     counters: [u64; COUNTERS],
@@ -27,7 +27,7 @@ pub(super) struct Sums<const COUNTERS: usize, const DISTRIBUTIONS: usize> {
     sums: [u64; DISTRIBUTIONS],
 }
 
-/// The sums of every second of the last minute.
+/// Sums at each second of the last minute.
 #[derive(Default)]
 pub(super) struct Samples<const COUNTERS: usize, const DISTRIBUTIONS: usize>(
     Mutex<VecDeque<Sums<COUNTERS, DISTRIBUTIONS>>>,
@@ -39,10 +39,10 @@ pub(super) struct Snapshot<const COUNTERS: usize, const DISTRIBUTIONS: usize> {
     before: Option<Sums<COUNTERS, DISTRIBUTIONS>>,
 }
 
-/// A distribution over the last minute. All zero when there were no samples.
+/// A distribution over the last minute. All fields are 0 if there were no values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LatencySummary {
-    /// Number of samples.
+    /// Number of values.
     pub count: u64,
     /// Mean.
     pub mean: u64,
@@ -52,14 +52,14 @@ pub struct LatencySummary {
     pub p95: u64,
     /// 99th percentile.
     pub p99: u64,
-    /// Largest.
+    /// Largest value, to within 1/16.
     pub max: u64,
 }
 
-/// A distribution since the start, in the form of histograms.
+/// A cumulative histogram of a distribution since the start.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Cumulative {
-    /// Upper bounds, inclusive, and how many values are not above each.
+    /// Inclusive upper bounds, each with the number of values that do not exceed it.
     pub at_most: Vec<(u64, u64)>,
     /// Number of values.
     pub count: u64,
@@ -86,21 +86,21 @@ impl<const COUNTERS: usize, const DISTRIBUTIONS: usize> Recorder<COUNTERS, DISTR
         self.counters[counter].fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Keeps a value of a distribution.
+    /// Counts a value of a distribution.
     pub(super) fn record(&self, distribution: usize, value: u64) {
         let bucket = distribution * BUCKET_COUNT + bucket_of(value);
         self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         self.sums[distribution].fetch_add(value, Ordering::Relaxed);
     }
 
-    /// The counts of a distribution's buckets.
+    /// Counts of a distribution's buckets.
     pub(super) fn buckets(&self, distribution: usize) -> &[AtomicU64] {
         &self.buckets[distribution * BUCKET_COUNT..(distribution + 1) * BUCKET_COUNT]
     }
 }
 
 impl<const COUNTERS: usize, const DISTRIBUTIONS: usize> Sums<COUNTERS, DISTRIBUTIONS> {
-    /// The sums of several recorders.
+    /// Sums over several recorders.
     pub(super) fn of(recorders: &[Recorder<COUNTERS, DISTRIBUTIONS>]) -> Self {
         let mut sums = Self {
             counters: [0; COUNTERS],
@@ -117,7 +117,7 @@ impl<const COUNTERS: usize, const DISTRIBUTIONS: usize> Sums<COUNTERS, DISTRIBUT
 }
 
 impl<const COUNTERS: usize, const DISTRIBUTIONS: usize> Samples<COUNTERS, DISTRIBUTIONS> {
-    /// Keeps the sums of this second.
+    /// Stores the sums of this second.
     pub(super) fn keep(&self, sums: Sums<COUNTERS, DISTRIBUTIONS>) {
         let mut samples = self.0.lock();
         if samples.len() > WINDOW_SECS {
@@ -126,8 +126,8 @@ impl<const COUNTERS: usize, const DISTRIBUTIONS: usize> Samples<COUNTERS, DISTRI
         samples.push_back(sums);
     }
 
-    /// The figures of `now`, which is looked at behind the earlier ones: taken after it those could be
-    /// above it.
+    /// A snapshot of the figures. `now` is called after the oldest sample was read; otherwise a
+    /// concurrent sample could exceed it, and differences would be negative.
     pub(super) fn snapshot(
         &self,
         now: impl FnOnce() -> Sums<COUNTERS, DISTRIBUTIONS>,
@@ -138,23 +138,23 @@ impl<const COUNTERS: usize, const DISTRIBUTIONS: usize> Samples<COUNTERS, DISTRI
 }
 
 impl<const COUNTERS: usize, const DISTRIBUTIONS: usize> Snapshot<COUNTERS, DISTRIBUTIONS> {
-    /// Events since the start.
+    /// Number of events since the start.
     pub(super) fn total(&self, counter: usize) -> u64 {
         self.now.counters[counter]
     }
 
-    /// Events of the last minute.
+    /// Number of events in the last minute.
     pub(super) fn last_minute(&self, counter: usize) -> u64 {
         self.now.counters[counter] - self.before.as_ref().map_or(0, |sums| sums.counters[counter])
     }
 
-    /// How much of a distribution's quantity there was in a second of the last minute, on average.
+    /// Average sum of a quantity per second, over the last minute.
     pub(super) fn sum_per_sec(&self, distribution: usize) -> u64 {
         let before = self.before.as_ref().map_or(0, |sums| sums.sums[distribution]);
         (self.now.sums[distribution] - before) / WINDOW_SECS as u64
     }
 
-    /// A distribution over the last minute.
+    /// Distribution over the last minute.
     pub(super) fn summary(&self, distribution: usize) -> LatencySummary {
         let range = distribution * BUCKET_COUNT..(distribution + 1) * BUCKET_COUNT;
         let mut counts = self.now.buckets[range.clone()].to_vec();
@@ -180,7 +180,7 @@ impl<const COUNTERS: usize, const DISTRIBUTIONS: usize> Snapshot<COUNTERS, DISTR
         }
     }
 
-    /// A distribution since the start, counted up to just below each of `limits`.
+    /// Distribution since the start: the number of values below each of `limits`.
     pub(super) fn cumulative(&self, distribution: usize, limits: &[u64]) -> Cumulative {
         let counts =
             &self.now.buckets[distribution * BUCKET_COUNT..(distribution + 1) * BUCKET_COUNT];

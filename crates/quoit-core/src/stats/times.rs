@@ -1,4 +1,5 @@
-//! Percentiles between any two moments, for who watches latencies more closely than by the minute.
+//! Percentiles between any two moments, for code that watches latencies more closely than by the
+//! minute.
 
 use super::recorder::{BUCKET_COUNT, add, percentile};
 use super::{Distribution, Stats};
@@ -7,7 +8,7 @@ use super::{Distribution, Stats};
 pub(crate) struct Times<const COUNT: usize>([Vec<u64>; COUNT]);
 
 impl Stats {
-    /// The histograms of these distributions now. Costs some ten microseconds.
+    /// Takes the present histograms of some distributions. Costs about ten microseconds.
     pub(crate) fn times<const COUNT: usize>(
         &self,
         distributions: [Distribution; COUNT],
@@ -23,8 +24,8 @@ impl Stats {
 }
 
 impl<const COUNT: usize> Times<COUNT> {
-    /// For each distribution the number of values since an earlier moment, and a percentile of them: 0 if
-    /// there are none.
+    /// For each distribution, the number of values since an earlier moment and a percentile of them (0
+    /// if there are none).
     pub(crate) fn percentiles_since(&self, earlier: &Self, percent: u64) -> [(u64, u64); COUNT] {
         std::array::from_fn(|index| {
             let pairs = self.0[index].iter().zip(&earlier.0[index]);

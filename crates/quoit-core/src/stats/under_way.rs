@@ -1,16 +1,16 @@
-//! Requests that go through much, counted while they are under way.
+//! Counts of long requests while they are under way.
 
 use super::{Counter, Stats};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Kind of request that is counted while it is under way.
+/// Kinds of requests that are counted while they are under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum LongRequest {
-    /// Queries of secondary indexes, `$key` and `$bucket` among them.
+    /// Queries of secondary indexes, including `$key` and `$bucket`.
     IndexQuery,
-    /// Listings of keys, in order or not, and of the buckets of a bucket type.
+    /// Listings of keys, sorted or not, and of the buckets of a bucket type.
     Listing,
     /// Folds over records, and over the buckets of all bucket types.
     Fold,
@@ -35,11 +35,11 @@ impl LongRequest {
     }
 }
 
-/// Requests of each kind that are under way.
+/// Number of requests of each kind under way.
 #[derive(Default)]
 pub(super) struct RequestsUnderWay([AtomicUsize; LONG_REQUEST_COUNT]);
 
-/// A request that is under way until this is dropped.
+/// A request under way, until this is dropped.
 pub(crate) struct UnderWay {
     stats: Arc<Stats>,
     kind: LongRequest,
@@ -53,12 +53,12 @@ impl UnderWay {
         Self { stats: Arc::clone(stats), kind }
     }
 
-    /// The statistics that it is counted in.
+    /// Statistics that count the request.
     pub(crate) fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// Counts the request as one that could not be begun, if so.
+    /// Counts a failure if the request could not be begun.
     pub(crate) fn begun<T, E>(&self, begun: Result<T, E>) -> Result<T, E> {
         begun.inspect_err(|_| self.stats.count(self.kind.failed()))
     }
@@ -71,7 +71,7 @@ impl Drop for UnderWay {
 }
 
 impl Stats {
-    /// Requests of a kind that are under way.
+    /// Number of requests of a kind under way.
     #[must_use]
     pub fn active(&self, kind: LongRequest) -> usize {
         self.active.0[kind as usize].load(Ordering::Relaxed)

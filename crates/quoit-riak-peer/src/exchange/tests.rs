@@ -9,7 +9,7 @@ use quoit_riak::TreeEntry;
 #[derive(Clone, Default)]
 struct Cluster {
     records: BTreeMap<Bytes, VersionVector>,
-    /// Records that are there from the second question on.
+    /// Records that appear with the second question.
     late: BTreeMap<Bytes, VersionVector>,
 }
 
@@ -113,7 +113,7 @@ fn run(local: &Cluster, remote: &Cluster, plan: &ExchangePlan) -> Differences {
     runtime.block_on(exchange(&mut local, &mut remote, plan)).expect("both answer")
 }
 
-/// Repairs until there is nothing left to repair; how often that took.
+/// Repairs until no difference is left. Returns the number of rounds.
 fn converge(mut local: Cluster, mut remote: Cluster, plan: &ExchangePlan) -> usize {
     for round in 0..200 {
         let found = run(&local, &remote, plan);

@@ -27,7 +27,7 @@ proptest! {
     }
 }
 
-/// Erlang: `erlang:phash2([])`.
+/// In Erlang: `erlang:phash2([])`.
 #[test]
 fn the_empty_clock_has_the_hash_of_the_empty_list() {
     assert_eq!(clock_hash(&VersionVector::default()), 3_468_870_702 & ((1 << 27) - 1));

@@ -63,7 +63,7 @@ proptest! {
             replicated: record.encode(false),
         };
         let body = answer.to_body();
-        // The first two bytes say what follows.
+        // The first two bytes decide which fields follow.
         let at = 2 + at.index(body.len() - 2);
         prop_assert!(FetchAnswer::of_body(&body.slice(..at)).is_err());
         let mut changed = body.to_vec();
@@ -87,7 +87,7 @@ fn an_empty_queue_has_a_body_of_its_own() {
     assert_eq!(FetchAnswer::of_body(&Bytes::from_static(EMPTY_QUEUE_BODY)), Ok(None));
 }
 
-/// From the layout's description: untyped bucket `b`, key `k`.
+/// From the description of the format: untyped bucket `b`, key `k`.
 #[test]
 fn names_and_flags_stand_where_riak_looks_for_them() {
     let record = Fetched {

@@ -1,11 +1,12 @@
-//! Numbers for the luck of a faulty disk.
+//! Random numbers of a faulty disk.
 
-/// Numbers that follow from a seed: Sebastiano Vigna's SplitMix64. The seed is what it holds first.
+/// Generator of numbers that follow from a seed: SplitMix64 by Sebastiano Vigna. The field holds the
+/// seed first.
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
 
 impl Random {
-    /// The next number, of all that there are.
+    /// The next number, from the full range.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -18,12 +19,12 @@ impl Random {
     ///
     /// # Panics
     ///
-    /// When `end` is 0.
+    /// If `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         self.number() % end
     }
 
-    /// How many of `count` things survive: none, all, or any number.
+    /// Number of things, out of `count`, that survive: none, all, or any number.
     pub fn part_of(&mut self, count: usize) -> usize {
         match self.below(4) {
             0 => 0,

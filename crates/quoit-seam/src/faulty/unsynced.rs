@@ -1,10 +1,10 @@
-//! Changes that a crash may lose: those of files and of names that no sync has covered.
+//! Changes that a crash may lose: changes of files and of names that no sync has covered.
 
 use super::random::Random;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Size of the pieces for which a crash decides whether they survive.
+/// Size of the pieces that a crash keeps or loses one by one.
 const SECTOR_BYTES: u64 = 512;
 
 /// A file.
@@ -14,7 +14,7 @@ pub(super) struct FileState {
     pub(super) durable: Vec<u8>,
     /// Changes since the file was synced.
     pub(super) changes: Vec<UnsyncedChange>,
-    /// Pieces of the file that can neither be read nor written.
+    /// Ranges of the file that can be neither read nor written.
     pub(super) bad: Vec<Range<u64>>,
 }
 
@@ -51,7 +51,7 @@ impl NameChange {
 }
 
 impl FileState {
-    /// Whether some bytes can neither be read nor written.
+    /// True if some of the bytes can be neither read nor written.
     pub(super) fn is_bad(&self, offset: u64, count: usize) -> bool {
         let end = offset + count as u64;
         self.bad.iter().any(|bad| bad.start < end && offset < bad.end)
@@ -66,7 +66,7 @@ impl FileState {
         self.changes.push(UnsyncedChange::Write { offset, bytes: bytes.to_vec() });
     }
 
-    /// Makes what was changed since the last sync durable.
+    /// Makes all changes since the last sync durable.
     pub(super) fn keep_all(&mut self) {
         for change in self.changes.drain(..) {
             match change {
@@ -78,7 +78,8 @@ impl FileState {
         }
     }
 
-    /// Keeps what was synced, and of the rest all, nothing, the first part, or any sectors.
+    /// Keeps synced bytes. Of the other changes it keeps all, none, the first ones, or arbitrary
+    /// sectors.
     pub(super) fn lose_unsynced(&mut self, random: &mut Random) {
         let changes = std::mem::take(&mut self.changes);
         let any_order = random.below(3) == 0;
