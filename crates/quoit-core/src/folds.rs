@@ -88,7 +88,8 @@ pub struct FoldProgress {
     pub looked_at_bytes: u64,
     /// Number of records that matched: they were returned, counted, or changed.
     pub match_count: u64,
-    /// Number of records that the fold failed to change: a client had changed them, or too few nodes answered.
+    /// Number of records that the fold failed to change, because a client had changed them or too few
+    /// nodes answered.
     pub failed_count: u64,
     /// Number of records by order of magnitude of their size: 2 stands for 100 to 999 bytes.
     pub sizes: BTreeMap<u32, u64>,

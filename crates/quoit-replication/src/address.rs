@@ -1,11 +1,11 @@
-//! Addresses of peers, as `replrtq_sinkpeers` has them.
+//! Addresses of peers, in the form of `replrtq_sinkpeers`.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// The protocol that a peer is asked by.
+/// Protocol of a connection to a peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
@@ -18,7 +18,7 @@ pub enum Protocol {
 /// A node of another cluster, and the queue that is consumed there.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct PeerAddress {
-    /// Name of the queue, where it is not the usual one.
+    /// Name of the queue; `None` for the usual one.
     pub queue: Option<String>,
     /// Host name or address.
     pub host: String,
@@ -38,8 +38,8 @@ impl PeerAddress {
         }
     }
 
-    /// Reads a list `host:port:protocol|queue:host:port:protocol`: the good ones, and the faults of the
-    /// others.
+    /// Reads a list `host:port:protocol|queue:host:port:protocol`. Returns the valid addresses, and an
+    /// error for each invalid one.
     #[must_use]
     pub fn read_list(text: &str) -> (Vec<Self>, Vec<PeerAddressError>) {
         let (mut good, mut bad) = (Vec::new(), Vec::new());
@@ -66,7 +66,7 @@ impl fmt::Display for PeerAddress {
     }
 }
 
-/// A text that is no address of a peer.
+/// Error for a text that is not the address of a peer.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("`{0}` is no peer: wanted HOST:PORT:pb or QUEUE:HOST:PORT:pb, such as 10.0.0.1:8087:pb")]
 pub struct PeerAddressError(pub String);
@@ -85,7 +85,7 @@ impl FromStr for PeerAddress {
         let (rest, port) = rest.rsplit_once(':').ok_or_else(bad)?;
         let port = port.parse().ok().filter(|port| *port > 0).ok_or_else(bad)?;
         let (queue, host) = match rest.strip_suffix(']') {
-            // An IPv6 address in brackets, maybe behind a queue.
+            // An IPv6 address in brackets, possibly after a queue.
             Some(rest) => {
                 let (queue, host) = rest.split_once('[').ok_or_else(bad)?;
                 (queue.strip_suffix(':'), host)

@@ -1,4 +1,4 @@
-//! Questions in Quoit's own messages to a node of another cluster, each with a time within which it answers.
+//! Requests in Quoit's own messages to a node of another cluster, with time limits.
 
 use crate::address::PeerAddress;
 use crate::dialer::PeerDialer;
@@ -11,11 +11,11 @@ use thiserror::Error as ThisError;
 use tokio::time::timeout;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest frame that a peer may send: a page has one large record more than its bytes, and 100 000 buckets
-/// have properties of about 100 MB.
+/// Maximum bytes of a frame that a peer may send. A page may exceed its limit by one large record, and
+/// the properties of 100,000 buckets take about 100 MB.
 const FRAME_BYTES_MAX: u32 = 256 << 20;
 
-/// Why a question has no answer.
+/// Reason why a request has no answer.
 #[derive(Debug, ThisError)]
 pub(crate) enum AskError {
     #[error("{0}")]
@@ -49,7 +49,7 @@ pub(crate) struct AskedNode {
 }
 
 impl AskedNode {
-    /// Connects on behalf of the cluster `own`.
+    /// Connects on behalf of this cluster, whose id is `own`.
     pub(crate) async fn connect(
         dialer: &PeerDialer,
         address: &PeerAddress,
@@ -63,13 +63,13 @@ impl AskedNode {
         Ok(Self { connection, own: Bytes::copy_from_slice(&own), answer_timeout })
     }
 
-    /// The id of the cluster that asks.
+    /// Id of the cluster that asks.
     pub(crate) const fn own(&self) -> &Bytes {
         &self.own
     }
 
-    /// Asks a question. `cluster_of` is the id of the cluster that an answer comes from, which must be
-    /// another one.
+    /// Sends a request. `cluster_of` returns the id of the answering cluster, which must be another
+    /// one.
     pub(crate) async fn ask<Q: Body, A: Body>(
         &mut self,
         question: &Q,

@@ -1,9 +1,9 @@
-//! Bucket types and properties of other clusters, taken over by this one.
+//! Bucket types and properties that this cluster adopts from other clusters.
 //!
-//! Each node that consumes queues of another cluster asks one of its peers every few seconds. Types that this
-//! cluster lacks are created and activated as they are there; a node that follows the other cluster also
-//! takes over changes. The control plane of this cluster decides, so it does not matter how many nodes do
-//! the same.
+//! Each node that consumes queues of another cluster asks one of its peers every few seconds. It
+//! creates and activates bucket types that this cluster lacks, with the same properties; in the mode
+//! `follow` it also adopts changes. The control plane of this cluster decides, so several nodes may do
+//! this at the same time.
 
 use crate::address::{PeerAddress, Protocol};
 use crate::asking::{AskError, AskedNode};
@@ -23,28 +23,28 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::time::sleep;
 
-/// How often peers are asked.
+/// Interval at which peers are asked.
 const INTERVAL: Duration = Duration::from_secs(5);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
-/// Properties that say how one cluster stores and replicates: they are never taken over.
+/// Properties that describe how one cluster stores and replicates. They are never adopted.
 const LOCAL: [&str; 2] = ["backend", "repl"];
-/// These and the properties of which changes are not taken over: clusters may differ in them.
+/// Properties whose changes are not adopted, because clusters may differ in them.
 const LOCAL_CHANGES: [&str; 3] = ["backend", "repl", "n_val"];
 
-/// Bucket types and properties that a cluster takes over from those whose queues it consumes.
+/// Bucket types and properties that a cluster adopts from clusters whose queues it consumes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BucketTypeMode {
-    /// Nothing.
+    /// None.
     #[default]
     Off,
-    /// Types that are missing here, and properties of buckets that have none of their own here.
+    /// Bucket types that are missing here, and properties of buckets that have none of their own here.
     Create,
-    /// That, and later changes, but of `n_val`.
+    /// As `Create`, and also later changes of properties other than `n_val`.
     Follow,
 }
 
-/// Why types could not be taken over.
+/// Reason why bucket types could not be adopted.
 #[derive(Debug, Error)]
 enum FollowFault {
     #[error("{0}")]
@@ -55,14 +55,14 @@ enum FollowFault {
     Inactive(String),
 }
 
-/// The taking over of bucket types.
+/// Adopts bucket types of other clusters.
 pub(crate) struct TypeFollower {
     store: Arc<ReplicatedStore>,
     dialer: PeerDialer,
     mode: BucketTypeMode,
-    /// Versions that were taken over completely, by peer.
+    /// Versions of peers' bucket types that were adopted completely, by address.
     known: Mutex<BTreeMap<String, u64>>,
-    /// Types that were created here and could not be activated yet.
+    /// Bucket types that were created here and are not activated yet.
     created: Mutex<BTreeSet<Bytes>>,
     fault: Mutex<Option<String>>,
 }
@@ -77,12 +77,13 @@ impl TypeFollower {
         Self { store, dialer, mode, known, created, fault }
     }
 
-    /// The fault of the last round.
+    /// Fault of the last round.
     pub(crate) fn fault(&self) -> Option<String> {
         self.fault.lock().clone()
     }
 
-    /// Takes over what peers have, until the task is dropped. `peers` are those of each queue.
+    /// Adopts bucket types of peers, until the task is dropped. `peers` returns the peers of each
+    /// queue.
     pub(crate) async fn run(&self, peers: impl Fn() -> Vec<(String, Vec<PeerAddress>)>) {
         if self.mode == BucketTypeMode::Off {
             return;
@@ -90,7 +91,7 @@ impl TypeFollower {
         loop {
             let mut fault = None;
             for (_, peers) in peers() {
-                // One node knows what its cluster has.
+                // One node of a cluster is enough to ask.
                 for peer in peers.iter().filter(|peer| peer.protocol == Protocol::Pb) {
                     match self.take_over(peer).await {
                         Ok(note) => {
@@ -110,7 +111,7 @@ impl TypeFollower {
         }
     }
 
-    /// Takes over what a peer has. The answer is a note for operators.
+    /// Adopts bucket types of a peer. Returns a note for operators, if there is one.
     async fn take_over(&self, peer: &PeerAddress) -> Result<Option<String>, FollowFault> {
         let address = peer.host_and_port();
         let known_version = self.known.lock().get(&address).copied();
@@ -118,7 +119,7 @@ impl TypeFollower {
         let mut node = AskedNode::connect(&self.dialer, peer, own, ANSWER_TIMEOUT).await?;
         let request = RpbBucketTypesReq { cluster: node.own().clone(), known_version };
         let answer = match node.ask(&request, |told: &RpbBucketTypesResp| &told.cluster).await {
-            // A Riak tells nothing, and the sink says that the peer is a node of this cluster.
+            // A Riak node can't be asked, and the sink reports a peer that is a node of this cluster.
             Err(AskError::NoQuoit | AskError::Itself) => return Ok(None),
             answer => answer?,
         };
@@ -224,7 +225,7 @@ fn without(props: Map<String, Value>, names: &[&str]) -> PropUpdates {
     props.into_iter().filter(is_wanted).collect::<Map<_, _>>().into()
 }
 
-/// The properties that differ, as they are there; `None` without any.
+/// The other cluster's properties that differ from ours; `None` if there are none.
 fn changed(
     ours: Map<String, Value>,
     theirs: Map<String, Value>,

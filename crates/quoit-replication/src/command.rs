@@ -1,4 +1,5 @@
-//! Commands of operators, as the administration API takes them and nodes send them to each other.
+//! Commands of operators, in the form in which the administration API takes them and nodes forward
+//! them.
 
 use crate::bootstrap::BootstrapError;
 use crate::full_sync::{CheckKind, RebaseFrom};
@@ -10,181 +11,181 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 use thiserror::Error;
 
-/// A command.
+/// A command about replication.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ReplicationCommand {
-    /// Tells all figures.
+    /// Returns all figures.
     Status,
-    /// Adds a source queue, or gives one another filter.
+    /// Adds a source queue, or replaces the filter of an existing one.
     QueueAdd {
         /// Its name.
         name: String,
-        /// The writes that it takes.
+        /// Filter of the writes that it takes.
         filter: String,
     },
-    /// Removes a source queue and all that waits in it.
+    /// Removes a source queue with all its entries.
     QueueRemove {
         /// Its name.
         name: String,
     },
-    /// Has new entries of a source queue discarded.
+    /// Makes a source queue discard new entries.
     QueueSuspend {
         /// Its name.
         name: String,
     },
-    /// Has a source queue take entries again.
+    /// Makes a source queue accept entries again.
     QueueResume {
         /// Its name.
         name: String,
     },
-    /// Forgets all that waits in a source queue.
+    /// Drops all entries of a source queue.
     QueueClear {
         /// Its name.
         name: String,
     },
-    /// Has a stale source queue consumed again.
+    /// Lets a stale source queue be consumed again.
     AcceptResurrection {
         /// Its name.
         name: String,
     },
-    /// Makes both clusters of a stale queue equal by what one of them has, and has it consumed again on all
-    /// nodes.
+    /// Makes both clusters of a stale queue equal, with one of them deciding about deletes, and lets
+    /// the queue be consumed again on all nodes.
     Rebase {
         /// Its name.
         name: String,
-        /// The cluster that is right about records that the other one lacks.
+        /// Cluster that is right about records which the other one lacks.
         from: RebaseFrom,
-        /// A node of the other cluster, HOST:PORT:pb; `None`: that of full-sync.
+        /// A node of the other cluster, as HOST:PORT:pb; `None` for the peer of full-sync.
         #[serde(default)]
         peer: Option<String>,
-        /// Whether it is only counted what would be done.
+        /// True to only count what would be done.
         #[serde(default)]
         dry_run: bool,
     },
-    /// Consumes a queue of another cluster.
+    /// Begins to consume a queue of another cluster.
     SinkAdd {
         /// Name of the queue.
         name: String,
-        /// Nodes that have it, HOST:PORT:pb.
+        /// Nodes that have the queue, as HOST:PORT:pb.
         peers: Vec<String>,
-        /// Entries that are stored at the same time.
+        /// Number of entries that are stored at the same time.
         workers: Option<usize>,
-        /// Connections to each peer.
+        /// Number of connections to each peer.
         per_peer: Option<usize>,
     },
-    /// Consumes a queue no longer.
+    /// Ends the consumption of a queue.
     SinkRemove {
         /// Name of the queue.
         name: String,
     },
-    /// Has consumption rest.
+    /// Suspends the consumption of a queue.
     SinkSuspend {
         /// Name of the queue.
         name: String,
     },
-    /// Has consumption go on.
+    /// Resumes the consumption of a queue.
     SinkResume {
         /// Name of the queue.
         name: String,
     },
-    /// Changes how much is done at the same time.
+    /// Changes the parallelism of a sink.
     SinkWorkers {
         /// Name of the queue.
         name: String,
-        /// Entries that are stored at the same time.
+        /// Number of entries that are stored at the same time.
         workers: usize,
-        /// Connections to each peer.
+        /// Number of connections to each peer; `None` for as many as workers.
         per_peer: Option<usize>,
     },
     /// Asks peers for the other nodes of their clusters.
     SinkDiscover,
-    /// Copies all that another cluster has, by all nodes of this one.
+    /// Copies all records of another cluster, on all nodes of this one.
     Bootstrap {
-        /// Nodes of the other cluster, HOST:PORT:pb.
+        /// Nodes of the other cluster, as HOST:PORT:pb.
         peers: Vec<String>,
     },
-    /// Copies partitions of another cluster.
+    /// Copies partitions of another cluster on the receiving node.
     BootstrapTake {
-        /// Nodes of the other cluster, HOST:PORT:pb.
+        /// Nodes of the other cluster, as HOST:PORT:pb.
         peers: Vec<String>,
-        /// The partitions of each node of this cluster, by name.
+        /// Partitions for each node of this cluster, by name.
         shares: BTreeMap<String, Vec<u16>>,
     },
-    /// Has a copy rest.
+    /// Stops a bootstrap.
     BootstrapStop,
-    /// Has a copy go on.
+    /// Resumes a bootstrap.
     BootstrapResume,
-    /// Takes over changes of links that hold on all nodes.
+    /// Adopts changes of links that apply to all nodes.
     Share {
         /// The changes.
         changes: SharedChanges,
     },
-    /// Tells the changes of links that hold on all nodes.
+    /// Returns the changes of links that apply to all nodes.
     Shared,
     /// Compares with the other cluster now.
     FullSyncRun {
         /// Scope of the repair.
         check: CheckKind,
     },
-    /// A node tells that it begins to compare all records with another cluster.
+    /// Tells that a node begins to compare all records with another cluster.
     FullSyncBegun {
         /// Number of the comparison.
         check: CheckNumber,
     },
-    /// A node tells that the other cluster of a comparison lacks nothing that this one has.
+    /// Tells that the other cluster of a comparison lacks no record of this one.
     FullSyncEnded {
         /// Number of the comparison.
         check: CheckNumber,
-        /// The queue here that the comparison used.
+        /// Queue here that the comparison used.
         queue: String,
-        /// The other cluster's id; `None` of a Riak.
+        /// Id of the other cluster; `None` for a Riak cluster.
         cluster: Option<VisitedCluster>,
     },
-    /// Has scheduled checks rest.
+    /// Pauses scheduled checks.
     FullSyncPause,
-    /// Has scheduled checks go on.
+    /// Resumes scheduled checks.
     FullSyncResume,
-    /// Leaves out the next auto checks.
+    /// Skips the next auto checks.
     FullSyncSuppress {
-        /// How many.
+        /// Number of checks to skip.
         count: u32,
     },
-    /// Has the next range check repair these records.
+    /// Sets the records that the next range check repairs.
     FullSyncRangeSet {
-        /// Bucket type and bucket, with a slash between them; all buckets if there is none.
+        /// Bucket type and bucket, separated by a slash; `None` for all buckets.
         bucket: Option<String>,
-        /// Records modified earlier are left out, seconds since 1970.
+        /// Time of modification before which records are left out, seconds since 1970.
         from_secs: u64,
-        /// Records modified later are left out, seconds since 1970.
+        /// Time of modification after which records are left out, seconds since 1970.
         until_secs: Option<u64>,
     },
-    /// Has the next range check repair what was modified since both clusters were in sync.
+    /// Makes the next range check repair records that were modified since both clusters were in sync.
     FullSyncRangeClear,
-    /// Has full-sync compare with another peer.
+    /// Sets the peer of full-sync.
     FullSyncSet {
-        /// HOST:PORT:pb.
+        /// Address of the peer, as HOST:PORT:pb.
         peer: String,
-        /// The queue here for what is newer here.
+        /// Queue here for records that are newer here.
         #[serde(default)]
         queue: Option<String>,
-        /// The queue there for what is newer there.
+        /// Queue there for records that are newer there.
         #[serde(default)]
         peer_queue: Option<String>,
-        /// With a Riak, the n_val here of the buckets that are compared.
+        /// With a Riak cluster, `n_val` here of the buckets that are compared.
         #[serde(default)]
         local_n_val: Option<u32>,
-        /// With a Riak, their n_val there.
+        /// With a Riak cluster, `n_val` there of these buckets.
         #[serde(default)]
         remote_n_val: Option<u32>,
     },
 }
 
-/// The outcome of a command, once it is done. It has a type of its own, since some commands do others.
+/// Future of a command's outcome. It is boxed, because some commands execute others.
 pub type CommandOutcome<'a> =
     Pin<Box<dyn Future<Output = Result<Value, CommandError>> + Send + 'a>>;
 
-/// Why a command was refused.
+/// Reason why a command was refused.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum CommandError {
     /// A source queue could not be changed.
@@ -193,35 +194,35 @@ pub enum CommandError {
     /// A sink could not be changed.
     #[error(transparent)]
     Sink(#[from] ChangeSinkError),
-    /// A copy of another cluster could not begin.
+    /// A bootstrap could not begin.
     #[error(transparent)]
     Bootstrap(#[from] BootstrapError),
 }
 
-/// The order of changes: by time, and by the node that was given the command.
+/// Version of a change. Changes are ordered by time, then by the node that received the command.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct ChangeVersion {
-    /// Microseconds since 1970, later than those of all changes that the node knew.
+    /// Microseconds since 1970; later than in all changes that the node knew.
     pub time_us: u64,
     /// Name of the node.
     pub node: String,
 }
 
-/// A change that holds on all nodes.
+/// A change that applies to all nodes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SharedChange {
-    /// Its place in the order.
+    /// Version of the change.
     pub version: ChangeVersion,
-    /// The command that makes it.
+    /// Command that makes the change.
     pub command: Box<ReplicationCommand>,
 }
 
-/// The last change of each thing.
+/// The last change of each part of a link, by its name.
 pub type SharedChanges = BTreeMap<String, SharedChange>;
 
 impl ReplicationCommand {
-    /// The thing that a command for all nodes changes, and the part of it; `None` of commands that change no
-    /// link.
+    /// The queue, sink or full-sync that a command for all nodes changes, and the part of it; `None`
+    /// for commands that change no link.
     pub(crate) fn thing(&self) -> Option<(String, &'static str)> {
         use ReplicationCommand as C;
         Some(match self {
@@ -245,5 +246,5 @@ impl ReplicationCommand {
     }
 }
 
-/// The part of a thing that the others are void without.
+/// The part of a link whose change makes earlier changes of its other parts void.
 pub(crate) const DEFINITION: &str = "definition";

@@ -1,4 +1,4 @@
-//! Connections to nodes of other clusters, with the node's login where it has one.
+//! Connections to nodes of other clusters, with the node's login if it has one.
 
 use crate::address::{PeerAddress, Protocol};
 use quoit_client::{Connection, Error, Login, LoginSettings};
@@ -6,8 +6,8 @@ use quoit_riak_peer::{PeerError, RiakPeer, RiakProtocol};
 use std::io;
 use std::sync::Arc;
 
-/// A maker of connections to peers. Its files are read again for each connection, so that a certificate or
-/// password that was renewed counts without a restart.
+/// Opens connections to peers. The files of the login are read for each connection, so that a renewed
+/// certificate or password applies without a restart.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PeerDialer {
     login: Option<Arc<LoginSettings>>,
@@ -26,7 +26,7 @@ impl PeerDialer {
         }
     }
 
-    /// Connects as a Riak does.
+    /// Connects with Riak's protocols.
     pub(crate) async fn connect_riak(
         &self,
         address: &PeerAddress,
@@ -45,7 +45,7 @@ impl PeerDialer {
         let Some(settings) = self.login.clone() else { return Ok(None) };
         match tokio::task::spawn_blocking(move || settings.load()).await {
             Ok(login) => login.map(Some),
-            // The runtime ends. A connection without the login would be one in clear.
+            // The runtime shuts down. A connection without the login would not be encrypted.
             Err(fault) => {
                 let source = Arc::new(io::Error::other(fault));
                 Err(Error::Lost { address: address.to_owned(), source })

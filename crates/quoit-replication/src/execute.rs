@@ -1,4 +1,4 @@
-//! The work of commands, on this node and on all.
+//! Execution of commands, on this node and on all nodes.
 
 use crate::address::PeerAddress;
 use crate::command::{CommandError, CommandOutcome, ReplicationCommand};
@@ -15,24 +15,24 @@ use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// The fault of a node without an answer.
+/// Fault of a node that gives no answer.
 const SILENT: &str = "the node has not answered";
-/// The beginning of the answer to a command of a newer release.
+/// Beginning of the answer to a command of a newer release.
 const UNKNOWN_COMMAND: &str = "a command that this release does not know";
 
-/// Time that other nodes have for a command.
+/// Time in which other nodes have to execute a command.
 const COMMAND_LIMIT: Duration = Duration::from_secs(10);
-/// Time that nodes have to tell figures, for which an operator waits.
+/// Time in which nodes have to return figures, for which an operator waits.
 const STATUS_LIMIT: Duration = Duration::from_secs(3);
-/// Time that they have to compare everything.
+/// Time in which nodes have to compare all records.
 const FULL_SYNC_LIMIT: Duration = Duration::from_secs(3_600);
 
 impl Replication {
-    /// Does a command, and tells what came of it.
+    /// Executes a command on this node, and returns its result.
     ///
     /// # Errors
     ///
-    /// Names, filters, addresses and numbers with faults, and disks that do not keep a change.
+    /// Invalid names, filters, addresses and numbers, and disks that do not store a change.
     pub fn execute(self: &Arc<Self>, command: ReplicationCommand) -> CommandOutcome<'_> {
         Box::pin(self.execute_here(command))
     }
@@ -103,7 +103,7 @@ impl Replication {
         })
     }
 
-    /// Does a command on all nodes of the cluster: what came of it by the nodes' names.
+    /// Executes a command on all nodes of the cluster. Returns the results by node name.
     pub async fn execute_on_all(
         self: &Arc<Self>,
         command: ReplicationCommand,
@@ -117,13 +117,13 @@ impl Replication {
         all
     }
 
-    /// Does a change of a link on all nodes, also on those that are away, once they are back.
+    /// Executes a change of a link on all nodes. Nodes that are away execute it when they are back.
     async fn change_on_all(
         self: &Arc<Self>,
         command: ReplicationCommand,
     ) -> BTreeMap<String, Result<Value, String>> {
         let own = self.execute(command.clone()).await.map_err(|fault| fault.to_string());
-        // Other nodes need not learn of a change that is refused here.
+        // A change that is refused here is not shared with other nodes.
         let shared = own.as_ref().ok().and_then(|_| self.shared_form(&command));
         let mut all = self.ask_others(shared.as_ref().unwrap_or(&command)).await;
         if shared.is_some() {
@@ -139,7 +139,7 @@ impl Replication {
         self.store().control().read().node_name().to_owned()
     }
 
-    /// Has all other nodes do a command.
+    /// Executes a command on all other nodes.
     async fn ask_others(
         &self,
         command: &ReplicationCommand,
@@ -175,7 +175,7 @@ impl Replication {
     }
 }
 
-/// Does commands that other nodes pass on.
+/// Executes commands that other nodes forward.
 struct Operator(Weak<Replication>);
 
 impl ReplicationOperator for Operator {
@@ -199,7 +199,7 @@ impl ReplicationOperator for Operator {
 }
 
 impl Replication {
-    /// Does commands that other nodes of the cluster pass on, from now on.
+    /// Begins to execute commands that other nodes of the cluster forward.
     pub fn serve_commands(self: &Arc<Self>) {
         self.store().replication().set_operator(Arc::new(Operator(Arc::downgrade(self))));
     }

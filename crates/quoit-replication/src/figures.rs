@@ -1,14 +1,15 @@
-//! Figures of sinks: what peers have sent, and how long it took.
+//! Figures of sinks: objects that peers have sent, and the times that this took.
 
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Upper bounds of the bars of lag histograms, in milliseconds; the last bar has no bound.
+/// Upper bounds of the bars of lag histograms, in milliseconds. The last bar has no bound.
 pub const LAG_BOUNDS_MS: [u64; 14] =
     [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 10_000, 60_000, 3_600_000, 86_400_000];
 
-/// How long after their last modification objects were stored here, by the clocks of both nodes.
+/// Histogram of the lag of objects: the time from their last modification until they were stored here,
+/// by the clocks of both nodes.
 #[derive(Debug, Default)]
 pub struct LagHistogram {
     bars: [AtomicU64; LAG_BOUNDS_MS.len() + 1],
@@ -18,9 +19,9 @@ pub struct LagHistogram {
 /// A histogram at one moment.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Lag {
-    /// Objects by how late they were, as [`LAG_BOUNDS_MS`] has the bounds.
+    /// Number of objects in each bar, with the bounds of [`LAG_BOUNDS_MS`].
     pub bars: Vec<u64>,
-    /// Sum of all, in microseconds.
+    /// Sum of all lags, in microseconds.
     pub sum_us: u64,
 }
 
@@ -31,7 +32,7 @@ impl Lag {
         self.bars.iter().sum()
     }
 
-    /// The upper bound of the bar below which so many percent of the objects are, in milliseconds.
+    /// Upper bound in milliseconds of the bar that contains a percentile; `None` without objects.
     #[must_use]
     pub fn percentile_ms(&self, percent: u64) -> Option<u64> {
         let wanted = (self.count() * percent).div_ceil(100);
@@ -45,14 +46,14 @@ impl Lag {
 }
 
 impl LagHistogram {
-    /// Takes note of an object.
+    /// Adds an object.
     pub fn note(&self, lag_us: u64) {
         let place = LAG_BOUNDS_MS.partition_point(|bound| bound * 1_000 < lag_us);
         self.bars[place].fetch_add(1, Ordering::Relaxed);
         self.sum_us.fetch_add(lag_us, Ordering::Relaxed);
     }
 
-    /// The histogram now.
+    /// The present histogram.
     #[must_use]
     pub fn read(&self) -> Lag {
         let bars = self.bars.iter().map(|bar| bar.load(Ordering::Relaxed)).collect();
@@ -60,7 +61,7 @@ impl LagHistogram {
     }
 }
 
-/// Figures of a peer and queue.
+/// Figures of a peer of a queue.
 #[derive(Debug, Default)]
 pub(crate) struct PeerFigures {
     pub(crate) stored: AtomicU64,
@@ -68,92 +69,94 @@ pub(crate) struct PeerFigures {
     pub(crate) empty: AtomicU64,
     pub(crate) errors: AtomicU64,
     pub(crate) waiting: AtomicU64,
-    /// Entries that were taken and are not stored yet.
+    /// Number of entries that were taken and are not stored yet.
     pub(crate) in_hand: AtomicU64,
     pub(crate) fetch_us: AtomicU64,
     pub(crate) push_us: AtomicU64,
     pub(crate) lag: LagHistogram,
-    /// How far the time of the object that was stored last lies ahead of this node's clock.
+    /// Microseconds by which the modification of the last stored object lies ahead of this node's
+    /// clock.
     pub(crate) ahead_us: AtomicU64,
     pub(crate) state: Mutex<PeerState>,
 }
 
-/// The part of a peer's figures that is no count.
+/// State of a peer that is not a count.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct PeerState {
     pub(crate) connected: usize,
-    /// Kind of the peer, once it has answered.
+    /// Kind of the peer; `None` before its first answer.
     pub(crate) kind: Option<PeerKind>,
-    /// The id of its cluster, in hexadecimal.
+    /// Id of its cluster, in hexadecimal.
     pub(crate) cluster: Option<String>,
-    /// The last fault, until something was stored again.
+    /// The last fault, until an entry is stored again.
     pub(crate) fault: Option<String>,
-    /// Whether the peer has said that it has no queue of the name.
+    /// True if the peer has no queue of this name.
     pub(crate) has_no_queue: bool,
 }
 
-/// The program that a peer runs.
+/// Program that a peer runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PeerKind {
     /// Quoit: entries come in batches and are confirmed.
     Quoit,
-    /// Riak: entries come one by one, and are gone from its queue when they are sent.
+    /// Riak: entries come one by one, and leave its queue when they are sent.
     Riak,
 }
 
-/// Figures of a peer, as operators see them.
+/// Figures of a peer, for operators.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct PeerStatus {
     /// Its address.
     pub peer: String,
-    /// Connections that are open.
+    /// Number of open connections.
     pub connections: usize,
-    /// Kind of the peer, once it has answered.
+    /// Kind of the peer; `None` before its first answer.
     pub kind: Option<PeerKind>,
-    /// The id of its cluster.
+    /// Id of its cluster.
     pub cluster: Option<String>,
-    /// Objects and tombstones that were stored here.
+    /// Number of objects and tombstones that were stored here.
     pub stored: u64,
-    /// Bytes of them.
+    /// Bytes of these.
     pub stored_bytes: u64,
-    /// Answers that its queue is empty.
+    /// Number of answers that found its queue empty.
     pub empty: u64,
-    /// Requests without an answer, and objects that could not be stored.
+    /// Number of requests without an answer, and of objects that could not be stored.
     pub errors: u64,
-    /// Entries that wait in its queue, as it has said last, and those that are being stored here.
+    /// Number of entries that wait in its queue, by its last answer, and of entries that are being
+    /// stored here.
     pub waiting: u64,
-    /// Time of all requests for entries, in microseconds.
+    /// Total time of requests for entries, in microseconds.
     pub fetch_us: u64,
-    /// Time until objects were stored, of all together, in microseconds.
+    /// Total time of storing objects, in microseconds.
     pub push_us: u64,
     /// Mean time of a request for entries, in microseconds.
     pub fetch_us_mean: u64,
-    /// Mean time until an object was stored, in microseconds.
+    /// Mean time of storing an object, in microseconds.
     pub push_us_mean: u64,
-    /// How late objects were.
+    /// Lag of the stored objects.
     pub lag: Lag,
-    /// Milliseconds by which the object that was stored last was modified later than this node's clock says:
-    /// clocks of the two clusters differ, or that of a cluster on the object's way.
+    /// Milliseconds by which the modification of the last stored object lies ahead of this node's
+    /// clock. Above 0, the clocks of two clusters on the object's way differ.
     pub ahead_ms: u64,
-    /// Milliseconds until the peer is asked again, at most.
+    /// Longest time until the peer is asked again, in milliseconds.
     pub delay_ms: u64,
-    /// Fault and remedy.
+    /// The fault, with its remedy.
     pub fault: Option<String>,
 }
 
-/// Figures of a queue that is consumed.
+/// Figures of a sink.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SinkStatus {
     /// Name of the queue.
     pub queue: String,
-    /// Whether consumption rests.
+    /// True if consumption is suspended.
     pub is_suspended: bool,
-    /// Entries that are stored at the same time, at most.
+    /// Maximum number of entries that are stored at the same time.
     pub worker_count: usize,
-    /// Connections to each peer, at most.
+    /// Maximum number of connections to each peer.
     pub peer_limit: usize,
-    /// Peers, configured and discovered.
+    /// Configured and discovered peers.
     pub peers: Vec<PeerStatus>,
 }
 
@@ -175,7 +178,7 @@ impl PeerFigures {
         self.state.lock().fault = Some(fault);
     }
 
-    /// Takes note of the time at which an object was last modified that is stored now.
+    /// Notes the time of modification of an object that is stored now.
     pub(crate) fn note_modified(&self, modified_us: u64, now_us: u64) {
         self.lag.note(now_us.saturating_sub(modified_us));
         self.ahead_us.store(modified_us.saturating_sub(now_us), Ordering::Relaxed);
@@ -209,7 +212,7 @@ impl PeerFigures {
     }
 }
 
-/// Entries that are being stored.
+/// Guard of entries that are being stored.
 pub(crate) struct InHand<'a> {
     figures: &'a PeerFigures,
     count: u64,
@@ -221,7 +224,7 @@ impl Drop for InHand<'_> {
     }
 }
 
-/// A connection to a peer.
+/// Guard of an open connection to a peer.
 pub(crate) struct OpenConnection<'a>(&'a PeerFigures);
 
 impl Drop for OpenConnection<'_> {

@@ -1,4 +1,4 @@
-//! Small files that keep what commands have changed, so that it outlasts the process.
+//! Small files that keep changes by command across restarts.
 
 use quoit_seam::{Disk, replace_file};
 use quoit_store::error::StoreError;
@@ -7,14 +7,14 @@ use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A file is not read beyond this.
+/// Maximum number of bytes that are read from a file.
 const BYTES_MAX: u64 = 4 << 20;
 
 /// A file with one value in JSON. Without a disk the value ends with the process.
 pub(crate) struct JsonFile<T> {
     disk: Option<Arc<dyn Disk>>,
     name: &'static str,
-    /// The way to get back what a damaged file had.
+    /// Remedy for a damaged file, for operators.
     remedy: &'static str,
     value: PhantomData<fn() -> T>,
 }
@@ -28,7 +28,8 @@ impl<T: Serialize + DeserializeOwned> JsonFile<T> {
         Self { disk, name, remedy, value: PhantomData }
     }
 
-    /// Reads the file; `None` where there is none. A damaged one is told and left alone.
+    /// Reads the file; `None` if it does not exist or is damaged. A damaged file is reported and left
+    /// unchanged.
     pub(crate) fn load(&self) -> Result<Option<T>, StoreError> {
         let Some(disk) = &self.disk else { return Ok(None) };
         if !disk.list()?.iter().any(|name| name == self.name) {
@@ -45,7 +46,7 @@ impl<T: Serialize + DeserializeOwned> JsonFile<T> {
             .ok())
     }
 
-    /// Replaces the file, durably.
+    /// Replaces the file durably.
     pub(crate) fn store(&self, value: &T) -> Result<(), StoreError> {
         let Some(disk) = &self.disk else { return Ok(()) };
         let text = serde_json::to_vec_pretty(value).expect("names and numbers can be written");

@@ -1,4 +1,4 @@
-//! Changes of sinks by command.
+//! Changes of sinks and of full-sync by command.
 
 use crate::address::PeerAddress;
 use crate::full_sync::FullSyncChange;
@@ -8,24 +8,24 @@ use quoit_seam::Disk;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Changes by command.
+/// Changes by command, as they are kept.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct KeptChanges {
-    /// Queues that are consumed as a command has said; the configuration does not count for them.
+    /// Sinks that a command has defined. The configuration does not apply to them.
     #[serde(default)]
     pub(crate) sinks: Vec<SinkDefinition>,
-    /// Configured queues that are not consumed any more.
+    /// Configured queues that a command has removed.
     #[serde(default)]
     pub(crate) removed: Vec<String>,
-    /// Whether scheduled full-syncs rest.
+    /// True if scheduled full-syncs are paused.
     #[serde(default)]
     pub(crate) is_full_sync_paused: bool,
-    /// The other side of full-sync, where a command has set it.
+    /// Peer and queues of full-sync, if a command has set them.
     #[serde(default)]
     pub(crate) full_sync: Option<KeptFullSync>,
 }
 
-/// The other side of full-sync by command, in place of the configuration's.
+/// Peer and queues of full-sync that a command has set, in place of the configured ones.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct KeptFullSync {
     pub(crate) peer: PeerAddress,

@@ -1,5 +1,5 @@
-//! Large sets and maps of which this cluster lacks what came before a delta: the ranges that differ are
-//! fetched from the node that has sent it, or the whole object is wanted.
+//! Large sets and maps of which this cluster lacks events before a delta. The ranges that differ are
+//! fetched from the node that sent the delta; if that fails, the whole object is requested.
 
 use crate::figures::PeerFigures;
 use crate::storing::visited_with;
@@ -16,10 +16,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Time that the other node has for an answer.
+/// Time in which the other node has to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The copies of the node behind a connection.
+/// Copies of the node behind a connection.
 struct CopyBehind<'c> {
     connection: &'c mut Connection,
     own: Bytes,
@@ -61,8 +61,8 @@ async fn join(
     store.replication().join_arrived(&entry.key, &arrived, arrival).await
 }
 
-/// Fetches what this cluster lacks of each entry's record. Answers the entries that are on this cluster's
-/// disks then, and those whose objects are wanted.
+/// Fetches what this cluster lacks of each entry's record. Returns the entries that are on this
+/// cluster's disks afterwards, and the entries whose whole objects are needed.
 pub(crate) async fn fetch_lacking(
     store: &ReplicatedStore,
     connection: &mut Connection,
@@ -81,7 +81,8 @@ pub(crate) async fn fetch_lacking(
         let mut copy = CopyBehind { connection, own };
         let united =
             store.replication().unite_with_elsewhere(&entry.key, &mut copy, &arrival).await;
-        // The copy there may be a newer one than that which the delta was made of, and lack it too.
+        // The other node's copy may be another one than the delta was made from, and lack the delta
+        // itself.
         let is_stored = united.is_ok_and(|is_united| is_united)
             && join(store, &entry, &arrival)
                 .await

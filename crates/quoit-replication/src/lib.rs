@@ -1,10 +1,10 @@
-//! Replication between clusters, the side that asks: sinks that pull from source queues of other clusters,
-//! and full-sync, which compares what two clusters have.
+//! Replication between clusters, on the side of the sink: sinks pull from source queues of other
+//! clusters, and full-sync compares the records of two clusters.
 //!
-//! The other cluster is reached over its ordinary Protocol Buffers listeners. Source queues and what is done
-//! with an object that arrives are `quoit-core`'s; this crate knows peers, connections, pace and schedules.
-//! The program runs [`Replication`] beside the server, and the administration API asks it for its status.
-//! `docs/design/replication.md` has the design.
+//! The other cluster is reached over its ordinary Protocol Buffers listeners. `quoit-core` has the
+//! source queues and stores arriving objects. This crate has peers, connections, pace and schedules.
+//! The program runs [`Replication`] beside the server, and the administration API asks it for its
+//! status. `docs/design/replication.md` has the design.
 
 mod address;
 mod asking;

@@ -1,9 +1,10 @@
-//! Changes of links that hold on all nodes, also on those that were away or join later.
+//! Changes of links that apply to all nodes, including nodes that were away or join later.
 //!
-//! A command for all nodes that defines a queue or a sink, suspends it or pauses full-sync is kept with a
-//! version. Nodes ask each other for the changes that they know and do what is newer, so the last change of
-//! each thing wins everywhere (`docs/decisions/0063-links-by-version.md`). A change of one node alone stays
-//! that node's own until the next one for all.
+//! A command for all nodes that defines or suspends a queue or a sink, or pauses full-sync, is kept
+//! with a version. Nodes ask each other for the changes that they know, and execute newer ones. The
+//! last change of each part of a link therefore wins on all nodes
+//! (`docs/decisions/0063-links-by-version.md`). A change on one node alone stays there until the next
+//! change for all nodes.
 
 use crate::command::{ChangeVersion, DEFINITION, ReplicationCommand, SharedChange, SharedChanges};
 use crate::json_file::JsonFile;
@@ -13,7 +14,8 @@ use quoit_store::error::StoreError;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Most changes that are kept: 64 queues and 64 sinks have some each, removed ones too.
+/// Maximum number of changes that are kept. Each of 64 queues and 64 sinks has some, and so have
+/// removed ones.
 const CHANGE_COUNT_MAX: usize = 4_096;
 
 /// The changes that a node knows, and their file.
@@ -30,7 +32,7 @@ impl SharedLinks {
         Ok(Self { changes, file })
     }
 
-    /// Whether a command changes a link.
+    /// True if a command changes a link.
     pub(crate) fn is_change(command: &ReplicationCommand) -> bool {
         command.thing().is_some()
     }
@@ -40,7 +42,7 @@ impl SharedLinks {
         self.changes.lock().clone()
     }
 
-    /// Takes note of a change that the node was given, and returns it with its version; `None` of commands
+    /// Notes a change that the node was given, and returns it with its version; `None` for commands
     /// that change no link.
     pub(crate) fn begin(
         &self,
@@ -60,14 +62,14 @@ impl SharedLinks {
         Some(BTreeMap::from([(key, change)]))
     }
 
-    /// Takes over changes that are newer than those that the node knows, and returns them, oldest first.
+    /// Adopts changes that are newer than the known ones, and returns their commands, oldest first.
     pub(crate) fn merge(&self, told: SharedChanges) -> Vec<ReplicationCommand> {
         let mut changes = self.changes.lock();
         let mut told: Vec<(String, SharedChange)> = told.into_iter().collect();
         told.sort_by(|one, other| one.1.version.cmp(&other.1.version));
         let mut news = Vec::new();
         for (_, change) in told {
-            // The key is worked out anew: the other node may be of another release.
+            // The key is computed again, because the other node may run another release.
             let Some((name, part)) = change.command.thing() else { continue };
             let command = (*change.command).clone();
             if take(&mut changes, format!("{name} {part}"), change) {
@@ -87,8 +89,8 @@ impl SharedLinks {
     }
 }
 
-/// Takes over a change if it is newer than the one that is known of its thing, and than the definition of the
-/// whole. Whether it is.
+/// Adopts a change if it is newer than the known change of the same part, and than the definition of
+/// the link. True if it was adopted.
 fn take(changes: &mut SharedChanges, key: String, change: SharedChange) -> bool {
     let is_known = changes.get(&key).is_some_and(|known| known.version >= change.version);
     let (name, part) = key.rsplit_once(' ').unwrap_or((&key, ""));

@@ -1,10 +1,10 @@
-//! Log lines about queues and sinks in Riak's words, which operators' tools read.
+//! Log lines about queues and sinks in Riak's words, which operators' tools parse.
 
 use crate::figures::{LAG_BOUNDS_MS, SinkStatus};
 use quoit_core::QueueLengths;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Figures of a sink's line: sums over all peers since the node was started.
+/// Figures in a sink's line: sums over all peers since the start of the node.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct SinkSums {
     stored: u64,
@@ -12,11 +12,11 @@ struct SinkSums {
     fetch_us: u64,
     push_us: u64,
     lag_us: u64,
-    /// Objects by their age: up to a second, a minute, an hour, a day, and older ones.
+    /// Numbers of objects by age: up to a second, a minute, an hour, a day, and older.
     ages: [u64; 5],
 }
 
-/// Upper bounds of ages, in milliseconds; the last one has no bound.
+/// Upper bounds of ages in milliseconds. The last group has no bound.
 const AGE_BOUNDS_MS: [u64; 4] = [1_000, 60_000, 3_600_000, 86_400_000];
 
 impl SinkSums {
@@ -39,7 +39,7 @@ impl SinkSums {
         sums
     }
 
-    /// Figures added since an earlier look. Peers that have gone take their part with them.
+    /// Increase since an earlier look. The sums of peers that have been removed are lost.
     fn since(&self, earlier: &Self) -> Self {
         let mut ages = self.ages;
         ages.iter_mut().zip(earlier.ages).for_each(|(age, was)| *age = age.saturating_sub(was));
@@ -54,13 +54,13 @@ impl SinkSums {
     }
 }
 
-/// Makes the lines about source queues. A queue that stays empty has none, as on a node that does not
-/// replicate; one that has become empty is told once.
+/// Makes the lines about source queues. A queue that stays empty has no line; a queue that has become
+/// empty has one last line.
 #[derive(Debug, Default)]
 pub(crate) struct QueueLines(BTreeSet<String>);
 
 impl QueueLines {
-    /// The lines about all queues, by their names and lengths.
+    /// The lines about all queues, given with their names and lengths.
     pub(crate) fn next<'a>(
         &mut self,
         queues: impl Iterator<Item = (&'a str, QueueLengths)>,
@@ -83,12 +83,12 @@ impl QueueLines {
     }
 }
 
-/// Makes the lines about sinks, each of which tells what has happened since the one before.
+/// Makes the lines about sinks. Each line covers the time since the previous one.
 #[derive(Debug, Default)]
 pub(crate) struct SinkLines(BTreeMap<String, SinkSums>);
 
 impl SinkLines {
-    /// The lines about all sinks: two for each.
+    /// The lines about all sinks, two for each.
     pub(crate) fn next(&mut self, sinks: &[SinkStatus]) -> Vec<String> {
         let mut lines = Vec::new();
         let mut all = BTreeMap::new();

@@ -1,30 +1,31 @@
-//! How soon a peer is asked again: peers that have something are asked at once, others ever more rarely.
+//! Delays between requests to a peer: peers with entries are asked at once, others more and more
+//! rarely.
 
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
-/// The delay that a peer begins with, in milliseconds.
+/// First delay of a peer, in milliseconds.
 const DELAY_MS_FIRST: u64 = 8;
-/// The longest delay after an empty queue.
+/// Longest delay after empty queues, in milliseconds.
 const DELAY_MS_EMPTY_MAX: u64 = 1_024;
-/// The delay after a first error. It doubles with each further one: a peer that is restarted is asked again
-/// within seconds, one that is gone costs little.
+/// Delay after a first error, in milliseconds. It doubles with each further error, so that a peer that
+/// restarts is asked again within seconds, while one that is gone costs little.
 const DELAY_MS_ERROR_MIN: u64 = 256;
-/// The longest delay after errors: what replication may wait for when a peer is back.
+/// Longest delay after errors, in milliseconds: the time that replication may lose when a peer is back.
 const DELAY_MS_ERROR_MAX: u64 = 8_192;
 
-/// How a peer has answered.
+/// Outcome of a request to a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
-    /// With something to be stored, which was.
+    /// The peer sent entries, and they were stored.
     Stored,
-    /// Its queue was empty.
+    /// The peer's queue was empty.
     Empty,
-    /// Not, or something could not be stored.
+    /// The peer did not answer, or an entry could not be stored.
     Failed,
 }
 
-/// The delay of a peer, shared by all connections to it.
+/// Delay of a peer, shared by all connections to it.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     state: Mutex<PaceState>,
@@ -33,7 +34,7 @@ pub(crate) struct Pace {
 #[derive(Debug)]
 struct PaceState {
     delay_ms: u64,
-    /// When an error has doubled the delay last; `None` after an answer.
+    /// Time at which an error has last doubled the delay; `None` after an answer.
     failed_at: Option<Instant>,
 }
 
@@ -49,7 +50,7 @@ impl PaceState {
         self.delay_ms = match outcome {
             Outcome::Failed if self.is_counted(now) => return,
             Outcome::Failed => doubled_ms.clamp(DELAY_MS_ERROR_MIN, DELAY_MS_ERROR_MAX),
-            // A peer that is well again begins anew.
+            // A peer that has recovered starts again with the first delay.
             Outcome::Empty | Outcome::Stored if self.delay_ms > DELAY_MS_EMPTY_MAX => {
                 DELAY_MS_FIRST
             }
@@ -59,8 +60,8 @@ impl PaceState {
         self.failed_at = (outcome == Outcome::Failed).then_some(now);
     }
 
-    /// Whether an error is one of several at about the same time: all connections to a peer that is restarted
-    /// fail, which counts once.
+    /// True if an error is one of several at about the same time. All connections to a peer that
+    /// restarts fail at once, which counts as one error.
     fn is_counted(&self, now: Instant) -> bool {
         let delay = Duration::from_millis(self.delay_ms);
         self.failed_at.is_some_and(|failed_at| now.saturating_duration_since(failed_at) < delay)
@@ -68,17 +69,17 @@ impl PaceState {
 }
 
 impl Pace {
-    /// Takes note of an answer.
+    /// Notes the outcome of a request.
     pub(crate) fn note(&self, outcome: Outcome) {
         self.state.lock().note(outcome, Instant::now());
     }
 
-    /// The delay, in milliseconds.
+    /// Present delay in milliseconds.
     pub(crate) fn delay_ms(&self) -> u64 {
         self.state.lock().delay_ms
     }
 
-    /// The time until the peer is asked again: a random part of the delay.
+    /// Time until the next request: a random part of the delay.
     pub(crate) fn wait(&self, random: u64) -> Duration {
         match self.delay_ms() {
             0 => Duration::ZERO,
@@ -86,7 +87,7 @@ impl Pace {
         }
     }
 
-    /// Forgets what was: an operator has changed something.
+    /// Starts again with the first delay, because an operator has changed something.
     pub(crate) fn reset(&self) {
         *self.state.lock() = PaceState::default();
     }

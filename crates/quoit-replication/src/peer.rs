@@ -1,4 +1,4 @@
-//! A connection to a peer: asks for entries, stores them, confirms them with the next question.
+//! A connection to a peer: asks for entries, stores them, and confirms them with the next request.
 
 use crate::address::Protocol;
 use crate::figures::PeerKind;
@@ -17,28 +17,28 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Connections to a peer of Quoit: each has a batch of entries under way.
+/// Number of connections to a Quoit peer. Each has a batch of entries under way.
 const QUOIT_CONNECTION_COUNT: usize = 4;
-/// Entries of a batch, at most.
+/// Maximum number of entries in a batch.
 const BATCH_COUNT_MAX: u32 = 64;
-/// Bytes of objects after which a batch gets no further one.
+/// Number of bytes of objects after which a batch gets no further one.
 const BATCH_BYTES_MAX: u32 = 1 << 20;
-/// Longest frame that a peer may send: one object more may go beyond a batch's bytes.
+/// Maximum bytes of a frame that a peer may send. One object may exceed the limit of a batch.
 const FRAME_BYTES_MAX: u32 = 256 << 20;
-/// How long a peer may take to let an entry of an empty queue come.
+/// Time in milliseconds that a peer may wait for an entry of an empty queue.
 const POLL_MS: u32 = 1_000;
-/// How long a peer may be silent beyond that.
+/// Time beyond that after which a peer counts as silent.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The rest after a batch of which something could not be stored.
+/// Pause after a batch of which an entry could not be stored.
 const REST_AFTER_FAULT: Duration = Duration::from_secs(1);
 
-/// Consumes a queue of a peer by the connection of this number, until the task is dropped.
+/// Consumes a queue of a peer over the connection with this number, until the task is dropped.
 pub(crate) async fn run(mut context: PeerContext, number: usize) {
     let mut kinds = context.kind.subscribe();
     loop {
         if number > 0 {
-            // The first connection finds out what the peer is.
+            // The first connection finds out which program the peer runs.
             let wanted = |kind: &Option<PeerKind>| match kind {
                 Some(PeerKind::Quoit) => number < QUOIT_CONNECTION_COUNT,
                 Some(PeerKind::Riak) => true,
@@ -58,7 +58,7 @@ pub(crate) async fn run(mut context: PeerContext, number: usize) {
                 riak::converse(&mut context, Protocol::Pb).await
             }
             (Protocol::Pb, _) => match converse(&mut context).await {
-                // It may be a Riak, which is asked in its own words.
+                // The peer may be a Riak node, which speaks another protocol.
                 PeerFault::NoQuoit => riak::converse(&mut context, Protocol::Pb).await,
                 fault => fault,
             },
@@ -76,7 +76,7 @@ pub(crate) async fn run(mut context: PeerContext, number: usize) {
     }
 }
 
-/// Connects and consumes until something fails.
+/// Connects, and consumes until a fault occurs.
 async fn converse(context: &mut PeerContext) -> PeerFault {
     let address = context.address.host_and_port();
     let mut connection = match timeout(CONNECT_TIMEOUT, context.dialer.connect(&address)).await {
@@ -89,7 +89,7 @@ async fn converse(context: &mut PeerContext) -> PeerFault {
     let (mut done, mut is_new) = (Done::default(), true);
     loop {
         if *context.is_suspended.borrow() {
-            // Stored objects are confirmed before the connection rests.
+            // Confirm stored entries before the connection becomes idle.
             let farewell = request(context, std::mem::take(&mut done), 0);
             if let Err(fault) = take(&mut connection, &farewell).await {
                 return fault;
@@ -112,7 +112,8 @@ async fn converse(context: &mut PeerContext) -> PeerFault {
         }
         note_answer(context, &answer, source);
         if std::mem::take(&mut is_new) {
-            // The fault of the former connection. One of an entry comes again with the entry.
+            // Clears the fault of the previous connection. The fault of an entry appears again with the
+            // entry.
             figures.state.lock().fault = None;
         }
         if answer.entries.is_empty() {
@@ -147,7 +148,7 @@ async fn converse(context: &mut PeerContext) -> PeerFault {
     }
 }
 
-/// The fate of a batch's entries, as the next question tells it.
+/// Outcome of a batch's entries, which the next request reports.
 #[derive(Default)]
 struct Done {
     confirmed: Vec<u64>,
@@ -187,7 +188,7 @@ fn note_answer(context: &PeerContext, answer: &RpbQueueTakeResp, source: Visited
         state.kind = Some(PeerKind::Quoit);
         let mut name = String::new();
         for byte in source {
-            // Writing to a string does not fail.
+            // Writing to a string can't fail.
             let _ = write!(name, "{byte:02x}");
         }
         state.cluster = Some(name);

@@ -1,4 +1,4 @@
-//! State that the connections to a peer share, and why one of them is given up.
+//! State that the connections to a peer share, and faults that end a connection.
 
 use crate::address::PeerAddress;
 use crate::dialer::PeerDialer;
@@ -11,7 +11,7 @@ use quoit_riak_peer::PeerError;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, watch};
 
-/// All that a connection's task shares with those beside it.
+/// State that a connection's task shares with the other connections to the peer.
 #[derive(Clone)]
 pub(crate) struct PeerContext {
     pub(crate) store: Arc<ReplicatedStore>,
@@ -21,21 +21,21 @@ pub(crate) struct PeerContext {
     pub(crate) address: PeerAddress,
     pub(crate) figures: Arc<PeerFigures>,
     pub(crate) pace: Arc<Pace>,
-    /// Objects that are stored at the same time.
+    /// Limits the number of objects that are stored at the same time.
     pub(crate) workers: Arc<Semaphore>,
     pub(crate) is_suspended: watch::Receiver<bool>,
-    /// Kind of the peer: found out by its first connection.
+    /// Kind of the peer, which its first connection finds out.
     pub(crate) kind: watch::Sender<Option<PeerKind>>,
 }
 
-/// Why a connection to a peer was given up.
+/// Reason why a connection to a peer was given up.
 #[derive(Debug)]
 pub(crate) enum PeerFault {
     Client(Error),
     Riak(PeerError),
     Silent,
     Malformed,
-    /// It is a node of this very cluster.
+    /// The peer is a node of this cluster.
     Itself,
     NoQuoit,
 }

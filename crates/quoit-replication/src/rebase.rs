@@ -1,4 +1,5 @@
-//! The way out of a stale link: an operator says which cluster is right, and the queue is consumed again.
+//! The way out of a stale link: an operator decides which cluster is right, and the queue is consumed
+//! again.
 
 use crate::address::PeerAddress;
 use crate::command::{CommandError, ReplicationCommand};
@@ -10,8 +11,9 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 impl Replication {
-    /// Makes both clusters equal by what one of them has, and has a stale queue of all nodes consumed again.
-    /// Where nodes do not answer, or the comparison does not come to its end, it is to be repeated.
+    /// Makes both clusters equal, with one of them deciding about deletes, and lets the stale queue be
+    /// consumed again on all nodes. If nodes do not answer, or the comparison fails, the operator has
+    /// to repeat it.
     pub(crate) async fn rebase(
         self: &Arc<Self>,
         name: String,
@@ -26,8 +28,8 @@ impl Replication {
         let peer = peer.map_err(ChangeSinkError::from)?;
         let mut faults = Vec::new();
         if from == RebaseFrom::There && !is_dry_run {
-            // Waiting writes are of the cluster that is wrong. Full-sync sends records that both have and
-            // that are newer here.
+            // Waiting writes come from the cluster that is wrong. Full-sync still sends records that
+            // both clusters have and that are newer here.
             let clear = ReplicationCommand::QueueClear { name: name.clone() };
             faults.extend(self.faults_of_all(clear).await);
         }
@@ -48,7 +50,8 @@ impl Replication {
         Ok(json!({"state": state, "rebase": report, "faults": faults}))
     }
 
-    /// Divides another cluster's partitions among the nodes of this one, and has each copy its share.
+    /// Divides another cluster's partitions among the nodes of this one, and tells each node to copy
+    /// its share.
     pub(crate) async fn begin_bootstrap(
         self: &Arc<Self>,
         peers: Vec<String>,
@@ -63,7 +66,7 @@ impl Replication {
         Ok(json!({"state": "copying", "nodes": node_count, "faults": faults}))
     }
 
-    /// Has all nodes of the cluster do a command, and returns the faults of those that have not done it.
+    /// Executes a command on all nodes of the cluster, and returns the faults of nodes that failed.
     async fn faults_of_all(self: &Arc<Self>, command: ReplicationCommand) -> Vec<String> {
         let done = self.execute_on_all(command).await;
         let fault = |(node, done): (String, Result<Value, String>)| {

@@ -1,4 +1,4 @@
-//! Replication of a node: its sinks and its full-sync, with one object for the program and for operators.
+//! Replication of a node: its sinks and its full-sync, in one object for the program and for operators.
 
 use crate::address::{PeerAddress, Protocol};
 use crate::bootstrap::Bootstrap;
@@ -21,14 +21,15 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-/// The shortest time between two questions for the nodes of other clusters (`replrtq_prompt_min_seconds`).
+/// Shortest time between two requests for the nodes of other clusters, in seconds
+/// (`replrtq_prompt_min_seconds`).
 const PROMPT_SECS_MIN: u64 = 60;
-/// Time between two log lines about a sink.
+/// Interval between two log lines about a sink.
 const SINK_LOG_INTERVAL: Duration = Duration::from_secs(60);
-/// How long a peer may take to name the nodes of its cluster.
+/// Time in which a peer has to name the nodes of its cluster.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Replication of a node from other clusters. It rests until [`Replication::run`].
+/// Replication of a node from other clusters. It does nothing before [`Replication::run`].
 pub struct Replication {
     store: Arc<ReplicatedStore>,
     settings: SinkSettings,
@@ -42,11 +43,12 @@ pub struct Replication {
 }
 
 impl Replication {
-    /// Takes up what configuration and former commands have defined. `disk` keeps changes by command.
+    /// Restores sinks and settings from the configuration and earlier commands. `disk` keeps changes by
+    /// command.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// Disk faults.
     pub fn new(
         store: Arc<ReplicatedStore>,
         settings: SinkSettings,
@@ -67,8 +69,8 @@ impl Replication {
         Ok(Self { store, settings, dialer, sinks, full_sync, bootstrap, types, links, discovery })
     }
 
-    /// Consumes, discovers peers, and compares with other clusters by the schedule, until the task is
-    /// dropped.
+    /// Consumes queues, discovers peers, and compares with other clusters by the schedule, until the
+    /// task is dropped.
     pub async fn run(self: Arc<Self>) {
         let _stopping = Stopping(&self.sinks);
         self.sinks.start();
@@ -84,7 +86,7 @@ impl Replication {
         );
     }
 
-    /// Logs the lengths of source queues now and then.
+    /// Logs the lengths of source queues at intervals.
     async fn log_queues(&self) {
         let mut lines = QueueLines::default();
         loop {
@@ -109,7 +111,7 @@ impl Replication {
 
     async fn discover_peers(&self) {
         if !self.settings.discovers {
-            // Operators may ask for it all the same.
+            // Operators may still request a discovery.
             loop {
                 self.discovery.notified().await;
                 self.discover().await;
@@ -120,7 +122,7 @@ impl Replication {
             self.discover().await;
             let random = self.store.clock().monotonic_us() % (span + 1);
             let wait = Duration::from_secs(PROMPT_SECS_MIN + random);
-            // Either an operator wants it now, or it is time.
+            // An operator requests a discovery, or the time has come.
             let _ = timeout(wait, self.discovery.notified()).await;
         }
     }
@@ -136,38 +138,38 @@ impl Replication {
                     }
                 }
             }
-            // Without an answer the configured ones are asked alone, and those that were known go on.
+            // Without an answer, peers that are known stay in use.
             if !found.is_empty() {
                 self.sinks.discovered(&queue, found.into_iter().collect());
             }
         }
     }
 
-    /// Asks peers for the nodes of their clusters soon.
+    /// Requests a discovery of the nodes of peers' clusters.
     pub fn discover_soon(&self) {
         self.discovery.notify_one();
     }
 
-    /// Consumes a queue, by these peers instead of former ones.
+    /// Begins to consume a queue, or replaces the peers of a sink.
     ///
     /// # Errors
     ///
-    /// Bad names, no peers, too many queues, and a disk that does not keep the change, which is made
-    /// nevertheless.
+    /// Invalid names, no peers, too many sinks, and disk faults; after a disk fault the change is made,
+    /// but not stored.
     pub fn add_sink(&self, definition: SinkDefinition) -> Result<(), ChangeSinkError> {
         self.sinks.add(definition)
     }
 
-    /// Consumes a queue no longer.
+    /// Ends the consumption of a queue.
     ///
     /// # Errors
     ///
-    /// Queues that are not consumed, and a disk as of [`Replication::add_sink`].
+    /// Queues that are not consumed, and disk faults as for [`Replication::add_sink`].
     pub fn remove_sink(&self, queue: &str) -> Result<(), ChangeSinkError> {
         self.sinks.remove(queue)
     }
 
-    /// Has the consumption of a queue rest, or go on.
+    /// Suspends the consumption of a queue, or resumes it.
     ///
     /// # Errors
     ///
@@ -176,11 +178,12 @@ impl Replication {
         self.sinks.suspend(queue, is_suspended)
     }
 
-    /// Changes how many entries of a queue are stored at the same time, and the connections to each peer.
+    /// Changes the number of a queue's entries that are stored at the same time, and the number of
+    /// connections to each peer.
     ///
     /// # Errors
     ///
-    /// Numbers that make no sense, and as [`Replication::remove_sink`].
+    /// Invalid numbers, and as [`Replication::remove_sink`].
     pub fn set_workers(
         &self,
         queue: &str,
@@ -196,33 +199,33 @@ impl Replication {
         &self.store
     }
 
-    /// Settings of the node as a sink, as it began with them.
+    /// Settings of the node as a sink, as they were at its start.
     #[must_use]
     pub const fn settings(&self) -> &SinkSettings {
         &self.settings
     }
 
-    /// Figures of all queues that are consumed.
+    /// Figures of all sinks.
     #[must_use]
     pub fn sinks(&self) -> Vec<SinkStatus> {
         self.sinks.status()
     }
 
-    /// Has scheduled full-syncs rest, or go on. Whether that is a change.
+    /// Pauses scheduled full-syncs, or resumes them. True if that is a change.
     ///
     /// # Errors
     ///
-    /// A disk that does not keep the change, which is made nevertheless.
+    /// Disk faults; the change is made, but not stored.
     pub fn pause_full_sync(&self, is_paused: bool) -> Result<bool, ChangeSinkError> {
         self.sinks.pause_full_sync(is_paused)
     }
 
-    /// Has full-sync compare with another peer, by other queues and `n_val`s where `change` has them. The
-    /// change lasts.
+    /// Sets the peer of full-sync, and the queues and `n_val`s that `change` contains. The change
+    /// survives restarts.
     ///
     /// # Errors
     ///
-    /// A disk that does not keep the change, which is made nevertheless.
+    /// Disk faults; the change is made, but not stored.
     pub fn set_full_sync(
         &self,
         peer: PeerAddress,
@@ -243,29 +246,29 @@ impl Replication {
         self.full_sync.status(self.sinks.is_full_sync_paused())
     }
 
-    /// Peers of other clusters: those of each queue, and those of a copy.
+    /// Peers of other clusters: the peers of each queue, and of a bootstrap.
     fn peers_of_other_clusters(&self) -> Vec<(String, Vec<PeerAddress>)> {
         let mut peers = self.sinks.configured_peers();
         peers.push(("bootstrap".to_owned(), self.bootstrap.peers()));
         peers
     }
 
-    /// Changes of links that hold on all nodes.
+    /// Changes of links that apply to all nodes.
     pub(crate) const fn links(&self) -> &SharedLinks {
         &self.links
     }
 
-    /// The fault of taking over bucket types.
+    /// Fault of the last attempt to adopt bucket types.
     pub(crate) fn types_fault(&self) -> Option<String> {
         self.types.fault()
     }
 
-    /// The copy of another cluster.
+    /// The bootstrap from another cluster.
     pub(crate) const fn bootstrap(&self) -> &Bootstrap {
         &self.bootstrap
     }
 
-    /// The part of it that operators steer.
+    /// Full-sync, for commands of operators.
     #[must_use]
     pub const fn full_sync_control(&self) -> &FullSync {
         &self.full_sync
@@ -281,7 +284,7 @@ impl Drop for Stopping<'_> {
     }
 }
 
-/// The nodes of a peer's cluster, as it names them; `None` without an answer.
+/// The nodes of a peer's cluster, as the peer names them; `None` without an answer.
 async fn members_of(dialer: &PeerDialer, peer: &PeerAddress) -> Option<Vec<PeerAddress>> {
     let ask = async {
         let mut connection = dialer.connect(&peer.host_and_port()).await.ok()?;
@@ -289,7 +292,7 @@ async fn members_of(dialer: &PeerDialer, peer: &PeerAddress) -> Option<Vec<PeerA
     };
     let layout = timeout(DISCOVERY_TIMEOUT, ask).await.ok()??;
     let of_node = |address: &str| format!("{address}:pb").parse::<PeerAddress>().ok();
-    // A node that listens on all addresses does not say where it is reached.
+    // A node that listens on all addresses does not tell at which one it can be reached.
     let is_somewhere = |peer: &PeerAddress| !matches!(&*peer.host, "0.0.0.0" | "::" | "");
     Some(
         layout

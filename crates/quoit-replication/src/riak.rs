@@ -1,7 +1,8 @@
-//! A connection to a peer that is a Riak: entries come one by one and are gone from its queue when they come.
+//! A connection to a Riak peer. Entries come one by one, and leave the peer's queue when they are sent.
 //!
-//! So an entry that can't be stored is kept and tried again until it can; its connection takes no further
-//! one.
+//! An entry that can't be stored is therefore kept and tried again until it is stored. Meanwhile its
+//! connection takes no other entry. An entry in hand is lost if the process or the connection's task
+//! ends.
 
 use crate::address::Protocol;
 use crate::figures::PeerKind;
@@ -19,12 +20,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 
-/// The first rest before an entry is tried again.
+/// First pause before an entry is tried again.
 const REST_MIN: Duration = Duration::from_secs(1);
-/// The longest one.
+/// Longest pause.
 const REST_MAX: Duration = Duration::from_secs(60);
 
-/// Connects and consumes until the peer fails.
+/// Connects, and consumes until the peer fails.
 pub(crate) async fn converse(context: &mut PeerContext, protocol: Protocol) -> PeerFault {
     let mut peer = match context.dialer.connect_riak(&context.address, protocol).await {
         Ok(peer) => peer,
@@ -50,7 +51,7 @@ pub(crate) async fn converse(context: &mut PeerContext, protocol: Protocol) -> P
             let mut state = figures.state.lock();
             state.kind = Some(PeerKind::Riak);
             if std::mem::take(&mut is_new) {
-                // The fault of the former connection.
+                // Clears the fault of the previous connection.
                 state.fault = None;
             }
         }
@@ -77,8 +78,8 @@ pub(crate) async fn converse(context: &mut PeerContext, protocol: Protocol) -> P
     }
 }
 
-/// Stores an entry that its source has no more. Workers serve all peers of the queue: while the entry waits
-/// for its next try, others have the permit.
+/// Stores an entry that its source no longer has. Workers serve all peers of the queue, so the permit
+/// is released while the entry waits for its next try.
 async fn store_until_stored<'w>(
     context: &PeerContext,
     fetched: &Fetched,
@@ -96,7 +97,7 @@ async fn store_until_stored<'w>(
                 return;
             }
             Err(fault @ StoringError::Malformed(_)) => {
-                // It stays so however often it is tried.
+                // Further tries would fail in the same way.
                 tracing::error!(peer = %context.address, "sink: an entry is left out: {fault}");
                 context.figures.note_fault(fault.to_string());
                 context.store.stats().count(Counter::SinkErrors);
@@ -125,7 +126,7 @@ async fn store(context: &PeerContext, fetched: &Fetched) -> Result<(), StoringEr
     match what {
         Replicated::Object(object) => {
             let object = adopted(store, name.bucket, object.clone())?;
-            // A Riak does not say where an object has been: it is not sent on.
+            // Riak does not say which clusters an object has visited, so it is not forwarded.
             let arrival = Arrival { visited: None, may_be_again: false, dw: Quorum::Count(0) };
             store.replication().store_arrived(&encoded, &object, &arrival).await?;
             let now_us = store.clock().unix_us();

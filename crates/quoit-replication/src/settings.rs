@@ -9,29 +9,29 @@ use std::time::Duration;
 /// Settings of the node as a sink of other clusters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SinkSettings {
-    /// Whether the node consumes queues of other clusters (`replrtq_enablesink`).
+    /// True if the node consumes queues of other clusters (`replrtq_enablesink`).
     pub is_enabled: bool,
-    /// The queue of peers that are given without one (`replrtq_sinkqueue`).
+    /// Queue of peers that are configured without one (`replrtq_sinkqueue`).
     pub queue: String,
     /// Nodes of other clusters (`replrtq_sinkpeers`).
     pub peers: Vec<PeerAddress>,
-    /// Entries of a queue that are stored at the same time (`replrtq_sinkworkers`).
+    /// Number of entries of a queue that are stored at the same time (`replrtq_sinkworkers`).
     pub worker_count: usize,
-    /// Connections to each peer and queue (`replrtq_sinkpeerlimit`).
+    /// Number of connections to each peer of a queue (`replrtq_sinkpeerlimit`).
     pub peer_limit: usize,
-    /// Whether peers are asked for the other nodes of their clusters (`replrtq_peer_discovery`).
+    /// True if peers are asked for the other nodes of their clusters (`replrtq_peer_discovery`).
     pub discovers: bool,
-    /// The longest time between two such questions, in seconds (`replrtq_prompt_max_seconds`).
+    /// Longest time between two such requests, in seconds (`replrtq_prompt_max_seconds`).
     pub prompt_secs_max: u64,
-    /// The login at peers, over TLS (`repl_username` and the settings beside it).
+    /// Login at peers, over TLS (`repl_username` and related settings).
     pub login: Option<LoginSettings>,
-    /// Time between two log lines about source queues (`replrtq_logfrequency`).
+    /// Interval between two log lines about source queues (`replrtq_logfrequency`).
     pub log_interval: Duration,
-    /// Name of the node, told to peers.
+    /// Name of the node, which peers are told.
     pub node_name: String,
-    /// Bucket types that are taken over from other clusters (`repl.bucket_types`).
+    /// Bucket types that are adopted from other clusters (`repl.bucket_types`).
     pub bucket_types: BucketTypeMode,
-    /// Full-sync.
+    /// Settings of full-sync.
     pub full_sync: FullSyncSettings,
 }
 

@@ -1,4 +1,4 @@
-//! Changes of links on their way between nodes.
+//! Exchange of changes of links between nodes.
 
 use crate::command::{CommandError, ReplicationCommand, SharedChanges};
 use crate::replication::Replication;
@@ -7,22 +7,23 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// How often a node asks the others for what they know.
+/// Interval at which a node asks the others for the changes that they know.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// Time after the start until the first question.
+/// Time after the start before the first request.
 const REST_AT_START: Duration = Duration::from_secs(1);
-/// Time that the others have for an answer.
+/// Time in which the others have to answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
 impl Replication {
-    /// Takes note of a command for all nodes, if it changes a link: the form in which the others get it.
+    /// Notes a command for all nodes if it changes a link, and returns the form in which other nodes
+    /// get it.
     pub(crate) fn shared_form(&self, command: &ReplicationCommand) -> Option<ReplicationCommand> {
         let node = self.settings().node_name.clone();
         let changes = self.links().begin(command, &node, self.store().clock().unix_us())?;
         Some(ReplicationCommand::Share { changes })
     }
 
-    /// Does the changes of another node that this one does not know yet.
+    /// Executes changes of another node that this node does not know yet.
     pub(crate) async fn take_shared(
         self: &Arc<Self>,
         told: SharedChanges,
@@ -37,7 +38,7 @@ impl Replication {
         first.map_or_else(|| Ok(json!({"done": true})), Err)
     }
 
-    /// Asks the other nodes for changes now and then, until the task is dropped.
+    /// Asks the other nodes for changes at intervals, until the task is dropped.
     pub(crate) async fn follow_shared_links(self: &Arc<Self>) {
         sleep(REST_AT_START).await;
         let ask =

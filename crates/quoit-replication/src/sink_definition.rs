@@ -1,20 +1,20 @@
-//! Queues of other clusters that are consumed, as operators define them.
+//! Definitions of sinks by operators.
 
 use crate::address::PeerAddress;
 use serde::{Deserialize, Serialize};
 
-/// A queue that is consumed, as an operator defines it.
+/// Definition of a sink: a queue of another cluster that is consumed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SinkDefinition {
     /// Name of the queue.
     pub queue: String,
-    /// Nodes that have it.
+    /// Nodes that have the queue.
     pub peers: Vec<PeerAddress>,
-    /// Entries that are stored at the same time.
+    /// Number of entries that are stored at the same time.
     pub worker_count: usize,
-    /// Connections to each peer.
+    /// Number of connections to each peer.
     pub peer_limit: usize,
-    /// Whether consumption rests.
+    /// True if consumption is suspended.
     #[serde(default)]
     pub is_suspended: bool,
 }

@@ -1,4 +1,4 @@
-//! The queues of other clusters that this node consumes, and their peers.
+//! Sinks: the queues of other clusters that this node consumes, and their peers.
 
 use crate::address::{PeerAddress, PeerAddressError};
 use crate::dialer::PeerDialer;
@@ -20,33 +20,33 @@ use thiserror::Error;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 
-/// Most queues that a node consumes.
+/// Maximum number of queues that a node consumes.
 const SINK_COUNT_MAX: usize = 64;
-/// Most peers of a queue, discovered ones included.
+/// Maximum number of peers of a queue, including discovered ones.
 const PEER_COUNT_MAX: usize = 1_024;
 
-/// Why an operator's change of sinks was refused.
+/// Reason why an operator's change of sinks was refused.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ChangeSinkError {
-    /// The queue's name has a fault.
+    /// The queue's name is invalid.
     #[error(transparent)]
     Queue(#[from] QueueDefinitionError),
-    /// An address has a fault.
+    /// An address is invalid.
     #[error(transparent)]
     Peer(#[from] PeerAddressError),
-    /// There is no peer.
+    /// No peer was given.
     #[error("a sink needs a peer: HOST:PORT:pb, several separated by |")]
     NoPeer,
-    /// There is no worker.
+    /// The number of workers or connections is invalid.
     #[error("`{0}` workers: wanted 1 to 1000, and no more connections to a peer than workers")]
     Workers(usize),
-    /// There are as many queues as there may be.
+    /// The node has the maximum number of sinks.
     #[error("the node consumes {SINK_COUNT_MAX} queues, the most that it may; remove one first")]
     TooMany,
     /// The queue is not consumed.
     #[error("no queue `{0}` is consumed here")]
     NoSink(String),
-    /// The disk has refused.
+    /// The change was made, but could not be stored.
     #[error("the change lasts until the node is restarted: keeping it failed: {0}")]
     Disk(String),
 }
@@ -57,7 +57,7 @@ impl From<StoreError> for ChangeSinkError {
     }
 }
 
-/// A task that ends when this is dropped.
+/// A task that is aborted when this is dropped.
 struct Task(AbortHandle);
 
 impl Drop for Task {
@@ -86,7 +86,7 @@ struct Sink {
 struct State {
     sinks: BTreeMap<String, Sink>,
     kept: KeptChanges,
-    /// Whether tasks run: not before the node serves.
+    /// True if tasks run, which they do only while the node serves.
     is_running: bool,
 }
 
@@ -100,7 +100,7 @@ pub(crate) struct Sinks {
 }
 
 impl Sinks {
-    /// The sinks of configuration and commands. They rest until [`Sinks::start`].
+    /// The sinks of the configuration and of commands. They do nothing before [`Sinks::start`].
     pub(crate) fn new(
         store: Arc<ReplicatedStore>,
         settings: &SinkSettings,
@@ -124,7 +124,7 @@ impl Sinks {
         Ok(Self { store, dialer, node_name, state, file })
     }
 
-    /// Begins to consume. To be called on the runtime.
+    /// Begins to consume. Must be called on the runtime.
     pub(crate) fn start(&self) {
         let mut state = self.state.lock();
         state.is_running = true;
@@ -138,7 +138,7 @@ impl Sinks {
         state.sinks.values_mut().for_each(|sink| sink.peers.clear());
     }
 
-    /// Starts tasks for peers that have none, and ends those of peers that are gone.
+    /// Starts tasks for peers without any, and ends the tasks of peers that were removed.
     fn connect(&self, sink: &mut Sink) {
         let wanted = sink.wanted();
         sink.peers.retain(|name, _| wanted.contains_key(name));
@@ -166,14 +166,14 @@ impl Sinks {
         }
     }
 
-    /// Addresses that peers are asked for others at, by queue.
+    /// Configured peers of each queue, which are asked for the other nodes of their clusters.
     pub(crate) fn configured_peers(&self) -> Vec<(String, Vec<PeerAddress>)> {
         let state = self.state.lock();
         let peers = |(name, sink): (&String, &Sink)| (name.clone(), sink.definition.peers.clone());
         state.sinks.iter().map(peers).collect()
     }
 
-    /// Takes note of the nodes that the peers of a queue have named.
+    /// Notes the nodes that the peers of a queue have named.
     pub(crate) fn discovered(&self, queue: &str, peers: Vec<PeerAddress>) {
         let mut state = self.state.lock();
         let is_running = state.is_running;
@@ -185,7 +185,7 @@ impl Sinks {
         }
     }
 
-    /// Consumes a queue, by these peers instead of former ones.
+    /// Begins to consume a queue, or replaces the peers of a sink.
     pub(crate) fn add(&self, definition: SinkDefinition) -> Result<(), ChangeSinkError> {
         QueueDefinition::check_name(&definition.queue)?;
         if definition.peers.is_empty() {
@@ -206,7 +206,7 @@ impl Sinks {
         self.keep(&mut state)
     }
 
-    /// Consumes a queue no longer.
+    /// Ends the consumption of a queue.
     pub(crate) fn remove(&self, queue: &str) -> Result<(), ChangeSinkError> {
         let mut state = self.state.lock();
         if state.sinks.remove(queue).is_none() {
@@ -216,7 +216,7 @@ impl Sinks {
         self.keep(&mut state)
     }
 
-    /// Has the consumption of a queue rest, or go on.
+    /// Suspends the consumption of a queue, or resumes it.
     pub(crate) fn suspend(&self, queue: &str, is_suspended: bool) -> Result<(), ChangeSinkError> {
         self.change(queue, |sink| {
             sink.definition.is_suspended = is_suspended;
@@ -225,7 +225,8 @@ impl Sinks {
         })
     }
 
-    /// Changes how many entries are stored at the same time, and the connections to each peer.
+    /// Changes the number of entries that are stored at the same time, and the number of connections to
+    /// each peer (as many as workers for `None`).
     pub(crate) fn set_workers(
         &self,
         queue: &str,
@@ -262,12 +263,12 @@ impl Sinks {
         Ok(self.file.store(&state.kept)?)
     }
 
-    /// Whether scheduled full-syncs rest.
+    /// True if scheduled full-syncs are paused.
     pub(crate) fn is_full_sync_paused(&self) -> bool {
         self.state.lock().kept.is_full_sync_paused
     }
 
-    /// Has scheduled full-syncs rest, or go on. Whether that is a change.
+    /// Pauses scheduled full-syncs, or resumes them. True if that is a change.
     pub(crate) fn pause_full_sync(&self, is_paused: bool) -> Result<bool, ChangeSinkError> {
         let mut state = self.state.lock();
         let was_paused = std::mem::replace(&mut state.kept.is_full_sync_paused, is_paused);
@@ -275,12 +276,12 @@ impl Sinks {
         Ok(was_paused != is_paused)
     }
 
-    /// The other side of full-sync, where a command has set it.
+    /// Peer and queues of full-sync, if a command has set them.
     pub(crate) fn full_sync(&self) -> Option<KeptFullSync> {
         self.state.lock().kept.full_sync.clone()
     }
 
-    /// Keeps what full-sync compares with.
+    /// Stores peer and queues of full-sync.
     pub(crate) fn keep_full_sync(
         &self,
         peer: PeerAddress,
@@ -292,7 +293,7 @@ impl Sinks {
         self.keep(&mut state)
     }
 
-    /// Figures of all queues.
+    /// Figures of all sinks.
     pub(crate) fn status(&self) -> Vec<SinkStatus> {
         let state = self.state.lock();
         let status = |sink: &Sink| SinkStatus {
@@ -322,7 +323,8 @@ impl Sink {
         }
     }
 
-    /// Peers by their names, and how often each is in the list: one that is there twice has a double share.
+    /// Peers by name, each with the number of times that it is configured. A peer that is configured
+    /// twice gets twice as many connections.
     fn wanted(&self) -> BTreeMap<String, (PeerAddress, usize)> {
         let mut wanted = BTreeMap::new();
         let without_queue = |peer: &PeerAddress| PeerAddress { queue: None, ..peer.clone() };
@@ -347,7 +349,7 @@ const fn check_workers(worker_count: usize, peer_limit: usize) -> Result<(), Cha
     }
 }
 
-/// Sinks as the configuration has them: one for each queue that a peer names, or the usual one.
+/// Sinks of the configuration: one for each queue that a peer names, and one for the usual queue.
 fn configured(settings: &SinkSettings) -> Vec<SinkDefinition> {
     let mut peers: BTreeMap<String, Vec<PeerAddress>> = BTreeMap::new();
     if settings.is_enabled {

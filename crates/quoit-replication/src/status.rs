@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// How far clocks of two clusters may differ before that is told as an alert.
+/// Difference between the clocks of two clusters from which on there is an alert, in milliseconds.
 const CLOCK_ALERT_MS: u64 = 10_000;
-/// How old the oldest entry of a queue may be before its lag is told as an alert.
+/// Age of the oldest entry of a queue from which on there is an alert.
 const LAG_ALERT: Duration = Duration::from_secs(10);
 
 impl Replication {
@@ -22,7 +22,7 @@ impl Replication {
         let now_us = store.clock().unix_us();
         let mut cluster = String::new();
         for byte in store.replication().cluster() {
-            // Writing to a string does not fail.
+            // Writing to a string can't fail.
             let _ = write!(cluster, "{byte:02x}");
         }
         let all: Vec<QueueStatus> = queues.status();
@@ -41,7 +41,7 @@ impl Replication {
         })
     }
 
-    /// The alerts for an operator, in words.
+    /// Alerts for an operator, as texts.
     fn alerts(&self, queues: &[QueueStatus], now_us: u64) -> Vec<String> {
         let mut alerts = Vec::new();
         let is_enabled = self.store().source_queues().is_enabled();
@@ -107,7 +107,7 @@ impl Replication {
     }
 }
 
-/// The alert about clocks of two clusters that differ.
+/// Alert about clocks of two clusters that differ.
 fn clock_alert(queue: &str, peer: &PeerStatus) -> Option<String> {
     let (address, ahead_secs) = (&peer.peer, peer.ahead_ms / 1_000);
     (peer.ahead_ms >= CLOCK_ALERT_MS).then(|| {
@@ -118,8 +118,8 @@ fn clock_alert(queue: &str, peer: &PeerStatus) -> Option<String> {
     })
 }
 
-/// The alert about deletes that full-sync has to bring to a queue's sinks, once half the time has passed
-/// after which the queue is stale.
+/// Alert about deletes that only full-sync can bring to a queue's sinks, once half of the time has
+/// passed after which the queue becomes stale.
 fn missed_alert(queue: &QueueStatus, now_us: u64, retention: Duration) -> Option<String> {
     let age = Duration::from_micros(age_us(queue.missed_since_us, now_us));
     (!queue.is_stale && age >= retention / 2 && !age.is_zero()).then(|| {

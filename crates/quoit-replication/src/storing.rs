@@ -1,4 +1,4 @@
-//! Objects of a peer on their way to this cluster's replicas.
+//! Storing of a peer's objects in this cluster's replicas.
 
 use crate::figures::PeerFigures;
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Why an entry could not be stored.
+/// Reason why an entry could not be stored.
 #[derive(Debug, Error)]
 pub(crate) enum StoringError {
     /// Its bytes are no object.
@@ -42,8 +42,8 @@ impl From<RequestError> for StoringError {
     }
 }
 
-/// How often deltas wait for those before them, which other connections and other nodes may have in hand,
-/// each time twice as long as before.
+/// Number of times that a delta waits for earlier ones, which other connections and other nodes may be
+/// storing. Each wait is twice as long as the one before.
 const GAP_WAIT_COUNT: u32 = 6;
 const GAP_WAIT_FIRST: Duration = Duration::from_millis(5);
 
@@ -52,9 +52,10 @@ const GAP_WAIT_FIRST: Duration = Duration::from_millis(5);
 pub(crate) struct BatchOutcome {
     /// Entries that are on this cluster's disks.
     pub(crate) stored: Vec<u64>,
-    /// Entries with deltas of which this cluster lacks what came before: the last one of each record.
+    /// Entries with deltas for which this cluster lacks earlier events; only the last one of each
+    /// record.
     pub(crate) lacking: Vec<RpbQueuedObject>,
-    /// The first fault of the others.
+    /// First fault of the other entries.
     pub(crate) fault: Option<String>,
 }
 
@@ -62,11 +63,11 @@ pub(crate) struct BatchOutcome {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum EntryOutcome {
     Stored,
-    /// It is a delta, and this cluster lacks what came before it.
+    /// The entry is a delta, and this cluster lacks earlier events.
     LacksEarlier,
 }
 
-/// The tasks that store a batch, and what they need.
+/// State that the tasks which store a batch share.
 #[derive(Clone)]
 struct Storing {
     store: Arc<ReplicatedStore>,
@@ -75,7 +76,7 @@ struct Storing {
     figures: Arc<PeerFigures>,
 }
 
-/// Stores entries of a source, those of each record by a task of their own, and returns when all have been
+/// Stores entries of a source, with a task for each record, and returns when all entries have been
 /// tried.
 pub(crate) async fn store_batch(
     store: &Arc<ReplicatedStore>,
@@ -114,7 +115,7 @@ pub(crate) async fn store_batch(
 }
 
 impl Storing {
-    /// Stores the entries of one record one after the other: deltas build on each other.
+    /// Stores the entries of a record one after the other, because deltas build on each other.
     async fn store_record(self, entries: Vec<RpbQueuedObject>) -> BatchOutcome {
         let mut outcome = BatchOutcome::default();
         let mut lacking = None;
@@ -124,10 +125,11 @@ impl Storing {
             match self.store_waiting(&entry, wait_count).await {
                 Ok(EntryOutcome::Stored) => {
                     outcome.stored.push(sequence);
-                    // Objects that lacked a bucket type come again, and may find it.
+                    // A later entry was stored. The earlier delta comes again, because it is not
+                    // confirmed, and may fit then.
                     lacking = None;
                 }
-                // The object of the last one has all that the others have changed.
+                // The object of the last one contains the changes of all others.
                 Ok(EntryOutcome::LacksEarlier) => lacking = Some(entry),
                 Err(fault) => {
                     self.figures.note_fault(fault.to_string());
@@ -139,7 +141,7 @@ impl Storing {
         outcome
     }
 
-    /// Stores an entry, after those before it if they come soon.
+    /// Stores an entry. A delta waits for earlier ones, in case they come soon.
     async fn store_waiting(
         &self,
         entry: &RpbQueuedObject,
@@ -147,7 +149,7 @@ impl Storing {
     ) -> Result<EntryOutcome, StoringError> {
         for waited_count in 0.. {
             let stored = {
-                // Nobody closes the semaphore.
+                // The semaphore is never closed.
                 let _permit = self.workers.acquire().await;
                 self.store_one(entry).await?
             };
@@ -205,7 +207,7 @@ async fn reap(
     Ok(store.replication().reap_arrived(key, &clock).await?)
 }
 
-/// The clusters that an object has visited once it is here: all before the source, and the source.
+/// The clusters that an object has visited once it is here: the source, and all clusters before it.
 pub(crate) fn visited_with(before: &[Bytes], source: VisitedCluster) -> Visited {
     let ids = before.iter().filter_map(|id| VisitedCluster::try_from(&id[..]).ok());
     let mut visited: Visited = ids.collect();

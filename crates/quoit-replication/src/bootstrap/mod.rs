@@ -1,9 +1,10 @@
-//! Bootstrap: a cluster copies all that another one has, partition by partition, while real time runs.
+//! Bootstrap: a cluster copies all records of another one, partition by partition, while real-time
+//! replication runs.
 //!
-//! The node that gets the command divides the other cluster's partitions among the nodes of this one, mostly
-//! so that a node copies what it is to keep. Each node reads its share page by page, several partitions at
-//! the same time, and keeps how far it has come: after a restart, or a link that was cut, it goes on from
-//! there.
+//! The node that gets the command divides the other cluster's partitions among the nodes of this
+//! cluster, mostly so that a node copies records which it stores itself. Each node reads its share page
+//! by page, several partitions at the same time. It stores its progress, so that it continues from
+//! there after a restart or a lost connection.
 
 mod peer;
 mod plan;
@@ -26,26 +27,26 @@ use thiserror::Error;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-/// Partitions that a node copies at the same time.
+/// Number of partitions that a node copies at the same time.
 const CONCURRENT_COUNT: usize = 4;
-/// The rest before a partition is tried again.
+/// Pause before a partition is tried again.
 const REST_AFTER_FAULT: Duration = Duration::from_secs(1);
-/// How often it is kept how far the work has come.
+/// Interval at which the progress is stored.
 const KEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Why a bootstrap could not begin.
+/// Reason why a bootstrap could not begin.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum BootstrapError {
-    /// An address with a fault.
+    /// An invalid address.
     #[error(transparent)]
     Address(#[from] ChangeSinkError),
-    /// A peer that is asked by HTTP.
+    /// A peer over HTTP, which is not supported.
     #[error("{0} is asked by HTTP; a bootstrap needs HOST:PORT:pb")]
     Protocol(String),
-    /// No peer tells how many partitions its cluster has.
+    /// No peer answers with the number of its cluster's partitions.
     #[error("no peer of the other cluster answers: {0}")]
     NoPeer(String),
-    /// The disk does not keep the progress.
+    /// The disk refused to store the progress.
     #[error("how far the bootstrap has come can't be kept: {0}")]
     Disk(String),
 }
@@ -56,13 +57,13 @@ pub struct Bootstrap {
     dialer: PeerDialer,
     file: BootstrapFile,
     plan: Mutex<Option<BootstrapPlan>>,
-    /// Faults of partitions that are tried again.
+    /// Faults of partitions that will be tried again.
     faults: Mutex<BTreeMap<u16, String>>,
     wanted: Notify,
 }
 
 impl Bootstrap {
-    /// Takes up what a former process has begun.
+    /// Restores the plan that an earlier process has stored.
     pub(crate) fn new(
         store: Arc<ReplicatedStore>,
         dialer: PeerDialer,
@@ -74,7 +75,7 @@ impl Bootstrap {
         Ok(Self { store, dialer, file, plan, faults, wanted })
     }
 
-    /// The share of each node of this cluster, by name, once a peer has told how many partitions there are.
+    /// The share of each node of this cluster, by name. Asks a peer for the number of partitions.
     pub(crate) async fn shares(
         &self,
         peers: &[PeerAddress],
@@ -99,7 +100,8 @@ impl Bootstrap {
             .await
     }
 
-    /// Copies these partitions from now on. Those that were copied already, by the same peers, stay so.
+    /// Begins to copy these partitions. Partitions that were copied from the same peers before are not
+    /// copied again.
     pub(crate) fn take(
         &self,
         peers: Vec<String>,
@@ -114,7 +116,7 @@ impl Bootstrap {
         kept.map_err(|fault| BootstrapError::Disk(fault.to_string()))
     }
 
-    /// Has the work rest, or go on.
+    /// Stops the work, or resumes it. False if there is no plan.
     pub(crate) fn stop(&self, is_stopped: bool) -> Result<bool, BootstrapError> {
         let mut plan = self.plan.lock();
         let Some(known) = plan.as_mut() else { return Ok(false) };
@@ -125,12 +127,12 @@ impl Bootstrap {
         Ok(true)
     }
 
-    /// The peers that are being copied.
+    /// Peers that are being copied; empty if nothing is to be copied.
     pub(crate) fn peers(&self) -> Vec<PeerAddress> {
         self.plan.lock().as_ref().and_then(BootstrapPlan::peers_to_ask).unwrap_or_default()
     }
 
-    /// How far the node has come.
+    /// Progress of the node.
     pub(crate) fn status(&self) -> BootstrapStatus {
         let faults = self.faults.lock();
         let fault =
@@ -138,7 +140,7 @@ impl Bootstrap {
         BootstrapStatus::of(self.plan.lock().as_ref(), fault)
     }
 
-    /// Copies whenever there is something to copy, until the task is dropped.
+    /// Copies whenever a plan has partitions left, until the task is dropped.
     pub(crate) async fn run(&self) {
         loop {
             let peers = self.plan.lock().as_ref().and_then(BootstrapPlan::peers_to_ask);
@@ -149,7 +151,7 @@ impl Bootstrap {
         }
     }
 
-    /// Copies until all is copied or the plan has changed.
+    /// Copies until nothing is left or the plan has changed.
     async fn work(&self, peers: &[PeerAddress]) {
         let copy = async {
             let copiers = (0..CONCURRENT_COUNT).map(|_| Box::pin(self.copy_some(peers)));
@@ -199,7 +201,7 @@ impl Bootstrap {
             for peer in peers.iter().cycle() {
                 match self.copy(peer, partition, &mut from).await {
                     Ok(true) => break,
-                    // Another node of the other cluster has it.
+                    // Another node of the other cluster may have a complete copy.
                     Ok(false) => {
                         let text = "no node that answers has a complete copy".to_owned();
                         self.faults.lock().entry(partition).or_insert(text);
@@ -218,7 +220,7 @@ impl Bootstrap {
         }
     }
 
-    /// Copies a partition from a hash on, as far as it goes. Whether the peer has it.
+    /// Copies a partition from a hash on, and advances `from`. False if the peer has no complete copy.
     async fn copy(
         &self,
         peer: &PeerAddress,
@@ -231,7 +233,7 @@ impl Bootstrap {
         loop {
             let records = std::mem::take(&mut page.records);
             let count = records.len() as u64;
-            // The next page comes while this one is stored.
+            // Fetch the next page while this one is stored.
             let (stored, next) = match page.next {
                 None => (self.store(records).await, None),
                 Some(next) => {

@@ -1,4 +1,4 @@
-//! A node of the other cluster that pages are read from.
+//! A node of the other cluster from which pages are read.
 
 use crate::address::PeerAddress;
 use crate::asking::{AskError, AskedNode};
@@ -10,7 +10,7 @@ use thiserror::Error;
 
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Why a page could not be copied.
+/// Reason why a page could not be copied.
 #[derive(Debug, Error)]
 pub(super) enum CopyFault {
     #[error("{0}")]
@@ -31,13 +31,13 @@ impl CopyPeer {
         Ok(Self(AskedNode::connect(dialer, address, own, ANSWER_TIMEOUT).await?))
     }
 
-    /// The partitions of its cluster.
+    /// Number of partitions of the peer's cluster.
     pub(super) async fn ring_size(&mut self) -> Result<u16, CopyFault> {
         let answer = self.ask(None, None).await?;
         u16::try_from(answer.ring_size).map_err(|_| CopyFault::from(AskError::Malformed))
     }
 
-    /// A page of a partition; `None` where the node has no complete copy.
+    /// A page of a partition; `None` if the peer has no complete copy.
     pub(super) async fn page(
         &mut self,
         partition: u16,

@@ -1,4 +1,4 @@
-//! The share of a node in a bootstrap, and how far it has come, kept in a file.
+//! The share of a node in a bootstrap, with its progress, kept in a file.
 
 use crate::address::PeerAddress;
 use crate::json_file::JsonFile;
@@ -7,20 +7,21 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The share of a node.
+/// The share of a node, with its progress.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct BootstrapPlan {
-    /// Nodes of the other cluster, HOST:PORT:pb.
+    /// Nodes of the other cluster, as HOST:PORT:pb.
     pub(super) peers: Vec<String>,
-    /// Partitions of the other cluster that are not copied, and the hash that each goes on from.
+    /// Partitions of the other cluster that are not fully copied, each with the hash from which copying
+    /// continues.
     left: BTreeMap<u16, u64>,
-    /// Partitions that are copied.
+    /// Partitions that are fully copied.
     copied: BTreeSet<u16>,
     record_count: u64,
     byte_count: u64,
     began_us: u64,
     ended_us: Option<u64>,
-    /// Whether an operator has the work rest.
+    /// True if an operator has stopped the work.
     pub(super) is_stopped: bool,
     /// Partitions that are being copied.
     #[serde(skip)]
@@ -28,8 +29,8 @@ pub(super) struct BootstrapPlan {
 }
 
 impl BootstrapPlan {
-    /// A plan for these partitions. Partitions that a former plan with the same peers has copied count as
-    /// done.
+    /// A plan for these partitions. Partitions that an unfinished plan with the same peers has copied
+    /// count as done.
     pub(super) fn begun(
         peers: Vec<String>,
         partitions: Vec<u16>,
@@ -51,14 +52,14 @@ impl BootstrapPlan {
         }
     }
 
-    /// The peers while there is something to copy.
+    /// The peers while there is something to copy; otherwise `None`.
     pub(super) fn peers_to_ask(&self) -> Option<Vec<PeerAddress>> {
         let is_wanted = !self.is_stopped && self.ended_us.is_none();
         let peers = self.peers.iter().filter_map(|peer| peer.parse().ok());
         is_wanted.then(|| peers.collect::<Vec<_>>()).filter(|peers| !peers.is_empty())
     }
 
-    /// The next partition to copy, and the hash to go on from.
+    /// Claims the next partition to copy. Returns it with the hash from which copying continues.
     pub(super) fn claim(&mut self) -> Option<(u16, u64)> {
         let is_free = |(number, _): &(&u16, &u64)| !self.claimed.contains(number);
         let (number, from) =
@@ -67,14 +68,14 @@ impl BootstrapPlan {
         Some((number, from))
     }
 
-    /// Everything that was being copied waits again.
+    /// Gives up the claims on all partitions that are being copied.
     pub(super) fn release(&mut self) {
         self.claimed.clear();
     }
 
-    /// Records of a partition are stored, up to a hash; `None`: all.
+    /// Notes that the records of a partition are stored up to a hash; `None` for all of them.
     pub(super) fn reached(&mut self, number: u16, next: Option<u64>, count: u64, bytes: u64) {
-        // It may be another plan by now.
+        // The plan may have been replaced in the meantime.
         let Some(from) = self.left.get_mut(&number) else { return };
         self.record_count += count;
         self.byte_count += bytes;
@@ -87,7 +88,7 @@ impl BootstrapPlan {
         }
     }
 
-    /// All is copied, if nothing is left.
+    /// Ends the plan if no partition is left.
     pub(super) fn end(&mut self, now_us: u64) {
         if self.left.is_empty() {
             self.ended_us = Some(now_us);
@@ -95,40 +96,40 @@ impl BootstrapPlan {
     }
 }
 
-/// How far a bootstrap has come.
+/// State of a bootstrap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BootstrapState {
-    /// The node has never been told to copy anything.
+    /// The node was never told to copy anything.
     Never,
-    /// It copies.
+    /// The node is copying.
     Copying,
-    /// An operator has it rest.
+    /// An operator has stopped the work.
     Stopped,
-    /// It has copied its share.
+    /// The node has copied its share.
     Copied,
 }
 
-/// How far the node has come, as operators see it.
+/// Progress of a bootstrap on this node, for operators.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct BootstrapStatus {
-    /// In a word.
+    /// State of the bootstrap.
     pub state: BootstrapState,
     /// Nodes of the other cluster.
     pub peers: Vec<String>,
-    /// Partitions of the other cluster that this node copies.
+    /// Number of partitions of the other cluster that this node copies.
     pub partition_count: u64,
-    /// Those of them that are copied.
+    /// Number of them that are fully copied.
     pub copied_count: u64,
-    /// Records that were stored here.
+    /// Number of records that were stored here.
     pub record_count: u64,
     /// Bytes of their objects.
     pub byte_count: u64,
-    /// When it began, microseconds since 1970; 0: never.
+    /// Time of the beginning, microseconds since 1970; 0 if it never began.
     pub began_us: u64,
-    /// When it ended, microseconds since 1970.
+    /// Time of the end, microseconds since 1970.
     pub ended_us: Option<u64>,
-    /// The fault of a partition that is tried again each second.
+    /// Fault of a partition that is tried again every second.
     pub fault: Option<String>,
 }
 
@@ -188,7 +189,7 @@ mod tests {
         assert_eq!((status.copied_count, status.record_count), (1, 30));
         assert_eq!((plan.claim(), plan.claim()), (Some((4, 99)), Some((6, 0))));
         assert_eq!(plan.claim(), None);
-        // The same command again leaves out what is copied, another one does not.
+        // The same command again leaves out copied partitions; a command with other peers does not.
         let again = BootstrapPlan::begun(peers, vec![4, 5], Some(plan.clone()), 9);
         assert_eq!(again.left, BTreeMap::from([(4, 99)]));
         let other = BootstrapPlan::begun(vec!["b:1:pb".to_owned()], vec![4, 5], Some(plan), 9);

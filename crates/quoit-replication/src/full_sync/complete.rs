@@ -1,4 +1,5 @@
-//! News of full-syncs for all nodes of the cluster: deletes that their queues have missed wait for one.
+//! News of full-syncs for all nodes of the cluster. Their queues need them, because missed deletes wait
+//! for a full-sync.
 
 use super::FullSync;
 use super::report::FullSyncReport;
@@ -8,8 +9,8 @@ use serde_json::{Value, json};
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// Time that other nodes have to take note of a full-sync. One that has not may keep its reap records until
-/// the next full-sync.
+/// Time in which other nodes have to note a full-sync. A node that misses the news may keep its reap
+/// records until the next full-sync.
 const TELL_LIMIT: Duration = Duration::from_secs(10);
 
 impl FullSync {
@@ -25,14 +26,14 @@ impl FullSync {
         if !is_of_all {
             return None;
         }
-        // Hash keys of the standard library are random.
+        // The hash keys of the standard library are random.
         let check = RandomState::new().hash_one(self.store.clock().unix_us());
         self.note_begun(check);
         self.tell_others(json!({"command": "full_sync_begun", "check": check})).await;
         Some(check)
     }
 
-    /// Tells all nodes that a full-sync has found that the other cluster lacks nothing, if it has.
+    /// Tells all nodes if a full-sync has found that the other cluster lacks nothing.
     pub(super) async fn conclude(
         &self,
         check: CheckNumber,
@@ -49,17 +50,18 @@ impl FullSync {
         }
     }
 
-    /// Tells the other nodes by a command; this one knows already.
+    /// Sends a command to the other nodes. This node knows already.
     async fn tell_others(&self, command: Value) {
         self.store.replication().command_others(command.to_string().into(), TELL_LIMIT).await;
     }
 
-    /// A full-sync begins, on this node or another one of the cluster.
+    /// Notes that a full-sync begins, on this node or another node of the cluster.
     pub(crate) fn note_begun(&self, check: CheckNumber) {
         self.store.source_queues().begin_check(check, self.store.clock().unix_us());
     }
 
-    /// A full-sync of this node or another one of the cluster has found that the other cluster lacks nothing.
+    /// Notes that a full-sync, of this node or another node of the cluster, has found that the other
+    /// cluster lacks nothing.
     pub(crate) fn note_ended(
         &self,
         check: CheckNumber,

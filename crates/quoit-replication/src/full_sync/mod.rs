@@ -1,9 +1,13 @@
-//! Full-sync with another cluster of Quoit: compares digests of all that both have, and queues what differs.
+//! Full-sync with another Quoit cluster: compares digests of all records, and queues records that
+//! differ.
 //!
-//! Both clusters answer the same questions: first for the digest of each arc of placements, then for those of
-//! ever smaller ranges within the arcs that differ, at last for the records in them. Records that are newer
-//! here, or only here, are queued here; records that are newer there are queued there, in a queue that this
-//! cluster consumes.
+//! Both clusters answer the same questions: first for the digest of each arc of placements, then for
+//! digests of ever smaller ranges within arcs that differ, and at last for the records in these ranges.
+//! Records that are newer here, or exist only here, are queued here. Records that are newer there are
+//! queued there, in a queue that this cluster consumes.
+//!
+//! A *check* is one such comparison with repair. Its kind selects the records that it repairs. After a
+//! check that has repaired something, another one follows, until both clusters are in sync.
 
 mod complete;
 mod other_cluster;
@@ -33,29 +37,30 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::sleep;
 use walk::{FullSyncError, Walk};
 
-/// How often it is looked whether a check is due.
+/// Interval at which the schedule is looked at.
 const TICK: Duration = Duration::from_secs(1);
 /// Time after the start of the node before the first scheduled check.
 const REST_AT_START: Duration = Duration::from_secs(60);
 
-/// A rebase deletes no record that was modified later than so long before it began.
+/// Age of the youngest records that a rebase deletes, counted back from its beginning. Younger ones may
+/// be on their way.
 const RECENT_MAX: Duration = Duration::from_secs(10);
 const NO_PEER: &str = "there is no peer: set ttaaefs_peerip and ttaaefs_peerport, or use quoit repl fullsync \
                        set --peer HOST:PORT:pb";
 
-/// The part of full-sync that changes.
+/// State of full-sync.
 struct State {
-    /// Settings by which checks compare; commands change peer, queues and `n_val`s.
+    /// Settings of checks. Commands change peer, queues and `n_val`s.
     compares: FullSyncSettings,
-    /// Whether a check is wanted beside the schedule: the last one has repaired something, or references to
-    /// what is to be sent were lost.
+    /// True if a check is needed outside of the schedule, because the last one has repaired something
+    /// or entries of queues were lost.
     is_wanted: bool,
-    /// Auto checks to be left out (`quoit repl fullsync suppress`).
+    /// Number of auto checks to skip (`quoit repl fullsync suppress`).
     suppressed: u32,
     last: Option<FullSyncReport>,
-    /// The records that the next range check repairs.
+    /// Records that the next range check repairs.
     planned: PlannedRange,
-    /// The next check, and the place of this node among the live ones by which it was found.
+    /// The next check, with this node's place among the live nodes by which it was chosen.
     next: Option<(Turn, (u64, u64))>,
     is_running: bool,
     totals: report::Totals,
@@ -67,7 +72,7 @@ pub struct FullSync {
     settings: FullSyncSettings,
     dialer: PeerDialer,
     state: Mutex<State>,
-    /// One check at a time.
+    /// Held during a check, so that only one runs.
     turn: AsyncMutex<()>,
 }
 
@@ -90,7 +95,7 @@ impl FullSync {
         Self { store, settings, dialer, state: Mutex::new(state), turn: AsyncMutex::new(()) }
     }
 
-    /// Runs checks by the schedule, and one when references to what is to be sent were lost, until the task
+    /// Runs checks by the schedule, and further ones when entries of queues were lost, until the task
     /// is dropped.
     pub(crate) async fn run(&self, is_paused: impl Fn() -> bool) {
         sleep(REST_AT_START.min(self.settings.rest_at_start)).await;
@@ -105,8 +110,8 @@ impl FullSync {
             if !is_off && (wants_more || is_due) {
                 let kind = if wants_more { CheckKind::All } else { self.kind_of(turn) };
                 let report = self.check(kind).await;
-                // Differences are sent meanwhile; the next comparison shows whether those were all.
-                // One that was wanted and did not come to its end is made up for.
+                // Repairs are under way now. The next check shows whether they were all; a needed check
+                // that failed is repeated.
                 if wants_more && report.lacks_nothing_there() {
                     self.store.source_queues().settle_losses();
                 }
@@ -143,7 +148,7 @@ impl FullSync {
         state.next.map(|(turn, _)| turn)
     }
 
-    /// Compares with the other cluster now, and queues what differs.
+    /// Compares with the other cluster now, and queues records that differ.
     pub async fn check(&self, kind: CheckKind) -> FullSyncReport {
         let _turn = self.turn.lock().await;
         self.state.lock().is_running = true;
@@ -165,7 +170,7 @@ impl FullSync {
                     Protocol::Pb => walk.run((&self.dialer, peer), &mut report).await,
                 };
                 let compared = match walked {
-                    // It may be a Riak, which is asked in its own words.
+                    // The peer may be a Riak node, which speaks another protocol.
                     Err(FullSyncError::NoQuoit) => {
                         let at = (&self.dialer, peer);
                         with_riak::run(&self.store, &settings, (kind, &range), at, &mut report)
@@ -182,8 +187,8 @@ impl FullSync {
         self.finish(report)
     }
 
-    /// Compares with the other cluster, deletes what only the wrong one has, and queues what else differs: in
-    /// the queue of this name here. `peer` is asked instead of the usual one.
+    /// Compares with the other cluster, deletes records that only the wrong cluster has, and queues
+    /// other records that differ. `queue` is the queue here; `peer` replaces the usual peer.
     pub(crate) async fn rebase(
         &self,
         queue: &str,
@@ -226,7 +231,7 @@ impl FullSync {
         report
     }
 
-    /// Compares with another peer from now on; queues and `n_val`s stay as they are where none are given.
+    /// Sets the peer of further checks. Queues and `n_val`s that are `None` in `scope` stay.
     pub(crate) fn set(&self, peer: PeerAddress, scope: FullSyncChange) {
         let mut state = self.state.lock();
         let compares = &mut state.compares;
@@ -239,18 +244,18 @@ impl FullSync {
         }
     }
 
-    /// Has the next range check repair these records; `None`: those that were modified since both clusters
-    /// were in sync. A check that finds something plans anew.
+    /// Sets the records that the next range check repairs; `None` for records that were modified since
+    /// both clusters were in sync. A check that finds differences sets its own range.
     pub fn set_range(&self, range: Option<CheckRange>) {
         self.state.lock().planned.range = range;
     }
 
-    /// Leaves out the next auto checks of the schedule.
+    /// Skips the next auto checks of the schedule.
     pub fn suppress(&self, count: u32) {
         self.state.lock().suppressed = count;
     }
 
-    /// Figures.
+    /// Figures of full-sync.
     #[must_use]
     pub(crate) fn status(&self, is_paused: bool) -> FullSyncStatus {
         let state = self.state.lock();

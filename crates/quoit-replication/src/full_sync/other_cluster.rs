@@ -1,4 +1,4 @@
-//! The other cluster of a check, by one connection to one of its nodes.
+//! The other cluster of a check, reached over one connection to one of its nodes.
 
 use super::walk::FullSyncError;
 use crate::address::{PeerAddress, Protocol};
@@ -15,20 +15,20 @@ use tokio::time::timeout;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
-/// Longest frame that the other cluster may send.
+/// Maximum bytes of a frame that the other cluster may send.
 const FRAME_BYTES_MAX: u32 = 256 << 20;
 
-/// The other cluster.
+/// A connection to the other cluster of a check.
 pub(super) struct OtherCluster {
     connection: Connection,
-    /// Bytes that went over the network, about.
+    /// Approximate number of bytes that went over the network.
     pub(super) exchanged_bytes: u64,
     address: String,
     /// Id of this cluster.
     own: Bytes,
-    /// Its own id, once it has answered.
+    /// Id of the other cluster, once it has answered.
     pub(super) id: Option<VisitedCluster>,
-    /// Whether stale queues are no obstacle.
+    /// True to compare in spite of stale queues.
     is_rebase: bool,
 }
 

@@ -1,20 +1,21 @@
-//! The records that a check repairs, by bucket and time.
+//! Ranges of the records that a check repairs, by bucket and time.
 
 use super::report::{FullSyncReport, FullSyncState};
 use super::settings::CheckKind;
 use serde::{Deserialize, Serialize};
 
-/// Clocks of nodes may differ by so many microseconds, which a range gets beyond what was found.
+/// Maximum assumed difference between the clocks of nodes, in microseconds. A range is extended by it
+/// on both sides.
 const SLACK_US: u64 = 5_000_000;
 
 /// The records that a check repairs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CheckRange {
-    /// Bucket type and bucket, with a slash between them; `None`: all buckets.
+    /// Bucket type and bucket, separated by a slash; `None` for all buckets.
     pub bucket: Option<String>,
-    /// Records modified earlier are left out, microseconds since 1970.
+    /// Time of modification before which records are left out, microseconds since 1970.
     pub modified_from_us: u64,
-    /// Records modified later are left out, microseconds since 1970.
+    /// Time of modification after which records are left out, microseconds since 1970.
     pub modified_until_us: u64,
 }
 
@@ -27,24 +28,24 @@ impl CheckRange {
         Self { modified_from_us, ..Self::ALL }
     }
 
-    /// Whether a record of a bucket, modified at this time, is repaired.
+    /// True if a record of a bucket with this time of modification is repaired.
     pub(super) fn has(&self, bucket: &str, modified_us: u64) -> bool {
         (self.modified_from_us..=self.modified_until_us).contains(&modified_us)
             && self.bucket.as_deref().is_none_or(|wanted| wanted == bucket)
     }
 }
 
-/// The range of the next range check: an operator has set it, or the last check has found something there.
+/// Range of the next range check: set by an operator, or by the differences that the last check found.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct PlannedRange {
     pub(super) range: Option<CheckRange>,
-    /// When the last check began that was in sync, microseconds since 1970.
+    /// Time at which the last check that found both clusters in sync began, microseconds since 1970.
     in_sync_us: Option<u64>,
 }
 
 impl PlannedRange {
-    /// The records that a check of a kind repairs, which begins now. A range check without a range repairs
-    /// what was modified since both clusters were last in sync.
+    /// The records that a check of a kind repairs if it begins now. A range check without a range
+    /// repairs records that were modified since both clusters were last in sync.
     pub(super) fn of(&self, kind: CheckKind, now_us: u64) -> CheckRange {
         let ago = |secs: u64| CheckRange::since(now_us.saturating_sub(secs * 1_000_000));
         match kind {
@@ -58,7 +59,7 @@ impl PlannedRange {
         }
     }
 
-    /// Plans the next range check by what a check has found.
+    /// Plans the next range check by the result of a check.
     pub(super) fn note(&mut self, report: &FullSyncReport) {
         match report.state() {
             FullSyncState::InSync if report.kind != CheckKind::None => {
@@ -102,7 +103,7 @@ mod tests {
         assert!(range.has("t/b", 50_000_000) && range.has("t/b", 64_000_000));
         assert!(!range.has("t/other", 50_000_000) && !range.has("t/b", 70_000_000));
         assert_eq!(planned.of(CheckKind::All, NOW_US), CheckRange::ALL);
-        // In sync again, only what came since then is looked at.
+        // Once in sync, only later modifications are checked.
         planned.note(&report(0, None));
         let range = planned.of(CheckKind::Range, NOW_US);
         assert!(range.has("t/other", NOW_US) && !range.has("t/b", 50_000_000));

@@ -1,8 +1,9 @@
-//! A check after a link was stale, by which one cluster's deletes count.
+//! Rebase: a check after a link was stale, in which one cluster decides about deletes.
 //!
-//! A record that only one cluster has was either written there or deleted in the other one, which may have
-//! forgotten that by now. An operator says which cluster is right: what only the other one has is deleted
-//! there, unless it was modified a moment ago. Everything else is repaired as by any check.
+//! A record that only one cluster has was either written there, or deleted in the other one, which may
+//! no longer remember the delete. An operator says which cluster is right. Records that only the other
+//! one has are deleted there, unless they were modified just before. All other differences are repaired
+//! as in any check.
 
 use super::other_cluster::OtherCluster;
 use super::report::FullSyncReport;
@@ -12,16 +13,16 @@ use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Deletes that are asked for at once.
+/// Number of deletes in a request.
 const DELETE_COUNT: usize = 1_024;
 
-/// The cluster that is right about records that the other one does not have.
+/// The cluster that is right about records which the other one does not have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RebaseFrom {
-    /// This one: what only the other one has is deleted there.
+    /// This cluster: records that only the other one has are deleted there.
     Here,
-    /// The other one: what only this one has is deleted here.
+    /// The other cluster: records that only this one has are deleted here.
     There,
 }
 
@@ -37,18 +38,19 @@ impl FromStr for RebaseFrom {
     }
 }
 
-/// How a check deletes what only one cluster has.
+/// Plan of a check that deletes records which only one cluster has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RebasePlan {
     pub(super) from: RebaseFrom,
-    /// Records modified later stay, microseconds since 1970: they may be on their way.
+    /// Time of modification, in microseconds since 1970, after which records stay because they may be
+    /// on their way.
     pub(super) modified_until_us: u64,
-    /// Whether it is only counted what would be done.
+    /// True to only count what would be done.
     pub(super) is_dry_run: bool,
 }
 
 impl RebasePlan {
-    /// Deletes what the wrong cluster has alone, and returns the other differences.
+    /// Deletes records that only the wrong cluster has, and returns the other differences.
     pub(super) async fn delete(
         &self,
         store: &Arc<ReplicatedStore>,
@@ -77,7 +79,7 @@ impl RebasePlan {
         Ok(left)
     }
 
-    /// The records to delete, and all other differences.
+    /// Separates the records to delete from the other differences.
     fn split(&self, found: Vec<Difference>) -> (Vec<SeenRecord>, Vec<Difference>) {
         let (mut deleted, mut left) = (Vec::new(), Vec::new());
         for each in found {

@@ -1,4 +1,4 @@
-//! Reports of checks, and what is known of them in sum.
+//! Reports of checks, and their sums.
 
 use super::range::CheckRange;
 use super::settings::{CheckKind, FullSyncScope};
@@ -8,67 +8,67 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The shortest rest after a check.
+/// Shortest pause after a check.
 const REST_MIN: Duration = Duration::from_secs(15);
-/// The rest after a check that failed.
+/// Pause after a check that failed.
 const REST_AFTER_FAULT: Duration = Duration::from_secs(60);
 
-/// The outcome of the last check, in a word.
+/// Outcome of the last check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FullSyncState {
-    /// No check has ended since the node was started.
+    /// No check has ended since the start of the node.
     Never,
     /// A check is under way.
     Running,
-    /// Both clusters had the same.
+    /// Both clusters had equal records.
     InSync,
-    /// They differed; what differs is queued.
+    /// The clusters differed; records that differ were queued.
     Repaired,
-    /// They differed outside of what the check repairs.
+    /// The clusters differed only in records that the check does not repair.
     Differs,
-    /// The check did not come to an end.
+    /// The check failed.
     Failed,
 }
 
-/// One check.
+/// Report of a check.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct FullSyncReport {
-    /// Scope of the repair.
+    /// Kind of the check.
     pub kind: CheckKind,
-    /// The other cluster's node.
+    /// Node of the other cluster.
     pub peer: Option<String>,
-    /// The other cluster's id; `None` of a Riak, and before it has answered.
+    /// Id of the other cluster; `None` for a Riak cluster, and before its first answer.
     #[serde(skip)]
     pub cluster: Option<VisitedCluster>,
-    /// When it began, microseconds since 1970.
+    /// Time of the beginning, microseconds since 1970.
     pub began_us: u64,
-    /// How long it took, microseconds.
+    /// Duration in microseconds.
     pub duration_us: u64,
-    /// Arcs that were compared.
+    /// Number of arcs that were compared.
     pub arc_count: u64,
-    /// Arcs that differed for longer than a moment.
+    /// Number of arcs that differed in both looks.
     pub differing_arc_count: u64,
-    /// Arcs of which one of the clusters had no complete copy to tell of.
+    /// Number of arcs for which one of the clusters had no complete copy.
     pub missing_arc_count: u64,
-    /// Records that were looked at one by one.
+    /// Number of records that were compared one by one.
     pub compared_count: u64,
-    /// Records that are newer here, or only here.
+    /// Number of records that are newer here, or exist only here.
     pub source_ahead: u64,
-    /// Records that are newer there, or only there.
+    /// Number of records that are newer there, or exist only there.
     pub sink_ahead: u64,
-    /// Records that were deleted here, since only this cluster had them.
+    /// Number of records that were deleted here because only this cluster had them.
     pub deleted_here: u64,
-    /// Records that were deleted there, since only the other cluster had them.
+    /// Number of records that were deleted there because only the other cluster had them.
     pub deleted_there: u64,
-    /// Bytes that went over the network, about.
+    /// Approximate number of bytes that went over the network.
     pub exchanged_bytes: u64,
-    /// Repaired records by bucket type and bucket.
+    /// Number of repaired records by bucket type and bucket.
     pub buckets: BTreeMap<String, u64>,
-    /// When the first and the last of these were modified, microseconds since 1970; `None` where that is not
-    /// known.
+    /// First and last time of modification of these records, microseconds since 1970; `None` if
+    /// unknown.
     pub modified_us: Option<(u64, u64)>,
-    /// Description of the fault.
+    /// Description of the fault, if the check failed.
     pub fault: Option<String>,
 }
 
@@ -95,7 +95,7 @@ impl FullSyncReport {
         }
     }
 
-    /// The outcome in a word.
+    /// Outcome of the check.
     #[must_use]
     pub const fn state(&self) -> FullSyncState {
         if self.fault.is_some() {
@@ -109,21 +109,21 @@ impl FullSyncReport {
         }
     }
 
-    /// Whether anything was queued.
+    /// True if records were queued or deleted.
     #[must_use]
     pub const fn has_repaired(&self) -> bool {
         self.source_ahead + self.sink_ahead + self.deleted_here + self.deleted_there > 0
     }
 
-    /// Whether a check of all records has found nothing that the other cluster lacks. One that has queued
-    /// something says nothing about whether that has arrived.
+    /// True if the check has found no record that the other cluster lacks. A check that has queued
+    /// records does not say so, because it is not known whether they have arrived.
     pub(super) const fn lacks_nothing_there(&self) -> bool {
-        // Trees of a Riak say where records differ; not all of these are looked at.
+        // Of a Riak's trees, not all segments that differ are compared.
         let is_whole = self.cluster.is_some() || self.differing_arc_count == 0;
         self.fault.is_none() && self.missing_arc_count == 0 && self.source_ahead == 0 && is_whole
     }
 
-    /// The time until the next check may begin.
+    /// Time until the next check may begin.
     pub(super) fn rest(&self) -> Duration {
         match self.fault {
             Some(_) => REST_AFTER_FAULT,
@@ -158,32 +158,32 @@ impl FullSyncReport {
     }
 }
 
-/// Sums of all checks since the start.
+/// Sums over all checks since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Totals {
-    /// Checks by kind: all, day, hour, range (auto checks count as those of all).
+    /// Number of checks of all records, including auto checks.
     pub all: u64,
-    /// As above.
+    /// Number of checks of the last day.
     pub day: u64,
-    /// As above.
+    /// Number of checks of the last hour.
     pub hour: u64,
-    /// As above.
+    /// Number of range checks.
     pub range: u64,
-    /// Checks that found both clusters in sync.
+    /// Number of checks that found both clusters in sync.
     pub sync: u64,
-    /// Checks that did not.
+    /// Number of checks that found differences.
     pub nosync: u64,
-    /// Checks that failed.
+    /// Number of checks that failed.
     pub fail: u64,
-    /// The longest of these, microseconds.
+    /// Longest duration of a check that found both clusters in sync, in microseconds.
     pub sync_us_max: u64,
-    /// As above.
+    /// Longest duration of a check that found differences, in microseconds.
     pub nosync_us_max: u64,
-    /// As above.
+    /// Longest duration of a check that failed, in microseconds.
     pub fail_us_max: u64,
-    /// Records that were newer here.
+    /// Number of records that were newer here.
     pub source_ahead: u64,
-    /// Records that were newer there.
+    /// Number of records that were newer there.
     pub sink_ahead: u64,
 }
 
@@ -208,32 +208,32 @@ impl Totals {
     }
 }
 
-/// Full-sync as operators see it.
+/// State of full-sync, for operators.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct FullSyncStatus {
     /// Scope of scheduled checks.
     pub scope: FullSyncScope,
-    /// The other cluster's node.
+    /// Node of the other cluster.
     pub peer: Option<String>,
-    /// The queue here for what is newer here.
+    /// Queue here for records that are newer here.
     pub queue: String,
-    /// The queue there for what is newer there.
+    /// Queue there for records that are newer there.
     pub peer_queue: Option<String>,
-    /// Whether scheduled checks rest.
+    /// True if scheduled checks are paused.
     pub is_paused: bool,
-    /// Whether a check is wanted beside the schedule.
+    /// True if a check is needed outside of the schedule.
     pub is_wanted: bool,
-    /// Auto checks that will be left out.
+    /// Number of auto checks that will be skipped.
     pub suppressed: u32,
-    /// The records that the next range check repairs, where that was planned.
+    /// Records that the next range check repairs, if that was planned.
     pub range: Option<CheckRange>,
-    /// The last outcome.
+    /// Outcome of the last check.
     pub state: FullSyncState,
     /// The last check.
     pub last: Option<FullSyncReport>,
-    /// When the next check is due, seconds since 1970.
+    /// Time at which the next check is due, seconds since 1970.
     pub next_at_secs: Option<u64>,
-    /// Scope of the next repair.
+    /// Kind of the next check.
     pub next_kind: Option<CheckKind>,
     /// Sums since the start.
     pub totals: Totals,
@@ -251,7 +251,7 @@ mod tests {
     fn a_check_that_has_seen_all_and_sends_nothing_says_that_the_other_cluster_lacks_nothing() {
         assert!(report().lacks_nothing_there());
         assert!(FullSyncReport { sink_ahead: 1, ..report() }.lacks_nothing_there());
-        // Arcs differ by buckets that are not replicated.
+        // Arcs may differ by buckets that are not replicated.
         assert!(FullSyncReport { differing_arc_count: 1, ..report() }.lacks_nothing_there());
     }
 

@@ -1,24 +1,25 @@
-//! The schedule of checks: which kind of check a node makes when.
+//! Schedule of checks: the time and kind of each check of a node.
 //!
-//! The checks of a day are put into as many slices of the day, in a random order that all nodes have in
-//! common. Within a slice nodes take turns by their place among the live nodes' names, and clusters by
-//! their quarter.
+//! The day is divided into as many slices as there are checks a day, and the checks are assigned to
+//! slices in a random order that all nodes share. Within a slice, nodes take turns by their place among
+//! the names of the live nodes, and clusters by their quarter.
 
 use super::settings::{CheckKind, FullSyncSettings};
 
 const DAY_SECS: u64 = 86_400;
-/// Clusters that take turns within a node's part of a slice.
+/// Number of clusters that take turns within a node's part of a slice.
 const CLUSTER_COUNT: u64 = 4;
 
-/// A check that is due.
+/// A scheduled check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Turn {
-    /// When, seconds since 1970.
+    /// Time of the check, seconds since 1970.
     pub(super) at_secs: u64,
     pub(super) kind: CheckKind,
 }
 
-/// The next check of the node with this place among `node_count` live nodes; `None` without any a day.
+/// The next check of the node with this index among `node_count` live nodes; `None` if no checks are
+/// configured.
 pub(super) fn next(
     settings: &FullSyncSettings,
     now_secs: u64,
@@ -27,7 +28,7 @@ pub(super) fn next(
 ) -> Option<Turn> {
     let node_count = node_count.max(1);
     if let Some(interval) = settings.interval {
-        // Each node in turn, so that the cluster makes a check each interval.
+        // Nodes take turns, so that the cluster makes one check per interval.
         let interval_secs = interval.as_secs().max(1);
         let number = now_secs / interval_secs + 1;
         let ahead = (node_index + node_count - number % node_count) % node_count;
@@ -49,7 +50,7 @@ pub(super) fn next(
     })
 }
 
-/// An auto check outside of the window is one of the last day.
+/// Replaces an auto check outside of the window by a check of the last day.
 fn allowed(settings: &FullSyncSettings, kind: CheckKind, at_secs: u64) -> CheckKind {
     match kind {
         CheckKind::Auto if !settings.window.has(at_secs) => CheckKind::Day,

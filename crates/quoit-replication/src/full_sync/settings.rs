@@ -5,34 +5,34 @@ use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The records that full-sync is about (`ttaaefs_scope`).
+/// Records that full-sync compares (`ttaaefs_scope`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FullSyncScope {
-    /// None: checks are run by command alone.
+    /// None: only commands run checks.
     Disabled,
-    /// All.
+    /// All records.
     All,
-    /// Those of one bucket.
+    /// Records of one bucket.
     Bucket,
 }
 
-/// The records that a check repairs.
+/// Kinds of checks, by the records that they repair.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckKind {
-    /// All.
+    /// All records.
     All,
-    /// Those modified in the last day.
+    /// Records that were modified in the last day.
     Day,
-    /// Those modified in the last hour.
+    /// Records that were modified in the last hour.
     Hour,
-    /// Those of the range that the last check has planned or an operator has set; without one, those modified
-    /// since the last check that was in sync.
+    /// Records of the range that the last check has planned or an operator has set. Without a range:
+    /// records that were modified since the last check that was in sync.
     Range,
-    /// All: between clusters of Quoit comparing everything costs what differs.
+    /// All records. Between Quoit clusters, comparing all records costs only what differs.
     Auto,
-    /// None: a place in the schedule that is left free.
+    /// None: a slice of the schedule without a check.
     None,
 }
 
@@ -52,14 +52,14 @@ impl FromStr for CheckKind {
     }
 }
 
-/// The hours of a day (UTC) in which scheduled checks of all records may be made.
+/// Hours of the day (UTC) in which scheduled auto checks may compare all records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CheckWindow {
-    /// All.
+    /// All hours.
     Always,
-    /// None.
+    /// No hour.
     Never,
-    /// From the first to the second, both included; it may go around midnight.
+    /// From the first hour to the second, both included. The range may cross midnight.
     Hours(u8, u8),
 }
 
@@ -82,56 +82,58 @@ pub struct FullSyncSettings {
     pub scope: FullSyncScope,
     /// Bucket type and bucket of the scope `bucket`.
     pub bucket: Option<(String, String)>,
-    /// The queue here for what is newer here (`ttaaefs_queuename`).
+    /// Queue here for records that are newer here (`ttaaefs_queuename`).
     pub queue: String,
-    /// The queue there for what is newer there (`ttaaefs_queuename_peer`); `None`: the other cluster finds it
-    /// itself.
+    /// Queue there for records that are newer there (`ttaaefs_queuename_peer`). `None` to leave these
+    /// records to the other cluster's own checks.
     pub peer_queue: Option<String>,
-    /// A node of the other cluster, or a balancer before it.
+    /// A node of the other cluster, or a load balancer in front of it.
     pub peer: Option<PeerAddress>,
-    /// Checks a day, by kind.
+    /// Number of checks a day, by kind.
     pub checks_a_day: Vec<(CheckKind, u32)>,
-    /// When all records may be checked by auto checks.
+    /// Hours in which auto checks may compare all records.
     pub window: CheckWindow,
-    /// Time between two checks of the cluster, whatever the schedule says (`repl.fullsync.interval`).
+    /// Time between two checks of the cluster, which replaces the schedule (`repl.fullsync.interval`).
     pub interval: Option<Duration>,
-    /// Which quarter of each slice is this cluster's, 1 to 4 (`ttaaefs_cluster_slice`).
+    /// Quarter of each slice in which this cluster makes its checks, 1 to 4 (`ttaaefs_cluster_slice`).
     pub cluster_slice: u32,
-    /// With a Riak, the n_val here of the buckets that are compared (`ttaaefs_localnval`).
+    /// With a Riak cluster, `n_val` here of the buckets that are compared (`ttaaefs_localnval`).
     pub local_n_val: u32,
-    /// With a Riak, their n_val there (`ttaaefs_remotenval`).
+    /// With a Riak cluster, `n_val` there of these buckets (`ttaaefs_remotenval`).
     pub remote_n_val: u32,
-    /// With a Riak, segments of trees whose records a check compares (`ttaaefs_maxresults`).
+    /// With a Riak cluster, number of tree segments whose records a check compares
+    /// (`ttaaefs_maxresults`).
     pub segment_count_max: usize,
-    /// With a Riak, how many times as many segments a range check compares (`ttaaefs_rangeboost`).
+    /// With a Riak cluster, factor by which a range check compares more segments
+    /// (`ttaaefs_rangeboost`).
     pub range_boost: usize,
-    /// Records that a check queues at most, on either side (`repl.fullsync.maximum`).
+    /// Number of queued records, on either side, after which a check ends (`repl.fullsync.maximum`).
     pub repair_count_max: usize,
-    /// Whether each repaired record is logged (`ttaaefs_logrepairs`).
+    /// True if each repaired record is logged (`ttaaefs_logrepairs`).
     pub logs_repairs: bool,
-    /// Time after the start of the node before the first scheduled check, a minute at most.
+    /// Time after the start of the node before the first scheduled check, at most one minute.
     pub rest_at_start: Duration,
 }
 
-/// Queues and `n_val`s that full-sync is to compare by from now on; those that are `None` stay.
+/// Changes of queues and `n_val`s of full-sync. Fields that are `None` stay as they are.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct FullSyncChange {
-    /// The queue here for what is newer here.
+    /// Queue here for records that are newer here.
     #[serde(default)]
     pub queue: Option<String>,
-    /// The queue there for what is newer there.
+    /// Queue there for records that are newer there.
     #[serde(default)]
     pub peer_queue: Option<String>,
-    /// With a Riak, the n_val here of the buckets that are compared.
+    /// With a Riak cluster, `n_val` here of the buckets that are compared.
     #[serde(default)]
     pub local_n_val: Option<u32>,
-    /// With a Riak, their n_val there.
+    /// With a Riak cluster, `n_val` there of these buckets.
     #[serde(default)]
     pub remote_n_val: Option<u32>,
 }
 
 impl FullSyncChange {
-    /// This change after a former one.
+    /// This change applied after an earlier one.
     #[must_use]
     pub(crate) fn after(self, former: Self) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! One check: from the digests of all to the records that differ.
+//! One check with a Quoit cluster: descends from the digests of all records to the records that differ.
 
 use super::other_cluster::OtherCluster;
 use super::range::CheckRange;
@@ -23,22 +23,23 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::time::sleep;
 
-/// Ranges that are asked for at once.
+/// Maximum number of ranges in a request.
 const RANGE_COUNT: usize = 4_096;
-/// Records that a range should have at most before they are compared one by one.
+/// Number of records that a range should have at most when they are compared one by one.
 const RECORDS_PER_RANGE: u64 = 16;
-/// A range of this depth is not split further.
+/// Maximum depth of ranges, in bits of the hash. A range of this depth is not split.
 const DEPTH_MAX: u32 = 36;
-/// The time after which what differed and differs no longer was on its way.
+/// Pause between two looks, in which writes under way reach the other cluster.
 const SETTLING: Duration = Duration::from_millis(500);
-/// How often what differs is asked for again, so that writes in flight cancel out.
+/// Number of looks at arcs. Only arcs that differ in all of them count, so that writes under way do
+/// not.
 const LOOK_COUNT: usize = 2;
-/// References that are sent at once.
+/// Number of references in a request.
 const REFERENCE_COUNT: usize = 4_096;
-/// The hours ahead in which records that expire are not compared: clocks of clusters differ.
+/// Hours from now in which records that expire are not compared, because clocks of clusters differ.
 const HOURS_AHEAD: u32 = 1;
 
-/// Why a check ended early.
+/// Reason why a check ended early.
 #[derive(Debug, Error)]
 pub(crate) enum FullSyncError {
     #[error("the other cluster can't be asked: {0}")]
@@ -75,7 +76,7 @@ pub(super) struct Walk<'a> {
     settings: &'a FullSyncSettings,
     range: &'a CheckRange,
     hour_min: u32,
-    /// How records are deleted that only one cluster has.
+    /// Plan by which records are deleted that only one cluster has.
     rebase: Option<RebasePlan>,
 }
 
@@ -90,7 +91,7 @@ impl<'a> Walk<'a> {
         Self { store, settings, range, hour_min, rebase: None }
     }
 
-    /// The same, by which one cluster's deletes count.
+    /// The same check with a plan for deletes.
     pub(super) fn rebasing(self, plan: RebasePlan) -> Self {
         Self { rebase: Some(plan), ..self }
     }
@@ -119,7 +120,7 @@ impl<'a> Walk<'a> {
         report: &mut FullSyncReport,
     ) -> Result<(), FullSyncError> {
         let own_ring = self.store.control().read().ring_size().get();
-        // The answer to a small question tells the other ring's size.
+        // A small request, whose answer contains the other cluster's ring size.
         let first = [ArcRange { arc: 0, range: 1 }];
         let told = peer.ask(1, self.hour_min, &first, false).await?;
         let their_ring = u16::try_from(told.ring_size).map_err(|_| FullSyncError::Malformed)?;
@@ -169,7 +170,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A question to this cluster, to be compared with what the other one answers.
+    /// The question to this cluster that belongs to a request to the other one.
     const fn question<'r>(
         &self,
         peer: &OtherCluster,
@@ -181,7 +182,7 @@ impl<'a> Walk<'a> {
         ClusterQuestion { arc_count, hour_min, ranges, wants_records, other: peer.id, is_rebase }
     }
 
-    /// The ranges of these that differ. Arcs that one cluster can't tell of do not count.
+    /// The ranges among `asked` that differ. Arcs for which one cluster can't answer are left out.
     async fn differing(
         &self,
         peer: &mut OtherCluster,
@@ -214,17 +215,17 @@ impl<'a> Walk<'a> {
         Ok(differing)
     }
 
-    /// The bits of ranges that have few enough records to be compared one by one. `their_count` is the
-    /// number of records of a node there.
+    /// Depth, in bits of the hash, at which ranges have few enough records to compare them one by one.
+    /// `their_count` is the number of records of a node of the other cluster.
     fn depth(&self, arc_count: u16, their_count: u64) -> u32 {
         let stats = self.store.engine().stats();
-        // One node has at most all records of its cluster.
+        // A node has at most all records of its cluster.
         let per_arc = stats.key_count.max(their_count) / u64::from(arc_count);
         let ranges = (per_arc / RECORDS_PER_RANGE).max(1);
         ranges.ilog2().next_multiple_of(4).min(DEPTH_MAX)
     }
 
-    /// The smallest ranges of arcs that differ.
+    /// Descends to the smallest ranges that differ.
     async fn descend(
         &self,
         peer: &mut OtherCluster,
@@ -258,7 +259,8 @@ impl<'a> Walk<'a> {
         let there = peer.ask(arc_count, self.hour_min, ranges, true);
         let (here, there) = tokio::join!(here, there);
         let (here, there) = (here?, there?);
-        // Records that neither side could report do not count as missing.
+        // Records of arcs that one side can't report would look as if they were missing there. So
+        // nothing of this request is compared.
         let missing_count = here.missing.len() + there.missing_arcs.len();
         match self.rebase {
             Some(_) if missing_count > 0 => return Err(FullSyncError::Missing(missing_count)),
@@ -300,7 +302,7 @@ impl<'a> Walk<'a> {
         found.into_iter().filter(is_wanted).collect()
     }
 
-    /// Queues what has gathered, all of it or when it is enough.
+    /// Queues gathered records: all of them, or only once there are enough for a request.
     async fn send(
         &self,
         peer: &mut OtherCluster,
@@ -332,7 +334,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The name of a bucket in reports and ranges.
+/// Name of a bucket in reports and ranges.
 pub(super) fn bucket_name(bucket: BucketRef<'_>) -> String {
     let text = |bytes| String::from_utf8_lossy(bytes);
     format!("{}/{}", text(bucket.bucket_type), text(bucket.bucket))

@@ -1,4 +1,4 @@
-//! Full-sync with a Riak: by its trees over all records of buckets with one n_val.
+//! Full-sync with a Riak cluster, by Riak's hash trees over all records of buckets with one `n_val`.
 
 use super::range::CheckRange;
 use super::report::FullSyncReport;
@@ -24,10 +24,11 @@ use std::time::Duration;
 
 /// Pause between two comparisons of trees.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Seconds ahead of now up to which a record may have been modified.
+/// Seconds from now up to which a time of modification may lie in the future.
 const AHEAD_SECS: u64 = 5;
 
-/// Compares with a Riak, queues what is newer here, and pushes references to what is newer there.
+/// Compares with a Riak cluster, queues records that are newer here, and pushes references to records
+/// that are newer there.
 pub(super) async fn run(
     store: &Arc<ReplicatedStore>,
     settings: &FullSyncSettings,
@@ -56,7 +57,7 @@ pub(super) async fn run(
         && found.local_ahead.is_empty()
         && found.remote_ahead.is_empty()
     {
-        // No record differs: the trees were made of something else.
+        // No record differs, so the hashes that this cluster keeps do not match the records.
         store.riak_trees().forget().await?;
     }
     let is_wanted = |record: &RecordClock| {
@@ -77,7 +78,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Refuses to compare while any node has a stale queue: this cluster tells nothing then.
+/// Fails if any node has a stale queue: a question to this cluster's nodes is then refused.
 async fn check_no_stale_queue(store: &Arc<ReplicatedStore>) -> Result<(), FullSyncError> {
     let question = ClusterQuestion {
         arc_count: 1,
@@ -91,14 +92,16 @@ async fn check_no_stale_queue(store: &Arc<ReplicatedStore>) -> Result<(), FullSy
     Ok(())
 }
 
-/// The seconds since 1970 between which records were modified that a check repairs; `None`: all records.
+/// First and last time of modification, in seconds since 1970, of the records that a check repairs;
+/// `None` for all records.
 fn modified_between(range: &CheckRange, now_secs: u64) -> Option<(u64, u64)> {
     let from_secs = range.modified_from_us / 1_000_000;
     let until_secs = (range.modified_until_us / 1_000_000).min(now_secs + AHEAD_SECS);
     (from_secs > 0 || range.modified_until_us < u64::MAX).then_some((from_secs, until_secs))
 }
 
-/// Segments whose records a check compares: range checks look at fewer records, and so at more segments.
+/// Number of segments whose records a check compares. Range checks compare fewer records of each
+/// segment, and so more segments.
 const fn segment_count_max(settings: &FullSyncSettings, kind: CheckKind) -> usize {
     match kind {
         CheckKind::Range => settings.segment_count_max.saturating_mul(settings.range_boost),
@@ -106,7 +109,7 @@ const fn segment_count_max(settings: &FullSyncSettings, kind: CheckKind) -> usiz
     }
 }
 
-/// Whether a bucket is replicated by full-sync.
+/// True if full-sync replicates a bucket.
 fn takes_full_sync(store: &ReplicatedStore, bucket: BucketRef<'_>) -> bool {
     let state = store.control().read();
     let mode = state.bucket_props(bucket).ok().and_then(|props| props.repl);
@@ -137,7 +140,8 @@ fn queue_here(
     }
 }
 
-/// The records that a check compares: those of one bucket, by trees made for it, or those of one `n_val`.
+/// The records that a check compares: those of one bucket, with trees made for the check, or those of
+/// one `n_val`.
 fn scope_of(settings: &FullSyncSettings, kind: CheckKind) -> ExchangeScope {
     let size = match kind {
         CheckKind::Day => TreeSize::Medium,
@@ -170,7 +174,7 @@ fn encoded(key: KeyRef<'_>) -> Bytes {
     encoded.into()
 }
 
-/// This cluster, as one side of a comparison.
+/// This cluster as one side of a comparison.
 struct OwnSide(Arc<ReplicatedStore>);
 
 fn own(fault: impl ToString) -> PeerError {
