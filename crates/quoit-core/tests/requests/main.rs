@@ -1,4 +1,4 @@
-//! Promises of the store to its clients.
+//! Tests of the store's promises to clients.
 #![allow(clippy::unwrap_used, reason = "a fixture that fails is a test that fails")]
 
 mod cluster;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const COUNT: usize = 100;
 
-/// Time in which every node has compared its copies with every other one.
+/// Time in which every node has compared its copies with every other node.
 const ROUND: Duration = Duration::from_secs(100);
 
 fn total(cluster: &TestCluster, counter: Counter) -> u64 {
@@ -66,7 +66,7 @@ async fn copies_beyond_the_n_val_that_the_layout_was_made_with_are_given_back_wh
     assert_eq!(total(&cluster, Counter::ExchangeErrors), 0);
 }
 
-/// Records are filed under 15 for every n_val from 15 on, and there are more replicas than that.
+/// All n_vals from 15 on share a class. Here are more replicas than that.
 #[tokio::test(start_paused = true)]
 async fn replicas_after_the_fifteenth_are_compared() {
     let cluster = TestCluster::joined(17).await;
@@ -129,7 +129,7 @@ async fn values_that_know_nothing_of_each_other_become_siblings_on_all_copies() 
     for (number, value) in [(1, "one"), (3, "three")] {
         let mut put = PutRequest::of(place, value.into());
         put.options.timeout_ms = Some(1_000);
-        // The side of one node takes it, and can't promise more.
+        // The side with one node takes the write, and can't promise more.
         let _ = cluster.store(number).put(put).await;
     }
     for other in [1, 2] {
@@ -184,7 +184,7 @@ async fn records_follow_their_bucket_into_another_class() {
     let primaries = cluster.primaries_of(1, place, 2);
     cluster.update_type("kinds", json!({"n_val": 2})).await;
     let primary = (1..=5).find(|number| primaries.contains(&id(*number))).unwrap();
-    // One of them learns of it: what is written now is of the other class.
+    // One of them learns the new properties, and files further writes under the other class.
     let read = cluster.stored(primary, place).unwrap();
     let put = PutRequest { context: read.clock, ..PutRequest::of(place, "new".into()) };
     cluster.store(primary).put(put).await.unwrap();
@@ -212,7 +212,7 @@ async fn what_rots_on_a_disk_is_found_and_healed_before_it_is_read() {
     let cluster = TestCluster::joined_on_disks(3).await;
     cluster.put_many(1, COUNT).await;
     cluster.rot(3);
-    // A node begins to look ten minutes after its start.
+    // A node begins to verify ten minutes after its start.
     let patience = Duration::from_secs(700);
     let healed = || total(&cluster, Counter::HealedRecords);
     cluster.until_within(patience, "most is healed", || healed() > COUNT as u64 / 2).await;

@@ -1,4 +1,4 @@
-//! Sources whose disks rot: what they can't read, they don't call handed over.
+//! Tests of sources whose disks rot: a record that a source can't read must not count as handed over.
 
 use crate::data_types::{add, element_count};
 use crate::fixture::{TestCluster, id, key, key_in};
@@ -14,14 +14,14 @@ fn name(index: usize) -> String {
     format!("key {index}")
 }
 
-/// Three nodes on disks, which do not compare their copies.
+/// Three nodes on disks, without anti-entropy.
 async fn without_exchanges() -> TestCluster {
     let exchanges = ExchangeSettings { active: false, ..ExchangeSettings::default() };
     let settings = StoreSettings { exchanges, ..StoreSettings::default() };
     TestCluster::joined_on_disks_with(3, settings).await
 }
 
-/// Records that a node is a primary of, and can't read.
+/// Number of records that a node is a primary of and can't read.
 fn lacking(cluster: &TestCluster, number: u8) -> usize {
     let is_primary = |name: &str| cluster.primaries(1, name).contains(&id(number));
     let has = |name: &str| {
@@ -81,7 +81,7 @@ async fn store_large_set(cluster: &TestCluster) {
     add(cluster, 2, key_in("sets", "large"), elements, Quorum::All).await;
 }
 
-/// A node loses a page of the set.
+/// Removes a page of the set from a node.
 fn lose_page(cluster: &TestCluster, number: u8) {
     let record = key_in("sets", "large").encoded();
     let page_count = || cluster.pages(number, &record).values().sum::<usize>();
@@ -92,7 +92,7 @@ fn lose_page(cluster: &TestCluster, number: u8) {
 
 const ELEMENT_COUNT: usize = 5_000;
 
-/// How many elements a read of all replicas shows.
+/// Number of elements in a read of all replicas.
 async fn count_of_all(cluster: &TestCluster, number: u8) -> Option<usize> {
     let options =
         ReadOptions { r: Some(Quorum::All), pr: Some(Quorum::All), ..ReadOptions::default() };
@@ -121,7 +121,7 @@ async fn a_replica_that_another_node_asked_for_a_damaged_large_set_heals_it_by_i
     let primaries = cluster.primaries_of(1, key_in("sets", "large"), 3);
     let (inside, outside): (Vec<u8>, Vec<u8>) =
         (1..=4).partition(|number| primaries.contains(&id(*number)));
-    // Only one of them is asked for more than its digest.
+    // The read asks only one of the replicas for more than its digest.
     let mut failed_count = 0;
     for number in inside {
         lose_page(&cluster, number);

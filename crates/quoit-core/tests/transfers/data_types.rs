@@ -1,4 +1,4 @@
-//! Data types whose copies are given away and come back.
+//! Tests of data types whose copies are given away and come back.
 
 use crate::fixture::*;
 use bytes::Bytes;
@@ -25,7 +25,7 @@ async fn count_up(cluster: &TestCluster, number: u8, key: KeyRef<'_>) {
     cluster.store(number).update_data_type(request).await.unwrap();
 }
 
-/// The events of a record, of each actor that has made any.
+/// The last event of each actor of a record.
 fn events(cluster: &TestCluster, number: u8, key: KeyRef<'_>) -> Vec<(Vec<u8>, u64)> {
     let object = cluster.stored(number, key).unwrap();
     let entries = object.clock.entries().iter();
@@ -93,7 +93,7 @@ async fn copies_stay_as_long_as_it_can_not_be_noted_that_they_go() {
     cluster.until_moved(4, COUNT).await;
 }
 
-/// The figures of all nodes together.
+/// Total of a counter over all nodes.
 fn total(cluster: &TestCluster, counter: Counter) -> u64 {
     let of = |number| cluster.store(number).stats().snapshot().total(counter);
     cluster.running().into_iter().map(of).sum()
@@ -125,7 +125,7 @@ pub async fn add_in_map(
     update(cluster, number, key, operation, w).await;
 }
 
-/// Adds an element to a set by a node that somebody else has in hand.
+/// Adds an element to a set, at the given node's store.
 pub async fn add_at(store: &ReplicatedStore, key: KeyRef<'_>, element: String) {
     let operation = Operation::Set(vec![SetChange::Add(element.into())]);
     let options = WriteOptions {
@@ -150,14 +150,14 @@ async fn update(
     cluster.store(number).update_data_type(request).await.unwrap();
 }
 
-/// Elements of a set as a node has it.
+/// Number of elements of a set in a node's copy.
 pub async fn size_at(cluster: &TestCluster, number: u8, key: KeyRef<'_>) -> usize {
     let options = ReadOptions { r: Some(Quorum::One), ..ReadOptions::default() };
     let found = cluster.store(number).fetch_data_type(key, &options).await.unwrap();
     found.map_or(0, |found| element_count(&found.value))
 }
 
-/// Elements of a set, or of all sets in a map.
+/// Number of elements of a set, or of all sets in a map.
 pub fn element_count(value: &Value) -> usize {
     match value {
         Value::Set(elements) => elements.len(),
@@ -166,8 +166,7 @@ pub fn element_count(value: &Value) -> usize {
     }
 }
 
-/// One set of many elements on all nodes, and an older copy of it on the last, which is down: it has missed a
-/// change.
+/// A cluster with a large set on all nodes. The last node is down, and its copy lacks a change.
 async fn town_with_a_copy_behind(element_count: u32) -> TestCluster {
     let mut cluster = TestCluster::joined(3).await;
     cluster.create_type("sets", json!({"datatype": "set", "allow_mult": true})).await;
@@ -185,7 +184,7 @@ async fn town_with_a_copy_behind(element_count: u32) -> TestCluster {
 async fn a_large_set_that_has_missed_a_change_is_sent_what_differs() {
     let mut cluster = town_with_a_copy_behind(100_000).await;
     let key = key_in("sets", "large");
-    // What the others have kept for it does not come: it finds out itself.
+    // Hints of the other nodes are not delivered, so the node has to find the difference itself.
     for number in [1, 2] {
         let limits = TransferLimits { outbound: false, ..TransferLimits::default() };
         cluster.store(number).transfers().set_limits(limits);
@@ -211,7 +210,7 @@ async fn a_large_set_in_a_map_that_has_missed_a_change_is_sent_what_differs() {
     }
     cluster.kill(3);
     add_in_map(&cluster, 1, key, vec!["missed".into()], Quorum::Count(2)).await;
-    // What the others have kept for it does not come: it finds out itself.
+    // Hints of the other nodes are not delivered, so the node has to find the difference itself.
     for number in [1, 2] {
         let limits = TransferLimits { outbound: false, ..TransferLimits::default() };
         cluster.store(number).transfers().set_limits(limits);
@@ -292,7 +291,7 @@ async fn a_copy_that_is_behind_and_damaged_holds_up_no_other() {
         let all = (0..5_000).map(|number| Bytes::from(number.to_string())).collect();
         add(&cluster, 1, key_in("sets", key), all, Quorum::All).await;
     }
-    // The pages are in files that are written to no more, the roots are in the last one.
+    // Puts the pages into segments that are full, and the roots into the last segment.
     cluster.put_many(1, 100).await;
     for key in &keys {
         add(&cluster, 1, key_in("sets", key), vec!["last".into()], Quorum::All).await;
@@ -307,7 +306,7 @@ async fn a_copy_that_is_behind_and_damaged_holds_up_no_other() {
         cluster.store(number).transfers().set_limits(limits);
     }
     cluster.start(3).await;
-    // Long before nodes look for damage themselves.
+    // Long before nodes verify their data.
     cluster.pass(Duration::from_secs(200)).await;
     for key in &keys {
         assert_eq!(size_at(&cluster, 3, key_in("sets", key)).await, 5_002, "{key}");
@@ -323,7 +322,7 @@ async fn damaged_pages_are_healed_before_they_are_read() {
     for some in all.chunks(5_000) {
         add(&cluster, 3, key, some.to_vec(), Quorum::All).await;
     }
-    // The pages are in files that are written to no more, the root is in the last one.
+    // Puts the pages into segments that are full, and the root into the last segment.
     cluster.put_many(1, 100).await;
     add(&cluster, 3, key, vec!["last".into()], Quorum::All).await;
     let events_of_third = |cluster: &TestCluster| {
@@ -333,7 +332,7 @@ async fn damaged_pages_are_healed_before_they_are_read() {
     };
     let before = events_of_third(&cluster);
     cluster.rot(3);
-    // A node begins to look ten minutes after its start.
+    // A node begins to verify ten minutes after its start.
     cluster.pass(Duration::from_secs(700)).await;
     let (damaged, healed) =
         (total(&cluster, Counter::DamagedRecords), total(&cluster, Counter::HealedRecords));
@@ -341,7 +340,7 @@ async fn damaged_pages_are_healed_before_they_are_read() {
     assert_eq!(healed, damaged);
     [1, 2].into_iter().for_each(|number| cluster.kill(number));
     assert_eq!(size_at(&cluster, 3, key).await, 20_001);
-    // What the node may have forgotten it does not make again.
+    // The node makes no event again that it may have forgotten.
     add(&cluster, 3, key, vec!["after".into()], Quorum::One).await;
     let own = cluster.record(3, key).unwrap();
     let clock = PagedObject::decode(&own.value).unwrap().causal_clock().unwrap();

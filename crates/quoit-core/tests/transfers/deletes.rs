@@ -1,4 +1,4 @@
-//! Fate of tombstones where several nodes hold them.
+//! Tests of the fate of tombstones that several nodes hold.
 
 use crate::fixture::{TestCluster, id, key};
 use quoit_cluster::StagedChange;
@@ -12,7 +12,7 @@ fn name(index: usize) -> String {
     format!("key {index}")
 }
 
-/// Names of which some node still stores something.
+/// Number of names under which some node still stores something.
 fn left(cluster: &TestCluster, count: usize) -> usize {
     (0..count).filter(|index| !cluster.holders(&name(*index)).is_empty()).count()
 }
@@ -23,7 +23,7 @@ async fn delete_many(cluster: &TestCluster, number: u8, count: usize) {
     }
 }
 
-/// Requests of a method that all nodes have served.
+/// Number of requests of a method that all nodes have served.
 fn served(cluster: &TestCluster, method: u16) -> u64 {
     let requests = |number: &u8| cluster.internode(*number).statistics().requests.of(method);
     cluster.running().iter().map(requests).sum()
@@ -60,7 +60,8 @@ async fn tombstones_whose_first_primary_changes_are_reaped_nevertheless() {
     assert_eq!(left(&cluster, 100), 0);
 }
 
-/// The other node goes at several times between two passes of the reaper, which come every two seconds.
+/// The other node leaves at several times between two passes of the reaper, which runs every two
+/// seconds.
 #[tokio::test(start_paused = true)]
 async fn the_last_node_of_a_cluster_reaps_what_others_were_to_reap() {
     for quarter in 0..8 {
@@ -84,7 +85,8 @@ fn records_of_third(cluster: &TestCluster) -> Vec<Record> {
     records.map(|record| record.expect("a primary has it")).collect()
 }
 
-/// When all is reaped, the third node is started with these records again, and they go there, too.
+/// Checks that the third node, started again with these records after everything was reaped, loses them
+/// as well.
 async fn check_third_forgets(cluster: &mut TestCluster, records: &[Record]) {
     cluster.pass(Duration::from_secs(10)).await;
     assert_eq!(left(cluster, COUNT), 0);
@@ -107,7 +109,7 @@ async fn a_tombstone_whose_removal_a_node_has_lost_is_reaped_after_its_start() {
     check_third_forgets(&mut cluster, &records).await;
 }
 
-/// The node's data directory went back in time, and the other primaries remember what was reaped since.
+/// The node's data directory went back in time, and the other primaries remember the reaps since.
 #[tokio::test(start_paused = true)]
 async fn a_reaped_value_that_a_primary_has_again_is_removed_there() {
     let mut cluster = TestCluster::joined(3).await;
@@ -116,12 +118,12 @@ async fn a_reaped_value_that_a_primary_has_again_is_removed_there() {
     let records = records_of_third(&cluster);
     delete_many(&cluster, 1, COUNT).await;
     check_third_forgets(&mut cluster, &records).await;
-    // Nothing of it is left that could come back when the others forget the reaps.
+    // Nothing is left that could come back when the other nodes forget the reaps.
     cluster.pass(Duration::from_secs(600)).await;
     check_gone(&cluster, COUNT).await;
 }
 
-/// No node shows any of the deleted records, and in the end nothing is left of them.
+/// Checks that no node shows a deleted record, and that nothing is left of them in the end.
 #[tokio::test(start_paused = true)]
 async fn a_tombstone_of_which_a_primary_has_an_older_one_is_reaped() {
     let cluster = TestCluster::joined(3).await;
@@ -185,8 +187,8 @@ async fn deleted_records_stay_deleted_under_load_and_while_partitions_move() {
     check_gone(&cluster, COUNT).await;
 }
 
-/// The link from the coordinator to one replica stalls before the write and is good again after the tombstone
-/// was reaped.
+/// The link from the coordinator to one replica stalls before the write, and recovers after the
+/// tombstone was reaped.
 #[tokio::test(start_paused = true)]
 async fn a_write_that_arrives_after_its_tombstone_was_reaped_is_not_taken() {
     let cluster = TestCluster::joined(3).await;

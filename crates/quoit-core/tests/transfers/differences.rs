@@ -1,4 +1,5 @@
-//! Tests of what a node that lost records keeps, because a whole copy has it too, and what is copied to it.
+//! Tests of records that a node keeps after a loss because a complete copy has them too, and of those
+//! that are copied to it.
 
 use crate::data_types::{add, size_at};
 use crate::fixture::{TestCluster, id, key, key_in};
@@ -57,7 +58,7 @@ async fn what_is_equal_in_a_whole_copy_stays_and_only_what_is_lost_is_copied() {
     set_transfers(&cluster, true);
     until_whole(&cluster).await;
     assert_eq!(cluster.records(3), whole);
-    // Both whole copies may offer a record at the same time.
+    // Both complete copies may offer a record at the same time.
     let handed_count = handed_count(&cluster) - before;
     assert!((LOST_COUNT as u64..=2 * LOST_COUNT as u64).contains(&handed_count), "{handed_count}");
 }

@@ -1,4 +1,4 @@
-//! Acknowledged writes, and the disks that have them.
+//! Tests of acknowledged writes, and of the disks that have them.
 
 use crate::fixture::{TestCluster, key};
 use quoit_core::{DeleteRequest, PutRequest};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// `dw` is a quorum: two of three. One disk is not enough, whether it is the coordinator's or not, and
-/// replicas that have the value without their disks do not count.
+/// replicas that have accepted the value without syncing it do not count.
 #[tokio::test(start_paused = true)]
 async fn a_put_is_acknowledged_when_as_many_disks_as_dw_wants_have_it() {
     let cluster = TestCluster::joined_on_strict_disks(3).await;
@@ -25,8 +25,8 @@ async fn a_put_is_acknowledged_when_as_many_disks_as_dw_wants_have_it() {
     }
 }
 
-/// The disk of a node that has returned syncs late: a hint stays until the disk has the record, since a loss
-/// of power would take it from there.
+/// The disk of a node that has come back syncs late. The hint stays until that disk has the record,
+/// because a power cut would lose it before.
 #[tokio::test(start_paused = true)]
 async fn a_hint_goes_when_the_disk_of_its_node_has_the_record() {
     let mut cluster = TestCluster::joined_on_strict_disks(3).await;
@@ -49,8 +49,9 @@ async fn a_hint_goes_when_the_disk_of_its_node_has_the_record() {
         .await;
 }
 
-/// The disk of one of three primaries syncs late. The tombstones go when it has them, too: after a loss of
-/// power it has them, or reap records, and not the values from before the deletes.
+/// The disk of one of three primaries syncs late. The tombstones are reaped only once that disk has
+/// them, too. After a power cut it then has the tombstones or reap records, but not the values from
+/// before the deletes.
 #[tokio::test(start_paused = true)]
 async fn a_tombstone_is_reaped_when_the_disk_of_each_primary_has_it() {
     const COUNT: usize = 20;

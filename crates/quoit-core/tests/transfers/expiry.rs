@@ -1,4 +1,4 @@
-//! Objects that expire do so everywhere, and nothing brings them back.
+//! Tests that objects expire everywhere, and that nothing brings them back.
 
 use crate::fixture::{TestCluster, id, key_in};
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const COUNT: usize = 20;
 const TTL_SECS: u64 = 20_000;
-/// Time in which every node has compared its copies with every other one.
+/// Time in which every node has compared its copies with every other node.
 const ROUND: Duration = Duration::from_secs(100);
 
 fn name(index: usize) -> String {
@@ -36,7 +36,8 @@ async fn is_shown(cluster: &TestCluster, number: u8, key: KeyRef<'_>) -> bool {
     found.is_some_and(|object| !object.is_tombstone())
 }
 
-/// One node has merged away what has expired, one was away and has missed half of it, one keeps it all.
+/// One node has merged the expired value away, one was away and has missed half of the writes, and one
+/// keeps everything.
 #[tokio::test(start_paused = true)]
 async fn what_has_expired_is_brought_back_by_nothing() {
     let mut cluster = cluster().await;
@@ -79,7 +80,7 @@ async fn what_has_expired_is_brought_back_by_nothing() {
     assert_eq!(repaired(&cluster), 0);
 }
 
-/// In the moment in which an object has expired by some clocks and not by others.
+/// The object has expired by the clocks of some nodes only.
 #[tokio::test(start_paused = true)]
 async fn a_read_by_a_clock_that_is_behind_brings_nothing_back_elsewhere() {
     let cluster = cluster().await;
@@ -134,7 +135,7 @@ async fn what_an_expired_value_has_replaced_does_not_come_back() {
             assert!(stored.is_none_or(|object| object.is_tombstone()), "node {number}");
         }
     }
-    // A write that has seen nothing stands alone.
+    // A write without a context stays beside the expired one.
     let key = key_in("mixed", &keys[0]);
     cluster.put_in(2, "mixed", &keys[0], "again").await;
     for number in 1..=3 {
@@ -142,7 +143,7 @@ async fn what_an_expired_value_has_replaced_does_not_come_back() {
         let found = found.expect("it was written again");
         assert_eq!(found.siblings.len(), 1, "node {number}: {found:?}");
     }
-    // The tombstones go as those of deletes do.
+    // These tombstones are reaped like those of deletes.
     cluster.pass(Duration::from_secs(1_500)).await;
     for number in 1..=3 {
         assert_eq!(cluster.kept_count(number), 1, "node {number} keeps what was written again");

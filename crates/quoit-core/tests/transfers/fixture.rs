@@ -1,4 +1,4 @@
-//! Several nodes in one process: a network and disks in memory, time that is paused, elections from a
+//! Several nodes in one process, with a network and disks in memory, paused time, and elections from a
 //! seed.
 
 use bytes::Bytes;
@@ -30,10 +30,10 @@ use tokio::time::{Instant, sleep};
 
 pub use quoit_testkit::{key, key_in};
 
-/// Time in which anything that should happen has happened.
+/// Time limit for everything that has to happen.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// One process.
+/// The process of a node.
 struct Process {
     node: Arc<quoit_node::Node>,
     actor: Actor,
@@ -47,7 +47,7 @@ impl Drop for Process {
     }
 }
 
-/// Counters of a node's events on its disk.
+/// Counters of a node's events, as noted on its disk.
 #[derive(Clone, Default)]
 pub struct Counters(Arc<Mutex<Noted>>);
 
@@ -55,12 +55,12 @@ pub struct Counters(Arc<Mutex<Noted>>);
 struct Noted {
     reserved: u64,
     given_away: u64,
-    /// Whether nothing can be noted of what is given away.
+    /// True to refuse notes of counters that are given away.
     is_full: bool,
 }
 
 impl Counters {
-    /// Whether the disk refuses to note what is given away.
+    /// Makes the disk refuse notes of counters that are given away, or accept them again.
     pub fn set_full(&self, is_full: bool) {
         self.0.lock().unwrap().is_full = is_full;
     }
@@ -90,7 +90,7 @@ impl CounterReserve for Counters {
     }
 }
 
-/// A machine on which a node runs or not. Its records outlive the process.
+/// The machine of a node, which may run or not. Its records outlive the process.
 struct Node {
     disk: FaultyDisk,
     hints: FaultyDisk,
@@ -98,30 +98,31 @@ struct Node {
     engine: Arc<dyn Engine>,
     /// Disk of the engine, if it has one.
     data: Option<FaultyDisk>,
-    /// Background work of an engine with a disk. It stands still unless a test steps it.
+    /// Background work of an engine with a disk. It runs only when a test steps it.
     execution: ManualExecution,
     counters: Counters,
-    /// The actor of the store, of one that was stopped in good order.
+    /// Actor of the store, if the node was stopped in good order.
     actor: Option<Actor>,
     process: Option<Process>,
 }
 
-/// Machines on one network.
+/// A cluster of machines on one network.
 pub struct TestCluster {
     pub network: MemoryNetwork,
     pub clock: Arc<ManualClock>,
     settings: StoreSettings,
     nodes: Vec<Node>,
     boots: u64,
-    /// Whether writes of engines with disks are durable when they are synced; nothing: there are no disks.
+    /// Durability of engines with disks: whether a write is durable only when it is synced; `None`
+    /// without disks.
     disks: Option<Durability>,
-    /// How far the clock of each node is ahead of that of the one before.
+    /// Microseconds by which the clock of each node is ahead of the previous node's.
     skew_us: u64,
-    /// The longest frame that nodes take which start from now on.
+    /// Maximum bytes of a frame that nodes which start from now on accept.
     pub frame_bytes_max: u32,
 }
 
-/// The clock of a node: that of the cluster, and ahead of it.
+/// The clock of a node, which is ahead of the cluster's.
 struct AheadClock {
     clock: Arc<ManualClock>,
     by_us: u64,
@@ -172,7 +173,7 @@ fn ring_size() -> RingSize {
 }
 
 impl TestCluster {
-    /// Nodes 1 to `count`, each alone.
+    /// Nodes 1 to `count`, each in a cluster of its own.
     pub async fn alone(count: u8) -> Self {
         Self::with(count, StoreSettings::default()).await
     }
@@ -181,8 +182,8 @@ impl TestCluster {
         Self::found(count, settings, None, 0).await
     }
 
-    /// As [`TestCluster::joined_on_disks`]; the clock of each node is `skew_us` ahead of that of the
-    /// one before.
+    /// As [`TestCluster::joined_on_disks`]. The clock of each node is `skew_us` ahead of the previous
+    /// node's.
     pub async fn joined_with_skew(count: u8, skew_us: u64) -> Self {
         let disks = Some(Durability::Relaxed);
         Self::found(count, StoreSettings::default(), disks, skew_us).await.together().await
@@ -215,7 +216,7 @@ impl TestCluster {
         cluster
     }
 
-    /// Nodes 1 to `count`, members of one cluster.
+    /// Nodes 1 to `count` as members of one cluster.
     pub async fn joined(count: u8) -> Self {
         Self::joined_with(count, StoreSettings::default()).await
     }
@@ -229,8 +230,8 @@ impl TestCluster {
         Self::joined_on_disks_with(count, StoreSettings::default()).await
     }
 
-    /// As [`TestCluster::joined_on_disks`], where a write is durable when [`TestCluster::sync_log`] has
-    /// synced it.
+    /// As [`TestCluster::joined_on_disks`], where a write is durable only once
+    /// [`TestCluster::sync_log`] has synced it.
     pub async fn joined_on_strict_disks(count: u8) -> Self {
         let disks = Some(Durability::Strict);
         Self::found(count, StoreSettings::default(), disks, 0).await.together().await
@@ -256,7 +257,7 @@ impl TestCluster {
         Arc::new(AheadClock { clock, by_us })
     }
 
-    /// One more node, alone.
+    /// Adds a node in a cluster of its own.
     pub async fn add(&mut self) {
         let number = self.nodes.len() as u8 + 1;
         let clock = self.clock_of(number);
@@ -291,7 +292,7 @@ impl TestCluster {
         self.work(number);
     }
 
-    /// Starts a node whose store has lost records: it makes up for that before it serves.
+    /// Starts a node whose store has lost records. It makes up for the loss before it serves.
     pub async fn start_after_loss(&mut self, number: u8) {
         self.start_all_after_loss(&[number]).await;
     }
@@ -312,7 +313,7 @@ impl TestCluster {
         numbers.iter().for_each(|number| self.work(*number));
     }
 
-    /// Works in the background.
+    /// Starts a node's background work.
     fn work(&mut self, number: u8) {
         let store = Arc::clone(self.store(number));
         let background = tokio::spawn(store.run_background()).abort_handle();
@@ -320,7 +321,7 @@ impl TestCluster {
         process.expect("the node runs").background = Some(background);
     }
 
-    /// Starts a node without its background work. One that has lost records does not serve yet.
+    /// Starts a node without its background work. A node that has lost records does not serve yet.
     async fn begin(&mut self, number: u8, loss: Option<FoundLoss>) {
         self.boots += 1;
         let clock = self.clock_of(number);
@@ -351,19 +352,19 @@ impl TestCluster {
         node.process = Some(Process { node: running, actor, background: None });
     }
 
-    /// A node is stopped in good order: its store goes on with the same actor.
+    /// Stops a node in good order: its store keeps its actor.
     pub fn stop(&mut self, number: u8) {
         let actor = self.process(number).actor.clone();
         self.kill(number);
         self.nodes[usize::from(number) - 1].actor = Some(actor);
     }
 
-    /// The counters that a node has on disk.
+    /// Counters on a node's disk.
     pub fn counters(&self, number: u8) -> &Counters {
         &self.nodes[usize::from(number) - 1].counters
     }
 
-    /// The process of a node dies. What it had stored stays.
+    /// Kills the process of a node. Its stored data stays.
     pub fn kill(&mut self, number: u8) {
         let node = &mut self.nodes[usize::from(number) - 1];
         node.process = None;
@@ -373,7 +374,7 @@ impl TestCluster {
         self.network.kill(&format!("n{number}"));
     }
 
-    /// The machine of a node loses its power: what its disk had not synced is lost, or not.
+    /// Cuts a node's power: changes that its disk has not synced may be lost.
     pub fn lose_power(&mut self, number: u8) {
         self.kill(number);
         let clock = self.clock_of(number);
@@ -384,18 +385,18 @@ impl TestCluster {
         node.data = Some(data);
     }
 
-    /// Has the background work of a node's engine sync what its log has by now.
+    /// Makes the background work of a node's engine sync the present log.
     pub fn sync_log(&self, number: u8) {
         let execution = &self.nodes[usize::from(number) - 1].execution;
         execution.step(COMMIT_WORKER).expect("the engine has a log");
     }
 
-    /// Has a node's disk keep all that was written so far, whatever becomes of the machine.
+    /// Makes everything that a node has written durable.
     pub fn sync(&self, number: u8) {
         self.nodes[usize::from(number) - 1].engine.sync().unwrap();
     }
 
-    /// The records that a node's engine has, pieces left out.
+    /// Records in a node's engine, without pieces.
     pub fn records(&self, number: u8) -> Vec<(Partition, Bytes, Record)> {
         let engine = &self.nodes[usize::from(number) - 1].engine;
         let page = |partition| engine.fold(partition, Identity(0), usize::MAX, false).unwrap();
@@ -404,7 +405,7 @@ impl TestCluster {
         (0..ring_size().get()).map(Partition).flat_map(of).collect()
     }
 
-    /// Makes these the records that the engine of a node has which does not run.
+    /// Replaces the records in the engine of a node that does not run.
     pub fn set_records(&mut self, number: u8, records: &[(Partition, Bytes, Record)]) {
         let node = &self.nodes[usize::from(number) - 1];
         assert!(node.process.is_none(), "the node does not run");
@@ -462,8 +463,8 @@ impl TestCluster {
         self.control(number).commit_staged(None).await.unwrap();
     }
 
-    /// Waits until one layout is left, and as many of [`TestCluster::put_many`] are on their
-    /// primaries, the same on all, and nowhere else among the running nodes.
+    /// Waits until one layout is left, and `count` records of [`TestCluster::put_many`] are on all
+    /// their primaries with equal content, and on no other running node.
     pub async fn until_moved(&self, reader: u8, count: usize) {
         self.until("the old layouts retire", || {
             self.running().iter().all(|number| !self.control(*number).read().layouts().is_moving())
@@ -485,12 +486,12 @@ impl TestCluster {
         }
     }
 
-    /// Waits for something that must happen.
+    /// Waits until a condition holds, and fails after a time limit.
     pub async fn until(&self, what: &str, happened: impl FnMut() -> bool) {
         self.until_within(PATIENCE, what, happened).await;
     }
 
-    /// Waits for something that must happen, so long at most.
+    /// Waits until a condition holds, for at most `patience`.
     pub async fn until_within(
         &self,
         patience: Duration,
@@ -560,13 +561,13 @@ impl TestCluster {
         }
     }
 
-    /// The value of a record, read by a node as a client does.
+    /// Value of a record, read at a node as a client does.
     pub async fn get(&self, number: u8, name: &str) -> Option<Bytes> {
         let object = self.store(number).get(key(name), &ReadOptions::default()).await.unwrap()?;
         Some(object.siblings[0].value.clone())
     }
 
-    /// Whether a node shows a client a value of the record.
+    /// True if a node shows a client a value of the record.
     pub async fn shows(&self, number: u8, name: &str) -> bool {
         let found = self.store(number).get(key(name), &ReadOptions::default()).await.unwrap();
         found.is_some_and(|object| !object.is_tombstone())
@@ -576,18 +577,18 @@ impl TestCluster {
         self.delete_at(number, key(name)).await;
     }
 
-    /// As [`TestCluster::delete`], by the whole name.
+    /// As [`TestCluster::delete`], with a full key.
     pub async fn delete_at(&self, number: u8, key: KeyRef<'_>) {
         self.store(number).delete(DeleteRequest::of(key)).await.unwrap();
     }
 
-    /// As [`TestCluster::shows`], by the whole name.
+    /// As [`TestCluster::shows`], with a full key.
     pub async fn shows_at(&self, number: u8, key: KeyRef<'_>) -> bool {
         let found = self.store(number).get(key, &ReadOptions::default()).await.unwrap();
         found.is_some_and(|object| !object.is_tombstone())
     }
 
-    /// Lets time pass, on the nodes' clocks too.
+    /// Lets time pass, on the nodes' clocks as well.
     pub async fn pass(&self, time: Duration) {
         let end = Instant::now() + time;
         while Instant::now() < end {
@@ -596,7 +597,7 @@ impl TestCluster {
         }
     }
 
-    /// Records and whole partitions that a node knows others to have missed.
+    /// Numbers of records and of whole partitions for which a node has hints.
     pub fn hint_counts(&self, number: u8) -> (u64, u64) {
         let hints = self.store(number).transfers().stats().hints;
         hints.iter().fold((0, 0), |(records, partitions), each| {
@@ -604,7 +605,7 @@ impl TestCluster {
         })
     }
 
-    /// Nodes that store the record, whether they run or not.
+    /// Nodes that store the record, running or not.
     pub fn holders(&self, name: &str) -> BTreeSet<NodeId> {
         self.holders_of(key(name))
     }
@@ -614,24 +615,24 @@ impl TestCluster {
         numbers.filter(|number| self.stored(*number, key).is_some()).map(id).collect()
     }
 
-    /// Nodes that have anything under a key, which may lie in pages.
+    /// Nodes that store anything under a key, including records in pages.
     pub fn holders_of_record(&self, key: KeyRef<'_>) -> BTreeSet<NodeId> {
         let numbers = 1..=self.nodes.len() as u8;
         numbers.filter(|number| self.record(*number, key).is_some()).map(id).collect()
     }
 
-    /// How many different objects the running nodes store under a name.
+    /// Number of different objects that the running nodes store under a name.
     fn version_count(&self, name: &str) -> usize {
         let stored = self.running().into_iter().filter_map(|number| self.stored(number, key(name)));
         stored.map(|object| object.digest()).collect::<BTreeSet<u64>>().len()
     }
 
-    /// The object that a node stores under a key.
+    /// Object that a node stores under a key.
     pub fn stored(&self, number: u8, key: KeyRef<'_>) -> Option<Object> {
         self.record(number, key).map(|record| Object::decode(&record.value).unwrap())
     }
 
-    /// The record that a node's engine stores under a key.
+    /// Record that a node's engine stores under a key.
     pub fn record(&self, number: u8, key: KeyRef<'_>) -> Option<Record> {
         let engine = &self.nodes[usize::from(number) - 1].engine;
         match at(key, |at| engine.get(at, Access::Wait).unwrap()) {
@@ -640,8 +641,8 @@ impl TestCluster {
         }
     }
 
-    /// The pages that a node's engine has of a record, by their generation; the notes of pages that have come
-    /// in part are those of no record.
+    /// Numbers of pages of a record in a node's engine, by generation. Notes of staged pages belong to
+    /// no record.
     pub fn pages(&self, number: u8, record: &[u8]) -> BTreeMap<Vec<u8>, usize> {
         let engine = &self.nodes[usize::from(number) - 1].engine;
         let pieces = BucketRef { bucket_type: PIECE_TYPE, bucket: record };
@@ -654,13 +655,13 @@ impl TestCluster {
         pages
     }
 
-    /// Whether a node can read what it stores under a key.
+    /// True if a node can read its record of a name.
     pub fn is_readable(&self, number: u8, name: &str) -> bool {
         let engine = &self.nodes[usize::from(number) - 1].engine;
         at(key(name), |at| engine.get(at, Access::Wait).is_ok())
     }
 
-    /// Flips a bit in every hundred bytes of a node's data, but for the segment that it writes to.
+    /// Flips a bit in every hundred bytes of a node's data, except in the segment that it writes to.
     pub fn rot(&self, number: u8) {
         let mut segments = self.files(number, ".log");
         segments.pop();
@@ -676,8 +677,7 @@ impl TestCluster {
         }
     }
 
-    /// Flips a bit in every hundred bytes of what tells a node the names of its records, and how many files
-    /// that were.
+    /// Flips a bit in every hundred bytes of a node's key files. Returns the number of these files.
     pub fn rot_names(&self, number: u8) -> usize {
         let key_files = self.files(number, ".keys");
         let count = key_files.len();
@@ -701,19 +701,19 @@ impl TestCluster {
         }
     }
 
-    /// A node loses a record, and does not know it.
+    /// Removes a record from a node without its knowledge.
     pub fn lose(&self, number: u8, name: &str) {
         self.lose_at(number, key(name));
     }
 
-    /// As [`TestCluster::lose`], by the whole name.
+    /// As [`TestCluster::lose`], with a full key.
     pub fn lose_at(&self, number: u8, key: KeyRef<'_>) {
         let engine = &self.nodes[usize::from(number) - 1].engine;
         let mut remove = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
         at(key, |at| engine.update(at, Before::Skip, Access::Wait, &mut remove).unwrap());
     }
 
-    /// A node loses the first page of a record that lies in pages, and does not know it.
+    /// Removes the first page of a record in pages from a node without its knowledge.
     pub fn lose_page(&self, number: u8, key: KeyRef<'_>) {
         let engine = &self.nodes[usize::from(number) - 1].engine;
         let record = key.encoded();
@@ -727,18 +727,18 @@ impl TestCluster {
         engine.update(&at, Before::Skip, Access::Wait, &mut remove).unwrap();
     }
 
-    /// How many records a node keeps, those included that nobody is shown any more.
+    /// Number of records that a node keeps, including those that it does not show any more.
     pub fn kept_count(&self, number: u8) -> u64 {
         self.nodes[usize::from(number) - 1].engine.stats().key_count
     }
 
-    /// A node finds a record as it was before it removed it: the removal was not on its disk when the machine
-    /// lost its power.
+    /// Stores a record as it was before the node removed it, as if the removal had not been on its disk
+    /// at a power cut.
     pub fn find_again(&self, number: u8, name: &str, record: &Record) {
         self.find_again_at(number, key(name), record);
     }
 
-    /// As [`TestCluster::find_again`], by the whole name.
+    /// As [`TestCluster::find_again`], with a full key.
     pub fn find_again_at(&self, number: u8, key: KeyRef<'_>, record: &Record) {
         let engine = &self.nodes[usize::from(number) - 1].engine;
         let mut put = |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
@@ -748,7 +748,7 @@ impl TestCluster {
         at(key, |at| engine.update(at, Before::Skip, Access::Wait, &mut put).unwrap());
     }
 
-    /// How many partitions have a node as a primary, by the newest layout that another one knows.
+    /// Number of partitions with `node` as a primary, in the newest layout that node `number` knows.
     pub fn copies_of(&self, number: u8, node: u8) -> u64 {
         let state = self.control(number).read();
         let layout = state.layouts().newest();
@@ -757,7 +757,7 @@ impl TestCluster {
         layout.partitions().filter(has_it).count() as u64
     }
 
-    /// The primaries of a record by the newest layout that a node knows.
+    /// Primaries of a record in the newest layout that a node knows.
     pub fn primaries(&self, number: u8, name: &str) -> BTreeSet<NodeId> {
         self.primaries_of(number, key(name), 3)
     }

@@ -1,4 +1,4 @@
-//! Delivery of hints: a primary gets the writes that it missed when it is back, without any read.
+//! Tests of hints: a primary that comes back gets the writes that it missed, without any read.
 
 use crate::fixture::{TestCluster, id};
 use quoit_cluster::StagedChange;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const COUNT: usize = 100;
 
-/// Nodes that do not compare their copies: what heals here heals by hints and strays alone.
+/// Nodes without anti-entropy, so that only hints and strays repair copies.
 async fn cluster(count: u8, hint_count_max: HintCountMax) -> TestCluster {
     let exchanges = ExchangeSettings { active: false, ..ExchangeSettings::default() };
     let settings = StoreSettings { exchanges, hint_count_max, ..StoreSettings::default() };
@@ -24,7 +24,7 @@ async fn until_no_hints(cluster: &TestCluster) {
         .await;
 }
 
-/// With as many nodes as replicas nobody can stand in.
+/// With as many nodes as replicas there is no fallback.
 #[tokio::test(start_paused = true)]
 async fn what_a_dead_primary_has_missed_is_delivered_when_it_is_back() {
     let mut cluster = cluster(3, HintCountMax::default()).await;
@@ -52,7 +52,7 @@ async fn strict_writes_have_no_stand_ins_and_leave_hints() {
     until_no_hints(&cluster).await;
 }
 
-/// Its hints go with it, but not before what they stand for is where it should be.
+/// The node's hints leave with it, but not before the records that they name are where they belong.
 #[tokio::test(start_paused = true)]
 async fn a_node_leaves_when_what_others_have_missed_of_its_writes_is_on_their_disks() {
     let mut cluster = cluster(4, HintCountMax::default()).await;
@@ -74,7 +74,7 @@ async fn a_node_leaves_when_what_others_have_missed_of_its_writes_is_on_their_di
     }
 }
 
-/// Three nodes of which the first has not delivered yet what the third has missed, because it may send
+/// Three nodes. The first one has hints for the third and has not delivered them, because it may send
 /// nothing.
 async fn with_waiting_hints() -> TestCluster {
     let mut cluster = cluster(3, HintCountMax::default()).await;
@@ -91,7 +91,7 @@ async fn with_waiting_hints() -> TestCluster {
     cluster
 }
 
-/// The one that is replaced hands over its copy.
+/// The node that is replaced hands its copy over.
 #[tokio::test(start_paused = true)]
 async fn the_one_that_takes_a_nodes_places_gets_what_that_has_missed() {
     let mut cluster = with_waiting_hints().await;
@@ -113,7 +113,7 @@ async fn stand_ins_make_hints_needless() {
     cluster.kill(5);
     cluster.put_many(1, COUNT).await;
     cluster.pass(Duration::from_secs(2)).await;
-    // Only what was under way when the others did not know yet.
+    // Hints exist only for writes that were under way before the others noticed.
     let hints: u64 = (1..=4).map(|number| cluster.hint_counts(number).0).sum();
     assert!(hints < 20, "{hints} hints");
     cluster.start(5).await;
@@ -121,7 +121,8 @@ async fn stand_ins_make_hints_needless() {
     until_no_hints(&cluster).await;
 }
 
-/// Every node writes all the time, also in the moments in which not all know that one is gone or back.
+/// Every node writes all the time, also while only some nodes know that another one has gone or come
+/// back.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_was_away_under_load_heals_by_hints_and_strays_alone() {
     let mut cluster = cluster(5, HintCountMax::default()).await;
@@ -144,7 +145,7 @@ async fn a_node_that_was_away_under_load_heals_by_hints_and_strays_alone() {
     until_no_hints(&cluster).await;
 }
 
-/// Nobody has noticed yet that the third copy is missing when its coordinator stops.
+/// When the coordinator stops, the other nodes have not yet noticed that the third copy is missing.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_stops_leaves_hints_for_primaries_that_have_not_answered() {
     let mut cluster = cluster(3, HintCountMax::default()).await;
@@ -166,7 +167,7 @@ async fn a_node_that_stops_leaves_hints_for_primaries_that_have_not_answered() {
     until_no_hints(&cluster).await;
 }
 
-/// The write is acknowledged long before the third copy is known to have failed.
+/// The write is acknowledged long before the coordinator learns that the third copy has failed.
 #[tokio::test(start_paused = true)]
 async fn a_primary_that_fails_after_the_answer_gets_what_it_missed() {
     let cluster = cluster(3, HintCountMax::default()).await;
@@ -220,11 +221,11 @@ async fn more_hints_than_are_kept_become_whole_partitions() {
     until_no_hints(&cluster).await;
 }
 
-/// Where nodes compare their copies, that finds what was missed in all partitions with a few messages.
+/// With anti-entropy, an exchange finds the missed records of all partitions with a few messages.
 #[tokio::test(start_paused = true)]
 async fn whole_partitions_are_healed_by_one_exchange_where_nodes_compare() {
     let hint_count_max = HintCountMax(10);
-    // In turn they do it after the test only.
+    // Scheduled exchanges would come only after the test.
     let interval = Duration::from_secs(100_000);
     let exchanges = ExchangeSettings { interval, ..ExchangeSettings::default() };
     let settings = StoreSettings { exchanges, hint_count_max, ..StoreSettings::default() };

@@ -1,11 +1,11 @@
-//! Index queries while partitions move.
+//! Tests of index queries while partitions move.
 
 use crate::fixture::{TestCluster, id, key};
 use bytes::Bytes;
 use quoit_core::{IndexMatch, IndexQuery, IndexSelection, PutRequest};
 use quoit_model::object::{IndexEntry, IndexTerm};
 
-/// More entries than two chunks of an answer have.
+/// Number of entries, more than two chunks of an answer.
 const COUNT: usize = 2_500;
 
 async fn put_all(cluster: &TestCluster) {

@@ -1,4 +1,4 @@
-//! Requests of a node that hears later than others that a layout has retired.
+//! Tests of requests by a node that learns later than others that a layout has retired.
 
 use crate::fixture::{TestCluster, id, key_in};
 use quoit_cluster::StagedChange;
@@ -10,12 +10,12 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// The node that hears late, and the one from which it does.
+/// The node that learns late, and the node that it learns from.
 const LATE: u8 = 4;
 const LEADER: u8 = 1;
 const DELAY: Duration = Duration::from_millis(400);
 
-/// Time in which nobody can have waited for the late news.
+/// Limit on the time of a request that does not wait for the late news.
 const AT_ONCE: Duration = Duration::from_millis(50);
 
 fn adds(count: usize) -> Operation {
@@ -28,8 +28,8 @@ fn add(at: KeyRef<'static>, operation: Operation) -> DataTypeRequest<'static> {
     DataTypeRequest { key: at, operation, context: None, return_value: false, options }
 }
 
-/// A cluster whose node [`LATE`] takes two layouts for live, of which the others have retired one. Records
-/// under the names are large sets.
+/// A cluster whose node [`LATE`] believes that two layouts are live, while the others have retired one
+/// of them. Records with these names are large sets.
 async fn with_late_node(names: &[&'static str]) -> TestCluster {
     let cluster = TestCluster::joined(6).await;
     cluster.create_type("sets", json!({"datatype": "set", "allow_mult": true})).await;
@@ -58,7 +58,7 @@ async fn with_late_node(names: &[&'static str]) -> TestCluster {
     cluster
 }
 
-/// Whether a node is a primary of a record and the leader is none.
+/// True if a node is a primary of a record and the leader is not.
 fn is_primary_without_leader(cluster: &TestCluster, at: KeyRef<'_>, node: u8) -> bool {
     let primaries = cluster.primaries_of(LATE, at, 3);
     primaries.contains(&id(node)) && !primaries.contains(&id(LEADER))
@@ -98,7 +98,7 @@ async fn questions_about_parts_are_answered_by_replicas_that_have_retired_a_layo
     assert!(bytes < 30_000, "{bytes} bytes: all of the record was read");
 }
 
-/// Waits until the second node has all changes that the leader has; the third one has not.
+/// Waits until the second node has all changes that the leader has, and the third one does not.
 async fn until_only_the_third_lags(cluster: &TestCluster) {
     let version = cluster.control(LEADER).read().version();
     let end = Instant::now() + Duration::from_secs(60);
@@ -109,7 +109,7 @@ async fn until_only_the_third_lags(cluster: &TestCluster) {
     assert!(cluster.control(3).read().version() < version, "it has not heard yet");
 }
 
-/// Names of records of a type with one replica that the third node coordinates.
+/// Names of records that the third node coordinates, in a bucket type with one replica.
 fn names_of_third(cluster: &TestCluster, bucket_type: &str) -> Vec<&'static str> {
     let is_of_third = |name: &&'static str| {
         cluster.primaries_of(2, key_in(bucket_type, name), 1).contains(&id(3))
@@ -119,7 +119,7 @@ fn names_of_third(cluster: &TestCluster, bucket_type: &str) -> Vec<&'static str>
     names
 }
 
-/// A client may write as soon as one node has told it that the type is active.
+/// A client may write as soon as any node has told it that the type is active.
 #[tokio::test(start_paused = true)]
 async fn a_write_that_is_forwarded_to_a_node_which_has_not_heard_of_its_type_waits_for_that() {
     let cluster = TestCluster::joined(3).await;
@@ -131,7 +131,7 @@ async fn a_write_that_is_forwarded_to_a_node_which_has_not_heard_of_its_type_wai
     }
 }
 
-/// A client may rely on siblings as soon as one node has told it that they stay.
+/// A client may rely on siblings as soon as any node has told it that they are kept.
 #[tokio::test(start_paused = true)]
 async fn a_write_that_is_forwarded_goes_by_the_properties_that_its_sender_knows() {
     let cluster = TestCluster::joined(3).await;

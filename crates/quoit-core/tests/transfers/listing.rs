@@ -1,4 +1,4 @@
-//! Listings while partitions move.
+//! Tests of listings while partitions move.
 
 use crate::fixture::{TestCluster, id, key_in};
 use bytes::Bytes;
@@ -6,7 +6,7 @@ use quoit_model::key::BucketRef;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// More keys than two chunks of a listing have.
+/// Number of keys, more than two chunks of a listing.
 const COUNT: usize = 2_500;
 
 #[tokio::test(start_paused = true)]

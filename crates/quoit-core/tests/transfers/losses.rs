@@ -1,4 +1,4 @@
-//! Tests of copies on nodes whose disks forgot records that were durable.
+//! Tests of copies on nodes whose disks lost durable records.
 
 use crate::fixture::{TestCluster, id, key};
 use quoit_core::{QuorumKind, ReadOptions, RequestError, TransferLimits, WriteOptions};
@@ -12,7 +12,7 @@ fn name(index: usize) -> String {
     format!("key {index}")
 }
 
-/// Names that some node has something of.
+/// Number of names under which some node stores something.
 fn left(cluster: &TestCluster) -> usize {
     (0..COUNT).filter(|index| !cluster.holders(&name(*index)).is_empty()).count()
 }
@@ -29,13 +29,13 @@ async fn until_whole(cluster: &TestCluster) {
         .await;
 }
 
-/// Transfers stand still, or go on.
+/// Stops transfers, or lets them go on.
 fn set_transfers(cluster: &TestCluster, outbound: bool) {
     cluster.set_limits(TransferLimits { outbound, ..TransferLimits::default() });
 }
 
-/// The third node's disk goes back to a time at which the tombstones of all keys were not written yet; they
-/// have been reaped everywhere since.
+/// A cluster in which the third node's disk goes back to a time before the tombstones of all keys were
+/// written. They have been reaped everywhere since.
 async fn deleted_before_the_disk_went_back() -> TestCluster {
     let mut cluster = TestCluster::joined(3).await;
     cluster.put_many(1, COUNT).await;
@@ -79,7 +79,8 @@ async fn values_return_from_a_node_that_does_not_tell_what_it_lost() {
     assert!(shown > 0, "the test above would find it");
 }
 
-/// The third node has lost all, and gets nothing back before transfers go on.
+/// A cluster in which the third node has lost everything, and gets nothing back while transfers are
+/// stopped.
 async fn third_lost_all() -> TestCluster {
     let mut cluster = TestCluster::joined(3).await;
     cluster.put_many(1, COUNT).await;
@@ -127,7 +128,7 @@ async fn a_copy_that_lost_records_votes_like_a_stand_in_until_it_is_whole_again(
             refused,
             Err(RequestError::Unsatisfied { kind: QuorumKind::Pr, wanted: 3, got: 2 })
         );
-        // A read has repaired what it found missing, which makes no copy whole.
+        // The read has repaired missing records, which does not make a copy complete.
         assert!(refused_for_pr, "{refused:?}");
     }
     set_transfers(&cluster, true);
@@ -187,7 +188,7 @@ async fn where_all_copies_lost_records_their_union_is_used_and_an_operator_is_to
     for number in 1..=3 {
         cluster.kill(number);
     }
-    // Each record is left on one node.
+    // Leaves each record on one node.
     for number in 1..=3_u8 {
         let records = cluster.records(number).into_iter().zip(0_usize..);
         let name_of = |encoded: &[u8]| String::from_utf8_lossy(encoded).into_owned();
@@ -245,7 +246,7 @@ async fn a_node_that_lost_records_waits_for_those_that_have_them() {
     cluster.until_moved(1, COUNT).await;
     (1..=3).for_each(|number| cluster.kill(number));
     let before = cluster.records(3).len();
-    // The first one is not there, and may be whole.
+    // The first node is down, and may have a complete copy.
     let limit = Duration::from_secs(60);
     let waited = tokio::time::timeout(limit, cluster.start_all_after_loss(&[2, 3])).await;
     assert!(waited.is_err(), "they did not wait");

@@ -1,4 +1,5 @@
-//! Records move to where they belong: with layouts that change, and after nodes were away.
+//! Tests of records that move to the nodes where they belong: after changes of the layout, and after
+//! nodes were away.
 #![allow(clippy::unwrap_used, reason = "a fixture that fails is a test that fails")]
 
 mod anti_entropy;

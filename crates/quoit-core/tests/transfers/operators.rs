@@ -34,7 +34,8 @@ async fn a_plan_tells_how_much_moves_and_how_long_it_takes() {
     let estimate = cluster.store(1).transfers().estimate(&plan).await;
     let stored = cluster.store(1).transfers().reports().await[&id(1)].live_bytes as f64;
     let moved = estimate.byte_count.unwrap() as f64;
-    // The fourth node gets three quarters of what each of three has: it then has as much as they.
+    // The fourth node gets three quarters of the amount that each of the other three has; afterwards
+    // all have equal amounts.
     assert!((moved / stored - 0.75).abs() < 0.1, "{moved} of {stored}");
     assert!(estimate.transfers.iter().all(|each| each.transfer.to == id(4)));
     let longest = estimate.secs.unwrap();

@@ -17,7 +17,7 @@ async fn nodes_that_join_get_their_copies_and_the_others_drop_theirs() {
     cluster.until_moved(4, COUNT).await;
 }
 
-/// Nodes that do not compare their copies: what comes comes with the partitions.
+/// Nodes without anti-entropy, so that records come only with the transfers of partitions.
 #[tokio::test(start_paused = true)]
 async fn copies_of_many_pages_come_whole() {
     let exchanges = ExchangeSettings { active: false, ..ExchangeSettings::default() };
@@ -127,7 +127,7 @@ async fn a_copy_is_complete_only_when_all_its_sources_have_handed_over() {
     cluster.put_many(2, COUNT).await;
     cluster.kill(5);
     cluster.stage(StagedChange::ForceRemove { node: id(5) }).await;
-    // Every lost copy has two sources. One node is slow.
+    // Every lost copy has two sources, of which one is slow.
     let slow = TransferLimits {
         partition_count_max: 1,
         bytes_per_sec_max: 30,
@@ -138,7 +138,7 @@ async fn a_copy_is_complete_only_when_all_its_sources_have_handed_over() {
     cluster.pass(Duration::from_secs(20)).await;
     let incomplete_elsewhere =
         cluster.control(1).read().layouts().incomplete().filter(|(_, node)| *node != id(2)).count();
-    // One of them has the slow node as its only source.
+    // One of them has only the slow node as its source.
     assert!(incomplete_elsewhere > 1, "{incomplete_elsewhere}");
     cluster.store(2).transfers().set_limits(TransferLimits::default());
     cluster.until_moved(1, COUNT).await;
@@ -165,7 +165,7 @@ async fn what_is_written_while_partitions_move_is_read_at_once_and_later() {
         let (writer, reader) = (index as u8 % 5 + 1, index as u8 % 4 + 2);
         cluster.put(writer, &name, &value).await;
         assert_eq!(cluster.get(reader, &name).await.expect("it was just written"), value);
-        // What was there before is there at any time.
+        // Older records are readable at any time.
         let name = format!("key {}", index - COUNT / 2);
         assert!(cluster.get(reader, &name).await.is_some(), "{name}");
         let before = moved();
@@ -206,7 +206,7 @@ async fn transfers_tell_how_far_they_are_and_keep_their_limits() {
         .await;
     let byte_count = cluster.store(1).transfers().stats().byte_count - before.byte_count;
     let rate = byte_count as f64 / began.elapsed().as_secs_f64();
-    // Each transfer may have a batch under way.
+    // Each transfer may have one batch under way.
     assert!((50_000.0..200_000.0).contains(&rate), "{rate} bytes a second");
     assert_eq!(cluster.store(1).transfers().limits(), limits);
 }
@@ -245,7 +245,8 @@ async fn a_node_that_gets_more_votes_first_gets_what_the_others_have() {
     cluster.put_many(2, COUNT).await;
     cluster.start(3).await;
     cluster.until("the node is back", || cluster.control(1).is_reachable(id(3))).await;
-    // Two nodes are left for three positions: each has the majority of the votes for some keys.
+    // Two nodes are left for three positions, so each of them has the majority of the votes for some
+    // keys.
     cluster.stage(StagedChange::Leave { node: id(1) }).await;
     cluster.commit(1).await;
     let moves = |cluster: &TestCluster| cluster.control(3).read().layouts().is_moving();

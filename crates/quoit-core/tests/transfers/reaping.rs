@@ -1,4 +1,4 @@
-//! Reaped tombstones, and what could bring back what they deleted.
+//! Tests of reaped tombstones, and of everything that could bring deleted records back.
 
 use crate::fixture::{TestCluster, id, key, key_in};
 use bytes::Bytes;
@@ -16,14 +16,14 @@ fn name(index: usize) -> String {
     format!("key {index}")
 }
 
-/// How many of the records some node stores something of.
+/// Number of the records of which some node stores something.
 fn left(cluster: &TestCluster, bucket_type: &str) -> usize {
     (0..COUNT)
         .filter(|index| !cluster.holders_of(key_in(bucket_type, &name(*index))).is_empty())
         .count()
 }
 
-/// How many of the records some node shows a value of.
+/// Number of the records of which some node shows a value.
 async fn shown(cluster: &TestCluster, bucket_type: &str) -> usize {
     let mut count = 0;
     for index in 0..COUNT {
@@ -34,8 +34,8 @@ async fn shown(cluster: &TestCluster, bucket_type: &str) -> usize {
     count
 }
 
-/// A replica that agreed and whose sync had not come back yet loses power: the tombstone is on its disk
-/// nevertheless. Without power failure, as a control, everything goes in the same way.
+/// A replica has agreed, and loses power before the answer to its sync has come back: the tombstone is
+/// on its disk nevertheless. A run without a power cut is the control.
 #[tokio::test(start_paused = true)]
 async fn what_a_primary_agrees_on_is_on_its_disk() {
     for loses_power in [false, true] {
@@ -58,8 +58,8 @@ async fn what_a_primary_agrees_on_is_on_its_disk() {
     }
 }
 
-/// A primary that falls silent, at whatever moment, has not agreed: no tombstone goes from the others while
-/// the silent one still has it.
+/// A primary that falls silent at any moment has not agreed: no tombstone is removed from the others
+/// while the silent one still has it.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_reaped_that_a_silent_primary_still_has() {
     for silent_after_ms in (2_000..5_000).step_by(200) {
@@ -130,7 +130,7 @@ async fn records_of_a_bucket_with_more_replicas_than_classes_are_no_strays() {
     }
 }
 
-/// The other bucket has a node as primary that is away; this one does not.
+/// The other bucket has a primary that is away, and this one does not.
 #[tokio::test(start_paused = true)]
 async fn a_bucket_with_more_replicas_does_not_hold_up_the_strays_of_others() {
     let mut cluster = TestCluster::joined(6).await;
@@ -159,15 +159,15 @@ fn reap_record_count(cluster: &TestCluster) -> usize {
     counts.map(|number| cluster.store(number).reap_record_stats().count).sum()
 }
 
-/// A fallback keeps values of many records, and goes away. The primaries delete these; the answer has the
-/// fallback.
+/// Leaves values of many records on a fallback, which then goes away, and deletes the records on the
+/// primaries. Returns the fallback.
 async fn leave_strays_on_a_node_that_goes_away(cluster: &mut TestCluster) -> u8 {
     let count = cluster.running().len() as u8;
     let names: Vec<String> = (0..COUNT).map(name).collect();
     let away = count;
     let stands_in =
         |cluster: &TestCluster, name: &String| !cluster.primaries(1, name).contains(&id(away));
-    // As if the primaries had been down when the value was written: only the fallback keeps it.
+    // As if the primaries had been down during the write, so that only the fallback has it.
     for name in names.iter().filter(|name| stands_in(cluster, name)) {
         cluster.put(1, name, "value").await;
         let holder = cluster.primaries(1, name).first().expect("there are three").0[0];
@@ -186,8 +186,8 @@ async fn leave_strays_on_a_node_that_goes_away(cluster: &mut TestCluster) -> u8 
     away
 }
 
-/// Also where something has been written since that knows nothing of the old value, and where the primaries
-/// were started again meanwhile.
+/// Includes records that were written since without knowledge of the old value, and primaries that were
+/// restarted in the meantime.
 #[tokio::test(start_paused = true)]
 async fn what_a_member_brings_back_that_was_away_when_it_was_reaped_stays_deleted() {
     let mut cluster = TestCluster::joined(5).await;
@@ -214,7 +214,7 @@ async fn what_a_member_brings_back_that_was_away_when_it_was_reaped_stays_delete
     for index in again {
         cluster.put(1, &name(*index), "new").await;
     }
-    // Nothing but the member that was away has this one.
+    // A record that only the absent member has.
     let only = (0..).map(|index| format!("only {index}"));
     let only = only.filter(|name| !cluster.primaries(1, name).contains(&id(away)));
     let only = only.take(1).next().expect("some name has other primaries");
@@ -275,7 +275,7 @@ async fn a_node_whose_reap_records_are_damaged_gets_them_from_other_primaries() 
     cluster.stop(harmed);
     cluster.start(harmed).await;
     assert!(!cluster.store(harmed).has_lost_reap_records(), "it was made up for once and for all");
-    // It comes with copies of what was reaped.
+    // The member comes back with copies of reaped records.
     cluster.start(away).await;
     cluster
         .until("the copies are whole again", || {
@@ -292,7 +292,7 @@ async fn new_primaries_know_what_was_reaped() {
     let away = leave_strays_on_a_node_that_goes_away(&mut cluster).await;
     cluster.add().await;
     cluster.join(6).await;
-    // The member that is away can't acknowledge the layout; it is waited for no longer.
+    // The absent member can't acknowledge the layout, so it is marked as down.
     cluster.control(1).mark_down(id(away)).await.unwrap();
     cluster.commit(1).await;
     cluster
@@ -305,15 +305,16 @@ async fn new_primaries_know_what_was_reaped() {
     assert_eq!(shown(&cluster, "default").await, 0);
 }
 
-/// A record of the only key that a node alone has written and deleted, before it is reaped.
+/// A tombstone of the only key, which a single node has written and deleted, before it is reaped.
 async fn tombstone_of(cluster: &TestCluster, number: u8) -> (Partition, Bytes, Record) {
     cluster.put(number, "k", "value").await;
     cluster.delete(number, "k").await;
     cluster.records(number).pop().expect("the tombstone is there")
 }
 
-/// A reap record covers only a part of a tombstone that two deletes have made. The rest is a tombstone of its
-/// own: its first primary has it reaped when it is due, and not only when it looks for what was left behind.
+/// A reap record covers only a part of a tombstone that two deletes have made. The rest is a tombstone
+/// of its own. Its first primary has it reaped when it is due, and not only in the search for
+/// leftovers.
 #[tokio::test(start_paused = true)]
 async fn a_tombstone_that_is_left_beside_a_reap_record_is_reaped_when_it_is_due() {
     let apart = TestCluster::alone(2).await;
@@ -338,7 +339,7 @@ async fn a_tombstone_that_is_left_beside_a_reap_record_is_reaped_when_it_is_due(
     assert_eq!(cluster.holders("k").len(), 0);
 }
 
-/// The primaries of most records are there when one of many members is away.
+/// With one of many members away, the primaries of most records are still up.
 #[tokio::test(start_paused = true)]
 async fn with_one_of_twenty_nodes_away_the_others_reap() {
     let mut cluster = TestCluster::joined(20).await;

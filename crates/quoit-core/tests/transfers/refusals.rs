@@ -70,7 +70,7 @@ async fn tombstones_are_neither_held_nor_reaped_while_layouts_change() {
     assert_eq!(tombstones_by(&cluster, settled).await, [false, false]);
 }
 
-/// Whether the second node is ready to hold and to reap tombstones by a layout.
+/// Whether the second node agrees to hold, and to reap, tombstones under a layout.
 async fn tombstones_by(cluster: &TestCluster, layout_version: u64) -> [bool; 2] {
     let (hold, reap) =
         (Hold { layout_version, ..Hold::default() }, Reap { layout_version, ..Reap::default() });

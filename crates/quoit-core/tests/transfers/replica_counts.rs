@@ -1,4 +1,4 @@
-//! Buckets that get more replicas, or fewer.
+//! Tests of buckets that get more replicas, or fewer.
 
 use crate::fixture::{TestCluster, id, key_in};
 use quoit_cluster::NodeId;
@@ -15,7 +15,7 @@ fn name(index: usize) -> String {
     format!("key {index}")
 }
 
-/// Whether each node knows of no bucket with copies that are not filled.
+/// True if no node knows of a bucket with copies that are still being filled.
 fn is_filled(cluster: &TestCluster) -> bool {
     cluster.running().into_iter().all(|number| cluster.control(number).read().raises().is_empty())
 }
@@ -40,7 +40,7 @@ async fn with_records(count: u8, n_val: u32) -> TestCluster {
     cluster
 }
 
-/// Whether every node shows every record, also where the first answer is enough.
+/// True if every node shows every record, also in reads that take the first answer.
 async fn all_are_shown(cluster: &TestCluster) -> bool {
     for index in 0..COUNT {
         let name = name(index);
@@ -57,7 +57,7 @@ async fn all_are_shown(cluster: &TestCluster) -> bool {
     true
 }
 
-/// The new ones have nothing at first, and say so.
+/// The new primaries have nothing at first, and say so.
 #[tokio::test(start_paused = true)]
 async fn a_raised_n_val_is_filled_and_nothing_is_missed_meanwhile() {
     let cluster = with_records(5, 2).await;
@@ -70,7 +70,7 @@ async fn a_raised_n_val_is_filled_and_nothing_is_missed_meanwhile() {
     assert!(are_on_primaries(&cluster, 2), "nothing is handed over yet");
     assert!(all_are_shown(&cluster).await, "copies that are not filled outvote those that are");
     cluster.set_limits(TransferLimits::default());
-    // Long before anti-entropy has its turn.
+    // Long before anti-entropy repairs anything.
     cluster
         .until_within(Duration::from_secs(8), "all are filled", || {
             is_filled(&cluster) && are_on_primaries(&cluster, 5)
@@ -108,8 +108,8 @@ async fn a_member_that_is_marked_as_down_is_waited_for_where_it_gets_copies_and_
     cluster.until("all are filled", || is_filled(&cluster) && are_on_primaries(&cluster, 5)).await;
 }
 
-/// A former primary gets its copies back. An event of its store's, made before that, would claim to have seen
-/// the values that it made events for when it was a primary.
+/// A former primary gets its copies back. Before that, an event of its store would claim to have seen
+/// values that it has made events for as a primary and removed since.
 #[tokio::test(start_paused = true)]
 async fn a_primary_that_comes_back_claims_nothing_that_was_removed_with_its_copy() {
     let cluster = with_records(3, 3).await;
@@ -187,9 +187,9 @@ async fn new_primaries_get_the_reap_records_of_what_they_kept() {
     }
 }
 
-/// A member that is cut off takes a write in the place of the only primary that it knows of, and hands it to
-/// that one before it hears of the raise. The copies are filled when no member writes by the former number
-/// any more: the primary passes the write on.
+/// A member that is cut off takes a write for the only primary that it knows of, and hands it to that
+/// primary before it learns of the raise. The copies count as filled only once no member writes by the
+/// old n_val any more, because the primary passes the write on.
 #[tokio::test(start_paused = true)]
 async fn a_write_by_the_former_n_val_is_on_all_primaries_when_the_raise_is_over() {
     let mut cluster = with_records(4, 1).await;
@@ -243,14 +243,14 @@ async fn a_write_by_the_former_n_val_is_on_all_primaries_when_the_raise_is_over(
     assert_eq!(cluster.holders_of(key), cluster.primaries_of(1, key, 2));
 }
 
-/// Records that were written by the former n_val are filed under it. Replicas that compared by that number
-/// handed each other the same records for ever.
+/// Records that were written under the old n_val are filed in its class. Replicas that compared by that
+/// class would hand each other the same records for ever.
 #[tokio::test(start_paused = true)]
 async fn exchanges_come_to_an_end_after_an_n_val_was_changed() {
     let cluster = with_records(5, 5).await;
     cluster.update_type("t", json!({ "n_val": 3 })).await;
     cluster.until("former primaries keep nothing", || are_on_primaries(&cluster, 3)).await;
-    // What is given back is filed under the number that holds now.
+    // Records that are given back are filed under the present n_val.
     for index in 0..COUNT {
         let name = name(index);
         let key = key_in("t", &name);
@@ -272,7 +272,7 @@ async fn exchanges_come_to_an_end_after_an_n_val_was_changed() {
     assert!(cluster.running().into_iter().all(|number| strays(number) == 0));
 }
 
-/// The only holder of a bucket is away: the type's other primaries do not have it.
+/// The only holder of a bucket is away. Other primaries of the type do not have the bucket.
 #[tokio::test(start_paused = true)]
 async fn a_listing_of_buckets_without_the_only_replica_of_one_is_an_error() {
     let mut cluster = TestCluster::joined(5).await;

@@ -1,4 +1,4 @@
-//! Large sets and maps that come to a node which has nothing of them.
+//! Tests of large sets and maps that are sent to a node without a copy of them.
 
 use crate::data_types::{add, add_in_map, size_at};
 use crate::fixture::*;
@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// No message is longer: of a record that is sent whole there would be one.
+/// Maximum bytes of a message. A record that were sent whole would exceed it.
 const FRAME_BYTES_MAX: u32 = 300_000;
 
-/// Two of three nodes; the third is down, and has nothing of what is written from now on.
+/// A cluster of three nodes of which the third is down, and has nothing of the records that are written
+/// from now on.
 async fn town_with_one_down() -> TestCluster {
     let mut cluster = TestCluster::alone(0).await;
     cluster.frame_bytes_max = FRAME_BYTES_MAX;
@@ -36,7 +37,7 @@ fn numbered(numbers: std::ops::Range<u32>) -> Vec<Bytes> {
     numbers.map(|number| format!("element {number}").into()).collect()
 }
 
-/// Adds elements to a set in steps that each fit into a message.
+/// Adds elements to a set, in steps that each fit into a message.
 async fn fill(cluster: &TestCluster, key: KeyRef<'_>, element_count: u32) {
     for from in (0..element_count).step_by(5_000) {
         let some = numbered(from..element_count.min(from + 5_000));
@@ -52,7 +53,8 @@ async fn until_handed(cluster: &TestCluster) {
         .await;
 }
 
-/// The last node has what the first has, in pages of one generation, and nothing else.
+/// Checks that the last node has the same record as the first one, in pages of one generation, and no
+/// other pages.
 fn check_copy(cluster: &TestCluster, key: KeyRef<'_>) {
     let (own, copy) = (cluster.record(1, key).unwrap(), cluster.record(3, key).unwrap());
     assert_eq!(own.meta, copy.meta);
@@ -63,7 +65,7 @@ fn check_copy(cluster: &TestCluster, key: KeyRef<'_>) {
     assert_eq!(cluster.pages(1, &name).len(), 1);
 }
 
-/// Whose pieces are the notes of pages that have come in part.
+/// Owner of the notes of staged pages.
 const NOTES: &[u8] = b"staged";
 
 #[tokio::test(start_paused = true)]
@@ -92,8 +94,8 @@ async fn a_map_with_large_fields_comes_in_pages() {
     assert_eq!(size_at(&cluster, 3, key).await, 40_000);
 }
 
-/// A copy that is gone altogether, of which nobody has kept anything, is found by exchanges: by those that
-/// the node itself begins, and by those of others.
+/// A copy that is lost completely, without hints for it, is found by exchanges of the node itself and
+/// of others.
 #[tokio::test(start_paused = true)]
 async fn a_large_set_that_a_node_has_lost_comes_in_pages() {
     let mut cluster = TestCluster::alone(0).await;
@@ -159,7 +161,7 @@ async fn large_sets_move_to_the_nodes_that_a_layout_names() {
             assert!(cluster.pages(number, NOTES).is_empty());
         }
         moved_count += usize::from(primaries.contains(&id(4)));
-        // One that has it: between nodes it would be too long for a message.
+        // A primary reads its own copy: the set is too long for a message between nodes.
         let number = primaries.last().expect("three").0[0];
         assert_eq!(size_at(&cluster, number, key).await, 30_000);
     }
@@ -201,7 +203,7 @@ async fn a_large_set_that_is_written_all_the_time_comes_to_an_end() {
     assert_eq!(size_at(&cluster, 3, key).await, 50_000 + more_count);
 }
 
-/// So that what comes can be seen in the middle.
+/// A cluster that is in the middle of sending a large set, so that its state can be observed.
 async fn town_half_way(key: KeyRef<'_>) -> TestCluster {
     let mut cluster = town_with_one_down().await;
     fill(&cluster, key, 50_000).await;

@@ -31,7 +31,7 @@ async fn stand_ins_keep_what_they_took_as_long_as_a_primary_is_away() {
     cluster.kill(5);
     cluster.put_many(1, COUNT).await;
     let before: Vec<_> = (0..COUNT).map(|index| cluster.holders(&format!("key {index}"))).collect();
-    // Several rounds in which they look for something to hand over.
+    // Long enough for several passes over strays.
     cluster.pass(Duration::from_secs(60)).await;
     let after: Vec<_> = (0..COUNT).map(|index| cluster.holders(&format!("key {index}"))).collect();
     assert_eq!(before, after);
@@ -221,7 +221,7 @@ async fn what_a_leaver_still_has_does_not_bring_back_what_the_last_node_has_reap
     }
 }
 
-/// The primary has an older copy, and hears of the newer one from the stray alone.
+/// The primary has an older copy, and gets the newer one only from the stray.
 #[tokio::test(start_paused = true)]
 async fn a_stray_replaces_an_older_copy_of_a_primary() {
     const STRAY: u8 = 4;
@@ -245,8 +245,8 @@ async fn a_stray_replaces_an_older_copy_of_a_primary() {
     assert_eq!(values, Some(vec!["new".to_owned()]));
 }
 
-/// The node becomes a primary of its stray while it waits for the answer of the primary that it has handed
-/// the stray to.
+/// The node becomes a primary of its stray while it waits for the answer of the primary that it has
+/// sent the stray to.
 #[tokio::test(start_paused = true)]
 async fn a_stray_stays_where_its_node_has_become_a_primary() {
     const STRAY: u8 = 4;
@@ -260,7 +260,7 @@ async fn a_stray_stays_where_its_node_has_become_a_primary() {
     cluster.kill(3);
     cluster.put_in(1, "t", &name, "value").await;
     cluster.until("a fallback has it", || cluster.holders_of(key).contains(&id(STRAY))).await;
-    // No hint of the coordinator's comes before the stray.
+    // The coordinator's hint must not arrive before the stray.
     cluster.network.silence("n1", "n3");
     cluster.start(3).await;
     cluster.until("it is back", || cluster.control(STRAY).is_reachable(id(3))).await;

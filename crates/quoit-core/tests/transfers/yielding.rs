@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 const COUNT: usize = 200;
 
-/// Reads all the time, from node 1, while messages to and from it take so long; `seconds` go by.
+/// Reads from node 1 for some seconds, while messages to and from it take `delay`.
 async fn read_for(cluster: &TestCluster, delay: Duration, seconds: u64) {
     for other in ["n2", "n3", "n4"] {
         cluster.network.set_delay("n1", other, delay);
@@ -17,7 +17,7 @@ async fn read_for(cluster: &TestCluster, delay: Duration, seconds: u64) {
     let end = Instant::now() + Duration::from_secs(seconds);
     while Instant::now() < end {
         cluster.get(1, "key 0").await;
-        // Not every read has to wait for somebody.
+        // A read may end without waiting, and the paused time would then stand still.
         sleep(Duration::from_millis(1)).await;
     }
 }
@@ -28,12 +28,12 @@ fn share(cluster: &TestCluster, number: u8) -> f64 {
 
 #[tokio::test(start_paused = true)]
 async fn a_sender_rests_while_requests_are_slow_and_ends_all_the_same() {
-    // So slow that it is still going on when requests are.
+    // So slow that transfers are still running when requests become slow.
     let limits = TransferLimits { bytes_per_sec_max: 50, ..TransferLimits::default() };
     let settings = StoreSettings { transfer_limits: limits, ..StoreSettings::default() };
     let mut cluster = TestCluster::joined_with(3, settings).await;
     let clock = Arc::clone(&cluster.clock);
-    // The nodes' clock goes with that of the network.
+    // The nodes' clock advances with the network's.
     tokio::spawn(async move {
         loop {
             sleep(Duration::from_millis(1)).await;

@@ -1,4 +1,4 @@
-//! Changes of large sets that come from another cluster.
+//! Tests of changes of large sets that arrive from another cluster.
 
 use crate::cluster::data_types::{fetch_all, numbered, one_copy, update};
 use crate::cluster::fixture::{Cluster, key};
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 const SINK: VisitedCluster = [9; 16];
 
-/// A cluster that has a set of 2000 elements, and one that has what has come of it.
+/// A cluster with a set of 2000 elements, and a cluster that has received the set.
 struct Pair {
     source: Cluster,
     sink: Cluster,
@@ -55,7 +55,7 @@ impl Pair {
         self.source().replication().take_queued("out", lease, bounds, patience).await.unwrap()
     }
 
-    /// Entries of the source, taken for good.
+    /// Takes entries of the source for good.
     async fn take(&self, takes_deltas: bool) -> Vec<QueuedObject> {
         let queues = self.source().source_queues();
         let lease = queues.lease();
@@ -65,7 +65,7 @@ impl Pair {
         batch
     }
 
-    /// Has a node of the sink store an entry.
+    /// Stores an entry at a node of the sink.
     async fn store(&self, node: usize, entry: QueuedObject) -> DeltaOutcome {
         let store = &self.sink.nodes[node].store;
         let arrival = Arrival { visited: None, may_be_again: false, dw: Quorum::Quorum };
@@ -82,7 +82,7 @@ impl Pair {
         }
     }
 
-    /// The set, and that all replicas have it alike.
+    /// The elements of the set. Checks that all replicas have equal copies.
     async fn set(&self, cluster: &Cluster) -> Vec<Bytes> {
         let fetched = fetch_all(&cluster.nodes[0], self.at).await.expect("a set");
         let Value::Set(mut elements) = fetched.value else { panic!("{:?}", fetched.value) };
@@ -102,7 +102,7 @@ fn is_delta(entry: &QueuedObject) -> bool {
 #[tokio::test(start_paused = true)]
 async fn any_node_takes_a_delta_and_all_replicas_get_it() {
     let pair = Pair::new(Cluster::of(5).await).await;
-    // Two of the five have no copy.
+    // Two of the five nodes are no replicas of the set.
     for node in 0..5 {
         pair.add(numbered(3_000 + node..3_001 + node)).await;
         let taken = pair.take(true).await;
@@ -137,12 +137,12 @@ async fn a_delta_behind_a_gap_is_refused_by_any_node_until_the_object_comes() {
     assert!(whole.len() == 1 && !is_delta(&whole[0]) && whole[0].is_again, "{whole:?}");
     pair.store(1, whole[0].clone()).await;
     pair.assert_equal().await;
-    // What was late is known by now.
+    // The late deltas are covered by the object, so they join without an effect.
     assert_eq!(pair.store(2, dropped[0].clone()).await, DeltaOutcome::Joined);
     pair.assert_equal().await;
 }
 
-/// The copy of a source, asked as over a connection.
+/// A copy in the source, asked as over a connection.
 struct SourceCopy {
     store: Arc<ReplicatedStore>,
     byte_count: usize,
@@ -214,7 +214,8 @@ async fn a_remove_in_the_other_cluster_waits_for_the_delta_that_it_has_seen() {
     let pair = Pair::new(Cluster::of(3).await).await;
     let late = numbered(3_000..3_001).remove(0);
     pair.add(vec![late.clone()]).await;
-    // A client that has read at the source removes at the sink, which has not heard of the element yet.
+    // A client that has read from the source removes the element at the sink, which has not received it
+    // yet.
     let context = fetch_all(&pair.source.nodes[0], pair.at).await.expect("a set").context;
     let remove = Operation::Set(vec![SetChange::Remove(late.clone())]);
     update(&pair.sink.nodes[1], DataTypeRequest { context, ..one_copy(pair.at, remove) }).await;

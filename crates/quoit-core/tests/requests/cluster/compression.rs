@@ -1,4 +1,4 @@
-//! Nodes that do not agree on whether values are compressed.
+//! Tests with nodes of which only some compress values.
 
 use crate::cluster::fixture::{Cluster, Node, r};
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use serde_json::json;
 
 const COUNT: usize = 30;
 
-/// Which nodes compress by default.
+/// True for nodes that compress by default.
 const COMPRESSES: [bool; 3] = [true, false, true];
 
 fn text(number: usize) -> String {
@@ -31,7 +31,7 @@ async fn put(node: &Node, name: &str, number: usize) {
     node.store.put(request).await.unwrap();
 }
 
-/// Each node finds the same, on all replicas, and nothing is repaired.
+/// Checks that each node finds the same objects on all replicas, and that nothing is repaired.
 async fn check(cluster: &Cluster, offset: usize) {
     for node in &cluster.nodes {
         for number in 0..COUNT {
@@ -69,13 +69,13 @@ async fn copies_that_are_stored_differently_are_equal_and_each_node_keeps_its_ow
     for (node, compresses) in cluster.nodes.iter().zip(COMPRESSES) {
         let stats = node.store.engine().stats();
         assert_eq!(stats.key_count, COUNT as u64, "every node has every record");
-        // Of the memory engine: what records take.
+        // The bytes that records take in the memory engine.
         let stored = stats.index_bytes;
         let is_as_wanted = if compresses { stored < given / 5 } else { stored >= given };
         assert!(is_as_wanted, "{stored} bytes of {given}, compresses: {compresses}");
     }
     check(&cluster, 0).await;
-    // Each record is written again by a node that may store it otherwise than the one before.
+    // Writes each record again, by a node that may store it in another form than the previous one.
     for number in 0..COUNT {
         let node = &cluster.nodes[(number + 1) % COMPRESSES.len()];
         put(node, &format!("k{number}"), number + 3).await;

@@ -1,4 +1,4 @@
-//! Conditional writes that race on several nodes.
+//! Tests of conditional writes that race on several nodes.
 
 use crate::cluster::fixture::{Cluster, Node, host, key, put_of, values};
 use quoit_core::{
@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 const KEYS: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
 const VALUES: [&str; 5] = ["v0", "v1", "v2", "v3", "v4"];
 
-/// Five nodes with a bucket type of each mode; nodes hear from each other at different speeds.
+/// Five nodes, and a bucket type for each mode. Messages between nodes take different times.
 async fn cluster_with_modes() -> Cluster {
     let cluster = Cluster::of(5).await;
     for mode in ["api_only", "prefer_token", "require_token"] {
@@ -42,8 +42,8 @@ fn update(at: KeyRef<'static>, known: &Object, value: &'static str) -> PutReques
     PutRequest { precondition, context: known.clock.clone(), ..put_of(at, value) }
 }
 
-/// Values of the puts that were acknowledged, of one on each node at the same time. All others have to fail
-/// in one of the ways `lost`.
+/// Runs one put on each node at the same time, and returns the values of the acknowledged ones. Checks
+/// that all others fail in one of the ways `lost`.
 async fn race(
     nodes: &[Node],
     put: impl Fn(&'static str) -> PutRequest<'static>,
@@ -108,7 +108,7 @@ async fn of_updates_and_deletes_of_one_version_one_is_acknowledged() {
         let precondition = Precondition { clock, ..Precondition::default() };
         let context = Some(known.clock.clone());
         let delete = DeleteRequest { context, precondition, ..DeleteRequest::of(at) };
-        // An update that comes after the delete finds nothing.
+        // An update after the delete finds nothing.
         let lost = &[Unmet::Modified, Unmet::Missing];
         let updates = race(&cluster.nodes[1..], |value| update(at, &known, value), lost);
         let (deleted, won) = tokio::join!(cluster.nodes[0].store.delete(delete), updates);
@@ -158,7 +158,7 @@ async fn a_side_without_a_majority_of_the_primaries_is_told_so_and_writes_nothin
             }
         }
         assert!(acknowledged.len() <= 1, "{name}: {acknowledged:?}");
-        // Nothing of what was refused is anywhere.
+        // Refused values must not be stored anywhere.
         for node in &cluster.nodes {
             let found = node.read(at, crate::cluster::fixture::r(1)).await.unwrap();
             assert!(values(found).iter().all(|value| acknowledged.contains(value)));
@@ -171,8 +171,8 @@ async fn a_side_without_a_majority_of_the_primaries_is_told_so_and_writes_nothin
 async fn grants_of_a_coordinator_that_dies_keep_others_waiting_no_longer_than_their_lease() {
     let cluster = cluster_with_modes().await;
     let at = key("require_token", "k");
-    // The future ends while its grants are out: nothing gives them back but their lease, as far as its
-    // node is cut off.
+    // The future is dropped while its grants are held. Its node is cut off, so only the end of the
+    // lease frees them.
     {
         let dying = cluster.nodes[0].store.put(create(at, "dying"));
         let _ = tokio::time::timeout(Duration::from_micros(500), dying).await;

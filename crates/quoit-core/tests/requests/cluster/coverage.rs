@@ -1,4 +1,4 @@
-//! Clients that query the parts of a bucket themselves.
+//! Tests of clients that query the parts of a bucket themselves.
 
 use crate::cluster::fixture::{Cluster, RING_SIZE, host, key, put_of};
 use bytes::Bytes;
@@ -103,7 +103,7 @@ async fn a_part_is_replaced_by_parts_on_other_nodes() {
     }
     keys.sort();
     assert_eq!(keys, all_names());
-    // With all nodes avoided there is nobody left.
+    // With all nodes avoided, no plan is left.
     let everyone = CoverageRequest { entry_count_min: 1_000_000, ..CoverageRequest::default() };
     let everyone = plan(&cluster, 1, everyone).await.unwrap();
     let unavailable: Vec<Bytes> = everyone.iter().map(|entry| entry.context.clone()).collect();
@@ -115,7 +115,7 @@ async fn a_part_is_replaced_by_parts_on_other_nodes() {
     let nodes: BTreeSet<_> = everyone.iter().map(|entry| entry.node).collect();
     match nobody {
         Err(fault) => assert!(is_nobody(&fault), "{fault}"),
-        // A plan may do without some node: that one is left.
+        // A plan may not use some node. Then that node is still left.
         Ok(left) => assert!(left.iter().all(|entry| !nodes.contains(&entry.node))),
     }
 }

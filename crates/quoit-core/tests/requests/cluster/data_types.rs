@@ -1,4 +1,4 @@
-//! Data types on several nodes.
+//! Tests of data types on several nodes.
 
 use crate::cluster::fixture::{Cluster, Node, key};
 use bytes::Bytes;
@@ -110,7 +110,7 @@ async fn both_sides_of_a_cut_count_and_meet_again() {
         update(node, one_copy(counter, Operation::Counter(5))).await;
         update(node, one_copy(set, add(element))).await;
     }
-    // Removed on one side, added once more on the other.
+    // An element is removed on one side, and added again on the other.
     let remove = Operation::Set(vec![SetChange::Remove("before".into())]);
     let remove = DataTypeRequest { context, ..one_copy(set, remove) };
     update(&cluster.nodes[0], remove).await;
@@ -158,7 +158,7 @@ fn sorted(found: Option<FetchedDataType>) -> Vec<Bytes> {
     elements
 }
 
-/// The digests of all nodes' copies of a record.
+/// Digests of all nodes' copies of a record.
 async fn copies(cluster: &Cluster, at: KeyRef<'static>) -> Vec<Vec<Bytes>> {
     let mut copies = Vec::new();
     let one = Some(Quorum::One);
@@ -189,7 +189,7 @@ async fn a_delete_of_a_large_set_leaves_what_was_added_at_the_same_time() {
     }
 }
 
-/// The coordinator's copy stays in pages: what it sends is the write alone.
+/// The coordinator's copy stays in pages, so it sends only the write.
 #[tokio::test(start_paused = true)]
 async fn a_delete_with_an_old_context_takes_from_all_copies_what_its_client_had_read() {
     let cluster = cluster_of(3).await;
@@ -253,7 +253,7 @@ async fn copies_that_have_missed_changes_of_large_sets_learn_of_them() {
     let first = DataTypeRequest { options: all, ..one_copy(at, add_all(numbered(0..2_000))) };
     update(&cluster.nodes[0], first).await;
     cut_off_first(&cluster).await;
-    // Both sides go on; neither hears of the other's changes.
+    // Both sides change the set. Neither learns of the other's changes.
     for number in 0..5 {
         let ours = Operation::Set(vec![
             SetChange::Add(format!("left {number}").into()),
@@ -268,7 +268,7 @@ async fn copies_that_have_missed_changes_of_large_sets_learn_of_them() {
     }
     cluster.mend(0);
     cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
-    // A change of one side that comes to the other before what it has missed.
+    // A change of one side arrives at the other before the changes that it has missed.
     update(&cluster.nodes[0], one_copy(at, add_all(vec!["after".into()]))).await;
     update(&cluster.nodes[1], one_copy(at, add_all(vec!["after too".into()]))).await;
     let mut expected = numbered(8..2_000);
@@ -293,7 +293,7 @@ async fn a_node_without_a_large_set_takes_changes_of_it() {
         let first = DataTypeRequest { options: all, ..one_copy(at, add_all(numbered(0..500))) };
         update(&cluster.nodes[0], first).await;
     }
-    // The node that stands in for it has never heard of these sets.
+    // The fallback that replaces the killed node has never had these sets.
     cluster.kill(4).await;
     for name in KEYS {
         let at = key("set", name);
@@ -369,7 +369,7 @@ async fn copies_that_differ_are_read_whole_for_an_answer() {
     }
 }
 
-/// Elements as they come.
+/// Elements in the order in which they are streamed.
 #[derive(Default)]
 struct Streamed {
     set: Option<StreamedItems>,

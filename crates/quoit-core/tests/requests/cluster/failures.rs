@@ -1,4 +1,4 @@
-//! Requests while nodes are down.
+//! Tests of requests while nodes are down.
 
 use crate::cluster::fixture::{Cluster, host, key, put_of, r, values};
 use quoit_core::{
@@ -128,7 +128,7 @@ async fn a_stand_in_deletes_what_the_primaries_have() {
         let Some(place) = preflist.iter().find(|place| !place.primary) else { continue };
         let stand_in = cluster.nodes.iter().find(|node| node.name() == place.node).unwrap();
         stand_in_count += 1;
-        // It has nothing of its own yet.
+        // The fallback itself stores nothing yet.
         let precondition = Precondition { not_exists: true, ..Precondition::default() };
         let put = PutRequest { precondition, ..put_of(at, "no") };
         let refused = stand_in.store.put(put).await;
@@ -146,7 +146,7 @@ async fn a_forwarded_write_finds_another_coordinator_when_one_dies() {
     let mut cluster = Cluster::of(5).await;
     for (name, dead) in [("a", 4), ("b", 3)] {
         let at = key("default", name);
-        // The connections break while the others still believe that the node is up.
+        // The connections break while the other nodes still believe that the node is up.
         cluster.network.kill(&host(dead));
         for node in &cluster.nodes[..dead] {
             node.put(at, "v").await;
@@ -168,15 +168,15 @@ fn replicas_and_another(cluster: &Cluster, at: KeyRef<'static>) -> (Vec<usize>, 
     (replicas, others[0])
 }
 
-/// Looks every millisecond of the paused time until something has happened.
+/// Waits until a condition holds, looking every millisecond of the paused time.
 async fn until_shown(mut is_shown: impl AsyncFnMut() -> bool) {
     while !is_shown().await {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
-/// Has a node that is no replica forward a put whose answer is lost, by silence or by a reset of the
-/// connections. Returns how it ended and how often its value is there afterwards.
+/// Makes a node that is no replica forward a put, and loses the answer by silence or by a reset of the
+/// connections. Returns how the put ended, and how often its value is stored afterwards.
 async fn put_whose_answer_is_lost(
     cluster: &Cluster,
     put: PutRequest<'static>,

@@ -20,19 +20,19 @@ use std::time::Duration;
 
 pub use quoit_testkit::{key_in as key, put_of};
 
-/// Partitions of the clusters.
+/// Number of partitions in the clusters.
 pub const RING_SIZE: u16 = 8;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One node.
+/// A node.
 pub struct Node {
     pub store: Arc<ReplicatedStore>,
     control: Arc<ControlPlane>,
     internode: Arc<Internode>,
 }
 
-/// Nodes 0 and following, members of one cluster.
+/// A cluster of nodes, numbered from 0.
 pub struct Cluster {
     pub network: MemoryNetwork,
     pub clock: Arc<ManualClock>,
@@ -43,8 +43,8 @@ pub struct Cluster {
 #[derive(Clone)]
 struct Kind {
     untyped_defaults: BucketProps,
-    /// Whether it is of a cluster that others replicate from: it has a queue of all writes, and actors that
-    /// the others have not.
+    /// True for nodes of a cluster that others replicate from: it has a queue of all writes, and actors
+    /// that other clusters do not have.
     is_source: bool,
 }
 
@@ -68,13 +68,13 @@ impl Cluster {
         Self::made_of(&vec![Kind::default(); count], settings).await
     }
 
-    /// Nodes of which each has the queue `out` of the writes that it coordinates.
+    /// Nodes that each have a queue `out` of the writes that they coordinate.
     pub async fn of_sources(count: usize, settings: StoreSettings) -> Self {
         let kind = Kind { is_source: true, ..Kind::default() };
         Self::made_of(&vec![kind; count], settings).await
     }
 
-    /// Nodes whose untyped buckets have these properties where nobody has said otherwise.
+    /// Nodes whose untyped buckets have these default properties.
     pub async fn with_untyped_defaults(defaults: &[Value]) -> Self {
         let kind = |defaults: &Value| {
             let updates = PropUpdates::from(defaults.as_object().unwrap().clone());
@@ -137,7 +137,7 @@ impl Cluster {
         Node { store: node.store, control: node.control, internode: node.internode }
     }
 
-    /// Nothing is stored yet: every copy is complete as it is.
+    /// Reports every move as done: nothing is stored yet, so every copy is complete.
     async fn report_all_moved(&self, count: usize) {
         self.until(|| self.nodes.iter().all(|node| node.layout_nodes() == count)).await;
         for node in &self.nodes {
@@ -159,7 +159,7 @@ impl Cluster {
         quoit_testkit::until(PATIENCE, "what must happen", happened).await;
     }
 
-    /// A node dies; the others notice.
+    /// Kills a node, and waits until the others notice.
     pub async fn kill(&mut self, number: usize) {
         self.network.kill(&host(number));
         let left = self.nodes.len() - 1;
@@ -167,7 +167,7 @@ impl Cluster {
         self.until(|| self.nodes.iter().all(|node| node.up_count() <= left)).await;
     }
 
-    /// Lets nothing through between one node and all others.
+    /// Blocks all traffic between one node and the others.
     pub fn cut_off(&self, number: usize) {
         for other in (0..self.nodes.len()).filter(|other| *other != number) {
             self.network.silence(&host(number), &host(other));
@@ -198,14 +198,14 @@ impl Node {
         self.control.read().layouts().newest().nodes().len()
     }
 
-    /// Nodes that this one can talk to, itself included.
+    /// Number of nodes that this one can reach, itself included.
     pub fn up_count(&self) -> usize {
         let state = self.control.read();
         state.members().iter().filter(|member| self.control.is_reachable(member.id)).count()
     }
 
-    /// How often this node has asked others for records, and bytes that it got from others for whatever it
-    /// has asked.
+    /// Number of times that this node has asked others for records, and bytes that it has received from
+    /// others for any request.
     pub fn fetched(&self) -> (u64, u64) {
         let statistics = self.internode.peers().into_iter().map(|peer| peer.statistics());
         statistics.fold((0, 0), |(calls, bytes), of_peer| {
@@ -221,7 +221,7 @@ impl Node {
         self.store.put(put_of(at, value)).await.unwrap();
     }
 
-    /// Writes what one replica is enough for.
+    /// Writes with a quorum of one replica.
     pub async fn put_at_one(&self, at: KeyRef<'static>, value: &'static str) {
         let (w, dw) = (Some(Quorum::One), Some(Quorum::Count(0)));
         let options = WriteOptions { w, dw, ..WriteOptions::default() };

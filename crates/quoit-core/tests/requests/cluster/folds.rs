@@ -113,7 +113,7 @@ async fn records_are_erased_by_range_and_by_time_unless_they_are_only_counted() 
         let found = values(cluster.nodes[1].read(at(number), r(3)).await.unwrap());
         assert_eq!(!found.is_empty(), is_there, "{number}");
     }
-    // What was written since is spared.
+    // Records that were written later are spared.
     let written_secs = cluster.nodes[0].store.clock().unix_secs();
     cluster.clock.advance_us(60_000_000);
     cluster.nodes[0].put(at(1_000), "later").await;
@@ -157,14 +157,14 @@ async fn tombstones_that_are_kept_are_reaped_when_an_operator_wants_it() {
     tasks.iter().for_each(JoinHandle::abort);
 }
 
-/// Every other segment of a small tree, from one on.
+/// Every other segment of a small tree, from `first` on.
 fn every_other(first: u32) -> RecordRange {
     let size = TreeSize::XxSmall;
     let numbers = (first..size.segment_count()).step_by(2).collect();
     RecordRange { segments: Some(Segments::new(size, numbers).unwrap()), ..bucket() }
 }
 
-/// Whether a record is in the segments of a range.
+/// True if a record is in the segments of a range.
 fn is_in(range: &RecordRange, number: usize) -> bool {
     range.segments.as_ref().is_some_and(|some| some.has(at(number).bucket, at(number).key))
 }

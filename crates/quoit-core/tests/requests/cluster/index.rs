@@ -52,7 +52,7 @@ fn in_order(mut query: IndexQuery) -> IndexQuery {
     query
 }
 
-/// The matches of a query on a node, in the order in which they come, and its continuation.
+/// Matches of a query on a node in the order of arrival, and its continuation.
 async fn answer(
     cluster: &Cluster,
     node: usize,
@@ -71,7 +71,7 @@ async fn found(cluster: &Cluster, node: usize, query: IndexQuery) -> Vec<IndexMa
     answer(cluster, node, query).await.unwrap().0
 }
 
-/// The matches that there are between two terms, in order.
+/// The matches between two terms, in order.
 fn expected(min: i128, max: i128) -> Vec<IndexMatch> {
     let all = (0..COUNT).flat_map(|index| [(-index - 1, index), (index % 10, index)]);
     let within = all.filter(|(term, _)| (min..=max).contains(term));
@@ -112,7 +112,7 @@ async fn pages_put_together_are_the_whole_in_order() {
             if let Some(continuation) = &continuation {
                 page.go_on_from(continuation).unwrap();
             }
-            // Any node goes on where another one ended.
+            // Any node can continue after a page of another one.
             let answered = answer(&cluster, page_count % 5, page).await.unwrap();
             assert_eq!(answered.1.is_some(), answered.0.len() == size as usize);
             matches.extend(answered.0);
@@ -253,7 +253,7 @@ async fn queries_are_counted_when_they_begin_and_when_they_end() {
     assert_eq!(store.stats().active(LongRequest::IndexQuery), 0);
     let summary = store.stats().snapshot().summary(Distribution::IndexResults);
     assert_eq!((summary.count, summary.mean), (1, count));
-    // One that nobody reads to the end, and one that can't begin.
+    // A query that is not read to its end, and one that can't begin.
     drop(store.listings().query_index(numbers(0, 3)).await.unwrap());
     let mut unknown = numbers(0, 3);
     unknown.bucket_type = Bytes::from_static(b"unknown");

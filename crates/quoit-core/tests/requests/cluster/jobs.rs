@@ -1,4 +1,4 @@
-//! MapReduce jobs that run where the replicas are, while nodes fail.
+//! Tests of MapReduce jobs that run where the replicas are, while nodes fail.
 
 use crate::cluster::fixture::{Cluster, key};
 use quoit_core::{
@@ -10,7 +10,7 @@ use quoit_script::{QuickJs, ScriptLimits};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Records of a test, of which a node has about a third where a record has one replica.
+/// Keys of a test. With one replica of each record, a node has about a third of them.
 const KEYS: [&str; 24] = [
     "k00", "k01", "k02", "k03", "k04", "k05", "k06", "k07", "k08", "k09", "k10", "k11", "k12",
     "k13", "k14", "k15", "k16", "k17", "k18", "k19", "k20", "k21", "k22", "k23",
@@ -54,12 +54,12 @@ async fn begin(cluster: &Cluster, inputs: Value, query: Value) -> Result<JobRun,
     cluster.nodes[0].store.jobs().begin(&job, inputs, &settings()).await
 }
 
-/// Runs a job at node 0: its outputs in order.
+/// Runs a job at node 0, and returns its outputs in order.
 async fn run(cluster: &Cluster, inputs: Value, query: Value) -> Result<Vec<Value>, JobError> {
     run_till(cluster, inputs, query, |_| {}).await
 }
 
-/// As [`run`]; after each step `stepped` is called with the number of outputs so far.
+/// As [`run`]. Calls `stepped` after each step, with the number of outputs so far.
 async fn run_till(
     cluster: &Cluster,
     inputs: Value,
@@ -85,7 +85,8 @@ fn keys_of(bucket_type: &str, keys: &[&str]) -> Value {
     keys.iter().map(|key| json!(["bucket", key, null, bucket_type])).collect()
 }
 
-/// Three nodes, and records of a bucket type with one replica each whose values are their keys.
+/// Three nodes, and a bucket type with one replica of each record. The values of the records are their
+/// keys.
 async fn with_single_copies() -> Cluster {
     let cluster = Cluster::of(3).await;
     cluster.create_type("single", json!({"n_val": 1})).await;
@@ -194,9 +195,9 @@ async fn faults_at_other_nodes_name_the_phase_and_the_record() {
     }
 }
 
-/// Records of which a chunk of inputs is a part.
+/// Number of records, more than a chunk of inputs.
 const MANY: u64 = 2_500;
-/// Inputs of a chunk, and memory of each, at most.
+/// Maximum number of inputs in a chunk, and maximum memory of each.
 const CHUNK_COUNT: u64 = 1_000;
 const INPUT_BYTES: u64 = 300;
 
@@ -325,7 +326,7 @@ async fn records_that_a_node_was_sent_and_did_not_answer_for_are_mapped_by_other
         for name in KEYS {
             cluster.nodes[0].put(key("default", name), name).await;
         }
-        // Whichever nodes the job asks, it asks each of them once while it falls silent.
+        // The job sends a request to each of its nodes while one of them falls silent.
         for silent in 1..5 {
             cluster.until(|| cluster.nodes[0].up_count() == 5).await;
             cluster.cut_off(silent);

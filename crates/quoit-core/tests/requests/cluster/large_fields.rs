@@ -1,4 +1,4 @@
-//! Large sets in maps, on several nodes.
+//! Tests of large sets in maps, on several nodes.
 
 use crate::cluster::data_types::{cut_off_first, fetch_all, numbered, one_copy, update};
 use crate::cluster::fixture::{Cluster, key};
@@ -41,7 +41,7 @@ async fn a_large_field_removed_on_one_side_of_a_cut_keeps_what_the_other_side_ad
     update(&cluster.nodes[1], theirs).await;
     cluster.mend(0);
     cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
-    // A change that comes to copies which have missed the others.
+    // A change that arrives at copies which have missed earlier ones.
     for node in &cluster.nodes {
         let more = map(Vec::new(), vec![kept(added(6_000..6_001))]);
         update(node, one_copy(at, more)).await;
@@ -63,7 +63,7 @@ async fn a_large_field_removed_on_one_side_of_a_cut_keeps_what_the_other_side_ad
     }
 }
 
-/// Asks every node about a set in a map in a map.
+/// Reads a set in a map in a map from every node.
 #[tokio::test(start_paused = true)]
 async fn any_node_answers_questions_about_large_fields() {
     let cluster = with_maps(5).await;

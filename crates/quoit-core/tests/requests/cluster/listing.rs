@@ -1,4 +1,4 @@
-//! Listings over all nodes.
+//! Tests of listings over all nodes.
 
 use crate::cluster::fixture::{Cluster, key, put_of};
 use bytes::Bytes;

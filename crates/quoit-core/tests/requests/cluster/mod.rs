@@ -1,4 +1,4 @@
-//! Requests to stores of several nodes in one process: a network in memory, time that is paused.
+//! Requests to stores of several nodes in one process, with a network in memory and paused time.
 
 mod arriving_deltas;
 mod compression;

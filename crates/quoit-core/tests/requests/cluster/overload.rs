@@ -1,4 +1,4 @@
-//! Nodes that have as much to do as they take.
+//! Tests of nodes that serve as many requests as their limits allow.
 
 use crate::cluster::fixture::{Cluster, Node, key, put_of};
 use quoit_core::{Counter, Limits, PutRequest, StoreSettings, WriteOptions};
@@ -11,7 +11,7 @@ fn primaries(cluster: &Cluster, at: KeyRef<'_>) -> Vec<String> {
     places.into_iter().map(|place| place.node).collect()
 }
 
-/// A key of which all of these nodes are primaries.
+/// A key that has all of these nodes as primaries.
 fn key_at(cluster: &Cluster, nodes: &[&Node]) -> KeyRef<'static> {
     let names: Vec<_> = nodes.iter().map(|node| node.name()).collect();
     let is_there = |at: &KeyRef<'_>| {
@@ -34,7 +34,7 @@ async fn a_write_that_one_replica_has_no_room_for_is_coordinated_by_another() {
     let (busy, silent, asked) = (&replicas[..2], others[0], others[1]);
     let silent_number = cluster.nodes.iter().position(|node| node.name() == silent.name());
     cluster.cut_off(silent_number.unwrap());
-    // Each waits for the silent node until it is taken for dead.
+    // Each of these puts waits for the silent node until that is taken for dead.
     let all = WriteOptions { w: Some(Quorum::All), ..WriteOptions::default() };
     for node in busy {
         let put = PutRequest { options: all, ..put_of(key_at(&cluster, &[node, silent]), "v") };

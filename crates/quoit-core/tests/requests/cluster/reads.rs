@@ -1,4 +1,4 @@
-//! Reads that find replicas behind.
+//! Tests of reads that find stale replicas.
 
 use crate::cluster::fixture::{Cluster, key, put_of, r, values};
 use quoit_core::{Confirmation, Counter, PutRequest, ReadOptions, ShownInPlace, WriteOptions};
@@ -25,7 +25,7 @@ async fn a_read_repairs_a_replica_that_missed_a_write() {
     cluster.mend(2);
     cluster.until(|| cluster.nodes.iter().all(|node| node.up_count() == 3)).await;
     let held = || cluster.nodes[2].store.engine().stats().key_count;
-    // What was written into the silence arrives when it ends, or the read brings it.
+    // The silenced write arrives after the silence, or the read repairs the copy.
     assert_eq!(values(cluster.nodes[2].read(at, r(3)).await.unwrap()), ["missed"]);
     cluster.until(|| held() == 1).await;
     assert_eq!(values(cluster.nodes[2].read(at, r(1)).await.unwrap()), ["missed"]);
@@ -91,7 +91,7 @@ async fn a_miss_is_no_answer_where_it_is_not_ok() {
     let at = key("default", "k");
     let strict = ReadOptions { notfound_ok: Some(false), ..r(1) };
     assert_eq!(cluster.nodes[0].read(at, strict).await.unwrap(), None);
-    // Only one replica has it: the other two would answer first that they have nothing.
+    // Only one replica has the record. The other two would answer first that they have nothing.
     let put = PutRequest { options: w(1), ..put_of(at, "v") };
     cluster.cut_off(0);
     cluster.until(|| cluster.nodes[0].up_count() == 1).await;
@@ -128,7 +128,7 @@ async fn a_read_in_place_whose_replicas_differ_goes_on_with_their_answers() {
     };
 
     let before = asked();
-    // Node 1 has nothing, and node 0 alone has something: its copy is fetched.
+    // Only node 0 has the record, so node 1 fetches its copy.
     let (was_found, confirmation) = read_in_place(1).await;
     assert!(!was_found);
     assert_eq!(found(confirmation), ["v"]);

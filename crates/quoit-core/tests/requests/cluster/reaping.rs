@@ -1,4 +1,4 @@
-//! Tombstones of several nodes.
+//! Tests of tombstones of several nodes.
 
 use crate::cluster::fixture::{Cluster, Node, key, r, values};
 use bytes::Bytes;
@@ -65,7 +65,7 @@ async fn a_tombstone_stays_while_a_primary_is_away_and_the_delete_holds() {
     tasks.iter().for_each(JoinHandle::abort);
 }
 
-/// An object that was written, deleted and reaped.
+/// An object that has been written, deleted and reaped.
 async fn written_and_reaped(cluster: &Cluster, at: KeyRef<'static>) -> Object {
     cluster.nodes[0].put(at, "v").await;
     let object = cluster.nodes[0].read(at, r(3)).await.unwrap().expect("the object");
@@ -75,7 +75,7 @@ async fn written_and_reaped(cluster: &Cluster, at: KeyRef<'static>) -> Object {
     object
 }
 
-/// An object as another cluster sends it, which wants it on the disks of a majority.
+/// Stores an object of another cluster at a node, which has to sync it on a majority of replicas.
 async fn arrives(cluster: &Cluster, at: KeyRef<'static>, object: &Object) {
     let (name, dw) = (Bytes::from(at.encoded().to_vec()), Quorum::Quorum);
     let arrival = Arrival { visited: None, may_be_again: false, dw };
@@ -99,7 +99,7 @@ async fn another_cluster_is_told_that_what_was_reaped_has_arrived() {
     tasks.iter().for_each(JoinHandle::abort);
 }
 
-/// The values that a node's queue has for another cluster, which confirms them.
+/// Takes the values that a node's queue has for another cluster, and confirms them.
 async fn taken(node: &Node) -> Vec<QueuedValue> {
     let bounds = BatchBounds { count_max: 10, bytes_max: 1 << 20, sink: None, takes_deltas: false };
     let (queues, patience) = (node.store.source_queues(), Patience::UpTo(Duration::ZERO));
@@ -111,7 +111,7 @@ async fn taken(node: &Node) -> Vec<QueuedValue> {
     entries.into_iter().map(|entry| entry.value).collect()
 }
 
-/// It has lost the delete, and a comparison of the two clusters finds nothing here to send.
+/// The other cluster has lost the delete, and a comparison of the clusters finds nothing to send here.
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_sends_what_was_deleted_and_reaped_here_is_sent_the_tombstone() {
     let cluster = Cluster::of_sources(3, after_3_s()).await;
@@ -129,7 +129,7 @@ async fn a_cluster_that_sends_what_was_deleted_and_reaped_here_is_sent_the_tombs
             other => panic!("each node has kept it out: {other:?}"),
         }
     }
-    // The tombstone hides nothing when it comes back.
+    // The tombstone has no effect when it comes back.
     let tombstone = Object::decode(&sent.expect("there are nodes")).unwrap();
     arrives(&cluster, at, &tombstone).await;
     for node in &cluster.nodes {
@@ -149,7 +149,7 @@ async fn another_cluster_is_told_that_what_has_expired_has_arrived() {
     let at = key("short", "k");
     cluster.nodes[0].put(at, "v").await;
     let object = cluster.nodes[0].read(at, r(3)).await.unwrap().expect("the object");
-    // As it would be had it never been here.
+    // As if the record had never been stored here.
     let other = key("short", "other");
     cluster.clock.advance_us(11_000_000);
     arrives(&cluster, other, &object).await;
@@ -158,7 +158,7 @@ async fn another_cluster_is_told_that_what_has_expired_has_arrived() {
 
 #[tokio::test(start_paused = true)]
 async fn reap_records_wait_until_the_sink_of_the_member_that_deleted_knows() {
-    // One of the four has no copy, and may be the one that coordinates the delete.
+    // One of the four nodes is no replica, and may be the coordinator of the delete.
     for deleter in 0..4 {
         let cluster = Cluster::of_sources(4, after_3_s()).await;
         let tasks = background(&cluster);

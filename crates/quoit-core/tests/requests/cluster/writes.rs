@@ -1,4 +1,4 @@
-//! Writes on any node.
+//! Tests of writes on any node.
 
 use crate::cluster::fixture::{Cluster, key, put_of, r, values};
 use quoit_core::{

@@ -1,4 +1,4 @@
-//! Conditions of writes and deletes.
+//! Tests of the conditions of writes and deletes.
 
 use crate::one_node::fixture::{SECOND_US, fixture, key, put_of, values};
 use quoit_core::{

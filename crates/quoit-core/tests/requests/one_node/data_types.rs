@@ -289,8 +289,8 @@ async fn fields_of_large_maps_are_changed_one_by_one() {
     assert_eq!(value_of("new"), Some(Value::Counter(7)));
 }
 
-/// Does an operation as the only task of the only thread, beside another task of that thread. How long the
-/// operation took, and for how long at most the other one waited for its next turn.
+/// Runs an operation as the only task of the only thread, beside one other task. Returns its result,
+/// the time that it took, and the longest time that the other task waited for its turn.
 async fn beside_another<T>(operation: impl Future<Output = T>) -> (T, Duration, Duration) {
     let is_done = Arc::new(AtomicBool::new(false));
     let ends = Arc::clone(&is_done);
@@ -303,7 +303,7 @@ async fn beside_another<T>(operation: impl Future<Output = T>) -> (T, Duration, 
         }
         longest
     });
-    // The other one has begun.
+    // The other task has begun by now.
     tokio::task::yield_now().await;
     let start = Instant::now();
     let done = operation.await;

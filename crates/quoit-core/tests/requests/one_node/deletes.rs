@@ -82,7 +82,7 @@ async fn delete_modes_keep_and_immediate_do_what_they_say() {
     assert_eq!(immediate.get(at).await, None);
 }
 
-/// A bucket is listed as long as it has a record, and a tombstone is one until it is reaped.
+/// A bucket is listed as long as it has a record, and a tombstone counts as one until it is reaped.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bucket_of_tombstones_is_listed_until_they_are_reaped() {
     for (delete_mode, is_listed) in [(DeleteMode::Keep, true), (DeleteMode::Immediate, false)] {
@@ -115,7 +115,7 @@ async fn another_cluster_does_not_bring_back_what_a_lone_node_has_reaped() {
             assert_eq!(fixture.get(at).await, None);
             let arrival = Arrival { visited: None, may_be_again: false, dw: Quorum::Count(0) };
             fixture.store.replication().store_arrived(&name, &old, &arrival).await.unwrap();
-            // Without a link it can't arrive, and no reap record is made for it.
+            // Without a link the object can't arrive, so no reap record is made for it.
             assert_eq!(fixture.get(at).await.is_none(), has_link, "{delete_mode:?}");
         }
     }

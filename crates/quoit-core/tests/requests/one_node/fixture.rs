@@ -17,7 +17,7 @@ pub use quoit_testkit::{key_in as key, put_of, values};
 pub const START_US: u64 = 1_700_000_000_000_000;
 pub const SECOND_US: u64 = 1_000_000;
 
-/// A store with a clock that tests turn.
+/// A store with a clock that tests control.
 pub struct Fixture {
     pub store: Arc<ReplicatedStore>,
     pub clock: Arc<ManualClock>,
@@ -27,7 +27,7 @@ pub fn fixture_with(settings: StoreSettings) -> Fixture {
     fixture_on(settings, |ring_size, clock| memory_engine(ring_size, &clock))
 }
 
-/// A store on an engine of the test's own.
+/// A store on a given engine.
 pub fn fixture_on(
     settings: StoreSettings,
     engine: impl FnOnce(RingSize, Arc<dyn Clock>) -> Arc<dyn Engine>,

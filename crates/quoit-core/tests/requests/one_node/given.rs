@@ -1,4 +1,4 @@
-//! Objects from elsewhere are stored alike, whether they come in a batch or one by one.
+//! Tests that objects from elsewhere are stored alike in a batch and one by one.
 
 use crate::one_node::fixture::{Fixture, fixture};
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use serde_json::json;
 const TYPES: [&str; 4] = ["default", "sibs", "short", "fed"];
 const KEYS: usize = 6;
 
-/// One object of a batch: its place, the event that made it, and whether it is a tombstone.
+/// An object of a batch: the index of its key, the event that made it, and whether it is a tombstone.
 #[derive(Clone, Copy, Debug)]
 struct Item {
     place: usize,
@@ -23,7 +23,7 @@ struct Item {
 
 fn any_item() -> impl Strategy<Value = Item> {
     let parts = (0..TYPES.len() * KEYS, 0u8..3, 1u64..4);
-    // An event has made one value, wherever it is met.
+    // An event always belongs to the same value.
     parts.prop_map(|(place, actor, counter)| Item {
         place,
         actor,
@@ -74,7 +74,7 @@ fn batch(items: &[Item]) -> Vec<GivenObject> {
         .collect()
 }
 
-/// Stores a batch as the import does; the numbers of those that were written together.
+/// Stores a batch as the import does. Returns the numbers of the objects that were written together.
 async fn store_batch(fixture: &Fixture, items: &[Item]) -> Vec<usize> {
     let BegunBatch { pending, left } = fixture.store.begin_given(batch(items)).await;
     for GivenObject { key, object, .. } in left {
@@ -107,7 +107,7 @@ async fn new_objects_are_written_together_and_known_ones_are_merged() {
     together.sort_unstable();
     let untold = all.iter().filter(|item| TYPES[item.place % TYPES.len()] != "fed").count();
     assert!(together.len() >= untold, "{together:?}");
-    // Another version of each, and a new key twice.
+    // Another version of each object, and a new key twice.
     let sibling = item(1, 2);
     let again = [sibling, item(0, 1)];
     assert_eq!(store_batch(&fixture, &again).await, [0; 0], "both are there already");
@@ -141,7 +141,7 @@ async fn check_batches(batches: &[Vec<Item>]) {
     }
 }
 
-/// Values that expire tell whether they have replaced others.
+/// Values that expire, so that the result shows whether they have replaced others.
 #[tokio::test]
 async fn objects_of_one_name_are_stored_in_the_order_of_their_batch() {
     let value = |counter| Item { place: 2, actor: 0, counter, is_tombstone: false };

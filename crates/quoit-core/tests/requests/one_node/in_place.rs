@@ -1,4 +1,4 @@
-//! The short way and the general way store and show the same.
+//! Tests that requests in place store and show the same as general requests.
 
 use crate::one_node::fixture::{Fixture, SECOND_US, fixture, key, put_of};
 use bytes::Bytes;
@@ -49,7 +49,7 @@ async fn with_types() -> Fixture {
     fixture
 }
 
-/// Puts in place where that is possible; says whether it was.
+/// Puts in place if possible. True if it was.
 async fn put_in_place(fixture: &Fixture, request: PutRequest<'static>) -> bool {
     let write = PlainWrite {
         key: request.key,
@@ -93,7 +93,7 @@ async fn get_in_place(fixture: &Fixture, at: KeyRef<'static>) -> Option<Object> 
     general
 }
 
-/// An object as clients see it, whatever the counters of its events.
+/// An object as clients see it, without the counters of its events.
 fn seen(object: Option<Object>) -> Vec<(Bytes, bool, u64, Metadata)> {
     let mut seen: Vec<_> = object
         .into_iter()

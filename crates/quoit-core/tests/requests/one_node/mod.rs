@@ -1,4 +1,4 @@
-//! Promises of the store to its clients, on one node.
+//! Tests of the store's promises to clients, on one node.
 
 mod conditions;
 mod data_types;

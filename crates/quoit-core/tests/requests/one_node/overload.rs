@@ -1,4 +1,5 @@
-//! More requests than a slow disk can serve: those above the limit are refused at once, none is lost.
+//! Tests of more requests than a slow disk can serve: requests above the limit are refused at once, and
+//! the others succeed.
 
 use crate::one_node::fixture::{Fixture, fixture_on, key, put_of, values};
 use crate::one_node::slow_disk::{Gate, SlowDisk};
@@ -11,7 +12,7 @@ use tokio::task::JoinSet;
 const LIMIT: usize = 100;
 const REQUEST_COUNT: usize = 1000;
 
-/// A store on a disk that answers while the gate is open.
+/// A store on a disk that answers only while the gate is open.
 fn slow_store() -> (Fixture, Arc<Gate>) {
     let gate = Arc::new(Gate::default());
     let limits = Limits { concurrent_request_count_max: LIMIT as u32, ..Limits::default() };

@@ -1,4 +1,4 @@
-//! Trees by which Riak nodes compare clusters, on a node that is alone.
+//! Tests of the trees by which Riak nodes compare clusters, on a single node.
 
 use crate::one_node::fixture::{Fixture, fixture, fixture_on, key};
 use quoit_core::StoreSettings;
@@ -6,7 +6,7 @@ use quoit_model::segments::{Segments, TreeSize};
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use std::sync::Arc;
 
-/// A store on an engine that keeps no digests.
+/// A store on an engine without digests.
 fn without_digests() -> Fixture {
     fixture_on(StoreSettings::default(), |ring_size, clock| {
         let settings = MemorySettings { ttl_secs: Some(3_600), ..MemorySettings::default() };

@@ -1,9 +1,9 @@
-//! A disk that answers when the test lets it.
+//! A disk that answers when the test allows it.
 
 use quoit_seam::{Disk, DiskError, DiskFile, DiskLock, FaultyDisk, ReadAt};
 use std::sync::{Arc, Condvar, Mutex};
 
-/// Whether the device answers.
+/// A gate that lets the device answer while it is open.
 #[derive(Default)]
 pub struct Gate {
     is_closed: Mutex<bool>,
@@ -26,7 +26,7 @@ impl Gate {
     }
 }
 
-/// Holds up reads that are not in memory, and syncs, while its gate is closed.
+/// A disk that delays syncs, and reads that are not in memory, while its gate is closed.
 pub struct SlowDisk {
     pub disk: FaultyDisk,
     pub gate: Arc<Gate>,

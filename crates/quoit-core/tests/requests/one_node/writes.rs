@@ -1,4 +1,4 @@
-//! Writes under each policy.
+//! Tests of writes under each policy.
 
 use crate::one_node::fixture::{SECOND_US, START_US, fixture, key, put_of, values};
 use quoit_core::{DeleteRequest, Deleted, PutRequest};
