@@ -113,7 +113,7 @@ impl QueueDefinition {
     ///
     /// # Errors
     ///
-    /// If it is empty, longer than [`QUEUE_NAME_BYTES_MAX`] bytes, or contains characters other than
+    /// If it is empty, longer than 128 bytes, or contains characters other than
     /// letters, digits, `_`, `-` and `.`.
     pub fn check_name(name: &str) -> Result<(), QueueDefinitionError> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);

@@ -1,10 +1,10 @@
 //! Source queues: writes that wait to be fetched by sinks, which are other clusters.
 //!
-//! A write that succeeds at its coordinator is queued there, in every queue whose filter takes its
-//! bucket. Sinks take entries under a lease and confirm them; an entry that is not confirmed is sent
+//! The coordinator of a write queues it right after its local write, in every queue whose filter takes
+//! its bucket. Sinks take entries under a lease and confirm them; an entry that is not confirmed is sent
 //! again. The entries of highest priority ([`QueuePriority::RealTime`]) are also in a journal, so they
-//! survive the death of the process. An entry that is lost in any other way (power cut, damaged or full
-//! disk) is noted as a *loss*, and a full-sync has to find what it referred to.
+//! survive the death of the process. Entries that are lost in another way (a power cut, a damaged or a
+//! full disk) are noted as a *loss*, and a full-sync has to find their records.
 //!
 //! Deletes need more care, because their tombstones are reaped. The reap records of a delete have to
 //! stay as long as a sink may not know of the delete: while its entry waits, or, if no queue holds it,
