@@ -1,4 +1,4 @@
-//! Changes of the control plane's state, and the decisions that make them.
+//! Changes of the control plane's state, and the decisions that group them into entries of the log.
 
 use crate::NodeId;
 use crate::layouts::Served;
@@ -10,96 +10,97 @@ use quoit_model::layout::Layout;
 use quoit_model::props::{BucketProps, BucketType};
 use std::sync::Arc;
 
-/// Outcome of a command, which needs no more checks and is the same on every node.
+/// An outcome of a command. It needs no further checks and has the same effect on every node.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Change {
-    /// The bucket type is this from now on.
+    /// Creates or replaces a bucket type.
     PutType {
         /// The type's name.
         name: Arc<[u8]>,
-        /// State and properties.
+        /// The type's state and properties.
         bucket_type: BucketType,
     },
-    /// The bucket has these properties of its own from now on.
+    /// Gives a bucket its own set of properties, which replaces an earlier one.
     PutBucket {
         /// The bucket's type.
         bucket_type: Arc<[u8]>,
         /// The bucket.
         bucket: Arc<[u8]>,
-        /// The full set.
+        /// The full set of properties.
         props: Arc<BucketProps>,
     },
-    /// The bucket has no properties of its own any more.
+    /// Removes a bucket's own properties, so that it has those of its type again.
     RemoveBucket {
         /// The bucket's type.
         bucket_type: Arc<[u8]>,
         /// The bucket.
         bucket: Arc<[u8]>,
     },
-    /// The member is this from now on.
+    /// Adds or replaces a member.
     PutMember(Arc<Member>),
-    /// The node is no member any more.
+    /// Removes a member.
     RemoveMember {
         /// The node.
         id: NodeId,
-        /// Whether it may never come back.
+        /// True if the cluster refuses this node for ever.
         for_ever: bool,
     },
-    /// These changes of membership wait for a commit, and no others.
+    /// Replaces the list of staged changes.
     Stage {
-        /// The changes, as they were staged.
+        /// All staged changes, in the order in which they were staged.
         staged: Vec<StagedChange>,
     },
-    /// A layout is live from now on, beside those before it.
+    /// Adds a live layout, newer than the present ones.
     PutLayout {
         /// The layout.
         layout: Arc<Layout>,
-        /// The `n_val`s of all buckets, ascending. As many copies as the largest says have to be
-        /// complete.
+        /// The `n_val`s of all buckets, ascending. The largest one decides how many first positions of
+        /// a partition need complete copies.
         n_vals: Vec<u32>,
     },
-    /// A node has complete copies of partitions.
+    /// A node reports that its copies of partitions are complete.
     Copied {
         /// The node.
         node: NodeId,
         /// The partitions.
         partitions: Vec<Partition>,
     },
-    /// A node has lost records that were durable: none of its copies is complete any more.
+    /// A node reports that it has lost records that were durable. All its copies become incomplete.
     Lost {
         /// The node.
         node: NodeId,
         /// The `n_val`s of all buckets, ascending.
         n_vals: Vec<u32>,
     },
-    /// An operator has taken note that some partitions may have lost records for good.
+    /// An operator has acknowledged that some partitions may have lost records for good.
     AcceptLosses,
-    /// Members hold each other's certificates against this from now on.
+    /// Replaces the authority, the tokens and the list of members' certificates.
     PutTrust(Arc<Trust>),
-    /// A node serves with these layouts.
+    /// A member reports the layouts that it serves with.
     Serves {
         /// The node.
         node: NodeId,
         /// The layouts.
         served: Served,
     },
-    /// A rule of security is this from now on.
+    /// Creates, replaces or removes a rule of security.
     Rule(quoit_security::Change),
 }
 
 impl Change {
-    /// Whether it changes what properties a bucket or a bucket type has.
+    /// Returns true if the change affects the properties of a bucket or a bucket type.
     pub(crate) const fn is_of_properties(&self) -> bool {
         matches!(self, Self::PutType { .. } | Self::PutBucket { .. } | Self::RemoveBucket { .. })
     }
 }
 
-/// Changes that are made together or not at all.
+/// Changes that are applied together or not at all: one entry of the log.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Decision {
-    /// Revision of the state that the decision was made on. On another one it has no effect and is to be
-    /// made again. `None`: the changes hold on every state.
+    /// Revision of the state on which the node decided. If the state has another revision when the
+    /// entry is applied, the entry has no effect and the node decides again. `None` if the changes hold
+    /// on every state.
     pub(crate) base: Option<u64>,
-    /// The changes, in order.
+    /// The changes, in the order in which they are applied.
     pub(crate) changes: Vec<Change>,
 }

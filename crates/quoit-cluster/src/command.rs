@@ -3,50 +3,52 @@
 use quoit_model::key::BucketRef;
 use quoit_model::props::PropUpdates;
 
-/// Most bucket types.
+/// Maximum number of bucket types.
 pub const BUCKET_TYPES_MAX: usize = 4096;
-/// Most buckets with properties of their own.
+/// Maximum number of buckets with properties of their own.
 pub const BUCKETS_WITH_PROPS_MAX: usize = 100_000;
 
-/// Request of an operator or a client.
+/// A request of an operator or a client to change the state.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Command<'a> {
-    /// Create a bucket type, or create it anew while it is not active.
+    /// Creates a bucket type, or replaces one that is not active yet.
     CreateType {
         /// The type.
         name: &'a [u8],
-        /// Its properties, as far as they are not the defaults of types.
+        /// Properties that differ from the defaults of bucket types.
         updates: &'a PropUpdates,
     },
-    /// Make a bucket type usable.
+    /// Activates a bucket type, so that buckets can be created under it.
     ActivateType {
         /// The type.
         name: &'a [u8],
     },
-    /// Change properties of an active bucket type.
+    /// Changes properties of an active bucket type.
     UpdateType {
         /// The type.
         name: &'a [u8],
         /// The properties to change.
         updates: &'a PropUpdates,
     },
-    /// Give an active bucket type the defaults again, as far as they may change.
+    /// Resets an active bucket type to the defaults, except for properties that cannot change after
+    /// creation.
     ResetType {
         /// The type.
         name: &'a [u8],
     },
-    /// Change properties of a bucket; all others become its own as they are.
+    /// Changes properties of a bucket. The bucket keeps its other effective properties as its own, so
+    /// that later changes of its type no longer affect it.
     SetBucketProps {
         /// The bucket.
         bucket: BucketRef<'a>,
         /// The properties to change.
         updates: &'a PropUpdates,
     },
-    /// Let a bucket follow its type again.
+    /// Removes a bucket's own properties, so that it has those of its type again.
     ResetBucketProps {
         /// The bucket.
         bucket: BucketRef<'a>,
     },
-    /// Change who may log in and who may do what.
+    /// Changes users, groups, sources or grants.
     Security(&'a quoit_security::Command),
 }

@@ -1,4 +1,14 @@
-//! The layouts that are in use.
+//! The live layouts.
+//!
+//! During a change of layout several layouts are live. The invariants that keep acknowledged writes
+//! visible:
+//!
+//! - A write satisfies its quorums in every live layout.
+//! - A read of a partition uses the newest layout in which all primaries have complete copies of it.
+//! - Older layouts retire only when all copies of a newer one are complete and every member that is not
+//!   marked as down has reported that its writes satisfy the newer one and its reads use no older one.
+//!
+//! All of this follows from entries of the log, in the same order on all nodes.
 
 mod lost;
 mod readers;
@@ -13,26 +23,27 @@ use quoit_planted::planted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Most layouts that are live at once. Each one that a write has to satisfy makes it dearer.
+/// Maximum number of live layouts. Writes must satisfy all of them, so each one makes writes more
+/// expensive.
 pub(crate) const LIVE_MAX: usize = 8;
-/// The same where a plan removes members by force: what the others wait for may be one that is dead.
+/// Maximum for plans that remove members by force. The other layouts may wait for a member that is dead.
 pub(crate) const LIVE_REMOVED_MAX: usize = 2 * LIVE_MAX;
 
-/// Versions of layouts that a member serves with.
+/// Versions of layouts, and of raises of `n_val`, that a member has reported.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Served {
-    /// The newest that its writes satisfy.
+    /// Version of the newest layout that its writes satisfy.
     pub writes: u64,
-    /// The oldest that its reads go by.
+    /// Version of the oldest layout that its reads use.
     pub reads: u64,
-    /// The version up to which it knows which buckets got more replicas, and writes by it.
+    /// Version of the state up to which it knows which buckets got more replicas, and writes to them.
     pub raises_known: u64,
-    /// The version up to which it has handed over what it had of such buckets.
+    /// Version of the state up to which it has handed over its records of such buckets.
     pub raises_filled: u64,
 }
 
 impl Served {
-    /// Whether who is known to serve with these does with the others.
+    /// Returns true if each version is at least the one of `others`.
     pub(crate) const fn includes(self, others: Served) -> bool {
         self.writes >= others.writes
             && self.reads >= others.reads
@@ -41,26 +52,25 @@ impl Served {
     }
 }
 
-/// The live layouts: one, and more while partitions move. Writes must satisfy all of them, reads use for
-/// each partition the newest whose copies are complete.
+/// The live layouts: one, or several while partitions move.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Layouts {
-    /// Oldest first, never empty.
+    /// Oldest first; never empty.
     live: Vec<Arc<Layout>>,
-    /// How many first positions of a partition count as copies that have to be complete.
+    /// Number of first positions of a partition whose copies have to be complete.
     n_val: u32,
-    /// Copies that their nodes have not got yet.
+    /// Copies that are not complete: the partition and its node.
     incomplete: BTreeSet<(Partition, NodeId)>,
-    /// Those of them that had records and have lost some.
+    /// Incomplete copies that were complete and have lost records.
     lost: LostCopies,
-    /// Layouts that each member serves with, as far as it has told.
+    /// The last report of each member.
     acknowledged: BTreeMap<NodeId, Served>,
-    /// For each partition the place in `live` of the layout for reads. Empty while there is only one.
+    /// For each partition the index in `live` of the layout for reads. Empty while one layout is live.
     reads: Vec<u8>,
 }
 
 impl Layouts {
-    /// One layout that all nodes use.
+    /// Creates the layouts of a cluster that has only one.
     pub(crate) fn new(only: Arc<Layout>) -> Self {
         Self {
             live: vec![only],
@@ -72,7 +82,7 @@ impl Layouts {
         }
     }
 
-    /// Layouts as they were before; at least one.
+    /// Restores stored layouts; at least one.
     pub(crate) fn restored(
         live: Vec<Arc<Layout>>,
         n_val: u32,
@@ -85,34 +95,34 @@ impl Layouts {
         restored
     }
 
-    /// All live layouts, oldest first; never empty.
+    /// Returns all live layouts, oldest first; never empty.
     #[must_use]
     pub fn live(&self) -> &[Arc<Layout>] {
         &self.live
     }
 
-    /// The newest layout: the one that shall be.
+    /// Returns the newest layout: the one that the others give way to.
     ///
     /// # Panics
     ///
-    /// Never: there is always one.
+    /// Never: at least one layout is live.
     #[must_use]
     pub fn newest(&self) -> &Arc<Layout> {
         self.live.last().expect("there is always a layout")
     }
 
-    /// Version of the oldest live layout. Requests made with older ones are refused.
+    /// Returns the version of the oldest live layout. Requests made with an older one are refused.
     #[must_use]
     pub fn oldest_version(&self) -> u64 {
         self.live[0].version()
     }
 
-    /// The layout by which a partition is read: the newest whose copies of it are complete. Two
-    /// comparisons and an array lookup.
+    /// Returns the layout by which a partition is read: the newest one in which all primaries have
+    /// complete copies of it. Two comparisons and an array lookup.
     ///
     /// # Panics
     ///
-    /// If there is no such partition.
+    /// If the partition does not exist.
     #[must_use]
     pub fn for_reads(&self, partition: Partition) -> &Arc<Layout> {
         if self.reads.is_empty() {
@@ -121,42 +131,44 @@ impl Layouts {
         &self.live[usize::from(self.reads[usize::from(partition.0)])]
     }
 
-    /// Whether partitions move.
+    /// Returns true if several layouts are live, so that partitions may be moving.
     #[must_use]
     pub fn is_moving(&self) -> bool {
         self.live.len() > 1
     }
 
-    /// Whether all copies of a partition are where the newest layout wants them.
+    /// Returns true if all primaries of a partition in the newest layout have complete copies.
     #[must_use]
     pub fn moved(&self, partition: Partition) -> bool {
         self.is_complete(self.newest(), partition)
     }
 
-    /// Copies that are not complete yet: the partition and the node that gets it, in order.
+    /// Returns the incomplete copies, in order: the partition, and the node of the copy.
     pub fn incomplete(&self) -> impl Iterator<Item = (Partition, NodeId)> + '_ {
         self.incomplete.iter().copied()
     }
 
-    /// Whether a node that is a primary of a partition lacks records yet that others have. Buckets that came
-    /// after the newest layout are no reason: each of their writes goes to all of their primaries.
+    /// Returns true if the copy of a node may lack records of the partition that other nodes have. A
+    /// bucket created after the newest layout does not make a copy incomplete, because its writes go
+    /// to all of its primaries.
     #[must_use]
     pub fn is_incomplete(&self, partition: Partition, node: NodeId) -> bool {
         self.incomplete.contains(&(partition, node))
     }
 
-    /// The newest layout that a member's writes satisfy, as far as it has told.
+    /// Returns the version of the newest layout that a member's writes satisfy; `None` if it has not
+    /// reported yet.
     #[must_use]
     pub fn acknowledged(&self, node: NodeId) -> Option<u64> {
         self.served(node).map(|served| served.writes)
     }
 
-    /// The layouts that a member serves with, as far as it has told.
+    /// Returns the last report of a member.
     pub(crate) fn served(&self, node: NodeId) -> Option<Served> {
         self.acknowledged.get(&node).copied()
     }
 
-    /// Version of the oldest layout by which a partition is read.
+    /// Returns the version of the oldest layout by which any partition is read.
     pub(crate) fn oldest_read(&self) -> u64 {
         let oldest = self.reads.iter().min().copied().unwrap_or_default();
         self.live[usize::from(oldest)].version()
@@ -170,7 +182,7 @@ impl Layouts {
         self.n_val
     }
 
-    /// Whether a node is a primary of a partition in one of `layouts`.
+    /// Returns true if a node is a primary of a partition in one of `layouts`.
     fn holds(&self, layouts: &[Arc<Layout>], partition: Partition, node: NodeId) -> bool {
         layouts.iter().any(|layout| {
             let primaries = layout.primaries(partition, self.n_val.max(1));
@@ -185,10 +197,10 @@ impl Layouts {
         })
     }
 
-    /// Adds a layout to the live ones. Nodes to which it gives more votes for a partition than they have
-    /// where it is read now have to get a complete copy: votes that count for more than before must know
-    /// more than before. Mostly these are nodes that become primaries, and where there are fewer nodes than
-    /// positions some of those that are. `n_vals` are those of all buckets, ascending.
+    /// Adds a layout. A node that has more votes for a partition in it than in the layout by which the
+    /// partition is read needs a complete copy: it must not answer with more votes than before unless it
+    /// has all records. Mostly such a node becomes a primary. If there are fewer nodes than positions, it
+    /// may be one already. `n_vals` are those of all buckets, ascending.
     pub(crate) fn push(&mut self, layout: Arc<Layout>, n_vals: &[u32]) {
         self.n_val = n_vals.last().map_or(self.n_val, |n_val| self.n_val.max(*n_val));
         let mut added = Vec::new();
@@ -209,14 +221,15 @@ impl Layouts {
         self.incomplete.extend(added);
         self.live.push(layout);
         self.settle();
-        // A partition whose votes change is read by an older layout again, whatever members have told.
+        // A partition whose votes change is read by an older layout again, so earlier reports
+        // of reads no longer hold.
         let oldest = self.oldest_read();
         for known in self.acknowledged.values_mut() {
             known.reads = known.reads.min(oldest);
         }
     }
 
-    /// A node has got its copies of partitions.
+    /// Marks copies of a node as complete.
     pub(crate) fn complete(&mut self, node: NodeId, partitions: &[Partition]) {
         for partition in partitions {
             self.incomplete.remove(&(*partition, node));
@@ -225,28 +238,30 @@ impl Layouts {
         self.settle();
     }
 
-    /// A member serves with these layouts from now on.
+    /// Records the report of a member.
     pub(crate) fn acknowledge(&mut self, node: NodeId, served: Served) {
         let newest = self.newest().version();
         let known = self.acknowledged.entry(node).or_default();
         known.writes = known.writes.max(served.writes);
         known.raises_known = known.raises_known.max(served.raises_known);
         known.raises_filled = known.raises_filled.max(served.raises_filled);
-        // A word from before the newest layout says nothing of the reads after it.
+        // A report that was made before the newest layout says nothing about later reads.
         if served.writes >= newest {
             known.reads = known.reads.max(served.reads);
         }
     }
 
-    /// A member is gone.
+    /// Forgets the report of a removed member.
     pub(crate) fn forget(&mut self, node: NodeId) {
         self.acknowledged.remove(&node);
     }
 
-    /// Takes out of use what no read needs any more, if all of these members serve with what then stays.
+    /// Retires layouts that no read needs any more, if all of `members` have reported that they
+    /// serve with those that stay.
     ///
-    /// That nothing lacks in a layout is not enough: a member that has not heard so yet reads by the one
-    /// before, and would miss what others write by this one alone. So its reads must go by it, too.
+    /// Complete copies alone are not enough. A member that has not yet applied that entry of the log still
+    /// reads by the older layout, and would miss writes that other members make by the newer layout alone.
+    /// So its reads must use the newer layout, too.
     pub(crate) fn retire(&mut self, members: &[NodeId]) {
         let served = |version: u64| {
             let needed = Served { writes: version, reads: version, ..Served::default() };
@@ -271,7 +286,7 @@ impl Layouts {
         self.settle();
     }
 
-    /// Finds the layout for reads of each partition again.
+    /// Computes the layout for reads of each partition.
     fn settle(&mut self) {
         if self.live.len() == 1 {
             self.reads.clear();
@@ -303,7 +318,7 @@ mod tests {
         Arc::new(Layout::compute(&LayoutRequest::after(previous, &members)).unwrap())
     }
 
-    /// A member's word about these versions.
+    /// Records a report with these versions.
     fn told(layouts: &mut Layouts, number: u8, writes: u64, reads: u64) {
         layouts.acknowledge(node(number), Served { writes, reads, ..Served::default() });
     }
@@ -341,7 +356,7 @@ mod tests {
         (1..=4).for_each(|number| layouts.complete(node(number), &all));
         let second = layouts.newest().version();
         told(&mut layouts, 1, second, second);
-        // Of two nodes one has two votes of each partition, which has one now.
+        // With two nodes, one node has two votes of each partition, where it had one before.
         layouts.push(after(layouts.newest(), [1, 2]), &[2, 3]);
         assert_eq!(layouts.oldest_read(), first);
         let reads = |layouts: &Layouts| layouts.served(node(1)).unwrap().reads;
@@ -366,7 +381,7 @@ mod tests {
         );
     }
 
-    /// Layouts of nodes 1 to `count`, all copies complete.
+    /// Creates the layouts of nodes 1 to `count`, with complete copies.
     fn of(count: u8, n_vals: &[u32]) -> Layouts {
         let single = Layout::single(node(1), RingSize::new(16).unwrap());
         let mut layouts = Layouts::new(after(&single, 1..=count));
@@ -379,7 +394,7 @@ mod tests {
         let mut layouts = of(3, &[3]);
         let two = after(layouts.newest(), [2, 3]);
         layouts.push(Arc::clone(&two), &[3]);
-        // One of the two has two votes, which were one.
+        // One of the two nodes has two votes, where it had one before.
         for partition in two.partitions() {
             let first = two.nodes()[usize::from(two.order(partition)[0])];
             let incomplete: Vec<_> =

@@ -1,15 +1,15 @@
-//! The control plane: who the node is, which nodes belong to the cluster, which bucket types there are,
-//! which properties buckets have.
+//! The control plane: the node's identity, the members of the cluster, the layouts, the bucket types,
+//! and the properties of buckets.
 //!
-//! Every node of a cluster keeps all of it. [`ControlPlane`] holds it in memory as an immutable
-//! [`State`] that every request reads without a lock, and in one file. It changes by entries of a
-//! replicated log (Raft) that the nodes agree on. Changes are asked for as [`Command`]s; deciding what
-//! one means ([`State::decide`]), agreeing on the [`Change`]s and applying them ([`State::with`]) are
-//! separate steps. A node alone is a cluster of one and does the same.
+//! Every member keeps the whole state. [`ControlPlane`] holds it in memory as an immutable [`State`]
+//! that every request reads without a lock, and in one file. The state changes by entries of a
+//! replicated log (Raft). A caller asks for a change with a [`Command`]. A command takes three separate
+//! steps: [`State::decide`] turns it into [`Change`]s, the voters agree on them, and [`State::with`]
+//! applies them. A single node is a cluster of one and takes the same steps.
 //!
-//! Not here: objects and their semantics, protocols, and what properties mean
-//! ([`quoit_model::props`]). Callers are the server (requests and operators' commands) and the
-//! store's coordination (properties and preference lists).
+//! Not in this crate: objects and their semantics, client protocols, and the meaning of properties
+//! ([`quoit_model::props`]). The server calls it for requests and operators' commands, and the
+//! coordination of the store for properties and preference lists.
 //!
 //! ```
 //! use quoit_cluster::{ControlPlane, NodeId, Settings};
@@ -98,7 +98,8 @@ pub use trust::{
 
 use std::fmt;
 
-/// Identity of a cluster: that of the node that founded it, or of the epoch that a restore began.
+/// Identity of a cluster: the identity of its founding node, or the one that a restore from copies
+/// chose.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClusterId(pub [u8; 16]);
 

@@ -1,4 +1,4 @@
-//! Changes as messages and as rows of the control file.
+//! Encoding of changes as messages of the log, and of the rows of the control file.
 
 use crate::change::{Change, Decision};
 use crate::id_bytes::{id_bytes, node_id};
@@ -169,7 +169,7 @@ pub(crate) fn decode_member(message: &MemberMessage) -> Result<Member, String> {
         is_down: message.is_down || message.status() == MemberStatusMessage::Down,
         location: (!message.location.is_empty()).then(|| text(&message.location)),
         capacity: message.capacity,
-        // Control files of the first builds do not have them.
+        // Control files of the first builds have no versions; the fields read as 0.
         versions: VersionRange {
             min: message.version_min.max(VERSION_MIN),
             max: message.version_max.max(VERSION_MIN),
@@ -177,18 +177,18 @@ pub(crate) fn decode_member(message: &MemberMessage) -> Result<Member, String> {
     })
 }
 
-/// Reads a rule of security.
+/// Decodes a rule of security. Without `json` the rule is removed.
 pub(crate) fn decode_rule(key: &str, json: Option<&str>) -> Result<Change, String> {
     let rule = quoit_security::Change::decode(key, json).map_err(|fault| fault.to_string())?;
     Ok(Change::Rule(rule))
 }
 
-/// State and properties of a bucket type as JSON.
+/// Encodes the state and the properties of a bucket type as JSON.
 pub(crate) fn encode_type(bucket_type: &BucketType) -> String {
     json!({"state": bucket_type.state.as_str(), "props": bucket_type.props.to_json()}).to_string()
 }
 
-/// Properties of a bucket as JSON.
+/// Encodes the properties of a bucket as JSON.
 pub(crate) fn encode_props(props: &BucketProps) -> String {
     Value::Object(props.to_json()).to_string()
 }

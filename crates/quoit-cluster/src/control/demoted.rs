@@ -1,23 +1,26 @@
-//! The vote of a node whose log says that it has none.
+//! Answers to candidates by a node that the last, uncommitted entry about voters removes from the
+//! voters.
 //!
-//! Voters change in two entries: the joint one, by which majorities of the old and of the new voters are
-//! needed, and the final one, by which the old ones do not count. A node goes by the last such entry of its
-//! log, committed or not. So when the leader dies between sending the final entry and having it committed,
-//! the entry may lie only on nodes from which it takes the vote. The new voters still need them, by the joint
-//! entry; they refuse, because their log is longer; and they do not stand themselves, because they are no
-//! voters any more. Nobody could ever lead again.
+//! The voters change in two entries: a joint one, under which a decision needs a majority of the old
+//! voters and one of the new voters, and a final one, under which only the new voters count. As in
+//! Raft, a node follows the last such entry of its log, committed or not. If the leader dies before the
+//! final entry is committed, that entry may exist only on nodes that it removes. The new voters still
+//! follow the joint entry and need votes of the removed nodes. The removed nodes would refuse those
+//! candidates, because their own logs are longer, and would not become candidates themselves, because
+//! they are no longer voters. No node could be elected again.
 //!
-//! Such a node therefore answers candidates as though its log ended before the final entry. That is safe: it
-//! acknowledged nothing behind that place in a way that counts, for by the final entry it does not vote. A
-//! candidate that lacks the final entry although it is committed needs a majority of the new voters, and one
-//! of those has it and refuses.
+//! Therefore a removed node compares a candidate's log with its own log up to, but not including, the
+//! final entry. This is safe. Under the final entry this node has no vote, so none of its
+//! acknowledgements after that place counted towards a majority. If the final entry is committed after
+//! all, a candidate without it still needs a majority of the new voters, and one of them has the entry
+//! and refuses.
 
 use super::file::{CommitError, ControlFile};
 use super::types::{LogId, RaftId};
 use openraft::{Instant, RaftState};
 
-/// Index of the entry that takes the node's vote, if it is the last one about voters and not known to be
-/// committed.
+/// Returns the index of the last entry about voters if it removes this node from the voters and is not
+/// known to be committed.
 pub(crate) fn demoted_at<I: Instant>(own: RaftId, state: &RaftState<RaftId, (), I>) -> Option<u64> {
     let effective = state.membership_state.effective();
     let is_voter = effective.membership().voter_ids().any(|voter| voter == own);
@@ -25,8 +28,9 @@ pub(crate) fn demoted_at<I: Instant>(own: RaftId, state: &RaftState<RaftId, (), 
     (!is_voter && state.committed.as_ref() < Some(entry)).then_some(entry.index)
 }
 
-/// The end of the log that a candidate is to be taken to have, whose log ends at `last`: this node's own end
-/// if the candidate's is as long as this node's log before the entry at `demoted_at`.
+/// Returns the end of log to assume for a candidate whose log ends at `last`. If the candidate's log
+/// reaches this node's log before the entry at `demoted_at`, the result is at least the end of this
+/// node's own log, so that the candidate passes Raft's comparison.
 pub(crate) fn end_to_compare(
     file: &ControlFile,
     demoted_at: u64,

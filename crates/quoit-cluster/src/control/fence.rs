@@ -1,35 +1,35 @@
-//! Keeps a node with an old data directory out of the log.
+//! Excludes a node from the log if it runs on an outdated data directory.
 //!
-//! A voter that has forgotten its vote may vote twice, and one that has forgotten entries may make a
-//! majority forget them. Disks do not forget by themselves, but backups do: whoever restores one brings a
-//! node back that has promised things that it no longer knows of. So each start of a node is counted in
-//! its control file and told to the other members, who note the latest one durably; the node takes part
-//! when a majority of the voters knows of none that is later. Any two majorities have a voter in common,
-//! so a node whose later start took part is always found out.
+//! A voter that has forgotten its vote may vote twice in a term. A voter that has forgotten entries may
+//! help a majority to drop them. Working disks do not forget, but a restored backup does: the node no
+//! longer knows what it has promised since. Each node therefore counts its starts in its control file
+//! and reports the count to the other members, which record the latest one durably. The node takes part
+//! in the log once a majority of the voters knows of no later start. Any two majorities share a voter,
+//! so if a later start of this node has taken part, at least one voter reports it.
 //!
-//! An only voter is its own majority. If there are other members it asks them all the same, but does not wait
-//! for them for ever: one of two members has to go on when the other one is lost.
+//! An only voter is a majority by itself. If the cluster has other members, it still asks them, but
+//! waits only for a limited time: one of two members has to continue when the other one is lost.
 
 use super::types::{LogId, StoredMembership};
 use crate::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// For so long an only voter waits for the word of another member.
+/// Maximum time for which an only voter waits for the answer of another member.
 const ONLY_VOTER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where a node stands after it has told others of its start.
+/// Result of reporting a start to the other members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Passage {
-    /// A majority knows of no later start.
+    /// A majority of the voters knows of no later start, so the node may take part.
     Open,
-    /// Not enough have answered yet.
+    /// Too few voters have answered.
     Waiting,
-    /// Another node knows of a later start: so many were counted there.
+    /// Another node knows of a later start, with this count.
     Stale { known_starts: u64 },
 }
 
-/// Voters, and the place in the log where they were decided.
+/// A set of voters, and the position in the log of the entry that made them voters.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Voters {
     pub(crate) position: Option<LogId>,
@@ -43,36 +43,37 @@ impl Voters {
     }
 }
 
-/// Answers so far.
+/// Answers of other nodes to the report of this node's start.
 #[derive(Debug)]
 pub(crate) struct Fence {
     own: NodeId,
-    /// The latest electorate that the node has heard of: it may have been away while voters changed.
+    /// The newest set of voters that the node has heard of. The voters may have changed while it was
+    /// down.
     voters: Voters,
-    /// Whether there are other members.
+    /// True if the cluster has other members.
     has_others: bool,
-    /// Voters that have answered, and whether they know of no later start.
+    /// Nodes that have answered. The value is true if the node knows of no later start.
     noted: BTreeMap<NodeId, bool>,
     stale: Option<u64>,
 }
 
 impl Fence {
-    /// A fence for a node that knows of these voters.
+    /// Creates a fence for a node that knows of these voters.
     pub(crate) const fn new(own: NodeId, voters: Voters, has_others: bool) -> Self {
         Self { own, voters, has_others, noted: BTreeMap::new(), stale: None }
     }
 
-    /// Those of these nodes that have not answered yet.
+    /// Returns the nodes among `others` that have not answered yet.
     pub(crate) fn unasked(&self, others: &[NodeId]) -> Vec<NodeId> {
         others.iter().filter(|other| !self.noted.contains_key(other)).copied().collect()
     }
 
-    /// The voters, by the latest that was heard.
+    /// Returns the newest set of voters that the node has heard of.
     pub(crate) const fn voters(&self) -> &BTreeSet<NodeId> {
         &self.voters.nodes
     }
 
-    /// A node has answered.
+    /// Records the answer of a node.
     pub(crate) fn answered(
         &mut self,
         node: NodeId,
@@ -89,8 +90,9 @@ impl Fence {
         }
     }
 
-    /// Where the node stands when it has asked for so long. A node alone, and one that has forgotten nothing
-    /// because it knows nothing, need nobody's answer.
+    /// Returns the result after `waited`, the time since the first report. A node without other members
+    /// needs no answer. A node that knows no voters needs none either: it has joined but knows nothing
+    /// of its cluster, so it has nothing to forget.
     pub(crate) fn passage(&self, waited: Duration) -> Passage {
         if let Some(known_starts) = self.stale {
             return Passage::Stale { known_starts };

@@ -1,5 +1,8 @@
-//! The node's part in the group that agrees on the log: started, asked, and started again after the
-//! disk has failed it.
+//! This node's Raft instance: starting it, calling it, and restarting it after an error of the disk.
+//!
+//! A failed write ends the instance, because the content of the control file is unknown from then on.
+//! The next call opens and reads the file again, publishes the state that it holds, and starts a new
+//! instance. Requests are served from the state in memory meanwhile.
 
 use super::demoted::{demoted_at, end_to_compare};
 use super::file::ControlFile;
@@ -25,39 +28,39 @@ use std::time::Duration;
 use tokio::sync::{Mutex, RwLock as AsyncRwLock, oneshot};
 use tokio::time::{Instant, timeout};
 
-/// Time between signs of life of the leader, in milliseconds.
+/// Interval between heartbeats of the leader, in milliseconds.
 const HEARTBEAT_MS: u64 = 250;
-/// A voter that heard nothing of a leader for a random time from this one on wants to be the leader, in
-/// milliseconds.
+/// Minimum election timeout, in milliseconds. A voter that hears nothing of a leader for a random time
+/// between the minimum and the maximum becomes a candidate.
 const ELECTION_MS_MIN: u64 = 1_000;
-/// The end of those times, in milliseconds.
+/// Maximum election timeout, in milliseconds.
 pub(super) const ELECTION_MS_MAX: u64 = 2_000;
-/// A part that has ended is started again no sooner than this after its last start.
+/// Minimum time between two starts of the instance after an error.
 const RESTART_PAUSE: Duration = Duration::from_millis(200);
-/// A node that has heard nothing of a leader for so long has none.
+/// A node that has not heard from a leader for this long has no leader.
 const LED_WITHIN: Duration = Duration::from_millis(ELECTION_MS_MAX);
-/// Time that sending a part of a snapshot may take, in milliseconds.
+/// Maximum time for sending one part of a snapshot, in milliseconds.
 const SNAPSHOT_PART_MS: u64 = 5_000;
-/// Bytes of a part of a snapshot.
+/// Size of one part of a snapshot, in bytes.
 const SNAPSHOT_PART_BYTES: u64 = 256 << 10;
-/// Entries of the log between snapshots.
+/// Number of entries of the log after which a snapshot is taken.
 const SNAPSHOT_ENTRIES: u64 = 256;
-/// Entries that are kept for nodes that are a little behind, beyond those that no snapshot has.
+/// Number of entries that stay in the log after a snapshot, for nodes that are slightly behind.
 const KEPT_ENTRIES: u64 = 64;
-/// Entries that a node may be behind before it is sent a snapshot.
+/// Number of entries by which a node may lag before it gets a snapshot instead of entries.
 const LAG_ENTRIES_MAX: u64 = 512;
-/// Entries that are sent at once.
+/// Maximum number of entries in one request.
 const APPEND_ENTRIES_MAX: u64 = 64;
 
-/// Time that the leader may take for one step.
+/// Maximum time for one request to the leader.
 pub(crate) const STEP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why the log did not take something.
+/// Reason for which the log did not accept a request.
 #[derive(Clone, Debug)]
 pub(crate) enum GroupError {
-    /// Another node leads, or none; or nobody knows what came of it.
+    /// This node does not lead, or the outcome of the request is not known.
     NotLeader,
-    /// The node does not take part any more.
+    /// The node no longer takes part.
     Departed(Departure),
     /// The control file failed.
     Store(StoreError),
@@ -79,53 +82,53 @@ impl From<StoreError> for GroupError {
     }
 }
 
-/// A decision that the log has agreed on.
+/// A decision that is committed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Agreed {
-    /// Whether the changes were made; false = the state was another one.
+    /// True if the changes were applied; false if the state had another revision by then.
     pub(crate) applied: bool,
     /// Index of the entry.
     pub(crate) index: u64,
 }
 
-/// The node's part in the group.
+/// This node's part in the Raft group.
 pub(crate) struct Group {
     file: Arc<ControlFile>,
     published: Arc<Published>,
     link: ControlLink,
     gate: RwLock<Gate>,
-    /// `None` = not started yet.
+    /// The Raft instance; `None` before the first start.
     raft: Mutex<Option<Raft>>,
-    /// Whether a failure has left the control file in a state that has to be read again.
+    /// True after an error, until the control file was read again.
     is_suspect: AtomicBool,
-    /// Metrics of the running part.
+    /// Metrics of the running instance.
     metrics: PartMetrics,
-    /// When a leader has last been heard of.
+    /// Last time at which the node heard from a leader.
     led_at: RwLock<Option<Instant>>,
-    /// When a leader has last been heard of that had the answers of a majority.
+    /// Last time at which the node heard from a leader that a majority had answered recently.
     agreed_at: RwLock<Option<Instant>>,
-    /// When the running part was last started.
+    /// Last start of the instance.
     started_at: RwLock<Option<Instant>>,
-    /// Changes that hold on every state, and who waits for them.
+    /// Changes that hold on every state, with the channels of the calls that wait for them.
     told: parking_lot::Mutex<Vec<ChangesToMake>>,
-    /// Held by the task that has the log agree on such changes.
+    /// Held by the call that proposes those changes.
     telling: Mutex<()>,
-    /// Shared while a leader's entries are taken: the log does not change between a look at its end and the
-    /// answer to a candidate.
+    /// Locked for reading while entries of a leader are appended, and for writing while a candidate is
+    /// answered, so that the end of the log does not change between comparing it and voting.
     log_end: AsyncRwLock<()>,
 }
 
-/// Changes that hold on every state, for the next entry.
+/// Changes that hold on every state, and the channel of the call that waits for their outcome.
 type ChangesToMake = (Vec<Change>, oneshot::Sender<Result<Agreed, GroupError>>);
 
-/// Whether the node may take part.
+/// Whether the node may take part in the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Gate {
-    /// It may.
+    /// The node takes part.
     Open,
-    /// Not before others have answered.
+    /// The node waits until enough voters have confirmed that its data directory is not outdated.
     Waiting,
-    /// Never again.
+    /// The node no longer takes part, for good.
     Closed(Departure),
 }
 
@@ -168,7 +171,7 @@ impl Group {
         *self.gate.write() = gate;
     }
 
-    /// The running part: started when it does not run, from what the control file has.
+    /// Returns the Raft instance, after starting it from the control file if it does not run.
     pub(crate) async fn raft(&self) -> Result<Raft, GroupError> {
         let mut raft = self.raft.lock().await;
         match &*self.gate.read() {
@@ -184,12 +187,12 @@ impl Group {
             self.is_suspect.store(true, Ordering::Relaxed);
         }
         if self.is_suspect.load(Ordering::Relaxed) {
-            // One that ends as soon as it is started, because the disk is full, would be started without end.
+            // With a full disk each new instance would fail at once, so restarts need a pause.
             let started_at = *self.started_at.read();
             if started_at.is_some_and(|at| at.elapsed() < RESTART_PAUSE) {
                 return Err(GroupError::NotLeader);
             }
-            // Tasks that are left of the part that ended no longer write.
+            // Drop the failed instance first, so that its remaining tasks no longer write.
             *raft = None;
             self.reload()?;
             self.is_suspect.store(false, Ordering::Relaxed);
@@ -203,37 +206,37 @@ impl Group {
         Ok(started)
     }
 
-    /// The metrics of the running part; `None` when it does not run.
+    /// Returns the metrics of the instance; `None` if it does not run.
     pub(crate) fn metrics(&self) -> Option<Metrics> {
         self.metrics.now()
     }
 
-    /// The leader, as far as the node knows.
+    /// Returns the leader, as far as the node knows.
     pub(crate) fn leader(&self) -> Option<RaftId> {
         self.metrics.now().and_then(|metrics| metrics.current_leader)
     }
 
-    /// A leader of this group has just been heard of.
+    /// Notes that the node has just heard from a leader of this group.
     pub(crate) fn note_led(&self) {
         *self.led_at.write() = Some(Instant::now());
     }
 
-    /// Whether the node leads, or has heard of its leader lately.
+    /// Returns true if the node leads or has recently heard from its leader.
     pub(crate) fn is_led(&self) -> bool {
         let led_at = *self.led_at.read();
         led_at.is_some_and(|at| at.elapsed() <= LED_WITHIN)
             || self.metrics().is_some_and(|metrics| metrics.state.is_leader())
     }
 
-    /// Whether the node learns of what a majority of the voters agrees on: lately it has heard of a leader
-    /// that a majority had answered lately, or it is such a leader.
+    /// Returns true if the node learns what a majority of the voters agrees on: it leads with recent
+    /// answers of a majority, or it has recently heard from such a leader.
     pub(crate) fn reaches_majority(&self) -> bool {
         let agreed_at = *self.agreed_at.read();
         agreed_at.is_some_and(|at| at.elapsed() <= LED_WITHIN) || self.metrics.leads_majority()
     }
 
-    /// Ends the running part, has the control file changed, and reads it again. The next call starts a new
-    /// part.
+    /// Stops the instance, runs `change` on the control file, and reads the file again. The next call
+    /// starts a new instance.
     pub(crate) async fn change_file(
         &self,
         change: impl FnOnce(&ControlFile) -> Result<(), StoreError>,
@@ -241,7 +244,7 @@ impl Group {
         let mut raft = self.raft.lock().await;
         self.metrics.set(None);
         if let Some(running) = raft.take() {
-            // Fails only if it has ended already.
+            // Fails only if the instance has ended already.
             let _ = running.shutdown().await;
         }
         self.is_suspect.store(true, Ordering::Relaxed);
@@ -251,7 +254,7 @@ impl Group {
         Ok(())
     }
 
-    /// Reads again what the file holds: after a failure nobody else knows.
+    /// Opens and reads the control file, and publishes the state that it holds.
     fn reload(&self) -> Result<(), StoreError> {
         self.file.reopen().map_err(|fault| self.error(&fault))?;
         let loaded = self.file.load().map_err(|fault| self.error(&fault))?;
@@ -311,8 +314,8 @@ impl Group {
         StoreError { path: self.file.path().to_owned(), reason }
     }
 
-    /// Index up to which the log must be applied before a state tells everything that was agreed on
-    /// before this call. The node must be the leader.
+    /// Returns the index up to which the log must be applied before a state includes everything that
+    /// was committed before this call: Raft's read index. The node must lead.
     pub(crate) async fn read_index(&self) -> Result<u64, GroupError> {
         let raft = self.raft().await?;
         match raft.get_read_log_id().await {
@@ -327,11 +330,11 @@ impl Group {
         }
     }
 
-    /// Has the log agree on a decision. The node must be the leader.
+    /// Proposes a decision and waits until it is committed. The node must lead.
     ///
-    /// Changes that hold on every state are gathered while an entry with such changes is agreed on, and
-    /// become one entry: after a commit all members tell at once that they serve by the new layout, and each
-    /// entry costs each of them two writes to its disk.
+    /// Changes that hold on every state are batched: those that arrive while such an entry is being
+    /// committed form the next one. After a commit of a layout all members report at once that they
+    /// serve by it, and each entry costs each member two synced writes.
     pub(crate) async fn propose(&self, decision: Decision) -> Result<Agreed, GroupError> {
         if decision.base.is_some() {
             return self.append(decision).await;
@@ -341,7 +344,7 @@ impl Group {
         let _turn = self.telling.lock().await;
         match answered.try_recv() {
             Ok(agreed) => return agreed,
-            // The call that took it along was given up: its outcome is not known.
+            // The call that took these changes was cancelled, so their outcome is not known.
             Err(oneshot::error::TryRecvError::Closed) => return Err(GroupError::NotLeader),
             Err(oneshot::error::TryRecvError::Empty) => {}
         }
@@ -349,7 +352,7 @@ impl Group {
             std::mem::take(&mut *self.told.lock()).into_iter().unzip();
         let agreed = self.append(Decision { base: None, changes: changes.concat() }).await;
         for answer in waiting {
-            // Nobody waits any more: then nobody needs to know.
+            // Fails only if the waiting call was cancelled.
             let _ = answer.send(agreed.clone());
         }
         agreed
@@ -357,7 +360,7 @@ impl Group {
 
     async fn append(&self, decision: Decision) -> Result<Agreed, GroupError> {
         let raft = self.raft().await?;
-        // A node that led when it was cut off may never be told by the library what has become of an entry.
+        // If the node led and was cut off, `openraft` may never report the outcome of an entry.
         let written = timeout(STEP_TIMEOUT, raft.client_write(decision)).await;
         match written.map_err(|_| GroupError::NotLeader)? {
             Ok(written) => {
@@ -373,7 +376,8 @@ impl Group {
         }
     }
 
-    /// Takes entries of a leader. `has_majority` says whether a majority has answered it lately.
+    /// Handles entries from a leader. `has_majority` tells whether a majority has recently answered
+    /// that leader.
     pub(crate) async fn take(
         &self,
         request: AppendEntriesRequest<TypeConfig>,
@@ -406,7 +410,7 @@ impl Group {
         Ok(raft.vote(request).await.map_err(|fault| self.failed(&fault))?)
     }
 
-    /// Ends the node's part, so that nothing is written any more.
+    /// Stops the instance and closes the control file, so that nothing is written any more.
     pub(crate) async fn stop(&self) {
         self.metrics.set(None);
         let raft = self.raft.lock().await.take();
@@ -420,7 +424,7 @@ impl Group {
 }
 
 impl Drop for Group {
-    /// Tasks that still run get errors, and another process may have the file.
+    /// Closes the file, so that another process can open it. Tasks that still run get errors.
     fn drop(&mut self) {
         self.file.close();
     }

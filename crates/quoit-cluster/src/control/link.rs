@@ -1,5 +1,7 @@
-//! The node's connections as the control plane uses them: it asks other nodes, and it tells the transport
-//! who they are.
+//! Calls of the control plane to other nodes. It also tells the transport which nodes are peers.
+//!
+//! The transport learns of new members before requests can see a state with them. It keeps connections
+//! to removed members until these have learned of their removal.
 
 use super::types::RaftId;
 use crate::NodeId;
@@ -13,10 +15,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Requests of more bytes than this go over the lane for large ones.
+/// Requests with more bytes than this use the large lane.
 const SMALL_BYTES_MAX: usize = 32 << 10;
 
-/// The node's connections, once there are any. A node alone has none. Clones are the same.
+/// The node's connections, once it has some. A single node has none. Clones share the same connections.
 #[derive(Clone, Default)]
 pub(crate) struct ControlLink(Arc<Mutex<KnownPeers>>);
 
@@ -27,7 +29,7 @@ type NodeAddress = (Arc<str>, Arc<str>);
 #[derive(Default)]
 struct KnownPeers {
     internode: Weak<Internode>,
-    /// All other members, and those that were some and may not know yet that they are none.
+    /// All other members, and former members that may not know of their removal yet.
     others: BTreeMap<NodeId, NodeAddress>,
 }
 
@@ -55,8 +57,8 @@ impl ControlLink {
         self.0.lock().internode.upgrade()
     }
 
-    /// Tells the transport of a state that is about to be seen: whoever sees it finds the way to all of
-    /// its members.
+    /// Tells the transport of the members of a state that is about to be published, so that every
+    /// reader of that state can reach all of them.
     pub(crate) fn tell(&self, state: &State) {
         let mut told = self.0.lock();
         let Some(internode) = told.internode.upgrade() else { return };
@@ -71,7 +73,7 @@ impl ControlLink {
         }
     }
 
-    /// Tells the transport of the ways to nodes that this one has heard of and does not know as members.
+    /// Adds nodes as peers that this node has heard of but does not know as members.
     pub(crate) fn introduce<'a>(&self, strangers: impl Iterator<Item = &'a Member>) {
         let mut told = self.0.lock();
         let count = told.others.len();
@@ -84,7 +86,7 @@ impl ControlLink {
         }
     }
 
-    /// Gives up the ways to nodes that are not among these.
+    /// Removes the peers that are not in `nodes`.
     pub(crate) fn keep_only(&self, nodes: &BTreeSet<NodeId>) {
         let mut told = self.0.lock();
         let count = told.others.len();
@@ -94,12 +96,12 @@ impl ControlLink {
         }
     }
 
-    /// All nodes to which there are ways.
+    /// Returns all nodes that are known as peers.
     pub(crate) fn others(&self) -> Vec<NodeId> {
         self.0.lock().others.keys().copied().collect()
     }
 
-    /// Asks another node and reads the answer.
+    /// Calls another node and decodes its answer.
     pub(crate) async fn call<A: Message + Default>(
         &self,
         to: RaftId,
@@ -117,7 +119,7 @@ impl ControlLink {
     }
 }
 
-/// Why another node gave no answer.
+/// Reason for which another node gave no usable answer.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub(crate) enum LinkError {
     #[error("node {to} has no known address")]

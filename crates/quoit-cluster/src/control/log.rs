@@ -1,4 +1,4 @@
-//! The log as `openraft` sees it.
+//! Implements `openraft`'s storage of the log on the control file.
 
 use super::file::{CommitError, ControlFile};
 use super::types::{Entry, LogId, RaftId, StorageError, TypeConfig, Vote};
@@ -11,23 +11,24 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// Time that a snapshot has to be written before the entries that it replaces are removed.
+/// Maximum time for which the removal of entries waits for the snapshot that replaces them.
 const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The log in the control file.
 #[derive(Clone)]
 pub(crate) struct Log {
     pub(crate) file: Arc<ControlFile>,
-    /// Index of the last entry that the state has on disk; `None` of a log without a state beside it.
+    /// Index of the last entry whose effect on the state is on disk. `None` for a log without a state
+    /// beside it.
     pub(crate) applied_index: Option<watch::Receiver<u64>>,
 }
 
 impl Log {
-    /// Waits until the state on disk has all entries up to one.
+    /// Waits until the state on disk includes all entries up to `up_to`.
     ///
-    /// `openraft` removes the entries that a snapshot replaces while another task writes the snapshot. A log
-    /// without its front and without the state that it led to is of no node: the node would not start again
-    /// after a loss of power in between, and has forgotten entries that it has voted for.
+    /// `openraft` removes the entries that a snapshot replaces while another task still writes the
+    /// snapshot. After a loss of power in between, the node would have neither the entries nor the
+    /// state: it could not start, and would have forgotten entries that it had acknowledged.
     async fn wait_for_state(&mut self, up_to: &LogId) -> Result<(), CommitError> {
         let Some(applied_index) = &mut self.applied_index else { return Ok(()) };
         let has_come = applied_index.wait_for(|applied| *applied >= up_to.index);
@@ -41,7 +42,8 @@ impl Log {
     }
 }
 
-/// The error as `openraft` wants it. It ends the node's part in the log until the file is opened again.
+/// Converts an error for `openraft`. Any such error ends the Raft instance; the file is then opened
+/// again.
 pub(crate) fn storage_error(
     subject: ErrorSubject<RaftId>,
     verb: ErrorVerb,

@@ -1,4 +1,5 @@
-//! The state as `openraft` sees it: entries are applied to it, snapshots are taken of it.
+//! Implements `openraft`'s state machine: it applies entries to the state, and makes and installs
+//! snapshots.
 
 use super::codec::{decode_change, encode_change};
 use super::file::{Applied, ControlFile};
@@ -25,14 +26,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::watch;
 
-/// Published by the machine: the state for everyone who reads it, and how far it has come.
+/// The published state, and the position in the log that it reflects.
 pub(crate) struct Published {
     pub(crate) state: ArcSwap<State>,
-    /// Version of the newest state: never less than that of a state that was read.
+    /// Version of the newest state. Never lower than the version of a state that was read before.
     pub(crate) newest_version: AtomicU64,
-    /// The state's version.
+    /// Version of the published state, for watchers.
     pub(crate) version: watch::Sender<u64>,
-    /// Counts states with other rules of security than the one before, from 1 on.
+    /// Number that grows with each state whose rules of security differ from those before; begins with
+    /// 1.
     pub(crate) security_epoch: Arc<AtomicU64>,
     /// Index of the last applied entry.
     pub(crate) applied_index: watch::Sender<u64>,
@@ -54,11 +56,13 @@ impl Published {
     pub(crate) fn publish(&self, state: Arc<State>, applied_index: u64) {
         self.link.tell(&state);
         let version = state.version();
-        // Before the state: what was made of an older one is not taken for current beside it.
+        // Set before the state is published: values derived from an older state must not look current
+        // once the new state can be read.
         self.newest_version.store(version, Ordering::Release);
         let before = self.state.swap(Arc::clone(&state));
         if !Arc::ptr_eq(before.security(), state.security()) && !planted!(KeepsEpoch) {
-            // After the state: an epoch that somebody has seen is of these rules or of later ones.
+            // Set after the state is published: an epoch that a reader has seen stands for these rules
+            // or later ones.
             self.security_epoch.fetch_add(1, Ordering::Release);
         }
         self.version.send_replace(version);
@@ -66,7 +70,7 @@ impl Published {
     }
 }
 
-/// The state machine. The control file has each change before readers see it.
+/// The state machine. Each change is in the control file before readers see it.
 pub(crate) struct Machine {
     file: Arc<ControlFile>,
     published: Arc<Published>,
@@ -77,7 +81,7 @@ impl Machine {
         Self { file, published }
     }
 
-    /// A snapshot of the state as it is now.
+    /// Makes a snapshot of the present state.
     fn snapshot(&self) -> Result<Snapshot<TypeConfig>, StoreError> {
         let applied = self.file.applied()?;
         let state = self.published.state.load_full();
@@ -91,8 +95,8 @@ impl Machine {
         Ok(Snapshot { meta, snapshot: Box::new(Cursor::new(bytes)) })
     }
 
-    /// Makes a state durable and publishes it; `changes` led to it, or `None` if it has nothing to do with
-    /// the one before.
+    /// Makes a state durable and publishes it. `changes` led to it from the present one; `None` if the
+    /// state replaces the present one entirely.
     fn write(
         &self,
         changes: Option<&[Change]>,
@@ -118,7 +122,7 @@ fn on_state(verb: ErrorVerb) -> impl Fn(StoreError) -> StorageError {
     move |error| storage_error(ErrorSubject::StateMachine, verb, &error)
 }
 
-/// Everything in a state that all nodes share.
+/// Encodes the part of a state that all nodes share.
 fn encode_state(state: &State) -> StateMessage {
     StateMessage {
         cluster_id: Bytes::copy_from_slice(&state.cluster_id().0),
@@ -131,7 +135,7 @@ fn encode_state(state: &State) -> StateMessage {
     }
 }
 
-/// The state of a snapshot, for the node whose state `own` is.
+/// Decodes the state of a snapshot, for the node with the state `own`.
 fn decode_state(own: &State, bytes: &[u8]) -> Result<State, String> {
     let message = StateMessage::decode(bytes).map_err(|error| error.to_string())?;
     let cluster_id = message.cluster_id[..].try_into().map_err(|_| "no cluster id")?;
@@ -224,7 +228,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
     }
 }
 
-/// A snapshot that was taken when its builder was made: the state is one value in memory.
+/// A snapshot that was taken when the builder was created: the state is one value in memory.
 pub(crate) struct Taken(Result<Snapshot<TypeConfig>, StoreError>);
 
 impl RaftSnapshotBuilder<TypeConfig> for Taken {

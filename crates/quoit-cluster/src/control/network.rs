@@ -1,4 +1,4 @@
-//! How `openraft` reaches other nodes.
+//! Implements `openraft`'s network on the connections between nodes.
 
 use super::link::{ControlLink, LinkError};
 use super::part_metrics::PartMetrics;
@@ -23,10 +23,10 @@ use tokio::time::{Instant, sleep_until};
 
 type RpcError<E = RaftError<RaftId>> = RPCError<RaftId, (), E>;
 
-/// The ways to all nodes.
+/// Creates the clients through which `openraft` calls other nodes.
 pub(crate) struct RaftPeers {
     pub(crate) link: ControlLink,
-    /// Metrics of the part that sends.
+    /// Metrics of the instance that sends.
     pub(crate) metrics: PartMetrics,
 }
 
@@ -38,7 +38,7 @@ impl RaftNetworkFactory<TypeConfig> for RaftPeers {
     }
 }
 
-/// The way to one node.
+/// A client for one node.
 pub(crate) struct RaftPeer {
     target: RaftId,
     link: ControlLink,
@@ -46,8 +46,8 @@ pub(crate) struct RaftPeer {
 }
 
 impl RaftPeer {
-    /// Asks; an answer that there is none comes when the time is over, because nothing else keeps
-    /// `openraft` from asking again at once.
+    /// Calls the node. On failure it returns only when `limit` has passed, because `openraft` would
+    /// otherwise retry at once and without end.
     async fn call<A: Message + Default, T, E: std::error::Error>(
         &self,
         method: u16,

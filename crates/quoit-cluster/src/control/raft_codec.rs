@@ -1,4 +1,4 @@
-//! `openraft`'s values as messages and back.
+//! Conversion between `openraft`'s values and messages.
 
 use super::codec::{decode_decision, encode_decision};
 use super::types::{Entry, LogId, Membership, RaftId, StoredMembership, Vote};

@@ -1,21 +1,22 @@
-//! `tokio` for `openraft`, with randomness that a simulation can seed.
+//! The runtime of `openraft`: `tokio`, with randomness that a simulation can seed.
 
 use openraft::{AsyncRuntime, OptionalSend, TokioRuntime};
 use rand_core::{RngCore, impls};
 use std::cell::Cell;
 
 thread_local! {
-    /// The state of this thread's generator; `None` = not drawn yet.
+    /// State of this thread's generator; `None` before the first number.
     static STATE: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// Makes the election timeouts of all control planes that are started on this thread follow from a seed.
-/// Without it they follow from the system's randomness.
+/// Derives the election timeouts of all control planes that are started on this thread from a seed.
+/// Without a call they come from the system's randomness.
 pub fn seed_elections(seed: u64) {
     STATE.set(Some(seed));
 }
 
-/// The thread's generator: Sebastiano Vigna's SplitMix64. Its numbers only keep elections apart.
+/// The thread's generator: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
+/// generators", OOPSLA 2014). Its numbers only keep elections apart.
 pub(crate) struct ThreadRandom;
 
 impl RngCore for ThreadRandom {

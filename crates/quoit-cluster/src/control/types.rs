@@ -1,4 +1,4 @@
-//! The types that `openraft` is used with.
+//! The types with which `openraft` is instantiated.
 
 use super::runtime::SeededRuntime;
 use crate::NodeId;
@@ -6,7 +6,7 @@ use crate::change::Decision;
 use std::fmt;
 use std::io::Cursor;
 
-/// A node as `openraft` wants it: with a default, which names no node.
+/// Identity of a node with a default value, which `openraft` requires. The default names no node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RaftId(pub(crate) NodeId);
 
@@ -28,10 +28,10 @@ impl fmt::Debug for RaftId {
     }
 }
 
-/// Outcome of a decision.
+/// Outcome of applying a decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DecisionOutcome {
-    /// Whether its changes were made; they were not if the state was another one by then.
+    /// True if the changes were applied; false if the state had another revision by then.
     pub(crate) applied: bool,
 }
 

@@ -4,21 +4,21 @@ use crate::NodeId;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A member that may be asked to vote.
+/// A member that can be a voter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Candidate {
     pub(crate) id: NodeId,
     pub(crate) location: Option<Arc<str>>,
-    /// Whether it votes now.
+    /// True if it is a voter now.
     pub(crate) votes: bool,
-    /// Whether it can be counted on: a member that was reachable lately and is not far behind.
+    /// True if it can be relied on: it was reachable recently and its log is not far behind.
     pub(crate) is_fit: bool,
-    /// Whether it hands its data over, and will be gone.
+    /// True if it is leaving: it hands over its data and will stop.
     pub(crate) is_leaving: bool,
 }
 
-/// How many of so many candidates vote: an odd number, so that none is there only to be needed. Five
-/// survive the loss of any two.
+/// Returns the number of voters for a number of candidates. It is odd, because an even number enlarges the
+/// majority without tolerating one more failure. Five voters survive the loss of any two.
 const fn voter_count(member_count: usize) -> usize {
     match member_count {
         0..=2 => 1,
@@ -27,11 +27,12 @@ const fn voter_count(member_count: usize) -> usize {
     }
 }
 
-/// Chooses the voters: those that vote already as long as they are fit, then others, from distinct
-/// locations as far as there are such. A voter is only given up when a fit member takes its place.
+/// Chooses one, three or five voters. The order of preference: fit candidates; candidates that are not
+/// leaving; candidates from locations with fewer chosen voters; present voters. An unfit voter stays until
+/// a fit candidate can take its place, unless the number of voters would be even.
 ///
-/// A leaver that votes does so on while fewer would vote without it: handing over takes hours, in which a
-/// cluster of three is not to depend on one voter.
+/// A voter that is leaving stays one as long as fewer would vote without it. Handing over its data may
+/// take hours, in which a cluster of three must not depend on a single voter.
 pub(crate) fn choose_voters(candidates: &[Candidate]) -> BTreeSet<NodeId> {
     let count = voter_count(candidates.len());
     let mut chosen: Vec<&Candidate> = Vec::new();
@@ -40,7 +41,7 @@ pub(crate) fn choose_voters(candidates: &[Candidate]) -> BTreeSet<NodeId> {
             chosen.iter().filter(|other| other.location == candidate.location).count()
         };
         let left = candidates.iter().filter(|candidate| !chosen.contains(candidate));
-        // An unfit voter is kept before no voter, an unfit learner is none.
+        // An unfit voter stays if no fit candidate is left. An unfit learner never becomes a voter.
         let able =
             left.filter(|candidate| candidate.votes || (candidate.is_fit && !candidate.is_leaving));
         let best = able.min_by_key(|candidate| {
@@ -50,7 +51,7 @@ pub(crate) fn choose_voters(candidates: &[Candidate]) -> BTreeSet<NodeId> {
         let Some(best) = best else { break };
         chosen.push(best);
     }
-    // An even number tolerates no more than one less, and needs more.
+    // An even number of voters tolerates no more failures than one voter less, and needs one more answer.
     if chosen.len() > 1 && chosen.len().is_multiple_of(2) {
         chosen.pop();
     }

@@ -1,38 +1,39 @@
-//! Copies that have lost records: their nodes' disks forgot some that were durable.
+//! Copies that have lost records that were durable, because the disk of their node lost them.
 //!
-//! Such a copy is incomplete like one that a node gets, and in layouts by which the partition is read, too.
-//! It counts as complete again when the node has told so.
+//! Such a copy is incomplete, like one that a node is receiving, also in the layouts by which the
+//! partition is read. It counts as complete again when its node reports so.
 
 use super::Layouts;
 use crate::NodeId;
 use quoit_model::hash::Partition;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Copies that have lost records, and partitions of which no complete copy was left.
+/// Copies that have lost records, and partitions that may have lost records for good.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct LostCopies {
-    /// With the number of the loss.
+    /// Each copy with the number of its loss.
     pub(crate) copies: BTreeMap<(Partition, NodeId), u64>,
-    /// How many losses were told.
+    /// Number of losses reported so far.
     pub(crate) loss_count: u64,
-    /// Partitions that may lack records for good, until an operator has taken note.
+    /// Partitions that may lack records for good, until an operator acknowledges it.
     pub(crate) unsure: BTreeSet<Partition>,
 }
 
 impl Layouts {
-    /// The number of the loss of a copy that has lost records and has not got them back.
+    /// Returns the number of the loss of a copy; `None` if the copy has not lost records, or is complete
+    /// again.
     #[must_use]
     pub fn lost(&self, partition: Partition, node: NodeId) -> Option<u64> {
         self.lost.copies.get(&(partition, node)).copied()
     }
 
-    /// Copies that have lost records and have not got them back, in order.
+    /// Returns the copies that have lost records and are not complete again, in order.
     pub fn lost_copies(&self) -> impl Iterator<Item = (Partition, NodeId)> + '_ {
         self.lost.copies.keys().copied()
     }
 
-    /// Partitions of which some records may be lost for good: all copies had lost some at one time. Until an
-    /// operator has taken note.
+    /// Returns the partitions that may have lost records for good, because all copies had lost records at
+    /// the same time. They stay listed until an operator acknowledges it.
     #[must_use]
     pub const fn unsure(&self) -> &BTreeSet<Partition> {
         &self.lost.unsure
@@ -42,15 +43,15 @@ impl Layouts {
         &self.lost
     }
 
-    /// The same layouts with these losses.
+    /// Returns these layouts with the given losses.
     pub(crate) fn with_lost(self, lost: LostCopies) -> Self {
         let mut with = Self { lost, ..self };
         with.settle();
         with
     }
 
-    /// A node has lost records of any partition: none of its copies is complete any more. `n_vals` are those
-    /// of all buckets, ascending.
+    /// Records that a node has lost records of unknown partitions: all its copies become incomplete.
+    /// `n_vals` are those of all buckets, ascending.
     pub(crate) fn lose(&mut self, node: NodeId, n_vals: &[u32]) {
         self.n_val = n_vals.last().map_or(self.n_val, |n_val| self.n_val.max(*n_val));
         self.lost.loss_count += 1;
@@ -73,7 +74,7 @@ impl Layouts {
         self.lost.unsure.extend(unsure);
     }
 
-    /// An operator has taken note of all that may be lost for good.
+    /// Records that an operator has acknowledged the possible losses.
     pub(crate) fn accept_losses(&mut self) {
         self.lost.unsure.clear();
     }
@@ -82,7 +83,7 @@ impl Layouts {
         self.lost(partition, node).is_some()
     }
 
-    /// The primaries by which a partition is read.
+    /// Returns the primaries by which a partition is read.
     fn holders(&self, partition: Partition, n_val: u32) -> BTreeSet<NodeId> {
         let layout = self.for_reads(partition);
         let primaries = layout.primaries(partition, n_val).iter();

@@ -1,24 +1,24 @@
-//! Readers: the nodes that answer reads, as clients are told of them.
+//! The nodes that answer reads, for clients that send requests to them directly.
 
 use super::Layouts;
 use crate::NodeId;
 use quoit_model::hash::Partition;
 use std::collections::BTreeSet;
 
-/// The nodes that answer reads of each partition, which take its writes, too.
+/// The nodes that answer the reads of each partition. They take its writes, too.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Readers {
-    /// The nodes, sorted.
+    /// The nodes, sorted by identity.
     pub nodes: Vec<NodeId>,
-    /// Places in `nodes`, equally many for each partition, most preferred first; a partition with fewer
-    /// readers than others has them several times.
+    /// Indexes into `nodes`, the same number for each partition, most preferred first. A partition with
+    /// fewer readers than others repeats its own.
     pub places: Vec<u16>,
 }
 
 impl Layouts {
-    /// The nodes that answer reads of buckets with that `n_val`. While partitions move, the newest layout's
-    /// copies may be incomplete: a request to one of those nodes would cost a hop. Costs as much as it is
-    /// long.
+    /// Returns the nodes that answer reads of buckets with this `n_val`. While partitions move, copies of
+    /// the newest layout may be incomplete, and a request to a node with an incomplete copy would cost
+    /// another hop. The cost is proportional to the length of the result.
     #[must_use]
     pub fn readers(&self, n_val: u32) -> Readers {
         let partitions = || self.newest().partitions();
@@ -34,9 +34,9 @@ impl Layouts {
         let nodes: BTreeSet<NodeId> = partitions().flat_map(of).collect();
         let nodes: Vec<NodeId> = nodes.into_iter().collect();
         let count = partitions().map(|partition| of(partition).len()).max().unwrap_or_default();
-        // A cluster that grows from one node has partitions with one reader and others with three.
+        // In a cluster that grows from one node, some partitions have one reader and others three.
         let readers = partitions().flat_map(|partition| of(partition).cycle().take(count));
-        // Every reader is among the nodes, so the search finds it.
+        // All readers are in `nodes`, so the search always succeeds.
         let place = |id: NodeId| nodes.binary_search(&id).unwrap_or_default() as u16;
         let places = readers.map(place).collect();
         Readers { nodes, places }
@@ -51,7 +51,7 @@ mod tests {
     use quoit_model::layout::Layout;
     use std::sync::Arc;
 
-    /// The readers of a partition.
+    /// Returns the readers of a partition.
     fn of(readers: &Readers, partition: Partition) -> Vec<NodeId> {
         let count = readers.places.len() / 16;
         let places = &readers.places[usize::from(partition.0) * count..][..count];

@@ -1,17 +1,17 @@
-//! Whether a node is up, read by every request.
+//! Whether a node is up. Every request reads it.
 
 use super::{LivenessSettings, PhiDetector};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::time::Instant;
 
-/// The opinion about one node. Reading it costs a clock and an atomic load.
+/// The opinion about one node. Reading it costs a look at the clock and an atomic load.
 pub(crate) struct Health {
     start: Instant,
-    /// The time from which the node counts as down if nothing more is heard; 0 without a connection.
+    /// Time from which the node counts as down if nothing more is heard of it; 0 without a connection.
     up_until_us: AtomicU64,
     heard_at_us: AtomicU64,
-    /// When the detector gets its next interval.
+    /// Earliest time at which the detector gets its next interval.
     sample_at_us: AtomicU64,
     suspect_after_us: AtomicU64,
     heartbeat_us: u64,
@@ -37,7 +37,7 @@ impl Health {
         }
     }
 
-    /// A connection was made: the node is up.
+    /// Notes that a connection was made, so that the node is up.
     pub(crate) fn connected(&self, now: Instant) {
         let now_us = self.us(now);
         self.sampling.lock().sampled_at_us = now_us;
@@ -45,8 +45,8 @@ impl Health {
         self.extend(now_us);
     }
 
-    /// Something came over the connection, if there is one still. Intervals shorter than a heartbeat are no
-    /// news: they are gathered until one has passed.
+    /// Notes that bytes have arrived. Intervals shorter than a heartbeat are joined into one. Has no
+    /// effect on whether the node is up if there is no connection any more.
     pub(crate) fn heard(&self, now: Instant) {
         let now_us = self.us(now);
         if now_us >= self.sample_at_us.load(Ordering::Relaxed) {
@@ -57,7 +57,8 @@ impl Health {
             let suspect_after_us = sampling.detector.suspect_after_us();
             drop(sampling);
             self.suspect_after_us.store(suspect_after_us, Ordering::Relaxed);
-            // A little early: a heartbeat that comes a hair sooner than the last is still one.
+            // Three quarters of a heartbeat, because a heartbeat may arrive slightly earlier than the one
+            // before.
             self.sample_at_us.store(now_us + self.heartbeat_us * 3 / 4, Ordering::Relaxed);
         }
         if self.up_until_us.load(Ordering::Relaxed) != 0 {
@@ -65,17 +66,17 @@ impl Health {
         }
     }
 
-    /// The connection is gone: the node counts as down until there is another.
+    /// Notes that the connection is gone. The node counts as down until there is another.
     pub(crate) fn disconnected(&self) {
         self.up_until_us.store(0, Ordering::Relaxed);
     }
 
-    /// Whether there is a connection and phi is below the threshold.
+    /// Returns true if there is a connection and phi is below the threshold.
     pub(crate) fn is_up(&self, now: Instant) -> bool {
         self.us(now) < self.up_until_us.load(Ordering::Relaxed)
     }
 
-    /// Phi at this moment; infinite without a connection.
+    /// Returns phi at this moment; infinite without a connection.
     pub(crate) fn phi(&self, now: Instant) -> f64 {
         if self.up_until_us.load(Ordering::Relaxed) == 0 {
             return f64::INFINITY;

@@ -1,27 +1,27 @@
-//! How fast a node answers.
+//! Latencies of a node's answers.
 
-/// Buckets an octave of the histogram: a percentile is told to within a fifth.
+/// Buckets per octave of the histogram. A reported percentile is at most a quarter above the true one.
 const BUCKETS_PER_OCTAVE: u32 = 4;
-/// Latencies below share the first buckets.
+/// Latencies below this share the first buckets.
 const LATENCY_US_MIN: u32 = 8;
 const BUCKET_COUNT: usize = 27 * BUCKETS_PER_OCTAVE as usize;
-/// When so many are counted, all counts are halved: older answers count less and less.
+/// Number of latencies at which all counts are halved, so that older latencies count less and less.
 const COUNT_MAX: u32 = 1024;
-/// The share of a new latency in the mean.
+/// Weight of a new latency in the mean.
 const MEAN_WEIGHT: f32 = 1.0 / 32.0;
-/// The high percentile is worked out again after so many answers.
+/// Number of answers after which the high percentile is computed again.
 const ANSWERS_PER_UPDATE: u32 = 32;
 
-/// The latest answers of a node, from sending the request to reading the first answer.
+/// Latencies of a node's recent answers, from sending the request to reading the first answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Latency {
-    /// Exponentially weighted mean; 0 when there was no answer yet.
+    /// Exponentially weighted mean, in microseconds; 0 if there was no answer yet.
     pub mean_us: u32,
-    /// Time that 95 of 100 answers stay below, within a fifth; 0 when there was no answer yet.
+    /// 95th percentile, in microseconds, rounded up by at most a quarter; 0 if there was no answer yet.
     pub high_us: u32,
 }
 
-/// Sums up latencies. Recording is a few additions; nothing is allocated.
+/// Running estimate of latencies. Recording costs a few additions and allocates nothing.
 #[derive(Debug, Clone)]
 pub(crate) struct LatencyEstimate {
     mean_us: f32,
@@ -80,7 +80,7 @@ impl LatencyEstimate {
     }
 }
 
-/// The bucket of a latency: its octave, and the two bits after its highest.
+/// Returns the bucket of a latency: its octave, and the two bits after its highest bit.
 fn bucket_of(latency_us: u32) -> usize {
     let latency_us = latency_us.max(LATENCY_US_MIN);
     let octave = latency_us.ilog2() - LATENCY_US_MIN.ilog2();
@@ -88,7 +88,7 @@ fn bucket_of(latency_us: u32) -> usize {
     ((octave * BUCKETS_PER_OCTAVE + quarter) as usize).min(BUCKET_COUNT - 1)
 }
 
-/// The first latency above a bucket.
+/// Returns the smallest latency above a bucket.
 fn end_of(bucket: usize) -> u32 {
     let (octave, quarter) =
         (bucket as u32 / BUCKETS_PER_OCTAVE, bucket as u32 % BUCKETS_PER_OCTAVE);

@@ -1,6 +1,6 @@
-//! Whether another node is alive, and how fast it answers: opinions of this node alone.
+//! This node's opinions about other nodes: whether they are alive, and how fast they answer.
 //!
-//! They choose which replica is asked and nothing else; who is a member is the control plane's to say.
+//! The opinions only choose which replicas are asked. The control plane decides who is a member.
 
 mod health;
 mod latency;
@@ -13,20 +13,20 @@ pub use phi::PhiDetector;
 
 use std::time::Duration;
 
-/// When a silent node is suspected.
+/// Settings of failure detection.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LivenessSettings {
-    /// After so much silence on a connection, a ping is sent.
+    /// Silence on a connection after which a ping is sent.
     pub heartbeat_interval: Duration,
-    /// The value of phi from which a node counts as down. 8 means: wrong once in 10^8 if what is heard of
-    /// the node goes on as it was.
+    /// Value of phi from which a node counts as down. With 8, a live node is wrongly suspected once in
+    /// 10^8 intervals, provided that its intervals stay as they were.
     pub phi_threshold: f64,
-    /// The least standard deviation assumed of the times between two signs of life. A node that answers
-    /// like a clock would be suspected at its first hiccup otherwise.
+    /// Minimum standard deviation that is assumed for the intervals between signs of life. Without it, a
+    /// node with very regular intervals would be suspected after a small delay.
     pub deviation_min: Duration,
-    /// Silence beyond the mean that is taken for normal: a busy machine.
+    /// Silence beyond the mean that is considered normal, for example on a busy machine.
     pub acceptable_pause: Duration,
-    /// How many times between two signs of life are remembered.
+    /// Number of intervals between signs of life that are remembered.
     pub sample_count: usize,
 }
 

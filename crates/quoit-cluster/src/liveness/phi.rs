@@ -1,26 +1,28 @@
 //! The phi accrual failure detector.
 //!
-//! Hayashibara, Défago, Yared, Katayama: "The phi accrual failure detector", SRDS 2004. Instead of up
-//! or down it tells how surprising the present silence is, given the times between earlier signs of
-//! life: phi = -log10(probability that a sign of life comes later than this).
+//! Hayashibara, Défago, Yared, Katayama: "The phi accrual failure detector", SRDS 2004. Instead of a
+//! verdict, up or down, it computes how surprising the present silence is, given the intervals between
+//! earlier signs of life: phi = -log10(probability that a sign of life comes later than now).
 
 use super::LivenessSettings;
 use std::collections::VecDeque;
 
-/// Judges silence by the times between earlier signs of life. All times are microseconds.
+/// Judges silence by the intervals between earlier signs of life. All times are microseconds.
 #[derive(Debug, Clone)]
 pub struct PhiDetector {
     settings: LivenessSettings,
     intervals_us: VecDeque<u64>,
     sum_us: u64,
-    /// Fits: 100 squares of intervals that are capped at seconds.
+    /// Sum of the squares of the intervals. Intervals are capped at some seconds, so the sum does not
+    /// overflow.
     square_sum_us2: u128,
-    /// The distance from the mean, in standard deviations, at which phi is the threshold.
+    /// Distance from the mean, in standard deviations, at which phi reaches the threshold.
     deviations_max: f64,
 }
 
 impl PhiDetector {
-    /// A detector that expects a sign of life each heartbeat interval until it knows better.
+    /// Creates a detector that expects a sign of life in each heartbeat interval until it has seen real
+    /// intervals.
     #[must_use]
     pub fn new(settings: LivenessSettings) -> PhiDetector {
         let mut detector = PhiDetector {
@@ -34,28 +36,29 @@ impl PhiDetector {
         detector
     }
 
-    /// Takes the time between two signs of life into account. One so long that the node was suspected
-    /// counts as the longest that it would not have been: an outage says little about normal days.
+    /// Records the interval between two signs of life. An interval that is so long that the node was
+    /// suspected is recorded as the longest one without suspicion, because an outage says little
+    /// about normal operation.
     pub fn observe(&mut self, interval_us: u64) {
         self.push(interval_us.min(self.suspect_after_us()));
     }
 
-    /// How surprising it is to have heard nothing for `silent_us`. 0 and more; 1 means that a node that is
-    /// alive is so silent once in ten times, 8 once in 10^8.
+    /// Returns phi after a silence of `silent_us`; at least 0. A live node is as silent as that with
+    /// probability 10^-phi: once in ten intervals for 1, once in 10^8 for 8.
     #[must_use]
     pub fn phi(&self, silent_us: u64) -> f64 {
         let (mean_us, deviation_us) = self.distribution();
         phi_at((silent_us as f64 - mean_us) / deviation_us)
     }
 
-    /// The silence at which phi reaches the threshold.
+    /// Returns the silence at which phi reaches the threshold.
     #[must_use]
     pub fn suspect_after_us(&self) -> u64 {
         let (mean_us, deviation_us) = self.distribution();
         (mean_us + self.deviations_max * deviation_us) as u64
     }
 
-    /// Mean, with the acceptable pause, and standard deviation.
+    /// Returns the mean, including the acceptable pause, and the standard deviation.
     fn distribution(&self) -> (f64, f64) {
         let count = self.intervals_us.len() as f64;
         let mean_us = self.sum_us as f64 / count;
@@ -79,17 +82,18 @@ impl PhiDetector {
     }
 }
 
-/// Phi at a distance from the mean, in standard deviations of a normal distribution, whose tail is
-/// approximated by a logistic function (Page, "Approximations to the cumulative normal function", 1977).
+/// Returns phi at a distance from the mean, in standard deviations of a normal distribution. The tail of
+/// the distribution is approximated by a logistic function (Page, "Approximations to the cumulative
+/// normal function", 1977).
 fn phi_at(deviations: f64) -> f64 {
-    // ln of the odds that the sign of life has come by now.
+    // Natural logarithm of the odds that the sign of life has come by now.
     let ln_odds = deviations * (1.5976 + 0.070566 * deviations * deviations);
     // -log10(1 / (1 + e^x)), without overflow for large x.
     let ln_1p = if ln_odds > 30.0 { ln_odds } else { ln_odds.exp().ln_1p() };
     ln_1p / std::f64::consts::LN_10
 }
 
-/// The distance at which phi is `phi`, by bisection; phi grows with the distance.
+/// Returns the distance at which phi is `phi`, by bisection. Phi grows with the distance.
 fn deviations_at(phi: f64) -> f64 {
     let (mut low, mut high) = (-10.0, 100.0);
     for _ in 0..60 {

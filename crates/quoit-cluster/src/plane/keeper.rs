@@ -1,5 +1,8 @@
-//! Duties of a node: it tells its transport who the others are, tells the others of its start, keeps its own
-//! entry true, and, while it leads, keeps the electorate as it should be.
+//! Background duties of a node.
+//!
+//! In every round the node tells its transport who its peers are, reports its start to the other members
+//! until enough of them have recorded it, and keeps its own entry among the members up to date. If it
+//! leads, it also adjusts the voters. A round runs after each new state, and twice a second otherwise.
 
 mod leading;
 
@@ -27,21 +30,21 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-/// A node that has told who it is tells it again after so long, if that is not what the others know: a leader
-/// of an older version has dropped what it does not know.
+/// Interval after which a node reports its facts again if the cluster still has others: a leader of an
+/// older version drops the fields that it does not know.
 const INTRODUCTION_INTERVAL: Duration = Duration::from_secs(5);
-/// Time between two rounds when nothing changes.
+/// Interval between two rounds when no new state arrives.
 const ROUND_INTERVAL: Duration = Duration::from_millis(500);
-/// Time that one step of a round may take.
+/// Maximum time for one step of a round.
 const STEP_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time that another node may take to answer.
+/// Maximum time for an answer of another node.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
-/// A node that knows no leader for so long asks whether it was removed.
+/// Time without a leader after which a node asks whether it was removed.
 const LEADERLESS_PATIENCE: Duration = Duration::from_secs(5);
-/// A node that is turned away for so long, as a second process with one identity or for its clock, stops.
-/// Longer than it takes until a process that died without a word is no longer taken for alive.
+/// Time for which others must refuse this node, as a second process with one identity or because of its
+/// clock, before it stops. Longer than the time after which others consider a crashed process dead.
 const TURNED_AWAY_PATIENCE: Duration = Duration::from_secs(5);
-/// The node's time is noted so often.
+/// Interval at which the node's time is recorded.
 const TIME_INTERVAL: Duration = Duration::from_secs(60);
 /// State that is kept between rounds.
 struct Keeper {
@@ -49,29 +52,29 @@ struct Keeper {
     boot_id: u64,
     /// The cluster that the node belonged to in the last round.
     cluster: Option<ClusterId>,
-    /// Members that know of this start, and its number.
+    /// The answers to the report of this start, and the number of this start.
     fence: Option<(Fence, u64)>,
-    /// Since when others are told of this start.
+    /// Time of the first report.
     fenced_since: Instant,
-    /// Since when nodes are away, noted in every round: whoever begins to lead must not believe what was so
-    /// when it led before.
+    /// Since when nodes are unreachable. Updated in every round, whether the node leads or not, so that a
+    /// new leader does not act on what it saw when it led before.
     away: BTreeMap<NodeId, Instant>,
-    /// Since when nodes that go have what they should know.
+    /// Since when removed nodes have the entry that removes them.
     informed: BTreeMap<NodeId, Instant>,
     leaderless_since: Option<Instant>,
-    /// Why the node's own entry is not true; said once.
+    /// Reason for which the node's own entry could not be updated. Logged once.
     complaint: Option<String>,
-    /// When the node has last told who it is.
+    /// Last time at which the node reported its facts.
     introduced_at: Option<Instant>,
-    /// When the node's time was noted last, or the node started.
+    /// Last time at which the node's clock was recorded, or the start of the node.
     time_noted_at: Instant,
     /// Keeps the node's certificate.
     trust: TrustKeeper,
-    /// Message for the case that the node turns out to be removed.
+    /// Departure to announce if the node finds that it was removed.
     last_words: Departure,
 }
 
-/// Keeps a control plane until it is dropped.
+/// Runs the duties until the control plane is dropped.
 pub(crate) async fn keep(plane: Weak<ControlPlane>, internode: Arc<Internode>) {
     let boot_id = internode.boot_id();
     let mut keeper = Keeper {
@@ -92,7 +95,7 @@ pub(crate) async fn keep(plane: Weak<ControlPlane>, internode: Arc<Internode>) {
     loop {
         let mut news = {
             let Some(plane) = plane.upgrade() else { return };
-            // Before the round: what changes during it is looked at in the next one.
+            // Subscribe before the round, so that a change during the round leads to another one.
             let news = plane.watch();
             keeper.round(&plane).await;
             news
@@ -170,8 +173,9 @@ impl Keeper {
         plane.link().keep_only(&kept);
     }
 
-    /// Why this node must stop, if others have turned it away for long enough. One suffices that has
-    /// another process with its identity; whose clock is wrong, more than half of all members decide.
+    /// Returns the reason for which this node must stop, if others have refused it for long enough.
+    /// One node that knows another live process with this identity is enough. A wrong clock takes more
+    /// than half of the members.
     fn turned_away(&self) -> Option<Departure> {
         let peers = self.internode.peers();
         let told = |trouble| {
@@ -181,7 +185,7 @@ impl Keeper {
         if let Some(words) = told(Trouble::Double).next() {
             return Some(Departure::Double { words });
         }
-        // All members have agreed on the answer of one.
+        // One node is enough, because all members follow the same log.
         if let Some(words) = told(Trouble::Outdated).next() {
             return Some(Departure::Outdated { words });
         }
@@ -190,7 +194,8 @@ impl Keeper {
         Some(Departure::Clock { words })
     }
 
-    /// Tells others of this start until all have noted it; the way is open when enough have.
+    /// Reports this start to the other members until all of them have recorded it. When enough of them
+    /// have, the node may take part in the log.
     async fn tell_start(&mut self, plane: &ControlPlane) {
         let own = self.internode.node_id();
         let others = plane.link().others();
@@ -223,7 +228,7 @@ impl Keeper {
             let electorate = decode_stored_membership(answer.electorate.as_ref());
             let voters = electorate.map(|electorate| Voters::of(&electorate)).unwrap_or_default();
             fence.answered(node, answer.is_latest, answer.known_starts, voters);
-            // Those who vote now may have joined while this node was away, and are asked next.
+            // Nodes may have become voters while this node was down. They are asked next.
             let told = answer.voters.iter().filter_map(|voter| decode_member(voter).ok());
             let told: Vec<_> = told.filter(|voter| fence.voters().contains(&voter.id)).collect();
             plane.link().introduce(told.iter().filter(|voter| voter.id != own));
@@ -239,7 +244,8 @@ impl Keeper {
         }
     }
 
-    /// Whether the node still is a member; goes, or goes back to being alone, if not.
+    /// Checks whether the node still is a member. If it was removed, it departs; if its join was dropped,
+    /// it becomes a cluster of one again. Returns true in both cases.
     async fn check_standing(&mut self, plane: &ControlPlane, state: &State) -> bool {
         let own = state.node_id();
         if state.members().is_removed(own) {
@@ -257,7 +263,8 @@ impl Keeper {
         self.watch_silence(plane, state).await
     }
 
-    /// Asks other members, after a while without a leader, whether this node was removed; true if it was.
+    /// Asks other members, after some time without a leader, whether this node was removed.
+    /// Returns true if it was.
     async fn watch_silence(&mut self, plane: &ControlPlane, state: &State) -> bool {
         let since = *self.leaderless_since.get_or_insert_with(Instant::now);
         if since.elapsed() > LEADERLESS_PATIENCE {
@@ -272,8 +279,8 @@ impl Keeper {
             || self.internode.peer(node).is_some_and(|peer| peer.is_up())
     }
 
-    /// Asks others whether the node was removed while it was away, or does not wait for a commit any more:
-    /// they don't tell it otherwise. Whether that is so.
+    /// Asks the other members whether this node was removed while it was away, or its join was dropped.
+    /// They do not tell it otherwise. Acts on the answer, and returns true if so.
     async fn ask_standing(&self, plane: &ControlPlane, state: &State) -> bool {
         let own = state.members().get(state.node_id());
         let waits = own.is_some_and(|own| own.status == MemberStatus::Joining);
@@ -297,7 +304,8 @@ impl Keeper {
             }
             strangers += usize::from(!standing.is_member);
         }
-        // One that is behind may not know yet that the node is let in.
+        // A single member may lag and not know yet that this node was admitted, so at least half must deny
+        // it.
         if waits && strangers * 2 >= state.members().count() {
             go_alone(plane).await;
             return true;
@@ -305,8 +313,8 @@ impl Keeper {
         false
     }
 
-    /// Members that speak less than they have told: they were started again with an older version that does
-    /// not tell.
+    /// Reports members that speak an older version than they have reported. They run an older program that
+    /// does not report versions.
     async fn note_versions(&self, plane: &ControlPlane, state: &State) {
         for member in state.members().iter() {
             let peer = self.internode.peer(member.id).filter(|peer| peer.is_up());
@@ -321,7 +329,8 @@ impl Keeper {
         }
     }
 
-    /// Name, addresses, versions, presence, and the layout that the node serves with.
+    /// Updates the node's own entry: name, addresses, versions, presence, and the layouts that it serves
+    /// with.
     async fn keep_own_entry(&mut self, plane: &ControlPlane, state: &State) {
         let own = state.node_id();
         let Some(member) = state.members().get(own) else { return };
@@ -340,7 +349,7 @@ impl Keeper {
         if member.is_down {
             wanted.push(MembershipCommand::Up(own));
         }
-        // Without its vote those that stay might agree on nothing any more.
+        // As long as this node is a voter, the others might reach no majority without it.
         let goes = member.status == MemberStatus::Exiting && !votes(plane, own);
         if goes && plane.is_clear(state) {
             wanted.push(MembershipCommand::Gone(own));
@@ -382,7 +391,8 @@ impl Keeper {
     }
 }
 
-/// Whether a node votes, or will for all that this node knows, when the entries of its log are committed.
+/// Returns true if a node is a voter, or would be one once the entries in this node's log are committed.
+/// True if this node does not know.
 fn votes(plane: &ControlPlane, node: NodeId) -> bool {
     let metrics = plane.group().metrics();
     metrics.is_none_or(|metrics| {
@@ -391,7 +401,8 @@ fn votes(plane: &ControlPlane, node: NodeId) -> bool {
     })
 }
 
-/// Whether this node has learned that it speaks too old a version.
+/// Returns the reason for which this node must stop if the bucket types need a newer version than it
+/// speaks.
 fn outdated(plane: &ControlPlane, state: &State) -> Option<Departure> {
     let told = plane.introduction();
     let outdated = state.check_speaks(&told.name, told.versions).err()?;

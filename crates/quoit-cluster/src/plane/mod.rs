@@ -1,4 +1,4 @@
-//! The control plane itself: the state in memory, the file behind it, and the log between nodes.
+//! The control plane of a node: the state in memory, the control file, and the node's part in the log.
 
 mod keeper;
 mod renewals;
@@ -42,37 +42,37 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-/// Time between two looks at whether the node is cut off.
+/// Interval between two checks of whether the node is cut off.
 const CUT_OFF_INTERVAL: Duration = Duration::from_secs(1);
-/// Most bytes of a node's name.
+/// Maximum length of a node's name, in bytes.
 const NODE_NAME_BYTES_MAX: usize = 255;
 
 /// Settings with which a node opens its control plane.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The node's name. It may change between starts.
+    /// Name of the node. It may change between starts.
     pub node_name: String,
-    /// Where the node listens. It may change between starts.
+    /// Addresses at which the node listens. They may change between starts.
     pub addresses: Addresses,
-    /// Random bytes: the node's identity when there is no control file yet.
+    /// Random bytes, which become the node's identity if there is no control file yet.
     pub new_node_id: NodeId,
-    /// Number of partitions as configured; `None` = as stored, [`RingSize::DEFAULT`] for a new
-    /// file.
+    /// Number of partitions as configured. `None` takes the stored number, or
+    /// [`RingSize::DEFAULT`] for a new file.
     pub ring_size: Option<RingSize>,
-    /// The versions of the protocol between nodes that the node speaks. May change between starts.
+    /// Versions of the internode protocol that the node speaks. They may change between starts.
     pub versions: VersionRange,
     /// Properties of untyped buckets as configured (`buckets.default.*`).
     pub untyped_defaults: BucketProps,
-    /// Names of the storage engines that the property `backend` may choose; empty where there is one engine,
-    /// and the property has no effect.
+    /// Names of the storage engines that the property `backend` may choose. Empty if the node has a single
+    /// engine; the property then has no effect.
     pub backends: Vec<String>,
-    /// The bucket properties that nodes of older versions of the protocol between nodes would misunderstand.
-    /// All nodes of a cluster need the same; tests have some for a version that is made up.
+    /// Bucket properties that nodes of older versions of the internode protocol would misunderstand. All
+    /// nodes of a cluster need the same list. Tests add properties for a made-up version.
     pub property_needs: &'static [PropertyNeed],
 }
 
 impl Settings {
-    /// A node that listens nowhere, with the defaults of everything else.
+    /// Returns settings of a node that listens nowhere, with the defaults of everything else.
     #[must_use]
     pub fn new(node_name: &str, new_node_id: NodeId) -> Self {
         Self {
@@ -88,12 +88,12 @@ impl Settings {
     }
 }
 
-/// A view of the state that does not change. Cheap to take and to drop; whoever holds many of them
-/// for long, or across waiting, should rather clone what it needs.
+/// A view of the state that does not change. It is cheap to take and to drop. Callers that hold many of
+/// them, or hold one across an await, should clone what they need instead.
 pub type Snapshot = Guard<Arc<State>>;
 
-/// The control plane of a node. Reading never waits; changes are made one at a time, each agreed on and
-/// durable before it is answered or seen.
+/// The control plane of a node. Reading the state never waits. Each change is agreed on and durable before
+/// it is answered or visible.
 pub struct ControlPlane {
     group: Group,
     file: Arc<ControlFile>,
@@ -101,16 +101,16 @@ pub struct ControlPlane {
     link: ControlLink,
     founding: Founding,
     backends: Vec<String>,
-    /// The plan that was shown last on this node.
+    /// The plan that was last shown on this node.
     shown_plan: Mutex<Option<PlanId>>,
-    /// One attempt to join at a time.
+    /// Held during an attempt to join, so that there is one at a time.
     joining: tokio::sync::Mutex<()>,
     departure: watch::Sender<Option<Departure>>,
-    /// The layout by which nothing on this node belongs to others only.
+    /// Version of the layout under which this node holds no records that belong only to other nodes.
     clear_by: AtomicU64,
     cut_off: CutOffWatch,
     keeper: Mutex<Option<AbortHandle>>,
-    /// Let go after everything else.
+    /// Lock of the data directory. The last field, so that it is released last.
     _lock: Box<dyn DiskLock>,
 }
 
@@ -129,13 +129,14 @@ impl Drop for ControlPlane {
 }
 
 impl ControlPlane {
-    /// Takes the directory `disk` for this process and opens the control file in it, or makes it when there
-    /// is none. A new file appears whole or not at all. Reads the file, and checks all of it.
+    /// Locks the data directory `disk` for this process, and opens the control file, or creates it if
+    /// there is none. A new file appears completely or not at all. Reads the whole file and checks it.
     ///
     /// # Errors
     ///
-    /// A directory that is in use; a file that is foreign, damaged or of another version, or whose ring
-    /// size is not the one configured.
+    /// [`OpenError`] if the directory is in use; if the file is foreign, damaged or of another version; if
+    /// its ring size is not the configured one; if the node's name is empty or too long; or if the stored
+    /// bucket types need a newer version of the internode protocol than the node speaks.
     pub fn open(disk: Arc<dyn Disk>, settings: Settings) -> Result<Self, OpenError> {
         let name_bytes = settings.node_name.len();
         if name_bytes == 0 || name_bytes > NODE_NAME_BYTES_MAX {
@@ -191,21 +192,21 @@ impl ControlPlane {
         })
     }
 
-    /// Starts the part of a node that has no connections to others. A change that comes
-    /// first starts it, too.
+    /// Starts the Raft instance of a node that has no connections to others. The first change would start
+    /// it, too.
     ///
     /// # Errors
     ///
-    /// When the control file can't be read or written, or the node belongs to a cluster of several.
+    /// If the control file cannot be read or written, or the node belongs to a cluster of several nodes.
     pub async fn start(&self) -> Result<(), ChangeError> {
         self.group.raft().await?;
         Ok(())
     }
 
-    /// Starts the node's part in the cluster over these connections, and takes care of it until the
-    /// control plane is dropped: registers the services of the control plane, decides who may connect,
-    /// and tells the connections which cluster this is and who its members are. The node at once listens
-    /// and reads what it knows; that it can agree on changes takes until enough others answer.
+    /// Connects the control plane with the transport, and starts the node's background duties, which run
+    /// until the control plane is dropped. Registers the services of the control plane, decides who may
+    /// connect, and tells the transport the cluster and its members. The node can serve what it knows at
+    /// once. Changes become possible when enough other members answer.
     pub fn connect(self: &Arc<Self>, internode: &Arc<Internode>) {
         self.link.connect(internode, &self.read());
         let service = Arc::new(ControlService { plane: Arc::downgrade(self) });
@@ -213,7 +214,7 @@ impl ControlPlane {
         internode.register_for_guests(METHOD_JOIN..=METHOD_STANDING, Arc::clone(&service) as _);
         internode.register_for_joiners(METHOD_ENROL..=METHOD_ENROL, Arc::clone(&service) as _);
         internode.set_admission(service);
-        // Before the first connection.
+        // Set the keys before the first connection is made.
         TrustKeeper::default().refresh(internode.security(), &self.state());
         let (keeping, watching) = (Arc::downgrade(self), Arc::downgrade(self));
         let keeping = keep(keeping, Arc::clone(internode));
@@ -223,21 +224,22 @@ impl ControlPlane {
         }
     }
 
-    /// Says by which layout this node has no records that belong to others only; 0 = it may have some. A
-    /// node that leaves goes when it has none by the only layout. Until it is told, the control plane takes
-    /// it that there is no store.
+    /// Sets the version of the layout under which this node has no records that belong only to other
+    /// nodes; 0 if it may have some. A leaving node is removed when it has none under the only live
+    /// layout. Until the first call, the control plane assumes that the node has no store.
     pub fn set_clear_by(&self, layout_version: u64) {
         self.clear_by.store(layout_version, Ordering::Release);
     }
 
-    /// Whether this node has nothing any more that belongs to others only.
+    /// Returns true if this node has no records that belong only to other nodes.
     pub(crate) fn is_clear(&self, state: &State) -> bool {
         let layouts = state.layouts();
         let newest = layouts.newest().version();
         !layouts.is_moving() && self.clear_by.load(Ordering::Acquire) >= newest
     }
 
-    /// Ends the node's part in the cluster in good order. Reading goes on, changes are refused.
+    /// Ends the node's part in the cluster in good order. The state can still be read; changes are
+    /// refused.
     pub async fn stop(&self) {
         if let Some(keeper) = self.keeper.lock().take() {
             keeper.abort();
@@ -246,34 +248,34 @@ impl ControlPlane {
         self.group.stop().await;
     }
 
-    /// The last opening of a store of this node that was noted. Each store has a name.
+    /// Returns the last recorded opening of a store of this node. Each store has a name.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// [`StoreError`] if the control file cannot be read.
     pub fn store_opening(&self, name: &str) -> Result<Option<LastOpening>, StoreError> {
         self.file.store_opening(name)
     }
 
-    /// Settings of the node's connections to others, with its identity; the rest is as by default. `boot_id`
-    /// and `seed` are random.
+    /// Returns the settings of the node's connections, with its identity and defaults for the rest.
+    /// `boot_id` and `seed` are random numbers.
     #[must_use]
     pub fn internode_settings(&self, boot_id: u64, seed: u64) -> InternodeSettings {
         let state = self.read();
         InternodeSettings::new(state.node_id(), state.node_name(), boot_id, seed)
     }
 
-    /// Notes durably that a store of this node was opened: before the node serves, so that a store that goes
-    /// back in time is found out by the next start.
+    /// Durably records an opening of a store of this node. To be called before the node serves, so that
+    /// the next start detects a store that has gone back in time.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// [`StoreError`] if the control file cannot be written.
     pub fn note_store_opening(&self, name: &str, opening: LastOpening) -> Result<(), StoreError> {
         self.file.note_store_opening(name, opening)
     }
 
-    /// Notes the node's time durably, for its next start.
+    /// Durably records the time of the node's clock, for its next start.
     pub(crate) fn note_time(&self) {
         let now_us = self.link.internode().and_then(|internode| internode.unix_us());
         if let Some(Err(fault)) = now_us.map(|now_us| self.file.note_time(now_us)) {
@@ -281,52 +283,54 @@ impl ControlPlane {
         }
     }
 
-    /// The state as it is now. No lock, no allocation, no shared counter.
+    /// Returns the present state. No lock, no allocation, no shared counter.
     #[must_use]
     pub fn read(&self) -> Snapshot {
         self.published.state.load()
     }
 
-    /// Version of the newest state, at least that of each state that was read before. One load.
+    /// Returns the version of the newest state. It is at least the version of each state that
+    /// was read before. One load.
     #[must_use]
     pub fn newest_version(&self) -> u64 {
         self.published.newest_version.load(Ordering::Acquire)
     }
 
-    /// The state as it is now, to keep.
+    /// Returns the present state, to keep.
     pub(crate) fn state(&self) -> Arc<State> {
         self.published.state.load_full()
     }
 
-    /// A number that is another one as soon as the rules of security are others: whoever has looked at them
-    /// under a number needs to look again only under another. To be kept and loaded; a load is one
-    /// instruction.
+    /// Returns a counter that changes with the rules of security. A caller that caches a decision with
+    /// the counter's value has to decide again only when the value differs. Callers keep the counter; a
+    /// load is one instruction.
     #[must_use]
     pub fn security_epoch(&self) -> &Arc<AtomicU64> {
         &self.published.security_epoch
     }
 
-    /// Whether the node may not know of changes that others have agreed on: it belongs to a cluster of
-    /// several, and reaches no majority of the voters.
+    /// Returns true if the node may have missed changes that others have agreed on: it belongs to a
+    /// cluster of several nodes and reaches no majority of the voters.
     #[must_use]
     pub fn is_cut_off(&self) -> bool {
         self.read().members().count() > 1 && !self.group.reaches_majority()
     }
 
-    /// Since when the node has been cut off; `None` = it is not, or has been for less than a second.
+    /// Returns the time since when the node is cut off; `None` if it is not, or if no check has noticed it
+    /// yet. The checks run once a second.
     #[must_use]
     pub fn cut_off(&self) -> Option<CutOff> {
         self.cut_off.current().filter(|_| self.is_cut_off())
     }
 
-    /// How long the node has been cut off; `None` as for [`ControlPlane::cut_off`].
+    /// Returns the time for which the node has been cut off; `None` as for [`ControlPlane::cut_off`].
     #[must_use]
     pub fn cut_off_for(&self) -> Option<Duration> {
         self.cut_off().map(|cut_off| cut_off.since.elapsed())
     }
 
-    /// Entries of the replicated log that this node keeps. A snapshot every 256 entries and the removal of
-    /// those before it bound them; 0 while the node has no part in the log.
+    /// Returns the number of entries of the replicated log that this node keeps; 0 if it takes no part in
+    /// the log. Bounded, because a snapshot every 256 entries lets the node drop the entries before it.
     #[must_use]
     pub fn log_entry_count(&self) -> u64 {
         self.group.metrics().map_or(0, |metrics| {
@@ -335,30 +339,31 @@ impl ControlPlane {
         })
     }
 
-    /// Tells of new states: the value is the version of the last one.
+    /// Returns a receiver that is notified of new states. Its value is the version of the last one.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.published.version.subscribe()
     }
 
-    /// Tells when the node can no longer belong to its cluster, and must not serve on.
+    /// Returns a receiver that is notified when the node can no longer belong to its cluster and must stop
+    /// serving.
     #[must_use]
     pub fn departure(&self) -> watch::Receiver<Option<Departure>> {
         self.departure.subscribe()
     }
 
-    /// The effective properties of a bucket, to keep. Costs what [`State::bucket_props`] costs and
-    /// one atomic increment of a counter that all who use the bucket share; who only looks at a
-    /// property asks [`ControlPlane::read`] for it.
+    /// Returns the effective properties of a bucket, to keep. Costs as much as [`State::bucket_props`] and
+    /// an atomic increment of a counter that all users of the bucket share. Callers that only look at a
+    /// property should use [`ControlPlane::read`].
     ///
     /// # Errors
     ///
-    /// When the bucket's type does not exist or is not active.
+    /// [`NoSuchType`] if the bucket's type does not exist or is not active.
     pub fn bucket_props(&self, bucket: BucketRef<'_>) -> Result<Arc<BucketProps>, NoSuchType> {
         self.read().bucket_props(bucket).map(Arc::clone)
     }
 
-    /// Number of partitions.
+    /// Returns the number of partitions.
     #[must_use]
     pub fn ring_size(&self) -> RingSize {
         self.read().ring_size()
@@ -380,14 +385,15 @@ impl ControlPlane {
         &self.published
     }
 
-    /// Whether the node has given up its own cluster for another, of which it knows nothing yet: it has
-    /// applied nothing of that one's log. A founder's log begins with an entry that counts as applied.
+    /// Returns true if the node has joined another cluster of which it knows nothing yet: it has applied
+    /// no entry of that cluster's log. A founder's log begins with an entry that counts as applied.
     pub(crate) fn awaits_cluster(&self) -> bool {
         *self.published.applied_index.borrow() == 0
     }
 
-    /// Whether others may have agreed on members that this node does not know: it belongs to a cluster of
-    /// several, and has no leader. One of those may be the leader that would tell.
+    /// Returns true if others may have agreed on members that this node does not know: it belongs
+    /// to a cluster of several nodes and has no leader. A node that it does not know may be the
+    /// leader that would tell it.
     pub(crate) fn may_be_behind(&self) -> bool {
         self.read().members().count() > 1 && !self.group.is_led()
     }
@@ -404,7 +410,7 @@ impl ControlPlane {
         &self.joining
     }
 
-    /// The facts that the node tells of itself, as of this start.
+    /// Returns the facts that the node reports about itself in this run.
     pub(crate) fn introduction(&self) -> Introduction {
         let Founding { name, addresses, mut versions, .. } = self.founding.clone();
         if planted!(ClaimsVersions) {
@@ -413,12 +419,12 @@ impl ControlPlane {
         Introduction { name, addresses, versions }
     }
 
-    /// The voters as far as this node knows, and how often it was started.
+    /// Returns the voters as far as this node knows, and the number of its starts.
     pub(crate) fn voters_and_starts(&self) -> Result<(Voters, u64), StoreError> {
         Ok((Voters::of(&self.file.electorate()?), self.file.starts()?))
     }
 
-    /// Ends the node's part for good.
+    /// Ends the node's part in the cluster for good.
     pub(crate) fn depart(&self, departure: Departure) {
         match departure {
             Departure::Left => tracing::info!("{departure}"),
@@ -428,8 +434,8 @@ impl ControlPlane {
         self.departure.send_replace(Some(departure));
     }
 
-    /// Gives up the node's own cluster, which has come to `state`, for another. Whether it was still so;
-    /// if not, nothing is given up.
+    /// Gives up the node's own cluster, whose state is `state`, in order to follow another one. Returns
+    /// false and gives up nothing if the state has changed since.
     pub(crate) async fn follow(
         &self,
         cluster_id: ClusterId,
@@ -437,7 +443,7 @@ impl ControlPlane {
     ) -> Result<bool, StoreError> {
         let mut is_same = false;
         let give_up = |file: &ControlFile| {
-            // Nothing is agreed on any more while the file is changed.
+            // No instance runs while the file is changed, so the revision cannot change any more.
             is_same = self.read().revision() == state.revision();
             if is_same { file.give_up(cluster_id) } else { Ok(()) }
         };
@@ -445,17 +451,17 @@ impl ControlPlane {
         Ok(is_same)
     }
 
-    /// Goes back to being a cluster of one.
+    /// Makes the node a cluster of one again.
     pub(crate) async fn found_alone(&self) -> Result<(), StoreError> {
         tracing::warn!("the cluster does without this node: it is alone again");
         self.group.change_file(|file| file.found_again(&self.founding)).await?;
-        // It has nothing left that anybody else could know better.
+        // The other members no longer count, so no confirmation of this start is needed.
         self.group.set_gate(Gate::Open);
         Ok(())
     }
 }
 
-/// Looks each second whether the node is cut off, until the control plane is dropped.
+/// Checks once a second whether the node is cut off, until the control plane is dropped.
 async fn watch_cut_off(plane: Weak<ControlPlane>) {
     let mut looks = tokio::time::interval(CUT_OFF_INTERVAL);
     loop {

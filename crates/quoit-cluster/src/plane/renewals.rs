@@ -1,36 +1,39 @@
-//! Choice of connections without TLS that are replaced by others with TLS, and of those that end.
+//! Replacement of connections without TLS by connections with TLS, and the end of those that are not
+//! replaced.
 //!
-//! One node at a time: calls under way may be lost, and the only replica that a node's own writes could reach
-//! for a moment would be its own, which a sloppy quorum would count several times.
+//! Both treat one node at a time. Replacing may lose calls under way. If a node lost all its
+//! connections at once, its own writes would reach only its own replica, and a sloppy quorum would
+//! count that replica several times.
 
 use crate::NodeId;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long the next node waits for one whose connections are being replaced, or were ended.
+/// Maximum time for which the next node waits for the one whose connections are being
+/// replaced or were ended.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Pause after a first attempt that brought no TLS. It doubles from attempt to attempt.
+/// Pause after a first attempt that did not lead to TLS. It doubles with each attempt.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(300);
-/// How long a connection that is to end may still be replaced by the node that has made it.
+/// Time in which the node that has made a connection may still replace it before it is ended.
 const GRACE: Duration = Duration::from_secs(15);
 
-/// A member, as this node is connected to it.
+/// Connections between this node and another one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Linked {
     pub(super) node: NodeId,
-    /// Whether there is a connection without TLS.
+    /// True if there is a connection without TLS that should be replaced or ended.
     pub(super) is_plain: bool,
-    /// Whether there is a connection at all.
+    /// True if there is any connection.
     pub(super) is_up: bool,
-    /// When the member's certificate expires, seconds since 1970; `None` without one.
+    /// Expiry of the member's certificate, seconds since 1970; `None` if it has no certificate.
     pub(super) expires_secs: Option<i64>,
-    /// Whether it has made a connection with TLS itself.
+    /// True if the node has made a connection with TLS to this one.
     pub(super) dials_by_tls: bool,
 }
 
-/// Attempts to reach a member by TLS.
+/// Attempts to reach a member with TLS.
 #[derive(Clone, Copy)]
 struct Attempts {
     expires_secs: i64,
@@ -39,8 +42,9 @@ struct Attempts {
     next_at: Instant,
 }
 
-/// Chooses the members whose connections are to be replaced. One that has a certificate may speak no TLS yet:
-/// it is tried again, ever more seldom; at once when it has another certificate, or dials by TLS itself.
+/// Chooses the members whose connections are to be replaced. A member with a certificate may not accept
+/// TLS yet, so attempts are repeated at growing intervals. They start afresh when the member gets another
+/// certificate or dials with TLS itself.
 #[derive(Default)]
 pub(super) struct Renewals {
     attempts: BTreeMap<NodeId, Attempts>,
@@ -48,7 +52,7 @@ pub(super) struct Renewals {
 }
 
 impl Renewals {
-    /// The member whose connections are to be replaced now.
+    /// Returns the member whose connections are to be replaced now.
     pub(super) fn next(&mut self, members: &[Linked], now: Instant) -> Option<NodeId> {
         let is_wanted = |member: &&Linked| member.is_plain && member.is_up;
         if let Some((node, since)) = self.under_way {
@@ -60,14 +64,15 @@ impl Renewals {
         }
         let wanted = members.iter().filter(is_wanted);
         let due = wanted.filter_map(|member| Some((member.node, self.attempt(member, now)?)));
-        // The fewest attempts first: a member that takes no TLS keeps nobody waiting.
+        // Members with fewer attempts come first, so that a member that does not accept TLS delays no
+        // other.
         let (node, attempts) = due.min_by_key(|(_, attempts)| attempts.count)?;
         self.attempts.insert(node, attempts);
         self.under_way = Some((node, now));
         Some(node)
     }
 
-    /// The attempts to reach a member with the one that is due now; `None` if none is.
+    /// Returns the member's attempts including one that is due now; `None` if no attempt is due.
     fn attempt(&self, member: &Linked, now: Instant) -> Option<Attempts> {
         let expires_secs = member.expires_secs?;
         let dials_by_tls = member.dials_by_tls;
@@ -84,7 +89,8 @@ impl Renewals {
     }
 }
 
-/// Chooses the nodes whose connections without TLS end, since they were not replaced within [`GRACE`].
+/// Chooses the nodes whose connections without TLS are ended because they were not replaced within
+/// [`GRACE`].
 #[derive(Default)]
 pub(super) struct Endings {
     plain_since: BTreeMap<NodeId, Instant>,
@@ -92,7 +98,7 @@ pub(super) struct Endings {
 }
 
 impl Endings {
-    /// The node whose connections end now, of those with connections that are to end.
+    /// Returns the node whose connections are to be ended now.
     pub(super) fn next(&mut self, members: &[Linked], now: Instant) -> Option<NodeId> {
         self.plain_since.retain(|node, _| {
             members.iter().any(|member| member.node == *node && member.is_plain && member.is_up)
@@ -140,7 +146,7 @@ mod tests {
         members[0].is_plain = false;
         assert_eq!(renewals.next(&members, now), Some(members[1].node));
         assert_eq!(renewals.next(&members, now + PATIENCE / 2), None);
-        // It takes no TLS; the others do not wait for it for ever.
+        // This member does not accept TLS. The others wait for it only for a limited time.
         assert_eq!(renewals.next(&members, now + PATIENCE), Some(members[2].node));
     }
 

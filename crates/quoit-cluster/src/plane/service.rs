@@ -1,4 +1,4 @@
-//! Requests of other nodes to this one's control plane.
+//! Requests of other nodes to this node's control plane.
 
 use super::ControlPlane;
 use crate::control::codec::{decode_change, decode_decision, decode_member, encode_member};
@@ -25,7 +25,7 @@ use quoit_wire::internode::control::{
 };
 use std::sync::{Arc, Weak};
 
-/// Answers requests; each on a task of its own, because most wait for the disk.
+/// Answers requests. Each runs on a task of its own, because most of them wait for the disk.
 pub(crate) struct ControlService {
     pub(crate) plane: Weak<ControlPlane>,
 }
@@ -39,7 +39,7 @@ impl Service for ControlService {
     }
 }
 
-/// Lets in members, and guests, who may only ask to become some.
+/// Admits members and guests. Guests may only call the methods for nodes that want to join.
 impl Admission for ControlService {
     fn admit(&self, newcomer: &Newcomer) -> Result<(), NotAdmitted> {
         let Some(plane) = self.plane.upgrade() else { return Ok(()) };
@@ -64,7 +64,7 @@ impl Admission for ControlService {
     fn check_versions(&self, other: &Newcomer) -> Result<(), NotAdmitted> {
         let Some(plane) = self.plane.upgrade() else { return Ok(()) };
         if plane.awaits_cluster() {
-            // Its state is its own, not one that its cluster has agreed on.
+            // The node still has the state of its former cluster, which says nothing about its new one.
             return Ok(());
         }
         let checked = plane.read().check_speaks(&other.node_name, other.versions);
@@ -72,7 +72,7 @@ impl Admission for ControlService {
     }
 }
 
-/// Why a request is not answered.
+/// Reason for which a request is not answered.
 struct Refusal {
     code: u32,
     text: String,
@@ -204,7 +204,7 @@ async fn read_index(group: &Group) -> Result<ReadIndex, Refusal> {
     Ok(ReadIndex { index: group.read_index().await? })
 }
 
-/// Notes a member's start, durably, before it is answered.
+/// Records a member's start durably before it is answered.
 fn started(plane: &ControlPlane, request: &IncomingRequest) -> Result<StartNoted, Refusal> {
     let Started { starts, boot_id } = decode(&request.header)?;
     let noted = plane.file().note_start(request.from, starts, boot_id);

@@ -1,5 +1,8 @@
-//! Duties of a node: it has a certificate of the authority that issues, shows it, takes those of others
-//! as the cluster has agreed, and tells how far it has come.
+//! Keeps the node's certificate and its trust in others up to date.
+//!
+//! In every round the node makes itself a certificate of the issuing authority if it needs one,
+//! trusts the authorities and tokens that the cluster has agreed on, and reports its progress for
+//! rotations of the authority.
 
 use super::ControlPlane;
 use super::renewals::{Endings, Linked, Renewals};
@@ -12,26 +15,27 @@ use quoit_tls::{Identity, Instant, TlsError};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A node renews its certificate when so much of its year is left.
+/// Time before the expiry of its certificate at which a node renews it, in seconds.
 const RENEWAL_SECS: i64 = 120 * 86_400;
 
-/// Keeps the certificate of a node, from round to round.
+/// Keeps a node's certificate, from round to round.
 #[derive(Default)]
 pub(crate) struct TrustKeeper {
-    /// The agreement that the keys were made by, and the nodes that were removed then.
+    /// The trust from which the keys were made, and the number of removed nodes at that time.
     seen: Option<(Arc<Trust>, usize)>,
-    /// Members to which plain connections are replaced by others with TLS.
+    /// Members to which plain connections are being replaced.
     renewals: Renewals,
-    /// Members to which plain connections end.
+    /// Members to which plain connections are being ended.
     endings: Endings,
-    /// Nodes whose plain connections to this one end.
+    /// Nodes from which plain connections are being ended.
     inbound_endings: Endings,
-    /// Why the last step failed; said once.
+    /// Reason for which the last step failed. Logged once.
     complaint: Option<String>,
 }
 
 impl TrustKeeper {
-    /// Makes the keys as the cluster has agreed; nothing while it has agreed on none.
+    /// Makes the node's keys from the trust that the cluster has agreed on. Does nothing if there is no
+    /// authority.
     pub(crate) fn refresh(&mut self, security: &LinkSecurity, state: &State) {
         let Some(issuing) = state.trust().issuing() else { return };
         let is_known = |authority| {
@@ -65,14 +69,15 @@ impl TrustKeeper {
         }
     }
 
-    /// Has the cluster agree on an authority, where this node needs one, and tells how far the node has come.
+    /// Proposes an authority if this node needs one and the cluster has none. Otherwise
+    /// reports the node's progress.
     pub(crate) async fn tell(
         &mut self,
         plane: &ControlPlane,
         security: &LinkSecurity,
         state: &State,
     ) {
-        // Its own state is that of no cluster, or nobody can agree just now.
+        // The node has no cluster state yet, or no leader can accept a proposal now.
         if plane.awaits_cluster() || !plane.group().is_led() {
             return;
         }
@@ -98,9 +103,8 @@ impl TrustKeeper {
         }
     }
 
-    /// Replaces the connections to a member that has a certificate, and that this node is connected to
-    /// without TLS since before it had one. Where TLS is required, plain connections that are not replaced
-    /// end.
+    /// Replaces plain connections to a member that has a certificate, one member at a time. If TLS is
+    /// required, plain connections that are not replaced in time are ended.
     pub(crate) fn secure_plain(&mut self, internode: &Internode, state: &State) {
         let security = internode.security();
         let mode = security.mode();
@@ -132,8 +136,8 @@ impl TrustKeeper {
         }
     }
 
-    /// Ends the plain connections of one other node that were made before the mode has changed, or that the
-    /// mode does not allow, and that the other node has not replaced.
+    /// Ends the plain connections of one other node that the mode does not allow, or that were made before
+    /// the mode changed, if the other node has not replaced them in time.
     pub(crate) fn end_outdated(&mut self, internode: &Internode) {
         let nodes = internode.inbound_nodes();
         let linked = |node: NodeId| {
@@ -163,7 +167,7 @@ fn issue(issuing: &Authority, state: &State, now: Instant) -> Result<Identity, T
     issuing.issue(&state.node_id().to_string(), state.node_name(), now)
 }
 
-/// The digest of the authority whose certificate stands behind the node's own.
+/// Returns the digest of the authority that issued the node's certificate.
 fn issuer_of(own: &Identity) -> Option<Fingerprint> {
     own.chain().get(1).map(|issuer| Fingerprint::of(issuer))
 }

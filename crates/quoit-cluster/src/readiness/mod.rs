@@ -1,12 +1,13 @@
 //! Whether a node serves clients.
 //!
-//! A node that is alone and should be part of a cluster (`cluster.seeds`) may be a member that has lost its
-//! data directory. No other node would see what it acknowledges, so it waits until it has joined, and says
-//! why.
+//! A node that is alone although it has seeds (`cluster.seeds`) may be a member that has lost its data
+//! directory. Writes that it acknowledged would be seen by no other node. So it does not serve before it
+//! has joined, and logs the reason and the remedies.
 //!
-//! A node that has just started may have a wrong clock. Where the last write wins, what it acknowledges would
-//! win against all others, so it waits for the time of another member. Once a member had the same time, or
-//! none was heard of for a while, it serves; a clock that goes wrong later is the business of the transport.
+//! A node that has just started may have a wrong clock. Where the last write wins, its writes would win
+//! against all others. So it waits until it has compared its time with another member. It serves once a
+//! member had the same time, or if it has heard of no member for some seconds. The transport deals with
+//! clocks that go wrong later.
 
 mod words;
 
@@ -25,42 +26,42 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use words::{Seed, SeedAnswer, apart_words, astray_words, mark_words, unheard_words};
 
-/// Time between two looks when nothing changes.
+/// Interval between two checks when nothing changes.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Time between two looks while the node waits for the time of others.
+/// Interval between two checks while the node waits for the time of others.
 const TIME_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// A node waits so long for the time of another member, if it hears of none.
+/// Time for which a node waits for the time of another member if it hears of none.
 const TIME_PATIENCE: Duration = Duration::from_secs(5);
-/// Time between two questions to the seeds.
+/// Interval at which the seeds are asked.
 const SEED_INTERVAL: Duration = Duration::from_secs(5);
-/// Time that a seed may take to answer.
+/// Maximum time for the answer of a seed.
 const SEED_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Whether a node serves clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Readiness {
-    /// It does.
+    /// The node serves.
     Serves,
-    /// It is decided within some seconds; why not yet.
+    /// The node will know within seconds; the reason of the wait.
     Undecided(Arc<str>),
-    /// It does not yet; why, and what to do.
+    /// The node does not serve; the reason, and what the operator can do.
     Waits(Arc<str>),
 }
 
 impl State {
-    /// Whether the node is alone and never shared a layout with another: its data directory is new, or it
-    /// went back to being alone.
+    /// Returns true if the node is alone and still has the layout that it was founded with: its data
+    /// directory is new, or the node went back to being alone.
     fn is_unacquainted(&self) -> bool {
         self.members().count() == 1 && self.layouts().newest().version() == FIRST_LAYOUT
     }
 }
 
-/// Version of the layout that a new cluster begins with.
+/// Version of the layout with which a cluster begins.
 const FIRST_LAYOUT: u64 = 1;
 
 impl ControlPlane {
-    /// Tells from now on whether the node serves clients. `seeds` are addresses of other nodes for each
-    /// other: a node that has some waits while it is alone.
+    /// Starts to watch whether the node serves clients. `seeds` are internode addresses of other nodes; a
+    /// node with seeds does not serve while it is alone.
     pub fn readiness(self: &Arc<Self>, seeds: Vec<Arc<str>>) -> watch::Receiver<Readiness> {
         let mark_us = self.file().time_us().ok().flatten();
         let watcher = Watcher { seeds, mark_us, start: Instant::now(), is_in_time: false };
@@ -71,29 +72,29 @@ impl ControlPlane {
     }
 }
 
-/// Evidence for and against serving.
+/// Facts from which the verdict follows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Evidence {
-    /// Whether the node is alone and should not be.
+    /// True if the node is alone although it has seeds.
     is_astray: bool,
     has_others: bool,
-    /// Whether another member had this node's time since the start.
+    /// True if another member has had this node's time since the start.
     is_in_time: bool,
     clocks: ClockStanding,
-    /// Since the start.
+    /// Time since the start.
     waited: Duration,
 }
 
-/// Decision that follows from the evidence.
+/// Decision that follows from the facts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Verdict {
     Serves,
-    /// It serves, and no other member has told its time.
+    /// The node serves although no other member has told its time.
     ServesUnchecked,
     Astray,
-    /// All members that were heard of have another time; what one of them says.
+    /// All members that the node has heard of have another time; the complaint of one of them.
     Apart(Arc<str>),
-    /// No member was heard of yet.
+    /// The node has heard of no member yet.
     Unheard,
 }
 
@@ -123,10 +124,10 @@ fn readiness_of(verdict: &Verdict, plane: &ControlPlane, asked: &[Seed]) -> Read
     }
 }
 
-/// Looks whether a node may serve.
+/// Watches whether a node may serve.
 struct Watcher {
     seeds: Vec<Arc<str>>,
-    /// The time of the node's clock that was durable when it started.
+    /// The last recorded time of the node's clock when it started, microseconds since 1970.
     mark_us: Option<u64>,
     start: Instant,
     is_in_time: bool,
@@ -146,7 +147,8 @@ impl Watcher {
         }
     }
 
-    /// Says what an operator should know of a clock that no other member has confirmed.
+    /// Logs a warning if no other member has confirmed the clock, or if the clock is behind
+    /// its last recorded time.
     fn say_of_clock(&self, verdict: &Verdict, plane: &ControlPlane) {
         let state = plane.read();
         if *verdict == Verdict::ServesUnchecked {
@@ -185,7 +187,7 @@ impl Watcher {
             }
             let evidence = self.evidence(&strong);
             self.is_in_time |= evidence.has_others && evidence.clocks == ClockStanding::Agreed;
-            // That nobody was heard of yet is usual right after a start.
+            // Not logged when no member was heard of yet, which is usual right after a start.
             if said.as_ref() != Some(&readiness) && verdict != Verdict::Unheard {
                 if let Readiness::Waits(words) = &readiness {
                     tracing::warn!("{words}");
@@ -213,7 +215,7 @@ impl Watcher {
         }
     }
 
-    /// Asks all seeds at once how this node stands with their clusters.
+    /// Asks all seeds at once what their clusters know of this node.
     async fn ask_seeds(&self, plane: &ControlPlane) -> Vec<Seed> {
         let Some(internode) = plane.link().internode() else { return Vec::new() };
         let question = StandingAsked { name: plane.read().node_name().to_owned() };

@@ -1,35 +1,37 @@
-//! Words for operators of nodes that do not serve.
+//! Messages for operators of nodes that do not serve.
 
 use crate::NodeId;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A clock that is less behind the time noted last is not reported: NTP sets clocks back a little.
+/// A clock that is behind its last recorded time by no more than this is not reported: NTP
+/// sets clocks back a little.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
 
-/// A node that was asked for its cluster.
+/// A seed that was asked, with its answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Seed {
     pub(super) address: Arc<str>,
     pub(super) answer: SeedAnswer,
 }
 
-/// Answer of a seed about the cluster that it belongs to.
+/// Answer of a seed about its cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum SeedAnswer {
-    /// Nothing; why.
+    /// No answer; the reason.
     Silent(String),
-    /// It is the node that asks.
+    /// The seed is the node that asks.
     Itself,
-    /// The cluster has the asking node as a member.
+    /// The seed's cluster has the asking node as a member.
     KnowsIt,
-    /// The cluster has a member of the asking node's name with this identity, which is not the asking node's.
+    /// The seed's cluster has another member with the asking node's name; the identity of that member.
     Namesake(NodeId),
-    /// The cluster has so many members, and the asking node is none of them; 0 = the seed does not tell.
+    /// The seed's cluster has this many members, and the asking node is not one of them; 0 if
+    /// the seed does not tell.
     Members(u32),
 }
 
-/// Why a node that is alone does not serve, and what to do about it.
+/// Returns the reason for which a node that is alone does not serve, and the remedy.
 pub(super) fn astray_words(name: &str, seeds: &[Seed]) -> String {
     let begin = format!(
         "{name} does not serve clients: cluster.seeds says that it is part of a cluster, and it is alone"
@@ -83,7 +85,8 @@ pub(super) fn astray_words(name: &str, seeds: &[Seed]) -> String {
     )
 }
 
-/// Why a node does not serve whose clock is another one than those of all members that it has heard of.
+/// Returns the reason for which a node does not serve whose clock differs from all members that it has
+/// heard of.
 pub(super) fn apart_words(name: &str, complaint: &str) -> String {
     format!(
         "{name} does not serve clients: its clock is not that of the other members, and where the last write \
@@ -92,12 +95,13 @@ pub(super) fn apart_words(name: &str, complaint: &str) -> String {
     )
 }
 
-/// Why a node does not serve that was just started.
+/// Returns the reason for which a node that was just started does not serve yet.
 pub(super) fn unheard_words(name: &str) -> String {
     format!("{name} does not serve clients yet: it waits a moment for the time of another member")
 }
 
-/// Words about a clock that is behind the time that the node has noted durably; `None` if it is not.
+/// Returns a warning about a clock that is behind the time that the node last recorded; `None` if it is
+/// not.
 pub(super) fn mark_words(name: &str, now_us: u64, mark_us: u64) -> Option<String> {
     let behind = Duration::from_micros(mark_us.saturating_sub(now_us));
     (behind > BEHIND_MAX).then(|| {

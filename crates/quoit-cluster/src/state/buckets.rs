@@ -15,18 +15,18 @@ use std::sync::Arc;
 
 type ByName<T> = HashMap<Arc<[u8]>, T, RandomState>;
 
-/// All bucket types and buckets.
+/// All bucket types, and all buckets with properties of their own.
 #[derive(Clone, Debug)]
 pub(super) struct Buckets {
     untyped_defaults: Arc<BucketProps>,
     untyped: ByName<OwnProps>,
     types: ByName<Arc<TypeEntry>>,
     buckets_with_props: usize,
-    /// Whether any of them has ever had its values compressed, since the state was read.
+    /// True if any bucket has had compression enabled since the state was read.
     may_compress: bool,
-    /// How often one of them has got fewer replicas, since the state was read.
+    /// Number of changes since the state was read that have lowered the `n_val` of a bucket.
     lowering_count: u64,
-    /// Raises of an `n_val` since [`Buckets::take_raised`] was last called.
+    /// Raises of an `n_val` since the last call of [`Buckets::take_raised`].
     raised: Vec<Raised>,
 }
 
@@ -39,7 +39,7 @@ struct TypeEntry {
 #[derive(Clone, Debug)]
 struct OwnProps {
     own: Arc<BucketProps>,
-    /// The own set laid over that of the type.
+    /// The own properties, completed by those of the type.
     effective: Arc<BucketProps>,
 }
 
@@ -51,23 +51,23 @@ impl OwnProps {
     }
 }
 
-/// A bucket type as operators are shown it.
+/// A bucket type, as shown to operators.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TypeStatus {
-    /// How far it has come; never [`TypeState::Undefined`].
+    /// State of the type; never [`TypeState::Undefined`].
     pub state: TypeState,
-    /// Its properties with the read-only ones, `active` and `claimant`.
+    /// The type's properties, with the read-only ones: `active` and `claimant`.
     pub props: Map<String, Value>,
-    /// Why it can't be activated yet.
+    /// Reason for which the type cannot be activated yet.
     pub lacking: Option<MembersOutdated>,
 }
 
-/// The storage engine that a bucket type or a bucket has chosen.
+/// The storage engine that a bucket type or a bucket chooses by its property `backend`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChosenBackend<'s> {
     /// The bucket type.
     pub bucket_type: &'s [u8],
-    /// The bucket; `None` for all buckets of the type that choose none themselves.
+    /// The bucket; `None` for all buckets of the type that choose no engine themselves.
     pub bucket: Option<&'s [u8]>,
     /// The engine's name.
     pub name: &'s str,
@@ -80,18 +80,18 @@ pub struct ToldProps<'s> {
     pub bucket_type: &'s [u8],
     /// The bucket; `None` for the type itself.
     pub bucket: Option<&'s [u8]>,
-    /// All its properties.
+    /// All properties.
     pub props: &'s BucketProps,
 }
 
-/// Where the keys of a bucket, or of the buckets of a type, live.
+/// Placement of the keys of a bucket, or of the buckets of a type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Placements<'s> {
     /// The bucket type.
     pub bucket_type: &'s [u8],
-    /// The bucket; `None` for all buckets of the type that are not named themselves.
+    /// The bucket; `None` for all buckets of the type that are not listed themselves.
     pub bucket: Option<&'s [u8]>,
-    /// Replicas of a key.
+    /// The number of primaries of each key.
     pub n_val: u32,
     /// Rule of placement.
     pub rule: PlacementRule,
@@ -104,12 +104,12 @@ impl<'s> Placements<'s> {
 }
 
 impl State {
-    /// The effective properties of a bucket. For the request path: at most two hash lookups, none
-    /// for untyped buckets while none of them has properties of its own; no lock, no allocation.
+    /// Returns the effective properties of a bucket. For the request path: at most two hash lookups, none
+    /// for untyped buckets while no such bucket has properties of its own; no lock, no allocation.
     ///
     /// # Errors
     ///
-    /// When the bucket's type does not exist or is not active.
+    /// [`NoSuchType`] if the bucket's type does not exist or is not active.
     pub fn bucket_props(&self, bucket: BucketRef<'_>) -> Result<&Arc<BucketProps>, NoSuchType> {
         let (type_props, buckets) = if bucket.is_untyped() {
             (&self.buckets.untyped_defaults, &self.buckets.untyped)
@@ -123,18 +123,18 @@ impl State {
         Ok(buckets.get(bucket.bucket).map_or(type_props, |own| &own.effective))
     }
 
-    /// Whether values of a bucket are compressed when they are stored. For the request path: a look at a flag
-    /// while no bucket's are, else as [`State::bucket_props`].
+    /// Returns true if values of the bucket are compressed when they are stored. For the request path: a
+    /// look at a flag while no bucket has compression enabled, else the cost of [`State::bucket_props`].
     #[must_use]
     pub fn compresses(&self, bucket: BucketRef<'_>) -> bool {
         self.buckets.may_compress && self.bucket_props(bucket).is_ok_and(|props| props.compresses())
     }
 
-    /// The properties that buckets of an active type inherit.
+    /// Returns the properties that buckets of an active type inherit.
     ///
     /// # Errors
     ///
-    /// When the type does not exist or is not active.
+    /// [`NoSuchType`] if the type does not exist or is not active.
     pub fn type_props(&self, name: &[u8]) -> Result<&Arc<BucketProps>, NoSuchType> {
         if name == DEFAULT_BUCKET_TYPE {
             return Ok(&self.buckets.untyped_defaults);
@@ -142,7 +142,7 @@ impl State {
         Ok(&self.active_type(name)?.bucket_type.props)
     }
 
-    /// How far a bucket type has come.
+    /// Returns the state of a bucket type.
     #[must_use]
     pub fn type_state(&self, name: &[u8]) -> TypeState {
         if name == DEFAULT_BUCKET_TYPE {
@@ -152,7 +152,8 @@ impl State {
         present.map_or(TypeState::Undefined, |present| self.state_of(name, present))
     }
 
-    /// A type that some members would not understand counts as not known to them.
+    /// Returns the state of a type. A type that some members would misunderstand is reported as created,
+    /// not ready.
     fn state_of(&self, name: &[u8], present: &BucketType) -> TypeState {
         match self.lacking(name, present) {
             Some(_) => TypeState::Created,
@@ -165,7 +166,7 @@ impl State {
         waits.then(|| self.check_members_speak(name, &present.props).err()).flatten()
     }
 
-    /// All bucket types and how far they have come: `default` first, the others by name.
+    /// Returns all bucket types with their states: `default` first, the others by name.
     #[must_use]
     pub fn list_types(&self) -> Vec<(Arc<[u8]>, TypeState)> {
         let mut listed: Vec<_> = self
@@ -179,7 +180,7 @@ impl State {
         listed
     }
 
-    /// A bucket type as operators are shown it, active or not; `None` when there is none.
+    /// Returns a bucket type as shown to operators, active or not; `None` if it does not exist.
     #[must_use]
     pub fn type_status(&self, name: &[u8]) -> Option<TypeStatus> {
         if name == DEFAULT_BUCKET_TYPE {
@@ -193,12 +194,12 @@ impl State {
         Some(TypeStatus { state: self.state_of(name, bucket_type), props, lacking })
     }
 
-    /// The effective properties of a bucket as clients are shown them: with `name`, and for typed
-    /// buckets `active` and `claimant`.
+    /// Returns the effective properties of a bucket as shown to clients: with `name`, and for typed
+    /// buckets with `active` and `claimant`.
     ///
     /// # Errors
     ///
-    /// When the bucket's type does not exist or is not active.
+    /// [`NoSuchType`] if the bucket's type does not exist or is not active.
     pub fn bucket_props_json(
         &self,
         bucket: BucketRef<'_>,
@@ -211,9 +212,9 @@ impl State {
         Ok(props)
     }
 
-    /// The rules by which keys of buckets are placed: `default` first, the other active types by
-    /// name, and after all types the buckets, in order, that differ from their type. Looks at every
-    /// bucket with properties of its own.
+    /// Returns the placement rules of all buckets: the type `default` first, then the other active types
+    /// by name, then the buckets whose placement differs from that of their type. Looks at every bucket
+    /// with properties of its own.
     #[must_use]
     pub fn placements(&self) -> Vec<Placements<'_>> {
         let untyped = (DEFAULT_BUCKET_TYPE, &*self.buckets.untyped_defaults, &self.buckets.untyped);
@@ -238,8 +239,9 @@ impl State {
         types
     }
 
-    /// The storage engines that are chosen by the property `backend`: of the active bucket types, and of the
-    /// buckets that have one of their own, in no order. Looks at every bucket with properties of its own.
+    /// Returns the storage engines that the property `backend` chooses, for active bucket types and
+    /// for buckets with a `backend` of their own, in no particular order. Looks at every bucket
+    /// with properties of its own.
     pub fn backends(&self) -> impl Iterator<Item = ChosenBackend<'_>> {
         let untyped = (DEFAULT_BUCKET_TYPE, &*self.buckets.untyped_defaults, &self.buckets.untyped);
         let types = self.buckets.types.iter();
@@ -257,8 +259,8 @@ impl State {
         })
     }
 
-    /// The active bucket types but the default one, and all buckets with properties of their own, with the
-    /// properties that they have. Types come before their buckets.
+    /// Returns the active bucket types except `default`, and all buckets with properties of their own,
+    /// with their effective properties. Types come before buckets.
     pub fn told_props(&self) -> impl Iterator<Item = ToldProps<'_>> {
         let active = self.buckets.types.iter();
         let active = active.filter(|(_, entry)| entry.bucket_type.state == TypeState::Active);
@@ -289,14 +291,16 @@ impl State {
         }
     }
 
-    /// Name and properties of the active bucket types but the default one, in no order.
+    /// Returns the name and the properties of each active bucket type except `default`, in no particular
+    /// order.
     pub(crate) fn active_types(&self) -> impl Iterator<Item = (&[u8], &BucketProps)> {
         let types = self.buckets.types.iter();
         let active = types.filter(|(_, entry)| entry.bucket_type.state == TypeState::Active);
         active.map(|(name, entry)| (&**name, &*entry.bucket_type.props))
     }
 
-    /// Name and properties of buckets with properties of their own, in no order.
+    /// Returns the name and the effective properties of each bucket with properties of its own, in no
+    /// particular order. Buckets of inactive types are left out.
     pub(crate) fn all_bucket_props(&self) -> impl Iterator<Item = (&[u8], &BucketProps)> {
         let types = self.buckets.types.values();
         let active = types.filter(|entry| entry.bucket_type.state == TypeState::Active);
@@ -316,7 +320,7 @@ impl State {
         self.buckets.buckets_with_props
     }
 
-    /// The properties of its own that a bucket has.
+    /// Returns a bucket's own properties; `None` if it has none.
     pub(crate) fn own_props(&self, bucket_type: &[u8], bucket: &[u8]) -> Option<&Arc<BucketProps>> {
         let buckets = if bucket_type == DEFAULT_BUCKET_TYPE {
             &self.buckets.untyped
@@ -326,7 +330,7 @@ impl State {
         buckets.get(bucket).map(|own| &own.own)
     }
 
-    /// The `n_val`s of all buckets, ascending; at least one.
+    /// Returns the `n_val`s of all buckets, ascending. Never empty.
     #[must_use]
     pub fn n_vals(&self) -> Vec<u32> {
         let mut n_vals: Vec<u32> = self.placements().iter().map(|each| each.n_val).collect();
@@ -335,7 +339,7 @@ impl State {
         n_vals
     }
 
-    /// Whether a bucket has properties of its own.
+    /// Returns true if a bucket has properties of its own.
     #[must_use]
     pub fn has_own_props(&self, bucket: BucketRef<'_>) -> bool {
         if bucket.is_untyped() {
@@ -365,7 +369,7 @@ impl Buckets {
         self.lowering_count
     }
 
-    /// Raises of an `n_val` since the last call.
+    /// Returns the raises of an `n_val` since the last call.
     pub(super) fn take_raised(&mut self) -> Vec<Raised> {
         std::mem::take(&mut self.raised)
     }
@@ -417,7 +421,7 @@ impl Buckets {
             Some(before) => {
                 let n_val_before = before.bucket_type.props.n_val;
                 is_lowered = bucket_type.props.n_val < n_val_before;
-                // A type that was not active had no records.
+                // Only an active type can have records.
                 if before.bucket_type.state == TypeState::Active
                     && bucket_type.props.n_val > n_val_before
                 {
@@ -442,7 +446,8 @@ impl Buckets {
         self.types.insert(Arc::clone(name), Arc::new(entry));
     }
 
-    /// The properties that buckets of a type inherit, and the buckets with properties of their own.
+    /// Returns the properties that buckets of a type inherit, and its buckets with properties of their
+    /// own.
     fn buckets_of(&mut self, name: &[u8]) -> Option<(Arc<BucketProps>, &mut ByName<OwnProps>)> {
         if name == DEFAULT_BUCKET_TYPE {
             return Some((Arc::clone(&self.untyped_defaults), &mut self.untyped));
@@ -451,7 +456,7 @@ impl Buckets {
         Some((Arc::clone(&entry.bucket_type.props), &mut entry.buckets))
     }
 
-    /// Changes that lead from nothing to these: types before their buckets, by name.
+    /// Returns the changes that create all of these, sorted by name. Types come before their buckets.
     pub(super) fn changes(&self) -> Vec<Change> {
         let mut types: Vec<_> = self.types.iter().collect();
         types.sort_by_key(|(name, _)| *name);

@@ -1,4 +1,4 @@
-//! Members' changes, layouts and what belongs to them as messages.
+//! Encoding of staged changes, layouts, copies of partitions and raises as messages.
 
 use super::RaisedCount;
 use crate::NodeId;
@@ -103,7 +103,7 @@ pub(crate) fn decode_served(message: &Serves) -> Result<(NodeId, Served), String
     Ok((node_id(&message.node)?, served))
 }
 
-/// Encodes the parts of a cluster's state beside members, layouts and buckets.
+/// Encodes the part of the cluster's state that is not members, layouts or buckets.
 pub(crate) fn encode_cluster<'a>(
     removed: impl Iterator<Item = (NodeId, &'a Arc<str>)>,
     staged: &[StagedChange],
@@ -183,12 +183,12 @@ fn decode_lost(message: &LostMessage) -> Result<LostCopies, String> {
     Ok(lost)
 }
 
-/// [`encode_cluster`]'s parts.
+/// Decoded form of what [`encode_cluster`] encodes.
 pub(crate) struct Cluster {
-    /// Each with its name, empty where it is not known.
+    /// Removed nodes with their names. A name is empty if it is not known.
     pub(crate) removed: Vec<(NodeId, Arc<str>)>,
     pub(crate) staged: Vec<StagedChange>,
-    /// `None` while the cluster has no layouts of its own, as before its first commit.
+    /// `None` while the cluster has only the layout that it was founded with.
     pub(crate) layouts: Option<Layouts>,
     pub(crate) lost: LostCopies,
     pub(crate) raises: Vec<RaisedCount>,
@@ -200,7 +200,7 @@ pub(crate) fn decode_cluster(
     layouts: Vec<Arc<Layout>>,
 ) -> Result<Cluster, String> {
     let removed = message.removed.iter().flat_map(|set| &set.nodes);
-    // Older members tell no names.
+    // Older versions store no names.
     let names = message.removed_names.iter().map(String::as_str).chain(std::iter::repeat(""));
     let removed = removed.zip(names).map(|(id, name)| Ok((node_id(id)?, Arc::from(name))));
     let mut incomplete = BTreeSet::new();

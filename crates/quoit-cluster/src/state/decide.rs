@@ -1,4 +1,4 @@
-//! Changes that commands on bucket types, buckets and security come to.
+//! Decides on commands about bucket types, buckets and security.
 
 use super::State;
 use crate::change::Change;
@@ -9,11 +9,12 @@ use quoit_model::props::{BucketProps, BucketType, PropUpdates, Scope, TypeState}
 use std::sync::Arc;
 
 impl State {
-    /// The changes that a command makes to this state; none when everything is so already.
+    /// Returns the changes that a command makes to this state. The list is empty if the state is already
+    /// as wanted.
     ///
     /// # Errors
     ///
-    /// The refusal, worded for each protocol.
+    /// [`ChangeError`] if the command is refused. It has a text for each protocol.
     pub fn decide(&self, command: Command<'_>) -> Result<Vec<Change>, ChangeError> {
         match command {
             Command::CreateType { name, updates } => {
@@ -21,7 +22,8 @@ impl State {
                 if self.bucket_type(name).is_none() && self.type_count() >= BUCKET_TYPES_MAX {
                     return Err(ChangeError::TooManyTypes { max: BUCKET_TYPES_MAX });
                 }
-                // A node that follows the log learns of the type before anything that uses it.
+                // Entries are applied in the order of the log, so every node knows the type before
+                // anything that uses it. The type therefore needs no further step to become ready.
                 Ok(vec![put_type(name, created.known_everywhere())])
             }
             Command::ActivateType { name } => {
@@ -83,7 +85,7 @@ impl State {
         }])
     }
 
-    /// Refuses buckets that cannot be, and gives the effective properties of all others.
+    /// Refuses impossible bucket names, and returns the effective properties of the bucket.
     fn check_bucket(&self, bucket: BucketRef<'_>) -> Result<&Arc<BucketProps>, ChangeError> {
         bucket.key(b"k").check()?;
         self.bucket_props(bucket).map_err(|_| ChangeError::NoSuchType {

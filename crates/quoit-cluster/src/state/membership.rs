@@ -1,4 +1,4 @@
-//! Changes that commands on members make.
+//! Decides on commands about members.
 
 use super::State;
 use crate::NodeId;
@@ -14,26 +14,26 @@ use quoit_planted::planted;
 use quoit_wire::internode::VersionRange;
 use std::sync::Arc;
 
-/// Request of a node or an operator.
+/// A request of a node or an operator about members.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum MembershipCommand<'a> {
-    /// Let a node in that ran alone, with what it knows of bucket types and buckets.
+    /// Admits a node that ran alone. `brought` are the bucket types and buckets that it has.
     Join { member: &'a Arc<Member>, ring_size: u16, brought: &'a [Change] },
-    /// A member tells the facts about itself.
+    /// A member reports the facts about itself.
     Introduce { id: NodeId, told: &'a Introduction },
-    /// Others have found that a member speaks these versions.
+    /// Another member has found that a member speaks these versions of the protocol.
     Speaks { id: NodeId, versions: VersionRange },
-    /// Stage a change of a member.
+    /// Stages a change.
     Stage(&'a StagedChange),
-    /// Drop all staged changes.
+    /// Drops all staged changes.
     Clear,
-    /// Make all staged changes, if that is this plan.
+    /// Commits all staged changes, provided that they lead to the plan with this id.
     Commit(PlanId),
-    /// Mark a member as absent.
+    /// Marks a member as down.
     Down(NodeId),
-    /// A member that was marked as absent is there.
+    /// Removes the mark of a member that is back.
     Up(NodeId),
-    /// A member that leaves has handed over all that it had.
+    /// Removes an exiting member that has handed over all its records.
     Gone(NodeId),
 }
 
@@ -104,7 +104,7 @@ impl State {
             return Err(MembershipError::Removed { id: joiner.id });
         }
         if let Some(known) = self.members().get(joiner.id) {
-            // Asked again because the answer was lost, perhaps from elsewhere.
+            // The node asks again because it did not get the answer, perhaps from another address.
             if known.status != MemberStatus::Joining {
                 let name = joiner.name.to_string();
                 return Err(MembershipError::AlreadyMember { name });
@@ -132,7 +132,8 @@ impl State {
         }
     }
 
-    /// The bucket types and buckets of a joining node that the cluster does not have.
+    /// Returns the changes that add the joining node's bucket types and buckets that the cluster does not
+    /// have. Refuses those that the cluster has with other properties.
     fn take_over(&self, brought: &[Change]) -> Result<Vec<Change>, MembershipError> {
         let mut changes = Vec::new();
         for change in brought {
@@ -221,7 +222,7 @@ impl State {
             matches!(change, StagedChange::Leave { .. } | StagedChange::Replace { .. });
         match member.status {
             MemberStatus::Valid => {}
-            // A node that never got to an end with it is removed the hard way.
+            // A joining, leaving or exiting member that will not finish can be removed by force.
             _ if !hands_over => {}
             _ => return Err(status_error(member)),
         }
@@ -269,7 +270,8 @@ impl State {
         MembershipError::AlreadyStaged { name, action: staged.action() }
     }
 
-    /// Nodes that wait for the commit go back to being alone.
+    /// Drops all staged changes. Nodes whose join was staged are removed, but not for ever: they run alone
+    /// again.
     fn decide_clear(&self) -> Vec<Change> {
         if self.staged().is_empty() {
             return Vec::new();
@@ -289,7 +291,8 @@ impl State {
             return Err(MembershipError::PlanChanged);
         }
         let count = self.layouts().live().len();
-        // A dead member may be what the others wait for.
+        // A forced removal may exceed the usual limit, because the other layouts may wait for the very
+        // member that it removes.
         let bound = if plan.lost.is_empty() { LIVE_MAX } else { LIVE_REMOVED_MAX };
         if count >= bound {
             return Err(MembershipError::TooManyLayouts { count });
@@ -312,7 +315,7 @@ fn bucket_contradicts(bucket_type: &[u8], bucket: &[u8], differing: String) -> M
     MembershipError::BucketContradicts { bucket_type, bucket, differing }
 }
 
-/// Names of the properties that differ; `None` when none does.
+/// Returns the names of the properties that differ; `None` if all are equal.
 fn difference(one: &BucketProps, other: &BucketProps) -> Option<String> {
     let (one, other) = (one.to_json(), other.to_json());
     let mut names: Vec<_> = one.keys().chain(other.keys()).collect();

@@ -1,4 +1,4 @@
-//! Everything the control plane knows, as one immutable value.
+//! The state of the control plane, as one immutable value.
 
 mod buckets;
 pub(crate) mod cluster_codec;
@@ -29,19 +29,19 @@ pub use buckets::{ChosenBackend, Placements, ToldProps, TypeStatus};
 pub(crate) use membership::MembershipCommand;
 pub use raises::RaisedCount;
 
-/// Content of a control file or a snapshot.
+/// Content of a control file or a snapshot, as read.
 pub(crate) struct Whole {
     pub(crate) cluster_id: ClusterId,
     pub(crate) ring_size: RingSize,
     pub(crate) version: u64,
     pub(crate) revision: u64,
-    /// Members, bucket types before buckets.
+    /// Bucket types and then their buckets, members, rules of security.
     pub(crate) changes: Vec<Change>,
     pub(crate) cluster: Cluster,
 }
 
-/// State of the control plane at one moment. Cloning it costs one reference count for each member, for each
-/// bucket type and for each untyped bucket with properties of its own.
+/// State of the control plane at one moment. Cloning it costs one reference count for each member, for
+/// each bucket type and for each untyped bucket with properties of its own.
 #[derive(Clone, Debug)]
 pub struct State {
     node_id: NodeId,
@@ -51,12 +51,12 @@ pub struct State {
     revision: u64,
     replicas_lowered_at: u64,
     props_changed_at: u64,
-    /// Buckets with more replicas than have been filled.
+    /// Buckets whose `n_val` was raised and whose added replicas are not filled yet.
     raises: Arc<Vec<RaisedCount>>,
-    /// The authority of the cluster, tokens for nodes that join, certificates that members hold.
+    /// The authority of the cluster, the tokens for joining nodes, and the certificates that members hold.
     trust: Arc<Trust>,
     members: Members,
-    /// Changes of membership that wait for a commit.
+    /// Staged changes, in order.
     staged: Arc<Vec<StagedChange>>,
     layouts: Arc<Layouts>,
     ring_size: RingSize,
@@ -66,7 +66,7 @@ pub struct State {
 }
 
 impl State {
-    /// The state of a node that knows nothing of its cluster yet.
+    /// Creates the state of a node that knows nothing of its cluster yet.
     pub(crate) fn new(
         node_id: NodeId,
         node_name: Arc<str>,
@@ -95,13 +95,14 @@ impl State {
         }
     }
 
-    /// The state that a control file or a snapshot holds, for the node whose state `own` is.
+    /// Creates the state that a control file or a snapshot holds, for the node with the state `own`.
     pub(crate) fn restored(own: &Self, whole: Whole) -> Self {
         let mut state = own.emptied(whole.cluster_id, whole.ring_size);
         for change in &whole.changes {
             state.apply(change);
         }
-        // They are in what follows, as far as they are not over.
+        // Applying the changes has recorded raises, but the stored raises below already
+        // include those that are open.
         _ = state.buckets.take_raised();
         state.raises = Arc::new(whole.cluster.raises);
         state.trust = Arc::new(whole.cluster.trust);
@@ -115,99 +116,104 @@ impl State {
         let layouts = Arc::unwrap_or_clone(state.layouts);
         state.layouts = Arc::new(layouts.with_lost(whole.cluster.lost));
         state.version = whole.version;
-        // Nobody knows what it was before.
+        // The earlier values are not known, so callers must assume a change.
         state.replicas_lowered_at = whole.version;
         state.props_changed_at = whole.version;
         state.revision = whole.revision;
         state
     }
 
-    /// The same node knowing nothing of a cluster.
+    /// Returns the state of the same node knowing nothing of a cluster.
     pub(crate) fn emptied(&self, cluster_id: ClusterId, ring_size: RingSize) -> Self {
         let (name, defaults) = (Arc::clone(&self.node_name), self.buckets.untyped_defaults());
         let (defaults, needs) = (Arc::clone(defaults), self.property_needs);
         Self::new(self.node_id, name, cluster_id, ring_size, defaults, needs)
     }
 
-    /// The node's permanent identity.
+    /// Returns the node's permanent identity.
     #[must_use]
     pub const fn node_id(&self) -> NodeId {
         self.node_id
     }
 
-    /// The node's name, as clients and operators see it.
+    /// Returns the node's name, as clients and operators see it.
     #[must_use]
     pub fn node_name(&self) -> &str {
         &self.node_name
     }
 
-    /// The cluster that the node belongs to.
+    /// Returns the identity of the cluster that the node belongs to.
     #[must_use]
     pub const fn cluster_id(&self) -> ClusterId {
         self.cluster_id
     }
 
-    /// Number of changes that led here: the same on every node that has come equally far.
+    /// Returns the version of the state: the number of applied decisions. It is the same on every node
+    /// that has applied the same part of the log.
     #[must_use]
     pub const fn version(&self) -> u64 {
         self.version
     }
 
-    /// The version at which a bucket got fewer replicas last, or before which this node does not know.
+    /// Returns the version in which the `n_val` of a bucket was last lowered. After reading a control file
+    /// or a snapshot it is the version that was read, because earlier changes are not known.
     #[must_use]
     pub const fn replicas_lowered_at(&self) -> u64 {
         self.replicas_lowered_at
     }
 
-    /// The version at which properties of a bucket or a type changed last, or before which this node does not
-    /// know.
+    /// Returns the version in which properties of a bucket or a bucket type last changed. After reading a
+    /// control file or a snapshot it is the version that was read, because earlier changes are not known.
     #[must_use]
     pub const fn props_changed_at(&self) -> u64 {
         self.props_changed_at
     }
 
-    /// Number of decisions that led here. A decision holds on the revision that it was made on.
+    /// Returns the number of applied decisions that depend on the state. Such a decision takes effect only
+    /// if the state still has the revision on which it was made.
     pub(crate) const fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// The members of the cluster.
+    /// Returns the members of the cluster.
     #[must_use]
     pub const fn members(&self) -> &Members {
         &self.members
     }
 
-    /// Changes of membership that wait for a commit, as they were staged.
+    /// Returns the staged changes, in the order in which they were staged.
     #[must_use]
     pub fn staged(&self) -> &[StagedChange] {
         &self.staged
     }
 
-    /// The authority of the cluster, tokens for nodes that join, and certificates that members hold.
+    /// Returns the authority of the cluster, the tokens for joining nodes, and the
+    /// certificates that members hold.
     #[must_use]
     pub const fn trust(&self) -> &Arc<Trust> {
         &self.trust
     }
 
-    /// Number of partitions.
+    /// Returns the number of partitions.
     #[must_use]
     pub const fn ring_size(&self) -> RingSize {
         self.ring_size
     }
 
-    /// Users, groups, sources and grants.
+    /// Returns the users, groups, sources and grants.
     #[must_use]
     pub const fn security(&self) -> &Arc<Security> {
         &self.security
     }
 
-    /// Which nodes hold which partition.
+    /// Returns the live layouts, and which copies of partitions are complete.
     #[must_use]
     pub const fn layouts(&self) -> &Arc<Layouts> {
         &self.layouts
     }
 
-    /// This state after a change. Changes of buckets of types that do not exist are without effect.
+    /// Returns this state with a change applied. A change of a bucket has no effect if its type does not
+    /// exist.
     #[must_use]
     pub fn with(&self, change: &Change) -> Self {
         let mut next = self.clone();
@@ -215,7 +221,7 @@ impl State {
         next
     }
 
-    /// This state after a decision; `None` when the decision was made on another state.
+    /// Returns this state with a decision applied; `None` if the decision was made on another revision.
     pub(crate) fn decided(&self, decision: &Decision) -> Option<Self> {
         if decision.base.is_some_and(|base| base != self.revision) && !planted!(AppliesOutdated) {
             return None;
@@ -270,26 +276,27 @@ impl State {
         }
     }
 
-    /// Whether a member has not told yet that it serves as who goes by this state does.
+    /// Returns true if a member has not yet reported that it serves with the layouts of this state. False
+    /// while only one layout is live.
     #[must_use]
     pub fn is_behind(&self, member: NodeId) -> bool {
         let known = self.layouts.served(member);
         self.layouts.is_moving() && known.is_none_or(|known| !known.includes(self.serves()))
     }
 
-    /// The layouts that a node serves with that goes by this state.
+    /// Returns the layouts that a node serves with if it follows this state.
     pub(crate) fn serves(&self) -> Served {
         let (writes, reads) = (self.layouts.newest().version(), self.layouts.oldest_read());
         Served { writes, reads, ..Served::default() }
     }
 
-    /// The bucket properties that nodes of older versions would misunderstand.
+    /// Returns the bucket properties that nodes of older versions would misunderstand.
     pub(crate) const fn property_needs(&self) -> &'static [PropertyNeed] {
         self.property_needs
     }
 
-    /// Makes the changes that follow from others by themselves: layouts that are no longer needed go, and
-    /// members that hold nothing any more may.
+    /// Makes the changes that follow from others without a decision: layouts that are no longer needed
+    /// retire, and leaving members that no live layout has any more become exiting.
     fn settle(&mut self) {
         if self.layouts.is_moving() {
             let present = self.members.iter().filter(|member| !member.is_down);
@@ -307,18 +314,19 @@ impl State {
         }
     }
 
-    /// Bucket types and buckets as changes that lead to them from nothing.
+    /// Returns the changes that create all bucket types and buckets.
     pub(crate) fn bucket_changes(&self) -> Vec<Change> {
         self.buckets.changes()
     }
 
-    /// The parts of the state beside those that [`State::changes`] and the layouts tell.
+    /// Encodes the part of the state that is neither in [`State::changes`] nor in the encoded layouts.
     pub(crate) fn cluster_message(&self) -> ClusterMessage {
         let (staged, layouts, raises) = (&self.staged, &self.layouts, &self.raises);
         encode_cluster(self.members.removed(), staged, layouts, raises, &self.trust)
     }
 
-    /// Whether anything but buckets and single members differs between this state and a later one.
+    /// Returns true if a later state has the same layouts, raises, staged changes, trust and removed
+    /// nodes.
     pub(crate) fn same_cluster(&self, later: &Self) -> bool {
         Arc::ptr_eq(&self.layouts, &later.layouts)
             && Arc::ptr_eq(&self.raises, &later.raises)
@@ -327,8 +335,8 @@ impl State {
             && self.members.same_removed(&later.members)
     }
 
-    /// Members, bucket types and buckets as changes that lead to them from nothing, the same for equal
-    /// states.
+    /// Returns the changes that create all bucket types, buckets, members and rules of security. They are
+    /// the same for equal states.
     pub(crate) fn changes(&self) -> Vec<Change> {
         let mut changes = self.buckets.changes();
         changes.extend(self.members.iter().map(|member| Change::PutMember(Arc::clone(member))));

@@ -1,16 +1,19 @@
-//! Buckets that got more replicas, until the nodes that became primaries have all of their records.
+//! Raises of a bucket's `n_val`, until the added primaries have all records of the bucket.
 //!
-//! 1. A decision raises a bucket's `n_val`. From then on the state tells how many first primaries have all
-//!    records of the bucket; reads count the others like fallbacks.
-//! 2. Each member tells that it knows: it writes by the new number.
-//! 3. When all have told so, each member hands over what it has of the bucket, and tells that it has.
-//! 4. When all have told that as well, the raise is over.
+//! 1. A decision raises the `n_val` of a bucket. From then on the state tells how many of the first
+//!    primaries have all records of the bucket. Reads treat the other primaries as fallbacks.
+//! 2. Each member reports that it knows the raise: it writes to all primaries by the new number.
+//! 3. When all members have reported that, each member hands over its records of the bucket to the added
+//!    primaries, and reports when it has finished.
+//! 4. When all members have reported that they have finished, the raise ends.
 //!
-//! Nobody waits for the word of members that are marked as down; all wait until those members have their
-//! copies.
+//! Steps 3 and 4 do not wait for the reports of members that are marked as down. They do wait until such a
+//! member has the records that it should get as an added primary.
 //!
-//! Until then the new primaries make no events that their stores go on with: they may have been primaries
-//! before, and an event of theirs would claim to have seen what was removed since.
+//! Until the raise ends, an added primary gives its events a passing actor, one that ends before the copy
+//! can be removed. It may have been a primary before, and have lost its records of the bucket when it
+//! ceased to be one. A new event of its store's own actor would claim to have seen all earlier events of
+//! that actor, including those whose values the node no longer has.
 
 use super::State;
 use crate::NodeId;
@@ -18,16 +21,16 @@ use crate::layouts::Served;
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
 use std::sync::Arc;
 
-/// A bucket, or the buckets of a type, with more replicas than have been filled.
+/// A bucket, or the buckets of a type, with more replicas than are filled.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RaisedCount {
     /// The bucket's type.
     pub bucket_type: Arc<[u8]>,
-    /// The bucket; `None` for all buckets of the type that are not named themselves.
+    /// The bucket; `None` for all buckets of the type that are not listed themselves.
     pub bucket: Option<Arc<[u8]>>,
-    /// So many first primaries have all of the records.
+    /// Number of first primaries that have all of the records.
     pub filled_n_val: u32,
-    /// Version of the state in which the number was raised last.
+    /// Version of the state in which the `n_val` was last raised.
     pub since: u64,
 }
 
@@ -41,24 +44,24 @@ impl RaisedCount {
     }
 }
 
-/// A raise that a decision has made: the type, the bucket, and the number before.
+/// A raise that a decision has made: the type, the bucket, and the former `n_val`.
 pub(super) type Raised = (Arc<[u8]>, Option<Arc<[u8]>>, u32);
 
 impl State {
-    /// Buckets whose `n_val` was raised and whose new primaries may lack records.
+    /// Returns the buckets whose `n_val` was raised and whose added primaries may lack records.
     #[must_use]
     pub fn raises(&self) -> &[RaisedCount] {
         &self.raises
     }
 
-    /// The version of the state in which a bucket got more replicas last that are not filled; 0: none is.
+    /// Returns the version of the state with the latest raise that has not ended; 0 if there is none.
     #[must_use]
     pub fn raised_at(&self) -> u64 {
         self.raises.iter().map(|raise| raise.since).max().unwrap_or_default()
     }
 
-    /// How many first primaries have all records of a bucket with this `n_val`. For the request path: one
-    /// comparison while no bucket was raised lately.
+    /// Returns the number of first primaries that have all records of a bucket with this `n_val`. For the
+    /// request path: one comparison while no raise is in progress.
     #[must_use]
     pub fn filled_n_val(&self, bucket: BucketRef<'_>, n_val: u32) -> u32 {
         if self.raises.is_empty() {
@@ -67,7 +70,7 @@ impl State {
         self.raise_of(bucket).map_or(n_val, |raise| raise.filled_n_val.min(n_val))
     }
 
-    /// The raise that a bucket is part of.
+    /// Returns the raise that a bucket is part of.
     #[must_use]
     pub fn raise_of(&self, bucket: BucketRef<'_>) -> Option<&RaisedCount> {
         let mut raises = self.raises.iter();
@@ -75,15 +78,16 @@ impl State {
         own.or_else(|| raises.find(|raise| raise.is_of_type(bucket.bucket_type)))
     }
 
-    /// Whether all members that are not marked as down write by the raised numbers.
+    /// Returns true if all members that are not marked as down have reported that they write by the raised
+    /// numbers.
     #[must_use]
     pub fn all_know_raises(&self) -> bool {
         let raised_at = self.raised_at();
         self.all_present_tell(|served| served.raises_known >= raised_at)
     }
 
-    /// Whether a member has told that it knows what was raised, and of what it has handed over all that it
-    /// had.
+    /// Returns true if a member has reported that it knows the raises up to version `known`, and has
+    /// handed over its records for those up to version `filled`.
     #[must_use]
     pub fn has_told_raises(&self, member: NodeId, known: u64, filled: u64) -> bool {
         let served = self.layouts.served(member).unwrap_or_default();
@@ -95,8 +99,8 @@ impl State {
         present.all(|member| tells(self.layouts.served(member.id).unwrap_or_default()))
     }
 
-    /// Notes what a decision has raised, in the version that it has led to. Where one node holds everything
-    /// there is nothing to fill.
+    /// Records the raises of a decision, in the version of the state that it leads to. If a single node
+    /// holds everything, there is nothing to fill.
     pub(super) fn note_raises(&mut self, raised: Vec<Raised>) {
         let is_shared = self.layouts.is_moving() || self.layouts.newest().nodes().len() > 1;
         if raised.is_empty() || !is_shared {
@@ -115,8 +119,8 @@ impl State {
         self.raises = Arc::new(raises);
     }
 
-    /// Forgets raises that are over: all members have handed over what they had, or the bucket has no more
-    /// replicas than are filled.
+    /// Drops the raises that have ended: all members have handed over their records, or the `n_val` was
+    /// lowered to the number of filled primaries.
     pub(super) fn settle_raises(&mut self) {
         if self.raises.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! Changes of authority and tokens that commands come to.
+//! Decides on commands about the authority and its tokens.
 
 use super::State;
 use crate::NodeId;
@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl State {
-    /// Changes that a command comes to at the time `now`; none when all is so already.
+    /// Returns the changes that a command makes at the time `now`. The list is empty if the
+    /// state is already as wanted.
     pub(crate) fn decide_trust(
         &self,
         command: &TrustCommand,
@@ -89,7 +90,7 @@ impl State {
         if token.expires <= now {
             return Err(TrustError::TokenExpired { id: id.short() });
         }
-        // The node asks again when the answer was lost.
+        // The node asks again because it did not get the answer.
         if token.nodes.contains(&node) {
             return Ok(());
         }

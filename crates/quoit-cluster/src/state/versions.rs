@@ -1,4 +1,4 @@
-//! Refusal of what some member does not understand.
+//! Refuses properties and nodes because of the versions of the internode protocol that members speak.
 
 use super::State;
 use crate::members::Member;
@@ -7,14 +7,13 @@ use quoit_model::props::BucketProps;
 use quoit_wire::internode::{VERSION_MIN, VersionRange};
 
 impl State {
-    /// The need of properties with the newest version; `None` where every version knows them.
+    /// Returns the property that needs the newest version; `None` if every version knows all properties.
     fn need_of(&self, props: &BucketProps) -> Option<&'static PropertyNeed> {
         let needs = self.property_needs().iter().filter(|need| (need.is_in)(props));
         needs.max_by_key(|need| need.version)
     }
 
-    /// Refuses to activate a bucket type that needs a newer version than some member speaks, whether that
-    /// member is there or not.
+    /// Refuses to activate a bucket type that needs a newer version than some member speaks, up or down.
     pub(crate) fn check_members_speak(
         &self,
         bucket_type: &[u8],
@@ -28,7 +27,8 @@ impl State {
         })
     }
 
-    /// Refuses properties that need a newer version than those before did, and than some member speaks.
+    /// Refuses changed properties that need a newer version than the former ones did and than some member
+    /// speaks.
     pub(crate) fn check_members_keep(
         &self,
         name: &[u8],
@@ -58,8 +58,8 @@ impl State {
         Err(MembersOutdated { subject: subject(), needed, members })
     }
 
-    /// Refuses a node that speaks too old a version for the active bucket types and for the buckets with
-    /// properties of their own. Looks at none of them unless some property needs more than the first version.
+    /// Refuses a node that does not speak the version that the active bucket types or buckets with
+    /// properties of their own need. Costs nothing while no property needs more than the first version.
     pub(crate) fn check_speaks(&self, node: &str, versions: VersionRange) -> Result<(), Outdated> {
         if self.property_needs().is_empty() {
             return Ok(());

@@ -10,22 +10,22 @@ use slab::Slab;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Calls of a connection at most: what the lower half of a call's number can tell apart.
+/// Maximum number of calls of a connection: the lower half of a call's number is its index.
 pub(super) const CALLS_MAX: u32 = 1 << 16;
 
-/// Where the connection of a lane stands.
+/// State of the connection of a lane.
 #[derive(Debug, Clone)]
 pub(super) enum Status {
-    /// Not dialed; the first call does it.
+    /// Not dialed. The first call has it dialed.
     Idle,
-    /// Being dialed for the first time, or on demand; calls wait.
+    /// Being dialed for the first time, or for a call. Calls wait.
     Dialing,
     Open,
-    /// Could not be dialed, or broke; calls fail with this reason until it is dialed again.
+    /// Could not be dialed, or broke. Calls fail with this reason until there is a connection again.
     Down(Arc<str>),
 }
 
-/// An answer on its way to who waits for it. It is handed over outside the lane's lock.
+/// An answer for a caller. It is handed over outside the lane's lock.
 pub(super) struct Delivery {
     sink: Arc<Sink>,
     slot: u16,
@@ -34,7 +34,7 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    /// False when its caller does not wait for it any more.
+    /// Hands the answer over. Returns false if the caller no longer waits for it.
     pub(super) fn hand_over(self) -> bool {
         self.sink.deliver(self.slot, self.answer, self.stream)
     }
@@ -50,7 +50,7 @@ pub(super) struct Call {
     sent_at: Instant,
     size_bytes: u64,
     is_answered: bool,
-    /// Set for streams.
+    /// Set if the answers are a stream.
     stream: Option<StreamRef>,
 }
 
@@ -66,32 +66,33 @@ impl Call {
     }
 }
 
-/// Takes the answers of a new call.
+/// The receiver of the answers of a new call.
 pub(super) struct Taker {
     pub(super) sink: Arc<Sink>,
     pub(super) slot: u16,
     pub(super) stream: Option<StreamRef>,
 }
 
-/// Calls by number, and what they add up to.
+/// The open calls by number, and their totals.
 pub(super) struct Calls {
     pub(super) status: Status,
     calls: Slab<Call>,
-    /// Counts calls: a number is not used again soon.
+    /// Number of calls so far. It is the upper half of a call's number, so that a number is not reused
+    /// soon.
     sequence: u16,
     outstanding_bytes: u64,
     window: Window,
-    /// The last time that an answer came or the first call of several was sent.
+    /// Last time at which an answer came, or at which a call was sent while none was open.
     progress_at: Instant,
     pub(super) latency: LatencyEstimate,
     counts: MethodCounts,
     connected_count: u64,
     too_busy_count: u64,
-    /// Answers whose callers had given up.
+    /// Answers whose callers no longer waited.
     pub(super) discarded_count: u64,
 }
 
-/// Bounds of calls under way on a connection.
+/// Bounds of the open calls of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) bytes: u64,
@@ -99,12 +100,13 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// The narrower of both in each respect.
+    /// Returns the narrower bound in each respect.
     pub(super) fn min(self, other: Window) -> Window {
         Window { bytes: self.bytes.min(other.bytes), calls: self.calls.min(other.calls) }
     }
 
-    /// Whether a request fits beside what is under way. One is taken whatever its size.
+    /// Returns true if a request fits beside the open ones. A single request always fits, whatever its
+    /// size.
     pub(super) fn has_room(
         self,
         outstanding_bytes: u64,
@@ -137,7 +139,7 @@ impl Calls {
         self.calls.len()
     }
 
-    /// There is a connection, on which as much may be under way as `window` says.
+    /// Notes that there is a connection with the bounds `window`.
     pub(super) fn opened(&mut self, window: Window) {
         self.status = Status::Open;
         self.window = Window { calls: window.calls.min(CALLS_MAX), ..window };
@@ -151,7 +153,7 @@ impl Calls {
         statistics.calls.add(&self.counts);
     }
 
-    /// Whether one more request of `size_bytes` may be sent.
+    /// Checks whether one more request of `size_bytes` may be sent.
     pub(super) fn check_window(&mut self, size_bytes: u64) -> Result<(), CallError> {
         let outstanding_count = self.calls.len() as u32;
         if self.window.has_room(self.outstanding_bytes, outstanding_count, size_bytes) {
@@ -161,13 +163,14 @@ impl Calls {
         Err(CallError::TooBusy { outstanding_bytes: self.outstanding_bytes, outstanding_count })
     }
 
-    /// The number of the next call.
+    /// Returns the number of the next call.
     pub(super) fn next_id(&self) -> u32 {
-        // Below `CALLS_MAX`: the window saw to it.
+        // The index is below `CALLS_MAX`, because the window allows no more calls.
         u32::from(self.sequence) << 16 | self.calls.vacant_key() as u32
     }
 
-    /// Enters the call that [`next_id`](Self::next_id) numbered. `begins_at` is the position of its frame.
+    /// Adds the call with the number that [`next_id`](Self::next_id) returned. `begins_at` is
+    /// the position of its frame.
     pub(super) fn begin(
         &mut self,
         taker: Taker,
@@ -196,12 +199,12 @@ impl Calls {
         });
     }
 
-    /// Whether the call has not had its last answer.
+    /// Returns true if the call has not had its last answer.
     pub(super) fn is_open(&self, call: u32) -> bool {
         self.calls.get((call & 0xffff) as usize).is_some_and(|open| open.id == call)
     }
 
-    /// Takes an answer or a refusal. `None` for a call that does not exist, or no longer.
+    /// Takes an answer or a refusal. Returns `None` if the call does not exist, or not any more.
     pub(super) fn answered(&mut self, frame: InternodeFrame, now: Instant) -> Option<Delivery> {
         let index = (frame.prefix.call & 0xffff) as usize;
         let call = self.calls.get_mut(index).filter(|call| call.id == frame.prefix.call)?;
@@ -226,13 +229,13 @@ impl Calls {
         Some(Delivery { sink, slot, answer, stream })
     }
 
-    /// Takes all calls out, in the order of their places: none of them will be answered.
+    /// Removes all calls, in the order of their indexes. Nothing will answer them.
     pub(super) fn take_all(&mut self) -> Vec<Call> {
         self.outstanding_bytes = 0;
         self.calls.drain().collect()
     }
 
-    /// Takes out the calls whose frames begin before `position`, in the order of their places.
+    /// Removes the calls whose frames begin before `position`, in the order of their indexes.
     pub(super) fn take_before(&mut self, position: u64) -> Vec<Call> {
         let is_before = |call: &Call| call.begins_at < position;
         let keys = self.calls.iter().filter(|(_, call)| is_before(call)).map(|(key, _)| key);
@@ -242,12 +245,13 @@ impl Calls {
         taken
     }
 
-    /// Whether the frame of a call begins before `position`.
+    /// Returns true if the frame of an open call begins before `position`.
     pub(super) fn has_before(&self, position: u64) -> bool {
         self.calls.iter().any(|(_, call)| call.begins_at < position)
     }
 
-    /// For how long calls have been waiting without any answer to one of them; 0 when none waits.
+    /// Returns the time for which calls have waited without any answer, in microseconds; 0 if no call is
+    /// open.
     pub(super) fn stalled_us(&self, now: Instant) -> u64 {
         if self.calls.is_empty() {
             return 0;

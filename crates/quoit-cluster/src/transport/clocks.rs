@@ -1,7 +1,8 @@
-//! Whether the clocks of two nodes agree.
+//! Comparison of the clocks of two nodes.
 //!
-//! Times of writes decide between values where causality does not, and each node's times follow its own
-//! clock. A node whose clock runs ahead would win against all others until their clocks get there.
+//! Where causality does not decide between values, the times of the writes do, and each node
+//! takes them from its own clock. A node whose clock runs ahead would win against all others
+//! until their clocks have caught up.
 
 use super::internode::Internode;
 use super::peer::Trouble;
@@ -9,23 +10,24 @@ use quoit_seam::Clock;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A peer's clock may be so far ahead of this node's. It is also what times of writes may be ahead.
+/// Maximum time by which a peer's clock may be ahead of this node's clock. It is also the
+/// bound for times of writes.
 const AHEAD_MAX: Duration = Duration::from_millis(500);
 
-/// This node's clock beside those of its peers.
+/// This node's clock compared with those of its peers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum ClockStanding {
-    /// A peer has been connected since the start: its clock is near this one.
+    /// A peer has been connected since the start, so its clock is near this node's clock.
     Agreed,
-    /// No peer has, and some were refused for their clock or refused this node for its; what one of them
-    /// says.
+    /// No peer has been connected, and some connections were refused because of a clock, by either side;
+    /// the complaint of one of them.
     Apart(Arc<str>),
     /// No peer has told its time.
     Unheard,
 }
 
 impl Internode {
-    /// How this node's clock stands beside those of its peers.
+    /// Compares this node's clock with those of its peers.
     pub(crate) fn clock_standing(&self) -> ClockStanding {
         let peers = self.peers();
         if peers.iter().any(|peer| peer.version_max().is_some()) {
@@ -36,17 +38,17 @@ impl Internode {
         apart.next().map_or(ClockStanding::Unheard, ClockStanding::Apart)
     }
 
-    /// This node's clock, microseconds since 1970; `None` where there is none to compare.
+    /// Returns this node's clock, microseconds since 1970; `None` if the node has no clock to compare.
     pub(crate) fn unix_us(&self) -> Option<u64> {
         self.clock().map(Clock::unix_us)
     }
 }
 
-/// The complaint about the clock of the node `name`, which has just told `theirs_us`; `None` if it is right,
-/// or one of the two told no time. Times are microseconds since 1970.
+/// Returns a complaint about the clock of the node `name`, which has just told `theirs_us`; `None` if the
+/// clock is right, or one of the two nodes told no time. Times are microseconds since 1970.
 ///
-/// Only who is ahead is found out: a greeting that was long on its way looks as if its sender were behind.
-/// Each of two nodes greets the other, so one of them notices.
+/// Only a clock that is ahead is detected: if a greeting was long under way, its sender seems to be
+/// behind. Each of two nodes greets the other, so one of them notices the difference.
 pub(super) fn complaint(
     name: &str,
     theirs_us: u64,

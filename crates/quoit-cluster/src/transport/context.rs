@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use super::peer::Peer;
 
-/// Shared by the node's own face and the tasks of its connections.
+/// Shared by [`Internode`](super::Internode) and the tasks of its connections.
 pub(super) struct Context {
     pub(super) settings: InternodeSettings,
     pub(super) network: Arc<dyn Network>,
@@ -29,20 +29,20 @@ pub(super) struct Context {
     pub(super) inbounds: Inbounds,
     pub(super) notices: Notices,
     pub(super) wakefulness: Wakefulness,
-    /// After so long a silence a node that is asked about for the first time does not count as alive.
+    /// Silence, in microseconds, after which a node counts as dead when no intervals of it are known.
     pub(super) suspect_after_us: u64,
 }
 
-/// Facts about a node that may change while it runs.
+/// Facts about this node that may change while it runs.
 #[derive(Clone, Default)]
 pub(super) struct NodeIdentity {
     pub(super) cluster_id: Option<ClusterId>,
-    /// Where other nodes reach this one.
+    /// Address at which other nodes reach this one.
     pub(super) address: String,
 }
 
 impl Context {
-    /// The node's greeting on a connection of `lane`.
+    /// Returns the node's greeting on a connection of `lane`.
     pub(super) fn hello(&self, lane: super::Lane) -> Hello {
         let identity = self.identity.read().clone();
         let window = lane.window(&self.settings.limits);

@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
-/// How long the calls of a connection may take that another takes the place of.
+/// Maximum time for which a replaced connection stays open for the answers to its calls.
 pub(super) const HAND_OVER_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Dials `lane` of `peer`, and dials it again whenever its connection ends, until the peer is retired. The
-/// large lane waits until a call needs it.
+/// Dials `lane` of `peer`, and dials it again whenever the connection ends, until the peer is retired. The
+/// large lane is dialed only when a call needs it.
 pub(super) async fn keep_connected(context: Arc<Context>, peer: Arc<Peer>, lane: Lane) {
     let mut backoff = Backoff::default();
     let mut reachability = Reachability::default();
@@ -40,7 +40,7 @@ pub(super) async fn keep_connected(context: Arc<Context>, peer: Arc<Peer>, lane:
     }
 }
 
-/// One connection from dialing to its end. Whether it came about.
+/// Makes one connection and serves it until it ends. Returns true if the connection was made.
 async fn connect_once(
     context: &Arc<Context>,
     peer: &Peer,
@@ -81,7 +81,7 @@ async fn connect_once(
     true
 }
 
-/// Has the calls of a lane go out on a connection.
+/// Makes the calls of a lane use a connection.
 fn take_into_use<'a>(
     context: &'a Context,
     peer: &'a Peer,
@@ -97,9 +97,9 @@ fn take_into_use<'a>(
     driver
 }
 
-/// Carries the calls of a lane until there is no connection. One that is to have TLS is replaced while it is
-/// in use, so that the peer is never away for it: a coordinator that reaches fewer nodes puts several
-/// replicas on one.
+/// Carries the calls of a lane until there is no connection. If the connection is to get TLS, another one
+/// replaces it while it is in use, so that the peer never seems to be down: a coordinator that reaches
+/// fewer nodes counts one node for several replicas.
 async fn run<'a>(
     context: &'a Arc<Context>,
     peer: &'a Peer,
@@ -139,8 +139,9 @@ async fn run<'a>(
     }
 }
 
-/// Ends a connection that another takes the place of, when the calls on it have their answers, or after
-/// [`HAND_OVER_PATIENCE`]. Fails when it ends before that, as one that was hung up: then it has no successor.
+/// Ends a connection that another one replaces, when its calls have their answers or after
+/// [`HAND_OVER_PATIENCE`]. Returns an error if the connection ended by itself before, for example because
+/// it was hung up; then nothing replaces it.
 async fn hand_over(peer: &Peer, lane: Lane, mut driver: OutboundDriver<'_>) -> Result<(), Fault> {
     if let Ok(drained) = timeout(HAND_OVER_PATIENCE, driver.drain()).await {
         return drained;
@@ -150,7 +151,7 @@ async fn hand_over(peer: &Peer, lane: Lane, mut driver: OutboundDriver<'_>) -> R
     Ok(())
 }
 
-/// Logs that a peer is down, unless that was logged. The large lane only follows the small one.
+/// Logs that a peer is down, unless that is logged already. Only the small lane logs it as a warning.
 fn tell_down(
     peer: &Peer,
     address: &str,
@@ -166,7 +167,7 @@ fn tell_down(
     }
 }
 
-/// Logs that a peer is back, if it was logged that it is down.
+/// Logs that a peer is back, if it was logged as down.
 fn tell_up(peer: &Peer, address: &str, lane: Lane, reachability: &mut Reachability) {
     let peer = peer.name();
     match reachability.connected(Instant::now()) {

@@ -1,54 +1,54 @@
-//! Why a call has no answer, and why a connection was not made.
+//! Errors of calls and of connections.
 
 use quoit_tls::{failure_words, is_alert};
 use quoit_wire::internode::{HelloError, InternodeFrameError, VersionRange};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Why a call has no answer.
+/// Reason for which a call has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CallError {
     /// There is no connection to the node, and none could be made. The request was not sent.
     #[error("the node can't be reached: {0}")]
     Unreachable(Arc<str>),
-    /// The connection broke before the answer came. The node may have done what it was asked.
+    /// The connection broke before the answer came. The node may have carried out the request.
     #[error("the connection broke before the answer came: {0}")]
     Disconnected(Arc<str>),
-    /// As much is under way to the node as may be. The request was not sent.
+    /// The bound of open calls to the node is reached. The request was not sent.
     #[error(
         "{outstanding_bytes} bytes in {outstanding_count} calls are under way to the node already; try later"
     )]
     TooBusy {
-        /// Bytes of requests that have no answer yet.
+        /// Bytes of requests without a last answer.
         outstanding_bytes: u64,
-        /// Requests that have no answer yet.
+        /// Number of requests without a last answer.
         outstanding_count: u32,
     },
-    /// The request is larger than any frame may be. It was not sent.
+    /// The request is larger than the largest frame. It was not sent.
     #[error("a request of {size_bytes} bytes is above the limit of {size_bytes_max}")]
     TooLarge {
-        /// The size of the request.
+        /// Size of the request in bytes.
         size_bytes: u64,
-        /// The limit.
+        /// The limit in bytes.
         size_bytes_max: u64,
     },
-    /// The node refused.
+    /// The node refused the request.
     #[error("the node refused (code {code}): {text}")]
     Refused {
-        /// One of [`quoit_wire::internode::code`], or the service's own.
+        /// One of [`quoit_wire::internode::code`], or a code of the service.
         code: u32,
-        /// Description of the event, for people.
+        /// Reason, for people.
         text: Arc<str>,
     },
-    /// No answer came in time. The node may have done what it was asked.
+    /// No answer came in time. The node may have carried out the request.
     #[error("no answer within {after_ms} ms")]
     Timeout {
-        /// How long was waited.
+        /// Time for which the caller waited, in milliseconds.
         after_ms: u64,
     },
 }
 
-/// Why a connection between two nodes ended, or was not made.
+/// Reason for which a connection between two nodes ended or was not made.
 #[derive(Debug, Error)]
 pub(super) enum Fault {
     #[error("{0}")]
@@ -57,7 +57,7 @@ pub(super) enum Fault {
     Closed,
     #[error("no proof of membership: {0}")]
     Tls(String),
-    /// The other side has refused this side's proof after the handshake.
+    /// The other side refused this side's certificate after the handshake.
     #[error("no proof of membership: {0}")]
     Alert(String),
     #[error(
@@ -101,8 +101,9 @@ pub(super) enum Fault {
 }
 
 impl From<std::io::Error> for Fault {
-    /// A process that dies ends TLS without saying so, which is no other news than the end of the connection.
-    /// A certificate may be refused after the handshake.
+    /// Converts an error of the stream. The end of a TLS stream without a closing message is an ordinary
+    /// end, because a process that dies sends none. An alert may also come after the handshake: in TLS 1.3
+    /// the other side may refuse a certificate only then.
     fn from(fault: std::io::Error) -> Self {
         match fault.kind() {
             std::io::ErrorKind::UnexpectedEof => Self::Closed,

@@ -1,4 +1,8 @@
-//! The first frames of a connection: who is there, and do both want to talk.
+//! The first frames of a connection, by which both sides decide whether to talk.
+//!
+//! The dialer sends its greeting first. The listener checks it and answers with its own greeting or a
+//! refusal. Each side checks the other's version, identity, clock, and the versions that active bucket
+//! types need; the listener also checks the cluster and the membership.
 
 use super::clocks;
 use super::context::Context;
@@ -19,23 +23,23 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-/// A connection that both sides have agreed to.
+/// A connection that both sides have accepted.
 pub(super) struct Greeted {
     pub(super) stream: Stream,
     /// Bytes that were read beyond the greeting.
     pub(super) input: BytesMut,
     /// The node at the other end.
     pub(super) newcomer: Newcomer,
-    /// The proof of the handshake.
+    /// The proof that the TLS handshake gave.
     pub(super) proven: Proven,
     /// The newest version that both sides speak.
     pub(super) version: u32,
     pub(super) lane: Lane,
     /// Bounds of the other side.
     pub(super) window: Window,
-    /// The longest frame that both accept.
+    /// Longest frame that both sides accept, in bytes.
     pub(super) frame_bytes_max: u32,
-    /// Bytes of a stream that the other side takes ahead of using them.
+    /// Bytes of a stream that the other side accepts before it has used them.
     pub(super) stream_window_bytes: u32,
 }
 
@@ -61,19 +65,20 @@ impl Greeted {
     }
 }
 
-/// Whom a node dials.
+/// The node to dial.
 #[derive(Clone, Copy)]
 pub(super) enum Whom<'a> {
-    /// A member, as a member.
+    /// A member, dialed as a member.
     Member(NodeId),
-    /// The same, with TLS or not at all.
+    /// The same, but only with TLS.
     MemberByTls(NodeId),
-    /// Any node that is there, as a guest, perhaps by a proof for nodes that have no certificate.
+    /// Any node at the address, dialed as a guest; optionally with a proof for nodes without a
+    /// certificate.
     Anyone(Option<&'a JoinProof>),
 }
 
 impl Whom<'_> {
-    /// The member that must answer.
+    /// Returns the member that must answer.
     const fn member(self) -> Option<NodeId> {
         match self {
             Whom::Member(expected) | Whom::MemberByTls(expected) => Some(expected),
@@ -82,7 +87,7 @@ impl Whom<'_> {
     }
 }
 
-/// A connection to `address` that is secured as the mode says.
+/// Connects to `address`, with TLS as the mode says.
 async fn connect(
     context: &Context,
     address: &str,
@@ -118,7 +123,7 @@ async fn connect_plain(context: &Context, address: &str) -> Result<Stream, Fault
     within(context.settings.limits.connect_timeout, "connection", connecting).await
 }
 
-/// Refuses the proof of another member than the one that was dialed.
+/// Refuses the certificate of another member than the dialed one.
 fn checked(address: &str, whom: Whom<'_>, proven: Proven) -> Result<Proven, Fault> {
     if let (Some(expected), Proven::Node(found)) = (whom.member(), proven)
         && found != expected
@@ -128,7 +133,7 @@ fn checked(address: &str, whom: Whom<'_>, proven: Proven) -> Result<Proven, Faul
     Ok(proven)
 }
 
-/// Dials `address`.
+/// Dials `address` and exchanges greetings.
 pub(super) async fn dial(
     context: &Context,
     address: &str,
@@ -179,7 +184,7 @@ pub(super) async fn dial(
     Ok(Greeted::new(context, stream, input, &theirs, (version, proven)))
 }
 
-/// Greets who has connected. A refusal is sent before it is returned.
+/// Exchanges greetings with a node that has connected. A refusal is sent before it is returned.
 pub(super) async fn receive(
     context: &Context,
     stream: Stream,
@@ -219,7 +224,7 @@ pub(super) async fn receive(
     Ok(Greeted::new(context, stream, input, &theirs, (version, proven)))
 }
 
-/// Whether a greeting fits what its sender has proved.
+/// Checks that a greeting fits the proof of its connection.
 fn check_proof(context: &Context, proven: Proven, theirs: &Hello) -> Result<(), Refusal> {
     let text = match proven {
         Proven::Nothing => return Ok(()),
@@ -238,7 +243,8 @@ fn check_proof(context: &Context, proven: Proven, theirs: &Hello) -> Result<(), 
     Err(Refusal { code: code::NOT_ADMITTED, text })
 }
 
-/// Whether the node that says `theirs` may connect, and the version to talk to it in; if not, why.
+/// Checks whether the node with the greeting `theirs` may connect. Returns the version to speak
+/// with it, or the refusal.
 fn check(context: &Context, theirs: &Hello) -> Result<u32, Refusal> {
     let refusal = |code, text: String| Err(Refusal { code, text });
     let name = &theirs.node_name;
@@ -281,14 +287,15 @@ fn check(context: &Context, theirs: &Hello) -> Result<u32, Refusal> {
             return refusal(code::CLUSTER, text);
         }
     }
-    // Only members of one cluster may tell each other that they are too old for it.
+    // Last, because only members of one cluster may tell each other that they are too old for it.
     if let Err(fault) = check_versions(context, &newcomer) {
         return refusal(code::OUTDATED, fault.to_string());
     }
     let admission = context.admission.read().clone();
     match admission.map_or(Ok(()), |admission| admission.admit(&newcomer)) {
         Ok(()) => Ok(version),
-        // As those of another cluster: the dialer tells only when this lasts.
+        // Refused like a node of another cluster: a node that has just joined may not be known yet, so the
+        // dialer logs this code only if it lasts.
         Err(NotAdmitted::Unknown(text)) => refusal(code::CLUSTER, text),
         Err(NotAdmitted::KeptOut(text)) => refusal(code::NOT_ADMITTED, text),
     }
@@ -316,12 +323,12 @@ fn newcomer(hello: &Hello) -> Newcomer {
     }
 }
 
-/// An identifier whose length was checked; zeros for an absent one.
+/// Returns an identity whose length was checked; zeros if it is absent.
 fn node_id(bytes: &[u8]) -> NodeId {
     NodeId(bytes.try_into().unwrap_or_default())
 }
 
-/// Reads one frame, and perhaps a part of what follows, into `input`.
+/// Reads one frame. Bytes that follow it may be left in `input`.
 pub(super) async fn read_frame(
     reader: &mut (dyn AsyncRead + Send + Unpin),
     input: &mut BytesMut,

@@ -1,4 +1,4 @@
-//! The answering end of a connection on which another node asks.
+//! The serving end of a connection on which another node sends requests.
 
 use super::Window;
 use super::error::Fault;
@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use tokio::time::Instant;
 
-/// The answering end of a connection, kept by responders.
+/// The serving end of a connection, shared by the responders of its requests.
 pub(super) struct Inbound {
     outbox: Outbox<Serving>,
     window: Window,
     frame_bytes_max: u32,
-    /// Bytes of a stream that the requester takes ahead of using them.
+    /// Bytes of a stream that the requester accepts before it has used them.
     stream_window_bytes: u32,
     start: Instant,
     heard_after_us: AtomicU64,
@@ -30,13 +30,13 @@ pub(super) struct Inbound {
 struct Serving {
     outstanding_count: u32,
     outstanding_bytes: u64,
-    /// Those of them that are streams, by call.
+    /// The streams among them, by call.
     streams: BTreeMap<u32, StreamState>,
     requests: MethodCounts,
 }
 
 struct StreamState {
-    /// How much more the requester takes; below 0 when more was sent than that.
+    /// Bytes that the requester accepts at present; negative if more were sent.
     window_bytes: i64,
     waiting: Option<Waker>,
     size_bytes: u64,
@@ -50,7 +50,7 @@ pub(super) struct Request {
 }
 
 impl Serving {
-    /// Counts a request as answered. False if it was answered before, by being cancelled.
+    /// Counts a request as answered. Returns false if it was answered before, because it was cancelled.
     fn finish(&mut self, request: &Request) -> bool {
         if request.is_stream && self.streams.remove(&request.call).is_none() {
             return false;
@@ -60,14 +60,14 @@ impl Serving {
         true
     }
 
-    /// Whether answers to the request are still wanted.
+    /// Returns true if the requester still wants answers to the request.
     fn is_wanted(&self, request: &Request) -> bool {
         !request.is_stream || self.streams.contains_key(&request.call)
     }
 }
 
 impl Inbound {
-    /// The end of a connection that was just greeted; this node takes as much as `window` on it.
+    /// Creates the end of a connection that has just been greeted. `window` are this node's bounds for it.
     pub(super) fn new(greeted: &Greeted, window: Window) -> Inbound {
         Inbound {
             outbox: Outbox::new(Serving::default()),
@@ -79,7 +79,8 @@ impl Inbound {
         }
     }
 
-    /// Sends an answer; a refusal in its place if no frame can hold it. Whether more may follow.
+    /// Sends an answer, or a refusal if the answer fits into no frame. Returns true if more answers may
+    /// follow.
     pub(super) fn answer(
         &self,
         request: &Request,
@@ -143,7 +144,8 @@ impl Inbound {
         self.outbox.flush(inner, if is_only { Urgency::Now } else { Urgency::Soon });
     }
 
-    /// Ready when the requester takes more of a stream: true; or when it takes no more: false.
+    /// Waits until the requester accepts more of a stream: true. False if it accepts no more, because it
+    /// has cancelled the stream or the connection has ended.
     pub(super) fn poll_ready(&self, request: &Request, task: &mut Context<'_>) -> Poll<bool> {
         let mut inner = self.outbox.lock();
         if !inner.is_open() {
@@ -162,7 +164,7 @@ impl Inbound {
         }
     }
 
-    /// The requester has used so many bytes of a stream.
+    /// Notes that the requester has used bytes of a stream.
     pub(super) fn widen(&self, call: u32, taken_bytes: u32) {
         let mut inner = self.outbox.lock();
         let waiting = inner.state.streams.get_mut(&call).and_then(|stream| {
@@ -173,7 +175,7 @@ impl Inbound {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// The requester takes no more of a stream. Other calls can't be cancelled: a write must go on.
+    /// Cancels a stream. Other calls cannot be cancelled, because a write must reach all replicas.
     pub(super) fn cancel(&self, call: u32) {
         let mut inner = self.outbox.lock();
         let Some(stream) = inner.state.streams.get_mut(&call) else { return };
@@ -183,7 +185,11 @@ impl Inbound {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Counts a request as taken.
+    /// Counts a request as received.
+    ///
+    /// # Errors
+    ///
+    /// If the requester exceeds the window, or uses the number of an open stream again.
     pub(super) fn begin(&self, request: &Request, method: u16) -> Result<(), Fault> {
         let mut inner = self.outbox.lock();
         inner.traffic.received(request.size_bytes);
@@ -207,7 +213,7 @@ impl Inbound {
         Ok(())
     }
 
-    /// Counts a frame that is no request, and answers it if it is a ping.
+    /// Counts a frame that is not a request, and answers it if it is a ping.
     pub(super) fn other_frame(&self, kind: u8, size_bytes: u64) {
         let mut inner = self.outbox.lock();
         inner.traffic.received(size_bytes);
@@ -225,13 +231,13 @@ impl Inbound {
         }
     }
 
-    /// Whether every answer that was asked for has been written.
+    /// Returns true if all answers have been written.
     pub(super) fn is_idle(&self) -> bool {
         let inner = self.outbox.lock();
         !inner.is_open() || (inner.state.outstanding_count == 0 && inner.unwritten_bytes() == 0)
     }
 
-    /// For how long the peer has sent nothing.
+    /// Returns the time for which the peer has sent nothing, in microseconds.
     pub(super) fn silent_us(&self, now: Instant) -> u64 {
         let since_start_us = now.saturating_duration_since(self.start).as_micros() as u64;
         since_start_us.saturating_sub(self.heard_after_us.load(Ordering::Relaxed))
@@ -248,9 +254,9 @@ impl Inbound {
         ServiceStatistics { traffic, requests, refused_count: 0 }
     }
 
-    /// Takes the connection into use.
+    /// Makes responders write to the connection.
     pub(super) fn open(&self, writer: super::outbox::BoxWriter) {
-        // Nobody asks which answers have left.
+        // This end does not need to know which answers have left.
         self.outbox.lock().open(writer, FailedWrite::MaySend);
     }
 
@@ -263,7 +269,7 @@ impl Inbound {
         streams.into_values().filter_map(|stream| stream.waiting).for_each(Waker::wake);
     }
 
-    /// Answers gather until [`uncork`](Self::uncork).
+    /// Holds answers back until [`uncork`](Self::uncork), so that they are written together.
     pub(super) fn cork(&self) {
         self.outbox.lock().cork();
     }

@@ -1,4 +1,4 @@
-//! The task of a connection on which another node asks.
+//! The task of a connection on which another node sends requests.
 
 use super::context::Context;
 use super::error::Fault;
@@ -22,7 +22,7 @@ use tokio::io::AsyncRead;
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::io::poll_read_buf;
 
-/// Answers are written when so many bytes have gathered, even if further requests are at hand.
+/// Bytes of gathered answers that are written before further requests are served.
 const FLUSH_BYTES: usize = 256 * 1024;
 
 /// The task of an inbound connection.
@@ -35,7 +35,7 @@ pub(super) struct InboundDriver {
     from: NodeId,
     is_guest: bool,
     proven: Proven,
-    /// Whether whole frames may be in `input`.
+    /// True if `input` may contain complete frames.
     has_frames: bool,
     is_deferred: bool,
 }
@@ -64,7 +64,7 @@ impl InboundDriver {
         }
     }
 
-    /// The end that answers; closing it ends [`run`](Self::run).
+    /// Returns the end that answers. Closing it ends [`run`](Self::run).
     pub(super) fn inbound(&self) -> Arc<Inbound> {
         Arc::clone(&self.inbound)
     }
@@ -100,8 +100,8 @@ impl InboundDriver {
             if unwritten_bytes > unread_answer_bytes_max {
                 return Poll::Pending;
             }
-            // The timer may fire late: a process that stood still may see first what has waited for it
-            // meanwhile. The sender has given that up, and others rely on that it is not served.
+            // The timer may fire late: a process that stood still may first see requests that arrived
+            // meanwhile. Their sender has given them up, and other nodes rely on their not being served.
             if let Err(fault) = self.check_silence(Instant::now()) {
                 return Poll::Ready(Err(fault));
             }
@@ -123,7 +123,7 @@ impl InboundDriver {
         .await
     }
 
-    /// Serves what is in the buffer. All answers that are given meanwhile go out in one write.
+    /// Serves the requests in the buffer. Answers that services give at once go out in one write.
     fn take_frames(&mut self) -> Result<(), Fault> {
         let context = Arc::clone(&self.context);
         let services = context.services.load();
@@ -169,7 +169,7 @@ impl InboundDriver {
                     frame.payload[..].try_into().map_err(|_| Fault::OutOfPlace { kind })?;
                 self.inbound.widen(call, u32::from_be_bytes(taken_bytes));
             }
-            // Kinds of newer nodes are skipped.
+            // Frames of unknown kinds, from newer nodes, are skipped.
             None | Some(FrameKind::Ping) => {}
             Some(
                 FrameKind::Hello
@@ -208,7 +208,7 @@ impl InboundDriver {
         Ok(())
     }
 
-    /// How long the peer may still be silent.
+    /// Returns the time for which the peer may still be silent.
     fn check_silence(&self, now: Instant) -> Result<Duration, Fault> {
         let limit = self.context.settings.limits.idle_timeout;
         let silence = Duration::from_micros(self.inbound.silent_us(now));

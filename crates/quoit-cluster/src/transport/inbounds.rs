@@ -1,4 +1,4 @@
-//! The connections on which other nodes ask: one for each node and lane, and who may have it.
+//! The connections on which other nodes send requests: one for each node and lane.
 
 use super::Lane;
 use super::context::Context;
@@ -26,7 +26,7 @@ pub(super) struct Inbounds {
     members: Mutex<BTreeMap<(NodeId, Lane), InboundMember>>,
     strangers_count: AtomicU32,
     guests_count: AtomicU32,
-    /// Of connections that have ended.
+    /// Counts of connections that have ended.
     ended: Mutex<ServiceStatistics>,
     is_stopping: AtomicBool,
 }
@@ -34,24 +34,23 @@ pub(super) struct Inbounds {
 struct InboundMember {
     boot_id: u64,
     is_secured: bool,
-    /// Whether it is a connection without TLS of before the mode has changed.
+    /// True for a connection without TLS that was made before the mode changed.
     is_outdated: bool,
     address: String,
     inbound: Arc<Inbound>,
 }
 
-/// How a node is connected to this one.
+/// Connections of a node to this one.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct InboundNode {
-    /// Whether it has a connection without TLS that is to end.
+    /// True if it has a connection without TLS that is to end.
     pub(crate) is_to_end: bool,
-    /// Whether it has a connection with TLS.
+    /// True if it has a connection with TLS.
     pub(crate) is_secured: bool,
 }
 
 impl Inbounds {
-    /// Another process with the identity of `newcomer` that is connected and was heard of just now: its
-    /// address.
+    /// Returns the address of another live process that is connected with the identity of `newcomer`.
     fn double_of(&self, newcomer: &Newcomer, suspect_after_us: u64) -> Option<String> {
         let now = Instant::now();
         let members = self.members.lock();
@@ -64,8 +63,9 @@ impl Inbounds {
         double.map(|member| member.address.clone())
     }
 
-    /// Enters a connection. An earlier one of the same node and lane is closed, unless the same process has
-    /// made it: then it is given, and has to be closed later, since calls on it may not have been answered.
+    /// Adds a connection. An earlier connection of the same node and lane is closed if another process
+    /// made it. If the same process made it, it is returned: the caller closes it later, because it may
+    /// have unanswered requests.
     fn enter(
         &self,
         newcomer: &Newcomer,
@@ -97,7 +97,7 @@ impl Inbounds {
         }
     }
 
-    /// The requests on all connections up to now.
+    /// Returns the counts of all connections so far.
     pub(super) fn statistics(&self) -> ServiceStatistics {
         let members = self.members.lock();
         let mut statistics = self.ended.lock().clone();
@@ -107,12 +107,12 @@ impl Inbounds {
         statistics
     }
 
-    /// Bytes of answers to members that wait to be written.
+    /// Returns the number of bytes of answers to members that wait to be written.
     pub(super) fn unwritten_bytes(&self) -> usize {
         self.members.lock().values().map(|member| member.inbound.unwritten_bytes()).sum()
     }
 
-    /// No connection is taken any more, and members are asked to send nothing more on theirs.
+    /// Accepts no more connections, and asks members to send no more requests on theirs.
     pub(super) fn stop(&self) {
         self.is_stopping.store(true, Ordering::SeqCst);
         for member in self.members.lock().values() {
@@ -124,7 +124,7 @@ impl Inbounds {
         self.is_stopping.load(Ordering::SeqCst)
     }
 
-    /// Whether no member waits for an answer.
+    /// Returns true if no member waits for an answer.
     pub(super) fn is_idle(&self) -> bool {
         self.members.lock().values().all(|member| member.inbound.is_idle())
     }
@@ -136,14 +136,14 @@ impl Inbounds {
         }
     }
 
-    /// Notes that the connections without TLS that there are now are to end.
+    /// Marks the present connections without TLS, which are to end.
     pub(super) fn outdate_plain(&self) {
         for member in self.members.lock().values_mut().filter(|member| !member.is_secured) {
             member.is_outdated = true;
         }
     }
 
-    /// The connected nodes, each with how they are connected.
+    /// Returns the connected nodes, with their kinds of connections.
     pub(super) fn nodes(&self, allows_plain: bool) -> BTreeMap<NodeId, InboundNode> {
         let mut nodes: BTreeMap<NodeId, InboundNode> = BTreeMap::new();
         for ((node_id, _), member) in self.members.lock().iter() {
@@ -163,7 +163,7 @@ impl Inbounds {
     }
 }
 
-/// One of a bounded number, given back when dropped.
+/// A place in a bounded number of connections. Dropping it frees the place.
 struct CountedConnection<'a>(&'a AtomicU32);
 
 impl<'a> CountedConnection<'a> {
@@ -179,11 +179,13 @@ impl Drop for CountedConnection<'_> {
     }
 }
 
-/// Logs that a connection was closed after its greeting. A node that was refused dials again and again.
+/// Logs that a connection was closed at its greeting. Repeated refusals are logged rarely, because a
+/// refused node keeps dialing.
 fn tell_refused(context: &Context, remote: &str, fault: &Fault) {
     let line = || tracing::warn!(%remote, %fault, "closed a connection to the port for nodes");
     match fault {
-        // Members dial a node that joins before it knows that it does; they tell if that lasts.
+        // Members dial a joining node before it knows that it has joined. The dialer logs
+        // this refusal if it lasts.
         Fault::Refused { code: code::CLUSTER, .. } => {
             tracing::debug!(%remote, %fault, "closed a connection to the port for nodes");
         }
@@ -227,7 +229,7 @@ pub(super) async fn serve_connection(context: Arc<Context>, stream: Stream, remo
     } else {
         let inbound = driver.inbound();
         let earlier = inbounds.enter(&newcomer, is_secured, lane, &inbound);
-        // A node that dials can be dialed: no need to wait for the pause to end.
+        // A node that dials can be dialed, so its peer need not wait for the end of the pause.
         if let Some(peer) = context.peers.load().get(&newcomer.node_id) {
             peer.dial_now();
         }
@@ -237,8 +239,8 @@ pub(super) async fn serve_connection(context: Arc<Context>, stream: Stream, remo
     tracing::debug!(node = %newcomer.node_name, %remote, %fault, "the connection of a node has ended");
 }
 
-/// Serves a connection to its end. The other side ends the one before it when calls on that have their
-/// answers; this side does so if that takes longer.
+/// Serves a connection to its end. If it replaces an earlier one, the other side closes that one when its
+/// calls have their answers; this side closes it if that takes longer.
 async fn run_in_place_of(earlier: Option<Arc<Inbound>>, driver: InboundDriver) -> Fault {
     let Some(earlier) = earlier else { return driver.run().await };
     let mut running = pin!(driver.run());
@@ -250,7 +252,7 @@ async fn run_in_place_of(earlier: Option<Arc<Inbound>>, driver: InboundDriver) -
     }
 }
 
-/// Takes a connection out of the list, even if its task ends by a panic.
+/// Removes a connection from the list, even if its task panics.
 struct Leaving<'a> {
     context: &'a Context,
     node_id: NodeId,
@@ -266,7 +268,7 @@ impl Drop for Leaving<'_> {
 }
 
 impl Context {
-    /// Refuses a node that has the identity of another one which is alive.
+    /// Refuses a node with the identity of another live process, and this node itself.
     pub(super) fn check_identity(&self, newcomer: &Newcomer) -> Result<(), Refusal> {
         let own = &self.settings;
         if newcomer.node_id == own.node_id && newcomer.boot_id == own.boot_id {

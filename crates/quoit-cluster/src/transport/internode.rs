@@ -32,25 +32,25 @@ use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-/// The pause after an accept that failed: out of descriptors, mostly.
+/// Pause after a failed accept, which mostly means that the process has no free file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often a node that was just started or woken looks whether others have been heard of.
+/// Interval at which a node that was just started or resumed checks whether it has heard of its peers.
 const SETTLED_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How often is looked whether everything asked for was answered before a stop.
+/// Interval at which a stopping node checks whether all requests are answered.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A node's end of all traffic between nodes. Dropping it ends every connection.
 pub struct Internode {
     context: Arc<Context>,
-    /// Listeners and lanes. They end with the node.
+    /// Tasks of listeners and lanes. They end with the node.
     tasks: Mutex<JoinSet<()>>,
 }
 
 impl Internode {
-    /// A node that neither listens nor knows others yet. Must be called inside a tokio runtime, as must all
-    /// the rest.
+    /// Creates a node that neither listens nor knows peers yet. Must be called inside a tokio runtime, as
+    /// must all other methods.
     #[must_use]
     pub fn new(settings: InternodeSettings, network: Arc<dyn Network>) -> Arc<Internode> {
         let context = Context {
@@ -69,35 +69,35 @@ impl Internode {
         Arc::new(Internode { context: Arc::new(context), tasks: Mutex::new(JoinSet::new()) })
     }
 
-    /// The node's own id.
+    /// Returns the node's own identity.
     #[must_use]
     pub fn node_id(&self) -> NodeId {
         self.context.settings.node_id
     }
 
-    /// Where times come from that are told in greetings.
+    /// Returns the clock for the times in greetings.
     pub(super) fn clock(&self) -> Option<&dyn Clock> {
         self.context.settings.clock.as_ref().map(|clock| &*clock.0)
     }
 
-    /// How long a connection may be silent before it is closed.
+    /// Returns the silence after which a connection is closed.
     #[must_use]
     pub fn idle_timeout(&self) -> Duration {
         self.context.settings.limits.idle_timeout
     }
 
-    /// Random for this start of the process.
+    /// Returns the boot id: random for each start of the process.
     #[must_use]
     pub fn boot_id(&self) -> u64 {
         self.context.settings.boot_id
     }
 
-    /// Serves the connections that `listener` takes. Where it listens becomes the address that the node
-    /// tells others, unless [`set_address`](Self::set_address) has told another.
+    /// Serves the connections that `listener` accepts. Its address becomes the address that the node tells
+    /// others, unless [`set_address`](Self::set_address) has set another.
     ///
     /// # Errors
     ///
-    /// When the listener does not know where it listens.
+    /// If the listener cannot tell its address.
     pub fn serve(&self, mut listener: Box<dyn Listener>) -> std::io::Result<()> {
         let address = listener.local_address()?;
         let mut identity = self.context.identity.write();
@@ -125,19 +125,19 @@ impl Internode {
         Ok(())
     }
 
-    /// Registers who serves `methods` of members of the cluster. A later registration goes before earlier
-    /// ones.
+    /// Registers a service for `methods` called by members of the cluster. A later
+    /// registration takes precedence.
     pub fn register(&self, methods: RangeInclusive<u16>, service: Arc<dyn Service>) {
         self.add_service(methods, Caller::Member, service);
     }
 
-    /// Registers who serves `methods` of anybody who can reach the port, members included.
+    /// Registers a service for `methods` called by any node that reaches the port, members included.
     pub fn register_for_guests(&self, methods: RangeInclusive<u16>, service: Arc<dyn Service>) {
         self.add_service(methods, Caller::Guest, service);
     }
 
-    /// Registers a service for nodes that have proved a token or the shared secret, and are served nothing
-    /// else.
+    /// Registers a service for nodes that have proved a token or the shared secret. Such
+    /// nodes can call no others.
     pub(crate) fn register_for_joiners(
         &self,
         methods: RangeInclusive<u16>,
@@ -146,20 +146,21 @@ impl Internode {
         self.add_service(methods, Caller::Joiner, service);
     }
 
-    /// The security of the node's connections.
+    /// Returns the security of the node's connections.
     #[must_use]
     pub fn security(&self) -> &Arc<LinkSecurity> {
         &self.context.settings.security
     }
 
-    /// Has the connections without TLS end that other nodes have made to this one and do not replace by
-    /// others with TLS; those that the mode allows are made anew. The keeper of this node's certificate ends
-    /// them one after the other: no node is without all others.
+    /// Marks the present connections without TLS from other nodes as outdated. Those that the other
+    /// nodes do not replace are ended, for one node after the other, so that this node is never cut
+    /// off from all others. If the mode allows connections without TLS, the other nodes may make
+    /// such connections again.
     pub fn outdate_plain_inbound(&self) {
         self.context.inbounds.outdate_plain();
     }
 
-    /// The nodes that are connected to this one, each with how they are.
+    /// Returns the nodes that are connected to this one, with their kinds of connections.
     pub(crate) fn inbound_nodes(&self) -> BTreeMap<NodeId, InboundNode> {
         self.context.inbounds.nodes(self.security().mode() != LinkMode::Required)
     }
@@ -175,15 +176,15 @@ impl Internode {
             .rcu(|services| services.with(methods.clone(), takes, Arc::clone(&service)));
     }
 
-    /// Sets the object that decides about connections, beyond the checks here. Nobody at first: all
-    /// are let in.
+    /// Sets the object that decides about connections after the transport's own checks. Before the first
+    /// call, all nodes that pass those checks are admitted.
     pub fn set_admission(&self, admission: Arc<dyn Admission>) {
         *self.context.admission.write() = Some(admission);
     }
 
-    /// Tells which cluster the node belongs to. Without one, no member is let in. When it changes, all
-    /// connections end at once: a node changes its cluster while it is the only member of its own, and has
-    /// no other replica that its writes could miss.
+    /// Sets the cluster that the node belongs to. Without one, no member is admitted. When it changes, all
+    /// connections end at once. A node changes its cluster while it is the only member of its own, so its
+    /// writes miss no replica.
     pub fn set_cluster(&self, cluster_id: Option<ClusterId>) {
         let mut identity = self.context.identity.write();
         let earlier = std::mem::replace(&mut identity.cluster_id, cluster_id);
@@ -196,13 +197,13 @@ impl Internode {
         }
     }
 
-    /// Tells the address at which others reach this node, where it differs from where it listens.
+    /// Sets the address at which others reach this node, if it differs from where it listens.
     pub fn set_address(&self, address: impl Into<String>) {
         self.context.identity.write().address = address.into();
     }
 
-    /// Tells all other members: id, address, name. New ones are dialed at once, those that are missing are
-    /// given up, their calls fail.
+    /// Sets the peers: identity, address and name of all other members. New peers are dialed at once.
+    /// Peers that are not listed are retired, and their calls fail.
     pub fn set_peers(&self, members: &[(NodeId, Arc<str>, Arc<str>)]) {
         let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
@@ -238,37 +239,38 @@ impl Internode {
         }
     }
 
-    /// The peer with this id. Costs an atomic load and a search among the members.
+    /// Returns the peer with this identity. Costs an atomic load and a search among the members.
     #[must_use]
     pub fn peer(&self, node_id: NodeId) -> Option<Arc<Peer>> {
         self.context.peers.load().get(&node_id).cloned()
     }
 
-    /// Whether this node may judge who is up: it has heard of every peer, or found out that it can't be
-    /// reached, since it was started or has last been stopped for a while. Three seconds later it may at
-    /// the latest. Costs a clock and two atomic loads as a rule.
+    /// Returns true if this node may judge which peers are up: since it started or was last suspended, it
+    /// has heard from every peer or failed to connect to it, or three seconds have passed. Costs a look at
+    /// the clock and two atomic loads as a rule.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         let peers = self.context.peers.load();
         self.context.wakefulness.is_settled(Instant::now(), &peers)
     }
 
-    /// Waits until [`is_settled`](Self::is_settled), but not beyond `deadline`.
+    /// Waits until [`is_settled`](Self::is_settled), or until `deadline`.
     pub async fn settled(&self, deadline: Instant) {
         while !self.is_settled() && Instant::now() < deadline {
             sleep(SETTLED_POLL_INTERVAL).await;
         }
     }
 
-    /// The requests of other nodes to this one. [`Peer::statistics`] has those of this node to others.
+    /// Returns the counts of other nodes' requests to this one. [`Peer::statistics`] counts this node's
+    /// requests.
     #[must_use]
     pub fn statistics(&self) -> ServiceStatistics {
         self.context.inbounds.statistics()
     }
 
-    /// Prepares for the end of the process: takes no more connections, tells others that they should ask
-    /// somebody else, and waits until what they have asked is answered, at most `limit`. Whether all
-    /// was answered. The node's own calls go on.
+    /// Prepares for the end of the process: accepts no more connections, tells other nodes to send no more
+    /// requests, and waits until their requests are answered, at most `limit`. Returns true if all are
+    /// answered. The node's own calls go on.
     pub async fn stop(&self, limit: Duration) -> bool {
         let inbounds = &self.context.inbounds;
         inbounds.stop();
@@ -282,9 +284,9 @@ impl Internode {
         true
     }
 
-    /// Waits until peers have answered all that this node has asked them, at most `limit`: writes that
-    /// clients no longer wait for are still on their way to the last replica. Whether they have. Peers
-    /// that are down are not waited for.
+    /// Waits until peers have answered all requests of this node, at most `limit`: a write may still be
+    /// under way to the last replica when its client no longer waits. Returns true if all are answered.
+    /// Does not wait for peers that are down.
     pub async fn answered(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         let owes = |peer: &Arc<Peer>| peer.is_up() && peer.pending_count() > 0;
@@ -297,9 +299,9 @@ impl Internode {
         true
     }
 
-    /// Gives up what peers have not answered, at the end of the process: those who made the calls, or who are
-    /// to be told of failures ([`Replies::leave`](super::Replies::leave)), learn of it while they can still
-    /// note it.
+    /// Fails all calls that peers have not answered, at the end of the process. Their callers, and
+    /// receivers of late failures ([`Replies::leave`](super::Replies::leave)), learn of it while
+    /// they can still record it.
     pub fn give_up_calls(&self) {
         let reason: Arc<str> = "this node is stopping".into();
         let error = CallError::Disconnected(Arc::clone(&reason));
@@ -310,14 +312,14 @@ impl Internode {
         }
     }
 
-    /// All peers, by id.
+    /// Returns all peers, by identity.
     #[must_use]
     pub fn peers(&self) -> Vec<Arc<Peer>> {
         self.context.peers.load().values().cloned().collect()
     }
 
-    /// Bytes of requests to and answers for other members that wait to be written. Bounded for each
-    /// connection by what the other side takes at a time.
+    /// Returns the number of bytes of requests to members and of answers for them that wait to be written.
+    /// On each connection it is bounded by what the other side accepts at a time.
     #[must_use]
     pub fn unwritten_bytes(&self) -> usize {
         let requests: usize =
@@ -325,8 +327,8 @@ impl Internode {
         requests + self.context.inbounds.unwritten_bytes()
     }
 
-    /// Asks whoever is at `address`, as a guest, on a connection of its own: how a node that wants to join
-    /// talks to a cluster. Gives the first answer, and the id of who gave it.
+    /// Calls the node at `address` as a guest, on a connection of its own. A node that wants to join uses
+    /// this to talk to a cluster. Returns the first answer, and the identity of the node that gave it.
     ///
     /// # Errors
     ///
@@ -342,7 +344,8 @@ impl Internode {
         self.call_address_by(None, address, method, header, payload, limit).await
     }
 
-    /// [`call_address`](Self::call_address) by a proof for nodes that have no certificate of the cluster.
+    /// Works like [`call_address`](Self::call_address), with a proof for nodes that have no
+    /// certificate of the cluster.
     ///
     /// # Errors
     ///
@@ -404,7 +407,7 @@ impl Internode {
     }
 }
 
-/// Notes that the process runs, so that it is found out when it did not.
+/// Records regularly that the process runs, so that a time in which it did not run is noticed.
 async fn stay_awake(context: Arc<Context>) {
     let mut ticks = interval(TICK_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

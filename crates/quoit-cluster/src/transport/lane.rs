@@ -1,4 +1,4 @@
-//! One lane of a peer: its connection, or the lack of one, and the calls on it.
+//! One lane of a peer: its connection, if there is one, and the calls on it.
 
 use super::calls::{Calls, Delivery, Status};
 use super::error::CallError;
@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use tokio::sync::Notify;
 
-/// One lane of a peer: its connection, or the lack of one, and the calls on it.
+/// One lane of a peer: its connection, if there is one, and the calls on it.
 pub(super) struct LaneState {
     pub(super) outbox: Outbox<Calls>,
-    /// A call wants the lane dialed now.
+    /// Notified when the lane is to be dialed now.
     pub(super) wanted: Notify,
-    /// Another connection is wanted in place of the one that there is.
+    /// True if another connection is to replace the present one.
     is_outdated: AtomicBool,
     own_window: Window,
     frame_bytes_max: AtomicU32,
@@ -40,7 +40,7 @@ impl LaneState {
         }
     }
 
-    /// Waits until a call wants the lane to be dialed.
+    /// Waits until a call has the lane dialed.
     pub(super) async fn until_wanted(&self) {
         loop {
             let wanted = self.wanted.notified();
@@ -51,7 +51,7 @@ impl LaneState {
         }
     }
 
-    /// The pause after a failure is over: the next call may have the large lane dialed again.
+    /// Ends the pause after a failure: the next call may have the large lane dialed again.
     pub(super) fn may_be_dialed(&self, lane: Lane) {
         if lane == Lane::Large {
             self.outbox.lock().state.status = Status::Idle;
@@ -72,35 +72,36 @@ impl LaneState {
         inner.open(writer, failed_write);
     }
 
-    /// Has the task of the lane make another connection, which takes the place of the one that there is.
+    /// Makes the lane's task connect again and replace the present connection.
     pub(super) fn renew(&self) {
         self.is_outdated.store(true, Ordering::Relaxed);
         self.outbox.lock().wake_driver();
     }
 
-    /// Whether another connection is wanted, told once.
+    /// Returns true once after each request to replace the connection.
     pub(super) fn takes_renewal(&self) -> bool {
         self.is_outdated.load(Ordering::Relaxed) && self.is_outdated.swap(false, Ordering::Relaxed)
     }
 
-    /// From now on calls wait for the next connection.
+    /// Makes calls wait for the next connection.
     pub(super) fn hold(&self) {
         self.outbox.lock().cork();
     }
 
-    /// Whether calls wait for the next connection.
+    /// Returns true if calls wait for the next connection.
     #[cfg(test)]
     pub(super) fn is_held(&self) -> bool {
         self.outbox.lock().is_corked()
     }
 
-    /// Whether a call has been given to the connection, and has not had its last answer.
+    /// Returns true if a call was written to the connection, or partly, and has not had its last answer.
     pub(super) fn is_under_way(&self) -> bool {
         let inner = self.outbox.lock();
         inner.state.has_before(inner.waits_from())
     }
 
-    /// Gives the calls up that the connection was given, with `error`. Those that wait go on waiting.
+    /// Fails the calls that were written to the connection with `error`. Calls that wait for the next
+    /// connection go on waiting.
     pub(super) fn give_up_under_way(&self, error: &CallError) {
         let mut inner = self.outbox.lock();
         let position = inner.waits_from();
@@ -112,17 +113,17 @@ impl LaneState {
         }
     }
 
-    /// The longest frame that both ends accept.
+    /// Returns the longest frame that both ends accept, in bytes.
     pub(super) fn frame_bytes_max(&self) -> u32 {
         self.frame_bytes_max.load(Ordering::Relaxed)
     }
 
-    /// Calls that have not had their last answer.
+    /// Returns the number of calls that have not had their last answer.
     pub(super) fn pending_count(&self) -> u32 {
         self.pending_count.load(Ordering::Relaxed)
     }
 
-    /// How fast calls are answered.
+    /// Returns the latency of calls.
     pub(super) fn latency(&self) -> Latency {
         Latency {
             mean_us: self.mean_us.load(Ordering::Relaxed),
@@ -136,8 +137,8 @@ impl LaneState {
         inner.state.add_to(statistics);
     }
 
-    /// Gives the connection up, if there is one, and ends the calls: those that may have left with
-    /// `error`, all others as [`CallError::Unreachable`].
+    /// Drops the connection, if there is one, and fails all calls: with `error` if some of the request may
+    /// have left, else as [`CallError::Unreachable`].
     pub(super) fn close(&self, reason: &Arc<str>, error: &CallError) {
         let mut inner = self.outbox.lock();
         inner.close();
@@ -157,7 +158,7 @@ impl LaneState {
         }
     }
 
-    /// Makes what is read without the lock tell the present.
+    /// Updates the values that are read without the lock.
     pub(super) fn publish(&self, calls: &Calls) {
         let latency = calls.latency.latency();
         self.pending_count.store(calls.len() as u32, Ordering::Relaxed);

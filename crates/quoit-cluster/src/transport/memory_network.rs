@@ -1,7 +1,7 @@
 //! A network in memory: many hosts in one process, with delays, silence and cuts between them.
 //!
-//! For tests, and for clusters inside one process. Time is tokio's, so that a paused runtime decides
-//! when bytes arrive; nothing here is random.
+//! For tests, and for clusters inside one process. Time is tokio's, so a paused runtime decides when bytes
+//! arrive. Nothing here is random.
 //!
 //! ```
 //! use quoit_cluster::{Network, memory_network::MemoryNetwork};
@@ -29,10 +29,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Connections that wait to be accepted at one address.
+/// Maximum number of connections that wait to be accepted at one address.
 const BACKLOG_COUNT_MAX: usize = 128;
 
-/// The first port given to who asks for any.
+/// First port for hosts that ask for any.
 const FREE_PORT_MIN: u16 = 40_000;
 
 /// Hosts by name and the links between them.
@@ -61,19 +61,19 @@ impl Shared {
 }
 
 impl MemoryNetwork {
-    /// The network as the host `name` sees it. The addresses of the host are `name:port`.
+    /// Returns the network as the host `name` sees it. The addresses of the host are `name:port`.
     #[must_use]
     pub fn host(&self, name: &str) -> Arc<dyn Network> {
         Arc::new(Host { name: name.to_owned(), network: self.clone() })
     }
 
-    /// Bytes written from now on take `delay` from one host to the other.
+    /// Sets the time that bytes written from now on take from one host to the other.
     pub fn set_delay(&self, from: &str, to: &str, delay: Duration) {
         self.shared.lock().link(from, to).set_delay(delay);
     }
 
-    /// Lets nothing through from one host to the other, as a cable cut does: connections stay, what is
-    /// written arrives after [`heal`](Self::heal), new connections hang.
+    /// Lets nothing through from one host to the other, as a cut cable does. Connections stay, written
+    /// bytes arrive after [`heal`](Self::heal), and new connections hang.
     pub fn silence(&self, from: &str, to: &str) {
         self.shared.lock().link(from, to).set_silent(true);
     }
@@ -83,14 +83,14 @@ impl MemoryNetwork {
         self.shared.lock().link(from, to).set_silent(false);
     }
 
-    /// Resets all connections between two hosts, in either direction. New ones can be made.
+    /// Resets all connections between two hosts, in both directions. New connections can be made.
     pub fn reset(&self, one: &str, other: &str) {
         let mut shared = self.shared.lock();
         shared.link(one, other).reset();
         shared.link(other, one).reset();
     }
 
-    /// A host dies: its connections are reset and it listens no more.
+    /// Kills a host: its connections are reset, and it no longer listens.
     pub fn kill(&self, name: &str) {
         let mut shared = self.shared.lock();
         let prefix = format!("{name}:");

@@ -1,12 +1,20 @@
 //! Requests and answers between nodes.
 //!
-//! [`Internode`] is a node's end: it listens, it keeps a [`Peer`] for each other member, with a
-//! connection for each lane and direction, and gives requests to the [`Service`]s that are registered.
-//! A request is appended to its lane's buffer and written by whoever gets to it first; answers gather
-//! in [`Replies`]. Nothing is queued without a bound, and nothing waits behind a node that is known to
-//! be down. `docs/design/internode.md` tells the whole of it.
+//! [`Internode`] is a node's end. It listens, keeps a [`Peer`] for each other member, with a connection
+//! for each lane and direction, and passes requests to the registered [`Service`]s.
 //!
-//! Not here: what requests mean, and who is a member.
+//! 1. A connection begins with a greeting of both sides, after an optional TLS handshake (`greeting`,
+//!    `security`). It settles identity, cluster, version, clocks and bounds.
+//! 2. A caller appends its request to the buffer of a lane (`outbox`). Either the caller writes it at
+//!    once, or the connection's task writes it together with the requests of others.
+//! 3. The answers arrive in [`Replies`]. Each request has exactly one last answer, a refusal included. If
+//!    the connection ends first, the call fails: as unreachable if nothing of the request was written,
+//!    else as disconnected, after which the other node may have carried it out.
+//!
+//! Every buffer has a bound. A call to a node that is known to be down fails at once.
+//! `docs/design/internode.md` describes the protocol.
+//!
+//! Not here: the meaning of requests, and the decision who is a member.
 
 mod calls;
 mod clocks;
@@ -62,17 +70,18 @@ use error::Fault;
 use quoit_wire::internode::{InternodeDecoder, LANE_LARGE, LANE_SMALL};
 use service::Services;
 
-/// Room made for a read when nothing more is known.
+/// Minimum room for a read, in bytes.
 const READ_BYTES: usize = 16 * 1024;
-/// Room made at most for a frame that is still arriving: a claim of the peer is not believed at once.
+/// Maximum room made at once for a frame that is still arriving, in bytes: the length that a
+/// peer claims is not trusted.
 const READ_BYTES_MAX: usize = 1024 * 1024;
 
-/// Connections of a peer by the size of messages, so that a small one never waits behind a large one.
+/// Connections of a peer by the size of messages, so that a small message never waits behind a large one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
-    /// Messages up to some tens of kilobytes.
+    /// Messages of up to some tens of kilobytes.
     Small,
-    /// Larger ones. Dialed when it is first needed.
+    /// Larger messages. The lane is dialed when it is first needed.
     Large,
 }
 
@@ -84,12 +93,12 @@ impl Lane {
         }
     }
 
-    /// Lanes of newer nodes count as large: nothing small waits for them.
+    /// Unknown lanes of newer nodes are treated as large, because small messages do not wait for those.
     fn from_number(number: u32) -> Lane {
         if number == LANE_SMALL { Lane::Small } else { Lane::Large }
     }
 
-    /// The bounds of this node on a connection of the lane.
+    /// Returns this node's bounds for a connection of the lane.
     fn window(self, limits: &Limits) -> Window {
         let bytes = match self {
             Lane::Small => limits.small_window_bytes,
@@ -99,7 +108,7 @@ impl Lane {
     }
 }
 
-/// How much room to make for the next read.
+/// Returns the room to make for the next read, in bytes.
 fn read_room(decoder: InternodeDecoder, input: &[u8]) -> usize {
     match decoder.missing_bytes(input) {
         Ok(missing_bytes) => missing_bytes.clamp(READ_BYTES, READ_BYTES_MAX),

@@ -1,7 +1,7 @@
-//! The seam to the network: connections as boxed byte streams.
+//! The abstraction of the network: connections as boxed byte streams.
 //!
-//! Everything between nodes runs over what a [`Network`] makes: TCP in production, something in memory
-//! in tests and in simulation. TLS comes over what it makes (`security.rs`).
+//! All traffic between nodes runs over the connections of a [`Network`]: TCP in production, memory in
+//! tests and in the simulation. TLS is a layer above it (`security.rs`).
 
 use std::future::Future;
 use std::io;
@@ -9,7 +9,7 @@ use std::pin::Pin;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A future on the heap.
+/// A boxed future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Makes connections and listens for them.
@@ -17,16 +17,16 @@ pub trait Network: Send + Sync {
     /// Connects to `address`, `host:port`.
     fn connect<'a>(&'a self, address: &'a str) -> BoxFuture<'a, io::Result<Stream>>;
 
-    /// Listens at `address`, `host:port`; port 0 takes a free one.
+    /// Listens at `address`, `host:port`. Port 0 takes a free port.
     fn bind<'a>(&'a self, address: &'a str) -> BoxFuture<'a, io::Result<Box<dyn Listener>>>;
 }
 
-/// Takes connections.
+/// Accepts connections.
 pub trait Listener: Send {
-    /// The next connection, and the address that it comes from.
+    /// Accepts the next connection. Also returns the address that it comes from.
     fn accept(&mut self) -> BoxFuture<'_, io::Result<(Stream, String)>>;
 
-    /// Where it listens, the port that was taken included.
+    /// Returns the address at which it listens, with the port that was taken.
     ///
     /// # Errors
     ///
@@ -34,16 +34,16 @@ pub trait Listener: Send {
     fn local_address(&self) -> io::Result<String>;
 }
 
-/// A connection, its two directions apart: they are used by different tasks at the same time.
+/// A connection. Its two directions are separate, because different tasks use them at the same time.
 pub struct Stream {
     /// Bytes from the peer.
     pub reader: Box<dyn AsyncRead + Send + Unpin>,
-    /// Bytes to the peer. Dropping it tells the peer that nothing more comes.
+    /// Bytes to the peer. Dropping it tells the peer that no more bytes follow.
     pub writer: Box<dyn AsyncWrite + Send + Unpin>,
 }
 
 impl Stream {
-    /// A stream of two halves.
+    /// Creates a stream from two halves.
     pub fn from_halves(
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
@@ -51,7 +51,7 @@ impl Stream {
         Stream { reader: Box::new(reader), writer: Box::new(writer) }
     }
 
-    /// A stream of something that can't be taken apart cheaply: each use of a half takes a lock.
+    /// Creates a stream from an object that cannot be split cheaply: each use of a half takes a lock.
     pub fn from_whole(whole: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Stream {
         let (reader, writer) = tokio::io::split(whole);
         Stream::from_halves(reader, writer)
@@ -89,7 +89,7 @@ impl Listener for TcpListener {
 }
 
 fn tcp_stream(stream: TcpStream) -> Stream {
-    // A socket that refuses the option still works, with worse latency.
+    // A socket that refuses the option works, too, with worse latency.
     let _ = stream.set_nodelay(true);
     let (reader, writer) = stream.into_split();
     Stream::from_halves(reader, writer)

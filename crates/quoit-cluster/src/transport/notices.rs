@@ -1,23 +1,24 @@
-//! Log lines that strangers could cause at will, a few at a time.
+//! Limits for log lines that unknown nodes could cause at will.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// So many lines in each period; the rest is counted and told with the next.
+/// Maximum number of lines in each period. Further lines are counted, and the count is logged in a later
+/// period.
 const LINES_MAX: u32 = 10;
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// A line with the same words is written once in so long.
+/// Time for which a line with the same words is not written again.
 const SAME_PERIOD: Duration = Duration::from_secs(3_600);
-/// Words that are remembered.
+/// Maximum number of different words that are remembered.
 const SAME_COUNT_MAX: usize = 64;
 
-/// Lets few lines through.
+/// Limits the rate of log lines.
 pub(super) struct Notices {
     state: Mutex<NoticeState>,
-    /// When which words were written.
+    /// Last time at which words were written.
     written: Mutex<HashMap<String, Instant>>,
 }
 
@@ -35,7 +36,8 @@ impl Default for Notices {
 }
 
 impl Notices {
-    /// Calls `line` unless the same words were written lately, or too many lines. Whether it did.
+    /// Calls `line` unless the same words were written recently, or too many lines. Returns true if it was
+    /// called.
     pub(super) fn say_anew(&self, words: &str, line: impl FnOnce()) -> bool {
         let now = Instant::now();
         {
@@ -51,7 +53,7 @@ impl Notices {
         self.say(line)
     }
 
-    /// Calls `line` unless too many were said lately. Whether it did.
+    /// Calls `line` unless too many lines were written recently. Returns true if it was called.
     pub(super) fn say(&self, line: impl FnOnce()) -> bool {
         let mut state = self.state.lock();
         let now = Instant::now();

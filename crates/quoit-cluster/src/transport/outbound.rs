@@ -1,4 +1,4 @@
-//! A connection on which this node asks.
+//! A connection on which this node sends requests.
 
 use super::Lane;
 use super::calls::Delivery;
@@ -26,17 +26,17 @@ pub(super) struct OutboundDriver<'a> {
     settings: &'a InternodeSettings,
     peer: &'a Peer,
     lane: &'a LaneState,
-    /// The process at the other end.
+    /// Boot id of the process at the other end.
     boot_id: u64,
     reader: Box<dyn AsyncRead + Send + Unpin>,
     input: BytesMut,
     decoder: InternodeDecoder,
     heard_at: Instant,
     heartbeat: Interval,
-    /// Silence after which a ping is sent while no call waits. The large lane may be silent for longer: the
-    /// small one shows that the peer lives.
+    /// Silence after which a ping is sent while no call waits. Longer on the large lane, because the small
+    /// lane shows that the peer is alive.
     patience: Duration,
-    /// Answers of one read, handed over when the lane's lock is free again.
+    /// Answers from one read, handed over after the lane's lock is released.
     deliveries: Vec<Delivery>,
     is_deferred: bool,
 }
@@ -47,11 +47,11 @@ enum OutboundEvent {
     Renewal,
 }
 
-/// Why the task of a connection pauses.
+/// Reason for which [`OutboundDriver::run`] returns.
 pub(super) enum Pause {
     /// The connection has ended.
     Ended(Fault),
-    /// Another one is to take its place.
+    /// Another connection is to replace it.
     Renewal,
 }
 
@@ -93,8 +93,8 @@ impl<'a> OutboundDriver<'a> {
         }
     }
 
-    /// Carries calls and answers until the connection ends or is to be replaced. May be dropped at any time,
-    /// and called again.
+    /// Carries calls and answers until the connection ends or is to be replaced. Cancel safe,
+    /// and can be called again.
     pub(super) async fn run(&mut self) -> Pause {
         let mut event = Ok(OutboundEvent::Read);
         loop {
@@ -111,8 +111,8 @@ impl<'a> OutboundDriver<'a> {
         }
     }
 
-    /// Carries answers until no call is under way. Later calls wait for the connection that takes the place
-    /// of this one.
+    /// Carries answers until no call is under way. Later calls wait for the connection that replaces this
+    /// one.
     pub(super) async fn drain(&mut self) -> Result<(), Fault> {
         self.lane.hold();
         while self.lane.is_under_way() {
@@ -163,7 +163,7 @@ impl<'a> OutboundDriver<'a> {
         outcome
     }
 
-    /// Finds the calls of all answers in the buffer.
+    /// Matches all answers in the buffer with their calls.
     fn match_answers(&mut self, now: Instant) -> Result<(), Fault> {
         let mut says_goodbye = false;
         let mut inner = self.lane.outbox.lock();
@@ -174,7 +174,8 @@ impl<'a> OutboundDriver<'a> {
                 Some(FrameKind::Answer | FrameKind::Refusal) => {
                     self.deliveries.extend(inner.state.answered(frame, now));
                 }
-                // Kinds of newer nodes, and pongs, which have done their work by arriving.
+                // Frames of unknown kinds, from newer nodes, are skipped. A pong needs nothing: its
+                // arrival was the answer.
                 None | Some(FrameKind::Pong) => {}
                 Some(FrameKind::Goodbye) => says_goodbye = true,
                 Some(
@@ -196,7 +197,7 @@ impl<'a> OutboundDriver<'a> {
         Ok(())
     }
 
-    /// Pings a peer that has been silent; gives one up that has been silent for long.
+    /// Pings a peer that has been silent. Ends the connection after a longer silence.
     fn beat(&mut self) -> Result<(), Fault> {
         let silence = self.heard_at.elapsed();
         let limit = self.settings.limits.idle_timeout;
@@ -212,7 +213,7 @@ impl<'a> OutboundDriver<'a> {
         };
         if silence * 10 >= patience * 9 {
             let mut inner = self.lane.outbox.lock();
-            // Unwritten bytes will show just as well whether the peer lives.
+            // Unwritten bytes serve as well as a ping to show whether the peer is alive.
             if inner.unwritten_bytes() == 0 {
                 inner.append_small(FramePrefix::new(FrameKind::Ping, 0), &(), &[]);
                 self.lane.outbox.flush(inner, Urgency::Now);
@@ -222,7 +223,8 @@ impl<'a> OutboundDriver<'a> {
     }
 }
 
-/// Ticks at whole intervals since the node started: one wakeup serves all connections.
+/// Returns an interval that ticks at multiples of `every` since the node started, so that one wakeup
+/// serves all connections.
 fn heartbeats(every: Duration, start: Instant) -> Interval {
     let since_start_us = start.elapsed().as_micros();
     let until_next_us = every.as_micros() - since_start_us % every.as_micros().max(1);

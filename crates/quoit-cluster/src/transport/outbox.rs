@@ -1,8 +1,9 @@
-//! Output of a connection: a buffer that many append to and one writes.
+//! Output of a connection: a buffer to which many tasks append and which one task writes.
 //!
-//! Each connection has one task, its driver. A task that appends either writes at once, if none is writing
-//! ([`Urgency::Now`]), or leaves it to the driver, which writes when all tasks that are ready now have
-//! appended ([`Urgency::Soon`]): then one system call carries the messages of many.
+//! Each connection has one task, its driver. A task that appends either writes at once, if no other
+//! task is writing ([`Urgency::Now`]), or leaves it to the driver. The driver writes when all tasks
+//! that are ready to run have appended ([`Urgency::Soon`]), so that one system call carries the
+//! messages of many tasks.
 
 use super::statistics::Traffic;
 use parking_lot::{Mutex, MutexGuard};
@@ -15,50 +16,52 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use tokio::io::AsyncWrite;
 
-/// A buffer above this size is not kept when it is empty.
+/// Maximum capacity of an empty buffer that is kept for reuse, in bytes.
 const KEPT_BYTES_MAX: usize = 256 * 1024;
 
 pub(super) type BoxWriter = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// When something appended is to be written.
+/// Time at which appended bytes are to be written.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Urgency {
-    /// When those tasks that are ready to run have appended theirs.
+    /// After the tasks that are ready to run have appended theirs.
     Soon,
     /// At once.
     Now,
 }
 
-/// The part of the bytes given to a writer last that has left when it fails.
+/// What is known about the bytes last given to a writer when it fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FailedWrite {
-    /// Nothing: a system call that fails sends nothing.
+    /// None of them have left: a system call that fails sends nothing.
     SendsNothing,
-    /// Unknown: TLS may have sent some records of what it took.
+    /// Some may have left: TLS may have sent some records.
     MaySend,
 }
 
-/// The buffer of a connection, with what else the same lock guards.
+/// The buffer of a connection, and other state under the same lock.
 pub(super) struct Outbox<T> {
     inner: Mutex<Inner<T>>,
 }
 
 pub(super) struct Inner<T> {
-    /// State that the lock guards besides.
+    /// Other state that the lock guards.
     pub(super) state: T,
-    /// Frames of which no byte was written.
+    /// Frames of which no byte was given to the writer.
     pending: Vec<u8>,
-    /// An empty buffer to change places with `pending`.
+    /// An empty buffer, to swap with `pending`.
     spare: Vec<u8>,
     writer: Writer,
-    /// Counts connections: who still writes to an earlier one must not put it back.
+    /// Number of connections so far. A task that was writing to an earlier connection must
+    /// not put its writer back.
     epoch: u64,
     driver: Option<Waker>,
     asked: Option<Urgency>,
-    /// Whether the driver is appending and will write when it is done.
+    /// True while appended frames are held back, by the driver while it serves requests or until
+    /// there is another connection.
     corked: bool,
     pub(super) traffic: Traffic,
-    /// Position in the stream of all frames ever appended up to which bytes have left, or may have.
+    /// Position in the stream of all frames up to which bytes have left, or may have left.
     left_bytes: u64,
     failed_write: FailedWrite,
 }
@@ -67,9 +70,9 @@ enum Writer {
     /// There is no connection.
     Absent,
     Free(BoxWriter),
-    /// A task is writing and will look at `pending` afterwards.
+    /// A task is writing, and will look at `pending` afterwards.
     Busy,
-    /// The peer takes no more at the moment; the driver goes on from `from`.
+    /// The peer accepts no more at the moment. The driver continues at `from`.
     Blocked {
         writer: BoxWriter,
         bytes: Vec<u8>,
@@ -101,7 +104,7 @@ impl<T> Outbox<T> {
         self.inner.lock()
     }
 
-    /// Sees to it that what was appended is written.
+    /// Makes sure that appended frames are written.
     pub(super) fn flush(&self, mut inner: MutexGuard<'_, Inner<T>>, urgency: Urgency) {
         if inner.corked || inner.pending.is_empty() || !matches!(inner.writer, Writer::Free(_)) {
             return;
@@ -117,12 +120,12 @@ impl<T> Outbox<T> {
         }
     }
 
-    /// The driver's part: goes on with a write that was blocked, writes what it was asked to. Tells how many
-    /// bytes are left.
+    /// The driver's part: continues a blocked write, and writes what it was asked to write. Returns the
+    /// number of unwritten bytes.
     ///
     /// # Errors
     ///
-    /// When the connection is broken, or was closed on this side.
+    /// If the connection broke, or was closed on this side.
     pub(super) fn poll_drive(
         &self,
         context: &mut Context<'_>,
@@ -156,7 +159,7 @@ impl<T> Outbox<T> {
         }
     }
 
-    /// Writes what is pending, or goes on with what was blocked. The lock is let go meanwhile.
+    /// Writes the pending frames, or continues a blocked write. The lock is released meanwhile.
     fn write<'a>(
         &'a self,
         mut inner: MutexGuard<'a, Inner<T>>,
@@ -176,7 +179,8 @@ impl<T> Outbox<T> {
             }
         };
         let epoch = inner.epoch;
-        // If the connection is closed while this writes, how far the write has come is not known.
+        // Count all bytes as left before releasing the lock: if the connection is closed during the write,
+        // the part that was written is not known.
         inner.left_bytes += (bytes.len() - from) as u64;
         drop(inner);
         let outcome = poll_write_all(&mut writer, context, &bytes, &mut from);
@@ -212,11 +216,11 @@ impl<T> Outbox<T> {
 }
 
 impl<T> Inner<T> {
-    /// Takes a new connection into use; what is pending is written to it.
+    /// Takes a new connection into use. Pending frames are written to it.
     pub(super) fn open(&mut self, writer: BoxWriter, failed_write: FailedWrite) {
         self.epoch += 1;
         self.failed_write = failed_write;
-        // Frames of the connection before this one that never left were dropped with it.
+        // Frames that the previous connection never wrote were dropped with it.
         self.left_bytes = self.waits_from();
         self.writer = Writer::Free(writer);
         self.corked = false;
@@ -225,7 +229,7 @@ impl<T> Inner<T> {
         }
     }
 
-    /// Drops the connection and what was to be sent.
+    /// Drops the connection and the unwritten frames.
     pub(super) fn close(&mut self) {
         self.epoch += 1;
         self.writer = Writer::Absent;
@@ -234,28 +238,30 @@ impl<T> Inner<T> {
         self.wake_driver();
     }
 
-    /// Whether there is a connection.
+    /// Returns true if there is a connection.
     pub(super) fn is_open(&self) -> bool {
         !matches!(self.writer, Writer::Absent)
     }
 
-    /// Position behind the last frame in the stream of all frames ever appended.
+    /// Returns the position after the last frame, in the stream of all frames ever appended.
     pub(super) fn appended_bytes(&self) -> u64 {
         self.traffic.sent_bytes
     }
 
-    /// Position in the stream of all frames ever appended from which no byte was written.
+    /// Returns the position from which no byte was given to the writer, in the stream of all frames ever
+    /// appended.
     pub(super) fn waits_from(&self) -> u64 {
         self.appended_bytes() - self.pending.len() as u64
     }
 
-    /// Whether nothing of a frame that begins at this position has left. False where that is not known.
+    /// Returns true if nothing of a frame that begins at this position has left; false if that is not
+    /// known.
     pub(super) fn is_unsent(&self, position: u64) -> bool {
         position >= self.left_bytes
     }
 
-    /// Appends a frame and tells its size, if it is at most `frame_bytes_max`; else the size that it would
-    /// have had, or its payload alone.
+    /// Appends a frame and returns its size in bytes. If it is larger than `frame_bytes_max`, the error is
+    /// the size that it would have had, or that of the payload alone.
     pub(super) fn append(
         &mut self,
         prefix: FramePrefix,
@@ -289,7 +295,7 @@ impl<T> Inner<T> {
         appended.expect("a short frame fits in 4 GiB");
     }
 
-    /// How much waits to be written.
+    /// Returns the number of bytes that wait to be written.
     pub(super) fn unwritten_bytes(&self) -> usize {
         let blocked_bytes = match &self.writer {
             Writer::Blocked { bytes, from, .. } => bytes.len() - from,
@@ -298,8 +304,8 @@ impl<T> Inner<T> {
         self.pending.len() + blocked_bytes
     }
 
-    /// Called by the driver: what is appended waits until [`uncork`](Self::uncork), or for another
-    /// connection.
+    /// Holds appended frames back until [`uncork`](Self::uncork), or until there is another
+    /// connection. Called by the driver.
     pub(super) fn cork(&mut self) {
         self.corked = true;
     }
@@ -309,7 +315,7 @@ impl<T> Inner<T> {
         self.corked
     }
 
-    /// Called by the driver before it calls [`Outbox::poll_drive`], which then writes.
+    /// Ends the holding back. Called by the driver before [`Outbox::poll_drive`], which then writes.
     pub(super) fn uncork(&mut self) {
         self.corked = false;
         if !self.pending.is_empty() {
@@ -339,7 +345,7 @@ impl<T> Inner<T> {
     }
 }
 
-/// Has the task polled again when the other tasks that are ready have run.
+/// Has the task polled again after the other tasks that are ready have run.
 fn defer(context: &mut Context<'_>) {
     let _ = pin!(tokio::task::yield_now()).poll(context);
 }
@@ -366,7 +372,7 @@ mod tests {
     use super::*;
     use quoit_wire::internode::FrameKind;
 
-    /// Takes nothing and fails.
+    /// A writer that accepts nothing and fails.
     struct Broken;
 
     impl AsyncWrite for Broken {

@@ -1,4 +1,4 @@
-//! Another node, as this one calls it and judges it.
+//! Another node: calls to it, and this node's opinion about it.
 
 use super::Lane;
 use super::calls::{Status, Taker};
@@ -22,12 +22,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// The least time without an answer that makes a node count as stalled.
+/// Minimum time without an answer after which a node counts as stalled, in microseconds.
 const STALLED_US_MIN: u64 = 50_000;
-/// A node counts as stalled when it has not answered for so many times its high percentile.
+/// A node counts as stalled when it has not answered for this multiple of its 95th percentile of latency.
 const STALLED_LATENCIES: u64 = 20;
 
-/// Another node of the cluster. Shared; lives until the node is no member any more.
+/// Another member of the cluster. Shared; lives until the node is no longer a member.
 pub struct Peer {
     node_id: NodeId,
     place: ArcSwap<PeerFacts>,
@@ -36,28 +36,28 @@ pub struct Peer {
     health: Health,
     refusals: Mutex<Refusals>,
     is_retired: AtomicBool,
-    /// The newest version that it spoke when it was connected last; 0 before that.
+    /// The newest version that the node spoke when it was last connected; 0 before that.
     version_max: AtomicU32,
-    /// The newest version that both it and this node spoke then.
+    /// The newest version that both nodes spoke when they were last connected.
     version_common: AtomicU32,
-    /// The process that each lane was connected to last.
+    /// Boot id of the process that each lane was last connected to.
     boot_ids: [AtomicU64; 2],
-    /// Lanes that are connected without TLS.
+    /// True for lanes that are connected without TLS.
     plain_lanes: [AtomicBool; 2],
 }
 
-/// Attempts to connect that have failed.
+/// Failed attempts to connect.
 #[derive(Default)]
 struct Refusals {
     last_at: Option<Instant>,
-    /// The trouble between the two nodes, the time since when, and its description.
+    /// The trouble between the two nodes, its begin, and its description.
     trouble: Option<(Trouble, Instant, Arc<str>)>,
 }
 
-/// Trouble that keeps two nodes apart until an operator removes its cause.
+/// Trouble that keeps two nodes apart until an operator removes the cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// The peer takes this node for a second process with one identity.
+    /// The peer considers this node a second process with one identity.
     Double,
     /// The clocks differ too much.
     Clock,
@@ -98,7 +98,7 @@ impl Peer {
         }
     }
 
-    /// Whether this node is connected to the other one without TLS just now.
+    /// Returns true if this node is connected to the peer without TLS at present.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.plain_lanes.iter().any(|is_plain| is_plain.load(Ordering::Relaxed))
@@ -108,54 +108,55 @@ impl Peer {
         self.plain_lanes[lane.number() as usize].store(is_plain, Ordering::Relaxed);
     }
 
-    /// The node's identity.
+    /// Returns the peer's identity.
     #[must_use]
     pub fn node_id(&self) -> NodeId {
         self.node_id
     }
 
-    /// The node's name.
+    /// Returns the peer's name.
     #[must_use]
     pub fn name(&self) -> Arc<str> {
         Arc::clone(&self.place.load().name)
     }
 
-    /// Where the node is dialed.
+    /// Returns the address at which the peer is dialed.
     #[must_use]
     pub fn address(&self) -> Arc<str> {
         Arc::clone(&self.place.load().address)
     }
 
-    /// Whether there is a connection and the node has been heard of lately enough. Costs a clock and an
-    /// atomic load.
+    /// Returns true if there is a connection and the peer was heard of recently enough. Costs a look at
+    /// the clock and an atomic load.
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.health.is_up(Instant::now())
     }
 
-    /// The newest version of the protocol that the node itself spoke when it was connected last, whether this
-    /// one speaks it or not; `None` if it never was. The version that the two speak with each other is
-    /// [`Peer::speaks`].
+    /// Returns the newest version of the protocol that the peer spoke when it was last connected, whether
+    /// this node speaks it or not; `None` if it never was connected. See [`Peer::speaks`] for the
+    /// versions that both speak.
     #[must_use]
     pub fn version_max(&self) -> Option<u32> {
         Some(self.version_max.load(Ordering::Relaxed)).filter(|version| *version > 0)
     }
 
-    /// Whether both the node and this one spoke a version of the protocol when they were connected last.
+    /// Returns true if the peer and this node both spoke a version of the protocol when they were last
+    /// connected.
     #[must_use]
     pub fn speaks(&self, version: u32) -> bool {
         self.version_common.load(Ordering::Relaxed) >= version
     }
 
-    /// How surprising the node's silence is ([`PhiDetector::phi`](crate::PhiDetector::phi)); infinite
-    /// without a connection.
+    /// Returns how surprising the peer's silence is ([`PhiDetector::phi`](crate::PhiDetector::phi));
+    /// infinite without a connection.
     #[must_use]
     pub fn phi(&self) -> f64 {
         self.health.phi(Instant::now())
     }
 
-    /// Whether calls of small messages have been waiting for far longer than this node takes as a rule,
-    /// and none was answered meanwhile: a replica that is better not asked, well before it is suspected.
+    /// Returns true if calls on the small lane have waited for far longer than the peer usually takes, and
+    /// none was answered meanwhile. Such a replica should not be asked, long before it is suspected.
     #[must_use]
     pub fn is_stalled(&self) -> bool {
         if self.small.pending_count() == 0 {
@@ -166,25 +167,25 @@ impl Peer {
         self.small.outbox.lock().state.stalled_us(Instant::now()) > limit_us
     }
 
-    /// How fast the node answers small messages: from sending to the first answer.
+    /// Returns the latency of calls on the small lane, from sending to the first answer.
     #[must_use]
     pub fn latency_us(&self) -> Latency {
         self.small.latency()
     }
 
-    /// Calls that have not had their last answer, in both lanes.
+    /// Returns the number of calls without a last answer, in both lanes.
     #[must_use]
     pub fn pending_count(&self) -> u32 {
         self.small.pending_count() + self.large.pending_count()
     }
 
-    /// Bytes of requests that wait to be written, in both lanes.
+    /// Returns the number of bytes of requests that wait to be written, in both lanes.
     #[must_use]
     pub fn unwritten_bytes(&self) -> usize {
         [&self.small, &self.large].map(|lane| lane.outbox.lock().unwritten_bytes()).iter().sum()
     }
 
-    /// The counts of the connections to the node.
+    /// Returns the counts of the connections to the peer.
     #[must_use]
     pub fn statistics(&self) -> PeerStatistics {
         let mut statistics = PeerStatistics::default();
@@ -194,7 +195,8 @@ impl Peer {
         statistics
     }
 
-    /// Why there is no connection, in words; `None` if there is one, or the first is being made.
+    /// Returns the reason for which there is no connection; `None` if there is one, or the
+    /// first one is being made.
     #[must_use]
     pub fn trouble(&self) -> Option<Arc<str>> {
         match &self.small.outbox.lock().state.status {
@@ -203,16 +205,16 @@ impl Peer {
         }
     }
 
-    /// Sends a request. Its answers come to `replies`, marked with `slot`.
+    /// Sends a request. Its answers arrive in `replies`, marked with `slot`.
     ///
-    /// Header and payload are copied once, into the lane's buffer; the call costs no allocation unless
-    /// that must grow. If nothing else is under way on the lane, the system call that writes is made
-    /// here; otherwise one write takes along what other requests send at the same time.
+    /// Header and payload are copied once, into the lane's buffer. The call allocates nothing unless the
+    /// buffer must grow. If nothing else is under way on the lane, the write takes place here; otherwise
+    /// one write carries the requests that are sent at the same time.
     ///
     /// # Errors
     ///
-    /// The request was not sent, and no answer will come: [`CallError::Unreachable`], at once, if the
-    /// node is known to be; [`CallError::TooBusy`] if as much is under way as the node takes;
+    /// The request was not sent, and no answer will come: [`CallError::Unreachable`], at once, if the peer
+    /// is known to be down; [`CallError::TooBusy`] if the bound of open calls is reached;
     /// [`CallError::TooLarge`].
     pub fn send(
         &self,
@@ -226,8 +228,8 @@ impl Peer {
         self.submit(Outgoing { method, flags: 0, lane, slot }, header, payload, replies, None)
     }
 
-    /// Sends a request whose answers are a stream of many: the node sends more of them only as the
-    /// earlier are taken from `replies`, and stops when `replies` is dropped.
+    /// Sends a request whose answers are a stream. The peer sends more of them only as earlier ones are
+    /// taken from `replies`, and stops when `replies` is dropped.
     ///
     /// # Errors
     ///
@@ -285,12 +287,12 @@ impl Peer {
         Ok(())
     }
 
-    /// Tells the node that the caller does not wait for answers to `call` any more.
+    /// Tells the peer that the caller no longer waits for answers to `call`.
     pub(super) fn cancel(&self, lane: Lane, call: u32) {
         self.tell(lane, FramePrefix::new(FrameKind::Cancel, call), &[]);
     }
 
-    /// Lets the stream `call` go on by so many bytes.
+    /// Lets the stream `call` send this many more bytes.
     pub(super) fn widen(&self, lane: Lane, call: u32, taken_bytes: u32) {
         self.tell(lane, FramePrefix::new(FrameKind::Window, call), &taken_bytes.to_be_bytes());
     }
@@ -309,8 +311,8 @@ impl Peer {
     ///
     /// # Errors
     ///
-    /// Any [`CallError`]. After [`CallError::Timeout`] and [`CallError::Disconnected`] the node may have
-    /// done what it was asked.
+    /// Any [`CallError`]. After [`CallError::Timeout`] and [`CallError::Disconnected`] the peer may have
+    /// carried out the request.
     pub async fn call(
         &self,
         method: u16,
@@ -339,7 +341,7 @@ impl Peer {
         self.health.heard(now);
     }
 
-    /// A connection of `lane` was made. `common` is the newest version that both sides speak.
+    /// Notes that a connection of `lane` was made. `common` is the newest version that both sides speak.
     pub(super) fn connected(&self, lane: Lane, versions: VersionRange, common: u32, boot_id: u64) {
         self.refusals.lock().trouble = None;
         self.version_max.store(versions.max, Ordering::Relaxed);
@@ -350,7 +352,7 @@ impl Peer {
         }
     }
 
-    /// No connection could be made; `trouble` if that will not change by itself.
+    /// Notes that no connection could be made. `trouble` is set if an operator has to remove the cause.
     pub(super) fn refused(&self, now: Instant, trouble: Option<(Trouble, &Arc<str>)>) {
         let mut refusals = self.refusals.lock();
         refusals.last_at = Some(now);
@@ -361,20 +363,20 @@ impl Peer {
         });
     }
 
-    /// Whether an attempt to connect has failed at or after `time`.
+    /// Returns true if an attempt to connect has failed at or after `time`.
     pub(super) fn refused_since(&self, time: Instant) -> bool {
         self.refusals.lock().last_at.is_some_and(|last_at| last_at >= time)
     }
 
-    /// The trouble that has kept the two nodes apart for at least so long, in words.
+    /// Returns the description of the trouble if it has kept the two nodes apart for at least `patience`.
     pub(crate) fn trouble_for(&self, wanted: Trouble, patience: Duration) -> Option<Arc<str>> {
         let refusals = self.refusals.lock();
         let (trouble, since, words) = refusals.trouble.as_ref()?;
         (*trouble == wanted && since.elapsed() >= patience).then(|| Arc::clone(words))
     }
 
-    /// The connection of `lane` is gone, or none could be made: its calls fail, and later ones until there
-    /// is another.
+    /// Notes that the connection of `lane` is gone, or could not be made. Its calls fail, and later ones
+    /// until there is another connection.
     pub(super) fn disconnected(&self, lane: Lane, reason: &Arc<str>, error: &CallError) {
         self.set_plain(lane, false);
         if lane == Lane::Small {
@@ -383,8 +385,9 @@ impl Peer {
         self.lane(lane).close(reason, error);
     }
 
-    /// A process of the node is about to stop: it gets no new calls; those under way go on. A late word
-    /// of a process says nothing about its successor, which one lane may be connected to already.
+    /// Notes that a process of the peer is about to stop. It gets no new calls; calls under way
+    /// go on. A goodbye that arrives late says nothing about the next process, to which one lane
+    /// may be connected already.
     pub(super) fn said_goodbye(&self, boot_id: u64) {
         for lane in [Lane::Small, Lane::Large] {
             if self.boot_ids[lane.number() as usize].load(Ordering::Relaxed) != boot_id {
@@ -407,7 +410,8 @@ impl Peer {
         }
     }
 
-    /// Has connections without TLS replaced by others with TLS, where the node takes those. Calls go on.
+    /// Has connections without TLS replaced by connections with TLS, if the peer accepts those. Calls go
+    /// on.
     pub(crate) fn renew_plain(&self) {
         for lane in [Lane::Small, Lane::Large] {
             if self.plain_lanes[lane.number() as usize].load(Ordering::Relaxed) {
@@ -416,7 +420,7 @@ impl Peer {
         }
     }
 
-    /// Ends the connections; they are dialed again.
+    /// Ends the connections. They are dialed again.
     pub(crate) fn hang_up(&self) {
         for lane in [&self.small, &self.large] {
             lane.outbox.lock().close();
@@ -424,7 +428,7 @@ impl Peer {
         }
     }
 
-    /// Takes over a new name or address. A connection to another address is given up.
+    /// Sets a new name or address. Connections to a former address are ended.
     pub(super) fn set_place(&self, place: PeerFacts) {
         let earlier = self.place.swap(Arc::new(place.clone()));
         if earlier.address != place.address {
@@ -432,7 +436,7 @@ impl Peer {
         }
     }
 
-    /// The node is a peer no more: its connections end, calls fail.
+    /// Ends the connections and fails all calls, because the node is no longer a peer.
     pub(super) fn retire(&self) {
         self.is_retired.store(true, Ordering::SeqCst);
         let reason = Arc::from("the node is no member of the cluster any more");
@@ -460,9 +464,9 @@ impl fmt::Debug for Peer {
 mod tests {
     use super::*;
 
-    /// The goodbye stands in what came on the lane of large messages, which is read later than the lane of
-    /// small ones has been connected again. Nobody would have called the node any more, so neither would the
-    /// large lane have been dialed.
+    /// A goodbye on the large lane may be read after the small lane has been connected again.
+    /// If it closed the small lane, no caller would use the peer any more, so the large lane
+    /// would not be dialed either.
     #[tokio::test]
     async fn a_process_that_says_goodbye_takes_nothing_from_its_successor() {
         let settings = InternodeSettings::new(NodeId([1; 16]), "n1", 1, 1);

@@ -12,10 +12,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-/// Bound of the bytes under way in one direction of a connection, as a socket's buffers.
+/// Maximum number of bytes under way in one direction of a connection, like the buffers of a socket.
 pub(super) const CAPACITY_BYTES: usize = 256 * 1024;
 
-/// The way from one host to another, which all connections between them share.
+/// The link from one host to another, which all connections between them share.
 #[derive(Default)]
 pub(super) struct HostLink {
     state: Mutex<LinkState>,
@@ -43,14 +43,14 @@ impl HostLink {
         }
     }
 
-    /// Resets every connection on the way.
+    /// Resets every connection on the link.
     pub(super) fn reset(&self) {
         let mut state = self.state.lock();
         state.for_each_pipe(Pipe::reset);
         state.pipes.clear();
     }
 
-    /// Waits for as long as something sent now takes.
+    /// Waits for as long as bytes sent now would take.
     pub(super) async fn delivered(&self) {
         let delay = self.state.lock().delay;
         sleep(delay).await;
@@ -78,7 +78,7 @@ impl LinkState {
 
 #[derive(Default)]
 struct Pipe {
-    /// Bytes under way, with the time at which they arrive.
+    /// Bytes under way, with their times of arrival.
     pieces: VecDeque<(Instant, VecDeque<u8>)>,
     size_bytes: usize,
     end: Option<End>,
@@ -88,7 +88,7 @@ struct Pipe {
 
 #[derive(Clone, Copy, PartialEq)]
 enum End {
-    /// The writer is gone; what is under way still arrives.
+    /// The writer is gone. Bytes under way still arrive.
     Closed,
     Reset,
 }
@@ -115,7 +115,7 @@ impl Pipe {
     }
 }
 
-/// A direction of a new connection.
+/// Creates one direction of a new connection.
 pub(super) fn pipe(link: &Arc<HostLink>) -> (PipeReader, PipeWriter) {
     let pipe = Arc::default();
     let mut state = link.state.lock();

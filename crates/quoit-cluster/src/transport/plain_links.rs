@@ -1,20 +1,21 @@
-//! Connections without TLS while it is on its way to being required, by host.
+//! Counts of connections without TLS, by host, for operators who are about to require TLS.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Hosts that are told apart; those that come later are counted together.
+/// Maximum number of hosts that are counted separately. Further hosts are counted together.
 const HOSTS_MAX: usize = 256;
 
-/// Plain connections of one host, to it or from it.
+/// Plain connections to or from one host.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PlainLink {
-    /// Connections that were made.
+    /// Number of connections that were made.
     pub connection_count: u64,
-    /// The last of them, seconds since 1970.
+    /// Time of the last connection, seconds since 1970.
     pub last_unix_secs: u64,
-    /// Why the last one that this node dialed came without TLS; none where the other side dialed.
+    /// Reason for which the last connection that this node dialed has no TLS; `None` if the other side
+    /// dialed.
     pub reason: Option<String>,
 }
 
@@ -35,14 +36,14 @@ impl PlainLinks {
         link.reason = reason;
     }
 
-    /// Tells why the last connection to a host stays without TLS, if one was counted.
+    /// Sets the reason for which the last connection to a host has no TLS, if the host was counted.
     pub fn explain(&self, host: &str, reason: String) {
         if let Some(link) = self.0.lock().get_mut(host) {
             link.reason = Some(reason);
         }
     }
 
-    /// Those that were counted, by host.
+    /// Returns the counts, by host.
     #[must_use]
     pub fn by_host(&self) -> BTreeMap<String, PlainLink> {
         self.0.lock().clone()

@@ -1,26 +1,26 @@
-//! Which changes of a peer's state are told in the log: that it is down, and that it is back.
+//! Choice of the changes of a peer's state that are logged: that it is down, and that it is back.
 
 use super::error::Fault;
 use quoit_wire::internode::code;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a peer may refuse this node as a stranger before that is told. A node that joins learns of the
-/// members one by one, and refuses those that it has not learned of: for a moment, or for many seconds where
-/// its disk or its processors are busy.
+/// Time for which a peer may refuse this node as unknown before that is logged. A joining node learns of
+/// the members one by one, and refuses those that it does not know yet: for a moment, or for many seconds
+/// if its disk or its processors are busy.
 const JOINING_PATIENCE: Duration = Duration::from_secs(60);
 
 /// State of one peer in the log.
 #[derive(Default)]
 pub(super) struct Reachability {
     down_since: Option<Instant>,
-    /// The fault that was told since then.
+    /// The fault that was logged since then.
     told: Option<String>,
 }
 
 impl Reachability {
-    /// Takes note that the peer can't be reached. Whether that has to be told: once, and again when the peer
-    /// refuses for another reason, since that needs somebody to do something.
+    /// Notes that the peer cannot be reached. Returns true if that is to be logged: once, and again when
+    /// the peer refuses for another reason, since an operator has to act on that.
     pub(super) fn failed(&mut self, now: Instant, fault: &Fault) -> bool {
         let since = *self.down_since.get_or_insert(now);
         let is_joining = matches!(fault, Fault::Refused { code: code::CLUSTER, .. });
@@ -36,7 +36,7 @@ impl Reachability {
         !is_told
     }
 
-    /// Takes note that the peer is connected. How long it was down, if that was told.
+    /// Notes that the peer is connected. Returns the time for which it was down, if that was logged.
     pub(super) fn connected(&mut self, now: Instant) -> Option<Duration> {
         let since = self.down_since.take()?;
         self.told.take()?;

@@ -1,10 +1,11 @@
-//! When a node that could not be reached is dialed again.
+//! Pauses before a node that could not be reached is dialed again.
 
 use super::settings::Limits;
 use std::time::Duration;
 
-/// A small generator of random numbers: Steele, Lea, Flood: "Fast splittable pseudorandom number
-/// generators", OOPSLA 2014. Good enough to keep nodes from dialing in step, and the same for a seed.
+/// A small generator of random numbers: SplitMix64 (Steele, Lea, Flood: "Fast splittable
+/// pseudorandom number generators", OOPSLA 2014). It keeps nodes from dialing in step, and its
+/// numbers follow from a seed.
 pub(super) struct Jitter {
     state: u64,
 }
@@ -22,26 +23,26 @@ impl Jitter {
         mixed ^ (mixed >> 31)
     }
 
-    /// `pause`, a quarter less to a quarter more.
+    /// Returns `pause` with a deviation of up to a quarter in either direction.
     fn around(&mut self, pause: Duration) -> Duration {
         let thousandths = 750 + (self.next() % 501) as u32;
         pause * thousandths / 1000
     }
 }
 
-/// Pauses that double from one failure to the next.
+/// Pauses that double with each failure.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     failure_count: u32,
 }
 
 impl Backoff {
-    /// A connection was made.
+    /// Starts again with the shortest pause, because a connection was made.
     pub(super) fn reset(&mut self) {
         self.failure_count = 0;
     }
 
-    /// The pause after one more failure.
+    /// Returns the pause after one more failure.
     pub(super) fn pause(&mut self, limits: &Limits, jitter: &mut Jitter) -> Duration {
         let doubled = limits.redial_pause_min.saturating_mul(1 << self.failure_count.min(16));
         self.failure_count = self.failure_count.saturating_add(1);

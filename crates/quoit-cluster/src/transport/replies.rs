@@ -1,4 +1,4 @@
-//! Where the answers of the calls of one request gather.
+//! Gathering of the answers to the calls of one request.
 
 use super::Lane;
 use super::error::CallError;
@@ -10,38 +10,38 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// One answer. Header and payload are slices of the buffer that they were read into, and keep it.
+/// One answer. Header and payload are slices of the buffer that they were read into, and keep it alive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// An encoded message; which one is up to the method.
+    /// An encoded message of the kind that the method defines.
     pub header: Bytes,
-    /// Bytes that are no message: a value, mostly.
+    /// Bytes that are not a message, mostly a value.
     pub payload: Bytes,
-    /// Whether no more answers of this call follow.
+    /// True if no more answers of this call follow.
     pub last: bool,
 }
 
-/// An answer, or why there is none, with the slot that the call was sent with.
+/// An answer or an error, with the slot that the call was sent with.
 pub type Answered = (u16, Result<Reply, CallError>);
 
-/// Hears of calls that fail when those who made them have gone on.
+/// Receiver of failures of calls whose callers no longer wait.
 pub trait LateFaults: Send + Sync {
-    /// A call has failed, or several; `note` is what was left for that case. Called once for all calls of
-    /// one [`Replies`], wherever the failure is noticed: it must not wait.
+    /// Called once for all calls of one [`Replies`], when the first of them fails. `note` is what the
+    /// caller left for this case. Called on the task that notices the failure: it must not block.
     fn failed(&self, note: Bytes);
 }
 
-/// Gathers answers of several calls. Dropping it abandons the calls: what still comes is discarded, and
-/// streams are cancelled. Calls that are no streams go on at the node that was asked, as a write
-/// must that its coordinator waits for no longer.
+/// Gathers answers of several calls. Dropping it abandons the calls: later answers are discarded, and
+/// streams are cancelled. Other calls still take effect at the called node, because a write must go on
+/// when its coordinator no longer waits for it.
 ///
-/// Costs one allocation, whatever the number of calls up to four.
+/// Costs one allocation for up to four calls.
 #[derive(Default)]
 pub struct Replies {
     sink: Arc<Sink>,
 }
 
-/// The end at which answers come in.
+/// The end at which answers arrive.
 #[derive(Default)]
 pub(super) struct Sink {
     gathered: Mutex<Gathered>,
@@ -51,12 +51,12 @@ pub(super) struct Sink {
 struct Gathered {
     answers: SmallVec<[Gotten; 4]>,
     waker: Option<Waker>,
-    /// Calls whose last answer has not come.
+    /// Number of calls without a last answer.
     open_count: u32,
     is_abandoned: bool,
-    /// Streams whose last answer has not come.
+    /// Streams without a last answer.
     streams: Vec<StreamRef>,
-    /// Receiver of calls that fail from now on.
+    /// Receiver of calls that fail after this object is dropped.
     late: Option<Late>,
 }
 
@@ -76,7 +76,7 @@ struct Gotten {
     stream: Option<StreamRef>,
 }
 
-/// The other end of a stream.
+/// A reference to an open stream.
 #[derive(Clone)]
 pub(super) struct StreamRef {
     pub(super) peer: Arc<Peer>,
@@ -91,19 +91,19 @@ impl StreamRef {
 }
 
 impl Replies {
-    /// Without any call yet.
+    /// Creates an object without any call yet.
     #[must_use]
     pub fn new() -> Replies {
         Replies::default()
     }
 
-    /// The next answer in the order of arrival; `None` when every call has had its last one. An error is
-    /// the last answer of its call.
+    /// Returns the next answer in the order of arrival; `None` when every call has had its last one. An
+    /// error is the last answer of its call.
     pub async fn next(&mut self) -> Option<Answered> {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// As [`next`](Self::next), for hand-written futures.
+    /// Works like [`next`](Self::next), for hand-written futures.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Answered>> {
         let mut gathered = self.sink.gathered.lock();
         if let Some(gotten) = gathered.take_first() {
@@ -120,19 +120,20 @@ impl Replies {
         Poll::Pending
     }
 
-    /// An answer that is here already.
+    /// Returns an answer that has already arrived.
     pub fn try_next(&mut self) -> Option<Answered> {
         let gotten = self.sink.gathered.lock().take_first();
         gotten.map(Gotten::taken)
     }
 
-    /// How many calls have not had their last answer; answers that are here and not taken don't count.
+    /// Returns the number of calls without a last answer. Calls whose last answer has arrived but was
+    /// not taken do not count.
     #[must_use]
     pub fn open_count(&self) -> u32 {
         self.sink.gathered.lock().open_count
     }
 
-    /// Abandons the calls, but has a failure of one of them told.
+    /// Abandons the calls, but has `told` informed of a failure of one of them.
     pub fn leave(self, told: Arc<dyn LateFaults>, note: Bytes) {
         self.sink.gathered.lock().late = Some(Late { told, note });
     }
@@ -143,7 +144,7 @@ impl Replies {
         Arc::clone(&self.sink)
     }
 
-    /// Remembers a stream, which is cancelled if it is abandoned.
+    /// Adds a stream, which is cancelled when this object is dropped.
     pub(super) fn add_stream(&self, stream: StreamRef) {
         self.sink.gathered.lock().streams.push(stream);
     }
@@ -169,7 +170,7 @@ impl Drop for Replies {
 }
 
 impl Gotten {
-    /// Lets the stream go on by as much as is used now.
+    /// Lets the stream send as many bytes as this answer has.
     fn taken(self) -> Answered {
         let Gotten { answered, stream } = self;
         if let (Some(stream), Ok(reply)) = (stream, &answered.1)
@@ -190,7 +191,7 @@ impl Gathered {
 }
 
 impl Sink {
-    /// Hands an answer in and wakes who waits. False when nobody will take it.
+    /// Hands an answer over and wakes the waiting task. Returns false if no caller will take it.
     pub(super) fn deliver(
         &self,
         slot: u16,

@@ -1,4 +1,4 @@
-//! The way back to who asked.
+//! The way in which a service answers a request.
 
 use super::inbound::{Inbound, Request};
 use prost::Message;
@@ -8,11 +8,11 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Answers one request. Dropped without a last answer, it refuses the request for its service.
+/// Answers one request. If it is dropped without a last answer, it refuses the request.
 pub struct Responder {
     inbound: Arc<Inbound>,
     request: Request,
-    /// Whether the last answer was sent.
+    /// True if the last answer was sent.
     is_done: AtomicBool,
 }
 
@@ -21,16 +21,16 @@ impl Responder {
         Responder { inbound, request, is_done: AtomicBool::new(false) }
     }
 
-    /// Sends the last answer. Copies header and payload into the connection's buffer; allocates only
-    /// where that must grow. An answer above the frame limit becomes a refusal.
+    /// Sends the last answer. Copies header and payload into the connection's buffer, and allocates only
+    /// if the buffer must grow. An answer above the limit of a frame becomes a refusal.
     pub fn send(self, header: &impl Message, payload: &(impl Payload + ?Sized)) {
         if !self.is_done.swap(true, Ordering::Relaxed) {
             self.inbound.answer(&self.request, true, header, payload);
         }
     }
 
-    /// Sends an answer after which more follow. The sender of a stream waits for [`ready`](Self::ready)
-    /// before each.
+    /// Sends an answer after which more follow. The sender of a stream waits for
+    /// [`ready`](Self::ready) before each.
     pub fn send_more(&self, header: &impl Message, payload: &(impl Payload + ?Sized)) {
         if !self.is_done.load(Ordering::Relaxed)
             && !self.inbound.answer(&self.request, false, header, payload)
@@ -39,14 +39,14 @@ impl Responder {
         }
     }
 
-    /// Waits until the requester takes more of a stream: true. False when it takes no more, because it has
-    /// cancelled the call or is gone: then stop. Calls that are no streams are always ready while
-    /// their connection stands.
+    /// Waits until the requester accepts more of a stream: true. Returns false if it accepts no more,
+    /// because it has cancelled the call or the connection has ended; the service should stop then. A call
+    /// without a stream is always ready while its connection lasts.
     pub async fn ready(&self) -> bool {
         poll_fn(|task| self.inbound.poll_ready(&self.request, task)).await
     }
 
-    /// Refuses the request: `code` for programs, `text` for people. The last answer, too.
+    /// Refuses the request, as its last answer. `code` is for programs, `text` for people.
     pub fn refuse(self, code: u32, text: impl Into<String>) {
         if !self.is_done.swap(true, Ordering::Relaxed) {
             self.inbound.refuse(&self.request, code, text.into());

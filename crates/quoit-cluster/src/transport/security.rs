@@ -1,8 +1,8 @@
-//! Proofs of membership: TLS over the connections between nodes, or none of it.
+//! Proofs of membership: optional TLS on the connections between nodes.
 //!
-//! A connection is made by a [`Network`](super::Network) and becomes one that is proved before the first byte
-//! of a greeting is read. The handshake takes place on the task of the connection, within its own time, and
-//! counts among those that have not said who they are.
+//! A [`Network`](super::Network) makes the connection, and the handshake takes place before the first byte
+//! of a greeting. It runs on the task of the connection, within the time for a greeting, and an inbound
+//! connection counts among those that have not greeted yet until it has ended.
 
 use super::network::Stream;
 use super::plain_links::{PlainLink, PlainLinks};
@@ -27,23 +27,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::io::AsyncReadExt;
 
-/// The first byte of every TLS connection: a record of the handshake.
+/// First byte of every TLS connection: the type of a handshake record.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// How connections between nodes are secured.
+/// Security of connections between nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LinkMode {
-    /// Without TLS: any process that reaches the port is believed.
+    /// Without TLS: any process that reaches the port is trusted.
     #[default]
     Plain,
-    /// With TLS where the other side can, else without: the step between the two others.
+    /// With TLS if the other side supports it, else without. The step between the two other modes.
     Both,
-    /// With TLS and a proof of membership alone.
+    /// Only with TLS and a proof of membership.
     Required,
 }
 
 impl LinkMode {
-    /// The word of the setting.
+    /// Returns the value of the setting.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ impl LinkMode {
         }
     }
 
-    /// The mode that a word of the setting stands for.
+    /// Returns the mode for a value of the setting.
     #[must_use]
     pub fn from_word(word: &str) -> Option<LinkMode> {
         [LinkMode::Plain, LinkMode::Both, LinkMode::Required]
@@ -65,13 +65,13 @@ impl LinkMode {
 /// Proof that the other side of a connection has given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proven {
-    /// Nothing: the connection has no TLS.
+    /// No proof, because the connection has no TLS.
     Nothing,
-    /// That it is this node, by a certificate of the cluster's authority.
+    /// It is this node, according to a certificate of the cluster's authority.
     Node(NodeId),
-    /// That it knows the token with this digest.
+    /// It knows the token with this digest.
     Token(Fingerprint),
-    /// That it knows the shared secret.
+    /// It knows the shared secret.
     Secret,
 }
 
@@ -84,7 +84,7 @@ pub enum JoinProof {
     Secret(SharedSecret),
 }
 
-/// Identity that a node shows, and trust that it holds others against.
+/// The certificate that a node shows, and the trust against which it checks others.
 pub(crate) struct LinkKeys {
     pub(crate) identity: Identity,
     pub(crate) trust: LinkTrust,
@@ -99,17 +99,18 @@ impl LinkKeys {
     }
 }
 
-/// The security of a node's connections to other nodes. Shared by the transport, which uses it, and the
-/// control plane, which keeps the keys as the cluster has agreed.
+/// Security of a node's connections to other nodes. The transport uses it, and the control plane
+/// keeps its keys up to date.
 #[derive(Default)]
 pub struct LinkSecurity {
     mode: AtomicU8,
     keys: ArcSwapOption<LinkKeys>,
     secret: Option<SharedSecret>,
-    /// The authority of the cluster that has issued the node a certificate, until the node knows what that
-    /// cluster has agreed on: its own cluster's authority must not issue another meanwhile.
+    /// The authority of a cluster that has issued this node a certificate for joining, until
+    /// the node knows that cluster's trust. Meanwhile the node's former cluster must not issue
+    /// it another certificate.
     joins: Mutex<Option<Fingerprint>>,
-    /// The file of a certificate that a token has brought, until the cluster's agreements are known.
+    /// File for a certificate that a token has brought, until the trust of the cluster is known.
     file: Option<PathBuf>,
     plain: PlainLinks,
 }
@@ -121,7 +122,7 @@ impl fmt::Debug for LinkSecurity {
 }
 
 impl LinkSecurity {
-    /// Security of this mode, without keys; `secret` is the shared secret, where one is set.
+    /// Creates the security of a mode, without keys. `secret` is the shared secret, if one is set.
     #[must_use]
     pub fn new(mode: LinkMode, secret: Option<SharedSecret>) -> LinkSecurity {
         let security = LinkSecurity { secret, ..LinkSecurity::default() };
@@ -129,12 +130,12 @@ impl LinkSecurity {
         security
     }
 
-    /// The same with a file for a certificate that a token brings, which outlasts the process. One that is
-    /// there is loaded.
+    /// Adds a file for a certificate that a token brings, so that the certificate outlasts the process. An
+    /// existing file is loaded.
     ///
     /// # Errors
     ///
-    /// When it is there and can't be used: [`TlsError`] names it.
+    /// [`TlsError`], which names the file, if it exists and cannot be used.
     pub fn with_file(mut self, file: PathBuf) -> Result<LinkSecurity, TlsError> {
         if file.exists() {
             let now = quoit_tls::Instant::now();
@@ -160,7 +161,8 @@ impl LinkSecurity {
         Ok(())
     }
 
-    /// Whether the node has a certificate of another cluster than the one whose authorities `known` tells.
+    /// Returns true if the node has a certificate of a cluster that it joins and whose trust it does not
+    /// know yet: none of the authorities that `known` accepts has issued it.
     pub(crate) fn joins_another(&self, known: impl Fn(Fingerprint) -> bool) -> bool {
         let mut joins = self.joins.lock();
         if joins.is_some_and(known) {
@@ -169,7 +171,7 @@ impl LinkSecurity {
         joins.is_some()
     }
 
-    /// Keeps a certificate and its key in the file, durably, for its owner alone.
+    /// Writes a certificate and its key durably into the file, readable only by its owner.
     pub(crate) fn keep(&self, pem: &str) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         let new = file.with_extension("new");
@@ -181,7 +183,7 @@ impl LinkSecurity {
         fs::rename(&new, file)
     }
 
-    /// Removes the file: what the cluster has agreed on has come, and is kept elsewhere.
+    /// Removes the file, because the trust of the cluster is known and stored in the control file.
     pub(crate) fn forget_file(&self) {
         if let Some(file) = self.file.as_ref().filter(|file| file.exists())
             && let Err(fault) = fs::remove_file(file)
@@ -190,7 +192,7 @@ impl LinkSecurity {
         }
     }
 
-    /// The mode.
+    /// Returns the mode.
     #[must_use]
     pub fn mode(&self) -> LinkMode {
         match self.mode.load(Ordering::Acquire) {
@@ -200,15 +202,15 @@ impl LinkSecurity {
         }
     }
 
-    /// Changes the mode for connections that are made from now on. Those that a stricter mode forbids are
-    /// ended by [`ControlPlane::set_link_mode`] and in its wake.
+    /// Sets the mode of connections that are made from now on. [`ControlPlane::set_link_mode`] also ends
+    /// connections that a stricter mode forbids.
     ///
     /// [`ControlPlane::set_link_mode`]: crate::ControlPlane::set_link_mode
     pub fn set_mode(&self, mode: LinkMode) {
         self.mode.store(mode as u8, Ordering::Release);
     }
 
-    /// The shared secret, where one is set.
+    /// Returns the shared secret, if one is set.
     #[must_use]
     pub fn secret(&self) -> Option<&SharedSecret> {
         self.secret.as_ref()
@@ -222,7 +224,7 @@ impl LinkSecurity {
         self.keys.store(Some(Arc::new(keys)));
     }
 
-    /// The plain connections since the start, by host.
+    /// Returns the plain connections since the start, by host.
     #[must_use]
     pub fn plain_links(&self) -> BTreeMap<String, PlainLink> {
         self.plain.by_host()
@@ -232,7 +234,7 @@ impl LinkSecurity {
         self.plain.note(host_of(address), reason);
     }
 
-    /// Secures a connection that another node has made, or finds that it is plain and may be.
+    /// Secures a connection that another node has made, or accepts it as plain if the mode allows that.
     pub(super) async fn accept(
         &self,
         mut stream: Stream,
@@ -267,7 +269,8 @@ impl LinkSecurity {
         Ok((Stream::from_whole(stream), proven))
     }
 
-    /// How to dial: with which configuration, and whether a plain connection is as good.
+    /// Returns the TLS configuration for dialing, if any, and whether a plain connection may be used
+    /// instead.
     pub(super) fn dialing(
         &self,
         proof: Option<&JoinProof>,
@@ -291,7 +294,8 @@ impl LinkSecurity {
         }
     }
 
-    /// Notes why a plain connection that this node has dialed could not get TLS.
+    /// Sets the reason for which a plain connection that this node has dialed could not be replaced by
+    /// TLS.
     pub(super) fn note_stays_plain(&self, address: &str, reason: String) {
         self.plain.explain(host_of(address), reason);
     }
@@ -308,7 +312,7 @@ fn host_of(address: &str) -> &str {
     address.rsplit_once(':').map_or(address, |(host, _)| host)
 }
 
-/// Does the handshake of a node that dials.
+/// Does the TLS handshake of a dialing node.
 pub(super) async fn secured(
     config: Arc<ClientConfig>,
     stream: Stream,
@@ -320,13 +324,14 @@ pub(super) async fn secured(
     let shown = peer_certificate(stream.get_ref().1.peer_certificates());
     let proven = match shown.as_ref().and_then(node_of) {
         Some(node) => Proven::Node(identity(node)?),
-        // The handshake has held its key against that of the secret.
+        // A certificate without a node's identity is that of the shared secret. The handshake has checked
+        // its key.
         None => Proven::Secret,
     };
     Ok((Stream::from_whole(stream), proven))
 }
 
-/// The identity that a certificate names.
+/// Parses the identity that a certificate names.
 fn identity(node: &str) -> Result<NodeId, Fault> {
     let is_whole = node.len() == 32;
     let number = u128::from_str_radix(node, 16).ok().filter(|_| is_whole);
@@ -336,7 +341,7 @@ fn identity(node: &str) -> Result<NodeId, Fault> {
 }
 
 impl Services {
-    /// The caller on a connection with this proof.
+    /// Returns the kind of caller on a connection with this proof.
     pub(super) const fn caller(proven: Proven, is_guest: bool) -> super::service::Caller {
         use super::service::Caller;
         match proven {

@@ -12,71 +12,71 @@ use thiserror::Error;
 /// A request of another node. Header and payload are slices of the read buffer and keep it alive.
 #[derive(Debug, Clone)]
 pub struct IncomingRequest {
-    /// Node that asks.
+    /// The node that sent the request.
     pub from: NodeId,
     /// Method of the request.
     pub method: u16,
-    /// An encoded message; which one is up to the method.
+    /// An encoded message of the kind that the method defines.
     pub header: Bytes,
-    /// Bytes that are no message: a value, mostly.
+    /// Bytes that are not a message, mostly a value.
     pub payload: Bytes,
-    /// Whether the node is a guest: it was not checked that it belongs to the cluster.
+    /// True if the node is a guest, whose membership was not checked.
     pub is_guest: bool,
-    /// The proof of the connection that it came on.
+    /// Proof of the connection on which the request came.
     pub proven: Proven,
 }
 
 /// Serves requests.
 pub trait Service: Send + Sync {
-    /// Takes a request. Called on the task of the connection, between reading and writing: it must not
-    /// block. An answer that is given before it returns costs no system call of its own; the responder may
-    /// be kept and used later, from anywhere.
+    /// Serves a request. Called on the task of the connection, between reading and writing: it must not
+    /// block. An answer that is given before it returns costs no system call of its own. The responder may
+    /// also be kept and used later, from anywhere.
     fn serve(&self, request: IncomingRequest, reply: Responder);
 }
 
-/// A node that asks to be let in.
+/// A node that asks to be admitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Newcomer {
     /// Its identity.
     pub node_id: NodeId,
     /// Its name.
     pub node_name: String,
-    /// Random for each start of its process.
+    /// Boot id: random for each start of its process.
     pub boot_id: u64,
-    /// Where it says that it can be reached.
+    /// Address at which it says that it can be reached.
     pub address: String,
-    /// The versions of the protocol that it speaks.
+    /// Versions of the protocol that it speaks.
     pub versions: VersionRange,
-    /// Whether it comes as a guest.
+    /// True if it comes as a guest.
     pub is_guest: bool,
 }
 
-/// Why a node is not let in: words for its operator.
+/// Reason for which a node is not admitted, for its operator.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NotAdmitted {
-    /// It is not known, or not yet: a member that has just joined learns of the others one by one.
+    /// It is not known, or not known yet: a node that has just joined learns of the members one by one.
     #[error("{0}")]
     Unknown(String),
-    /// It is known, and is kept out.
+    /// It is known and refused.
     #[error("{0}")]
     KeptOut(String),
 }
 
-/// Decides who may connect, beyond what the transport checks itself (versions, cluster, identities).
+/// Decides which nodes may connect, after the transport has checked version, cluster and identity.
 pub trait Admission: Send + Sync {
-    /// Called for each connection before it is taken; must not block.
+    /// Called for each inbound connection before it is accepted. Must not block.
     ///
     /// # Errors
     ///
-    /// [`NotAdmitted`] with the words that the node's operator reads.
+    /// [`NotAdmitted`] with the text for the node's operator.
     fn admit(&self, newcomer: &Newcomer) -> Result<(), NotAdmitted>;
 
-    /// Called for each connection, whoever has dialed and guests included, with who is at the other end:
-    /// whether it understands what the cluster has to say. Must not block.
+    /// Called for each connection, inbound or outbound, guests included: checks that the node at the other
+    /// end understands the messages of the cluster. Must not block.
     ///
     /// # Errors
     ///
-    /// [`NotAdmitted`] with the words that the node's operator reads.
+    /// [`NotAdmitted`] with the text for the node's operator.
     fn check_versions(&self, _other: &Newcomer) -> Result<(), NotAdmitted> {
         Ok(())
     }
@@ -88,27 +88,27 @@ pub(super) struct Services {
     services: Vec<Registered>,
 }
 
-/// The side of a connection that asks.
+/// Kind of the node that sends requests on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Caller {
     /// A member.
     Member,
-    /// A node that is none yet.
+    /// A node that is not a member yet.
     Guest,
-    /// A node that has proved a token or the shared secret, and may ask for a certificate alone.
+    /// A node that has proved a token or the shared secret. It may only ask for a certificate.
     Joiner,
 }
 
 #[derive(Clone)]
 struct Registered {
     methods: RangeInclusive<u16>,
-    /// For members, for guests as well, or for joiners alone.
+    /// Kind of callers: members only, members and guests, or joiners only.
     takes: Caller,
     service: Arc<dyn Service>,
 }
 
 impl Services {
-    /// Adds a service; it comes before earlier ones where ranges overlap.
+    /// Returns these services with one more. It takes precedence over earlier ones where ranges overlap.
     pub(super) fn with(
         &self,
         methods: RangeInclusive<u16>,
@@ -120,7 +120,7 @@ impl Services {
         Services { services }
     }
 
-    /// Finds the service of `method` for this caller.
+    /// Returns the service of `method` for this kind of caller.
     pub(super) fn find(&self, method: u16, caller: Caller) -> Option<&Arc<dyn Service>> {
         let mut services = self.services.iter();
         let registered = services.find(|registered| {

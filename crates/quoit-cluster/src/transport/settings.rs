@@ -9,31 +9,32 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Identity of the node for others, and its limits.
+/// Identity of the node, and its limits.
 #[derive(Debug, Clone)]
 pub struct InternodeSettings {
-    /// The node's identity.
+    /// Identity of the node.
     pub node_id: NodeId,
-    /// The node's name, for people.
+    /// Name of the node, for people.
     pub node_name: String,
-    /// Random for each start of a process: tells two nodes with one identity apart.
+    /// Random number for each start of a process. It distinguishes two processes with one identity.
     pub boot_id: u64,
-    /// Seed of the jitter of repeated dialing, the only randomness in here.
+    /// Seed of the jitter between attempts to dial, the only randomness of the transport.
     pub seed: u64,
-    /// The versions of the protocol to speak; what this build speaks, unless a test plays another.
+    /// Versions of the protocol to speak: those of this build, unless a test sets others.
     pub versions: VersionRange,
     /// Bounds.
     pub limits: Limits,
-    /// When a silent node is suspected.
+    /// Settings of failure detection.
     pub liveness: LivenessSettings,
-    /// The node's wall clock. Nodes whose clocks are ahead of it are refused; none: clocks are not compared.
+    /// Wall clock of the node. Nodes whose clocks are ahead of it are refused. `None`: clocks are not
+    /// compared.
     pub clock: Option<NodeClock>,
-    /// TLS of the connections; none unless it is said.
+    /// TLS of the connections; none by default.
     pub security: Arc<LinkSecurity>,
 }
 
 impl InternodeSettings {
-    /// Settings with all defaults.
+    /// Returns settings with all defaults.
     #[must_use]
     pub fn new(
         node_id: NodeId,
@@ -68,34 +69,35 @@ impl fmt::Debug for NodeClock {
 /// Bounds of connections between nodes.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// The longest frame sent or accepted: room for the largest object with all its siblings twice over.
+    /// Longest frame that is sent or accepted, in bytes: room for the largest object with all its
+    /// siblings, twice.
     pub frame_bytes_max: u32,
-    /// Bytes of requests without an answer on a connection of the small lane.
+    /// Bytes of requests without a last answer on a connection of the small lane.
     pub small_window_bytes: u64,
-    /// Bytes of requests without an answer on a connection of the large lane. One request is always
-    /// taken, however large.
+    /// Bytes of requests without a last answer on a connection of the large lane. One request is always
+    /// accepted, however large.
     pub large_window_bytes: u64,
-    /// Requests without an answer on a connection.
+    /// Number of requests without a last answer on a connection.
     pub window_calls: u32,
-    /// Answers that wait for a peer that does not read; above it no further request of that peer is read.
+    /// Bytes of answers that a peer has not read. Above it, no further request of that peer is read.
     pub unread_answer_bytes_max: usize,
     /// Bytes of a stream's answers that the requester has not taken yet.
     pub stream_window_bytes: u32,
-    /// Connections that have not said yet who they are; more are closed at once.
+    /// Number of inbound connections without a complete greeting. Further connections are closed at once.
     pub strangers_max: u32,
-    /// Connections of guests, that is of nodes that want to join; more are refused.
+    /// Number of connections of guests, which are nodes that want to join. Further ones are refused.
     pub guests_max: u32,
-    /// How long a connection may take to say who it is.
+    /// Maximum time for a greeting.
     pub greeting_timeout: Duration,
-    /// How long a dialed node may take to accept.
+    /// Maximum time until a dialed node accepts.
     pub connect_timeout: Duration,
-    /// The first pause before dialing again; it doubles, with a jitter of a quarter.
+    /// First pause before dialing again. It doubles, with a jitter of a quarter.
     pub redial_pause_min: Duration,
-    /// The longest pause before dialing again.
+    /// Longest pause before dialing again.
     pub redial_pause_max: Duration,
-    /// A connection on which a peer sends nothing for so long, not even a ping, is closed. How long requests
-    /// send to further replicas, and how far apart members are asked before a reap record goes, are multiples
-    /// of it (`docs/design/reaping.md`).
+    /// Silence of a peer, without even a ping, after which a connection is closed. Other times are
+    /// multiples of it: the time for which requests send to further replicas, and the interval at which
+    /// members are asked before a reap record is dropped (`docs/design/reaping.md`).
     pub idle_timeout: Duration,
 }
 

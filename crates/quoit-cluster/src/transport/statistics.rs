@@ -1,4 +1,4 @@
-//! Counts of what passes between nodes.
+//! Counts of the traffic between nodes.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,22 @@ pub struct PeerStatistics {
     pub traffic: Traffic,
     /// Calls by method.
     pub calls: MethodCounts,
-    /// Connections made.
+    /// Number of connections made.
     pub connected_count: u64,
-    /// Calls that were not sent because as much was under way as the node takes.
+    /// Number of calls that were not sent because the bound of open calls was reached.
     pub too_busy_count: u64,
-    /// Answers whose callers had given up.
+    /// Number of answers whose callers no longer waited.
     pub discarded_count: u64,
 }
 
-/// Counts of others' requests to a node, since the start of its process.
+/// Counts of other nodes' requests to a node, since the start of its process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServiceStatistics {
     /// Frames and bytes on the connections that others have dialed.
     pub traffic: Traffic,
     /// Requests by method.
     pub requests: MethodCounts,
-    /// Connections that were closed at their greeting: not admitted, or no node at all.
+    /// Number of connections that were closed at their greeting: not admitted, or not from a node.
     pub refused_count: u64,
 }
 
@@ -39,7 +39,7 @@ impl ServiceStatistics {
 /// Frames and bytes in both directions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Frames sent, whatever their kind.
+    /// Frames sent, of any kind.
     pub sent_frames: u64,
     /// Bytes sent.
     pub sent_bytes: u64,
@@ -68,20 +68,20 @@ impl Traffic {
     }
 }
 
-/// Counts by method. There are few methods: finding one is a look along a short list.
+/// Counts by method. There are few methods, so a short list is searched.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MethodCounts {
     counts: Vec<(u16, u64)>,
 }
 
 impl MethodCounts {
-    /// The count of each method that was counted at all.
+    /// Returns the counts of all methods that were counted at least once.
     #[must_use]
     pub fn by_method(&self) -> BTreeMap<u16, u64> {
         self.counts.iter().copied().collect()
     }
 
-    /// The count of one method.
+    /// Returns the count of one method.
     #[must_use]
     pub fn of(&self, method: u16) -> u64 {
         let found = self.counts.iter().find(|(counted, _)| *counted == method);

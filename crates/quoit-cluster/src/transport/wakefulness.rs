@@ -1,8 +1,9 @@
-//! Whether this node may judge who is up.
+//! Whether this node may judge which peers are up.
 //!
-//! A node that has just started, or that did not run for a while (it was stopped, or its machine was), has
-//! heard nothing of others. That says nothing about them: taking them for dead, it would have
-//! fallbacks vote that know nothing. So it waits a moment before it judges.
+//! A node that has just started, or was suspended for a while (or its machine was), has heard nothing of
+//! its peers. If it considered them dead, it would let fallbacks without the records vote, and a read
+//! could miss an acknowledged write. So it waits for a moment before it judges: until each peer was heard
+//! of, or a connection to it has failed.
 
 use super::peer::Peer;
 use crate::NodeId;
@@ -13,15 +14,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often the node notes that it runs.
+/// Interval at which the node records that it runs.
 pub(super) const TICK_INTERVAL: Duration = Duration::from_millis(250);
-/// A node that has not noted it for so long did not run. Shorter pauses make no peer look dead.
+/// Time without such a record after which the node knows that it was suspended. Shorter pauses
+/// make no peer look dead.
 const PAUSE: Duration = Duration::from_millis(750);
-/// Time after which a node counts as down that could neither be reached nor found out to be unreachable:
-/// longer than a dialed node may take to accept.
+/// Time after which a peer counts as down that was neither connected nor found to be unreachable. Longer
+/// than a dialed node may take to accept.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Since when the node has run without a pause.
+/// Tracks since when the node has run without a pause.
 pub(super) struct Wakefulness {
     start: Instant,
     ticked_at_us: AtomicU64,
@@ -42,12 +44,12 @@ impl Default for Wakefulness {
 }
 
 impl Wakefulness {
-    /// When the node was started.
+    /// Returns the time at which the node was started.
     pub(super) const fn start(&self) -> Instant {
         self.start
     }
 
-    /// The node runs. Whether it has just been found out that it did not.
+    /// Records that the node runs. Returns true if it finds that the node was suspended.
     pub(super) fn tick(&self, now: Instant) -> bool {
         let has_slept = self.has_slept(now);
         if has_slept {
@@ -58,7 +60,8 @@ impl Wakefulness {
         has_slept
     }
 
-    /// Whether all peers are known to be up, or to be down. Costs a clock and two atomic loads as a rule.
+    /// Returns true if it is known of each peer whether it is up. Costs a look at the clock and two
+    /// atomic loads as a rule.
     pub(super) fn is_settled(&self, now: Instant, peers: &BTreeMap<NodeId, Arc<Peer>>) -> bool {
         if peers.is_empty() {
             return true;

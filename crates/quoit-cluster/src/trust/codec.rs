@@ -1,4 +1,4 @@
-//! Trust as a message.
+//! Encoding of trust as a message.
 
 use super::state::{Holder, Trust, TrustToken};
 use crate::id_bytes::{id_bytes, node_id};

@@ -5,19 +5,19 @@ use crate::NodeId;
 use quoit_tls::nodes::{Authority, Fingerprint};
 use std::sync::Arc;
 
-/// A change of authority or tokens, or what a member tells of itself.
+/// A change of the authority or of tokens, or a report of a member.
 #[derive(Clone, Debug)]
 pub(crate) enum TrustCommand {
-    /// The cluster gets this authority, unless it has one.
+    /// Gives the cluster this authority, unless it has one.
     Init(Arc<Authority>),
-    /// This authority takes the place of the one before, step by step.
+    /// Begins a rotation to this authority.
     Rotate(Arc<Authority>),
-    /// A token lets nodes join.
+    /// Adds a token with which nodes can join.
     AddToken { id: Fingerprint, token: TrustToken },
-    /// A token lets no node join any more. It is named by the beginning of its digest.
+    /// Revokes a token, which is named by the beginning of its digest.
     RevokeToken { id: String },
-    /// A node uses a token.
+    /// Uses a token for a node.
     UseToken { id: Fingerprint, node: NodeId },
-    /// A member tells how far it has come.
+    /// A member reports the authorities that it knows and the certificate that it holds.
     Hold { node: NodeId, holder: Holder },
 }

@@ -1,27 +1,27 @@
-//! Why something about the cluster's authority is refused.
+//! Refusals of operations on the cluster's authority.
 
 use quoit_tls::TlsError;
 use thiserror::Error;
 
 use super::state::TOKENS_MAX;
 
-/// Why something about the cluster's authority is refused. Displayed for operators.
+/// Reason for which an operation on the cluster's authority is refused. Displayed for operators.
 #[derive(Debug, Error)]
 pub enum TrustError {
-    /// There is no authority.
+    /// The cluster has no authority.
     #[error("the cluster has no authority yet: make one with `quoit admin cluster init`")]
     NoAuthority,
-    /// A rotation is under way.
+    /// A rotation is in progress.
     #[error(
         "the authority is being rotated already, and waits for: {}; `quoit admin cluster tls` shows how far \
          it is",
         members.join(", ")
     )]
     Rotating {
-        /// Names of the members that it waits for.
+        /// Names of the members that the rotation waits for.
         members: Vec<String>,
     },
-    /// There are as many tokens as there may be.
+    /// The maximum number of tokens exists already.
     #[error(
         "there are {TOKENS_MAX} join tokens that are good, and no more are possible; revoke some \
          (`quoit admin cluster token revoke ID`)"
@@ -33,10 +33,10 @@ pub enum TrustError {
         /// The name.
         id: String,
     },
-    /// The token is over.
+    /// The token has expired.
     #[error("the join token {id} has expired; make another with `quoit admin cluster token`")]
     TokenExpired {
-        /// Its name.
+        /// Name of the token.
         id: String,
     },
     /// The token was used as often as it may be.
@@ -45,26 +45,26 @@ pub enum TrustError {
          cluster token`"
     )]
     TokenUsed {
-        /// Its name.
+        /// Name of the token.
         id: String,
     },
-    /// A token that would be of no use.
+    /// The requested number of uses or the lifetime of a token is out of bounds.
     #[error(
         "a join token is for 1 to 1000 nodes and for 1 minute to 30 days, not for {nodes} and {secs} s"
     )]
     TokenBounds {
-        /// Nodes that it was to be for.
+        /// Requested number of nodes.
         nodes: u32,
-        /// Seconds that it was to last.
+        /// Requested lifetime, in seconds.
         secs: u64,
     },
-    /// The node was removed, and may not come back.
+    /// The node was removed and must not return.
     #[error("node {node} was removed from this cluster; start it with an empty data directory")]
     Removed {
         /// The node.
         node: String,
     },
-    /// A request for a certificate that is none.
+    /// The request for a certificate is malformed.
     #[error("the request for a certificate makes no sense: {0}")]
     Malformed(String),
     /// A certificate could not be made.

@@ -1,19 +1,20 @@
-//! The cluster's authority: which certificates members take from each other, and which tokens let a node
-//! join.
+//! The cluster's authority: the certificates that members accept from each other, and the
+//! tokens with which nodes join.
 //!
-//! All of it is one value of the control plane's state, [`Trust`]: agreed on like everything there, and
-//! so known to every member, the key of the authority included. Every member can issue certificates: its
-//! own, from its state, at each start and long before the last one ends; and those of nodes that join by
-//! a token.
+//! It is one value of the control plane's state, [`Trust`], and so known to every member, including the
+//! key of the authority. Every member can issue certificates: its own, at each start and long before the
+//! last one expires, and those of nodes that join with a token.
 //!
-//! ```text
-//! rotation   1. a new authority is added; each member takes certificates of both, and says that it knows it
-//!            2. all know it: it issues from now on; each member makes itself a certificate of it and says so
-//!            3. all hold one: the old authority is dropped
-//! ```
+//! A rotation of the authority takes three steps:
 //!
-//! Steps follow from what members have told ([`Trust::settled`]), whoever decides next. A member that is away
-//! holds a rotation up; a removed one does not.
+//! 1. A new authority is added. Each member accepts certificates of both, and reports that it knows the
+//!    new one.
+//! 2. When all members know it, it becomes the issuing one. Each member makes itself a certificate of
+//!    it, and reports that.
+//! 3. When all members hold such a certificate, the old authority is dropped.
+//!
+//! Each step follows from the members' reports ([`Trust::settled`]) and is taken with the next decision on
+//! trust, whichever node makes it. A member that is down delays a rotation; a removed one does not.
 
 mod codec;
 mod commands;

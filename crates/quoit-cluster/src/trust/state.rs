@@ -1,4 +1,4 @@
-//! The authority and tokens as the cluster has agreed on them.
+//! The authority and the tokens, as the cluster has agreed on them.
 
 use crate::NodeId;
 use quoit_tls::Instant;
@@ -6,15 +6,15 @@ use quoit_tls::nodes::{Authority, Fingerprint};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Tokens that are good at the same time, at most.
+/// Maximum number of valid tokens at the same time.
 pub const TOKENS_MAX: usize = 1000;
 
-/// The authority, the tokens that let nodes join, and the certificates that members hold.
+/// The authority, the tokens with which nodes join, and the certificates that members hold.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Trust {
-    /// The authorities whose certificates count, the oldest first.
+    /// The trusted authorities, oldest first.
     pub(crate) authorities: Vec<Arc<Authority>>,
-    /// The one that issues.
+    /// Digest of the authority that issues certificates.
     pub(crate) issuing: Option<Fingerprint>,
     /// Tokens by the digests of their keys.
     pub(crate) tokens: BTreeMap<Fingerprint, TrustToken>,
@@ -22,49 +22,50 @@ pub struct Trust {
     pub(crate) holders: BTreeMap<NodeId, Holder>,
 }
 
-/// A token that lets nodes join.
+/// A token with which nodes can join.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TrustToken {
-    /// Its end.
+    /// Expiry of the token.
     pub expires: Instant,
-    /// So many more nodes may use it.
+    /// Number of further nodes that may use it.
     pub uses_left: u32,
-    /// The nodes that have.
+    /// Nodes that have used it.
     pub nodes: BTreeSet<NodeId>,
 }
 
-/// How far a member has come with authorities and certificates.
+/// Progress of a member with authorities and certificates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Holder {
-    /// The newest authority whose certificates it takes.
+    /// The newest authority that it trusts.
     pub knows: Fingerprint,
-    /// The authority that has issued its certificate.
+    /// The authority that issued its certificate.
     pub holds: Fingerprint,
-    /// The end of its certificate.
+    /// Expiry of its certificate.
     pub not_after: Instant,
 }
 
 impl Trust {
-    /// The authority that issues certificates.
+    /// Returns the authority that issues certificates.
     #[must_use]
     pub fn issuing(&self) -> Option<&Arc<Authority>> {
         let issuing = self.issuing?;
         self.authorities.iter().find(|authority| authority.fingerprint() == issuing)
     }
 
-    /// The newest authority: the one that issues, or will.
+    /// Returns the newest authority: the one that issues certificates, or will issue them after a
+    /// rotation.
     #[must_use]
     pub fn newest(&self) -> Option<&Arc<Authority>> {
         self.authorities.last()
     }
 
-    /// Whether a rotation is under way.
+    /// Returns true if a rotation is in progress.
     #[must_use]
     pub fn is_rotating(&self) -> bool {
         self.authorities.len() > 1
     }
 
-    /// Members of those given that the rotation waits for just now.
+    /// Returns the given members that the present step of the rotation waits for.
     pub(crate) fn awaited(&self, members: impl Iterator<Item = NodeId>) -> Vec<NodeId> {
         let Some(newest) = self.newest().map(|newest| newest.fingerprint()) else {
             return Vec::new();
@@ -81,8 +82,9 @@ impl Trust {
         members.filter(|member| lacks(self.holders.get(member))).collect()
     }
 
-    /// The trust that this one comes to by itself when `members` are all: what nobody needs any more is
-    /// dropped, and a rotation goes on.
+    /// Returns the trust after the steps that follow by themselves, with `members` as all members:
+    /// certificates of former members and expired tokens are dropped, and a rotation takes its next step
+    /// if no member delays it.
     pub(crate) fn settled(mut self, members: &BTreeSet<NodeId>, now: Instant) -> Trust {
         self.holders.retain(|node, _| members.contains(node));
         self.tokens.retain(|_, token| token.expires > now);
@@ -134,7 +136,7 @@ mod tests {
         trust.holders.insert(one, holder(&new, &new));
         trust = trust.settled(&members, NOW);
         assert!(trust.is_rotating());
-        // A removed member holds nothing up.
+        // A removed member does not delay the rotation.
         trust = trust.settled(&[one].into(), NOW);
         assert!(!trust.is_rotating());
         assert_eq!(trust.issuing().map(|issuing| issuing.fingerprint()), Some(new.fingerprint()));

@@ -1,42 +1,42 @@
-//! The security of connections between nodes as operators see it.
+//! The security of connections between nodes, as operators see it.
 
 use crate::transport::{LinkMode, PlainLink};
 use quoit_tls::Instant;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A token that was made just now.
+/// A token that was just made.
 #[derive(Clone, Debug)]
 pub struct IssuedToken {
-    /// The token itself. A secret.
+    /// The token itself, which is a secret.
     pub secret_text: String,
     /// The token as lists show it.
     pub view: TokenView,
 }
 
-/// A token that lets nodes join, without what makes it one.
+/// A token with which nodes can join, without its secret.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TokenView {
-    /// The name of the token.
+    /// Name of the token.
     pub id: String,
-    /// Its end.
+    /// Expiry of the token.
     pub expires: Instant,
-    /// So many more nodes may use it.
+    /// Number of further nodes that may use it.
     pub uses_left: u32,
-    /// The nodes that have used it: names of members, identities of others.
+    /// Nodes that have used it: names of members, identities of others.
     pub nodes: Vec<Arc<str>>,
 }
 
-/// A member's certificate and connections.
+/// A member's certificate, and the connections to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemberLink {
     /// Name of the member.
     pub name: Arc<str>,
-    /// The authority that has issued its certificate; none: it has told of no certificate.
+    /// Name of the authority that issued its certificate; `None` if it has reported no certificate.
     pub authority: Option<String>,
-    /// The end of its certificate.
+    /// Expiry of its certificate.
     pub not_after: Option<Instant>,
-    /// Whether this node's connections to it have no TLS; none where there is none just now.
+    /// True if this node is connected to it without TLS; `None` if there is no connection at present.
     pub is_plain: Option<bool>,
 }
 
@@ -45,20 +45,20 @@ pub struct MemberLink {
 pub struct LinkView {
     /// The mode of this node.
     pub mode: LinkMode,
-    /// The authorities that count, the oldest first: digest and end.
+    /// The trusted authorities, oldest first: name and expiry.
     pub authorities: Vec<(String, Instant)>,
-    /// Digest of the one that issues.
+    /// Name of the authority that issues certificates.
     pub issuing: Option<String>,
     /// Names of the members that a rotation of the authority waits for.
     pub awaited: Vec<Arc<str>>,
-    /// The end of the certificate that this node shows.
+    /// Expiry of this node's certificate.
     pub not_after: Option<Instant>,
     /// All members.
     pub members: Vec<MemberLink>,
-    /// Tokens that are good.
+    /// All tokens that were not revoked or dropped.
     pub tokens: Vec<TokenView>,
     /// Plain connections since the start of the node, by host.
     pub plain: BTreeMap<String, PlainLink>,
-    /// Whether a shared secret (`distributed_cookie`) lets nodes join.
+    /// True if nodes can join with a shared secret (`distributed_cookie`).
     pub has_secret: bool,
 }

@@ -1,4 +1,4 @@
-//! `redb`'s file over the seam of the disk.
+//! Storage of a `redb` database on the [`Disk`](quoit_seam::Disk) abstraction.
 
 use quoit_planted::planted;
 use quoit_seam::DiskError;
@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// One file of a [`Disk`](quoit_seam::Disk) as `redb` wants it.
+/// Implements `redb`'s storage trait for one file of a [`Disk`](quoit_seam::Disk).
 pub(super) struct Backend {
     pub(super) file: Arc<dyn DiskFile>,
 }
@@ -19,7 +19,7 @@ impl fmt::Debug for Backend {
     }
 }
 
-/// The error as the system's own, with its words.
+/// Converts the error to an `io::Error` with the same text.
 pub(super) fn io_error(error: DiskError) -> io::Error {
     match error {
         DiskError::DiskFull { .. } => io::Error::new(io::ErrorKind::StorageFull, error),

@@ -1,4 +1,4 @@
-//! A new epoch of the cluster, with data that were restored from copies.
+//! The change of a control file for a new epoch of the cluster, which begins with restored copies.
 
 use super::found::give_up;
 use super::{ControlFile, KEY_CLUSTER_ID, NODE, STARTS, STORES};
@@ -6,17 +6,18 @@ use crate::ClusterId;
 use crate::error::StoreError;
 use redb::ReadableTable as _;
 
-/// Openings and incarnations of a store that may have been since the copy was made.
+/// Distance by which the numbers of a store's openings and incarnations are advanced. It exceeds every
+/// number that the store can have used since the copy was made.
 const OPENINGS_FORGOTTEN: u64 = 1 << 32;
 
 impl ControlFile {
-    /// Gives the cluster the identity `epoch`. A node that `follows` forgets its log as well, and knows
-    /// nothing of the cluster until another node tells it.
+    /// Gives the cluster the identity `epoch`. If `follows`, the node also drops its log, and knows
+    /// nothing of the cluster until another node sends it a snapshot.
     ///
-    /// Starts of other nodes are forgotten: this copy may know of starts that are later than those of copies
-    /// that were made before it. Each store counts as older than the node, so that its next opening reports
-    /// the loss of what was written after the copy, and begins an incarnation that the lost time cannot have
-    /// had.
+    /// The recorded starts of other nodes are deleted: the copies of those nodes may be older than this
+    /// copy, so their counts may be lower. The recorded openings of each store are advanced, so that
+    /// the store looks older than the control file. Its next opening then reports the loss of the
+    /// records written after the copy, and begins an incarnation that was never used in the lost time.
     pub(crate) fn begin_epoch(&self, epoch: ClusterId, follows: bool) -> Result<(), StoreError> {
         self.commit(|transaction| {
             if follows {

@@ -1,4 +1,4 @@
-//! How a control file begins: as that of a cluster of one node.
+//! Creation of the control file, as that of a cluster of one node.
 
 use super::{
     BUCKET_PROPS, BUCKET_TYPES, Backend, ControlFile, FILE_NAME, FORMAT, FORMAT_WITH_RULES,
@@ -24,8 +24,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Content of a new file. In a file that exists only the name, the addresses and the versions may
-/// differ.
+/// Initial content of a control file. When the file exists already, only the name, the addresses and
+/// the versions may differ from it.
 #[derive(Clone, Debug)]
 pub(crate) struct Founding {
     pub(crate) node_id: NodeId,
@@ -35,7 +35,8 @@ pub(crate) struct Founding {
     pub(crate) versions: VersionRange,
 }
 
-/// Makes the file under another name and renames it, so that a file that is there is whole.
+/// Creates the file under a temporary name and renames it, so that a file under the final name is
+/// complete.
 pub(super) fn create(
     disk: &dyn Disk,
     path: &Path,
@@ -68,8 +69,9 @@ pub(super) fn create(
 
 /// Founds a cluster of one node.
 ///
-/// The state is there before the log begins: entry 1 counts as applied and purged, so that every node
-/// that joins later starts from a snapshot. The cluster is named after its founder.
+/// The state exists before the log: entry 1 counts as applied and purged. Every node that joins later
+/// therefore needs a snapshot, and so receives the state from before the log. The identity of the
+/// cluster is that of its founder.
 fn found(
     transaction: &WriteTransaction,
     node_id: NodeId,
@@ -113,7 +115,7 @@ fn found(
     Ok(())
 }
 
-/// Forgets the log, and what was agreed on by it.
+/// Deletes the log and the node's position in it, and records the identity of the cluster to follow.
 pub(super) fn give_up(transaction: &WriteTransaction, other: ClusterId) -> Result<(), redb::Error> {
     transaction.delete_table(LOG)?;
     transaction.open_table(LOG)?;
@@ -126,7 +128,7 @@ pub(super) fn give_up(transaction: &WriteTransaction, other: ClusterId) -> Resul
 }
 
 impl ControlFile {
-    /// Makes the node a cluster of one again. Bucket types, buckets and rules of security stay.
+    /// Makes the node a cluster of one again. Bucket types, buckets and rules of security are kept.
     pub(crate) fn found_again(&self, founding: &Founding) -> Result<(), StoreError> {
         self.commit(|transaction| {
             transaction.delete_table(MEMBERS)?;
@@ -137,14 +139,14 @@ impl ControlFile {
         })
     }
 
-    /// Gives up the node's own cluster for another, of which it knows nothing yet: its log is gone, what
-    /// it knows stays until a snapshot of the other cluster replaces it.
+    /// Gives up the node's own cluster in order to follow another one. The log is deleted. The state
+    /// stays until a snapshot of the other cluster replaces it.
     pub(crate) fn give_up(&self, other: ClusterId) -> Result<(), StoreError> {
         self.commit(|transaction| give_up(transaction, other))
     }
 
-    /// Turns the file of a version that knew single nodes only into that of a cluster of one, and counts
-    /// the start.
+    /// Converts a file of format 1, which knew only single nodes, into that of a cluster of one, and
+    /// counts the start.
     pub(super) fn upgrade(&self, founding: &Founding) -> Result<(), OpenError> {
         let kept = self.identity()?;
         let written = self.commit(|transaction| {

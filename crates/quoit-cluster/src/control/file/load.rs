@@ -1,4 +1,4 @@
-//! Reading everything when a node starts.
+//! Loads the control file when a node starts.
 
 use super::{
     BUCKET_PROPS, BUCKET_TYPES, ControlFile, FORMAT_WITH_RULES, KEY_CLUSTER_ID, KEY_FORMAT,
@@ -19,16 +19,16 @@ use redb::{ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, Ta
 use std::fmt;
 use std::sync::Arc;
 
-/// Identity of the node in the file.
+/// Identity of the node as stored in the file.
 pub(super) struct LoadedIdentity {
     pub(super) format: u32,
     pub(super) node_id: NodeId,
     pub(super) ring_size: RingSize,
-    /// Starts of the node before this one.
+    /// Number of starts of the node before this one.
     pub(super) starts: u64,
 }
 
-/// Content of the file: bucket types before buckets.
+/// Content of the file.
 pub(crate) struct Loaded {
     pub(crate) node_id: NodeId,
     pub(crate) voters: Voters,
@@ -41,7 +41,7 @@ type Decode = fn(&[u8], &[u8]) -> Result<Change, String>;
 type Bytes16 = [u8; 16];
 
 impl ControlFile {
-    /// Reads everything.
+    /// Loads the whole state. Bucket types come before their buckets.
     pub(crate) fn load(&self) -> Result<Loaded, OpenError> {
         let identity = self.identity()?;
         let applied = self.applied().map_err(|error| self.corrupt(&error.to_string()))?;
@@ -69,7 +69,7 @@ impl ControlFile {
         })
     }
 
-    /// The live layouts, oldest first.
+    /// Loads the live layouts, oldest first.
     fn layouts(&self, transaction: &ReadTransaction) -> Result<Vec<Arc<Layout>>, OpenError> {
         let fault = |error: &dyn fmt::Display| self.corrupt(&error.to_string());
         let table = match transaction.open_table(LAYOUTS) {
@@ -85,7 +85,7 @@ impl ControlFile {
         Ok(layouts)
     }
 
-    /// Rules of security.
+    /// Loads the rules of security.
     fn rules(&self, transaction: &ReadTransaction) -> Result<Vec<Change>, OpenError> {
         let fault = |error: &dyn fmt::Display| self.corrupt(&error.to_string());
         let table = match transaction.open_table(RULES) {
@@ -167,7 +167,7 @@ impl ControlFile {
     }
 }
 
-/// The table of what the node is.
+/// The table with the identity and the counters of the node.
 struct NodeValues<'f> {
     file: &'f ControlFile,
     table: redb::ReadOnlyTable<&'static str, &'static [u8]>,

@@ -1,5 +1,9 @@
-//! The control file: one `redb` database with the node's identity, its log and its state, described in
-//! `docs/design/control-plane.md`.
+//! The control file: one `redb` database with the node's identity, its log and its state.
+//! `docs/design/control-plane.md` describes the format.
+//!
+//! Each method that changes the file does so in one durable transaction: an entry is synced before it
+//! is acknowledged, and changes become durable together with the position in the log up to which they
+//! are applied.
 
 mod backend;
 mod epoch;
@@ -23,15 +27,14 @@ use std::sync::Arc;
 
 /// Name of the file.
 pub(crate) const FILE_NAME: &str = "control.redb";
-/// The file while it is made.
+/// Name of the file while it is being created.
 const NEW_FILE_NAME: &str = "control.new";
-/// Format of the file that this version writes. It reads format 1 as well: the file of a node alone,
-/// without a log.
+/// Format that this version writes. It also reads format 1, the file of a single node without a log.
 const FORMAT: u32 = 2;
-/// Format of a file with rules of security. Versions that know no rules, and would serve all clients, don't
-/// open it.
+/// Format of a file with rules of security. Versions that do not know such rules would serve all
+/// clients, so they must refuse to open the file.
 const FORMAT_WITH_RULES: u32 = 3;
-/// Memory that the database may use for pages; everything is in memory as values anyway.
+/// Bytes of memory for the database's page cache. Small, because the decoded state is in memory anyway.
 const CACHE_BYTES: usize = 4 << 20;
 
 const NODE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("quoit_node");
@@ -39,9 +42,10 @@ const RAFT: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("raft");
 const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
 const LAYOUTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("layouts");
 const MEMBERS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("members");
-/// The latest start of each other node that this one knows of: starts and boot id.
+/// The latest known start of each other node: its number of starts, and its boot id.
 const STARTS: TableDefinition<'_, &[u8], (u64, u64)> = TableDefinition::new("starts");
-/// The last opening of each of this node's stores, by name: id, number and incarnation.
+/// The last opening of each of this node's stores, by name: store id, number of the opening,
+/// incarnation.
 const STORES: TableDefinition<'_, &str, (u64, u64, u64)> = TableDefinition::new("stores");
 const BUCKET_TYPES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("bucket_types");
 /// Rules of security by key, as JSON.
@@ -63,16 +67,17 @@ const KEY_CLUSTER: &str = "cluster";
 const KEY_VERSION: &str = "version";
 const KEY_REVISION: &str = "revision";
 
-/// The file. After a failed write what it holds is unknown until it is opened again.
+/// The control file. After a failed write its content is unknown until it is opened again.
 pub(crate) struct ControlFile {
     disk: Arc<dyn Disk>,
     path: PathBuf,
-    /// `None` = closed. Readers share it with the writer, which waits for the disk.
+    /// `None` if the file is closed. All operations lock it for reading, writers too: `redb` orders
+    /// writers itself. Only closing and opening the file lock it for writing.
     database: RwLock<Option<Database>>,
 }
 
 impl ControlFile {
-    /// Opens the file, making it first when there is none, and counts the start.
+    /// Opens the file, or creates it if it does not exist, and counts the start.
     pub(crate) fn open(disk: Arc<dyn Disk>, founding: &Founding) -> Result<Self, OpenError> {
         let path = Path::new(&disk.path()).join(FILE_NAME);
         let io = |fault| OpenError::Io { path: path.clone(), fault };
@@ -86,7 +91,7 @@ impl ControlFile {
         Ok(file)
     }
 
-    /// Opens a file that is there, and changes nothing in it.
+    /// Opens an existing file and changes nothing in it.
     pub(crate) fn open_existing(disk: Arc<dyn Disk>) -> Result<Self, OpenError> {
         let path = Path::new(&disk.path()).join(FILE_NAME);
         let file = Self { disk, path, database: RwLock::new(None) };
@@ -94,7 +99,8 @@ impl ControlFile {
         Ok(file)
     }
 
-    /// Whether the file is of a version that knows of other nodes.
+    /// Returns true if the file belongs to a member of a cluster, that is, if its format is newer than
+    /// 1.
     pub(crate) fn has_log(&self) -> Result<bool, OpenError> {
         Ok(self.identity()?.format > 1)
     }
@@ -103,15 +109,15 @@ impl ControlFile {
         &self.path
     }
 
-    /// Lets go of the file: tasks that still work with it get errors.
+    /// Closes the file. Tasks that still use it get errors.
     pub(crate) fn close(&self) {
         self.database.write().take();
     }
 
-    /// Opens the file again and checks all of it.
+    /// Opens the file again and checks all of its checksums.
     pub(crate) fn reopen(&self) -> Result<(), OpenError> {
         let mut database = self.database.write();
-        // Two handles would each have their own idea of the pages.
+        // Close the old handle first: two handles would cache different versions of the same pages.
         database.take();
         let io = |error| OpenError::Io { path: self.path.clone(), fault: io_error(error) };
         let file = self.disk.open(FILE_NAME, false).map_err(io)?;
@@ -132,8 +138,8 @@ impl ControlFile {
         Ok(())
     }
 
-    /// Runs what looks at the file's bytes. `redb` panics on some damaged files instead of returning an
-    /// error; nothing that it leaves behind is used after that.
+    /// Runs a function that reads the file. `redb` panics on some damaged files instead of returning an
+    /// error. A panic becomes an error, and the database that was being used is dropped.
     fn guarded<T>(&self, look: impl FnOnce() -> T) -> Result<T, OpenError> {
         rented::catch(look).map_err(|thrown| {
             let words = rented::words_of(&thrown);
@@ -152,7 +158,7 @@ fn builder() -> Builder {
     builder
 }
 
-/// One durable transaction.
+/// Runs one durable transaction.
 fn commit(
     database: &Database,
     fill: impl FnOnce(&WriteTransaction) -> Result<(), redb::Error>,
@@ -181,7 +187,7 @@ fn open_error(path: &Path, error: DatabaseError) -> OpenError {
     }
 }
 
-/// Why the directory cannot be taken.
+/// Converts an error of locking the data directory.
 pub(crate) fn lock_error(disk: &dyn Disk, error: DiskError) -> OpenError {
     let path = Path::new(&disk.path()).join(FILE_NAME);
     match error {

@@ -1,4 +1,5 @@
-//! Rows that are read and written while the node runs: the log, the ballot, applied changes.
+//! Rows that a running node reads and writes: the log, the vote, the applied changes, starts and
+//! openings.
 
 use super::{
     BUCKET_PROPS, BUCKET_TYPES, ControlFile, FORMAT, FORMAT_WITH_RULES, KEY_APPLIED, KEY_BALLOT,
@@ -28,10 +29,10 @@ use std::fmt;
 use std::ops::RangeBounds;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// The file could not be read or written, or holds nonsense.
+/// The file could not be read or written, or a value in it could not be decoded.
 pub(crate) type CommitError = StoreError;
 
-/// How far the log is applied.
+/// Position up to which the log is applied to the state.
 #[derive(Clone, Debug)]
 pub(crate) struct Applied {
     pub(crate) last: Option<LogId>,
@@ -57,8 +58,9 @@ impl ControlFile {
         done.map_err(|error| self.error(&error))
     }
 
-    /// One durable transaction. Waits for the disk where the thread's other tasks are not held up by it;
-    /// on a runtime of one thread, as in simulations, there are no others.
+    /// Runs one durable transaction. On a multi-threaded runtime the other tasks of the thread move to
+    /// another thread while it waits for the disk. A single-threaded runtime, as in simulations, simply
+    /// blocks.
     pub(crate) fn commit(
         &self,
         fill: impl FnOnce(&WriteTransaction) -> Result<(), redb::Error>,
@@ -89,7 +91,7 @@ impl ControlFile {
         Ok(found.map_or(0, u64::from_be_bytes))
     }
 
-    /// How often the node was started with this file.
+    /// Returns the number of times that the node was started with this file.
     pub(crate) fn starts(&self) -> Result<u64, CommitError> {
         let found = self.with(|database| {
             let table = database.begin_read()?.open_table(NODE)?;
@@ -98,7 +100,7 @@ impl ControlFile {
         Ok(found.map_or(0, u64::from_be_bytes))
     }
 
-    /// The time of the node's clock that was noted last, microseconds since 1970.
+    /// Returns the last recorded time of the node's clock, microseconds since 1970.
     pub(crate) fn time_us(&self) -> Result<Option<u64>, CommitError> {
         let found = self.with(|database| {
             let table = database.begin_read()?.open_table(NODE)?;
@@ -107,7 +109,7 @@ impl ControlFile {
         Ok(found.map(u64::from_be_bytes))
     }
 
-    /// Notes the time of the node's clock.
+    /// Records the time of the node's clock, microseconds since 1970.
     pub(crate) fn note_time(&self, unix_us: u64) -> Result<(), CommitError> {
         self.commit(|transaction| {
             transaction.open_table(NODE)?.insert(KEY_TIME, unix_us.to_be_bytes().as_slice())?;
@@ -115,7 +117,7 @@ impl ControlFile {
         })
     }
 
-    /// The last opening of a store of this node that was noted.
+    /// Returns the last recorded opening of a store of this node.
     pub(crate) fn store_opening(&self, name: &str) -> Result<Option<LastOpening>, CommitError> {
         let noted = self.with(|database| {
             let transaction = database.begin_read()?;
@@ -128,7 +130,7 @@ impl ControlFile {
         Ok(noted.map(|(store_id, mark, incarnation)| LastOpening { store_id, mark, incarnation }))
     }
 
-    /// Notes an opening of a store of this node.
+    /// Records an opening of a store of this node.
     pub(crate) fn note_store_opening(
         &self,
         name: &str,
@@ -141,8 +143,9 @@ impl ControlFile {
         })
     }
 
-    /// Notes the start of another node, unless a later one is known. Gives whether it is the latest, and
-    /// the number of the latest.
+    /// Records a start of another node, unless a later start is known. Returns whether this start is
+    /// the latest known one, and the number of the latest known one. Of two starts with the same number
+    /// but different boot ids, the first one recorded counts as the latest.
     pub(crate) fn note_start(
         &self,
         node: NodeId,
@@ -171,7 +174,7 @@ impl ControlFile {
         }
     }
 
-    /// The vote that was given last.
+    /// Returns the last vote of this node.
     pub(crate) fn ballot(&self) -> Result<Option<Vote>, CommitError> {
         let stored: Option<Ballot> = self.raft_value(KEY_BALLOT)?;
         let decoded = stored.map(|ballot| decode_vote(Some(&ballot))).transpose();
@@ -189,14 +192,14 @@ impl ControlFile {
         })
     }
 
-    /// The last entry that was removed from the front of the log.
+    /// Returns the position of the last entry that was purged from the front of the log.
     pub(crate) fn purged(&self) -> Result<Option<LogId>, CommitError> {
         let stored: Option<Position> = self.raft_value(KEY_PURGED)?;
         let decoded = stored.as_ref().map(decode_log_id).transpose();
         decoded.map_err(|reason| self.error(&reason))
     }
 
-    /// Entries of the log.
+    /// Returns the entries of the log with these indexes.
     pub(crate) fn log_entries(
         &self,
         range: impl RangeBounds<u64>,
@@ -212,7 +215,7 @@ impl ControlFile {
         stored.iter().map(|bytes| self.decode_entry(bytes)).collect()
     }
 
-    /// The last entry of the log.
+    /// Returns the last entry of the log.
     pub(crate) fn last_log_entry(&self) -> Result<Option<Entry>, CommitError> {
         let stored = self.with(|database| {
             let table = database.begin_read()?.open_table(LOG)?;
@@ -230,7 +233,7 @@ impl ControlFile {
         self.commit(|transaction| put_entries(transaction, entries))
     }
 
-    /// Appends entries as the leader that `vote` makes the node.
+    /// Appends entries and stores `vote`, in one transaction.
     pub(crate) fn append_as(&self, vote: &Vote, entries: &[Entry]) -> Result<(), CommitError> {
         let ballot = encode_vote(vote).encode_to_vec();
         self.commit(|transaction| {
@@ -239,7 +242,7 @@ impl ControlFile {
         })
     }
 
-    /// Removes the end of the log, from this entry on.
+    /// Removes the entries from index `from_index` to the end of the log.
     pub(crate) fn truncate(&self, from_index: u64) -> Result<(), CommitError> {
         self.commit(|transaction| {
             let mut table = transaction.open_table(LOG)?;
@@ -248,7 +251,7 @@ impl ControlFile {
         })
     }
 
-    /// Removes the front of the log, up to and with this entry.
+    /// Removes the entries from the front of the log up to and including `up_to`.
     pub(crate) fn purge(&self, up_to: &LogId) -> Result<(), CommitError> {
         let position = encode_log_id(up_to).encode_to_vec();
         self.commit(|transaction| {
@@ -259,7 +262,7 @@ impl ControlFile {
         })
     }
 
-    /// How far the log is applied.
+    /// Returns the position up to which the log is applied.
     pub(crate) fn applied(&self) -> Result<Applied, CommitError> {
         let last: Option<Position> = self.raft_value(KEY_APPLIED)?;
         let electorate: Option<StoredElectorate> = self.raft_value(KEY_ELECTORATE)?;
@@ -272,12 +275,12 @@ impl ControlFile {
         Ok(Applied { last, electorate, version, revision })
     }
 
-    /// The parts of the state beside members, layouts and buckets.
+    /// Returns the part of the state that is not in the tables of members, layouts and buckets.
     pub(super) fn cluster(&self) -> Result<Option<ClusterMessage>, CommitError> {
         self.raft_value(KEY_CLUSTER)
     }
 
-    /// The voters by the log's last entry about them, whether it is applied or not.
+    /// Returns the voters according to the last entry about voters in the log, applied or not.
     pub(crate) fn electorate(&self) -> Result<StoredMembership, CommitError> {
         let applied = self.applied()?;
         let next = applied.last.map_or(0, |last| last.index + 1);
@@ -288,8 +291,8 @@ impl ControlFile {
         Ok(last.unwrap_or(applied.electorate))
     }
 
-    /// Makes durable what led from one state to another, together with the place in the log up to which that
-    /// goes.
+    /// Writes the changes from one state to the next, together with the position in the log that they
+    /// lead to.
     pub(crate) fn apply(
         &self,
         changes: &[Change],
@@ -309,7 +312,7 @@ impl ControlFile {
         })
     }
 
-    /// Makes a state durable that has nothing to do with the one before.
+    /// Replaces the whole stored state by another one, as after a snapshot.
     pub(crate) fn replace(&self, state: &State, applied: &Applied) -> Result<(), CommitError> {
         self.commit(|transaction| {
             transaction.delete_table(BUCKET_TYPES)?;
@@ -333,7 +336,7 @@ impl ControlFile {
     }
 }
 
-/// Members that differ.
+/// Writes the members that differ.
 fn put_members(
     transaction: &WriteTransaction,
     before: &Members,
@@ -350,7 +353,7 @@ fn put_members(
     Ok(())
 }
 
-/// Layouts, staged changes, removed nodes.
+/// Writes the layouts, and the rest of the cluster's state, such as staged changes and removed nodes.
 fn put_cluster(transaction: &WriteTransaction, state: &State) -> Result<(), redb::Error> {
     let message = state.cluster_message().encode_to_vec();
     transaction.open_table(RAFT)?.insert(KEY_CLUSTER, message.as_slice())?;
@@ -387,7 +390,8 @@ fn put_applied(transaction: &WriteTransaction, applied: &Applied) -> Result<(), 
     Ok(())
 }
 
-/// A change of a bucket type, a bucket or a rule; others are found by comparing states.
+/// Writes a change of a bucket type, a bucket or a rule. The other kinds of changes are written by
+/// comparing the two states.
 fn put_bucket(transaction: &WriteTransaction, change: &Change) -> Result<(), redb::Error> {
     match change {
         Change::PutType { name, bucket_type } => {
@@ -409,7 +413,8 @@ fn put_bucket(transaction: &WriteTransaction, change: &Change) -> Result<(), red
     Ok(())
 }
 
-/// A rule of security. From the first one on, versions that know of none don't open the file.
+/// Writes a rule of security. The first rule raises the format of the file, so that versions without
+/// such rules do not open it.
 fn put_rule(
     transaction: &WriteTransaction,
     rule: &quoit_security::Change,
@@ -425,7 +430,8 @@ fn put_rule(
     Ok(())
 }
 
-/// Length of the type's name (16-bit big-endian), the type's name, the bucket's name.
+/// Returns a key of `BUCKET_PROPS`: the length of the type's name (16-bit big-endian), the type's name,
+/// the bucket's name.
 fn bucket_key(bucket_type: &[u8], bucket: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(2 + bucket_type.len() + bucket.len());
     key.extend_from_slice(&(bucket_type.len() as u16).to_be_bytes());

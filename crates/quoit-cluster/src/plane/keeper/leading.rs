@@ -1,4 +1,4 @@
-//! Duties of the leader: it keeps the electorate as the members should have it.
+//! Duties of the leader: adjusting the voters and learners to the members.
 
 use super::Keeper;
 use crate::NodeId;
@@ -13,17 +13,18 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A voter that is away for so long is replaced, if another member can take its place.
+/// Time after which an unreachable voter is replaced, if another member can take its place.
 const VOTER_PATIENCE: Duration = Duration::from_secs(30);
-/// A node that shall learn of its own removal and is away is not waited for longer than this.
+/// Maximum time for which the leader waits for an unreachable node to learn of its own removal.
 const FAREWELL_PATIENCE: Duration = Duration::from_secs(10);
-/// Time in which a node that has the entry that lets it go learns that it holds.
+/// Time after which a removed node that has the entry about its removal also knows that the entry is
+/// committed.
 const FAREWELL_INTERVAL: Duration = Duration::from_secs(1);
-/// Entries of the log that a node may be behind and still be asked to vote.
+/// Maximum number of entries by which a node may lag and still become a voter.
 const LAG_ENTRIES_MAX: u64 = 64;
 
 impl Keeper {
-    /// One step towards the electorate that the members should have.
+    /// Takes one step towards the voters and learners that the cluster should have.
     pub(super) async fn lead(&mut self, plane: &ControlPlane, state: &State, metrics: &Metrics) {
         let Ok(raft) = plane.group().raft().await else { return };
         let electorate = metrics.membership_config.membership();
@@ -60,7 +61,7 @@ impl Keeper {
         }
     }
 
-    /// Whether a node that goes has learned that it may, or will not.
+    /// Returns true if a removed node has learned of its removal, or will not learn of it.
     fn is_informed(&mut self, node: NodeId, metrics: &Metrics) -> bool {
         if node == self.internode.node_id() {
             return true;
@@ -72,7 +73,7 @@ impl Keeper {
         if !self.informed.contains_key(&node) && self.matched(node, metrics) < applied {
             return false;
         }
-        // It has the entry, and hears with the next signs of life that it holds.
+        // The node has the entry, and learns with the next heartbeats that it is committed.
         self.informed.entry(node).or_insert_with(Instant::now).elapsed() >= FAREWELL_INTERVAL
     }
 
@@ -111,8 +112,8 @@ impl Keeper {
     }
 }
 
-/// Whether a node leads and has applied what leaders before it have decided: the first entry of its own term
-/// comes after all of that.
+/// Returns true if a node leads and has applied the entries of earlier leaders. The first entry of its own
+/// term comes after all of those.
 pub(super) fn leads(metrics: &Metrics) -> bool {
     let applied_term = metrics.last_applied.map(|applied| applied.leader_id.term);
     metrics.state.is_leader() && applied_term == Some(metrics.current_term)
