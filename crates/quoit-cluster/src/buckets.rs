@@ -1,4 +1,4 @@
-//! Changes of bucket types and buckets.
+//! Operations on bucket types and buckets.
 
 use crate::command::Command;
 use crate::error::ChangeError;
@@ -7,7 +7,7 @@ use quoit_model::key::BucketRef;
 use quoit_model::props::{InvalidProps, PropUpdates, TypeError, TypeState};
 
 impl ControlPlane {
-    /// Creates a bucket type, or creates it anew while it is not active.
+    /// Creates a bucket type, or replaces one that is not active yet.
     ///
     /// # Errors
     ///
@@ -23,7 +23,7 @@ impl ControlPlane {
         Ok(self.read().type_state(name))
     }
 
-    /// Makes a bucket type usable; an active one stays so.
+    /// Activates a bucket type. Has no effect on an active one.
     ///
     /// # Errors
     ///
@@ -44,7 +44,8 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Gives an active bucket type the defaults again, as far as they may change.
+    /// Resets an active bucket type to the defaults, except for properties that cannot change after
+    /// creation.
     ///
     /// # Errors
     ///
@@ -53,7 +54,8 @@ impl ControlPlane {
         self.run(Command::ResetType { name }).await
     }
 
-    /// Changes properties of a bucket; all others become its own as they are.
+    /// Changes properties of a bucket. The bucket keeps its other effective properties as its own, so that
+    /// later changes of its type no longer affect it.
     ///
     /// # Errors
     ///
@@ -75,7 +77,7 @@ impl ControlPlane {
         if self.backends().is_empty() { Ok(()) } else { updates.check_backend(self.backends()) }
     }
 
-    /// Lets a bucket follow its type again.
+    /// Removes a bucket's own properties, so that it has those of its type again.
     ///
     /// # Errors
     ///

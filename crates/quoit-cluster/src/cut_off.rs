@@ -1,19 +1,20 @@
-//! Since when the node may not have learned of changes that others have agreed on.
+//! Detection of the time in which the node may miss changes that others have agreed on.
 
 use parking_lot::Mutex;
 use quoit_planted::planted;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Shorter times are not told: a node that starts needs a moment to find the others, and so does an election.
+/// Time after which it is logged that the node is cut off. Shorter times are usual after a start
+/// and during an election.
 const TOLD_AFTER: Duration = Duration::from_secs(5);
 
-/// A time in which a node reaches no majority of the voters.
+/// A time in which the node reaches no majority of the voters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CutOff {
-    /// When the node found out, at most a second after it began.
+    /// Time at which the node noticed, at most a second after the begin.
     pub since: Instant,
-    /// Whether the node's log tells of it.
+    /// True if it was logged.
     pub is_told: bool,
 }
 
@@ -23,17 +24,17 @@ pub(crate) struct CutOffWatch {
     current: Mutex<Option<CutOff>>,
 }
 
-/// A change of whether the node reaches a majority of the voters.
+/// A change that is to be logged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum CutOffChange {
-    /// It does no longer, for longer than an election takes.
+    /// The node has reached no majority for [`TOLD_AFTER`].
     Began,
-    /// It does again, after so long.
+    /// The node reaches a majority again, after this time.
     Ended(Duration),
 }
 
 impl CutOffWatch {
-    /// Takes note of how it is now. A change is to be logged.
+    /// Notes whether the node is cut off now. Returns a change that is to be logged.
     fn note(&self, is_cut_off: bool, now: Instant) -> Option<CutOffChange> {
         let mut current = self.current.lock();
         if !is_cut_off {
@@ -50,7 +51,7 @@ impl CutOffWatch {
         is_news.then_some(CutOffChange::Began)
     }
 
-    /// Takes note of how it is now, and logs changes.
+    /// Notes whether the node is cut off now, and logs changes.
     pub(crate) fn look(&self, is_cut_off: bool) {
         match self.note(is_cut_off, Instant::now()) {
             Some(CutOffChange::Began) => tracing::warn!(
@@ -65,7 +66,7 @@ impl CutOffWatch {
         }
     }
 
-    /// The time without a majority as it was noted last.
+    /// Returns the present time without a majority, as last noted.
     pub(crate) fn current(&self) -> Option<CutOff> {
         *self.current.lock()
     }

@@ -1,12 +1,13 @@
-//! Why a node must stop.
+//! Reasons for which a node must stop.
 
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Why a node can no longer belong to its cluster. It must not serve on. Displayed for operators.
+/// Reason for which a node can no longer belong to its cluster. It must stop serving.
+/// Displayed for operators.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Departure {
-    /// It has handed over its data, as an operator wished.
+    /// It has handed over its data, as an operator requested.
     #[error(
         "this node has left the cluster and handed over its data; its data directory can be deleted"
     )]
@@ -20,24 +21,24 @@ pub enum Departure {
     /// Another process with its identity is alive.
     #[error("{words}. This process stops: two processes with one identity would lose data")]
     Double {
-        /// Message of the others: where the other process is.
+        /// Message of another node, with the address of the other process.
         words: Arc<str>,
     },
-    /// Its clock is far from that of most other nodes.
+    /// Its clock differs from that of most other nodes.
     #[error(
         "{words}. Most other nodes say so, so this one stops: start it again when its clock is right"
     )]
     Clock {
-        /// Message of one of them.
+        /// Message of one of those nodes.
         words: Arc<str>,
     },
-    /// It speaks too old a version of the protocol between nodes.
+    /// It speaks too old a version of the internode protocol.
     #[error("{words}")]
     Outdated {
-        /// Why it is too old.
+        /// Reason for which the version is too old.
         words: Arc<str>,
     },
-    /// Its data directory is older than what the cluster knows of it.
+    /// Its data directory is older than the cluster's record of it.
     #[error(
         "the data directory is an old copy: it counts {starts} starts of this node, and the cluster has seen \
          start {known_starts}. Writes and promises of the node since then are missing, so it does not take \
@@ -46,9 +47,9 @@ pub enum Departure {
          the new one"
     )]
     Stale {
-        /// Starts that the directory counts.
+        /// Number of starts that the directory has counted.
         starts: u64,
-        /// Starts that the cluster knows of.
+        /// Number of starts that the cluster has recorded.
         known_starts: u64,
     },
 }

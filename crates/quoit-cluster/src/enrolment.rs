@@ -1,4 +1,4 @@
-//! How a node that has no certificate gets one: by a token, or by the shared secret.
+//! Certificates for nodes without one, which they get with a token or with the shared secret.
 
 use crate::error::ChangeError;
 use crate::join::JoinError;
@@ -15,9 +15,9 @@ use quoit_wire::internode::code;
 use quoit_wire::internode::control::{EnrolAsked, Enrolled, METHOD_ENROL};
 use std::time::Duration;
 
-/// Time that the cluster may take to issue a certificate.
+/// Maximum time for the cluster to issue a certificate.
 const ENROL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of a node's name in a certificate, at most.
+/// Maximum length of a node's name in a certificate, in characters.
 const NAME_BYTES_MAX: usize = 64;
 
 impl ControlPlane {
@@ -25,8 +25,8 @@ impl ControlPlane {
     pub(crate) async fn enrol(&self, request: &IncomingRequest) -> Result<Enrolled, ChangeError> {
         let asked = EnrolAsked::decode(request.header.clone());
         let asked = asked.map_err(|fault| TrustError::Malformed(fault.to_string()))?;
-        // The node has not proved its identity yet, and a certificate of a member's identity would make it
-        // that member.
+        // The node has not proved its identity. A certificate with the identity of a member
+        // would make it that member.
         let known = self.state().members().get(request.from).cloned();
         if let Some(member) = known.filter(|member| member.status != MemberStatus::Joining) {
             let name = member.name.to_string();
@@ -64,7 +64,7 @@ impl ControlPlane {
         })
     }
 
-    /// Asks the node at `address` for a certificate by `proof`, and shows it from now on.
+    /// Asks the node at `address` for a certificate, with `proof`, and shows the certificate from now on.
     pub(crate) async fn ask_certificate(
         &self,
         internode: &Internode,
@@ -102,7 +102,7 @@ impl ControlPlane {
 fn refusal(address: &str, proof: &JoinProof, fault: &CallError) -> JoinError {
     let address = address.to_owned();
     match fault {
-        // The refusal of a proof is an alert of the handshake, which says no more.
+        // The other side has refused the proof with a TLS alert, which gives no further reason.
         CallError::Refused { code: code::PROOF, text: reason } => {
             let what = match proof {
                 JoinProof::Token(_) => {

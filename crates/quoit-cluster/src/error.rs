@@ -15,7 +15,7 @@ use thiserror::Error;
 #[error("no_type")]
 pub struct NoSuchType;
 
-/// Why a change was not made. Displayed for operators.
+/// Reason for which a change was not made. Displayed for operators.
 #[derive(Debug, Error)]
 pub enum ChangeError {
     /// The bucket's type does not exist or is not active.
@@ -24,7 +24,7 @@ pub enum ChangeError {
         /// The type.
         name: String,
     },
-    /// The bucket's name cannot be one.
+    /// The bucket's name is not valid.
     #[error(transparent)]
     Name(#[from] KeyError),
     /// A command on a bucket type was refused.
@@ -33,22 +33,22 @@ pub enum ChangeError {
     /// Properties of a bucket were refused.
     #[error(transparent)]
     InvalidProps(#[from] InvalidProps),
-    /// Members do not know yet what a bucket type needs.
+    /// Some members do not speak the version that a bucket type needs.
     #[error(transparent)]
     MembersOutdated(#[from] MembersOutdated),
-    /// There are as many bucket types as there may be.
+    /// The maximum number of bucket types exists already.
     #[error("there are {max} bucket types, the most that are possible; use one of them")]
     TooManyTypes {
-        /// Bucket types that there may be.
+        /// The maximum.
         max: usize,
     },
-    /// There are as many buckets with properties of their own as there may be.
+    /// The maximum number of buckets with properties of their own exists already.
     #[error(
         "{max} buckets have properties of their own, the most that are possible; give the properties to a \
          bucket type, or reset buckets that need none"
     )]
     TooManyBuckets {
-        /// Buckets that may have properties of their own.
+        /// The maximum.
         max: usize,
     },
     /// A change of users, groups, sources or grants was refused.
@@ -63,19 +63,19 @@ pub enum ChangeError {
     /// The node must stop.
     #[error(transparent)]
     Departed(#[from] Departure),
-    /// No majority of the voters agreed in time. The change may or may not be made.
+    /// No majority of the voters agreed in time. The change may or may not take effect.
     #[error(
         "no leader: a majority of the voters can't be reached or is busy; \
          look at `quoit admin cluster status`. The change may or may not have been made"
     )]
     NoLeader,
-    /// The change could not be written down. It may or may not be found after a restart.
+    /// The change could not be written to the control file. It may or may not be found after a restart.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl ChangeError {
-    /// Text of the Protocol Buffers error.
+    /// Returns the text of the Protocol Buffers error.
     #[must_use]
     pub fn pb_text(&self) -> String {
         match self {
@@ -86,7 +86,7 @@ impl ChangeError {
         }
     }
 
-    /// Body of the HTTP answer: a word or text, or an object of property to reason.
+    /// Returns the body of the HTTP answer: a word or a text, or an object from property to reason.
     #[must_use]
     pub fn http_json(&self) -> Value {
         match self {
@@ -97,7 +97,7 @@ impl ChangeError {
         }
     }
 
-    /// Whether the fault is the server's and not the request's (HTTP 500 and not 400).
+    /// Returns true if the fault is the server's and not the request's (HTTP status 500 and not 400).
     #[must_use]
     pub const fn is_server_fault(&self) -> bool {
         matches!(self, Self::Store(_) | Self::NoLeader | Self::Departed(_))
@@ -117,15 +117,15 @@ pub struct StoreError {
     pub reason: String,
 }
 
-/// Why the control file cannot be opened.
+/// Reason for which the control file cannot be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// The file, or its directory, cannot be read or written.
+    /// The file or its directory cannot be read or written.
     #[error("cannot open control file {path}: {fault}; check that it may be read and written")]
     Io {
         /// The file.
         path: PathBuf,
-        /// Error of the operating system: part of the text, so it is no source of its own.
+        /// Error of the operating system. It is part of the text, and so not an error source of its own.
         fault: std::io::Error,
     },
     /// Another process has it open.
@@ -134,7 +134,7 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
-    /// The file is something else.
+    /// The file is not a control file.
     #[error(
         "{path} is not a control file ({reason}); \
          put the right file there, or start the node with another data directory"
@@ -142,7 +142,7 @@ pub enum OpenError {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// Missing part.
+        /// Fault of the file.
         reason: String,
     },
     /// The file is damaged.
@@ -154,10 +154,10 @@ pub enum OpenError {
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// Fault and its place.
+        /// The fault and its place.
         reason: String,
     },
-    /// The file was written by another version.
+    /// The file has a format that this version does not know.
     #[error(
         "control file {path} has format {found}, and this version knows {known}; \
          start the version that wrote it"
@@ -167,21 +167,21 @@ pub enum OpenError {
         path: PathBuf,
         /// Format of the file.
         found: u32,
-        /// Format of this version.
+        /// Newest format that this version knows.
         known: u32,
     },
-    /// Settings that were never possible.
+    /// The node's name is empty or too long.
     #[error("node name {name:?} is empty or has more than {max} bytes; set another nodename")]
     NodeName {
         /// The name.
         name: String,
-        /// Bytes of a name.
+        /// Maximum length of a name, in bytes.
         max: usize,
     },
-    /// The cluster's data needs a newer version of the protocol between nodes.
+    /// The cluster's data needs a newer version of the internode protocol than the node speaks.
     #[error(transparent)]
     Outdated(#[from] Outdated),
-    /// The ring size cannot change.
+    /// The configured ring size differs from that of the file.
     #[error(
         "ring_size is {configured} in the configuration and {stored} in control file {path}; \
          the number of partitions cannot change: set ring_size = {stored}, \
@@ -190,9 +190,9 @@ pub enum OpenError {
     RingSize {
         /// The file.
         path: PathBuf,
-        /// Partitions as configured.
+        /// Number of partitions as configured.
         configured: u16,
-        /// Partitions as stored.
+        /// Number of partitions as stored.
         stored: u16,
     },
 }

@@ -1,4 +1,4 @@
-//! Node ids in messages.
+//! Encoding of node identities in messages.
 
 use crate::NodeId;
 use bytes::Bytes;
@@ -7,7 +7,7 @@ pub(crate) fn id_bytes(id: NodeId) -> Bytes {
     Bytes::copy_from_slice(&id.0)
 }
 
-/// Reads an identity.
+/// Decodes an identity.
 pub(crate) fn node_id(bytes: &[u8]) -> Result<NodeId, String> {
     let id = bytes.try_into().map_err(|_| format!("{} bytes are no identity", bytes.len()))?;
     Ok(NodeId(id))

@@ -1,4 +1,12 @@
-//! How a node that ran alone joins a cluster.
+//! Joining a cluster with a node that ran alone.
+//!
+//! 1. The node asks any member, as a guest, to be admitted. It sends its entry, its bucket
+//!    types and its buckets.
+//! 2. The cluster agrees on a decision that adds the node with the status `joining` and stages its join.
+//! 3. The node gives up its own log and follows the cluster as a learner. If its own state has changed
+//!    since step 1, it gives up nothing and asks again, so that no change is lost. Until a snapshot
+//!    arrives it serves with its own state.
+//! 4. A commit by an operator gives it partitions.
 
 use crate::ClusterId;
 use crate::control::codec::{encode_change, encode_member};
@@ -12,13 +20,13 @@ use quoit_wire::internode::control::{JoinAsked, Joined, METHOD_JOIN};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Time that the cluster may take to let a node in.
+/// Maximum time for the cluster to admit the node.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Why a node could not join. Displayed for operators.
+/// Reason for which a node could not join. Displayed for operators.
 #[derive(Debug, Error)]
 pub enum JoinError {
-    /// The node has other members already.
+    /// The node belongs to a cluster with other members.
     #[error(
         "{name} is already a member of a cluster of {member_count}; only a node that runs alone can join. \
          Let it leave first, or start it with an empty data directory"
@@ -26,7 +34,7 @@ pub enum JoinError {
     AlreadyMember {
         /// The node.
         name: String,
-        /// Members of its cluster.
+        /// Number of members of its cluster.
         member_count: usize,
     },
     /// The node has staged changes of its own.
@@ -44,17 +52,17 @@ pub enum JoinError {
         /// The address.
         address: String,
     },
-    /// The node has no connections.
+    /// The node does not listen for other nodes.
     #[error("this node does not listen for other nodes; start it with --node ADDR")]
     NotListening,
-    /// Nothing answers there, or something else than a node.
+    /// No node answers at the address.
     #[error(
         "{address} is not reachable: {reason}; give the internode address (--node) of a running member"
     )]
     Unreachable {
         /// The address.
         address: String,
-        /// Description of the event.
+        /// Reason of the failure.
         reason: String,
     },
     /// The cluster refused. Nothing was changed.
@@ -62,70 +70,71 @@ pub enum JoinError {
     Refused {
         /// The address.
         address: String,
-        /// Its words.
+        /// Reason that the cluster gave.
         reason: String,
     },
-    /// The cluster does not take the proof.
+    /// The cluster did not accept the proof.
     #[error("the cluster at {address} does not take {what} ({reason})")]
     ProofRefused {
         /// The address.
         address: String,
-        /// The proof, and what to do.
+        /// The proof, and the remedy.
         what: String,
-        /// The cause of the refusal.
+        /// Reason of the refusal.
         reason: String,
     },
-    /// A token or a secret is of use to connections with TLS alone.
+    /// A token or a secret needs TLS, and the mode of this node is plain.
     #[error(
         "internode.tls = plain on this node, and a node that joins with a token needs TLS: set internode.tls \
          to the mode of the cluster (both or required), and start the node again"
     )]
     PlainMode,
-    /// The certificate could not be kept.
+    /// The certificate could not be stored.
     #[error("the certificate could not be written into the data directory: {reason}")]
     KeyFile {
-        /// The cause of the failure.
+        /// Reason of the failure.
         reason: String,
     },
-    /// A key or a request could not be made.
+    /// A key or a request for a certificate could not be made.
     #[error(transparent)]
     Trust(#[from] TrustError),
-    /// The cluster's answer makes no sense.
+    /// The cluster's answer is malformed.
     #[error(
         "the answer of {address} can't be understood: {reason}; do both nodes run the same version?"
     )]
     Malformed {
         /// The address.
         address: String,
-        /// Description of the fault.
+        /// The fault.
         reason: String,
     },
     /// The control file failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The node can't join now.
+    /// The node cannot join now.
     #[error(transparent)]
     Change(#[from] ChangeError),
 }
 
 impl ControlPlane {
-    /// Joins the cluster that the node at `address` (`host:port` for other nodes) belongs to: from now on
-    /// the node follows that cluster and waits for a commit that gives it partitions. Its bucket types and
-    /// buckets come along. Can be repeated after any failure.
+    /// Joins the cluster of the node at `address` (`host:port` for other nodes). From then on the node
+    /// follows that cluster and waits for a commit that gives it partitions. It brings its bucket types
+    /// and buckets. Can be repeated after any failure.
     ///
     /// # Errors
     ///
-    /// When the node is not alone, the other is not reachable, or the cluster refuses; nothing is changed
-    /// then, except that a cluster that has let the node in and could not tell waits for it to ask again.
+    /// [`JoinError`] if the node is not alone, the other node is not reachable, or the cluster refuses.
+    /// Nothing has changed then, with one exception: if only the answer was lost, the cluster has admitted
+    /// the node and waits for it to ask again.
     pub async fn join(&self, address: &str) -> Result<(), JoinError> {
         self.join_by(address, None).await
     }
 
-    /// [`join`](Self::join), for which the node first gets a certificate of the cluster by `proof`.
+    /// Works like [`join`](Self::join), after the node has got a certificate of the cluster with `proof`.
     ///
     /// # Errors
     ///
-    /// As [`join`](Self::join), and when the cluster does not take the proof.
+    /// As [`join`](Self::join), and if the cluster does not accept the proof.
     pub async fn join_by(&self, address: &str, proof: Option<&JoinProof>) -> Result<(), JoinError> {
         let _alone = self.joining().lock().await;
         if let Some(proof) = proof {
@@ -133,12 +142,13 @@ impl ControlPlane {
             self.check_alone()?;
             self.ask_certificate(&internode, address, proof).await?;
         }
-        // Changes that this node has agreed on with itself meanwhile have to come along, too.
+        // Repeat while this node's own state changes during the attempt, so that those
+        // changes are brought, too.
         while !self.join_as_it_is(address).await? {}
         Ok(())
     }
 
-    /// Refuses to join with a node that is not alone.
+    /// Refuses if the node is not alone.
     fn check_alone(&self) -> Result<(), JoinError> {
         let state = self.state();
         let name = || state.node_name().to_owned();
@@ -152,7 +162,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Joins with what the node knows now; whether it still knew the same when the cluster had answered.
+    /// Joins with the present state. Returns false if the state had changed when the cluster answered.
     async fn join_as_it_is(&self, address: &str) -> Result<bool, JoinError> {
         let internode = self.link().internode().ok_or(JoinError::NotListening)?;
         let state = self.state();

@@ -7,21 +7,21 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Capacity of a member whose operator said nothing.
+/// Capacity of a member for which no operator has set one.
 pub const CAPACITY_DEFAULT: u32 = LayoutMember::DEFAULT_CAPACITY;
 
-/// Where a node listens, each as `host:port`; empty = nowhere.
+/// Addresses at which a node listens, each as `host:port`; empty if it does not.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Addresses {
     /// For other nodes.
     pub node: Arc<str>,
-    /// For clients of Protocol Buffers.
+    /// For clients of the Protocol Buffers protocol.
     pub pb: Arc<str>,
-    /// For clients of HTTP.
+    /// For HTTP clients.
     pub http: Arc<str>,
 }
 
-/// Facts that a node tells of itself at each start.
+/// Facts that a node reports about itself at each start.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Introduction {
     pub(crate) name: Arc<str>,
@@ -29,21 +29,21 @@ pub(crate) struct Introduction {
     pub(crate) versions: VersionRange,
 }
 
-/// How far a membership has come.
+/// Stage of a membership.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum MemberStatus {
-    /// Has joined and waits for the commit that gives it partitions.
+    /// The node was admitted and waits for the commit that gives it partitions.
     Joining,
     /// A full member.
     Valid,
-    /// Hands its data to the others.
+    /// The node is handing over its data.
     Leaving,
-    /// Has handed over its data and is about to stop.
+    /// The node has handed over its data and is about to stop.
     Exiting,
 }
 
 impl MemberStatus {
-    /// The word that operators know.
+    /// Returns the word that commands show.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -68,47 +68,48 @@ pub struct Member {
     pub id: NodeId,
     /// Name for operators. No two members share a name.
     pub name: Arc<str>,
-    /// Where it listens. May change at every start.
+    /// Addresses at which it listens. They may change at every start.
     pub addresses: Addresses,
-    /// How far its membership has come.
+    /// Stage of its membership.
     pub status: MemberStatus,
-    /// Whether an operator marked it as absent: changes of layout don't wait for it. How far its membership
-    /// has come stays, and so does its place in the layouts.
+    /// True if an operator has marked it as down: changes of layout do not wait for it. Its status and its
+    /// positions in the layouts stay.
     pub is_down: bool,
-    /// Rack, zone or whatever fails together; `None` counts as one location of its own.
+    /// Rack, zone or another group of nodes that may fail together. All members with `None` share one
+    /// location.
     pub location: Option<Arc<str>>,
-    /// Its share of the data in relation to others, 1 to [`CAPACITY_MAX`](quoit_model::layout::CAPACITY_MAX);
-    /// [`CAPACITY_DEFAULT`] is usual.
+    /// Its share of the data relative to other members, 1 to
+    /// [`CAPACITY_MAX`](quoit_model::layout::CAPACITY_MAX); [`CAPACITY_DEFAULT`] is usual.
     pub capacity: u32,
-    /// The versions of the protocol between nodes that it speaks. May change at every start.
+    /// Versions of the internode protocol that it speaks. They may change at every start.
     pub versions: VersionRange,
 }
 
 impl Member {
-    /// The word that operators know for its status: `down` when it is marked as absent, however far its
-    /// membership has come.
+    /// Returns the word that commands show for its status: `down` if it is marked as down, whatever its
+    /// status.
     #[must_use]
     pub const fn status_word(&self) -> &'static str {
         if self.is_down { "down" } else { self.status.as_str() }
     }
 
-    /// Whether it holds partitions by later layouts.
+    /// Returns true if later layouts give it partitions.
     pub(crate) const fn stays(&self) -> bool {
         matches!(self.status, MemberStatus::Valid)
     }
 
-    /// The member as layouts see it.
+    /// Returns the member in the form that layouts are computed from.
     pub(crate) fn for_layout(&self) -> LayoutMember {
         LayoutMember { id: self.id, location: self.location.clone(), capacity: self.capacity }
     }
 
-    /// The facts that the member has told of itself.
+    /// Returns the facts that the member has reported.
     pub(crate) fn introduction(&self) -> Introduction {
         let (name, addresses) = (Arc::clone(&self.name), self.addresses.clone());
         Introduction { name, addresses, versions: self.versions }
     }
 
-    /// The same member telling something else of itself.
+    /// Returns the member with other facts.
     pub(crate) fn introduced_as(&self, told: &Introduction) -> Arc<Self> {
         let Introduction { name, addresses, versions } = told.clone();
         Arc::new(Self { name, addresses, versions, ..self.clone() })
@@ -123,39 +124,39 @@ impl Member {
     }
 }
 
-/// All members, by identity.
+/// All members, and the nodes that were removed for ever.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Members {
     by_id: BTreeMap<NodeId, Arc<Member>>,
-    /// Names of the nodes that were removed for ever; empty where it is not known.
+    /// Removed nodes with their former names. A name is empty if it is not known.
     removed: BTreeMap<NodeId, Arc<str>>,
 }
 
 impl Members {
-    /// Number of members.
+    /// Returns the number of members.
     #[must_use]
     pub fn count(&self) -> usize {
         self.by_id.len()
     }
 
-    /// The member of an identity.
+    /// Returns the member with an identity.
     #[must_use]
     pub fn get(&self, id: NodeId) -> Option<&Arc<Member>> {
         self.by_id.get(&id)
     }
 
-    /// The member of a name.
+    /// Returns the member with a name.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<&Arc<Member>> {
         self.iter().find(|member| &*member.name == name)
     }
 
-    /// All members, by identity.
+    /// Returns all members, by identity.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Member>> {
         self.by_id.values()
     }
 
-    /// The name of a node, also of one that was removed: its identity when no name is known.
+    /// Returns the name of a node, removed ones included, or its identity if the name is not known.
     #[must_use]
     pub fn name_of(&self, id: NodeId) -> Arc<str> {
         let name = match self.get(id) {
@@ -165,14 +166,14 @@ impl Members {
         name.map_or_else(|| id.to_string().into(), Arc::clone)
     }
 
-    /// Whether a node was removed for ever.
+    /// Returns true if a node was removed for ever.
     #[must_use]
     pub fn is_removed(&self, id: NodeId) -> bool {
         self.removed.contains_key(&id)
     }
 
-    /// Nodes that were removed for ever, by identity, each with the name that it had, which is empty where
-    /// it is not known.
+    /// Returns the nodes that were removed for ever, by identity, with their former names. A name is
+    /// empty if it is not known.
     pub fn removed(&self) -> impl Iterator<Item = (NodeId, &Arc<str>)> {
         self.removed.iter().map(|(id, name)| (*id, name))
     }
@@ -193,7 +194,7 @@ impl Members {
         }
     }
 
-    /// Notes a node that was removed for ever; `name` is empty where it is not known.
+    /// Adds a node that was removed for ever. `name` is empty if it is not known.
     pub(crate) fn note_removed(&mut self, id: NodeId, name: Arc<str>) {
         let known = self.removed.entry(id).or_default();
         if known.is_empty() {

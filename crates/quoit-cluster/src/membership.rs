@@ -13,11 +13,11 @@ use crate::state::MembershipCommand;
 use quoit_model::hash::Partition;
 
 impl ControlPlane {
-    /// The member that operators call so.
+    /// Returns the member with a name.
     ///
     /// # Errors
     ///
-    /// When there is none.
+    /// [`MembershipError::NotAMember`] if there is none.
     pub fn member_named(&self, name: &str) -> Result<NodeId, MembershipError> {
         match self.read().members().named(name) {
             Some(member) => Ok(member.id),
@@ -25,16 +25,16 @@ impl ControlPlane {
         }
     }
 
-    /// Stages a change of membership: nothing happens before it is committed.
+    /// Stages a change. It takes effect with a commit.
     ///
     /// # Errors
     ///
-    /// The refusal, and as [`ControlPlane::run`].
+    /// [`MembershipError`] if the change is not possible, and as [`ControlPlane::run`].
     pub async fn stage(&self, change: &StagedChange) -> Result<(), ChangeError> {
         self.run_membership(MembershipCommand::Stage(change)).await
     }
 
-    /// Drops all staged changes. Nodes that wait for the commit go back to being alone.
+    /// Drops all staged changes. Nodes whose join was staged run alone again.
     ///
     /// # Errors
     ///
@@ -43,24 +43,24 @@ impl ControlPlane {
         self.run_membership(MembershipCommand::Clear).await
     }
 
-    /// The plan of the staged changes. A later commit on this node means this plan.
+    /// Returns the plan of the staged changes, and remembers it for a later commit on this node.
     ///
     /// # Errors
     ///
-    /// When nothing is staged, or what is staged can't be.
+    /// [`MembershipError`] if nothing is staged, or there is no layout with the staged changes.
     pub fn plan(&self) -> Result<Plan, MembershipError> {
         let plan = self.read().plan()?;
         *self.shown_plan().lock() = Some(plan.id);
         Ok(plan)
     }
 
-    /// Makes all staged changes, if they come to the plan that was shown: `shown`, or the last one that was
-    /// shown on this node. Partitions start to move.
+    /// Commits all staged changes, provided that they still lead to the plan that was shown: `shown`, or
+    /// the last plan that was shown on this node. Partitions start to move.
     ///
     /// # Errors
     ///
-    /// When no plan was shown, when it is no longer the plan, when a node that joins is not reachable, and
-    /// as [`ControlPlane::run`].
+    /// [`MembershipError`] if no plan was shown, if the plan has changed since, or if a joining node is
+    /// not reachable; and as [`ControlPlane::run`].
     pub async fn commit_staged(&self, shown: Option<PlanId>) -> Result<(), ChangeError> {
         let shown = shown.or(*self.shown_plan().lock()).ok_or(MembershipError::NotPlanned)?;
         self.check_joining_are_up()?;
@@ -82,7 +82,8 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Whether this node can talk to another one just now; to itself it always can.
+    /// Returns true if this node is connected to another one and considers it up. True for the node
+    /// itself.
     #[must_use]
     pub fn is_reachable(&self, node: NodeId) -> bool {
         if node == self.read().node_id() {
@@ -92,12 +93,13 @@ impl ControlPlane {
         peer.is_some_and(|peer| peer.is_up())
     }
 
-    /// Marks a member that is not reachable as absent, so that changes of layout don't wait for it. It
-    /// keeps its partitions, and is a full member again as soon as it is back.
+    /// Marks an unreachable member as down, so that changes of layout do not wait for it. It keeps its
+    /// status and its positions in the layouts. The mark is removed when the member is back.
     ///
     /// # Errors
     ///
-    /// When the member is up, or not a full one, and as [`ControlPlane::run`].
+    /// [`MembershipError`] if this node can reach the member or does not know it, and as
+    /// [`ControlPlane::run`].
     pub async fn mark_down(&self, node: NodeId) -> Result<(), ChangeError> {
         if self.is_reachable(node) {
             let name = self.read().members().name_of(node).to_string();
@@ -106,20 +108,20 @@ impl ControlPlane {
         self.run_membership(MembershipCommand::Down(node)).await
     }
 
-    /// Tells the cluster that this node's copies of partitions are complete: everything that those who
-    /// held them before have is here.
+    /// Reports that this node's copies of partitions are complete: the node has everything that their
+    /// former holders had. Reporting again does no harm.
     ///
     /// # Errors
     ///
-    /// As [`ControlPlane::run`]. Telling again does no harm.
+    /// As [`ControlPlane::run`].
     pub async fn report_moved(&self, partitions: &[Partition]) -> Result<(), ChangeError> {
         let node = self.read().node_id();
         let partitions = partitions.to_vec();
         self.tell(vec![Change::Copied { node, partitions }]).await
     }
 
-    /// Tells the cluster that this node has lost records of any partition: none of its copies counts as
-    /// complete until it is reported so ([`ControlPlane::report_moved`]).
+    /// Reports that this node has lost records of unknown partitions. None of its copies counts as
+    /// complete until the node reports it again ([`ControlPlane::report_moved`]).
     ///
     /// # Errors
     ///
@@ -132,7 +134,7 @@ impl ControlPlane {
         self.tell(vec![Change::Lost { node, n_vals }]).await
     }
 
-    /// Takes note for an operator of all partitions that may have lost records for good.
+    /// Acknowledges for an operator that some partitions may have lost records for good.
     ///
     /// # Errors
     ///
@@ -141,24 +143,25 @@ impl ControlPlane {
         self.tell(vec![Change::AcceptLosses]).await
     }
 
-    /// Tells the cluster that this node serves with these layouts and those after them only.
+    /// Reports that from now on this node serves only with these layouts and newer ones.
     pub(crate) async fn acknowledge(&self, served: Served) -> Result<(), ChangeError> {
         let node = self.read().node_id();
         self.tell(vec![Change::Serves { node, served }]).await
     }
 
-    /// Tells the cluster up to which version of its state this node knows which buckets got more replicas,
-    /// and up to which it has handed over what it had of them.
+    /// Reports the versions of the state up to which this node knows the raises of an `n_val`, and up to
+    /// which it has handed over its records of the raised buckets. Reporting again does no harm.
     ///
     /// # Errors
     ///
-    /// As [`ControlPlane::run`]. Telling again does no harm.
+    /// As [`ControlPlane::run`].
     pub async fn report_raises(&self, known: u64, filled: u64) -> Result<(), ChangeError> {
         self.acknowledge(Served { raises_known: known, raises_filled: filled, ..Served::default() })
             .await
     }
 
-    /// The node that decides at present: the leader of the control plane.
+    /// Returns the leader of the control plane, as far as this node knows. Riak's commands call it the
+    /// claimant.
     #[must_use]
     pub fn claimant(&self) -> Option<NodeId> {
         self.group().leader().map(|leader| leader.0)

@@ -1,4 +1,4 @@
-//! Why a change of membership is refused.
+//! Refusals of changes of membership.
 
 use crate::NodeId;
 use crate::members::MemberStatus;
@@ -6,7 +6,7 @@ use crate::outdated::{MembersOutdated, Outdated};
 use quoit_model::layout::{CAPACITY_MAX, LOCATION_BYTES_MAX, LayoutError};
 use thiserror::Error;
 
-/// How a member gets on that can't be changed because of its status.
+/// Returns the remedy for a member that cannot be changed because of its status.
 fn way_on(name: &str, status: MemberStatus) -> String {
     match status {
         MemberStatus::Joining => "it gets its place with `cluster commit`, or is alone again with \
@@ -21,7 +21,7 @@ fn way_on(name: &str, status: MemberStatus) -> String {
     }
 }
 
-/// Why a change of membership is refused. Displayed for operators.
+/// Reason for which a change of membership is refused. Displayed for operators.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum MembershipError {
     /// No member has this name.
@@ -30,21 +30,21 @@ pub enum MembershipError {
         /// The name.
         name: String,
     },
-    /// The only member can't go.
+    /// The only member cannot be removed.
     #[error("{name} is the only member of the cluster, so no other node could take its data")]
     OnlyMember {
         /// The member.
         name: String,
     },
-    /// The member can't be changed in this way now.
+    /// The member's status does not allow the change.
     #[error("{name} is {status}: {}", way_on(name, *status))]
     Status {
         /// The member.
         name: String,
-        /// How far its membership has come.
+        /// Status of the member.
         status: MemberStatus,
     },
-    /// Something is staged for the node already.
+    /// A change of the node is staged already.
     #[error(
         "{action} of {name} is staged already; commit it, or drop all staged changes with `cluster clear`"
     )]
@@ -54,7 +54,7 @@ pub enum MembershipError {
         /// The staged action.
         action: &'static str,
     },
-    /// The node that should take another's place holds data itself.
+    /// The node that should replace another one has partitions itself.
     #[error(
         "{name} holds partitions and can't take the place of another; let a new node join and replace with it"
     )]
@@ -62,36 +62,36 @@ pub enum MembershipError {
         /// The member.
         name: String,
     },
-    /// A node in place of itself.
+    /// A node cannot replace itself.
     #[error("{name} can't replace itself")]
     SameNode {
         /// The member.
         name: String,
     },
-    /// A location that can't be.
+    /// The name of the location is too long.
     #[error("a location's name has at most {LOCATION_BYTES_MAX} bytes, not {size_bytes}")]
     Location {
-        /// Length of the name.
+        /// Length of the name, in bytes.
         size_bytes: usize,
     },
-    /// A capacity that can't be.
+    /// The capacity is out of bounds.
     #[error("a capacity is a number from 1 to {CAPACITY_MAX}, not {capacity}")]
     Capacity {
         /// The capacity.
         capacity: u32,
     },
-    /// Nothing to plan or to commit.
+    /// No changes are staged.
     #[error("There are no staged changes")]
     NothingStaged,
-    /// A commit without a plan.
+    /// The commit names no plan, and none was shown.
     #[error("You must verify the plan with `cluster plan` before committing changes")]
     NotPlanned,
-    /// A commit of another plan.
+    /// The plan has changed since it was shown.
     #[error(
         "The plan has changed since it was shown: verify it again with `cluster plan`, then commit"
     )]
     PlanChanged,
-    /// A node that joins is not there.
+    /// A joining node is not reachable.
     #[error(
         "{name} is not reachable, and nodes that join must be up when the plan is committed: start it, or \
          drop all staged changes with `cluster clear`"
@@ -100,26 +100,26 @@ pub enum MembershipError {
         /// The node.
         name: String,
     },
-    /// The node is there.
+    /// The node is up.
     #[error("Failed: {name} is up")]
     IsUp {
         /// The node.
         name: String,
     },
-    /// Too many changes of layout at once.
+    /// Too many layouts are live.
     #[error(
         "{count} changes of layout are in progress, the most that are possible; wait until `cluster status` \
          shows no pending changes. If they wait for a member that is lost for good, remove it with `cluster \
          force-remove`, which is still possible"
     )]
     TooManyLayouts {
-        /// Layouts in use.
+        /// Number of live layouts.
         count: usize,
     },
-    /// There is no layout of these members.
+    /// No layout is possible with these members.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// The node that wants to join was a member and is removed for ever.
+    /// The joining node was a member and was removed for ever.
     #[error(
         "node {id} was removed from this cluster and can't come back: others have taken over its data. \
          Start it with an empty data directory, and it joins as a new node"
@@ -146,24 +146,25 @@ pub enum MembershipError {
         /// The node.
         name: String,
     },
-    /// The clusters have rings of different sizes.
+    /// The joining node and the cluster have different ring sizes.
     #[error(
         "this node has ring_size {own} and the cluster {theirs}; the number of partitions cannot change: \
          start it with an empty data directory and ring_size = {theirs}"
     )]
     RingSize {
-        /// Partitions of the joining node.
+        /// Number of partitions of the joining node.
         own: u16,
-        /// Partitions of the cluster.
+        /// Number of partitions of the cluster.
         theirs: u16,
     },
-    /// The cluster's data needs a newer version of the protocol between nodes than the node speaks.
+    /// The cluster's data needs a newer version of the internode protocol than the node speaks.
     #[error(transparent)]
     Outdated(#[from] Outdated),
-    /// The joining node has a bucket type that needs a newer version than some members speak.
+    /// The joining node has a bucket type that needs a newer version of the protocol than some members
+    /// speak.
     #[error(transparent)]
     MembersOutdated(#[from] MembersOutdated),
-    /// Both know a bucket type, and it is not the same.
+    /// The joining node and the cluster have a bucket type of this name with different properties.
     #[error(
         "bucket type {name} differs between this node and the cluster (properties: {differing}); \
          make them equal with `bucket-type update`, on either side, and join again"
@@ -174,7 +175,7 @@ pub enum MembershipError {
         /// Names of the properties that differ.
         differing: String,
     },
-    /// Both know properties of a bucket, and they are not the same.
+    /// The joining node and the cluster have different properties for a bucket.
     #[error(
         "properties of bucket {bucket} (type {bucket_type}) differ between this node and the cluster \
          ({differing}); make them equal or reset them, on either side, and join again"

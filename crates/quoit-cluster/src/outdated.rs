@@ -1,22 +1,23 @@
-//! Which versions of the protocol between nodes members speak, and which ones the data needs.
+//! Versions of the internode protocol that the data of the cluster needs.
 //!
-//! A node of an older version would misunderstand what a newer one sends. So nothing that needs a newer
-//! version is begun before all members speak it, and once it is begun, no node is let in that does not.
+//! A node of an older version would misunderstand messages of a newer one. So a feature that needs a
+//! newer version is refused until all members speak that version. Once it is in use, no node is
+//! admitted that does not.
 //!
-//! The first version knows all that there is. A property of buckets that a later one adds gets a row
-//! in [`PROPERTY_NEEDS`]; tests and the simulator have rows for a version that is made up.
+//! The first version knows all present properties of buckets. Each property that a later version adds
+//! needs a row in [`PROPERTY_NEEDS`]. Tests and the simulator have rows for a made-up version.
 
 use quoit_model::props::BucketProps;
 use std::fmt;
 use thiserror::Error;
 
-/// A kind of bucket properties that nodes of older versions would misunderstand.
+/// A bucket property that nodes of older versions would misunderstand.
 pub struct PropertyNeed {
-    /// The property, for operators.
+    /// Name of the property, for operators.
     pub property: &'static str,
-    /// The oldest version whose nodes understand it, and keep what it promises.
+    /// Oldest version whose nodes understand the property.
     pub version: u32,
-    /// Whether properties are of this kind.
+    /// Returns true if a set of properties uses it.
     pub is_in: fn(&BucketProps) -> bool,
 }
 
@@ -26,7 +27,7 @@ impl fmt::Debug for PropertyNeed {
     }
 }
 
-/// The needs of the properties that there are.
+/// The properties that need more than the first version.
 pub(crate) const PROPERTY_NEEDS: &[PropertyNeed] = &[];
 
 /// A node speaks too old a version. Displayed for operators.
@@ -40,9 +41,9 @@ pub struct Outdated {
     pub node: String,
     /// The newest version that it speaks.
     pub speaks: u32,
-    /// The version that it would have to speak.
+    /// The version that it needs.
     pub needed: u32,
-    /// The property or type that needs the version.
+    /// The property and the bucket or type that need the version.
     pub subject: String,
 }
 
@@ -54,7 +55,7 @@ pub struct Outdated {
     members.join(", ")
 )]
 pub struct MembersOutdated {
-    /// The refused change, and the property in it that needs the version.
+    /// The refused change, and the property that needs the version.
     pub subject: String,
     /// The version that it needs.
     pub needed: u32,

@@ -17,9 +17,9 @@ use xxhash_rust::xxh3::xxh3_64;
 pub struct PlannedMember {
     /// The member as it will be.
     pub member: Arc<Member>,
-    /// Its part of the ring now, in percent.
+    /// Its share of the ring now, in percent.
     pub percent_now: f64,
-    /// Its part of the ring afterwards, in percent.
+    /// Its share of the ring afterwards, in percent.
     pub percent_then: f64,
 }
 
@@ -30,28 +30,28 @@ pub struct PlannedTransfer {
     pub from: NodeId,
     /// The node that gets them.
     pub to: NodeId,
-    /// How many partitions.
+    /// Number of partitions.
     pub partition_count: u32,
-    /// Whether the source keeps its data until then: false when it is removed by force.
+    /// True if the source stays until the copies have moved; false if it is removed by force.
     pub has_source: bool,
 }
 
 /// Effects of a commit of the staged changes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
-    /// Its name, for the commit.
+    /// Identity of the plan, for the commit.
     pub id: PlanId,
-    /// The staged changes, as they were staged.
+    /// The staged changes, in the order in which they were staged.
     pub staged: Vec<StagedChange>,
-    /// All members as they will be, those that are removed by force left out.
+    /// All members as they will be, without those that are removed by force.
     pub members: Vec<PlannedMember>,
-    /// Nodes that are removed without handing over their data: all replicas on them are lost.
+    /// Nodes that are removed without handing over their data. All replicas on them are lost.
     pub lost: Vec<NodeId>,
-    /// Copies that move between pairs of nodes, counted over buckets with the largest `n_val`.
+    /// Copies that move between pairs of nodes, for buckets with the largest `n_val`.
     pub transfers: Vec<PlannedTransfer>,
-    /// Partitions that get other primaries.
+    /// Number of partitions that get other primaries.
     pub partition_count: u32,
-    /// Aims that the layout misses.
+    /// Goals that the layout misses.
     pub warnings: Vec<LayoutWarning>,
     /// The layout afterwards.
     pub layout: Arc<Layout>,
@@ -59,7 +59,7 @@ pub struct Plan {
     pub(crate) changes: Vec<Change>,
 }
 
-/// Members and removals that staged changes come to.
+/// Members, removals and replacements that result from the staged changes.
 struct PlanOutcome {
     members: BTreeMap<NodeId, Arc<Member>>,
     removed: Vec<NodeId>,
@@ -114,7 +114,7 @@ impl PlanOutcome {
         }
     }
 
-    /// The layout of the members that hold data.
+    /// Computes the layout of the members that hold data.
     fn layout(&self, previous: &Layout) -> Result<Layout, MembershipError> {
         let holding = self.members.values().filter(|member| member.stays());
         let members: Vec<_> = holding.map(|member| member.for_layout()).collect();
@@ -129,11 +129,12 @@ impl PlanOutcome {
 }
 
 impl State {
-    /// The plan of the staged changes. The same on every node.
+    /// Returns the plan of the staged changes. It is the same on every node with the same state.
     ///
     /// # Errors
     ///
-    /// When nothing is staged, or there is no layout of the members that would remain.
+    /// [`MembershipError`] if nothing is staged, or if no layout is possible with the members that would
+    /// remain.
     pub fn plan(&self) -> Result<Plan, MembershipError> {
         if self.staged().is_empty() {
             return Err(MembershipError::NothingStaged);
@@ -141,7 +142,7 @@ impl State {
         let outcome = PlanOutcome::of(self);
         let now = self.layouts().newest();
         let then = outcome.layout(now)?;
-        // A layout that changes nothing is not worth its version.
+        // A layout that changes nothing needs no new version.
         let same = now.members() == then.members()
             && now.partitions().all(|partition| now.order(partition) == then.order(partition));
         let layout = if same { Arc::clone(now) } else { Arc::new(then) };

@@ -1,8 +1,8 @@
-//! Names of plans.
+//! Identities of plans.
 
 use std::fmt;
 
-/// Names a plan: another plan has another name, but for a chance of 2^-64.
+/// Identity of a plan: a 64-bit hash of its layout and its staged changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlanId(pub u64);
 

@@ -1,4 +1,8 @@
-//! Going on after the loss of a majority.
+//! Recovery from the loss of a majority of the voters.
+//!
+//! The control file of one stopped node gets two more entries of the log, in a term that no other voter
+//! can have used: an entry that makes the node the only voter, and an entry that removes the lost nodes.
+//! When the node is started it leads, and the members that are left follow it.
 
 use crate::change::Change;
 use crate::change::Decision;
@@ -20,29 +24,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Terms that the lost voters may have begun among themselves without this node. Nobody begins a million
-/// terms, and there are enough.
+/// Number of skipped terms: the lost voters may have begun later terms without this node, but never that
+/// many.
 const TERMS_SKIPPED: u64 = 1 << 20;
 
-/// Why a majority is not recovered. Displayed for operators. Nothing is changed then.
+/// Reason for which a majority is not recovered. Nothing has changed then. Displayed for operators.
 #[derive(Debug, Error)]
 pub enum RecoverError {
-    /// The control file can't be opened.
+    /// The control file cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The control file can't be read or written.
+    /// The control file cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A name that no member has, or no layout without the lost nodes.
+    /// A name belongs to no member, or no layout is possible without the lost nodes.
     #[error(transparent)]
     Membership(#[from] MembershipError),
-    /// The node itself is named.
+    /// The node of the data directory itself is named as lost.
     #[error("{name} is the node of this data directory; name the nodes that are lost")]
     NotLost {
         /// The node.
         name: String,
     },
-    /// The data directory is of that epoch already.
+    /// The data directory already belongs to this epoch.
     #[error(
         "the data directory of {name} is restored as part of epoch {epoch} already: start the node"
     )]
@@ -52,7 +56,7 @@ pub enum RecoverError {
         /// The epoch.
         epoch: ClusterId,
     },
-    /// The data directory was written by a program that knew no clusters.
+    /// The data directory was written by a version without clusters.
     #[error("the data directory is of a program before clusters: start the node with it once")]
     BeforeClusters,
     /// A majority is left.
@@ -61,9 +65,9 @@ pub enum RecoverError {
          with `cluster force-remove`"
     )]
     NotNeeded {
-        /// Voters that are not named as lost.
+        /// Number of voters that are not named as lost.
         left: usize,
-        /// All voters.
+        /// Number of all voters.
         all: usize,
     },
 }
@@ -71,24 +75,25 @@ pub enum RecoverError {
 /// Result of a recovery.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recovered {
-    /// The node that decides alone now.
+    /// The node that is the only voter now.
     pub node: Arc<str>,
     /// Nodes that were removed for ever.
     pub removed: Vec<Arc<str>>,
-    /// Members that are left, this node among them.
+    /// Members that are left, including this node.
     pub left: Vec<Arc<str>>,
 }
 
-/// Makes the stopped node in the directory `disk` decide alone, without the nodes that are named as `lost`:
-/// they are removed for ever. For when so many voters are gone for good that no majority can be had. What
-/// this node knows of the log stays; what others agreed on without it is lost. Started again, it leads, and
-/// the members that are left follow it.
+/// Makes the stopped node in the directory `disk` the only voter, and removes the nodes named in `lost`
+/// for ever. For the case that so many voters are lost for good that no majority is possible. The node
+/// keeps everything that it knows of the log; decisions that it had not received are lost. When it is
+/// started it leads, and the members that are left follow it.
 ///
-/// Never do this on two nodes of a cluster: they would go apart for ever.
+/// Never run this on two nodes of one cluster: each would lead a cluster of its own, and they could not be
+/// merged.
 ///
 /// # Errors
 ///
-/// When the directory is in use or damaged, a name is wrong, or a majority is left.
+/// [`RecoverError`] if the directory is in use or damaged, a name is wrong, or a majority is left.
 pub fn recover(disk: Arc<dyn Disk>, lost: &[String]) -> Result<Recovered, RecoverError> {
     let _lock = disk.lock().map_err(|error| lock_error(&*disk, error))?;
     let file = ControlFile::open_existing(disk)?;
@@ -112,7 +117,7 @@ pub fn recover(disk: Arc<dyn Disk>, lost: &[String]) -> Result<Recovered, Recove
 
 /// Knowledge of the cluster in the control file of a stopped node.
 pub(crate) struct Known {
-    /// With the entries of the log that are not applied.
+    /// The state, with the entries of the log that were not applied yet.
     pub(crate) state: State,
     /// The last entry of the log.
     pub(crate) last: Option<LogId>,
@@ -129,8 +134,9 @@ impl Known {
         Ok(Self { state, last })
     }
 
-    /// Makes the node the only voter, in a term that no other voter can know, by two entries of the log: the
-    /// voters, and `changes`. Returns the members that follow it, this node among them.
+    /// Makes the node the only voter, in a term that no other voter can know, by two entries
+    /// of the log: one with the voters and one with `changes`. Returns the members that follow
+    /// it, including this node.
     pub(crate) fn decides_alone(
         &self,
         file: &ControlFile,
@@ -161,8 +167,9 @@ impl Known {
     }
 }
 
-/// Adds the entries of the log that are not applied to the state. Some of it may never have been agreed on;
-/// none of it may have been acknowledged without being in somebody's log.
+/// Applies the entries of the log that were not applied yet. Some of them may never have been
+/// committed. That is safe: an entry that was acknowledged to a client is committed, and entries that
+/// conflict with it cannot be.
 fn with_tail(mut state: State, tail: &[Entry]) -> State {
     for entry in tail {
         if let EntryPayload::Normal(decision) = &entry.payload
@@ -187,9 +194,10 @@ fn identities(state: &State, names: &[String]) -> Result<BTreeSet<NodeId>, Recov
     Ok(identities)
 }
 
-/// Removes members, their places in the layout, and whatever was staged but the joining of those that are
-/// left. Where no member is left that holds partitions by later layouts, all that are left do: what they were
-/// about to hand over or to get has no other place.
+/// Returns the changes that remove members and their positions in the layout, and that drop all
+/// staged changes but the joins of nodes that are left. If no full member is left, all members
+/// that are left become full members, because no other node has the data that they were about to
+/// hand over or to receive.
 pub(crate) fn changes_without(
     state: &State,
     lost: &BTreeSet<NodeId>,
@@ -223,7 +231,7 @@ pub(crate) fn changes_without(
 }
 
 impl State {
-    /// The state in a control file, for who only looks into it.
+    /// Returns the state in a control file, for reading only.
     fn of_file(whole: crate::state::Whole, own: NodeId) -> Self {
         let defaults = Arc::new(BucketProps::untyped());
         let (cluster_id, ring_size) = (whole.cluster_id, whole.ring_size);

@@ -1,11 +1,11 @@
-//! Going on with copies of all nodes' data.
+//! Restoring a cluster from copies of all nodes' data directories.
 //!
-//! A copy has forgotten events, votes and starts that other nodes may know of. So a cluster that goes on
-//! with copies is a new *epoch*: it has another identity, and a node with data of the former epoch can
-//! neither vote nor store in it. One node alone brings what the cluster had agreed on; the others forget
-//! their logs, whose last entries may contradict each other, and follow it. The stores of all nodes count as
-//! stores that lost records: they get new actors, and their copies are merged with each other before they
-//! count as complete.
+//! A copy has forgotten events, votes and starts that other nodes may know of. A cluster that goes on with
+//! copies is therefore a new *epoch*: it has another identity, and a node with data of the former epoch
+//! can neither vote nor store in it. One node brings the state that the cluster had agreed on. The other
+//! nodes drop their logs, whose last entries may contradict each other, and follow that node. The stores
+//! of all nodes count as stores that lost records: they get new actors, and their copies are merged with
+//! each other before they count as complete.
 
 use crate::control::file::{ControlFile, lock_error};
 use crate::recover::{Known, RecoverError, changes_without};
@@ -14,45 +14,45 @@ use quoit_seam::Disk;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Part of a node in a restored cluster.
+/// Role of a node in a restored cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RestoreRole {
-    /// Begins the epoch with what it knows of the cluster: members, layouts, bucket types, properties, users.
-    /// One node of the cluster does.
+    /// The node brings its state: members, layouts, bucket types, properties, users. Exactly
+    /// one node has this role.
     Begins,
-    /// Follows the node that began it.
+    /// The node follows the one that brings its state.
     Follows,
 }
 
-/// A node that is ready to be started as part of a new epoch.
+/// A node that was restored, or examined.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Restored {
-    /// The node.
+    /// Name of the node.
     pub node: Arc<str>,
-    /// Members that the node knows of, itself among them.
+    /// Names of the members that the node knows of, including itself.
     pub members: Vec<Arc<str>>,
-    /// Number of decisions of the cluster that the node knew of, also known as its revision: of several
-    /// copies, the one with the highest number knows most.
+    /// Revision of the node's state, that is the number of decisions of the cluster that it knows of. Of
+    /// several copies, the one with the highest revision knows most.
     pub revision: u64,
 }
 
-/// Looks at the copy of a node's data in the directory `disk`, and changes nothing.
+/// Reads the copy of a node's data in the directory `disk`, and changes nothing.
 ///
 /// # Errors
 ///
-/// When the directory is in use or damaged, or is that of a node before there were clusters.
+/// [`RecoverError`] if the directory is in use or damaged, or was written by a version without clusters.
 pub fn look_at_copy(disk: Arc<dyn Disk>) -> Result<Restored, RecoverError> {
     let _lock = disk.lock().map_err(|error| lock_error(&*disk, error))?;
     let file = open(disk)?;
     Ok(seen(&Known::read(&file)?))
 }
 
-/// Makes the stopped node in the directory `disk`, which is a copy, a member of the cluster's new epoch. To
-/// be done once for each node, before any of them is started. A repetition after a crash does no harm.
+/// Makes the stopped node in the directory `disk`, which is a copy, a member of the new epoch. Run it once
+/// for each node, before any of them is started. After a crash it can be run again.
 ///
 /// # Errors
 ///
-/// When the directory is in use or damaged, or already of that epoch.
+/// [`RecoverError`] if the directory is in use or damaged, or already belongs to this epoch.
 pub fn restore(
     disk: Arc<dyn Disk>,
     epoch: ClusterId,

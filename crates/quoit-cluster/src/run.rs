@@ -1,4 +1,12 @@
-//! How a command becomes a change that all agree on.
+//! Running commands: from a request to a change that all nodes agree on.
+//!
+//! 1. Get the read index from the leader, and wait until this node has applied the log up to it.
+//! 2. Decide on this node's state. A refusal ends the command.
+//! 3. Propose the decision to the leader. It names the revision of the state.
+//! 4. Wait until this node has applied the entry. If another decision came first, the entry has no
+//!    effect; start again.
+//!
+//! Without a leader the steps are repeated until the command times out.
 
 use crate::ClusterId;
 use crate::change::Change;
@@ -19,16 +27,16 @@ use quoit_wire::internode::control::{
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Time that a command may take before it is given up.
+/// Maximum time for a command.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time before a command is tried again that found no leader.
+/// Pause before a command without a leader is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Why an attempt to run a command failed.
+/// Reason for which an attempt to run a command failed.
 enum Attempt {
-    /// For good.
+    /// The command failed for good.
     Refused(ChangeError),
-    /// Because no member leads just now.
+    /// There was no leader, or it gave no answer. The command is tried again.
     NoLeader,
 }
 
@@ -43,7 +51,7 @@ impl From<GroupError> for Attempt {
 
 impl From<LinkError> for Attempt {
     fn from(error: LinkError) -> Self {
-        // Whether the leader has carried it out shows when the command is decided again.
+        // The leader may have carried out the command. The next attempt decides again and sees its effect.
         if !matches!(error, LinkError::Call(CallError::Refused { code: REFUSED_NOT_LEADER, .. })) {
             tracing::debug!(%error, "the leader gave no answer");
         }
@@ -53,12 +61,12 @@ impl From<LinkError> for Attempt {
 
 impl ControlPlane {
     /// Runs a command: decides on the newest state, has the cluster agree, and waits until this node shows
-    /// what came of it. Another decision in between means deciding again.
+    /// the outcome. If another decision came in between, it decides again.
     ///
     /// # Errors
     ///
-    /// The refusal; the failure to write the change down, or that nobody can agree on it: then it may or
-    /// may not be made.
+    /// [`ChangeError`] if the command is refused, if the change cannot be written, or if no majority
+    /// agrees in time. In the last two cases the change may or may not take effect.
     pub async fn run(&self, command: Command<'_>) -> Result<(), ChangeError> {
         self.run_deciding(|state| state.decide(command)).await
     }
@@ -90,7 +98,7 @@ impl ControlPlane {
         }
     }
 
-    /// One attempt; whether the command was carried out, or another decision came first.
+    /// Makes one attempt. Returns false if another decision came first.
     async fn run_once(
         &self,
         decide: &impl Fn(&State) -> Result<Vec<Change>, ChangeError>,
@@ -129,9 +137,9 @@ impl ControlPlane {
         }
     }
 
-    /// The leader, if it is another node.
+    /// Returns the leader, if it is another node.
     async fn other_leader(&self) -> Result<Option<RaftId>, GroupError> {
-        // Starts the node's part if it does not run.
+        // Starts this node's Raft instance if it does not run.
         self.group().raft().await?;
         let own = self.read().node_id();
         Ok(self.group().leader().filter(|leader| leader.0 != own))
@@ -156,8 +164,8 @@ impl ControlPlane {
         Ok(Agreed { applied, index })
     }
 
-    /// Waits until this node shows everything up to an entry of the log, or no longer belongs to the cluster:
-    /// what was agreed on may have been that it is let go.
+    /// Waits until this node has applied the log up to an entry, or no longer belongs to the cluster,
+    /// because the entry may be the one that dropped this node's join.
     async fn wait_applied(
         &self,
         cluster: ClusterId,

@@ -1,4 +1,4 @@
-//! Changes of membership that wait for a commit.
+//! Staged changes of membership.
 
 use crate::NodeId;
 use crate::members::Members;
@@ -12,48 +12,48 @@ pub enum StagedChange {
         /// The node.
         node: NodeId,
     },
-    /// The node hands its data to the others and stops.
+    /// The node hands over its data and stops.
     Leave {
         /// The node.
         node: NodeId,
     },
-    /// The node is no member any more, its copies are lost.
+    /// The node is removed at once, and its copies are lost.
     ForceRemove {
         /// The node.
         node: NodeId,
     },
-    /// A node takes all positions of another, which hands over its data and stops.
+    /// A node takes all positions of another one, which hands over its data and stops.
     Replace {
-        /// The node that goes.
+        /// The node that leaves.
         old: NodeId,
-        /// The node that comes.
+        /// The node that replaces it.
         new: NodeId,
     },
-    /// A node takes all positions of another, whose copies are lost.
+    /// A node takes all positions of another one, which is removed at once and whose copies are lost.
     ForceReplace {
-        /// The node that goes.
+        /// The node that is removed.
         old: NodeId,
-        /// The node that comes.
+        /// The node that replaces it.
         new: NodeId,
     },
-    /// The node stands somewhere else.
+    /// The location of the node changes.
     Location {
         /// The node.
         node: NodeId,
-        /// The location; `None` = no particular one.
+        /// The location; `None` for no particular one.
         location: Option<Arc<str>>,
     },
-    /// The node takes another share.
+    /// The capacity of the node changes.
     Capacity {
         /// The node.
         node: NodeId,
-        /// Its capacity in relation to others.
+        /// Its capacity relative to other nodes.
         capacity: u32,
     },
 }
 
 impl StagedChange {
-    /// The node that is changed; of a replacement the one that goes.
+    /// Returns the node that is changed. For a replacement it is the node that leaves.
     #[must_use]
     pub const fn node(&self) -> NodeId {
         match self {
@@ -66,7 +66,7 @@ impl StagedChange {
         }
     }
 
-    /// The node that comes, of a replacement.
+    /// Returns the new node of a replacement.
     #[must_use]
     pub const fn newcomer(&self) -> Option<NodeId> {
         match self {
@@ -75,7 +75,7 @@ impl StagedChange {
         }
     }
 
-    /// The word that operators know.
+    /// Returns the word that commands show for the action.
     #[must_use]
     pub const fn action(&self) -> &'static str {
         match self {
@@ -89,7 +89,7 @@ impl StagedChange {
         }
     }
 
-    /// Whom and what it concerns, for people.
+    /// Returns the nodes and values of the change, for people.
     #[must_use]
     pub fn details(&self, members: &Members) -> String {
         let name = |node: NodeId| members.name_of(node);
@@ -105,7 +105,7 @@ impl StagedChange {
         }
     }
 
-    /// Whether the node's place in the cluster changes, and not only what is known of it.
+    /// Returns true if the change adds or removes a member, and not only changes its location or capacity.
     pub(crate) const fn concerns_membership(&self) -> bool {
         !matches!(self, Self::Location { .. } | Self::Capacity { .. })
     }

@@ -1,4 +1,4 @@
-//! Operators' commands for the authority and for tokens.
+//! Operations on the authority, on tokens, and on the security of connections.
 
 use crate::error::ChangeError;
 use crate::plane::ControlPlane;
@@ -14,28 +14,28 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Nodes that one token may be for.
+/// Number of nodes for which one token can be.
 const TOKEN_NODES: RangeInclusive<u32> = 1..=1000;
-/// Seconds that a token may last.
+/// Lifetime of a token, in seconds.
 const TOKEN_SECS: RangeInclusive<u64> = 60..=30 * 86_400;
 
 impl ControlPlane {
-    /// Makes the authority of the cluster, unless it has one. Members make themselves certificates at once.
+    /// Makes the authority of the cluster, unless there is one. Members then make themselves certificates.
     ///
     /// # Errors
     ///
-    /// When a member does not know of authorities yet, and as [`ControlPlane::run`].
+    /// As [`ControlPlane::run`].
     pub async fn init_authority(&self) -> Result<(), ChangeError> {
         let authority = self.new_authority()?;
         self.run_trust(&TrustCommand::Init(authority)).await
     }
 
-    /// Begins to replace the authority of the cluster by a new one. Members take it up one after the other;
-    /// no connection ends.
+    /// Begins a rotation of the cluster's authority. Members take up the new authority in
+    /// steps. No connection ends.
     ///
     /// # Errors
     ///
-    /// While there is none, or it is being replaced already, and as [`ControlPlane::run`].
+    /// [`TrustError`] if there is no authority or a rotation is in progress, and as [`ControlPlane::run`].
     pub async fn rotate_authority(&self) -> Result<(), ChangeError> {
         let authority = self.new_authority()?;
         self.run_trust(&TrustCommand::Rotate(authority)).await
@@ -47,12 +47,12 @@ impl ControlPlane {
         Ok(Arc::new(authority))
     }
 
-    /// Makes a token that lets `nodes` nodes join within `lifetime`.
+    /// Makes a token with which `nodes` nodes can join within `lifetime`.
     ///
     /// # Errors
     ///
-    /// While there is no authority, when there are too many tokens or the bounds make no sense, and as
-    /// [`ControlPlane::run`].
+    /// [`TrustError`] if there is no authority, if there are too many tokens, or if an argument is out of
+    /// bounds; and as [`ControlPlane::run`].
     pub async fn issue_token(
         &self,
         nodes: u32,
@@ -64,7 +64,7 @@ impl ControlPlane {
         }
         let newest = self.read().trust().newest().map(|newest| newest.fingerprint());
         let newest = match self.read().trust().issuing() {
-            // A node that joins now is shown certificates of the one that issues.
+            // A node that joins now is shown certificates of the issuing authority, not of the newest one.
             Some(issuing) => Some(issuing.fingerprint()),
             None => newest,
         };
@@ -78,22 +78,22 @@ impl ControlPlane {
         Ok(IssuedToken { secret_text: made.secret_text(), view })
     }
 
-    /// Ends a token before its time; it is named as lists name it.
+    /// Revokes a token, which is named as lists show it.
     ///
     /// # Errors
     ///
-    /// When there is none of this name, and as [`ControlPlane::run`].
+    /// [`TrustError::NoToken`] if there is no such token, and as [`ControlPlane::run`].
     pub async fn revoke_token(&self, id: &str) -> Result<(), ChangeError> {
         self.run_trust(&TrustCommand::RevokeToken { id: id.to_owned() }).await
     }
 
-    /// The secret that all nodes share, where one is set that lets nodes join.
+    /// Returns the shared secret with which nodes can join, if one is set.
     #[must_use]
     pub fn shared_secret(&self) -> Option<SharedSecret> {
         self.link().internode()?.security().secret().cloned()
     }
 
-    /// The security of this node's connections to other nodes; `None` for a node without any.
+    /// Returns the security of this node's connections; `None` for a node without connections.
     #[must_use]
     pub fn link_view(&self) -> Option<LinkView> {
         let internode = self.link().internode()?;
@@ -131,10 +131,11 @@ impl ControlPlane {
         })
     }
 
-    /// Changes the mode of this node's connections to other nodes. Plain ones are replaced by others with TLS
-    /// where the other side takes those; what is left of those from other nodes, and of those that a stricter
-    /// mode does not allow to other nodes, ends one node after the other. Gives the hosts that had plain
-    /// connections while they were counted.
+    /// Sets the mode of this node's connections to other nodes. Present connections without TLS are
+    /// replaced if the other side accepts TLS. Connections from other nodes that are not replaced, and
+    /// connections to other nodes that a stricter mode does not allow, are ended for one node after the
+    /// other. Returns the hosts that had plain connections while those were counted, if the mode is
+    /// `required`; else an empty list.
     pub fn set_link_mode(&self, mode: LinkMode) -> Vec<String> {
         let Some(internode) = self.link().internode() else { return Vec::new() };
         let security: &Arc<LinkSecurity> = internode.security();
