@@ -1,8 +1,8 @@
 //! Cost of a small call between two nodes: processor time of both sides together, and latency.
 //!
-//! `cargo bench -p quoit-cluster`. Both nodes live in this process, each on a thread of its own, and
-//! talk over TCP on the loopback. A call asks for 48 bytes and gets 64, as a digest read does. The
-//! echo beside it moves the same bytes with one write and one read of each side for each call.
+//! `cargo bench -p quoit-cluster`. Both nodes live in this process, each on a thread of its own, and talk
+//! over TCP on the loopback interface. A call sends 48 bytes and gets 64, as a read of a digest does. For
+//! comparison, an echo server moves the same bytes with one write and one read on each side for each call.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a tool that prints figures")]
 
@@ -31,7 +31,7 @@ impl Service for Digest {
     }
 }
 
-/// Processor time of this process.
+/// Returns the processor time of this process.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -41,7 +41,7 @@ fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
-/// Runs the calls in rounds and prints the median of each figure.
+/// Runs the calls in rounds and prints the medians.
 fn measure(name: &str, mut round: impl FnMut()) {
     round();
     let mut figures: Vec<(u64, u64)> = (0..ROUNDS)

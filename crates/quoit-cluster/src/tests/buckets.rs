@@ -1,4 +1,4 @@
-//! Properties of buckets: inheritance, own sets, refusals.
+//! Properties of buckets: inheritance, own properties, refusals.
 
 use super::*;
 use crate::{BUCKETS_WITH_PROPS_MAX, Change, ChangeError, Command, Placements};
@@ -241,7 +241,7 @@ async fn engines_that_the_node_does_not_have_are_refused_by_their_names() {
         })
         .collect();
     chosen.sort_unstable();
-    // What `c` took over when it was changed is its own.
+    // The engine that `c` had from its type when it was changed is now its own.
     let expected = ["default/b=fast", "t/*=slow", "t/b=fast", "t/c=slow"];
     assert_eq!(chosen, expected);
 }

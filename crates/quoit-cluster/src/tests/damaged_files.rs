@@ -1,4 +1,4 @@
-//! Control files that are none, or damaged: a clear error, never a panic.
+//! Foreign and damaged control files: a clear error, never a panic.
 
 use super::*;
 use quoit_seam::FaultyDisk;
@@ -70,7 +70,7 @@ async fn wrong_entries_are_named() {
     }
 }
 
-/// Every state that the file was ever in, by the properties of its bucket types and buckets.
+/// Returns a control file with a bucket type and a bucket, each changed once.
 async fn written_file() -> Vec<u8> {
     let fixture = Fixture::new();
     with_active_type(&fixture.open(), json!({"n_val": 2})).await;
@@ -110,7 +110,7 @@ async fn changed_value_that_still_reads_well_is_told() {
     assert!(fixture.open_error().to_string().contains("is damaged"), "mended by opening");
 }
 
-/// Opens a damaged file; whether it could be opened. What it holds then must be right.
+/// Opens a damaged file and checks what it holds. Returns false if it could not be opened.
 fn opens_right(disk: &FaultyDisk, place: usize) -> bool {
     let disk = Arc::new(disk.clone());
     let Ok(control) = ControlPlane::open(disk, settings()) else { return false };
@@ -131,7 +131,7 @@ async fn flipped_bits_are_told_or_harmless() {
         disk.flip_bit("control.redb", place, place as u32 % 8);
         if !opens_right(&disk, place) {
             told_count += 1;
-            // The first attempt must not have turned damage into something that looks sound.
+            // The first attempt must not have turned the damage into a file that seems sound.
             opens_right(&disk, place);
         }
     }

@@ -1,10 +1,10 @@
-//! A disk that refuses writes, and then works again.
+//! A disk that refuses writes for a time.
 
 use super::*;
 use quoit_seam::FaultyDisk;
 use serde_json::json;
 
-/// A control plane on a faulty disk, with the active type `t`.
+/// Opens a control plane on a faulty disk, with the active type `t`.
 async fn on_faulty_disk() -> (ControlPlane, FaultyDisk) {
     let disk = FaultyDisk::new(1);
     let control = ControlPlane::open(Arc::new(disk.clone()), settings()).unwrap();
@@ -55,7 +55,7 @@ async fn change_whose_sync_failed_is_as_the_file_has_it_once_that_is_known() {
     assert_eq!(reopened.bucket_props(untyped("c")).unwrap().n_val, 2);
 }
 
-/// Power cuts at any operation of the disk: what was answered is there afterwards.
+/// The power fails at any operation of the disk. Acknowledged changes survive.
 #[tokio::test]
 async fn changes_that_were_answered_survive_power_cuts() {
     for seed in 0..40 {
@@ -72,7 +72,7 @@ async fn changes_that_were_answered_survive_power_cuts() {
         }
         drop(control);
         control = ControlPlane::open(Arc::new(disk.crash()), settings()).unwrap();
-        // A change to make sure that everything agreed on is applied.
+        // Another change makes sure that all committed entries are applied.
         control.set_bucket_props(untyped("other"), &updates(json!({"n_val": 1}))).await.unwrap();
         let found = control.bucket_props(untyped("b")).unwrap().n_val;
         let first = if answered == 0 { 3 } else { answered };

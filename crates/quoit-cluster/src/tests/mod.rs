@@ -26,7 +26,7 @@ fn settings() -> Settings {
     Settings::new("quoit@127.0.0.1", NODE_ID)
 }
 
-/// A directory with a control file in it.
+/// A directory with a control file.
 struct Fixture {
     directory: TempDir,
 }
@@ -79,7 +79,7 @@ fn untyped(bucket: &str) -> BucketRef<'_> {
     BucketRef::untyped(bucket.as_bytes())
 }
 
-/// A control plane with the active type `t`.
+/// Creates and activates the type `t`.
 async fn with_active_type(control: &ControlPlane, props: Value) {
     control.create_type(b"t", &updates(props)).await.unwrap();
     control.activate_type(b"t").await.unwrap();

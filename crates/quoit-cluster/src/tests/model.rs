@@ -31,7 +31,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Full JSON sets of active and inactive types, and of buckets; type 3 is the default one.
+/// Full JSON properties of active and inactive types, and of buckets. Type 3 is the default one.
 #[derive(Default)]
 struct Model {
     types: BTreeMap<u8, (bool, Map<String, Value>)>,
@@ -48,7 +48,7 @@ impl Model {
         Some(self.buckets.get(&(bucket_type, bucket)).cloned().unwrap_or(below))
     }
 
-    /// Applies a step; whether it is allowed.
+    /// Applies a step. Returns true if it is allowed.
     fn run(&mut self, step: &Step) -> bool {
         let with_n_val = |mut props: Map<String, Value>, n_val: u32| {
             props.insert("n_val".to_owned(), json!(n_val));

@@ -1,4 +1,4 @@
-//! Opening: identity, names, ring sizes.
+//! Opening a control file: identity, names, ring sizes.
 
 use super::*;
 use crate::{Addresses, CAPACITY_DEFAULT, MemberStatus};
@@ -86,7 +86,7 @@ async fn node_alone_is_a_cluster_of_one_named_after_it() {
     assert_eq!((&member.addresses, member.capacity), (&addresses, CAPACITY_DEFAULT));
 }
 
-/// The file of a version that knew single nodes only.
+/// Returns the file of a version that knew only single nodes.
 fn file_of_format_1() -> Vec<u8> {
     let packed = include_bytes!("fixtures/control-format-1.redb.gz");
     let mut file = Vec::new();

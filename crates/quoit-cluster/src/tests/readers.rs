@@ -5,8 +5,8 @@ use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::task::JoinSet;
 
-/// The writer keeps `old_vclock` = 10 * `big_vclock`; a reader that ever sees anything else saw
-/// half of a change.
+/// The writer keeps `old_vclock` at 10 times `big_vclock`. A reader that sees another value
+/// has seen half of a change.
 #[tokio::test]
 async fn readers_see_whole_changes_in_order_while_they_are_made() {
     let fixture = Fixture::new();
@@ -48,7 +48,7 @@ async fn snapshot_does_not_change_under_its_reader() {
     assert_eq!(control.read().bucket_props(untyped("b")).unwrap().n_val, 1);
 }
 
-/// Also on several threads, where a commit gives way to other tasks.
+/// On several threads too, where a commit lets other tasks run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_made_at_once_are_all_there() {
     let fixture = Fixture::new();

@@ -1,4 +1,4 @@
-//! The suite of tests that `openraft` has for storages.
+//! The test suite of `openraft` for storages.
 
 use super::*;
 use crate::Addresses;
@@ -28,7 +28,7 @@ impl From<u64> for RaftId {
     }
 }
 
-/// Makes control files that know nothing of a log yet.
+/// Creates control files without a log.
 struct Empty;
 
 impl StoreBuilder<TypeConfig, Log, Machine> for Empty {

@@ -1,4 +1,4 @@
-//! Nodes that die and come back.
+//! Nodes that crash, are cut off, and come back.
 
 use super::*;
 use crate::StagedChange;
@@ -49,7 +49,7 @@ async fn nobody_agrees_without_a_majority_and_reading_goes_on() {
     let error = cluster.control(1).set_bucket_props(untyped("b"), &change).await.unwrap_err();
     assert!(error.to_string().contains("no leader"), "{error}");
     assert_eq!(n_val(&cluster, 1), 2);
-    // A change that nobody agreed on may be made after all once a majority is back.
+    // A change without an agreement may still take effect when a majority is back.
     cluster.start(2).await;
     set(&cluster, 1, 5).await;
     cluster.start(3).await;
@@ -68,7 +68,7 @@ async fn all_nodes_lose_their_power_at_once() {
     for number in 1..=5 {
         cluster.start(number).await;
     }
-    // What was agreed on is there; what a node answered before is never less.
+    // Committed changes survive.
     set(&cluster, 3, 4).await;
     cluster.until_equal().await;
     assert_eq!(n_val(&cluster, 5), 4);
@@ -88,7 +88,7 @@ async fn voter_that_stays_away_is_replaced() {
             now.len() == 3 && !now.contains(&gone)
         })
         .await;
-    // Two of the three old voters may now be gone.
+    // Two of the three former voters are down now.
     let second = *voters(&cluster, 1).iter().find(|voter| **voter != 1).unwrap();
     cluster.crash(second);
     set(&cluster, 1, 1).await;
@@ -120,7 +120,7 @@ async fn voter_that_is_away_for_a_moment_stays_whatever_a_leader_remembers_of_it
     let first = leader(&cluster, 1).unwrap();
     let voting = voters(&cluster, first);
     let other = *voting.iter().find(|voter| **voter != first).unwrap();
-    // To the leader that is cut off all others are away.
+    // The leader that is cut off sees all others as unreachable.
     cut_off(&cluster, first, true);
     cluster
         .until("another leads", || leader(&cluster, other).is_some_and(|now| now != first))
@@ -128,7 +128,7 @@ async fn voter_that_is_away_for_a_moment_stays_whatever_a_leader_remembers_of_it
     let second = leader(&cluster, other).unwrap();
     cut_off(&cluster, first, false);
     cluster.until("the first follows", || leader(&cluster, first) == Some(second)).await;
-    // Longer than a voter may be away.
+    // Longer than a voter may be unreachable.
     sleep(Duration::from_secs(40)).await;
     assert_eq!((leader(&cluster, first), voters(&cluster, first)), (Some(second), voting.clone()));
     cluster.crash(second);
@@ -180,7 +180,7 @@ async fn follower_of_a_leader_that_has_lost_its_majority_knows_that_it_is_cut_of
         }
     }
     cluster.until("both know it", || alone.into_iter().all(is_cut_off)).await;
-    // The old leader goes on with its signs of life, and its follower hears them.
+    // The old leader goes on with its heartbeats, and its follower hears them.
     for _ in 0..20 {
         sleep(Duration::from_millis(500)).await;
         assert!(alone.into_iter().all(is_cut_off), "a majority is out of reach");
@@ -219,7 +219,7 @@ async fn node_that_was_away_learns_of_a_leader_that_has_joined_meanwhile() {
     cluster.join(4, 1).await.unwrap();
     cluster.commit(1).await;
     cluster.until("the new one votes", || voters(&cluster, 1) == [1, 2, 4]).await;
-    // Only the new one can be the leader.
+    // Make the new node the leader.
     let led_by =
         |cluster: &TestCluster, number: u8| cluster.control(number).claimant() == Some(id(4));
     for _ in 0..20 {

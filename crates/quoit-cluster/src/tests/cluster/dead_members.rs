@@ -1,22 +1,22 @@
-//! Members that die on their way: however far their membership has come, and whether they vote or not, what
-//! operators are told to do works, and later changes of layout come to their end.
+//! Members that die at any stage of their membership, voters or not: the remedies that operators are given
+//! work, and later changes of layout finish.
 
 use super::*;
 use crate::{Departure, MemberStatus, StagedChange};
 
-/// How far the member has come that dies.
+/// Stage of the membership of the member that dies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Course {
     /// It waits for the commit.
     Joining,
-    /// It takes another's place, and has none of its data yet.
+    /// It replaces another member, and has none of the data yet.
     Newcomer,
     Valid,
     Leaving,
     Exiting,
-    /// Another takes its place.
+    /// Another node replaces it.
     Replaced,
-    /// It was marked as absent before it was asked to leave.
+    /// It was marked as down before it was asked to leave.
     LeavingDown,
 }
 
@@ -28,10 +28,10 @@ enum Remedy {
 
 /// A node that has not joined.
 const SPARE: u8 = 5;
-/// Another one, whose joining is the later change of layout.
+/// A further node, whose join is the later change of layout.
 const LATER: u8 = 6;
 
-/// Four members, of which three vote, and two nodes that are alone.
+/// Four members, three of them voters, and two nodes that are alone.
 struct Scene {
     cluster: TestCluster,
     victim: u8,
@@ -78,10 +78,10 @@ impl Scene {
         self.cluster.until("it is seen to be away", || !control.is_reachable(victim)).await;
     }
 
-    /// Brings the victim where it dies, and lets it die.
+    /// Brings the victim to the stage at which it dies, and crashes it.
     async fn reach(&mut self, course: Course) {
         let (node, asker) = (id(self.victim), self.asker);
-        // Something is on it that belongs to others, so that it does not go by itself.
+        // It has records that belong to others, so that it does not leave by itself.
         self.cluster.control(self.victim).set_clear_by(0);
         match course {
             Course::Joining => self.join(self.victim).await,
@@ -113,7 +113,7 @@ impl Scene {
         self.die().await;
     }
 
-    /// Everything moves, when all running members know where.
+    /// Completes all copies, after all running members have learned of the layout.
     async fn move_all(&self) {
         let cluster = &self.cluster;
         let newest = |number| cluster.state(number).layouts().newest().version();
@@ -127,7 +127,7 @@ impl Scene {
         cluster.move_all().await;
     }
 
-    /// Another node joins, and everything moves.
+    /// Has another node join, and completes all copies.
     async fn later_change(&mut self) {
         self.join(LATER).await;
         self.cluster.commit(self.asker).await;
@@ -155,7 +155,7 @@ async fn check(course: Course, votes: bool, remedy: Remedy) {
         }
     }
     if remedy == Remedy::Down && course == Course::Newcomer {
-        // What it has not got yet no other node has in its place.
+        // No other node gets the copies that it lacks in its place.
         scene.stage(StagedChange::ForceRemove { node }).await;
         scene.cluster.commit(scene.asker).await;
     }
@@ -172,7 +172,7 @@ async fn check(course: Course, votes: bool, remedy: Remedy) {
 }
 
 impl Scene {
-    /// A member that was marked as absent goes on where it was.
+    /// A member that was marked as down continues at its stage.
     async fn comes_back(&mut self, course: Course) {
         let victim = self.victim;
         match course {
@@ -206,7 +206,7 @@ async fn whoever_dies_on_its_way_holds_nothing_up_once_the_operator_has_said_so(
     ];
     for course in courses {
         for votes in [true, false] {
-            // A node that has just come does not vote.
+            // A node that has just joined is not a voter.
             if votes && matches!(course, Course::Joining | Course::Newcomer) {
                 continue;
             }
@@ -218,7 +218,7 @@ async fn whoever_dies_on_its_way_holds_nothing_up_once_the_operator_has_said_so(
     }
 }
 
-/// The control: without the mark the others wait.
+/// Without the mark the other members wait.
 #[tokio::test(start_paused = true)]
 async fn member_that_died_unmarked_is_waited_for() {
     for course in [Course::Valid, Course::Leaving, Course::Exiting] {

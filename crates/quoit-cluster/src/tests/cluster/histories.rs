@@ -4,7 +4,7 @@ use super::*;
 use crate::tests::{untyped, updates};
 use serde_json::json;
 
-/// Sebastiano Vigna's SplitMix64.
+/// SplitMix64 (Steele, Lea, Flood 2014).
 struct Random(u64);
 
 impl Random {
@@ -20,11 +20,11 @@ impl Random {
 const NODES: u8 = 5;
 const STEPS: u32 = 30;
 
-/// Events of a run, for comparison with another run from the same seed.
+/// Events of a run, to compare with another run of the same seed.
 type Trace = Vec<(u128, u8, u32, bool)>;
 
-/// Sets a property to ever higher values while nodes crash and links fail; no acknowledged value may be lost,
-/// and in the end all nodes agree.
+/// Sets a property to increasing values while nodes crash and links fail. No acknowledged value may be
+/// lost, and in the end all nodes agree.
 async fn history(seed: u64) -> Trace {
     let mut random = Random(seed);
     let mut cluster = TestCluster::joined(NODES).await;

@@ -10,7 +10,7 @@ async fn nodes_join_wait_for_the_commit_and_hold_data_afterwards() {
     let cluster = TestCluster::alone(3).await;
     let started = Instant::now();
     cluster.join(2, 1).await.unwrap();
-    // Any member will do.
+    // Any member can be asked.
     cluster.join(3, 2).await.unwrap();
     cluster.until_equal().await;
     for number in 1..=3 {
@@ -23,7 +23,7 @@ async fn nodes_join_wait_for_the_commit_and_hold_data_afterwards() {
         assert_eq!(state.staged(), joins);
     }
 
-    // Planned and committed anywhere.
+    // Planned and committed on any node.
     let plan = cluster.control(3).plan().unwrap();
     assert_eq!(plan.members.len(), 3);
     cluster.control(3).commit_staged(Some(plan.id)).await.unwrap();
@@ -66,7 +66,7 @@ async fn changes_are_made_on_any_node_and_seen_there_at_once() {
         let props = cluster.control(number).bucket_props(untyped(&bucket)).unwrap();
         assert_eq!(props.n_val, u32::from(number));
     }
-    // Each on top of what another node has just done.
+    // Each node builds on what another one has just done.
     cluster.control(2).create_type(b"u", &updates(json!({}))).await.unwrap();
     cluster.control(3).activate_type(b"u").await.unwrap();
     cluster.control(1).update_type(b"u", &updates(json!({"n_val": 1}))).await.unwrap();

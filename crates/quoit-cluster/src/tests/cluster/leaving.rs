@@ -82,7 +82,7 @@ async fn dead_node_is_removed_by_force() {
     cluster.until_equal().await;
     assert_eq!((nodes(&cluster, 2), members(&cluster, 2)), (vec![1, 2, 4], vec![1, 2, 4]));
     cluster.move_all().await;
-    // Its name outlives it, also on the disk of a node that starts.
+    // Its name stays known, also on the disk of a node that restarts.
     cluster.crash(2);
     cluster.start(2).await;
     assert!(cluster.state(2).members().is_removed(id(3)));
@@ -172,7 +172,7 @@ async fn cleared_join_makes_the_node_alone_again() {
         })
         .await;
     assert_eq!(cluster.state(1).members().count(), 1);
-    // And it may come again.
+    // The node can join again.
     cluster.join(2, 1).await.unwrap();
     cluster.commit(2).await;
     cluster.move_all().await;

@@ -1,5 +1,5 @@
-//! Several control planes in one process: a network and disks in memory, time that is paused, elections
-//! from a seed.
+//! Several control planes in one process: a network and disks in memory, paused time, and elections from a
+//! seed.
 
 mod crashes;
 mod dead_members;
@@ -31,16 +31,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Time in which anything that should happen has happened.
+/// Time after which everything that should happen has happened.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One process.
+/// A running node.
 struct Process {
     control: Arc<ControlPlane>,
     _internode: Arc<Internode>,
 }
 
-/// A machine with a disk, on which a node runs or not.
+/// A machine with a disk, on which a node may run.
 struct Node {
     number: u8,
     disk: FaultyDisk,
@@ -52,7 +52,7 @@ struct TestCluster {
     network: MemoryNetwork,
     nodes: Vec<Node>,
     boots: u64,
-    /// Security of the connections of nodes that have some.
+    /// Security of the connections, for nodes that have it.
     security: BTreeMap<u8, Arc<LinkSecurity>>,
 }
 
@@ -69,7 +69,7 @@ fn address(number: u8) -> String {
 }
 
 impl TestCluster {
-    /// Nodes 1 to `count`, each alone.
+    /// Starts nodes 1 to `count`, each alone.
     async fn alone(count: u8) -> Self {
         Self::with(count, |_| settings()).await
     }
@@ -83,7 +83,7 @@ impl TestCluster {
         cluster
     }
 
-    /// Machines of nodes 1 to `count`, which do not run.
+    /// Creates the machines of nodes 1 to `count`, without starting the nodes.
     fn machines(count: u8) -> Self {
         let machine = |number| {
             let disk = FaultyDisk::new(u64::from(number));
@@ -94,7 +94,7 @@ impl TestCluster {
         Self { network, nodes, boots: 0, security }
     }
 
-    /// Nodes 1 to `count`, members of one cluster that holds all data everywhere.
+    /// Starts nodes 1 to `count` as members of one cluster, with complete copies everywhere.
     async fn joined(count: u8) -> Self {
         let cluster = Self::alone(count).await;
         for number in 2..=count {
@@ -131,7 +131,7 @@ impl TestCluster {
         self.start_as(number, Settings { new_node_id: id(number), ..settings }).await;
     }
 
-    /// Starts a node that has the identity of the settings if its disk is empty.
+    /// Starts a node. If its disk is empty, it gets the identity in the settings.
     async fn start_as(&mut self, number: u8, settings: Settings) {
         self.boots += 1;
         let host = self.network.host(&format!("n{number}"));
@@ -156,7 +156,7 @@ impl TestCluster {
         node.process = Some(Process { control, _internode: internode });
     }
 
-    /// The machine of a node loses its power.
+    /// Cuts the power of a node's machine.
     fn crash(&mut self, number: u8) {
         let node = &mut self.nodes[usize::from(number) - 1];
         node.process = None;
@@ -178,7 +178,7 @@ impl TestCluster {
         self.control(number).commit_staged(None).await.unwrap();
     }
 
-    /// All running nodes get the copies that they should have, until no layout but the newest is left.
+    /// Completes the copies of all running nodes, and waits until only the newest layout is live.
     async fn move_all(&self) {
         for number in self.running() {
             self.report_copies(number).await;
@@ -189,19 +189,19 @@ impl TestCluster {
         .await;
     }
 
-    /// A node gets the copies that it should have.
+    /// Reports the missing copies of a node as complete.
     async fn report_copies(&self, number: u8) {
         let state = self.state(number);
         let own = state.node_id();
         let missing = state.layouts().incomplete().filter(|(_, node)| *node == own);
         let missing: Vec<Partition> = missing.map(|(partition, _)| partition).collect();
-        // A node that has nothing to report may be gone already.
+        // A node without missing copies may have left already.
         if !missing.is_empty() {
             self.control(number).report_moved(&missing).await.unwrap();
         }
     }
 
-    /// Waits for something that must happen.
+    /// Waits for an event that must happen.
     async fn until(&self, what: &str, mut happened: impl FnMut() -> bool) {
         let end = Instant::now() + PATIENCE;
         while !happened() {

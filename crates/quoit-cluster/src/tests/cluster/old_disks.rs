@@ -1,4 +1,4 @@
-//! Data directories that are older than they should be, or in use twice.
+//! Data directories that are outdated, or used by two processes.
 
 use super::*;
 use crate::Departure;
@@ -27,7 +27,7 @@ async fn node_with_a_restored_copy_of_its_disk_does_not_take_part() {
         .await
         .unwrap_err();
     assert!(error.to_string().contains("an old copy"), "{error}");
-    // The others go on.
+    // The other nodes go on.
     cluster.control(1).set_bucket_props(untyped("b"), &updates(json!({"n_val": 2}))).await.unwrap();
 }
 
@@ -45,7 +45,7 @@ async fn only_voter_with_a_restored_copy_agrees_on_nothing_while_another_member_
     let known = cluster.state(3 - voter).version();
     cluster.crash(voter);
     cluster.nodes[usize::from(voter) - 1].disk.put("control.redb", copy);
-    // The other one can't be asked at once.
+    // The other member cannot be asked at once.
     for (from, to) in [("n1", "n2"), ("n2", "n1")] {
         cluster.network.silence(from, to);
     }
@@ -89,7 +89,7 @@ async fn removed_node_that_comes_back_is_told_and_stops() {
     let found = departure.wait_for(Option::is_some).await.unwrap().clone().unwrap();
     assert_eq!(found, Departure::Removed);
     assert!(found.to_string().contains("empty data directory"));
-    // Nor does it get in by joining.
+    // Nor can it join again.
     cluster.crash(4);
     let mut settings = settings();
     settings.ring_size = None;
@@ -124,7 +124,7 @@ async fn second_process_on_a_copy_of_a_disk_is_told_and_stops_and_the_first_goes
 async fn node_that_comes_back_at_another_address_right_after_its_death_is_no_double() {
     let mut cluster = TestCluster::joined(3).await;
     cluster.until_equal().await;
-    // It dies without a word: the others take it for alive for a while.
+    // It dies without closing its connections, so the others consider it alive for a while.
     for other in ["n1", "n3"] {
         cluster.network.silence("n2", other);
         cluster.network.silence(other, "n2");

@@ -1,4 +1,4 @@
-//! Buckets with more replicas, until those are filled.
+//! Raises of an `n_val`, until the added replicas are filled.
 
 use super::*;
 use crate::tests::updates;
@@ -8,7 +8,7 @@ use serde_json::json;
 const TYPE: &[u8] = b"t";
 const BUCKET: BucketRef<'_> = BucketRef { bucket_type: TYPE, bucket: b"b" };
 
-/// Three members with an active bucket type.
+/// Starts three members with an active bucket type.
 async fn with_type(n_val: u32) -> TestCluster {
     let cluster = TestCluster::joined(3).await;
     let control = cluster.control(1);
@@ -24,7 +24,7 @@ async fn set_n_val(cluster: &TestCluster, bucket: BucketRef<'_>, n_val: u32) {
     cluster.until_equal().await;
 }
 
-/// How many first primaries have all records of the bucket.
+/// Returns the number of first primaries that have all records of the bucket.
 fn filled(cluster: &TestCluster) -> u32 {
     let state = cluster.state(2);
     state.filled_n_val(BUCKET, state.bucket_props(BUCKET).unwrap().n_val)
@@ -44,7 +44,7 @@ async fn a_raise_is_over_when_all_members_have_told_that_they_are_through() {
     assert!(cluster.state(1).all_know_raises());
     for number in 1..=3 {
         assert_eq!(filled(&cluster), 2, "{number} was not heard yet");
-        // What is known outlives the process.
+        // The report survives a restart.
         cluster.crash(2);
         cluster.start(2).await;
         cluster.until_equal().await;

@@ -1,4 +1,4 @@
-//! Nodes that should be part of a cluster, and are alone.
+//! Nodes that should be part of a cluster but are alone.
 
 use super::*;
 use crate::{Readiness, StagedChange};
@@ -11,7 +11,7 @@ fn watched(cluster: &TestCluster, number: u8, seeds: &[u8]) -> Watched {
     cluster.control(number).readiness(seeds.collect())
 }
 
-/// Why a node does not serve; empty when it does.
+/// Returns the reason for which a node does not serve; empty if it serves.
 fn reason(watched: &Watched) -> String {
     match &*watched.borrow() {
         Readiness::Serves => String::new(),
@@ -27,7 +27,7 @@ async fn until_says(cluster: &TestCluster, watched: &Watched, words: &str) {
 async fn a_node_with_seeds_serves_when_it_has_joined_and_one_without_at_once() {
     let cluster = TestCluster::alone(3).await;
     let without = watched(&cluster, 1, &[]);
-    // The same seeds on all nodes: the node's own address is among them.
+    // All nodes have the same seeds, so a node's own address is among them.
     let (one, two) = (watched(&cluster, 2, &[2, 3, 9]), watched(&cluster, 3, &[2, 3, 9]));
     assert_eq!(reason(&without), "");
     assert!(!reason(&one).is_empty(), "before anybody is asked");
@@ -55,7 +55,7 @@ async fn a_member_that_lost_its_disk_waits_and_says_how_to_replace_its_old_self(
     let wiped = watched(&cluster, 3, &[1, 2]);
     until_says(&cluster, &wiped, "`cluster force-replace n3@test NEW-NAME`").await;
     assert!(reason(&wiped).contains("has a member n3@test with another identity (0303"));
-    // The others are told so, too.
+    // The other nodes have the same explanation.
     let internode = cluster.control(1).link().internode().unwrap();
     let peer = internode.peer(id(3)).unwrap();
     let told = || peer.trouble().is_some_and(|words| words.contains("lost its data directory"));

@@ -1,4 +1,4 @@
-//! A majority that is lost for good.
+//! Recovery from a permanently lost majority.
 
 use super::*;
 use crate::tests::{typed, untyped, updates, with_active_type};
@@ -45,7 +45,7 @@ async fn node_goes_on_without_the_lost_and_the_others_that_are_left_follow() {
     assert_eq!(cluster.control(2).bucket_props(typed("t", "b")).unwrap().n_val, 2);
     cluster.move_all().await;
 
-    // A lost one that turns up after all is told.
+    // A lost node that comes back after all learns of its removal.
     cluster.start(3).await;
     let mut departure = cluster.control(3).departure();
     let told = departure.wait_for(Option::is_some).await.unwrap().clone();

@@ -1,11 +1,11 @@
-//! Joins that are refused, each in words and without a trace.
+//! Refused joins: each has a reason and leaves no trace.
 
 use super::*;
 use crate::tests::{typed, untyped, updates, with_active_type};
 use quoit_model::hash::RingSize;
 use serde_json::json;
 
-/// Asks in vain; the words of the refusal.
+/// Tries to join, and returns the reason of the refusal.
 async fn refused(cluster: &TestCluster, number: u8, to: &str) -> String {
     let before = cluster.state(number).members().clone();
     let error = cluster.control(number).join(to).await.unwrap_err().to_string();

@@ -25,11 +25,11 @@ fn n_vals(cluster: &TestCluster) -> Vec<u32> {
 async fn until_all_vote(cluster: &TestCluster) {
     let voter_count = || cluster.control(1).voters_and_starts().unwrap().0.nodes.len();
     cluster.until("all vote", || voter_count() == 3).await;
-    // New voters vote beside the former ones at first, until a second entry of the log.
+    // The former voters count as well until a second entry of the log.
     sleep(Duration::from_secs(5)).await;
 }
 
-/// A copy of a node's control file, made while the node is stopped.
+/// Copies a node's control file while the node is stopped.
 async fn copied(cluster: &mut TestCluster, number: u8) -> Vec<u8> {
     cluster.crash(number);
     let copy = cluster.node(number).disk.bytes("control.redb").unwrap();
@@ -38,8 +38,8 @@ async fn copied(cluster: &mut TestCluster, number: u8) -> Vec<u8> {
     copy
 }
 
-/// Three members that are stopped, with copies of times at which `b` had the n_vals 1, 2 and 4, in this
-/// order; and the file of the third of a later time.
+/// Creates three stopped members. Their control files are copies from times at which `b` had the `n_val`
+/// 1, 2 and 4, in this order. Also returns a later control file of the third member.
 async fn with_copies() -> (TestCluster, Vec<u8>) {
     let mut cluster = TestCluster::joined(3).await;
     cluster.until_equal().await;
@@ -84,7 +84,7 @@ async fn members_agree_on_what_the_copy_that_begins_the_epoch_knew() {
 
     until_all_vote(&cluster).await;
 
-    // A member with data of the former epoch is none.
+    // A member with data of the former epoch does not belong to the cluster.
     cluster.crash(3);
     cluster.nodes[2].disk.put("control.redb", later);
     cluster.start(3).await;

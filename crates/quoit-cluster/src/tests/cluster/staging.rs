@@ -72,7 +72,7 @@ async fn commit_wants_the_plan_that_was_shown() {
         (Some("a"), Some("b"))
     );
     assert!(cluster.state(3).staged().is_empty());
-    // The layout knows of the locations.
+    // The layout has the locations.
     let newest = Arc::clone(cluster.state(3).layouts().newest());
     assert_eq!(newest.members()[0].location.as_deref(), Some("a"));
 }

@@ -1,11 +1,11 @@
-//! The authority of a cluster: made, told to all, rotated; tokens and their ends; members that are removed.
+//! The authority of a cluster: creation, rotation, tokens and their ends, removed members.
 
 use super::*;
 use crate::transport::{JoinProof, LinkMode, LinkSecurity};
 use crate::{ChangeError, JoinError, StagedChange, TrustError};
 use quoit_tls::nodes::JoinToken;
 
-/// Time that each message takes, where a test gives it any.
+/// Delay of each message, in the test that needs one.
 const MESSAGE_DELAY: Duration = Duration::from_millis(20);
 
 impl TestCluster {
@@ -28,7 +28,7 @@ impl TestCluster {
         self.control(number).join_by(&address(1), Some(&proof)).await
     }
 
-    /// Nodes of a cluster that requires proofs, joined by one token.
+    /// Starts nodes of a cluster that requires TLS, joined with one token.
     async fn closed(count: u8) -> TestCluster {
         seed_elections(7);
         let mut cluster = TestCluster::machines(count);
@@ -175,7 +175,7 @@ async fn an_open_cluster_is_closed_step_by_step() {
     cluster.until("the old one is gone", || cluster.links(1).authorities.len() == 1).await;
 }
 
-/// A node that is the only replica that its writes reach acknowledges what others may lose.
+/// If a write of a node reaches no replica but its own, the acknowledged write can be lost.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_requires_tls_from_now_on_is_never_without_another() {
     let mut cluster = TestCluster::machines(3);
@@ -199,7 +199,8 @@ async fn a_node_that_requires_tls_from_now_on_is_never_without_another() {
     cluster.until("all reach each other", || reachable() == 2 && reaching() == 2).await;
     let is_plain = || cluster.links(1).members.iter().any(|member| member.is_plain == Some(true));
     assert!(is_plain(), "it is connected without TLS before");
-    // A node that is dialed is away for as long as that takes: without a delay no look would see it.
+    // A node that is being dialed again is unreachable for that time. Without a delay the loop
+    // below would not see it.
     for other in [2, 3].map(|number| format!("n{number}")) {
         cluster.network.set_delay("n1", &other, MESSAGE_DELAY);
         cluster.network.set_delay(&other, "n1", MESSAGE_DELAY);
@@ -217,13 +218,13 @@ async fn a_node_that_requires_tls_from_now_on_is_never_without_another() {
     assert!(looks > 0, "the looks see the change");
 }
 
-/// A token is no way to become a member that there is already.
+/// A token does not help to impersonate a member.
 #[tokio::test(start_paused = true)]
 async fn a_token_brings_no_certificate_of_a_present_member() {
     let mut cluster = TestCluster::closed(2).await;
     let token = cluster.token(1, 3).await;
     let second = cluster.state(2).node_id();
-    // While it lives, nobody else is heard who calls himself so.
+    // While the member is alive, no other node can connect with its identity.
     cluster.crash(2);
     cluster.until("it is away", || !cluster.control(1).is_reachable(second)).await;
     cluster.nodes.push(Node { number: 3, disk: FaultyDisk::new(3), process: None });

@@ -1,6 +1,8 @@
-//! Nodes of several versions in one cluster, and what waits until all are of the newer one.
+//! Nodes of several versions in one cluster, and features that wait until all members have the newer
+//! version.
 //!
-//! The newer versions are made up: version 2 adds data types, version 3 conditional writes that need grants.
+//! The newer versions are made up: version 2 adds data types, version 3 adds conditional
+//! writes that need grants.
 
 use super::*;
 use crate::tests::{untyped, updates};
@@ -35,7 +37,7 @@ fn newest_version(cluster: &TestCluster, seen_by: u8, of: u8) -> u32 {
     cluster.state(seen_by).members().get(id(of)).unwrap().versions.max
 }
 
-/// A cluster in which the bucket type `sets` is created.
+/// Starts a cluster with the created bucket type `sets`.
 async fn with_sets(count: u8, settings: impl Fn(u8) -> Settings) -> TestCluster {
     let cluster = TestCluster::with(count, settings).await;
     for number in 2..=count {
@@ -98,7 +100,7 @@ async fn members_that_go_back_to_version_1_are_waited_for_again() {
     cluster.start_with(3, old()).await;
     cluster.until("the version is known", || newest_version(&cluster, 1, 3) == 1).await;
     cluster.control(1).activate_type(b"sets").await.unwrap_err();
-    // A node that was away counts as what it was.
+    // A node that is down counts with the version that it had.
     cluster.crash(3);
     cluster.control(1).activate_type(b"sets").await.unwrap_err();
 }
@@ -107,7 +109,7 @@ async fn members_that_go_back_to_version_1_are_waited_for_again() {
 async fn what_a_member_does_not_tell_others_find_in_its_greeting() {
     let mut cluster = with_sets(3, |_| new()).await;
     cluster.crash(3);
-    // The program of version 1 says nothing of versions but in greetings.
+    // A program of version 1 tells its version in greetings only.
     let host = cluster.network.host("n3");
     let listener = host.bind(&address(3)).await.unwrap();
     let silent = InternodeSettings {
@@ -134,12 +136,12 @@ async fn nodes_of_version_1_are_not_let_in_where_data_types_are_active() {
     let refused = cluster.join(4, 1).await.unwrap_err().to_string();
     assert!(refused.contains("refuses: n4@test speaks no newer version"), "{refused}");
     assert!(refused.contains("data type of bucket type sets needs version 2"), "{refused}");
-    // It does not know yet what was activated while it was away.
+    // It does not know yet what was activated while it was down.
     cluster.start_with(3, old()).await;
     let departure = cluster.control(3).departure();
     cluster.until("it stops", || is_outdated(departure.borrow().as_ref())).await;
     assert!(cluster.state(3).active_types().next().is_none());
-    // Those who know are not even started.
+    // A node that knows of the activation does not even start.
     cluster.crash(2);
     let refused = ControlPlane::open(Arc::new(cluster.node(2).disk.clone()), old()).unwrap_err();
     assert!(matches!(refused, OpenError::Outdated(_)), "{refused}");
@@ -158,7 +160,7 @@ async fn a_node_brings_no_data_types_to_members_that_do_not_know_them() {
     cluster.control(3).activate_type(b"sets").await.unwrap();
     let refused = cluster.join(3, 1).await.unwrap_err().to_string();
     assert!(refused.contains("n1@test speaks no newer version"), "{refused}");
-    // The member that is asked speaks it, another one does not.
+    // The member that is asked speaks the version, but another one does not.
     cluster.crash(1);
     cluster.start_with(1, new()).await;
     cluster.until("the version is known", || newest_version(&cluster, 1, 1) == 3).await;
@@ -185,7 +187,7 @@ async fn what_a_node_activates_while_it_joins_comes_along_or_keeps_it_out() {
         activated.unwrap();
         assert_eq!(joined.is_ok(), is_known, "{joined:?}");
         assert_eq!(cluster.control(3).awaits_cluster(), is_known);
-        // Nobody takes the word of a node that does not belong to the cluster.
+        // Messages of a node that does not belong to the cluster have no effect on its members.
         sleep(PATIENCE).await;
         assert!(cluster.control(1).departure().borrow().is_none());
         let is_active = cluster.state(1).active_types().any(|(name, _)| name == b"sets");
@@ -225,7 +227,7 @@ async fn conditional_writes_need_no_grants_before_all_members_know_of_them() {
     control.activate_type(b"strict").await.unwrap();
     control.reset_bucket_props(untyped("b")).await.unwrap();
     cluster.until_equal().await;
-    // A type or a bucket alone keeps nodes of older versions out.
+    // An active type or a bucket alone suffices to refuse nodes of older versions.
     let open = |cluster: &TestCluster| {
         let disk = Arc::new(cluster.node(2).disk.clone());
         ControlPlane::open(disk, older()).map(|_| ()).unwrap_err().to_string()

@@ -1,4 +1,4 @@
-//! Voters that change while nodes die and leave.
+//! Changes of the voters while nodes die and leave.
 
 use super::*;
 use crate::control::file::ControlFile;
@@ -19,8 +19,8 @@ fn voters(cluster: &TestCluster, number: u8) -> Vec<u8> {
     voters.nodes.iter().map(|voter| voter.0[0]).collect()
 }
 
-/// Three voters, stopped when node 1 has begun to make node 2 the only voter. All have the joint entry; the
-/// final one is only where it takes the vote, at nodes 1 and 3.
+/// Returns three stopped voters. Node 1 had begun to make node 2 the only voter. All of them have the
+/// joint entry. Only the nodes that lose their vote, 1 and 3, have the final one.
 async fn stopped_between_two_electorates() -> TestCluster {
     let mut cluster = TestCluster::joined(3).await;
     cluster.until("three vote", || voters(&cluster, 1) == [1, 2, 3]).await;

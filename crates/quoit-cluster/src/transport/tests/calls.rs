@@ -117,7 +117,7 @@ async fn a_broken_connection_tells_calls_that_have_left_from_those_that_have_not
     let send = |payload: &[u8], slot| {
         peer.send(ECHO, &(), payload, Lane::Small, &replies, slot).unwrap();
     };
-    // All of the first has left, a part of the second, nothing of the third.
+    // The first frame leaves completely, the second in part, the third not at all.
     send(b"small", 1);
     send(&vec![0; 300_000], 2);
     send(b"small", 3);
@@ -133,7 +133,7 @@ async fn a_broken_connection_tells_calls_that_have_left_from_those_that_have_not
     assert!(matches!(ends[2], Some(CallError::Unreachable(_))), "{ends:?}");
     network.heal("n1", "n2");
     until("connected again", || peer.is_up()).await;
-    // Positions of the new connection are right, too.
+    // Positions are right on the new connection, too.
     let mut replies = Replies::new();
     peer.send(ECHO_LATER, &5000_u64, b"", Lane::Small, &replies, 4).unwrap();
     sleep(Duration::from_millis(10)).await;
@@ -218,7 +218,7 @@ async fn a_member_that_is_gone_fails_its_calls_and_is_found_no_more() {
     assert!(matches!(later, Err(CallError::Unreachable(_))));
 }
 
-/// An event between two nodes in a random run.
+/// A step of a random run between two nodes.
 #[derive(Debug, Clone)]
 enum Step {
     Call { delay_ms: u64, size_bytes: usize, large: bool, patience_ms: u64 },
@@ -250,7 +250,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Takes some answers of a stream of `count`, or all, and tells how it went.
+/// Takes some or all answers of a stream of `count`, and returns the outcome.
 async fn run_stream(peer: &Arc<Peer>, count: u64, taken: u64) -> String {
     let mut replies = Replies::new();
     if let Err(fault) = peer.send_stream(COUNT, &count, b"", Lane::Large, &replies, 0) {
@@ -268,7 +268,7 @@ async fn run_stream(peer: &Arc<Peer>, count: u64, taken: u64) -> String {
     "stream was taken".to_owned()
 }
 
-/// Runs the steps and tells how each call ended.
+/// Runs the steps, and returns the outcome of each call.
 async fn run_steps(steps: &[Step]) -> Vec<String> {
     let network = MemoryNetwork::default();
     let (_one, _other, peer) = two(&network).await;
@@ -361,7 +361,7 @@ impl LateFaults for ReceivedBodies {
     }
 }
 
-/// Each note is heard of once, however many calls it was left for.
+/// Each note is delivered once, for however many calls it was left.
 #[tokio::test(start_paused = true)]
 async fn calls_that_fail_when_nobody_waits_any_more_are_told_once() {
     let network = MemoryNetwork::default();

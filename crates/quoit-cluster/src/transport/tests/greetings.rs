@@ -1,4 +1,4 @@
-//! Admission: which nodes are let in, and what others are told.
+//! Greetings: which nodes are admitted, and the reasons for refusals.
 
 use super::*;
 use crate::transport::NodeClock;
@@ -6,7 +6,7 @@ use quoit_seam::ManualClock;
 use quoit_wire::internode::{VERSION_MAX, VersionRange, code};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// A cluster of node 2 and another node with these settings at `host`: what keeps that from connecting.
+/// Returns the trouble of a node with these settings at `host` that connects to node 2.
 async fn trouble_of(host: &str, newcomer: InternodeSettings, cluster: ClusterId) -> String {
     let network = MemoryNetwork::default();
     let _two = node(&network, 2).await;
@@ -69,7 +69,7 @@ async fn an_address_at_which_another_node_answers_now_is_found_out() {
     assert!(trouble.contains("(n2), not 0303030303"), "{trouble}");
 }
 
-/// Settings of a node whose clock stands at so many seconds.
+/// Settings of a node whose clock stands at `SECS` seconds.
 fn at<const SECS: u64>(number: u8) -> InternodeSettings {
     let clock = NodeClock(Arc::new(ManualClock::at(SECS * 1_000_000)));
     InternodeSettings { clock: Some(clock), ..settings(number) }
@@ -91,13 +91,13 @@ async fn nodes_whose_clocks_are_far_apart_refuse_each_other_and_say_by_how_much(
         assert!(peer.trouble().unwrap().contains(expected), "{:?}", peer.trouble());
         assert!(peer.trouble_for(Trouble::Clock, Duration::ZERO).is_some());
         assert!(peer.trouble_for(Trouble::Double, Duration::ZERO).is_none());
-        // A node that tells no time is taken as before.
+        // A node that tells no time is accepted.
         echo(&one.peer(id(3)).unwrap(), b"x").await.unwrap();
         assert!(!peer.is_up());
     }
 }
 
-/// Admits no newcomer, for this reason.
+/// Admits no node, for this reason.
 struct Closed(NotAdmitted);
 
 impl Admission for Closed {
@@ -117,7 +117,7 @@ async fn who_is_not_admitted_reads_why() {
     assert_eq!(&*peer.trouble().unwrap(), "n1 was removed");
 }
 
-/// The log of the dialer tells the one at once, and the other when it lasts.
+/// The dialer logs the first code at once, and the second one only if it lasts.
 #[tokio::test(start_paused = true)]
 async fn who_is_kept_out_and_who_is_not_known_yet_are_refused_by_different_codes() {
     let network = MemoryNetwork::default();
@@ -160,7 +160,7 @@ async fn a_node_that_was_restarted_elsewhere_is_taken_when_the_old_one_is_silent
     let network = MemoryNetwork::default();
     let (one, _two, peer) = two(&network).await;
     echo(&peer, b"x").await.unwrap();
-    // The machine loses its power: nobody resets its connections.
+    // The machine loses its power, so its connections are not reset.
     network.silence("n1", "n2");
     let mut restarted = settings(1);
     restarted.boot_id = 4711;
@@ -228,7 +228,7 @@ async fn connections_that_say_nothing_are_bounded_in_number_and_time() {
     for _ in 0..3 {
         open.push(network.host("x").connect("n2:1").await.unwrap());
     }
-    // One byte a second is not enough to stay.
+    // One byte a second does not keep a connection open.
     let mut slow = open.remove(0);
     tokio::spawn(async move {
         for byte in [0, 0, 0, 60, 1, 0, 0, 0, 0, 0, 0] {

@@ -1,4 +1,4 @@
-//! Liveness: which nodes count as alive.
+//! Liveness: which nodes count as up.
 
 use super::*;
 use tokio::time::Instant;

@@ -1,4 +1,4 @@
-//! Behaviour of the transport as a whole, over the network in memory and paused time.
+//! Behaviour of the transport as a whole, over the network in memory and in paused time.
 
 mod calls;
 mod greetings;
@@ -17,17 +17,17 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 pub(super) const CLUSTER: ClusterId = ClusterId(*b"the test cluster");
-/// Answers with what came.
+/// Echoes header and payload.
 pub(super) const ECHO: u16 = 1;
-/// Answers after as many milliseconds as the header says.
+/// Echoes the payload after the number of milliseconds in the header.
 pub(super) const ECHO_LATER: u16 = 2;
 /// Answers with `first`, then with `last`.
 pub(super) const TWICE: u16 = 3;
-/// Forgets the request.
+/// Gives no answer.
 pub(super) const FORGET: u16 = 4;
-/// Answers with the numbers from 1 to the header's, and 1000 bytes each.
+/// Answers with the numbers from 1 to that in the header, each with 1000 bytes.
 pub(super) const COUNT: u16 = 6;
-/// Answers with 100 000 bytes, and then with none.
+/// Answers with 100 000 bytes, and then with an empty answer.
 pub(super) const LARGE_MORE: u16 = 7;
 /// Refuses.
 pub(super) const REFUSE: u16 = 5;
@@ -87,7 +87,7 @@ pub(super) fn settings(number: u8) -> InternodeSettings {
     InternodeSettings::new(id(number), name(number), u64::from(number), u64::from(number))
 }
 
-/// A node of the test cluster at `nNUMBER:1`, which serves and knows nobody.
+/// Starts a node of the test cluster at `HOST:1`. It serves and knows no peers.
 pub(super) async fn node_with(
     network: &MemoryNetwork,
     host: &str,
@@ -106,13 +106,13 @@ pub(super) async fn node(network: &MemoryNetwork, number: u8) -> Arc<Internode> 
     node_with(network, &name(number), settings(number)).await
 }
 
-/// The argument of [`Internode::set_peers`] for the nodes with these numbers.
+/// Returns the argument of [`Internode::set_peers`] for the nodes with these numbers.
 pub(super) fn members(numbers: &[u8]) -> Vec<(NodeId, Arc<str>, Arc<str>)> {
     let member = |&number| (id(number), format!("n{number}:1").into(), name(number).into());
     numbers.iter().map(member).collect()
 }
 
-/// Two nodes that know each other, and the second as the first sees it.
+/// Starts two nodes that know each other. Also returns the second one as a peer of the first.
 pub(super) async fn two(network: &MemoryNetwork) -> (Arc<Internode>, Arc<Internode>, Arc<Peer>) {
     let (one, other) = (node(network, 1).await, node(network, 2).await);
     one.set_peers(&members(&[1, 2]));
@@ -121,7 +121,7 @@ pub(super) async fn two(network: &MemoryNetwork) -> (Arc<Internode>, Arc<Interno
     (one, other, peer)
 }
 
-/// Waits, in paused time, until `condition` holds.
+/// Waits in paused time until `condition` holds.
 pub(super) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let waiting = async {
         while !condition() {
@@ -131,7 +131,7 @@ pub(super) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     assert!(timeout(Duration::from_secs(60), waiting).await.is_ok(), "not within a minute: {what}");
 }
 
-/// An echoed call on the small lane, with time enough.
+/// Makes a call on the small lane that is echoed.
 pub(super) async fn echo(peer: &Peer, payload: &'static [u8]) -> Result<Bytes, CallError> {
     let reply = peer.call(ECHO, &(), payload, Lane::Small, Duration::from_secs(10)).await?;
     Ok(reply.payload)

@@ -1,4 +1,4 @@
-//! A peer whose frames are written by hand: newer than this node, or at odds with the protocol.
+//! A peer whose frames are written by hand: newer than this node, or violating the protocol.
 
 use super::*;
 use bytes::BytesMut;
@@ -48,7 +48,7 @@ impl ByHand {
         self.write(&bytes).await;
     }
 
-    /// The next frame; `None` when the node has closed the connection.
+    /// Reads the next frame; `None` if the node has closed the connection.
     async fn frame(&mut self) -> Option<InternodeFrame> {
         loop {
             let decoder = InternodeDecoder::new(1_000_000);
@@ -147,7 +147,7 @@ async fn requests_that_waited_while_the_node_stood_still_are_not_served() {
         let mut late = ByHand::connect(&network).await;
         sleep(Duration::from_millis(100)).await;
         late.send(REQUEST, 0, ECHO, 1, 0).await;
-        // Time passes before the node's tasks run, as for a process that was stopped.
+        // Time passes before the node's tasks run, as for a process that was suspended.
         tokio::time::advance(Duration::from_secs(stands_still_s)).await;
         assert_eq!(late.frame().await.is_some(), is_served, "after {stands_still_s} s");
     }

@@ -1,4 +1,4 @@
-//! Connections with a proof of membership, and those without.
+//! Connections with and without a proof of membership.
 
 use super::*;
 use crate::transport::{JoinProof, LinkKeys, LinkMode, LinkSecurity, Proven};
@@ -20,7 +20,7 @@ fn trust() -> LinkTrust {
     LinkTrust { authorities, ..LinkTrust::default() }
 }
 
-/// Security of a node whose certificate is that of the node `number`.
+/// Returns the security of a node with the certificate of node `number`.
 fn security(mode: LinkMode, number: u8, trust: LinkTrust) -> Arc<LinkSecurity> {
     let identity = authority().issue(&id(number).to_string(), &name(number), Time::now()).unwrap();
     let security = LinkSecurity::new(mode, None);
@@ -69,7 +69,7 @@ async fn a_node_that_shows_the_certificate_of_another_is_refused() {
     until("it is refused", || peer.trouble().is_some()).await;
     let trouble = peer.trouble().unwrap();
     assert!(trouble.contains("the certificate is that of node 0303"), "{trouble}");
-    // And from the other side: it is dialed as n2, and proves to be n3.
+    // From the other side, it is dialed as n2 and proves to be n3.
     one.set_peers(&members(&[1, 2]));
     let peer = one.peer(id(2)).unwrap();
     until("it is found out", || peer.trouble().is_some()).await;
@@ -109,7 +109,7 @@ async fn both_serves_plain_nodes_counts_them_and_required_ends_them() {
     assert_eq!(echo(&secured, b"still").await.unwrap(), "still");
 }
 
-/// Two nodes, connected by both lanes without TLS since they were in the mode plain, and ready for it now.
+/// Starts two nodes whose lanes were connected without TLS in the mode `plain`, and which support TLS now.
 async fn two_in_clear(network: &MemoryNetwork) -> (Arc<Internode>, Arc<Internode>, Arc<Peer>) {
     let one = secured_node(network, LinkMode::Plain, 1).await;
     let two = secured_node(network, LinkMode::Plain, 2).await;
@@ -155,7 +155,7 @@ async fn connections_get_tls_while_calls_are_under_way_and_none_fails() {
     assert_eq!(peer.statistics().connected_count, 4, "two lanes, each connected twice");
 }
 
-/// A call that is not answered does not hold the connection: it ends, and the next ones go on.
+/// An unanswered call does not keep the old connection: the connection ends, and later calls go on.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_does_not_fall_silent_is_replaced_after_a_time() {
     let network = MemoryNetwork::default();
@@ -194,7 +194,8 @@ async fn a_member_that_leaves_while_its_connection_is_replaced_keeps_none() {
     assert!(!peer.is_up() && two.inbound_nodes().is_empty());
 }
 
-/// One side has a certificate and does not speak TLS: the connection stays, and the reason is told.
+/// One side has a certificate, and the other one does not speak TLS. The connection stays, and
+/// the reason is recorded.
 #[tokio::test(start_paused = true)]
 async fn a_connection_stays_where_the_other_side_takes_no_tls() {
     let network = MemoryNetwork::default();
@@ -212,7 +213,7 @@ async fn a_connection_stays_where_the_other_side_takes_no_tls() {
     assert_eq!(echo(&peer, b"still").await.unwrap(), "still");
 }
 
-/// A token may ask for a certificate, and for nothing else that members or guests may.
+/// A node with a token may ask for a certificate, and call no method for members or guests.
 #[tokio::test(start_paused = true)]
 async fn a_token_opens_one_method_alone() {
     let network = MemoryNetwork::default();
@@ -245,7 +246,7 @@ async fn a_token_opens_one_method_alone() {
     assert!(code == code::PROOF && text.contains("has refused the handshake"), "{text}");
 }
 
-/// Tells by which proof it is asked.
+/// Answers with the proof of the request.
 struct Asks;
 
 impl Service for Asks {
@@ -255,8 +256,8 @@ impl Service for Asks {
     }
 }
 
-/// Every first byte that is no handshake, and a handshake that goes wrong in each of its first bytes,
-/// ends the connection without an answer of the protocol of nodes, and the node goes on.
+/// All first bytes that do not begin a handshake, and handshakes with a damaged byte at the beginning, end
+/// the connection without an answer of the internode protocol. The node goes on.
 #[tokio::test(start_paused = true)]
 async fn prodding_before_the_handshake_is_answered_with_nothing_but_alerts() {
     let network = MemoryNetwork::default();
@@ -279,7 +280,7 @@ async fn prodding_before_the_handshake_is_answered_with_nothing_but_alerts() {
         let mut answer = Vec::new();
         let read = timeout(Duration::from_secs(30), stream.reader.read_to_end(&mut answer)).await;
         assert!(read.is_ok(), "the connection ends: {prod:?}");
-        // An alert is a record of kind 21 with two bytes.
+        // An alert is a record of type 21 with a body of two bytes.
         let is_alert = answer.is_empty() || (answer[0] == 21 && answer.len() == 7);
         assert!(is_alert, "{prod:?} was answered with {answer:?}");
     }

@@ -4,7 +4,7 @@ use super::*;
 use quoit_wire::internode::code;
 use tokio::task::yield_now;
 
-/// Two nodes of which the first takes 10 answers of a stream ahead.
+/// Starts two nodes. The first one accepts 10 answers of a stream before it uses them.
 async fn two_with_narrow_streams(network: &MemoryNetwork) -> (Arc<Internode>, Arc<Internode>) {
     let mut narrow = settings(1);
     narrow.limits.stream_window_bytes = 10_000;

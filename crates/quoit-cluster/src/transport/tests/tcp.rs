@@ -1,4 +1,4 @@
-//! The same over real sockets.
+//! Calls over real sockets.
 
 use super::*;
 
