@@ -1,4 +1,4 @@
-//! A certificate: what it says, and whether it can be used.
+//! The content of a certificate, and checks whether it can be used.
 
 use crate::error::FileFault;
 use crate::instant::Instant;
@@ -11,17 +11,17 @@ use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::X509Version;
 
-/// Bits of an RSA key that are taken at least and at most.
+/// Allowed sizes of RSA keys, in bits.
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
 
-/// Facts that a certificate contains.
+/// Content of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
-    /// The subject in words, as OpenSSL prints it (`C=GB, O=Example, CN=alice`).
+    /// The subject as text, as OpenSSL prints it (`C=GB, O=Example, CN=alice`).
     pub subject: String,
     /// The first common name of the subject.
     pub common_name: Option<String>,
-    /// The issuer in words.
+    /// The issuer as text.
     pub issuer: String,
     /// DNS names that the certificate is for.
     pub dns_names: Vec<String>,
@@ -29,32 +29,32 @@ pub struct Certificate {
     pub addresses: Vec<IpAddr>,
     /// URIs that the certificate is for.
     pub uris: Vec<String>,
-    /// The serial number in hexadecimal digits, in pairs with colons between.
+    /// The serial number in hexadecimal digits, as pairs separated by colons.
     pub serial: String,
-    /// The beginning of its validity.
+    /// Begin of its validity.
     pub not_before: Instant,
-    /// The end of its validity.
+    /// End of its validity.
     pub not_after: Instant,
-    /// Whether it is that of an authority.
+    /// True if it is the certificate of an authority.
     pub is_authority: bool,
     version: u32,
     signature: Signature,
     key: Key,
-    /// The purposes that it is restricted to; `None` = it is not.
+    /// The purposes that it is restricted to; `None` if it is not restricted.
     purposes: Option<Vec<Purpose>>,
 }
 
-/// A side of connections that a certificate is presented on.
+/// The side of a connection that presents a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// That of servers.
+    /// The server.
     Server,
-    /// That of clients.
+    /// The client.
     Client,
 }
 
 impl Purpose {
-    /// The name of the purpose in configurations of OpenSSL.
+    /// Returns the name of the purpose in configurations of OpenSSL.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Purpose::Server => "serverAuth",
@@ -63,28 +63,28 @@ impl Purpose {
     }
 }
 
-/// How the certificate is signed.
+/// Assessment of the certificate's signature algorithm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Signature {
     Sound,
-    /// The name or number of one that is refused.
+    /// A refused algorithm, by name or number.
     Refused(String),
 }
 
-/// The public key.
+/// Assessment of the public key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Key {
     Sound,
-    /// One that is refused, in words.
+    /// A refused key, with the reason.
     Refused(String),
 }
 
 impl Certificate {
-    /// Reads the certificate `der`.
+    /// Parses the certificate `der`.
     ///
     /// # Errors
     ///
-    /// [`FileFault::Malformed`], naming the field that can't be decoded where the decoder does.
+    /// [`FileFault::Malformed`]. It names the field that cannot be decoded if the decoder reports it.
     pub fn parse(der: &CertificateDer<'_>) -> Result<Certificate, FileFault> {
         let malformed = |detail: String| FileFault::Malformed { what: "certificate", detail };
         let (rest, parsed) =
@@ -138,24 +138,24 @@ impl Certificate {
         }
     }
 
-    /// Whole days until it expires; negative when it has.
+    /// Returns the number of whole days until it expires; negative if it has expired.
     #[must_use]
     pub fn days_left(&self, now: Instant) -> i64 {
         self.not_after.days_after(now)
     }
 
-    /// Whether the certificate names its subject only in the common name. A client that follows the standards
-    /// of this century refuses such a server.
+    /// Returns true if the certificate names its subject only in the common name. Clients that follow RFC
+    /// 6125 refuse such a certificate from a server.
     #[must_use]
     pub fn has_only_a_common_name(&self) -> bool {
         self.common_name.is_some() && self.dns_names.is_empty() && self.addresses.is_empty()
     }
 
-    /// Whether the certificate can be presented to others at the time `now`.
+    /// Checks whether the certificate can be presented to others at the time `now`.
     ///
     /// # Errors
     ///
-    /// The first reason against it.
+    /// The first fault that is found.
     pub fn check_presentable(&self, now: Instant) -> Result<(), FileFault> {
         let subject = || self.subject.clone();
         if self.version < 3 {
@@ -169,11 +169,11 @@ impl Certificate {
         self.check_time(now)
     }
 
-    /// Whether the certificate may be presented on this side of connections.
+    /// Checks whether the certificate may be presented on this side of connections.
     ///
     /// # Errors
     ///
-    /// [`FileFault::WrongPurpose`], where its extended key usage names others alone.
+    /// [`FileFault::WrongPurpose`] if its extended key usage names only other purposes.
     pub fn check_purpose(&self, purpose: Purpose) -> Result<(), FileFault> {
         match &self.purposes {
             Some(purposes) if !purposes.contains(&purpose) => {
@@ -184,12 +184,12 @@ impl Certificate {
         }
     }
 
-    /// Whether certificates can be held against this one, as that of an authority, at the time `now`. Its own
-    /// signature counts for nothing, nor does its version: the operator trusts it by naming it.
+    /// Checks whether the certificate can serve as that of a trusted authority at the time `now`. Its own
+    /// signature is not checked, and its version may be old, because the operator trusts it by naming it.
     ///
     /// # Errors
     ///
-    /// The first reason against it.
+    /// The first fault that is found.
     pub fn check_trustworthy(&self, now: Instant) -> Result<(), FileFault> {
         if self.version >= 3 && !self.is_authority {
             return Err(FileFault::NotAnAuthority { subject: self.subject.clone() });
@@ -283,5 +283,5 @@ fn key(certificate: &X509Certificate<'_>) -> Key {
     }
 }
 
-/// Version 3 is written as 2.
+/// Version 3 is encoded as 2.
 const _: () = assert!(X509Version::V3.0 == 2);

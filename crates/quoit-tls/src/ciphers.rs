@@ -1,13 +1,13 @@
-//! Cipher suites by the names that OpenSSL, and so Riak, has for them.
+//! Cipher suites by their names in OpenSSL, which Riak uses, and in the standards.
 
 use crate::error::TlsError;
 use rustls::SupportedCipherSuite;
 use rustls::crypto::ring::cipher_suite as suite;
 
-/// A suite with OpenSSL's name and its name in the standards.
+/// A suite with its name in OpenSSL and its name in the standards.
 type Named = (&'static str, &'static str, SupportedCipherSuite);
 
-/// All suites that can be used, the best first.
+/// All supported suites, the best first.
 const SUITES: [Named; 9] = [
     ("TLS_AES_256_GCM_SHA384", "TLS_AES_256_GCM_SHA384", suite::TLS13_AES_256_GCM_SHA384),
     ("TLS_AES_128_GCM_SHA256", "TLS_AES_128_GCM_SHA256", suite::TLS13_AES_128_GCM_SHA256),
@@ -48,30 +48,31 @@ const SUITES: [Named; 9] = [
     ),
 ];
 
-/// The suites of a list, and the names of it that stand for none.
+/// The suites of a list, and the names in the list that are not supported.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CipherList {
     suites: Vec<SupportedCipherSuite>,
-    /// Names of the list that are no suites here: old, without forward secrecy, or misspelt.
+    /// Names in the list that are not supported: old suites, suites without forward secrecy, or misspelt
+    /// names.
     pub unknown: Vec<String>,
 }
 
 impl Default for CipherList {
-    /// Every suite.
+    /// All supported suites.
     fn default() -> CipherList {
         CipherList { suites: SUITES.map(|(.., suite)| suite).to_vec(), unknown: Vec::new() }
     }
 }
 
 impl CipherList {
-    /// Reads a list as Riak's `ciphers` takes it: names with colons, commas or spaces between, in
-    /// OpenSSL's or the standards' spelling. A list that names suites of TLS 1.2 alone, as every list of
-    /// a Riak does, keeps those of TLS 1.3, as OpenSSL does. Names after `!` or `-` exclude nothing that
-    /// was not named, and are passed over.
+    /// Parses a list in the form of Riak's setting `ciphers`: names separated by colons, commas or spaces,
+    /// in the spelling of OpenSSL or of the standards. If the list names only suites of TLS 1.2, as all
+    /// lists from Riak do, the suites of TLS 1.3 are added, as in OpenSSL. Names after `!` or `-` are
+    /// ignored, because only named suites are included anyway.
     ///
     /// # Errors
     ///
-    /// [`TlsError::NoCipher`] if no name of the list is known.
+    /// [`TlsError::NoCipher`] if no name of the list is supported.
     pub fn parse(list: &str) -> Result<CipherList, TlsError> {
         let mut suites = Vec::new();
         let mut unknown = Vec::new();
@@ -96,7 +97,7 @@ impl CipherList {
         Ok(CipherList { suites, unknown })
     }
 
-    /// OpenSSL's names of the suites, in their order.
+    /// Returns OpenSSL's names of the suites, in their order.
     #[must_use]
     pub fn names(&self) -> Vec<&'static str> {
         let name = |suite: &SupportedCipherSuite| {
@@ -110,7 +111,7 @@ impl CipherList {
     }
 }
 
-/// OpenSSL's names of all suites that can be used, the best first.
+/// Returns OpenSSL's names of all supported suites, the best first.
 #[must_use]
 pub fn supported_names() -> Vec<&'static str> {
     SUITES.iter().map(|(name, ..)| *name).collect()

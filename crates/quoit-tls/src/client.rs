@@ -1,4 +1,5 @@
-//! The configuration of a client: whom it trusts, what it presents, and the name that it expects.
+//! The TLS configuration of a client: the authorities that it trusts, and the certificate that it
+//! presents.
 
 use crate::certificate::Purpose;
 use crate::ciphers::CipherList;
@@ -19,21 +20,21 @@ use std::sync::Arc;
 /// Settings of a client.
 #[derive(Debug, Clone, Default)]
 pub struct ClientSettings {
-    /// The file of authorities that the server's certificate is held against.
+    /// File of the authorities that the client trusts to issue the server's certificate.
     pub authorities: PathBuf,
-    /// The files of the client's own certificate and of its key, where the server wants one.
+    /// Files of the client's certificate and of its key, if the server requests a certificate.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// Files of revocation lists that the server's certificate is held against.
+    /// Files of revocation lists for the server's certificate.
     pub revocation_lists: Vec<PathBuf>,
-    /// Versions of the protocol.
+    /// Versions of TLS.
     pub versions: Versions,
     /// Cipher suites.
     pub ciphers: CipherList,
-    /// Names of protocols for ALPN, the preferred first.
+    /// Protocol names for ALPN, in order of preference.
     pub protocols: Vec<Vec<u8>>,
 }
 
-/// Loads the files of `settings` and makes the configuration of a client, which resumes sessions.
+/// Loads the files of `settings` and creates the configuration of a client, which resumes sessions.
 ///
 /// # Errors
 ///
@@ -60,7 +61,7 @@ pub fn client_config(
     Ok(Arc::new(config))
 }
 
-/// The checks of the standard: chain, time, purpose, name.
+/// Creates the verifier of server certificates: it checks chain, time, purpose and name.
 fn server_verifier(
     settings: &ClientSettings,
     now: Instant,
@@ -80,8 +81,8 @@ fn server_verifier(
     Ok(verifier)
 }
 
-/// The name that the certificate of a server at `host` must have: a host name, or an IP address with or
-/// without brackets.
+/// Returns the name that the certificate of a server at `host` must have. `host` is a host name, or an IP
+/// address with or without brackets.
 ///
 /// # Errors
 ///

@@ -1,23 +1,23 @@
-//! Ends of validity, told in time.
+//! Ends of validity, and warnings before them.
 
 use crate::certificate::Certificate;
 use crate::files::RevocationList;
 use crate::instant::Instant;
 use std::path::{Path, PathBuf};
 
-/// An end of validity is told from so many days before.
+/// Number of days before the end of a validity from which a warning is given.
 pub const EXPIRY_WARNING_DAYS: i64 = 30;
 
-/// The end of a certificate or of a revocation list.
+/// End of the validity of a certificate or a revocation list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expiry {
-    /// The file; `None` for what the cluster's own authority has made.
+    /// The file; `None` for a certificate that the cluster's own authority has issued.
     pub file: Option<PathBuf>,
-    /// Whose certificate, or whose list.
+    /// Subject of the certificate, or issuer of the list.
     pub subject: String,
-    /// The end.
+    /// End of the validity.
     pub not_after: Instant,
-    /// Whether it is the end of a revocation list.
+    /// True if it is that of a revocation list.
     pub is_list: bool,
 }
 
@@ -26,7 +26,7 @@ impl Expiry {
         Expiry { file: Some(file.to_owned()), ..Expiry::made(certificate) }
     }
 
-    /// The end of a certificate that stands in no file of the operator's.
+    /// Returns the end of a certificate that is not from a file.
     #[must_use]
     pub fn made(certificate: &Certificate) -> Expiry {
         Expiry {
@@ -43,13 +43,13 @@ impl Expiry {
         Some(Expiry { file: Some(file.to_owned()), subject, not_after, is_list: true })
     }
 
-    /// Whole days until the end; negative when it has passed.
+    /// Returns the number of whole days until the end; negative if it has passed.
     #[must_use]
     pub fn days_left(&self, now: Instant) -> i64 {
         self.not_after.days_after(now)
     }
 
-    /// A warning in words, if the end is near or has passed.
+    /// Returns a warning if the end is near or has passed.
     #[must_use]
     pub fn warning(&self, now: Instant) -> Option<String> {
         let days = self.days_left(now);

@@ -1,4 +1,4 @@
-//! Certificates, private keys and revocation lists from files.
+//! Certificates, private keys and revocation lists in files.
 
 use crate::certificate::Certificate;
 use crate::error::{FileFault, Place, TlsError};
@@ -16,32 +16,32 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use x509_parser::prelude::{CertificateRevocationList, FromDer};
 
-/// A certificate of a file, with its place.
+/// A certificate of a file, with its place in the file.
 #[derive(Debug, Clone)]
 pub struct LoadedCertificate {
-    /// The bytes.
+    /// The DER bytes.
     pub der: CertificateDer<'static>,
-    /// Content of the certificate.
+    /// The decoded content.
     pub certificate: Certificate,
     pub(crate) place: Place,
 }
 
-/// The certificates of `file`, PEM or DER, in their order; one at least. Private keys and whatever else
-/// stands between them is skipped.
+/// Loads the certificates of `file`, PEM or DER, in their order; at least one. Private keys and other
+/// sections between them are skipped.
 ///
 /// # Errors
 ///
-/// [`TlsError::File`]: unreadable, broken, or without a certificate.
+/// [`TlsError::File`] if the file cannot be read, is broken, or has no certificate.
 pub fn load_certificates(file: &Path) -> Result<Vec<LoadedCertificate>, TlsError> {
     let (content, _) = read(file)?;
     certificates_in(file, &content)
 }
 
-/// The certificates of `content`, which faults call `file`; as [`load_certificates`].
+/// Reads the certificates in `content`, like [`load_certificates`]. `file` is the name in error messages.
 ///
 /// # Errors
 ///
-/// [`TlsError::File`]: broken, or without a certificate.
+/// [`TlsError::File`] if the content is broken or has no certificate.
 pub fn certificates_in(file: &Path, content: &[u8]) -> Result<Vec<LoadedCertificate>, TlsError> {
     let mut loaded = Vec::new();
     let mut others = Vec::new();
@@ -63,11 +63,12 @@ pub fn certificates_in(file: &Path, content: &[u8]) -> Result<Vec<LoadedCertific
     Ok(loaded)
 }
 
-/// The certificates of authorities that `file` names, each fit to hold others against at the time `now`.
+/// Loads the certificates of authorities in `file`, and checks that each can be trusted as an
+/// authority at the time `now`.
 ///
 /// # Errors
 ///
-/// As [`load_certificates`], and a certificate that is over, weak, or that of no authority.
+/// As [`load_certificates`], and if a certificate has expired, is weak, or is not that of an authority.
 pub fn load_authorities(file: &Path, now: Instant) -> Result<Vec<LoadedCertificate>, TlsError> {
     let loaded = load_certificates(file)?;
     for LoadedCertificate { certificate, place, .. } in &loaded {
@@ -76,22 +77,23 @@ pub fn load_authorities(file: &Path, now: Instant) -> Result<Vec<LoadedCertifica
     Ok(loaded)
 }
 
-/// The private key of `file`: PEM or DER, PKCS#8, PKCS#1 or SEC1, not encrypted. Certificates beside it are
-/// skipped.
+/// Loads the private key of `file`: PEM or DER; PKCS#8, PKCS#1 or SEC1; not encrypted.
+/// Certificates beside it are skipped.
 ///
 /// # Errors
 ///
-/// [`TlsError::File`]: unreadable, readable by every user of the machine, encrypted, of an unknown format,
-/// without a key or with a second one.
+/// [`TlsError::File`] if the file cannot be read, can be read by all users of the machine, is encrypted,
+/// is of an unknown format, or does not have exactly one key.
 pub fn load_private_key(file: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     private_key_in(file, &read_secret(file, "private key")?)
 }
 
-/// The password of `file`: its first line.
+/// Loads the password in `file`, which is its first line.
 ///
 /// # Errors
 ///
-/// [`TlsError::File`]: unreadable, readable by every user of the machine, or not UTF-8.
+/// [`TlsError::File`] if the file cannot be read, can be read by all users of the machine, or is not
+/// UTF-8.
 pub fn load_password(file: &Path) -> Result<String, TlsError> {
     let content = read_secret(file, "password")?;
     let malformed = |fault: std::str::Utf8Error| {
@@ -102,7 +104,7 @@ pub fn load_password(file: &Path) -> Result<String, TlsError> {
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
-/// The content of a file that other users of the machine must not be able to read.
+/// Reads a file that other users of the machine must not be able to read.
 fn read_secret(file: &Path, what: &'static str) -> Result<Vec<u8>, TlsError> {
     let (content, metadata) = read(file)?;
     let mode = metadata.permissions().mode() & 0o7777;
@@ -113,11 +115,12 @@ fn read_secret(file: &Path, what: &'static str) -> Result<Vec<u8>, TlsError> {
     Ok(content)
 }
 
-/// The private key of `content`, which faults call `file`; as [`load_private_key`].
+/// Reads the private key in `content`, like [`load_private_key`]. `file` is the name in error messages.
 ///
 /// # Errors
 ///
-/// [`TlsError::File`]: encrypted, of an unknown format, without a key or with a second one.
+/// [`TlsError::File`] if the key is encrypted, is of an unknown format, or if there is not exactly one
+/// key.
 pub fn private_key_in(file: &Path, content: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
     if let Some(place) = encrypted_key(content) {
         return Err(TlsError::file(file, place, FileFault::EncryptedKey));
@@ -143,17 +146,18 @@ pub fn private_key_in(file: &Path, content: &[u8]) -> Result<PrivateKeyDer<'stat
     key.ok_or_else(|| TlsError::file(file, Place::Whole, lacks))
 }
 
-/// A private key in DER, whose structure tells its kind.
+/// Decodes a private key in DER. Its structure tells its kind.
 fn key_of_der(der: Vec<u8>) -> Result<PrivateKeyDer<'static>, FileFault> {
     PrivateKeyDer::try_from(der)
         .map_err(|detail| FileFault::Malformed { what: "private key", detail: detail.to_owned() })
 }
 
-/// The revocation lists of `files`, each of which certificates that `roots` have issued can be held against.
+/// Loads the revocation lists of `files`, and checks that each can be used for certificates
+/// that `roots` have issued.
 ///
 /// # Errors
 ///
-/// As [`load_revocation_lists`], and a list that the checks of certificates can't use.
+/// As [`load_revocation_lists`], and if a list cannot be used to verify certificates.
 pub(crate) fn load_usable_lists(
     files: &[PathBuf],
     roots: &Arc<RootCertStore>,
@@ -161,7 +165,8 @@ pub(crate) fn load_usable_lists(
     let mut loaded = Vec::new();
     for file in files {
         for list in load_revocation_lists(file)? {
-            // The fault of a list among several would not say which it is of.
+            // Check each list alone, because an error for several lists would not tell which one is at
+            // fault.
             let roots = Arc::clone(roots);
             let check = WebPkiServerVerifier::builder_with_provider(roots, crate::provider())
                 .with_crls([list.der.clone()])
@@ -179,31 +184,32 @@ pub(crate) fn load_usable_lists(
 /// A revocation list of a file.
 #[derive(Debug, Clone)]
 pub struct RevocationList {
-    /// The bytes.
+    /// The DER bytes.
     pub der: CertificateRevocationListDer<'static>,
-    /// The authority that made it.
+    /// The authority that issued it.
     pub issuer: String,
-    /// When the next one is due; `None` where the list does not say.
+    /// Time at which the next list is due; `None` if the list does not tell.
     pub next_update: Option<Instant>,
-    /// How many certificates it revokes.
+    /// Number of revoked certificates.
     pub revoked_count: usize,
 }
 
-/// The revocation lists of `file`, PEM or DER; one at least.
+/// Loads the revocation lists of `file`, PEM or DER; at least one.
 ///
 /// # Errors
 ///
-/// [`TlsError::File`]: unreadable, broken, or without a list.
+/// [`TlsError::File`] if the file cannot be read, is broken, or has no revocation list.
 pub fn load_revocation_lists(file: &Path) -> Result<Vec<RevocationList>, TlsError> {
     let (content, _) = read(file)?;
     revocation_lists_in(file, &content)
 }
 
-/// The revocation lists of `content`, which faults call `file`; as [`load_revocation_lists`].
+/// Reads the revocation lists in `content`, like [`load_revocation_lists`]. `file` is the
+/// name in error messages.
 ///
 /// # Errors
 ///
-/// [`TlsError::File`]: broken, or without a list.
+/// [`TlsError::File`] if the content is broken or has no revocation list.
 pub fn revocation_lists_in(file: &Path, content: &[u8]) -> Result<Vec<RevocationList>, TlsError> {
     let mut loaded = Vec::new();
     let mut others = Vec::new();

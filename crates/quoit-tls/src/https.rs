@@ -1,4 +1,4 @@
-//! HTTPS for clients of ureq.
+//! HTTPS connections for clients that use `ureq`.
 
 use crate::{failure_words, server_name};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
@@ -12,7 +12,7 @@ use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
 };
 
-/// Longest wait for one address of a host.
+/// Maximum time for connecting to one address of a host.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Opens TLS connections.
@@ -21,7 +21,7 @@ pub struct SecureConnector {
 }
 
 impl SecureConnector {
-    /// Connections with this configuration.
+    /// Creates a connector with this configuration.
     #[must_use]
     pub const fn new(config: Arc<ClientConfig>) -> Self {
         Self { config }
@@ -106,7 +106,7 @@ impl Transport for SecureTransport {
         let read = loop {
             match self.stream.read(input) {
                 Err(fault) if fault.kind() == io::ErrorKind::Interrupted => {}
-                // A node that closes without a farewell has sent all it has.
+                // A server that closes without a closing message of TLS has sent all its data.
                 Err(fault) if fault.kind() == io::ErrorKind::UnexpectedEof => break Ok(0),
                 read => break read,
             }
@@ -125,7 +125,7 @@ impl Transport for SecureTransport {
     }
 }
 
-/// The failure of a read or write under a time limit.
+/// Converts a failed read or write that had a time limit.
 #[must_use]
 pub fn timed_failure(fault: io::Error, timeout: NextTimeout) -> Error {
     match fault.kind() {
@@ -134,7 +134,8 @@ pub fn timed_failure(fault: io::Error, timeout: NextTimeout) -> Error {
     }
 }
 
-/// Whether nothing waits on a kept connection: bytes behind a complete answer, or its end, make it useless.
+/// Returns true if a kept connection has nothing to read. Bytes after a complete answer, or the end of the
+/// stream, make the connection unusable.
 fn is_quiet(stream: &TcpStream) -> io::Result<bool> {
     stream.set_nonblocking(true)?;
     let waiting = stream.peek(&mut [0]);

@@ -1,4 +1,4 @@
-//! A certificate with its private key: what one side of a connection presents.
+//! A certificate with its private key, which one side of a connection presents.
 
 use crate::certificate::{Certificate, Purpose};
 use crate::error::{FileFault, Place, TlsError};
@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A certificate chain, the leaf first, with the private key of the leaf.
+/// A certificate chain, beginning with the leaf, and the private key of the leaf.
 #[derive(Clone)]
 pub struct Identity {
     certificate: Certificate,
@@ -19,15 +19,15 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Loads the chain of `certificate` and the key of `key`, which may be one file. `more` are further
-    /// files of the chain: certificates of authorities between the leaf and one that is known to peers. A
-    /// certificate of `more` that issued none of the chain is left out. `purpose` is the side of connections
-    /// that presents it.
+    /// Loads the chain from `certificate` and the key from `key`, which may be the same file. `more` are
+    /// files with further certificates of authorities that complete the chain. Certificates in `more`
+    /// that did not issue any certificate of the chain are left out. `purpose` is the side of connections
+    /// that presents the identity.
     ///
     /// # Errors
     ///
-    /// [`TlsError::File`] for what can't be read, decoded or used at the time `now`, and
-    /// [`TlsError::KeyMismatch`].
+    /// [`TlsError::File`] if a file cannot be read or decoded, or a certificate cannot be used at the time
+    /// `now`; [`TlsError::KeyMismatch`] if the key is not that of the certificate.
     pub fn load(
         certificate: &Path,
         key: &Path,
@@ -65,7 +65,7 @@ impl Identity {
                     key: key.to_owned(),
                 },
             },
-            // The TLS library is stricter about the structure than the parser before.
+            // The TLS library is stricter about the structure than the parser above.
             fault => {
                 let detail = fault.to_string();
                 faulty(place, FileFault::Malformed { what: "certificate", detail })
@@ -74,11 +74,11 @@ impl Identity {
         Ok(Identity { certificate: leaf, chain, key: Arc::new(certified) })
     }
 
-    /// An identity of a chain and a key that are in memory.
+    /// Creates an identity from a chain and a key in memory.
     ///
     /// # Errors
     ///
-    /// [`TlsError::Issue`] if the two are of no use or do not belong together.
+    /// [`TlsError::Issue`] if either cannot be used, or they do not belong together.
     pub fn new(
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
@@ -95,13 +95,13 @@ impl Identity {
         Ok(Identity { certificate, chain, key: Arc::new(certified) })
     }
 
-    /// The content of the leaf certificate.
+    /// Returns the content of the leaf certificate.
     #[must_use]
     pub fn certificate(&self) -> &Certificate {
         &self.certificate
     }
 
-    /// The certificates, the leaf first.
+    /// Returns the certificates, beginning with the leaf.
     #[must_use]
     pub fn chain(&self) -> &[CertificateDer<'static>] {
         &self.chain
@@ -113,13 +113,13 @@ impl Identity {
 }
 
 impl fmt::Debug for Identity {
-    /// The certificate alone.
+    /// Shows the subject only.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Identity").field("subject", &self.certificate.subject).finish()
     }
 }
 
-/// The certificate of a chain that the key belongs to.
+/// Returns the index of the certificate in the chain that the key belongs to.
 fn matching(certified: &CertifiedKey) -> Option<usize> {
     let belongs = |der: &CertificateDer<'static>| {
         CertifiedKey::new(vec![der.clone()], Arc::clone(&certified.key)).keys_match().is_ok()
@@ -127,11 +127,11 @@ fn matching(certified: &CertifiedKey) -> Option<usize> {
     certified.cert.iter().position(belongs)
 }
 
-/// Appends those of `more` that issued the last of the chain, one after the other.
+/// Extends the chain with certificates of `more`, each of which issued the one before it.
 fn extend_chain(chain: &mut Vec<LoadedCertificate>, mut more: Vec<LoadedCertificate>) {
     while let Some(last) = chain.last() {
         let Certificate { issuer, subject, .. } = &last.certificate;
-        // One that has issued itself is known to peers, or of no use to them.
+        // A self-signed certificate is known to the peer, or is of no use to it.
         if issuer == subject {
             break;
         }

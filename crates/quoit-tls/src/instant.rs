@@ -1,43 +1,43 @@
-//! Times of certificates.
+//! Times in certificates.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 use time::OffsetDateTime;
 
-/// Seconds of a day.
+/// Seconds in a day.
 const DAY_SECS: i64 = 86_400;
 
-/// A time, to the second.
+/// A point in time, with a resolution of a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instant(i64);
 
 impl Instant {
-    /// The time so many seconds after 1970.
+    /// Returns the time that is `unix_secs` seconds after 1970.
     #[must_use]
     pub const fn from_unix_secs(unix_secs: i64) -> Instant {
         Instant(unix_secs)
     }
 
-    /// The machine's time.
+    /// Returns the time of the machine's clock.
     #[must_use]
     pub fn now() -> Instant {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Instant(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
     }
 
-    /// Seconds since 1970.
+    /// Returns the seconds since 1970.
     #[must_use]
     pub const fn unix_secs(self) -> i64 {
         self.0
     }
 
-    /// The time so many seconds later.
+    /// Returns the time that is `secs` seconds later.
     #[must_use]
     pub const fn plus_secs(self, secs: i64) -> Instant {
         Instant(self.0.saturating_add(secs))
     }
 
-    /// Whole days from `now` until this time; negative when it has passed.
+    /// Returns the number of whole days from `now` until this time; negative if it has passed.
     #[must_use]
     pub const fn days_after(self, now: Instant) -> i64 {
         self.0.saturating_sub(now.0).div_euclid(DAY_SECS)

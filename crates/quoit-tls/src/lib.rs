@@ -1,10 +1,9 @@
-//! TLS of every link of the store: certificates, private keys and revocation lists from files, the
-//! configurations of listeners and clients, and the faults of all of them in words that name file, place and
-//! remedy.
+//! TLS for all connections of the store: loading certificates, private keys and revocation lists, creating
+//! configurations of listeners and clients, and errors that name the file, the place in it and the remedy.
 //!
-//! It knows no users, and opens no sockets but those of HTTPS for blocking clients (feature `https`):
-//! [`ServerTls`] gives the configuration for a handshake, whoever accepts does the handshake with
-//! [`tokio_rustls`], and [`peer_certificate`] says whom the other side has proved to be. The only
+//! The crate knows no users, and opens no sockets except for blocking HTTPS clients (feature `https`).
+//! [`ServerTls`] provides the configuration for a handshake, the caller does the handshake with
+//! [`tokio_rustls`], and [`peer_certificate`] returns the certificate that the other side has proved. All
 //! cryptography is that of `ring`, through `rustls`.
 //!
 //! ```no_run
@@ -73,7 +72,7 @@ use rustls::SupportedCipherSuite;
 use rustls::crypto::CryptoProvider;
 use std::sync::Arc;
 
-/// The cryptography of every configuration.
+/// Returns the cryptography provider of all configurations.
 #[must_use]
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())

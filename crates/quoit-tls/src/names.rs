@@ -1,9 +1,10 @@
-//! The structure of names in certificates, of which the parser passes over what it can't read.
+//! Strict checks of the names in certificates. The parser silently skips parts that it cannot read.
 
 use x509_parser::asn1_rs::{Any, FromDer, Tag};
 use x509_parser::prelude::X509Name;
 
-/// Whether the name is a sequence of sets of pairs of an attribute's type and its value, and nothing else.
+/// Returns true if the name is a sequence of sets of pairs, each an attribute type and a
+/// value, and nothing else.
 pub(crate) fn is_sound(name: &X509Name<'_>) -> bool {
     let Some(name) = elements(name.as_raw()) else { return false };
     let [name] = name.as_slice() else { return false };
@@ -20,12 +21,12 @@ fn is_pair(element: &Any<'_>) -> bool {
     attribute.header.tag() == Tag::Oid && !attribute.data.is_empty()
 }
 
-/// The elements inside of an element with this tag.
+/// Returns the elements inside an element, if it has this tag.
 fn inside<'a>(element: &Any<'a>, tag: Tag) -> Option<Vec<Any<'a>>> {
     (element.header.tag() == tag).then(|| elements(element.data))?
 }
 
-/// The elements one behind the other in `bytes`; `None` where something else stands.
+/// Returns the consecutive elements of `bytes`; `None` if some bytes are not an element.
 fn elements(mut bytes: &[u8]) -> Option<Vec<Any<'_>>> {
     let mut found = Vec::new();
     while !bytes.is_empty() {

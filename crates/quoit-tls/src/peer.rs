@@ -1,32 +1,32 @@
-//! Certificate that a peer has shown, and reasons for failed handshakes, in words.
+//! The certificate of a peer, and texts for failed handshakes.
 
 use crate::certificate::Certificate;
 use rustls::{AlertDescription, CertificateError, Error};
 use rustls_pki_types::CertificateDer;
 
-/// The certificate that a peer has shown and proved, if it has shown one: the first of
+/// Returns the certificate that a peer has shown and proved, if it has shown one. `shown` are the
 /// `peer_certificates()` of a connection.
 #[must_use]
 pub fn peer_certificate(shown: Option<&[CertificateDer<'_>]>) -> Option<Certificate> {
     Certificate::parse(shown?.first()?).ok()
 }
 
-/// Whether a handshake has failed for the certificate that the peer has shown.
+/// Returns true if a handshake has failed because of the peer's certificate.
 #[must_use]
 pub fn is_refused_certificate(fault: &std::io::Error) -> bool {
     let inner = fault.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     matches!(inner, Some(Error::InvalidCertificate(_)))
 }
 
-/// Whether the other side has ended a connection by an alert. In TLS 1.3 a client that shows a certificate
-/// learns that it is refused by its first read after the handshake.
+/// Returns true if the other side has ended a connection by an alert. In TLS 1.3 a client learns only with
+/// its first read after the handshake that its certificate was refused.
 #[must_use]
 pub fn is_alert(fault: &std::io::Error) -> bool {
     let inner = fault.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     matches!(inner, Some(Error::AlertReceived(_)))
 }
 
-/// Why a handshake has failed, and what to do, for the log of this side.
+/// Returns the reason of a failed handshake and the remedy, for the log of this side.
 #[must_use]
 pub fn failure_words(fault: &std::io::Error) -> String {
     let inner = fault.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
@@ -102,7 +102,8 @@ fn certificate_words(fault: &CertificateError) -> String {
     }
 }
 
-/// Faults that the TLS library passes on from the library of certificates, by the names that they have there.
+/// Translates errors that the TLS library passes on from the certificate library. They are
+/// recognized by their names.
 fn other_words(fault: &str) -> String {
     let (reason, remedy) = if fault.contains("UnsupportedCertVersion") {
         ("is X.509 version 1", "have it issued as version 3 (openssl x509 -req needs -extfile)")

@@ -1,4 +1,4 @@
-//! The sections of a file: PEM with the lines that they begin at, or one piece of DER.
+//! The sections of a file: PEM sections with their first lines, or a single piece of DER.
 
 use crate::error::{FileFault, Place, TlsError};
 use rustls_pki_types::pem::{self, SectionKind};
@@ -6,32 +6,32 @@ use std::fs::{File, Metadata};
 use std::io::Read;
 use std::path::Path;
 
-/// Bytes of a file that are read at most. Bundles of all public authorities have a quarter of a megabyte;
-/// revocation lists of large ones some.
+/// Maximum size of a file, in bytes. A bundle of all public authorities has a quarter of a megabyte, and a
+/// revocation list of a large authority has some megabytes.
 pub const FILE_BYTES_MAX: u64 = 32 << 20;
 
-/// The first byte of every certificate, key and list in DER: a sequence.
+/// First byte of every certificate, key and list in DER: the tag of a sequence.
 const DER_SEQUENCE: u8 = 0x30;
 
-/// A file of PKCS#12 begins so inside of its sequence: the number 3.
+/// First bytes inside the sequence of a PKCS#12 file: the integer 3.
 const PKCS12_VERSION: &[u8] = &[2, 1, 3];
 
 /// The tag of an object identifier in DER.
 const DER_OBJECT_ID: u8 = 6;
 
-/// The first line of a section of PEM begins so.
+/// Beginning of the first line of a PEM section.
 const BEGIN: &[u8] = b"-----BEGIN ";
 
 /// A section of a file.
 #[derive(Debug)]
 pub(crate) struct Section {
-    /// Kind by its first line; `None` for DER, which has no such line.
+    /// Kind, according to the first line; `None` for DER, which has no such line.
     pub(crate) kind: Option<SectionKind>,
     pub(crate) der: Vec<u8>,
     pub(crate) place: Place,
 }
 
-/// The file's content and what the system says about it.
+/// Reads a file's content and metadata.
 pub(crate) fn read(file: &Path) -> Result<(Vec<u8>, Metadata), TlsError> {
     let unreadable = |fault| TlsError::file(file, Place::Whole, FileFault::Unreadable(fault));
     let opened = File::open(file).map_err(unreadable)?;
@@ -46,7 +46,7 @@ pub(crate) fn read(file: &Path) -> Result<(Vec<u8>, Metadata), TlsError> {
     Ok((content, metadata))
 }
 
-/// Takes the content of `file` apart.
+/// Splits the content of `file` into sections.
 pub(crate) fn sections(file: &Path, content: &[u8]) -> Result<Vec<Section>, TlsError> {
     if content.first() == Some(&DER_SEQUENCE) && find(content, BEGIN).is_none() {
         let place = Place::Offset(0);
@@ -74,7 +74,7 @@ pub(crate) fn sections(file: &Path, content: &[u8]) -> Result<Vec<Section>, TlsE
     }
 }
 
-/// A fault of PEM in words; the library tells lines as numbers of bytes.
+/// Describes a PEM error. The library would show lines as arrays of bytes.
 fn words(fault: &pem::Error) -> String {
     match fault {
         pem::Error::MissingSectionEnd { .. } => "a section has no -----END line".to_owned(),
@@ -85,9 +85,10 @@ fn words(fault: &pem::Error) -> String {
     }
 }
 
-/// The place at which an encrypted key begins, if there is one.
+/// Returns the place at which an encrypted key begins, if there is one.
 pub(crate) fn encrypted_key(content: &[u8]) -> Option<Place> {
-    // Other keys begin with a number, and certificates and lists with something else than an algorithm.
+    // Unencrypted keys begin with an integer, and certificates and lists begin with a structure
+    // that is not an algorithm.
     let algorithm = in_sequence(content).and_then(in_sequence);
     if algorithm.is_some_and(|algorithm| algorithm.first() == Some(&DER_OBJECT_ID)) {
         return Some(Place::Offset(0));
@@ -98,7 +99,7 @@ pub(crate) fn encrypted_key(content: &[u8]) -> Option<Place> {
     Some(Place::Line(line_of(content, at)))
 }
 
-/// The bytes that follow the tag and the length of a sequence in DER.
+/// Returns the bytes after the tag and the length of a DER sequence.
 fn in_sequence(der: &[u8]) -> Option<&[u8]> {
     let (&[tag, length], inside) = der.split_first_chunk()?;
     let more = if length < 0x80 { 0 } else { usize::from(length & 0x7f) };

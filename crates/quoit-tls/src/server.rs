@@ -1,4 +1,4 @@
-//! The configuration of a listener, from files, loaded anew without an end to its connections.
+//! The TLS configuration of a listener. Its files can be loaded again without ending connections.
 
 use crate::certificate::Purpose;
 use crate::ciphers::CipherList;
@@ -17,50 +17,52 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Sessions that a listener remembers by default, for clients of TLS 1.2 that resume without tickets.
+/// Default number of sessions that a listener remembers, for TLS 1.2 clients that resume without tickets.
 pub const SESSIONS_MAX: usize = 4096;
 
-/// Whether clients show certificates.
+/// Policy for client certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ClientCertificates {
-    /// They are not asked for.
+    /// They are not requested.
     #[default]
     Ignored,
-    /// A client may show one; a bad one ends the handshake.
+    /// A client may show one. An invalid one ends the handshake.
     Optional,
-    /// A client without a good one is refused.
+    /// A client without a valid one is refused.
     Required,
 }
 
 /// Settings of a listener.
 #[derive(Debug, Clone, Default)]
 pub struct ServerSettings {
-    /// The file of the certificate, and of its chain if that is not in `authorities`.
+    /// File of the certificate. It must contain the chain, too, unless that is in `authorities`.
     pub certificate: PathBuf,
-    /// The file of its private key.
+    /// File of the private key.
     pub key: PathBuf,
-    /// The file of authorities that client certificates are held against. It may complete the chain, too.
+    /// File of the authorities that verify client certificates. It may also complete the server's own
+    /// chain.
     pub authorities: Option<PathBuf>,
-    /// Whether clients show certificates.
+    /// Policy for client certificates.
     pub clients: ClientCertificates,
-    /// Files of revocation lists that client certificates are held against.
+    /// Files of revocation lists for client certificates.
     pub revocation_lists: Vec<PathBuf>,
-    /// Refuses a client certificate about which no list says anything, and every list that is out of date.
+    /// If true, a client certificate about which no list says anything is refused, and so is every
+    /// outdated list.
     pub strict_revocation: bool,
-    /// Versions of the protocol.
+    /// Versions of TLS.
     pub versions: Versions,
     /// Cipher suites.
     pub ciphers: CipherList,
-    /// Whether the server's order of suites counts, not the client's.
+    /// True if the server's order of suites takes precedence over the client's.
     pub prefers_own_order: bool,
-    /// Names of protocols for ALPN, the preferred first. Empty: the extension is not answered.
+    /// Protocol names for ALPN, in order of preference. If empty, the extension is not answered.
     pub protocols: Vec<Vec<u8>>,
-    /// Sessions that are remembered at most; 0 switches resumption off.
+    /// Maximum number of sessions that are remembered; 0 disables resumption.
     pub sessions_max: usize,
 }
 
-/// Settings with which a listener answers handshakes. Handshakes that begin after a [`reload`](Self::reload)
-/// use the new files; connections that stand go on.
+/// The TLS configuration of a listener. Handshakes that begin after a [`reload`](Self::reload) use the new
+/// files; present connections go on.
 pub struct ServerTls {
     settings: ServerSettings,
     state: ArcSwap<Loaded>,
@@ -83,7 +85,7 @@ impl ServerTls {
         Ok(ServerTls { settings, state: ArcSwap::from_pointee(loaded) })
     }
 
-    /// Loads the files again. Nothing changes if one of them has a fault.
+    /// Loads the files again. If one of them has a fault, nothing changes.
     ///
     /// # Errors
     ///
@@ -93,19 +95,19 @@ impl ServerTls {
         Ok(())
     }
 
-    /// The configuration for the next handshake. Costs an atomic load and a reference count.
+    /// Returns the configuration for the next handshake. Costs an atomic load and a reference count.
     #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.state.load().config)
     }
 
-    /// The ends of all validities that count for this listener.
+    /// Returns the ends of validity of all certificates and lists that this listener uses.
     #[must_use]
     pub fn expiry(&self) -> Vec<Expiry> {
         self.state.load().expiry.clone()
     }
 
-    /// Settings that work, but not with every client, in words.
+    /// Returns warnings about settings that work, but not with every client.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         self.state.load().warnings.clone()

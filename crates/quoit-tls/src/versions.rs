@@ -1,10 +1,10 @@
-//! Versions of the protocol.
+//! Versions of TLS.
 
 use crate::error::TlsError;
 use rustls::SupportedProtocolVersion;
 use rustls::version::{TLS12, TLS13};
 
-/// Which versions of TLS are spoken. Older ones than 1.2 do not exist here.
+/// Enabled versions of TLS. Versions before 1.2 are not supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Versions {
     /// TLS 1.2 (RFC 5246).
@@ -14,7 +14,7 @@ pub struct Versions {
 }
 
 impl Default for Versions {
-    /// Both.
+    /// Both versions.
     fn default() -> Versions {
         Versions { tls12: true, tls13: true }
     }

@@ -18,89 +18,90 @@ use rustls_pki_types::{
 use std::fmt;
 use time::OffsetDateTime;
 
-/// An authority is valid for ten years.
+/// Validity of an authority, in seconds: ten years.
 const AUTHORITY_SECS: i64 = 3650 * DAY_SECS;
-/// A node's certificate is valid for a year, and renewed by the node itself long before.
+/// Validity of a node's certificate, in seconds: a year. The node renews it long before.
 const NODE_SECS: i64 = 365 * DAY_SECS;
-/// Certificates are valid from this long before they are made: clocks differ.
+/// Time by which the validity of a certificate begins before its creation, in seconds, because clocks
+/// differ.
 const BEFORE_SECS: i64 = DAY_SECS;
 const DAY_SECS: i64 = 86_400;
 
-/// A node's identity stands behind this in the URI of its certificate.
+/// Prefix of a node's identity in the URI of its certificate.
 const NODE_URI: &str = "urn:quoit:node:";
 
 /// The authority of a cluster: its certificate and its private key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Authority {
     certificate: CertificateDer<'static>,
-    /// PKCS#8.
+    /// The private key as PKCS#8.
     key: Vec<u8>,
 }
 
 impl fmt::Debug for Authority {
-    /// The fingerprint alone.
+    /// Shows the digest only.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Authority({})", self.fingerprint().short())
     }
 }
 
 impl Authority {
-    /// Makes an authority for the cluster that is called `name`.
+    /// Makes an authority for the cluster `name`.
     ///
     /// # Errors
     ///
-    /// [`TlsError::Issue`] if the system gives no random bytes.
+    /// [`TlsError::Issue`] if the system provides no random bytes.
     pub fn make(name: &str, now: Instant) -> Result<Authority, TlsError> {
         let key = KeyPair::generate().map_err(issue_error)?;
         let mut params = params(&format!("Quoit cluster {name}"), now, AUTHORITY_SECS)?;
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        // Two authorities of one cluster must not be taken for one another: a name each.
+        // Each authority gets a name of its own, so that two authorities of one cluster are not confused.
         let digest = Fingerprint::of(key.public_key_raw()).short();
         params.distinguished_name.push(DnType::OrganizationalUnitName, digest);
         let certificate = params.self_signed(&key).map_err(issue_error)?;
         Ok(Authority { certificate: certificate.der().clone(), key: key.serialize_der() })
     }
 
-    /// An authority that was stored: the DER of its certificate and of its key (PKCS#8).
+    /// Restores a stored authority from the DER of its certificate and of its key (PKCS#8).
     #[must_use]
     pub fn from_parts(certificate: &[u8], key: &[u8]) -> Authority {
         Authority { certificate: certificate.to_vec().into(), key: key.to_vec() }
     }
 
-    /// The DER of its certificate.
+    /// Returns the DER of its certificate.
     #[must_use]
     pub fn certificate(&self) -> &CertificateDer<'static> {
         &self.certificate
     }
 
-    /// The DER of its private key (PKCS#8). A secret.
+    /// Returns the DER of its private key (PKCS#8). It is a secret.
     #[must_use]
     pub fn secret_key(&self) -> &[u8] {
         &self.key
     }
 
-    /// The digest of its certificate.
+    /// Returns the digest of its certificate.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(&self.certificate)
     }
 
-    /// Content of its certificate.
+    /// Returns the content of its certificate.
     ///
     /// # Errors
     ///
-    /// [`TlsError::Issue`] if what was stored is none.
+    /// [`TlsError::Issue`] if the stored bytes are not a certificate.
     pub fn parsed(&self) -> Result<Certificate, TlsError> {
         Certificate::parse(&self.certificate).map_err(issue_error)
     }
 
-    /// Issues a certificate for the key of a request: of the node with the identity `node` (hexadecimal
-    /// digits), called `name`. Nothing else that the request asks for is granted.
+    /// Issues a certificate for the key of a request, for the node with the identity `node` (hexadecimal
+    /// digits) and the name `name`. Everything else in the request is ignored.
     ///
     /// # Errors
     ///
-    /// [`TlsError::Issue`] for a request that can't be read or whose signature is not that of its key.
+    /// [`TlsError::Issue`] if the request cannot be read, or is not signed with its own key.
     pub fn sign(
         &self,
         request: &[u8],
@@ -130,7 +131,7 @@ impl Authority {
     }
 }
 
-/// A new key of a node, and the request for a certificate for it.
+/// A new key of a node, with a request for its certificate.
 pub struct NodeRequest {
     key: KeyPair,
     der: Vec<u8>,
@@ -141,7 +142,7 @@ impl NodeRequest {
     ///
     /// # Errors
     ///
-    /// [`TlsError::Issue`] if the system gives no random bytes.
+    /// [`TlsError::Issue`] if the system provides no random bytes.
     pub fn make(node: &str, name: &str) -> Result<NodeRequest, TlsError> {
         let key = KeyPair::generate().map_err(issue_error)?;
         let params = node_params(node, name, Instant::from_unix_secs(0))?;
@@ -149,14 +150,14 @@ impl NodeRequest {
         Ok(NodeRequest { der: request.der().to_vec(), key })
     }
 
-    /// The request.
+    /// Returns the DER of the request.
     #[must_use]
     pub fn der(&self) -> &[u8] {
         &self.der
     }
 
-    /// The key, the certificate that the request has led to, its issuer and further authorities as PEM: what
-    /// [`Identity::load`] reads again. A secret.
+    /// Returns the key, the issued certificate, its issuer and further authorities as PEM, which
+    /// [`Identity::load`] can read. It is a secret.
     #[must_use]
     pub fn pem(&self, leaf: &[u8], issuer: &[u8], authorities: &[impl AsRef<[u8]>]) -> String {
         let others = authorities.iter().map(AsRef::as_ref).filter(|other| *other != issuer);
@@ -172,7 +173,7 @@ impl NodeRequest {
         [self.key.serialize_pem()].into_iter().chain(certificates).collect()
     }
 
-    /// The identity that the request has led to.
+    /// Returns the identity with the issued certificate.
     ///
     /// # Errors
     ///
@@ -187,7 +188,7 @@ impl NodeRequest {
     }
 }
 
-/// The identity of the node, in hexadecimal digits, whose certificate this is.
+/// Returns the identity of the node, in hexadecimal digits, that a certificate names.
 #[must_use]
 pub fn node_of(certificate: &Certificate) -> Option<&str> {
     certificate.uris.iter().find_map(|uri| uri.strip_prefix(NODE_URI))

@@ -1,19 +1,22 @@
-//! TLS between the nodes of a cluster: the cluster's own authority, certificates of nodes, and the two proofs
-//! by which a node that has no certificate yet gets one.
+//! TLS between the nodes of a cluster: the cluster's own authority, certificates of nodes, and two proofs
+//! with which a node without a certificate gets one.
+//!
+//! Members show each other certificates of the authority. The certificate of a node contains
+//! the node's identity as a URI; its name does not count. A joining node gets its certificate
+//! with a token as follows:
 //!
 //! ```text
-//! member --- certificate of the authority, both ways, TLS 1.3 --- member
-//!
 //! joining node                                        member
 //!   certificate of the token's key  -->                 the key's digest is among the cluster's tokens
 //!      <--  chain with the authority whose digest the token carries
 //!   request for a certificate  -->                      signs it, and counts the token as used
 //! ```
 //!
-//! Both proofs are made by the handshake itself: a connection that fails them is closed before a byte of
-//! another protocol is read. A token is the digest of the authority and the seed of a key; the cluster keeps
-//! the digest of the public key alone, so what the cluster keeps of a token can't be used as one. A shared
-//! secret (`distributed_cookie`) is the seed of two keys, one for each side.
+//! The handshake itself verifies both sides. If it fails, the connection is closed before a byte of
+//! another protocol is read. A token consists of the digest of the authority and the seed of a key. The
+//! cluster stores only the digest of that key's public part, so a copy of the cluster's state contains no
+//! usable token. A shared secret (`distributed_cookie`) is the seed of two keys, one for each side. All
+//! connections use TLS 1.3 without resumption.
 
 mod authority;
 mod secret;
@@ -29,12 +32,12 @@ use crate::error::TlsError;
 use ring::digest::{SHA256, digest};
 use std::fmt;
 
-/// The SHA-256 digest of a certificate or of a public key.
+/// SHA-256 digest of a certificate or of a public key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(pub [u8; 32]);
 
 impl Fingerprint {
-    /// The digest of these bytes.
+    /// Returns the digest of these bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Fingerprint {
         let mut short = [0; 32];
@@ -42,13 +45,14 @@ impl Fingerprint {
         Fingerprint(short)
     }
 
-    /// The digest of bytes that were stored; `None` unless there are 32.
+    /// Restores a stored digest; `None` unless there are 32 bytes.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Fingerprint> {
         bytes.try_into().ok().map(Fingerprint)
     }
 
-    /// The first eight bytes in hexadecimal: the name of a token or an authority for people.
+    /// Returns the first eight bytes in hexadecimal digits, which is the name of a token or
+    /// an authority for people.
     #[must_use]
     pub fn short(&self) -> String {
         self.0[..8].iter().map(|byte| format!("{byte:02x}")).collect()

@@ -1,4 +1,4 @@
-//! A secret that all nodes of a cluster share, as a proof for those that have no certificate yet.
+//! A secret that all nodes of a cluster share, as a proof for nodes without a certificate.
 
 use super::token::{seeded_identity, seeded_key};
 use super::{Fingerprint, issue_error};
@@ -9,25 +9,26 @@ use std::collections::BTreeSet;
 use std::fmt;
 use thiserror::Error;
 
-/// Bits that a shared secret has at least: it can be guessed at without asking a node.
+/// Minimum strength of a shared secret, in bits. An attacker can guess without asking a node, so it must
+/// be high.
 const SECRET_BITS_MIN: f64 = 128.0;
-/// Different characters that a shared secret has at least.
+/// Minimum number of different characters of a shared secret.
 const CHARACTERS_MIN: usize = 8;
-/// Secrets that stand in the manuals and packages of Riak and Erlang.
+/// Default secrets in the manuals and packages of Riak and Erlang.
 const DEFAULTS: [&str; 5] = ["riak", "erlang", "cookie", "quoit", "monster"];
 
-/// A shared secret that is none.
+/// Reason for which a shared secret is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum WeakSecret {
-    /// The one of a package or a manual.
+    /// It is a default of a package or a manual.
     #[error("it is the default, which everybody knows")]
     Default,
-    /// One that can be guessed.
+    /// It can be guessed.
     #[error("it has fewer than 128 bits: make one with `openssl rand -hex 32`")]
     Short,
 }
 
-/// A shared secret: the seed of a key for those who ask, and of one for those who are asked.
+/// A shared secret: the seeds of one key for the dialing side and of one for the listening side.
 #[derive(Clone)]
 pub struct SharedSecret {
     asks: [u8; 32],
@@ -35,19 +36,19 @@ pub struct SharedSecret {
 }
 
 impl fmt::Debug for SharedSecret {
-    /// Nothing of it.
+    /// Shows nothing of the secret.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("SharedSecret")
     }
 }
 
 impl SharedSecret {
-    /// Takes a secret, if it is one: the length times the bits of the kinds of characters that it uses
-    /// come to 128 at least.
+    /// Accepts a secret of at least 128 bits. Its strength is estimated as its length times the bits of
+    /// the kinds of characters that it uses.
     ///
     /// # Errors
     ///
-    /// [`WeakSecret`], and [`TlsError`] never for a secret that is none.
+    /// [`WeakSecret`] if it is a default or too weak.
     pub fn of(secret: &str) -> Result<SharedSecret, WeakSecret> {
         if DEFAULTS.contains(&secret.to_ascii_lowercase().as_str()) {
             return Err(WeakSecret::Default);
@@ -66,12 +67,12 @@ impl SharedSecret {
         Ok(SharedSecret { asks: derive(b"asks")?, answers: derive(b"answers")? })
     }
 
-    /// The digest of the key of those who ask.
+    /// Returns the digest of the dialing side's public key.
     pub(super) fn asking_key(&self) -> Result<Fingerprint, TlsError> {
         Ok(Fingerprint::of(seeded_key(&self.asks)?.public_key_raw()))
     }
 
-    /// The digest of the key of those who are asked.
+    /// Returns the digest of the listening side's public key.
     pub(super) fn answering_key(&self) -> Result<Fingerprint, TlsError> {
         Ok(Fingerprint::of(seeded_key(&self.answers)?.public_key_raw()))
     }
@@ -85,8 +86,8 @@ impl SharedSecret {
     }
 }
 
-/// Bits of a random text of this length over the kinds of characters that this one has; 0 for few different
-/// ones.
+/// Estimates the strength of a secret, in bits: that of a random text of this length over the same kinds
+/// of characters; 0 if it has few different characters.
 fn bits(secret: &str) -> f64 {
     let different: BTreeSet<char> = secret.chars().collect();
     if different.len() < CHARACTERS_MIN {

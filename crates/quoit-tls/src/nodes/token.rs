@@ -1,4 +1,4 @@
-//! Tokens that let a node join.
+//! Tokens with which nodes join.
 
 use super::{Fingerprint, issue_error};
 use crate::error::TlsError;
@@ -12,54 +12,56 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// The first characters of a token: what it is, and its version.
+/// Prefix of every token, with the version of the format.
 const PREFIX: &str = "quoit-join-1-";
-/// Digest of the authority, seed, checksum.
+/// Bytes of a token: the digest of the authority, the seed, the checksum.
 const TOKEN_BYTES: usize = 32 + 32 + 4;
-/// PKCS#8 of an Ed25519 key, up to the seed.
+/// PKCS#8 encoding of an Ed25519 key, up to the seed.
 const ED25519_PKCS8: [u8; 16] =
     [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 
-/// A token that lets a node join: the digest of the cluster's authority, by which the node knows the cluster,
-/// and the seed of a key, by which the cluster knows the node. A secret; as text it is one word.
+/// A token with which a node can join: the digest of the cluster's authority, by which the node
+/// recognizes the cluster, and the seed of a key, by which the cluster recognizes the node. It is a
+/// secret. As text it is one word.
 #[derive(Clone, PartialEq, Eq)]
 pub struct JoinToken {
     authority: Fingerprint,
     seed: [u8; 32],
 }
 
-/// Why a text is no token. The text is not repeated: it may be one with a typing error.
+/// Reason for which a text is not a token. The error does not repeat the text, because it may be a
+/// token with a typing error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum TokenError {
-    /// It does not begin as tokens do.
+    /// It does not have the prefix of tokens.
     #[error(
         "that is no join token: a token begins with {PREFIX}; make one with `quoit admin cluster token`"
     )]
     Prefix,
-    /// It has characters that tokens do not have, or is cut off, or was changed.
+    /// It has invalid characters, is cut off, or was changed.
     #[error("the join token is cut off or has a typing error: copy it again, whole")]
     Damaged,
 }
 
 impl JoinToken {
-    /// Makes a token of the cluster whose authority this is.
+    /// Makes a token for the cluster with this authority.
     ///
     /// # Errors
     ///
-    /// [`TlsError::Issue`] if the system gives no random bytes.
+    /// [`TlsError::Issue`] if the system provides no random bytes.
     pub fn make(authority: Fingerprint) -> Result<JoinToken, TlsError> {
         let mut seed = [0; 32];
         SystemRandom::new().fill(&mut seed).map_err(issue_error)?;
         Ok(JoinToken { authority, seed })
     }
 
-    /// The digest of the authority of the cluster.
+    /// Returns the digest of the cluster's authority.
     #[must_use]
     pub fn authority(&self) -> Fingerprint {
         self.authority
     }
 
-    /// The digest of the token's public key: what the cluster keeps of the token.
+    /// Returns the digest of the token's public key, which is all that the cluster stores of the token.
     ///
     /// # Errors
     ///
@@ -78,7 +80,7 @@ impl JoinToken {
         [digest.0[0], digest.0[1], digest.0[2], digest.0[3]]
     }
 
-    /// The text of the token. A secret.
+    /// Returns the text of the token. It is a secret.
     #[must_use]
     pub fn secret_text(&self) -> String {
         let bytes = [&self.authority.0[..], &self.seed, &self.checksum()].concat();
@@ -87,7 +89,7 @@ impl JoinToken {
 }
 
 impl fmt::Debug for JoinToken {
-    /// The authority alone.
+    /// Shows the authority only.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "JoinToken(of {})", self.authority.short())
     }
@@ -116,7 +118,8 @@ pub(super) fn seeded_key(seed: &[u8; 32]) -> Result<KeyPair, TlsError> {
     KeyPair::from_pkcs8_der_and_sign_algo(&pkcs8, &PKCS_ED25519).map_err(issue_error)
 }
 
-/// A certificate of the key of `seed`, signed by that key: of use to whoever knows the key's digest.
+/// Creates a self-signed certificate for the key of `seed`. A peer that knows the key's digest can verify
+/// it.
 pub(super) fn seeded_identity(seed: &[u8; 32], name: &str) -> Result<Identity, TlsError> {
     let key = seeded_key(seed)?;
     let mut params = CertificateParams::default();

@@ -1,4 +1,4 @@
-//! The configurations of connections between nodes, and the checks of their handshakes.
+//! TLS configurations of connections between nodes, and the checks of their handshakes.
 
 use super::authority::node_of;
 use super::secret::SharedSecret;
@@ -26,45 +26,47 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// The protocol of members among each other, as ALPN names it.
+/// ALPN name of the internode protocol.
 const ALPN_MEMBERS: &[u8] = b"quoit-internode";
-/// The same, for a node that knows the cluster by a shared secret.
+/// ALPN name of the same protocol, for a dialing node that recognizes the cluster by the shared secret.
 const ALPN_SECRET: &[u8] = b"quoit-internode-secret";
 
-/// The name that every node is asked by: what it proves is its identity, not its address.
+/// Server name under which all nodes are dialed. The certificate proves the node's identity, not its
+/// address.
 const SERVER_NAME: &str = "node.quoit.invalid";
 
 /// Proof that the other side of a connection has given by its handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkProof {
-    /// That it is the node with this identity (hexadecimal digits), by a certificate of the authority.
+    /// It is the node with this identity (hexadecimal digits), according to a certificate of the
+    /// authority.
     Node(String),
-    /// That it knows the token with this digest.
+    /// It knows the token with this digest.
     Token(Fingerprint),
-    /// That it knows the shared secret.
+    /// It knows the shared secret.
     Secret,
 }
 
-/// Trust that a node holds the other sides of its connections against.
+/// Data with which a node verifies the other sides of its connections.
 #[derive(Debug, Clone, Default)]
 pub struct LinkTrust {
-    /// Certificates of the authorities that count.
+    /// Certificates of the trusted authorities.
     pub authorities: Vec<CertificateDer<'static>>,
-    /// Identities of nodes whose certificates do not count any more (hexadecimal digits).
+    /// Identities of removed nodes, whose certificates are refused (hexadecimal digits).
     pub removed: BTreeSet<String>,
-    /// Tokens that are good: the digests of their keys, and their ends.
+    /// Valid tokens: the digests of their keys, and their expiry.
     pub tokens: BTreeMap<Fingerprint, Instant>,
-    /// The shared secret, where one is set.
+    /// The shared secret, if one is set.
     pub secret: Option<SharedSecret>,
 }
 
 impl LinkTrust {
-    /// The configuration of a listener: TLS 1.3 alone, a proof from everybody, no resumption, since a session
-    /// would outlive the right that it was begun with.
+    /// Creates the configuration of a listener: TLS 1.3 only, a proof from every client, and no
+    /// resumption, because a resumed session could outlast the removal of its node.
     ///
     /// # Errors
     ///
-    /// [`TlsError`] if the authorities are none.
+    /// [`TlsError`] if the authorities cannot be used.
     pub fn server(&self, own: &Identity) -> Result<Arc<ServerConfig>, TlsError> {
         let refused = |fault: Error| TlsError::Configuration(fault.to_string());
         let secret = self.secret.as_ref().map(SharedSecret::answering).transpose()?;
@@ -88,11 +90,11 @@ impl LinkTrust {
         Ok(ProofVerifier { members, removed, tokens, secret })
     }
 
-    /// The configuration of a member that dials another.
+    /// Creates the configuration of a member that dials another one.
     ///
     /// # Errors
     ///
-    /// [`TlsError`] if the authorities are none.
+    /// [`TlsError`] if the authorities cannot be used.
     pub fn client(&self, own: &Identity) -> Result<Arc<ClientConfig>, TlsError> {
         let nodes = WebPkiServerVerifier::builder_with_provider(self.roots()?, crate::provider());
         let nodes = nodes.build().map_err(issue_error)?;
@@ -108,7 +110,8 @@ impl LinkTrust {
         Ok(Arc::new(roots))
     }
 
-    /// Proof that the certificates give which the other side has shown. The handshake has checked them.
+    /// Returns the proof that the certificates of the other side give. The handshake must have verified
+    /// them.
     #[must_use]
     pub fn proof(&self, shown: Option<&[CertificateDer<'_>]>) -> Option<LinkProof> {
         let leaf = shown?.first()?;
@@ -123,7 +126,7 @@ impl LinkTrust {
 }
 
 impl JoinToken {
-    /// The configuration of a node that asks for a certificate by this token.
+    /// Creates the configuration of a node that asks for a certificate with this token.
     ///
     /// # Errors
     ///
@@ -134,7 +137,7 @@ impl JoinToken {
 }
 
 impl SharedSecret {
-    /// The configuration of a node that asks for a certificate by this secret.
+    /// Creates the configuration of a node that asks for a certificate with this secret.
     ///
     /// # Errors
     ///
@@ -144,11 +147,11 @@ impl SharedSecret {
     }
 }
 
-/// The name to dial every node by.
+/// Returns the server name under which every node is dialed.
 ///
 /// # Panics
 ///
-/// Never: the name is one.
+/// Never: the name is valid.
 #[must_use]
 pub fn node_server_name() -> ServerName<'static> {
     ServerName::try_from(SERVER_NAME).expect("it is a name of a host")
@@ -166,13 +169,14 @@ fn client(known: Known, own: &Identity, protocol: &[u8]) -> Result<Arc<ClientCon
     Ok(Arc::new(config))
 }
 
-/// The digest of a certificate's public key.
+/// Returns the digest of a certificate's public key.
 fn key_of(der: &CertificateDer<'_>) -> Option<Fingerprint> {
     let (_, parsed) = X509Certificate::from_der(der).ok()?;
     Some(Fingerprint::of(&parsed.public_key().subject_public_key.data))
 }
 
-/// The certificate that a node answers with: that of the shared secret to those who know the cluster by it.
+/// Certificates of a listening node: that of the shared secret for dialing nodes that recognize the
+/// cluster by it, and the node's own one for all others.
 #[derive(Debug)]
 struct NodeCertificates {
     own: Arc<CertifiedKey>,
@@ -202,7 +206,7 @@ fn is_signed(
     verify_tls13_signature(message, certificate, signature, &algorithms)
 }
 
-/// There is no TLS 1.2 between nodes.
+/// Nodes do not use TLS 1.2 with each other.
 fn too_old() -> Error {
     Error::General("nodes speak TLS 1.3 to each other".into())
 }
@@ -211,7 +215,7 @@ fn removed() -> Error {
     Error::InvalidCertificate(CertificateError::Revoked)
 }
 
-/// Checks the proofs of those who have dialed.
+/// Verifies the proofs of dialing nodes.
 #[derive(Debug)]
 struct ProofVerifier {
     members: Arc<dyn ClientCertVerifier>,
@@ -234,7 +238,7 @@ impl ProofVerifier {
 
 impl ClientCertVerifier for ProofVerifier {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        // A node that joins has no certificate of an authority, and must not look for one.
+        // A joining node has no certificate of an authority. With hints it might send none at all.
         &[]
     }
 
@@ -275,7 +279,7 @@ impl ClientCertVerifier for ProofVerifier {
     }
 }
 
-/// Refuses certificates of no node, and of removed ones.
+/// Refuses certificates that name no node, or a removed one.
 fn check_node(leaf: &CertificateDer<'_>, gone: &BTreeSet<String>) -> Result<(), Error> {
     let bad = |_| Error::InvalidCertificate(CertificateError::BadEncoding);
     let certificate = Certificate::parse(leaf).map_err(bad)?;
@@ -286,7 +290,7 @@ fn check_node(leaf: &CertificateDer<'_>, gone: &BTreeSet<String>) -> Result<(), 
     }
 }
 
-/// The proof by which a node knows the nodes that it dials.
+/// Data by which a dialing node recognizes the other side.
 #[derive(Debug)]
 enum Known {
     Authorities { nodes: Arc<WebPkiServerVerifier>, removed: BTreeSet<String> },
@@ -294,7 +298,7 @@ enum Known {
     Key(Fingerprint),
 }
 
-/// Checks those who were dialed.
+/// Verifies the certificates of dialed nodes.
 #[derive(Debug)]
 struct NodeVerifier(Known);
 
@@ -355,7 +359,8 @@ impl ServerCertVerifier for NodeVerifier {
     }
 }
 
-/// Whether the chain leads to an authority, in time. The name is that of no node: identities count.
+/// Checks that the chain leads to an authority and is valid at this time. A mismatch of the name is
+/// ignored, because identities count.
 fn is_issued(
     nodes: &WebPkiServerVerifier,
     leaf: &CertificateDer<'_>,

@@ -1,25 +1,25 @@
-//! Certificates taken apart into their elements, and put together again with one of them damaged.
+//! Splits certificates into their DER elements, and reassembles them with one element damaged.
 
-/// A way to damage an element.
+/// A kind of damage to an element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Damage {
     /// Another tag.
     Tag,
-    /// A length of one more than there is.
+    /// A length that is one too large.
     TooLong,
-    /// A length of one less than there is.
+    /// A length that is one too small.
     TooShort,
-    /// The length of BER whose end is marked.
+    /// The indefinite length of BER.
     Indefinite,
     /// A length of 4 GiB.
     Huge,
-    /// Half of the content, with its length.
+    /// Half of the content, with the matching length.
     Half,
     /// No content.
     Empty,
-    /// No such element.
+    /// The element is missing.
     Missing,
-    /// The element twice.
+    /// The element appears twice.
     Twice,
 }
 
@@ -49,7 +49,7 @@ enum Content {
 }
 
 impl Element {
-    /// The elements of `bytes`, which are sound.
+    /// Splits valid `bytes` into elements.
     pub(super) fn all(mut bytes: &[u8]) -> Vec<Element> {
         let mut found = Vec::new();
         while let [tag, first, rest @ ..] = bytes {
@@ -73,7 +73,7 @@ impl Element {
         found
     }
 
-    /// The elements inside.
+    /// Returns the elements inside.
     pub(super) fn inner(&self) -> &[Element] {
         match &self.content {
             Content::Elements(inner) => inner,
@@ -81,19 +81,19 @@ impl Element {
         }
     }
 
-    /// The same with another element in the place of one.
+    /// Returns the element with other elements in place of one.
     pub(super) fn with(&self, at: usize, bytes: Vec<Element>) -> Element {
         let mut inner = self.inner().to_vec();
         inner.splice(at..=at, bytes);
         Element { tag: self.tag, content: Content::Elements(inner) }
     }
 
-    /// An element that is written as these bytes, whatever they are.
+    /// Creates an element that is written as these bytes, whatever they are.
     fn raw(bytes: Vec<u8>) -> Element {
         Element { tag: RAW, content: Content::Bytes(bytes) }
     }
 
-    /// A bit string.
+    /// Creates a bit string.
     pub(super) fn bits(bytes: &[u8]) -> Element {
         Element { tag: 3, content: Content::Bytes([&[0], bytes].concat()) }
     }
@@ -110,12 +110,12 @@ impl Element {
         }
     }
 
-    /// The elements in its place after the damage.
+    /// Returns the elements that replace it after the damage.
     fn damaged(&self, damage: Damage) -> Vec<Element> {
         let content = self.content_bytes();
         let raw = |bytes| vec![Element::raw(bytes)];
         match damage {
-            // An octet string, which stands nowhere but in extensions.
+            // An octet string, which occurs only in extensions.
             Damage::Tag if self.tag == 4 => raw(element(2, content.len(), &content)),
             Damage::Tag => raw(element(4, content.len(), &content)),
             Damage::TooLong => raw(element(self.tag, content.len() + 1, &content)),
@@ -131,8 +131,8 @@ impl Element {
         }
     }
 
-    /// The element with each damage of each element inside it, at every depth, with the place of the damage:
-    /// the numbers of elements from the outside in.
+    /// Returns the element with each damage of each element inside it, at every depth. The place of the
+    /// damage is the list of element indexes from the outside in.
     pub(super) fn with_each_damage(&self) -> Vec<(Vec<usize>, Damage, Element)> {
         let mut all = Vec::new();
         for (at, inner) in self.inner().iter().enumerate() {
@@ -147,7 +147,7 @@ impl Element {
     }
 }
 
-/// A tag that no certificate has: for elements that are written as they are.
+/// A tag that no certificate has, for elements that are written as they are.
 const RAW: u8 = 0xff;
 
 fn element(tag: u8, length: usize, content: &[u8]) -> Vec<u8> {

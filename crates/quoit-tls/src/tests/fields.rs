@@ -1,5 +1,5 @@
-//! Certificates with each element of each field damaged in several ways, in configured files and shown in
-//! handshakes, with a signature of the authority over the damage: an error in words, and never a panic.
+//! Certificates with each element of each field damaged in several ways, in configured files and in
+//! handshakes, signed by the authority after the damage. The result is a clear error, never a panic.
 
 use super::der::{Damage, Element};
 use super::fixture::Authority;
@@ -21,15 +21,15 @@ const FIELDS: [&str; 8] =
 
 /// A damaged certificate.
 struct Case {
-    /// The field, its element and its damage.
+    /// The field, the element and the damage.
     name: String,
     field: &'static str,
-    /// Whether the damage leaves no field of this name that a reader could take for one.
+    /// True if the damage is such that no reader can accept the field.
     is_plain: bool,
     der: Vec<u8>,
 }
 
-/// Damaged forms of `der`, which `authority` has issued.
+/// Returns damaged forms of `der`, which `authority` has issued.
 fn cases(der: &[u8], authority: &Authority) -> Vec<Case> {
     let whole = Element::all(der).remove(0);
     let [signed, algorithm, _] = whole.inner() else { panic!("three parts") };
@@ -49,7 +49,8 @@ fn cases(der: &[u8], authority: &Authority) -> Vec<Case> {
         let field = ["", "outer algorithm", "signature"][place[0]];
         if !field.is_empty() {
             let name = format!("{field} {:?} {damage:?}", &place[1..]);
-            // The outer algorithm and the signature are looked at by those alone that are shown them.
+            // Only a verifier checks the outer algorithm and the signature, not a node that
+            // loads its own certificate.
             all.push(Case { name, field, is_plain: false, der: damaged.bytes() });
         }
     }
@@ -60,9 +61,9 @@ fn cases(der: &[u8], authority: &Authority) -> Vec<Case> {
     all
 }
 
-/// Whether no reader may take this for a certificate: the field as a whole has another tag, lengths that are
-/// none, or half its content. Names may be empty, half a serial number is another one, and extensions may be
-/// missing.
+/// Returns true if no reader may accept the certificate: the field as a whole has another tag, an invalid
+/// length, or half its content. Names may be empty, half a serial number is another serial number, and
+/// extensions may be missing.
 fn is_plain(field: &str, place: &[usize], damage: Damage) -> bool {
     let is_whole = place.len() == 1;
     match damage {
@@ -79,7 +80,7 @@ fn pem(der: &[u8]) -> String {
     format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", STANDARD.encode(der))
 }
 
-/// A refusal names the file, the line of the certificate, and what to do.
+/// Asserts that a refusal names the file, the line of the certificate, and the remedy.
 fn assert_is_told(fault: &TlsError, file: &Path, case: &Case) {
     let words = fault.to_string();
     let Case { name, .. } = case;
@@ -139,14 +140,15 @@ async fn a_certificate_with_a_damaged_field_that_a_client_shows_ends_the_handsha
                 *refused.entry(case.field).or_default() += 1;
                 let words = crate::failure_words(&fault);
                 assert!(!words.is_empty() && !words.contains("panic"), "{}: {words}", case.name);
-                // A certificate without any bytes is none in the protocol.
+                // In the protocol, a certificate without any bytes counts as no certificate.
                 assert!(
                     is_refused_certificate(&fault) || case.der.is_empty(),
                     "{}: {fault:?}",
                     case.name
                 );
             }
-            // The library looks at no name of a subject and at no serial number; then it names no user.
+            // The library checks neither the names of a subject nor the serial number. Such a
+            // certificate names no user.
             Ok(shaken) => {
                 let is_nameless =
                     ["subject", "serial"].contains(&case.field) && shaken.name.is_none();

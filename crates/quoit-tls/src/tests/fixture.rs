@@ -15,19 +15,19 @@ use time::OffsetDateTime;
 /// The time of all these tests: 2026-01-01.
 pub(super) const NOW: Instant = Instant::from_unix_secs(1_767_225_600);
 
-/// Seconds of a day.
+/// Seconds in a day.
 pub(super) const DAY: i64 = 86_400;
 
 pub(super) fn time(instant: Instant) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp(instant.unix_secs()).unwrap()
 }
 
-/// A kept file, made with OpenSSL, of a kind that can't be made here.
+/// Returns the path of a stored file that was made with OpenSSL, of a kind that cannot be made here.
 pub(super) fn kept(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/data").join(name)
 }
 
-/// An authority of tests, and the folder of its files.
+/// An authority for tests, with a folder for its files.
 pub(super) struct Authority {
     pub(super) folder: TempDir,
     issuer: Mutex<Issuer<'static, KeyPair>>,
@@ -47,14 +47,14 @@ impl Authority {
         Authority { folder, issuer: Mutex::new(Issuer::new(params, key)), file }
     }
 
-    /// Makes the authority's own certificate anew, with another key.
+    /// Makes the authority's own certificate again, with another key.
     pub(super) fn renew(&self, params: CertificateParams) {
         let key = KeyPair::generate().unwrap();
         fs::write(&self.file, params.self_signed(&key).unwrap().pem()).unwrap();
         *self.issuer.lock().unwrap() = Issuer::new(params, key);
     }
 
-    /// Issues a certificate; the files of it and of its key.
+    /// Issues a certificate. Returns the files of the certificate and of its key.
     pub(super) fn issue(&self, file: &str, params: &CertificateParams) -> (PathBuf, PathBuf) {
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &*self.issuer.lock().unwrap()).unwrap();
@@ -64,7 +64,7 @@ impl Authority {
         )
     }
 
-    /// A list that revokes the certificate with this serial number.
+    /// Makes a list that revokes the certificate with this serial number.
     pub(super) fn revoke(&self, serial: u64) -> PathBuf {
         let list = CertificateRevocationListParams {
             this_update: time(NOW.plus_secs(-DAY)),
@@ -85,12 +85,12 @@ impl Authority {
         )
     }
 
-    /// The authority's signature of `bytes`.
+    /// Signs `bytes` with the authority's key.
     pub(super) fn sign(&self, bytes: &[u8]) -> Vec<u8> {
         self.issuer.lock().unwrap().key().sign(bytes).unwrap()
     }
 
-    /// A file that only its owner reads.
+    /// Writes a file that only its owner may read.
     pub(super) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         private_file(self.folder.path(), name, content)
     }
@@ -103,7 +103,8 @@ pub(super) fn private_file(folder: &Path, name: &str, content: impl AsRef<[u8]>)
     file
 }
 
-/// A certificate of `name`, for the host names and addresses `hosts`, valid from a day ago for 100 days.
+/// Returns the parameters of a certificate for `name` and for the host names and addresses `hosts`, valid
+/// from a day ago for 100 days.
 pub(super) fn params(name: &str, hosts: &[&str]) -> CertificateParams {
     let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
     let mut params = CertificateParams::new(hosts).unwrap();
@@ -114,7 +115,7 @@ pub(super) fn params(name: &str, hosts: &[&str]) -> CertificateParams {
     params
 }
 
-/// The words of a failure.
+/// Returns the text of a failure.
 pub(super) fn refusal<T>(result: Result<T, TlsError>) -> String {
     match result {
         Ok(_) => panic!("that was taken"),

@@ -1,4 +1,4 @@
-//! Every format that keys and certificates come in.
+//! All formats of keys and certificates.
 
 use super::fixture::{Authority, NOW, kept, params, private_file};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 use std::fs;
 use std::path::PathBuf;
 
-/// A copy of a kept key that only its owner reads.
+/// Copies a stored key so that only its owner may read it.
 fn key(folder: &tempfile::TempDir, name: &str) -> PathBuf {
     private_file(folder.path(), name, fs::read(kept(name)).unwrap())
 }
@@ -34,7 +34,7 @@ fn keys_are_taken_as_pkcs8_pkcs1_and_sec1_in_pem_and_der() {
     }
 }
 
-/// The kept files were made later than the time of the other tests.
+/// The stored files were made for a later time than that of the other tests.
 const NOW_OF_KEPT: crate::Instant = crate::Instant::from_unix_secs(1_830_000_000);
 
 #[test]

@@ -14,7 +14,8 @@ use time::OffsetDateTime;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// A certificate that is valid while the test runs: handshakes go by the machine's clock.
+/// Returns the parameters of a certificate that is valid while the test runs, because handshakes
+/// use the machine's clock.
 pub(super) fn now_params(name: &str, hosts: &[&str]) -> CertificateParams {
     let mut params = params(name, hosts);
     params.not_before = OffsetDateTime::now_utc() - time::Duration::days(1);
@@ -59,7 +60,7 @@ impl Both {
     }
 }
 
-/// How a handshake has ended, on the server's side.
+/// Result of a handshake on the server's side.
 #[derive(Debug)]
 pub(super) struct Shaken {
     pub(super) name: Option<String>,
@@ -68,7 +69,7 @@ pub(super) struct Shaken {
     kind: Option<HandshakeKind>,
 }
 
-/// One handshake and a byte each way.
+/// Does one handshake and sends a byte in each direction.
 pub(super) async fn shake(
     server: &ServerTls,
     client: &Arc<rustls::ClientConfig>,

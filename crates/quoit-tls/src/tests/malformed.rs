@@ -1,4 +1,4 @@
-//! Certificates that are damaged in each field: an error, or another certificate, and never a panic.
+//! Damaged certificates, keys and lists: the result is an error or another value, never a panic.
 
 use super::fixture::{Authority, NOW, params};
 use crate::{
@@ -6,7 +6,8 @@ use crate::{
 };
 use std::fs;
 
-/// Each byte of a certificate, key and list in DER, replaced by several others, and each length cut short.
+/// Replaces each byte of a certificate, a key and a list in DER by other values, and cuts the
+/// certificate at each length.
 #[test]
 fn each_damaged_byte_of_each_field_is_an_error_or_another_value() {
     let authority = Authority::new("authority");

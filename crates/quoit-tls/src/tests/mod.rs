@@ -1,4 +1,4 @@
-//! Files as operators have them, right and wrong in each respect; and handshakes over pipes in memory.
+//! Valid and faulty files, and handshakes over pipes in memory.
 
 mod der;
 mod fields;

@@ -1,4 +1,4 @@
-//! Handshakes between nodes: proofs that are taken, and those that are not.
+//! Handshakes between nodes: accepted and refused proofs.
 
 use crate::nodes::{
     Authority, Fingerprint, JoinToken, LinkProof, LinkTrust, SharedSecret, TokenError,
@@ -38,7 +38,8 @@ impl Cluster {
         self.trust.client(&self.node(node)).unwrap()
     }
 
-    /// The proofs of both sides, or why the side that was dialed refuses; the dialer's fault is dropped.
+    /// Returns the proofs of both sides. On failure, returns the TLS error of the dialing side if it has
+    /// one, else the error of the listening side.
     async fn shake(&self, client: Arc<ClientConfig>) -> io::Result<(Option<LinkProof>, String)> {
         let (near, far) = tokio::io::duplex(1 << 16);
         let serving = async {
@@ -48,7 +49,7 @@ impl Cluster {
         let dialing = async {
             let mut stream = TlsConnector::from(client).connect(node_server_name(), near).await?;
             let proof = self.trust.proof(stream.get_ref().1.peer_certificates());
-            // A refusal of the other side comes after its handshake is over here.
+            // In TLS 1.3, the handshake is over on this side before the other side can refuse.
             let mut byte = [0];
             _ = stream.read(&mut byte).await;
             Ok::<_, io::Error>(format!("{proof:?}"))

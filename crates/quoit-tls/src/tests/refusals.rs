@@ -1,4 +1,4 @@
-//! Each reason to refuse a file, with the words that name file, place and remedy.
+//! All reasons to refuse a file, with texts that name the file, the place and the remedy.
 
 use super::fixture::{Authority, DAY, NOW, kept, params, private_file, refusal};
 use crate::{
@@ -88,10 +88,10 @@ fn keys_that_a_node_must_not_use_are_refused() {
     assert!(load_private_key(&key).is_ok(), "a group of its own is usual");
 }
 
-/// The head of an encrypted PKCS#8 key: an algorithm, PBES2.
+/// Beginning of an encrypted PKCS#8 key: the algorithm PBES2.
 const ENCRYPTED_IN_DER: &[u8] =
     &[0x30, 0x81, 0xf5, 0x30, 0x60, 6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 5, 0x0d];
-/// The head of a file of PKCS#12.
+/// Beginning of a PKCS#12 file.
 const PKCS12: &[u8] = &[0x30, 0x82, 4, 0x63, 2, 1, 3, 0x30, 0x82, 4, 0x19];
 
 #[test]
@@ -129,7 +129,7 @@ fn weak_and_old_certificates_are_refused_by_name() {
     assert!(matches!(presentable("rsa1024.pem"), Err(FileFault::WeakKey { key, .. })
         if key == "RSA with 1024 bits"));
     assert!(presentable("rsa.pem").is_ok() && presentable("ec.pem").is_ok());
-    // Named by the operator as authorities, their own signatures and versions count for nothing.
+    // As authorities named by the operator, their own signatures and versions do not matter.
     assert!(load_authorities(&kept("v1.pem"), later).is_ok());
     assert!(load_authorities(&kept("sha1.pem"), later).is_ok());
     assert!(refusal(load_authorities(&kept("rsa1024.pem"), later)).contains("RSA with 1024 bits"));
