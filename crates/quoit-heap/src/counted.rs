@@ -1,20 +1,21 @@
-//! Memory of a JavaScript runtime, counted against a budget.
+//! An allocator for JavaScript runtimes whose memory counts against a budget.
 //!
-//! A runtime of QuickJS has a limit of its own, and no limit that it shares with others. `rquickjs` lets a
-//! runtime have another allocator, by a trait that is unsafe to implement: this one.
+//! A QuickJS runtime can have a memory limit of its own, but none that it shares with other
+//! runtimes. `rquickjs` accepts another allocator through a trait that is unsafe to implement.
+//! This is such an allocator.
 
 use rquickjs::allocator::{Allocator, RustAllocator};
 use std::ptr;
 
-/// Bytes that a block takes beside those that can be used.
+/// Bytes that a block takes in addition to the usable ones.
 const BLOCK_OVERHEAD_BYTES: usize = 8;
 /// Sizes of blocks are rounded up to a multiple of this.
 const BLOCK_ALIGN_BYTES: usize = 8;
 
-/// A budget of memory. A runtime asks it before it takes memory, and tells it of what it gives back. The
-/// calls come from code in C, so they must not panic.
+/// A budget of memory. The allocator takes bytes from it before it allocates, and gives them back when a
+/// block is freed. The calls come from C code, so they must not panic.
 pub trait MemoryBudget {
-    /// Takes so many bytes; `false` if there are not so many left.
+    /// Takes bytes from the budget. Returns `false` if there are not enough left.
     fn take(&mut self, bytes: usize) -> bool;
 
     /// Gives back bytes that were taken.
@@ -26,14 +27,14 @@ pub trait MemoryBudget {
 pub struct CountedAllocator<B>(B);
 
 impl<B: MemoryBudget> CountedAllocator<B> {
-    /// An allocator whose blocks count against this budget.
+    /// Creates an allocator whose blocks count against this budget.
     #[must_use]
     pub const fn new(budget: B) -> Self {
         Self(budget)
     }
 
-    /// A new block, if there is budget for it. `make` allocates one of at least `size` bytes, or returns
-    /// null.
+    /// Allocates a block if the budget allows it. `make` allocates a block of at least `size`
+    /// bytes, or returns null.
     fn counted(&mut self, size: usize, make: impl FnOnce() -> *mut u8) -> *mut u8 {
         let least = size.saturating_add(BLOCK_OVERHEAD_BYTES);
         if !self.0.take(least) {
@@ -44,7 +45,7 @@ impl<B: MemoryBudget> CountedAllocator<B> {
             self.0.give_back(least);
             return block;
         }
-        // Sizes are rounded up.
+        // The allocator rounds sizes up.
         let rest = block_bytes(block).saturating_sub(least);
         if !self.0.take(rest) {
             self.0.give_back(least);
@@ -55,23 +56,24 @@ impl<B: MemoryBudget> CountedAllocator<B> {
     }
 }
 
-/// Bytes that a block takes.
+/// Returns the number of bytes that a block takes.
 #[expect(unsafe_code, reason = "the trait's method is unsafe")]
 fn block_bytes(block: *mut u8) -> usize {
-    // SAFETY: callers have the block from `RustAllocator`, and have not freed it.
+    // SAFETY: callers pass a block of `RustAllocator` that has not been freed.
     let usable_bytes = unsafe { RustAllocator::usable_size(block) };
     usable_bytes + BLOCK_OVERHEAD_BYTES
 }
 
 #[expect(unsafe_code, reason = "the trait's method is unsafe")]
 fn free(block: *mut u8) {
-    // SAFETY: callers have the block from `RustAllocator`, and do not use it any more.
+    // SAFETY: callers pass a block of `RustAllocator` and do not use it afterwards.
     unsafe { RustAllocator.dealloc(block) }
 }
 
-// SAFETY: each block is one of `RustAllocator`, which keeps the promises of the trait: null, or as large and
-// aligned as the trait says. This implementation hands its blocks out and back as they are, says of their
-// sizes what it says, and answers null in its place where the budget has no bytes left.
+// SAFETY: each block comes from `RustAllocator`, which keeps the promises of the trait: a block is
+// null, or has the size and alignment that the trait demands. This implementation passes blocks on
+// unchanged, reports their sizes as `RustAllocator` does, and returns null instead of a block when
+// the budget is exhausted.
 #[expect(unsafe_code, reason = "rquickjs has no other way to an allocator")]
 unsafe impl<B: MemoryBudget> Allocator for CountedAllocator<B> {
     fn alloc(&mut self, size: usize) -> *mut u8 {
@@ -97,7 +99,8 @@ unsafe impl<B: MemoryBudget> Allocator for CountedAllocator<B> {
         if !self.0.take(least) {
             return ptr::null_mut();
         }
-        // SAFETY: the caller promises that the block is one of this allocator, so it is `RustAllocator`'s.
+        // SAFETY: the caller promises that the block is one of this allocator, so it comes from
+        // `RustAllocator`.
         let moved = unsafe { RustAllocator.realloc(ptr, new_size) };
         if moved.is_null() {
             self.0.give_back(least);
@@ -105,7 +108,7 @@ unsafe impl<B: MemoryBudget> Allocator for CountedAllocator<B> {
         }
         let (taken, after) = (before + least, block_bytes(moved));
         if after > taken {
-            // It is in use already, and can't be refused any more.
+            // The block is in use already, so it cannot be refused any more.
             let _ = self.0.take(after - taken);
         } else {
             self.0.give_back(taken - after);
@@ -124,7 +127,7 @@ mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
 
-    /// Counts what is taken, up to a limit.
+    /// Counts taken bytes, up to a limit.
     struct Counted {
         taken_bytes: Rc<Cell<usize>>,
         bytes_max: usize,
@@ -158,12 +161,12 @@ mod tests {
         let block = unsafe { allocator.realloc(block, 700) };
         assert!(!block.is_null() && taken_bytes.get() >= 708);
         assert!(allocator.calloc(2, 200).is_null(), "there is no budget for it");
-        // SAFETY: as before.
+        // SAFETY: as above.
         assert!(unsafe { allocator.realloc(block, 2_000) }.is_null());
-        // SAFETY: as before.
+        // SAFETY: as above.
         let block = unsafe { allocator.realloc(block, 10) };
         assert!(taken_bytes.get() <= 32, "{}", taken_bytes.get());
-        // SAFETY: as before.
+        // SAFETY: as above.
         unsafe { allocator.dealloc(block) };
         assert_eq!(taken_bytes.get(), 0);
     }

@@ -1,4 +1,4 @@
-//! Memory of large blocks is the system's again, whichever thread has had them, and threads share heaps.
+//! Memory of large blocks returns to the system, whichever thread used them, and threads share heaps.
 
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -8,7 +8,7 @@ use std::sync::{Arc, Barrier};
 const BLOCK_BYTES: usize = 20 << 20;
 /// Address space that glibc reserves for a heap.
 const HEAP_BYTES: usize = 64 << 20;
-/// Address space of a thread without a heap: its stack and what guards it.
+/// Address space of a thread without a heap: its stack and the guard pages.
 const STACK_BYTES: usize = 3 << 20;
 
 fn figure_bytes(name: &str) -> usize {
@@ -18,14 +18,15 @@ fn figure_bytes(name: &str) -> usize {
     kib << 10
 }
 
-/// A block of the kind that an answer is: reserved, and then filled.
+/// Allocates and frees a block like that of an answer: reserved, and then filled.
 fn take_and_free() {
     let mut block: Vec<u8> = Vec::with_capacity(BLOCK_BYTES);
     block.resize(BLOCK_BYTES, 7);
     assert_eq!(std::hint::black_box(&block)[BLOCK_BYTES - 1], 7);
 }
 
-/// By how much a figure of `/proc/self/status` has grown when threads have done something and all still live.
+/// Returns the growth of a value of `/proc/self/status` when threads have done some work and are all still
+/// alive.
 fn grown_by(name: &str, threads: usize, work: fn()) -> usize {
     let before = figure_bytes(name);
     let (done, looked) = (Arc::new(Barrier::new(threads + 1)), Arc::new(Barrier::new(threads + 1)));
@@ -46,7 +47,7 @@ fn grown_by(name: &str, threads: usize, work: fn()) -> usize {
     grown
 }
 
-/// One test: the figures are the whole process's.
+/// A single test, because the values are those of the whole process.
 #[test]
 fn threads_keep_no_large_blocks_and_share_heaps() {
     assert!(quoit_heap::keep_little(), "is the allocator set in the environment?");

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-/// Declares the faults: variant, name, part of the store, and the wrong decision in words.
+/// Declares the faults: variant, name, part of the store, and a description of the wrong decision.
 macro_rules! faults {
     ($($fault:ident, $name:literal, $area:ident, $wrong:literal;)*) => {
         /// A wrong decision in the code of the store.
@@ -12,28 +12,28 @@ macro_rules! faults {
         }
 
         impl PlantedFault {
-            /// All of them, by the parts of the store.
+            /// All faults, ordered by the part of the store.
             pub const ALL: &[Self] = &[$(Self::$fault,)*];
 
-            /// The name on the command line.
+            /// Returns the name on the command line.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$fault => $name,)* }
             }
 
-            /// The name in the code.
+            /// Returns the name in the code.
             #[must_use]
             pub const fn variant(self) -> &'static str {
                 match self { $(Self::$fault => stringify!($fault),)* }
             }
 
-            /// The part of the store.
+            /// Returns the part of the store.
             #[must_use]
             pub const fn area(self) -> Area {
                 match self { $(Self::$fault => Area::$area,)* }
             }
 
-            /// The wrong decision in words.
+            /// Returns a description of the wrong decision.
             #[must_use]
             pub const fn wrong(self) -> &'static str {
                 match self { $(Self::$fault => $wrong,)* }
@@ -45,13 +45,13 @@ macro_rules! faults {
 /// A part of the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Area {
-    /// Quorums, versions and repair of a request.
+    /// Quorums, merging of versions, and read repair.
     Coordination,
-    /// Removal of tombstones.
+    /// Reaping of tombstones.
     Reaping,
-    /// Notes of what primaries have missed.
+    /// Hints about missed writes.
     Hints,
-    /// Partitions and strays on their way to other nodes.
+    /// Transfers of partitions and strays.
     Transfers,
     /// Anti-entropy.
     Exchange,
@@ -59,13 +59,13 @@ pub enum Area {
     Causality,
     /// Counters, sets and maps.
     DataTypes,
-    /// Live layouts and their copies.
+    /// Live layouts and complete copies.
     Layouts,
-    /// The state that all nodes agree on.
+    /// The state that all members agree on.
     ControlPlane,
-    /// Log, snapshot, merge and start of the engine.
+    /// Log, index snapshot, merge and start of the engine.
     Engine,
-    /// Index of the engine and its digests.
+    /// Index of the engine, and digests.
     Index,
     /// Listings and index queries.
     Listings,
@@ -74,7 +74,7 @@ pub enum Area {
 }
 
 impl Area {
-    /// The name in the table.
+    /// Returns the name in the table of faults.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

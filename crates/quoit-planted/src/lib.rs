@@ -1,20 +1,20 @@
-//! Faults that are planted in the code of the store, to measure what the simulator finds.
+//! Faults that are planted in the code of the store, to measure which faults the simulator finds.
 //!
-//! Each is one wrong decision. It stands beside the right one, in the crate that takes the decision, as
-//! [`planted!`] with its name, and [`PlantedFault`] lists them all. In a build with
-//! `--cfg planted_faults`, which the test command and `cargo xtask soak` make, [`plant`] switches one of them
-//! on for the process, as the simulator does, and the variable [`VARIABLE`] does so for test programs; in
-//! every other build [`is_planted`] is always `false`, and the compiler leaves nothing of it behind.
+//! Each fault is one wrong decision. It stands beside the right one, in the crate that makes the decision,
+//! as [`planted!`] with its name. [`PlantedFault`] lists all faults. Builds with `--cfg planted_faults`,
+//! which the test command and `cargo xtask soak` make, contain them: there [`plant`] switches one fault on
+//! for the process, as the simulator does, and the environment variable [`VARIABLE`] does so for test
+//! programs. In every other build [`is_planted`] is always `false`, and the compiler removes the checks.
 //!
-//! The switch is a static of the process: decisions are taken in pure functions of the lowest floors, which
-//! have no context that it could come with, and a simulated run has a process of its own. It is set once,
-//! before the first decision.
+//! The switch is a static of the process. The decisions are made in pure functions of the lowest layers,
+//! which have no context that could carry it, and each simulated run has a process of its own. The switch
+//! is set once, before the first decision.
 //!
-//! To plant a further fault, give it a line in `faults.rs` and put [`planted!`] beside the decision:
-//! `cargo xtask tidy` refuses a fault that stands nowhere, `cargo xtask sensitivity` measures it.
+//! To plant another fault, add a line to `faults.rs` and put [`planted!`] beside the decision. `cargo
+//! xtask tidy` refuses a fault that is nowhere used, and `cargo xtask sensitivity` measures whether
+//! the simulator finds it.
 //!
-//! Not here: faults of the world outside, such as disks that fail and messages that are late. Those are the
-//! simulator's own.
+//! Not here: external faults, such as failing disks and late messages. The simulator injects those.
 
 mod faults;
 
@@ -23,7 +23,7 @@ pub use faults::{Area, PlantedFault};
 use std::fmt;
 use std::sync::OnceLock;
 
-/// Whether a fault of [`PlantedFault`] is planted, by the name of its variant.
+/// True if a fault of [`PlantedFault`] is planted, named by its variant.
 ///
 /// ```
 /// use quoit_planted::planted;
@@ -39,12 +39,12 @@ macro_rules! planted {
     };
 }
 
-/// Why a fault could not be planted.
+/// Reason for which a fault could not be planted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PlantError {
-    /// The build has no faults.
+    /// The build contains no faults.
     NotBuilt,
-    /// A fault is planted in this process already, or a decision was taken without one.
+    /// A fault is planted in this process already, or a decision was made without one.
     Planted,
 }
 
@@ -62,17 +62,17 @@ impl fmt::Display for PlantError {
 
 impl std::error::Error for PlantError {}
 
-/// The environment variable that plants a fault in programs which plant none themselves, such as tests.
+/// Environment variable that plants a fault in programs which do not call [`plant`], such as tests.
 pub const VARIABLE: &str = "QUOIT_PLANTED_FAULT";
 
 /// The fault of this process, if it has one.
 static PLANTED: OnceLock<Option<PlantedFault>> = OnceLock::new();
 
-/// Whether a fault is planted. See [`planted!`].
+/// Returns true if a fault is planted. See [`planted!`].
 ///
 /// # Panics
 ///
-/// When [`VARIABLE`] names a fault that there is not, in a build that has faults.
+/// In a build with faults, if [`VARIABLE`] names a fault that does not exist.
 #[inline(always)]
 #[must_use]
 pub fn is_planted(fault: PlantedFault) -> bool {
@@ -85,11 +85,12 @@ fn of_environment() -> Option<PlantedFault> {
     Some(name.parse().unwrap_or_else(|fault| panic!("{VARIABLE}: {fault}")))
 }
 
-/// Plants a fault in this process, for good.
+/// Plants a fault in this process, for the rest of its life.
 ///
 /// # Errors
 ///
-/// When the build has no faults, when one is planted already, or when a decision was taken without one.
+/// [`PlantError`] if the build contains no faults, if a fault is planted already, or if a
+/// decision was made without one.
 pub fn plant(fault: PlantedFault) -> Result<(), PlantError> {
     if !cfg!(planted_faults) {
         return Err(PlantError::NotBuilt);

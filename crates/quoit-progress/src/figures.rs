@@ -1,6 +1,6 @@
-//! Sizes, times and counts as people read them.
+//! Formats sizes, times and counts for people.
 
-/// Bytes, as in `512 B`, `1.5 KB` and `40.1 GB`, in units of 1024 as the configuration has them.
+/// Formats bytes, as in `512 B`, `1.5 KB` and `40.1 GB`, in units of 1024 as in the configuration.
 #[must_use]
 pub fn size(bytes: f64) -> String {
     let mut scaled = bytes;
@@ -18,7 +18,7 @@ pub fn size(bytes: f64) -> String {
     format!("{scaled:.1} TB")
 }
 
-/// Seconds, as in `under 0.1 s`, `0.4 s`, `12 s`, `3 min 20 s` and `2 h 5 min`.
+/// Formats seconds, as in `under 0.1 s`, `0.4 s`, `12 s`, `3 min 20 s` and `2 h 5 min`.
 #[must_use]
 pub fn duration(secs: f64) -> String {
     if secs < 0.05 {
@@ -35,7 +35,7 @@ pub fn duration(secs: f64) -> String {
     }
 }
 
-/// A whole number with a blank between thousands.
+/// Formats a whole number with a space between groups of three digits.
 #[must_use]
 pub fn count(number: u64) -> String {
     let digits = number.to_string();

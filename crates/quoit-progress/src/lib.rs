@@ -1,8 +1,8 @@
-//! How far a long command is, for the operator who waits: one look for all commands.
+//! Progress of long commands, shown to the waiting operator in the same form by all commands.
 //!
-//! A terminal has one line that changes: a bar where the end is known, what is done, the rate, and the time
-//! that is left. Where the standard error is no terminal, a plain line is written now and then. A command
-//! that ends at once shows nothing.
+//! On a terminal one line is rewritten: a bar if the total is known, the amount that is done, the rate,
+//! and the time that is left. If the standard error is not a terminal, a plain line is written from time
+//! to time. A command that ends at once shows nothing.
 
 pub mod figures;
 
@@ -10,21 +10,21 @@ use figures::{count, duration, size};
 use std::io::{IsTerminal, Stderr, Write};
 use std::time::{Duration, Instant};
 
-/// How often the line on a terminal is written anew; also the time before the first one.
+/// Interval at which the line on a terminal is rewritten; also the time before the first line.
 const TERMINAL_INTERVAL: Duration = Duration::from_millis(500);
-/// How often a line is written to a file or a pipe.
+/// Interval at which a line is written to a file or a pipe.
 const FILE_INTERVAL: Duration = Duration::from_secs(10);
-/// Characters of a bar.
+/// Number of characters of a bar.
 const BAR_WIDTH: u64 = 24;
-/// Shortest time that a rate is worked out from.
+/// Minimum time from which a rate is computed, in seconds.
 const RATE_SECS_MIN: f64 = 0.001;
 
-/// Kind of the things that are counted.
+/// Unit of the counted amounts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// Bytes.
     Bytes,
-    /// Things of this name, in the plural.
+    /// Things with this name, in the plural.
     Items(&'static str),
 }
 
@@ -44,7 +44,7 @@ impl Unit {
     }
 }
 
-/// A bar, of which as much is filled as is done.
+/// Returns a bar that is filled in proportion to the amount that is done.
 #[must_use]
 pub fn bar(done: u64, total: u64) -> String {
     let filled = u128::from(done.min(total)) * u128::from(BAR_WIDTH) / u128::from(total.max(1));
@@ -57,22 +57,22 @@ pub fn bar(done: u64, total: u64) -> String {
 pub struct Progress<W: Write = Stderr> {
     out: W,
     is_terminal: bool,
-    /// The work, as in `copying`.
+    /// Name of the work, as in `copying`.
     work: &'static str,
     unit: Unit,
     total: Option<u64>,
     /// Amount that was done before this run.
     from: u64,
     began: Instant,
-    /// When the last line was written, or the work began.
+    /// Time at which the last line was written, or at which the work began.
     shown_at: Instant,
-    /// Characters of the line that stands on the terminal.
+    /// Number of characters of the line on the terminal.
     standing: usize,
 }
 
 impl Progress<Stderr> {
-    /// Progress of a work on the standard error, which is not the output of the command. Without a total
-    /// there is no bar, and no time left.
+    /// Creates the progress of a piece of work, shown on the standard error, so that it is not part of the
+    /// command's output. Without a total it shows neither a bar nor the time that is left.
     #[must_use]
     pub fn on_stderr(work: &'static str, unit: Unit, total: Option<u64>) -> Self {
         let out = std::io::stderr();
@@ -93,14 +93,14 @@ impl<W: Write> Progress<W> {
         self
     }
 
-    /// As it is for work of which a part was done before: the rate is that of the rest.
+    /// Sets the amount that was done before this run. The rate is that of this run.
     #[must_use]
     pub fn beginning_at(mut self, from: u64) -> Self {
         self.from = from;
         self
     }
 
-    /// Shows how far it is, with a note behind it, unless that was shown a moment ago.
+    /// Shows the progress, followed by a note, unless it was shown a moment ago.
     pub fn show(&mut self, done: u64, note: impl FnOnce() -> String) {
         self.show_at(done, note, Instant::now());
     }
@@ -112,7 +112,7 @@ impl<W: Write> Progress<W> {
         }
         self.shown_at = now;
         let line = self.line(done, &note(), now.duration_since(self.began));
-        // Nothing depends on whether somebody reads it.
+        // A failed write has no consequences.
         let _ = if self.is_terminal {
             let width = self.standing;
             self.standing = line.chars().count();
@@ -150,7 +150,7 @@ impl<W: Write> Progress<W> {
         line
     }
 
-    /// Takes the line off the terminal, before something else is written.
+    /// Removes the line from the terminal, before other output is written.
     pub fn clear(&mut self) {
         let width = std::mem::take(&mut self.standing);
         if width > 0 {

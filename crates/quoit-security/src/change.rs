@@ -1,4 +1,4 @@
-//! Changes of the rules, and their form on disk and on the wire: a key and JSON.
+//! Changes of the rules, and their form on disk and on the wire: a key and a JSON value.
 
 use crate::cidr::Cidr;
 use crate::password::PasswordHash;
@@ -10,24 +10,24 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// One thing is this from now on. All nodes apply the same changes.
+/// A change of one rule. All nodes apply the same changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// Whether logins and rights count.
+    /// Enables or disables the rules. While they are disabled, any client may do everything.
     Enabled(bool),
-    /// The list of ciphers; `None` = the default one.
+    /// Sets the list of ciphers; `None` restores the default list.
     Ciphers(Option<String>),
-    /// A user; `None` = there is none of that name.
+    /// Creates or replaces a user; `None` deletes it.
     User(String, Option<Arc<User>>),
-    /// A group; `None` = there is none of that name.
+    /// Creates or replaces a group; `None` deletes it.
     Group(String, Option<Arc<Group>>),
-    /// A source; `None` = there is none there.
+    /// Creates or replaces a source; `None` deletes it.
     Source(SourceKey, Option<Arc<Source>>),
-    /// All that is granted to a role on a scope; nothing = no grant.
+    /// Sets all permissions that are granted to a role on a scope; an empty set deletes the grant.
     Grant(Role, Scope, PermissionSet),
 }
 
-/// A row of the rules is damaged, or of a newer version. Displayed for operators.
+/// A row of the rules is damaged or was written by a newer version. Displayed for operators.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("security rule {key}: {reason}")]
 pub struct DecodeError {
@@ -35,7 +35,7 @@ pub struct DecodeError {
     reason: String,
 }
 
-/// Stands between the parts of a key. No name has it.
+/// Separates the parts of a key. Names cannot contain it.
 const SEPARATOR: char = '\0';
 
 #[derive(Serialize, Deserialize)]
@@ -59,7 +59,7 @@ fn json(value: &impl Serialize) -> String {
 }
 
 impl Change {
-    /// The key of the row that changes, and its new value; no value = the row goes.
+    /// Returns the key of the row that changes, and its new value; `None` deletes the row.
     #[must_use]
     pub fn encode(&self) -> (String, Option<String>) {
         match self {
@@ -107,11 +107,11 @@ impl Change {
         }
     }
 
-    /// Reads a row.
+    /// Decodes a row.
     ///
     /// # Errors
     ///
-    /// A row that is damaged, or that only newer versions know.
+    /// [`DecodeError`] if the row is damaged or was written by a newer version.
     pub fn decode(key: &str, value: Option<&str>) -> Result<Self, DecodeError> {
         decode(key, value)
             .map_err(|reason| DecodeError { key: key.replace(SEPARATOR, "/"), reason })

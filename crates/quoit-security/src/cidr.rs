@@ -1,35 +1,35 @@
-//! Blocks of addresses.
+//! Blocks of IP addresses.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 use thiserror::Error;
 
-/// A block of addresses. Addresses of IPv4 within IPv6 count as IPv4.
+/// A block of IP addresses. IPv4 addresses within IPv6 count as IPv4 addresses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Cidr {
     first: IpAddr,
     prefix_bits: u8,
 }
 
-/// A text is no block of addresses. Displayed for operators.
+/// A text is not a block of addresses. Displayed for operators.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("Invalid CIDR: {text} ({reason}); write for example 10.0.0.0/8, 192.0.2.7/32 or ::1/128")]
 pub struct CidrError {
     /// The text.
     pub text: String,
-    /// The fault in it.
+    /// The fault in the text.
     pub reason: &'static str,
 }
 
 impl Cidr {
-    /// Bits that all addresses of the block have in common.
+    /// Returns the number of bits that all addresses of the block have in common.
     #[must_use]
     pub const fn prefix_bits(self) -> u8 {
         self.prefix_bits
     }
 
-    /// Whether an address is in the block.
+    /// Returns true if the block contains an address.
     #[must_use]
     pub fn contains(self, address: IpAddr) -> bool {
         match (self.first, address.to_canonical()) {
@@ -57,8 +57,8 @@ fn masked_v6(address: Ipv6Addr, prefix_bits: u8) -> Ipv6Addr {
 impl FromStr for Cidr {
     type Err = CidrError;
 
-    /// Reads `ADDRESS/BITS`. Parts of IPv4 addresses that are missing at the end are 0: `127.0.0/8` is
-    /// `127.0.0.0/8`. Bits beyond the prefix are dropped.
+    /// Parses `ADDRESS/BITS`. Missing parts at the end of an IPv4 address are 0: `127.0.0/8` is
+    /// `127.0.0.0/8`. Bits beyond the prefix are cleared.
     fn from_str(text: &str) -> Result<Self, CidrError> {
         let refuse = |reason| CidrError { text: text.to_owned(), reason };
         let (address, bits) =

@@ -1,4 +1,4 @@
-//! Commands that change the rules, from an operator's words.
+//! Commands that change the rules, parsed from an operator's words.
 
 use crate::cidr::Cidr;
 use crate::name::stored;
@@ -10,91 +10,91 @@ use crate::security::{OPTION_BYTES_MAX, OPTIONS_MAX};
 use crate::source::SourceKind;
 use crate::words::{list, usage};
 
-/// Settings of a user or group that an operator makes.
+/// Settings of a user or a group in a command.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Settings {
-    /// A password, in clear. It has to become a hash before the command is decided.
+    /// A password in clear text. It must be replaced by a hash before the command is decided.
     pub password: Option<Password>,
     /// The hash of a password.
     pub password_hash: Option<PasswordHash>,
-    /// Names of groups, as they are stored.
+    /// Names of groups, in the form in which they are stored.
     pub groups: Option<Vec<String>>,
     /// Other options, the last one first.
     pub options: Options,
 }
 
-/// Users that a source is for.
+/// The users that a source applies to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Targets {
-    /// All.
+    /// All users.
     All,
-    /// These, as they are stored.
+    /// These users, with their names as stored.
     Users(Vec<String>),
 }
 
-/// A command that changes something.
+/// A command that changes rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {
-    /// Let the rules count, or not.
+    /// Enables or disables the rules.
     Enable(bool),
-    /// Set the list of ciphers.
+    /// Sets the list of ciphers.
     Ciphers(String),
-    /// Make a user.
+    /// Creates a user.
     AddUser(String, Settings),
-    /// Change a user.
+    /// Changes a user.
     AlterUser(String, Settings),
-    /// Delete a user with its sources and grants.
+    /// Deletes a user with its sources and grants.
     DelUser(String),
-    /// Make a group.
+    /// Creates a group.
     AddGroup(String, Settings),
-    /// Change a group.
+    /// Changes a group.
     AlterGroup(String, Settings),
-    /// Delete a group with its grants.
+    /// Deletes a group with its grants.
     DelGroup(String),
-    /// Say how users prove who they are.
+    /// Sets how users prove their identity.
     AddSource {
         /// The users.
         users: Targets,
-        /// Where they come from.
+        /// Addresses that the users connect from.
         cidr: Cidr,
-        /// How.
+        /// The required proof.
         kind: SourceKind,
         /// Other options, the last one first.
         options: Options,
     },
-    /// Delete sources.
+    /// Deletes sources.
     DelSource {
         /// The users.
         users: Targets,
-        /// Where they come from.
+        /// Addresses that the users connect from.
         cidr: Cidr,
     },
-    /// Allow something.
+    /// Grants permissions.
     Grant {
-        /// Names of permissions, as they were written.
+        /// Names of permissions, as entered.
         permissions: Vec<String>,
-        /// On what.
+        /// The buckets that the permissions apply to.
         scope: Scope,
-        /// Names of roles, as they were written.
+        /// Names of roles, as entered.
         roles: Vec<String>,
     },
-    /// Allow something no longer.
+    /// Revokes permissions.
     Revoke {
-        /// Names of permissions, as they were written.
+        /// Names of permissions, as entered.
         permissions: Vec<String>,
-        /// On what.
+        /// The buckets that the permissions apply to.
         scope: Scope,
-        /// Names of roles, as they were written.
+        /// Names of roles, as entered.
         roles: Vec<String>,
     },
 }
 
 impl Command {
-    /// Reads the words behind `security`, for example `["add-user", "alice"]`.
+    /// Parses the words after `security`, for example `["add-user", "alice"]`.
     ///
     /// # Errors
     ///
-    /// Words that are no command that changes something; values that can't be.
+    /// [`Refusal`] if the words are not a command that changes rules, or a value is not valid.
     pub fn parse(words: &[&str]) -> Result<Self, Refusal> {
         let (command, words) = words.split_first().unwrap_or((&"", &[]));
         Ok(match (*command, words) {
@@ -136,7 +136,7 @@ impl Command {
         })
     }
 
-    /// The settings that may hold a password in clear.
+    /// Returns the settings that may contain a password in clear text.
     pub fn settings_mut(&mut self) -> Option<&mut Settings> {
         match self {
             Self::AddUser(_, settings) | Self::AlterUser(_, settings) => Some(settings),
@@ -159,7 +159,7 @@ fn targets(text: &str) -> Targets {
     }
 }
 
-/// Options as Riak reads them: names in lower case, the last one first.
+/// Parses options as Riak does: names in lower case, the last option first.
 fn settings(words: &[&str], is_user: bool) -> Result<Settings, Refusal> {
     let mut settings = Settings::default();
     if words.len() > OPTIONS_MAX {

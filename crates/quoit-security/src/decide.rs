@@ -13,21 +13,21 @@ use crate::source::{Source, SourceKey};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A group that every user is in, and that is not told.
+/// The group that contains every user. It is never stored.
 const EVERYBODY: &str = "all";
-/// Most groups that one user or group is in.
+/// Maximum number of groups of one user or group.
 const GROUPS_OF_ONE_MAX: usize = 1000;
 
 impl Security {
-    /// The changes that a command comes to; none when everything is so already.
+    /// Returns the changes that a command makes. The list is empty if the rules are already as wanted.
     ///
     /// # Errors
     ///
-    /// The refusal, in Riak's words.
+    /// [`Refusal`], with Riak's text.
     ///
     /// # Panics
     ///
-    /// When a password of the command has not become a hash.
+    /// If the command contains a password that was not replaced by a hash.
     pub fn decide(&self, command: &Command) -> Result<Vec<Change>, Refusal> {
         Ok(match command {
             Command::Enable(is_enabled) => {
@@ -90,11 +90,11 @@ impl Security {
         })
     }
 
-    /// The stored name of a user or group that is printed: `user/` or `group/` before it tells which.
+    /// Returns the role with a name in a `print` command. A prefix `user/` or `group/` selects the kind.
     ///
     /// # Errors
     ///
-    /// A name of neither.
+    /// [`Refusal::NoRole`] if there is neither a user nor a group with this name.
     pub fn printed_role(&self, text: &str) -> Result<Role, Refusal> {
         let unknown = |name: &str| Refusal::NoRole(name.to_owned());
         let user = |name: &str| self.users.contains_key(name).then(|| Role::User(name.to_owned()));
@@ -153,7 +153,7 @@ impl Security {
         Ok(known.into_iter().cloned().collect())
     }
 
-    /// A user goes with its sources and grants.
+    /// Returns the changes that delete a user with its sources and grants.
     fn without_user(&self, name: &str) -> Result<Vec<Change>, Refusal> {
         if !self.users.contains_key(name) {
             return Err(Refusal::NoUser(name.to_owned()));
@@ -165,7 +165,7 @@ impl Security {
         Ok(changes)
     }
 
-    /// A group goes with its grants and memberships.
+    /// Returns the changes that delete a group with its grants and memberships.
     fn without_group(&self, name: &str) -> Result<Vec<Change>, Refusal> {
         if !self.groups.contains_key(name) {
             return Err(Refusal::NoGroup(name.to_owned()));
@@ -210,7 +210,7 @@ impl Security {
         Ok(of_users(names, cidr))
     }
 
-    /// Permissions and roles of a grant; all reasons against it at once.
+    /// Resolves the permissions and roles of a grant. An error lists all faults at once.
     fn granting(
         &self,
         permissions: &[String],
@@ -292,7 +292,7 @@ fn bound(count: usize, max: usize, things: &'static str) -> Result<(), Refusal> 
     if count < max { Ok(()) } else { Err(Refusal::TooMany { things, max }) }
 }
 
-/// Options that stay where they were, and new ones behind them.
+/// Merges options: existing ones keep their position, new ones are appended.
 fn merged(before: &Options, set: &Options) -> Result<Options, Refusal> {
     let mut options: Options = before.clone();
     for (name, value) in set {

@@ -1,4 +1,4 @@
-//! Bytes as hexadecimal digits in JSON.
+//! Bytes as hexadecimal digits, for JSON.
 
 use serde::{Deserialize, Deserializer, Serializer};
 

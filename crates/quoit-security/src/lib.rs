@@ -1,12 +1,14 @@
-//! Users, groups, sources and grants: the rules by which a node decides who may log in and who may do what.
+//! Users, groups, sources and grants: the rules by which a node decides which users may log
+//! in and what they may do.
 //!
-//! [`Security`] is one immutable value that all nodes of a cluster agree on. [`Command`]s are an operator's
-//! words (those of `riak admin security`); [`Security::decide`] turns one into [`Change`]s or a
-//! [`Refusal`], and [`Security::apply`] applies a change. A login asks [`Security::source_for`] which proof
-//! counts from the client's address, and [`Security::rights_of`] for what the user may do.
+//! [`Security`] is one immutable value that all nodes of a cluster agree on. A [`Command`] is a parsed
+//! command of an operator (as in `riak admin security`). [`Security::decide`] turns it into
+//! [`Change`]s or a [`Refusal`], and [`Security::apply`] applies a change. At a login,
+//! [`Security::source_for`] tells which proof the client's address requires, and
+//! [`Security::rights_of`] returns the permissions of the user.
 //!
 //! Everything here is pure: salts and addresses are arguments. Not here: sockets, TLS, the replicated log,
-//! time limits after failed logins.
+//! and delays after failed logins.
 //!
 //! ```
 //! use quoit_security::{Command, Permission, Security};

@@ -2,19 +2,19 @@
 
 use thiserror::Error;
 
-/// Longest name in bytes.
+/// Maximum length of a name, in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
 
-/// Names that mean something else in commands.
+/// Names with a special meaning in commands.
 const RESERVED: [&str; 5] = ["all", "on", "to", "from", "any"];
 
-/// Why a name is refused. Displayed in Riak's words.
+/// Reason for which a name is refused. Displayed in Riak's words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum NameError {
     /// The name is empty, or has a comma, a colon or a control character.
     #[error("Illegal character(s) in name")]
     Illegal,
-    /// The name is a word of the commands.
+    /// The name is a keyword of the commands.
     #[error("This name is reserved for system use")]
     Reserved,
     /// The name is too long.
@@ -22,11 +22,11 @@ pub enum NameError {
     TooLong,
 }
 
-/// The name as it is stored, in lower case.
+/// Checks a name, and returns it in the form in which it is stored: in lower case.
 ///
 /// # Errors
 ///
-/// A name that can't be one, or is reserved.
+/// [`NameError`] if the name is not valid or is reserved.
 pub fn checked_name(name: &str) -> Result<String, NameError> {
     if name.is_empty() || name.contains([',', ':']) || name.chars().any(char::is_control) {
         return Err(NameError::Illegal);
@@ -41,7 +41,7 @@ pub fn checked_name(name: &str) -> Result<String, NameError> {
     Ok(name)
 }
 
-/// A name of a command as it would be stored, whether it exists or not.
+/// Returns a name in the form in which it would be stored. The name need not exist.
 pub(crate) fn stored(name: &str) -> String {
     name.to_lowercase()
 }

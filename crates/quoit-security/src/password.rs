@@ -1,4 +1,4 @@
-//! Hashes of passwords: PBKDF2 as Riak keeps them, and Argon2id for new ones.
+//! Hashes of passwords: PBKDF2 as in Riak, and Argon2id for new passwords.
 
 use crate::hex;
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -10,15 +10,16 @@ use std::fmt;
 use subtle::ConstantTimeEq;
 use thiserror::Error;
 
-/// Longest password in bytes.
+/// Maximum length of a password, in bytes.
 const PASSWORD_BYTES_MAX: usize = 1024;
-/// Most iterations of PBKDF2 that a hash may ask for: above a second a login on a slow core.
+/// Maximum number of PBKDF2 iterations of a hash. It costs more than a second for each login on a slow
+/// core.
 const ITERATIONS_MAX: u32 = 2_000_000;
-/// Most memory of Argon2id that a hash may ask for, in KiB.
+/// Maximum memory of an Argon2id hash, in KiB.
 const MEMORY_KIB_MAX: u32 = 256 << 10;
-/// Most passes of Argon2id that a hash may ask for.
+/// Maximum number of passes of an Argon2id hash.
 const PASSES_MAX: u32 = 16;
-/// Shortest and longest hash and salt in bytes.
+/// Allowed lengths of hashes and salts, in bytes.
 const HASH_BYTES: std::ops::RangeInclusive<usize> = 16..=64;
 const SALT_BYTES: std::ops::RangeInclusive<usize> = 8..=64;
 
@@ -26,32 +27,32 @@ const SALT_BYTES: std::ops::RangeInclusive<usize> = 8..=64;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Salt(pub [u8; 16]);
 
-/// The cost of hashing new passwords.
+/// Cost of hashing new passwords.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cost {
     /// Memory in KiB.
     pub memory_kib: u32,
-    /// Passes over it.
+    /// Number of passes over the memory.
     pub passes: u32,
 }
 
 impl Default for Cost {
-    /// The minimum that OWASP recommends for Argon2id: 19 MiB, two passes.
+    /// The minimum that OWASP recommends for Argon2id: 19 MiB and two passes.
     fn default() -> Self {
         Self { memory_kib: 19 << 10, passes: 2 }
     }
 }
 
-/// A password in clear. It is not shown.
+/// A password in clear text. Its debug output does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(String);
 
 impl Password {
-    /// A password as an operator gave it.
+    /// Takes a password as entered by an operator.
     ///
     /// # Errors
     ///
-    /// A password of more than 1024 bytes.
+    /// [`PasswordError::TooLong`] if it has more than 1024 bytes.
     pub fn new(text: &str) -> Result<Self, PasswordError> {
         if text.len() > PASSWORD_BYTES_MAX {
             return Err(PasswordError::TooLong);
@@ -59,11 +60,12 @@ impl Password {
         Ok(Self(text.to_owned()))
     }
 
-    /// Its hash. Takes the memory and tens of milliseconds of a processor that the cost says.
+    /// Hashes the password with Argon2id. With the default cost it takes 19 MiB of memory and tens of
+    /// milliseconds of processor time.
     ///
     /// # Errors
     ///
-    /// A cost beyond the bounds.
+    /// [`PasswordError::Cost`] if the cost is out of bounds.
     pub fn hashed(&self, salt: Salt, cost: Cost) -> Result<PasswordHash, PasswordError> {
         let mut hash = PasswordHash {
             form: Form::Argon2id { memory_kib: cost.memory_kib, passes: cost.passes },
@@ -82,19 +84,19 @@ impl fmt::Debug for Password {
     }
 }
 
-/// Why a password or a hash is refused. Displayed for operators.
+/// Reason for which a password or a hash is refused. Displayed for operators.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum PasswordError {
     /// The password is too long.
     #[error("the password has more than {PASSWORD_BYTES_MAX} bytes; choose a shorter one")]
     TooLong,
-    /// The text of a hash has another form.
+    /// The text of the hash has another form.
     #[error(
         "password_hash has the form pbkdf2:sha:ITERATIONS:SALT:HASH (or sha256, sha512 in the place of sha), \
          salt and hash in hexadecimal digits"
     )]
     Form,
-    /// The hash asks for more than is allowed, or its salt or hash is too short or too long.
+    /// The hash costs more than is allowed, or its salt or hash is too short or too long.
     #[error(
         "the hash asks for too much: at most {ITERATIONS_MAX} iterations, a salt of 8 to 64 bytes and a hash \
          of 16 to 64 bytes are allowed"
@@ -128,11 +130,12 @@ pub struct PasswordHash {
 }
 
 impl PasswordHash {
-    /// Reads a hash that Riak keeps: `pbkdf2:sha:65536:SALT:HASH`, salt and hash in hexadecimal digits.
+    /// Parses a hash in Riak's form: `pbkdf2:sha:65536:SALT:HASH`, with salt and hash in hexadecimal
+    /// digits.
     ///
     /// # Errors
     ///
-    /// Another form, or a cost that a login must not have.
+    /// [`PasswordError`] if the text has another form, or if the hash would make logins too expensive.
     pub fn parse(text: &str) -> Result<Self, PasswordError> {
         let parts: Vec<_> = text.split(':').collect();
         let ["pbkdf2", function, iterations, salt, hash] = parts.as_slice() else {
@@ -152,7 +155,7 @@ impl PasswordHash {
         Ok(parsed)
     }
 
-    /// Refuses what a login must not cost.
+    /// Refuses hashes that would make logins too expensive.
     pub(crate) fn check(&self) -> Result<(), PasswordError> {
         let is_affordable = match self.form {
             Form::Pbkdf2 { iterations, .. } => (1..=ITERATIONS_MAX).contains(&iterations),
@@ -165,9 +168,8 @@ impl PasswordHash {
         if is_affordable && is_sized { Ok(()) } else { Err(PasswordError::Cost) }
     }
 
-    /// Whether the hash is of this password. Takes tens of milliseconds of a processor, and up to 256 MiB of
-    /// memory for a hash of Argon2id (19 MiB by default); the comparison takes the same time whatever
-    /// differs.
+    /// Returns true if the hash is that of this password. Takes tens of milliseconds of processor time,
+    /// and for Argon2id up to 256 MiB of memory (19 MiB by default). The comparison takes constant time.
     #[must_use]
     pub fn is_of(&self, password: &[u8]) -> bool {
         if password.len() > PASSWORD_BYTES_MAX {
@@ -196,8 +198,8 @@ impl PasswordHash {
         Some(hash)
     }
 
-    /// A digest of a password and this hash under a secret key: tells whether the same password was right
-    /// before without keeping it. Costs two digests.
+    /// Returns a keyed digest of a password and this hash. With it a caller recognizes a password that was
+    /// verified before, without storing the password. Costs one iteration of PBKDF2.
     #[must_use]
     pub fn token(&self, key: &[u8; 32], password: &[u8]) -> [u8; 32] {
         let mut token = [0; 32];
@@ -208,13 +210,13 @@ impl PasswordHash {
         token
     }
 
-    /// The hash in hexadecimal digits, as tables show it.
+    /// Returns the hash in hexadecimal digits, as shown in tables.
     #[must_use]
     pub fn shown(&self) -> String {
         hex::hex(&self.hash)
     }
 
-    /// The algorithm by its name.
+    /// Returns the name of the algorithm.
     #[must_use]
     pub const fn algorithm(&self) -> &'static str {
         match self.form {

@@ -1,8 +1,8 @@
-//! Permissions and sets of them.
+//! Permissions and sets of permissions.
 
 use std::fmt;
 
-/// One kind of operation that a grant allows.
+/// One kind of operation that a grant permits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Permission {
@@ -20,7 +20,7 @@ pub enum Permission {
     ListBuckets,
     /// Running MapReduce jobs.
     MapReduce,
-    /// Asking which nodes hold a record.
+    /// Asking for the nodes that hold a record.
     GetPreflist,
     /// Reading properties of a bucket.
     GetBucket,
@@ -30,19 +30,19 @@ pub enum Permission {
     GetBucketType,
     /// Changing properties of a bucket type.
     SetBucketType,
-    /// Going through records of a bucket for operators: folds that read.
+    /// Reading the records of a bucket with an operator's fold.
     Fold,
-    /// Repairing, reaping and erasing records found by a fold.
+    /// Repairing, reaping and erasing records that a fold has found.
     Erase,
     /// Reading the change feed of a bucket.
     Changes,
-    /// Fetching from and writing to replication queues, and the other messages of replication.
+    /// Fetching from replication queues, writing to them, and the other messages of replication.
     Replicate,
-    /// Asking where partitions lie: the layout, and plans of coverage.
+    /// Reading the layout and coverage plans.
     Layout,
     /// Reading the administration API.
     Observe,
-    /// Changing things over the administration API, security included.
+    /// Making changes over the administration API, including changes of security.
     Operate,
 }
 
@@ -70,7 +70,7 @@ impl Permission {
         Self::Operate,
     ];
 
-    /// The name in commands and texts.
+    /// Returns the name in commands and messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -96,7 +96,7 @@ impl Permission {
         }
     }
 
-    /// The permission of a name; names are case-sensitive.
+    /// Returns the permission with a name. Names are case-sensitive.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|permission| permission.name() == name)
@@ -118,31 +118,31 @@ impl fmt::Display for Permission {
 pub struct PermissionSet(u32);
 
 impl PermissionSet {
-    /// Whether the permission is in it. One test of a bit.
+    /// Returns true if the set contains the permission. One test of a bit.
     #[must_use]
     pub const fn contains(self, permission: Permission) -> bool {
         self.0 & permission.bit() != 0
     }
 
-    /// Whether nothing is in it.
+    /// Returns true if the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The union of both sets.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// The permissions of this set that are not in the other.
+    /// Returns the permissions of this set that are not in the other one.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// The permissions in it, Riak's first.
+    /// Returns the permissions in the set, Riak's first.
     pub fn iter(self) -> impl Iterator<Item = Permission> {
         Permission::ALL.into_iter().filter(move |permission| self.contains(*permission))
     }

@@ -1,79 +1,79 @@
-//! Why a command is refused, in Riak's words where it has them.
+//! Reasons for which a command is refused, in Riak's words if Riak has the same refusal.
 
 use crate::cidr::CidrError;
 use crate::name::NameError;
 use crate::password::PasswordError;
 use thiserror::Error;
 
-/// A command that is not carried out.
+/// Reason for which a command is refused.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Refusal {
-    /// The command has too few or too many words, or others.
+    /// The command has too few, too many or wrong words.
     #[error("Usage: {0}")]
     Usage(String),
-    /// There is no such command.
+    /// The command does not exist.
     #[error("{word} is no command of security; see `quoit admin security`")]
     UnknownCommand {
         /// The word.
         word: String,
     },
-    /// A name can't be one.
+    /// A name is not valid.
     #[error(transparent)]
     Name(#[from] NameError),
     /// The name is taken.
     #[error("This name is already in use")]
     InUse,
-    /// There is no such user.
+    /// The user does not exist.
     #[error("User not recognized: {0}")]
     NoUser(String),
-    /// There is no such group.
+    /// The group does not exist.
     #[error("Group not recognized: {0}")]
     NoGroup(String),
-    /// There are no such users.
+    /// These users do not exist.
     #[error("User(s) not recognized: {}", .0.join(","))]
     NoUsers(Vec<String>),
-    /// There are no such groups.
+    /// These groups do not exist.
     #[error("Group(s) not recognized: {}", .0.join(","))]
     NoGroups(Vec<String>),
-    /// There is no such user or group.
+    /// There is neither a user nor a group with this name.
     #[error("Name not recognized: {0}")]
     NoRole(String),
-    /// Several reasons against a grant or its end.
+    /// A grant or its revocation has these faults.
     #[error("{}", .0.join("\n"))]
     Grant(Vec<String>),
-    /// An option without `=`.
+    /// The option has no `=`.
     #[error("Invalid option {0:?}, options are of the form key=value")]
     Option(String),
-    /// Too many options, or one that is too long.
+    /// There are too many options, or one is too long.
     #[error("there are at most 64 options, each of at most 1024 bytes")]
     Options,
-    /// The source is no block of addresses.
+    /// The text is not a block of addresses.
     #[error(transparent)]
     Cidr(#[from] CidrError),
-    /// There is no such source.
+    /// The kind of source does not exist.
     #[error("Source not recognized: {0}; there are trust, password and certificate")]
     Source(String),
-    /// Riak has it, and Quoit does not.
+    /// The kind of source exists in Riak but not in Quoit.
     #[error(
         "Source pam is not supported: Quoit does not ask PAM of the machine. Give the users passwords and \
          use the source password, or certificates and the source certificate"
     )]
     Pam,
-    /// A password or a hash of one is refused.
+    /// A password or its hash is refused.
     #[error(transparent)]
     Password(#[from] PasswordError),
-    /// None of the ciphers can be used.
+    /// None of the ciphers is supported.
     #[error("No known or supported ciphers in list.\nThese are supported: {supported}")]
     Ciphers {
-        /// Those that can.
+        /// Names of the supported ciphers.
         supported: String,
     },
-    /// There is no more room.
+    /// The maximum number of things exists already.
     #[error("there are {max} {things}, and no more are possible; delete some that nobody needs")]
     TooMany {
         /// The things.
         things: &'static str,
-        /// How many there may be.
+        /// The maximum.
         max: usize,
     },
 }

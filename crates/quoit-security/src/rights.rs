@@ -1,4 +1,4 @@
-//! Rights of a user: its own grants, those of its groups, and those of all.
+//! Rights of a user: its own grants, those of its groups, and those of all users.
 
 use crate::permission::PermissionSet;
 use crate::role::Role;
@@ -6,29 +6,29 @@ use crate::scope::Scope;
 use crate::security::Security;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Something granted to a role.
+/// Permissions that are granted to a role.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Grant {
     /// The role.
     pub role: Role,
-    /// Buckets that it is about.
+    /// Buckets that it applies to.
     pub scope: Scope,
     /// Permissions that it gives.
     pub permissions: PermissionSet,
 }
 
-/// The grants of a role, as they are printed.
+/// The grants of a role, as a `print` command shows them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct GrantsOf {
-    /// Those of its groups, directly or by groups of groups, and of all.
+    /// Grants of its groups, directly or through groups of groups, and of all users.
     pub inherited: Vec<Grant>,
-    /// Its own.
+    /// Its own grants.
     pub dedicated: Vec<Grant>,
-    /// All together by scope: buckets, then everything, then types.
+    /// Both together by scope: buckets first, then all buckets (`any`), then types.
     pub cumulative: Vec<(Scope, PermissionSet)>,
 }
 
-/// Rights of a user, for looking up quickly.
+/// Rights of a user, in a form for fast lookups.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Rights {
     any: PermissionSet,
@@ -37,19 +37,19 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// Permissions on all buckets of all types.
+    /// Returns the permissions on all buckets of all types.
     #[must_use]
     pub const fn on_any(&self) -> PermissionSet {
         self.any
     }
 
-    /// Permissions on all buckets of a type. One look into a table.
+    /// Returns the permissions on all buckets of a type. One hash lookup.
     #[must_use]
     pub fn on_type(&self, bucket_type: &[u8]) -> PermissionSet {
         self.types.get(bucket_type).map_or(self.any, |set| set.union(self.any))
     }
 
-    /// Permissions on a bucket. Three looks into tables, no allocation.
+    /// Returns the permissions on a bucket. Three hash lookups, no allocation.
     #[must_use]
     pub fn on(&self, bucket_type: &[u8], bucket: &[u8]) -> PermissionSet {
         let own = self.buckets.get(bucket_type).and_then(|buckets| buckets.get(bucket));
@@ -71,7 +71,7 @@ impl Rights {
 }
 
 impl Security {
-    /// The rights of a user; `None` if there is no such user.
+    /// Returns the rights of a user; `None` if the user does not exist.
     #[must_use]
     pub fn rights_of(&self, user: &str) -> Option<Rights> {
         self.users.get(user)?;
@@ -84,7 +84,7 @@ impl Security {
         Some(rights)
     }
 
-    /// The grants of a user or group, as they are printed.
+    /// Returns the grants of a user or a group, as a `print` command shows them.
     #[must_use]
     pub fn grants_of(&self, role: &Role) -> GrantsOf {
         let dedicated: Vec<_> = self.granted(role).collect();
@@ -106,7 +106,7 @@ impl Security {
         GrantsOf { inherited, dedicated, cumulative }
     }
 
-    /// Grants of exactly this role, by scope: everything, buckets, types.
+    /// Returns the grants of exactly this role, ordered by scope: all buckets, buckets, types.
     fn granted(&self, role: &Role) -> impl Iterator<Item = Grant> {
         let from = (role.clone(), Scope::Any);
         let role = role.clone();
@@ -119,7 +119,8 @@ impl Security {
         )
     }
 
-    /// The role itself, its groups and theirs, each once, and all. Groups may contain each other.
+    /// Returns the role itself, its groups and their groups, each once, and `all`. Groups may contain each
+    /// other.
     fn roles_of(&self, role: &Role) -> Vec<Role> {
         let groups_of = |role: &Role| -> Option<&BTreeSet<String>> {
             match role {

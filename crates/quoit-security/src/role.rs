@@ -4,31 +4,30 @@ use crate::password::PasswordHash;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Options of a user, a group or a source beside those that have a meaning: kept and shown, in the order in
-/// which Riak shows them.
+/// Options of a user, a group or a source that have no effect. They are stored and shown in Riak's order.
 pub type Options = Vec<(String, String)>;
 
 /// A user.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct User {
-    /// Hash of the password; `None` = a source `password` admits nobody as this user.
+    /// Hash of the password. With `None`, a source `password` admits no client as this user.
     pub password: Option<PasswordHash>,
-    /// Names of groups.
+    /// Names of the user's groups.
     pub groups: BTreeSet<String>,
     /// Other options.
     pub options: Options,
 }
 
-/// A group. Groups may be members of groups.
+/// A group. Groups may be members of other groups.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Group {
-    /// Names of groups.
+    /// Names of the groups that this group is a member of.
     pub groups: BTreeSet<String>,
     /// Other options.
     pub options: Options,
 }
 
-/// The user, the group or all users that something is granted to.
+/// A user, a group or all users, as the receiver of a grant.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Role {
     /// A user.

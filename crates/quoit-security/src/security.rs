@@ -9,20 +9,21 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Most users.
+/// Maximum number of users.
 pub const USERS_MAX: usize = 10_000;
-/// Most groups.
+/// Maximum number of groups.
 pub const GROUPS_MAX: usize = 10_000;
-/// Most sources.
+/// Maximum number of sources.
 pub const SOURCES_MAX: usize = 20_000;
-/// Most pairs of a role and what something is granted on.
+/// Maximum number of grants, which are pairs of a role and a scope.
 pub const GRANTS_MAX: usize = 100_000;
-/// Most options of a user, a group or a source.
+/// Maximum number of options of a user, a group or a source.
 pub const OPTIONS_MAX: usize = 64;
-/// Most bytes of an option, name and value each.
+/// Maximum length of an option's name and of its value, in bytes.
 pub const OPTION_BYTES_MAX: usize = 1024;
 
-/// Users, groups, sources, grants, and whether they count. Cloning it costs one reference count for each.
+/// Users, groups, sources and grants, and whether they are enabled. Cloning costs one
+/// reference count for each.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Security {
     pub(crate) is_enabled: bool,
@@ -34,53 +35,53 @@ pub struct Security {
 }
 
 impl Security {
-    /// Whether logins and rights count.
+    /// Returns true if the rules are enabled, so that clients have to log in and need permissions.
     #[must_use]
     pub const fn is_enabled(&self) -> bool {
         self.is_enabled
     }
 
-    /// Whether an operator has never changed anything.
+    /// Returns true if no operator has ever changed anything.
     #[must_use]
     pub fn is_untouched(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The list of ciphers, in OpenSSL's words, that an operator has set.
+    /// Returns the list of ciphers that an operator has set, in OpenSSL's notation.
     #[must_use]
     pub fn ciphers(&self) -> Option<&str> {
         self.ciphers.as_deref()
     }
 
-    /// A user by its stored name.
+    /// Returns a user by its stored name.
     #[must_use]
     pub fn user(&self, name: &str) -> Option<&User> {
         self.users.get(name).map(AsRef::as_ref)
     }
 
-    /// A group by its stored name.
+    /// Returns a group by its stored name.
     #[must_use]
     pub fn group(&self, name: &str) -> Option<&Group> {
         self.groups.get(name).map(AsRef::as_ref)
     }
 
-    /// All users by name.
+    /// Returns all users, by name.
     pub fn users(&self) -> impl ExactSizeIterator<Item = (&str, &User)> {
         self.users.iter().map(|(name, user)| (name.as_str(), &**user))
     }
 
-    /// All groups by name.
+    /// Returns all groups, by name.
     pub fn groups(&self) -> impl ExactSizeIterator<Item = (&str, &Group)> {
         self.groups.iter().map(|(name, group)| (name.as_str(), &**group))
     }
 
-    /// All sources, those for all users first.
+    /// Returns all sources. Those for all users come first.
     pub fn sources(&self) -> impl ExactSizeIterator<Item = (&SourceKey, &Source)> {
         self.sources.iter().map(|(key, source)| (key, &**source))
     }
 
-    /// The source that counts for a user at an address: the longest prefix, and of equal ones that of the
-    /// user before that of all. A user that does not exist has none.
+    /// Returns the source that applies to a user at an address: the one with the longest prefix, and among
+    /// equal ones that of the user before that of all users. Returns `None` if the user does not exist.
     #[must_use]
     pub fn source_for(&self, user: &str, address: IpAddr) -> Option<&Source> {
         self.users.get(user)?;
@@ -91,7 +92,7 @@ impl Security {
         best.map(|(_, source)| &**source)
     }
 
-    /// Applies a change. Changes that do not fit the state are without effect.
+    /// Applies a change. A change that does not fit the state has no effect.
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::Enabled(is_enabled) => self.is_enabled = *is_enabled,
@@ -125,7 +126,7 @@ impl Security {
         }
     }
 
-    /// The changes that lead here from nothing, in a fixed order.
+    /// Returns the changes that create these rules, in a fixed order.
     #[must_use]
     pub fn changes(&self) -> Vec<Change> {
         let mut changes = Vec::new();

@@ -1,13 +1,13 @@
-//! Sources: how a user proves who it is, by where it comes from.
+//! Sources: the required proof of identity, by user and address.
 
 use crate::cidr::Cidr;
 use crate::role::Options;
 use std::fmt;
 
-/// The proof that a source asks for.
+/// The proof that a source requires.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SourceKind {
-    /// None: the name suffices.
+    /// No proof. The user's name suffices.
     Trust,
     /// The user's password.
     Password,
@@ -19,7 +19,7 @@ impl SourceKind {
     /// All kinds.
     pub const ALL: [Self; 3] = [Self::Trust, Self::Password, Self::Certificate];
 
-    /// The word in commands.
+    /// Returns the keyword in commands.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -29,7 +29,7 @@ impl SourceKind {
         }
     }
 
-    /// The kind of a word, whatever its case.
+    /// Returns the kind with a keyword, in upper or lower case.
     #[must_use]
     pub fn named(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(word))
@@ -42,10 +42,10 @@ impl fmt::Display for SourceKind {
     }
 }
 
-/// For whom and from where a source counts. There is one source for each.
+/// The user and the addresses that a source applies to. Each such pair has at most one source.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SourceKey {
-    /// The user; `None` = all users.
+    /// The user; `None` for all users.
     pub user: Option<String>,
     /// Addresses of clients.
     pub cidr: Cidr,
@@ -54,8 +54,8 @@ pub struct SourceKey {
 /// A source.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Source {
-    /// The proof that it asks for.
+    /// The proof that it requires.
     pub kind: SourceKind,
-    /// Options, which are kept and shown and have no effect.
+    /// Options, which are stored and shown but have no effect.
     pub options: Options,
 }

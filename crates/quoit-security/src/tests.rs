@@ -180,7 +180,8 @@ fn sources_that_nobody_can_prove_are_refused() {
 
 #[test]
 fn riaks_hashes_and_new_ones_know_their_password() {
-    // RFC 6070: PBKDF2-HMAC-SHA1, "password", "salt" is too short for a salt here.
+    // The salt of the RFC 6070 test with "password" and "salt" is shorter than the allowed minimum, so a
+    // longer case of that RFC is used.
     let riaks = PasswordHash::parse(
         "pbkdf2:sha:4096:73616c7453414c5473616c7453414c5473616c7453414c5473616c7453414c5473616c74:\
          3d2eec4fe41c849b80c8d83662c0e44a8b291a964cf2f07038",
@@ -251,7 +252,7 @@ fn command() -> impl Strategy<Value = Vec<String>> {
     .prop_map(split)
 }
 
-/// Permissions of a role on a bucket, by going through all grants.
+/// Computes the permissions of a role on a bucket by looking at all grants.
 fn naive(
     security: &Security,
     role: &Role,

@@ -3,16 +3,17 @@
 use quoit_planted::planted;
 use std::time::Duration;
 
-/// Whether a node takes logins while it does not learn of users and rights that are changed elsewhere. It
-/// serves clients that have logged in by what it knows, whatever this says.
+/// Setting for logins at a node that is cut off and so does not learn of users and rights that are changed
+/// elsewhere. The node goes on to serve clients that have logged in before, by the rules that it knows.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct WhileCutOff {
-    /// Time after which it takes none; `None` = it takes them for ever.
+    /// Time after which the node refuses logins; `None` if it never does.
     pub refuses_after: Option<Duration>,
 }
 
 impl WhileCutOff {
-    /// Whether a login is taken by a node that has been cut off for so long; `None` = it is not cut off.
+    /// Returns true if a node accepts a login after having been cut off for this time; `None` if it is not
+    /// cut off.
     #[must_use]
     pub fn takes_logins(&self, cut_off_for: Option<Duration>) -> bool {
         let max = match self.refuses_after {

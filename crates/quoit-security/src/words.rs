@@ -2,7 +2,7 @@
 
 use crate::refusal::Refusal;
 
-/// How each command is written.
+/// Usage of each command.
 pub(crate) const USAGE: [(&str, &str); 20] = [
     ("add-user", "<user> [<option>=<value> [...]]"),
     ("add-group", "<group> [<option>=<value> [...]]"),
@@ -26,13 +26,13 @@ pub(crate) const USAGE: [(&str, &str); 20] = [
     ("ciphers", "[cipherlist]"),
 ];
 
-/// The usage of a command.
+/// Returns a refusal with the usage of a command.
 pub(crate) fn usage(command: &str) -> Refusal {
     let words = USAGE.iter().find(|(name, _)| *name == command).map_or("", |(_, words)| words);
     Refusal::Usage(format!("quoit admin security {command} {words}").trim_end().to_owned())
 }
 
-/// The parts of a list; an empty text has none.
+/// Splits a comma-separated list. Empty parts are left out.
 pub(crate) fn list(text: &str) -> Vec<&str> {
     text.split(',').filter(|part| !part.is_empty()).collect()
 }

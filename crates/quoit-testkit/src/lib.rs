@@ -1,8 +1,8 @@
 //! Nodes for tests, examples and benchmarks.
 //!
-//! A [`TestNode`] is put together as the program does it ([`quoit_node`]), from parts that leave nothing
-//! behind: disks, engine and network are in memory unless a test brings its own. Keys, values and waiting of
-//! tests of several crates stand beside it.
+//! A [`TestNode`] is assembled as in the program ([`quoit_node`]), from parts that leave nothing behind:
+//! disks, engine and network are in memory unless a test brings its own. The crate also has the keys, the
+//! values and the waiting that tests of several crates share.
 
 mod node;
 mod objects;

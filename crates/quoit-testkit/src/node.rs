@@ -16,61 +16,61 @@ use quoit_store::memory::{MemoryEngine, MemorySettings};
 use std::error::Error;
 use std::sync::Arc;
 
-/// Why a node did not start.
+/// Reason for which a node did not start.
 pub type StartError = Box<dyn Error>;
 
-/// Description of a node. Everything that a test does not care about has a value.
+/// Description of a node. All fields have defaults.
 pub struct TestNode {
-    /// Identity of the node, repeated to 16 bytes. Random numbers of the node follow from it.
+    /// Byte that fills the 16 bytes of the node's identity. Random numbers of the node follow from it.
     pub id: u8,
-    /// Name of its host. The node is named `HOST@test`, and others reach it at `HOST:1`.
+    /// Name of the node's host. The node is named `HOST@test`, and other nodes reach it at `HOST:1`.
     pub host: String,
-    /// Number of partitions of the cluster: 8 unless a test says otherwise.
+    /// Number of partitions of the cluster; 8 by default.
     pub ring_size: RingSize,
-    /// Its clock.
+    /// The node's clock.
     pub clock: Arc<dyn Clock>,
-    /// Its network. Without one it is alone.
+    /// The node's network; `None` for a node that is alone.
     pub network: Option<MemoryNetwork>,
-    /// Disk of the control plane: in memory and empty unless a test says otherwise.
+    /// Disk of the control plane; by default in memory and empty.
     pub control_disk: Arc<dyn Disk>,
-    /// Its engine; `None` = one in memory, with an actor that follows from the identity.
+    /// Storage engine; `None` for one in memory, with an actor that follows from the identity.
     pub engine: Option<NodeEngine>,
-    /// Settings of its store.
+    /// Settings of the store.
     pub settings: StoreSettings,
-    /// Data beside its records: in memory unless a test says otherwise.
+    /// Data that is stored beside the records; in memory by default.
     pub beside: Beside,
-    /// Bounds of its connections.
+    /// Bounds of the node's connections.
     pub limits: Limits,
     /// Properties of untyped buckets.
     pub untyped_defaults: BucketProps,
-    /// Random for each start of the process.
+    /// Boot id. In the program it is random for each start of the process.
     pub boot_id: u64,
 }
 
-/// Where others reach the node of a host.
+/// Returns the address at which other nodes reach the node of a host.
 #[must_use]
 pub fn address_of(host: &str) -> String {
     format!("{host}:1")
 }
 
-/// Events of an actor, of which nothing is kept over a restart.
+/// Creates the events of an actor. Nothing of them survives a restart.
 #[must_use]
 pub fn events(actor: [u8; 8]) -> DotSequence {
     DotSequence::new(Actor(actor[..].into()), Box::new(Unreserved))
 }
 
-/// An engine in memory.
+/// Creates a storage engine in memory.
 #[must_use]
 pub fn memory_engine(ring_size: RingSize, clock: &Arc<dyn Clock>) -> Arc<dyn Engine> {
     Arc::new(MemoryEngine::new(MemorySettings::default(), ring_size, Arc::clone(clock)))
 }
 
 impl TestNode {
-    /// A node alone, of eight partitions.
+    /// Creates the description of a single node with eight partitions.
     ///
     /// # Panics
     ///
-    /// Never: eight is a number of partitions.
+    /// Never: eight is a valid number of partitions.
     #[must_use]
     pub fn new(id: u8, host: impl Into<String>, clock: Arc<dyn Clock>) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl TestNode {
         }
     }
 
-    /// Its events are those of `actor`, and `counters` outlive it.
+    /// Sets the engine. Events are those of `actor`, and `counters` survive a restart.
     #[must_use]
     pub fn with_engine(
         self,
@@ -101,11 +101,11 @@ impl TestNode {
         Self { engine: Some(NodeEngine { engine, dots, loss: None }), ..self }
     }
 
-    /// Puts the node together. It neither connects nor listens.
+    /// Assembles the node. It neither connects nor listens.
     ///
     /// # Errors
     ///
-    /// When one of its disks refuses.
+    /// If a disk fails.
     pub fn assemble(self) -> Result<Node, StartError> {
         let Self { clock, settings, beside, ring_size, .. } = self;
         let of_control = Settings {
@@ -132,15 +132,15 @@ impl TestNode {
         Ok(parts.assemble()?)
     }
 
-    /// Puts the node together, connects it and listens for others.
+    /// Assembles the node, connects it and listens for other nodes.
     ///
     /// # Errors
     ///
-    /// When one of its disks refuses, or its address is in use.
+    /// If a disk fails, or its address is in use.
     ///
     /// # Panics
     ///
-    /// When it has no network.
+    /// If the node has no network.
     pub async fn start(self) -> Result<Node, StartError> {
         let network = self.network.as_ref().expect("a node that listens has a network");
         let address = address_of(&self.host);

@@ -1,4 +1,4 @@
-//! Keys and values as tests name them.
+//! Keys and values for tests.
 
 use bytes::Bytes;
 use quoit_core::PutRequest;
@@ -7,25 +7,25 @@ use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::object::Object;
 use quoit_store::engine::RecordAt;
 
-/// A key of the untyped bucket `bucket`.
+/// Returns a key of the untyped bucket `bucket`.
 #[must_use]
 pub const fn key(name: &str) -> KeyRef<'_> {
     key_in("default", name)
 }
 
-/// A key of the bucket `bucket` of a type.
+/// Returns a key of the bucket `bucket` of a type.
 #[must_use]
 pub const fn key_in<'a>(bucket_type: &'a str, name: &'a str) -> KeyRef<'a> {
     BucketRef { bucket_type: bucket_type.as_bytes(), bucket: b"bucket" }.key(name.as_bytes())
 }
 
-/// A write without a context.
+/// Returns a write without a context.
 #[must_use]
 pub fn put_of(at: KeyRef<'static>, value: &'static str) -> PutRequest<'static> {
     PutRequest::of(at, Bytes::from_static(value.as_bytes()))
 }
 
-/// Values of an object that are not deleted, in order.
+/// Returns the values of an object that are not deleted, in order.
 #[must_use]
 pub fn values(object: &Object) -> Vec<String> {
     let live = object.siblings.iter().filter(|sibling| !sibling.deleted);
@@ -35,7 +35,7 @@ pub fn values(object: &Object) -> Vec<String> {
     values
 }
 
-/// Calls a function with the place of a record in an engine.
+/// Calls a function with the location of a record in an engine.
 pub fn at_record<T>(
     key: KeyRef<'_>,
     ring_size: RingSize,

@@ -1,13 +1,13 @@
-//! Waiting for what must happen.
+//! Waiting for an event that must happen.
 
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Waits until something has happened that must.
+/// Waits until `happened` returns true.
 ///
 /// # Panics
 ///
-/// When it has not happened after `patience`.
+/// If it does not within `patience`.
 pub async fn until(patience: Duration, what: &str, mut happened: impl FnMut() -> bool) {
     let end = Instant::now() + patience;
     let pause = (patience / 2_000).max(Duration::from_millis(20));

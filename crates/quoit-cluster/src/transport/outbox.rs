@@ -30,7 +30,7 @@ pub(super) enum Urgency {
     Now,
 }
 
-/// What is known about the bytes last given to a writer when it fails.
+/// State of knowledge about the bytes last given to a writer when it fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FailedWrite {
     /// None of them have left: a system call that fails sends nothing.
