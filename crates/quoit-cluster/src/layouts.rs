@@ -242,6 +242,7 @@ impl Layouts {
     pub(crate) fn acknowledge(&mut self, node: NodeId, served: Served) {
         let newest = self.newest().version();
         let known = self.acknowledged.entry(node).or_default();
+        // Reports may arrive out of order, so no version goes back.
         known.writes = known.writes.max(served.writes);
         known.raises_known = known.raises_known.max(served.raises_known);
         known.raises_filled = known.raises_filled.max(served.raises_filled);

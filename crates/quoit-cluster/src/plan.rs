@@ -161,6 +161,7 @@ impl State {
             changes.push(Change::PutLayout { layout: Arc::clone(&layout), n_vals });
         }
         changes.push(Change::Stage { staged: Vec::new() });
+        // Different staged changes may lead to the same layout, so the identity covers both.
         let mut name = layout.encode();
         for change in self.staged() {
             name.extend(format!("{change:?}").bytes());

@@ -3,8 +3,8 @@
 //!
 //! By default glibc raises its thresholds to the size of the largest block that was ever freed. After one
 //! answer of 20 MB, blocks of that size come from the heap of the thread that needs one, and each such
-//! heap keeps the memory. A node could so hold the memory of such an answer once for each thread. With
-//! fixed thresholds, large blocks are mapped from the system and returned to it.
+//! heap keeps the memory. A node could therefore keep the memory of such an answer once for each thread.
+//! With fixed thresholds, large blocks are mapped from the system and returned to it.
 //!
 //! By default glibc also creates up to eight heaps for each processor. Blocks that one thread allocates
 //! and another one frees leave holes in all of them. One heap for each processor suffices to keep threads

@@ -11,7 +11,7 @@
 //! is set once, before the first decision.
 //!
 //! To plant another fault, add a line to `faults.rs` and put [`planted!`] beside the decision. `cargo
-//! xtask tidy` refuses a fault that is nowhere used, and `cargo xtask sensitivity` measures whether
+//! xtask tidy` refuses a fault that is not used anywhere, and `cargo xtask sensitivity` measures whether
 //! the simulator finds it.
 //!
 //! Not here: external faults, such as failing disks and late messages. The simulator injects those.

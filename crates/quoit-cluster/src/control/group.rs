@@ -1,8 +1,8 @@
 //! This node's Raft instance: starting it, calling it, and restarting it after an error of the disk.
 //!
-//! A failed write ends the instance, because the content of the control file is unknown from then on.
-//! The next call opens and reads the file again, publishes the state that it holds, and starts a new
-//! instance. Requests are served from the state in memory meanwhile.
+//! A failed write ends the instance, because the content of the control file is unknown from then on. The
+//! next call opens and reads the file again, publishes the state that it holds, and starts a new instance.
+//! Requests are served from the state in memory meanwhile.
 
 use super::demoted::{demoted_at, end_to_compare};
 use super::file::ControlFile;
@@ -235,8 +235,8 @@ impl Group {
         agreed_at.is_some_and(|at| at.elapsed() <= LED_WITHIN) || self.metrics.leads_majority()
     }
 
-    /// Stops the instance, runs `change` on the control file, and reads the file again. The next call
-    /// starts a new instance.
+    /// Stops the instance, runs `change` on the control file, and reads the file again. The next
+    /// call starts a new instance.
     pub(crate) async fn change_file(
         &self,
         change: impl FnOnce(&ControlFile) -> Result<(), StoreError>,
@@ -285,6 +285,8 @@ impl Group {
         let machine = Machine::new(Arc::clone(&self.file), Arc::clone(&self.published));
         let raft = Raft::new(own, Arc::new(config), peers, log, machine).await;
         let raft = raft.map_err(|fault| self.fatal(&fault))?;
+        // An only voter that does not lead elects itself at once instead of waiting for the election
+        // timeout.
         let elects_itself = raft.with_raft_state(move |state| {
             let electorate = state.membership_state.effective().membership();
             electorate.voter_ids().eq([own]) && !state.vote_ref().is_committed()
@@ -314,8 +316,8 @@ impl Group {
         StoreError { path: self.file.path().to_owned(), reason }
     }
 
-    /// Returns the index up to which the log must be applied before a state includes everything that
-    /// was committed before this call: Raft's read index. The node must lead.
+    /// Returns the index up to which the log must be applied before a state includes everything that was
+    /// committed before this call: Raft's read index. The node must lead.
     pub(crate) async fn read_index(&self) -> Result<u64, GroupError> {
         let raft = self.raft().await?;
         match raft.get_read_log_id().await {
@@ -333,8 +335,8 @@ impl Group {
     /// Proposes a decision and waits until it is committed. The node must lead.
     ///
     /// Changes that hold on every state are batched: those that arrive while such an entry is being
-    /// committed form the next one. After a commit of a layout all members report at once that they
-    /// serve by it, and each entry costs each member two synced writes.
+    /// committed form the next one. After a commit of a layout all members report at once that they serve
+    /// by it, and each entry costs each member two synced writes.
     pub(crate) async fn propose(&self, decision: Decision) -> Result<Agreed, GroupError> {
         if decision.base.is_some() {
             return self.append(decision).await;
@@ -376,8 +378,8 @@ impl Group {
         }
     }
 
-    /// Handles entries from a leader. `has_majority` tells whether a majority has recently answered
-    /// that leader.
+    /// Handles entries from a leader. `has_majority` tells whether a majority has recently answered that
+    /// leader.
     pub(crate) async fn take(
         &self,
         request: AppendEntriesRequest<TypeConfig>,

@@ -45,6 +45,8 @@ impl Admission for ControlService {
         let Some(plane) = self.plane.upgrade() else { return Ok(()) };
         let state = plane.read();
         let (id, name) = (newcomer.node_id, &newcomer.node_name);
+        // A node that lacks the newest members admits nodes that it does not know: one of them may be the
+        // leader from which it has to learn of the others.
         let is_known =
             state.members().get(id).is_some() || plane.awaits_cluster() || plane.may_be_behind();
         if newcomer.is_guest || (is_known && !state.members().is_removed(id)) {

@@ -112,6 +112,7 @@ impl State {
                 Some(bucket) => self.raise_of(BucketRef { bucket_type: &bucket_type, bucket }),
                 None => self.raises.iter().find(|raise| raise.is_of_type(&bucket_type)),
             };
+            // If an earlier raise has not ended, only the primaries from before it are filled.
             let filled_n_val = known.map_or(before, |known| known.filled_n_val.min(before));
             raises.retain(|raise| (&raise.bucket_type, &raise.bucket) != (&bucket_type, &bucket));
             raises.push(RaisedCount { bucket_type, bucket, filled_n_val, since: self.version });

@@ -140,6 +140,7 @@ impl Inbound {
     }
 
     fn flush(&self, inner: MutexGuard<'_, Inner<Serving>>) {
+        // If no other request is being served, there is no other answer to write together with this one.
         let is_only = inner.state.outstanding_count == 0;
         self.outbox.flush(inner, if is_only { Urgency::Now } else { Urgency::Soon });
     }

@@ -282,6 +282,7 @@ impl Peer {
         let taker = Taker { sink: replies.begin(), slot, stream };
         inner.state.begin(taker, method, begins_at, size_bytes, Instant::now());
         state.publish(&inner.state);
+        // A lone call is written at once. If others are open, the driver gathers what their tasks append.
         let is_only = inner.state.len() == 1;
         state.outbox.flush(inner, if is_only { Urgency::Now } else { Urgency::Soon });
         Ok(())

@@ -246,6 +246,7 @@ impl LinkSecurity {
         }
         let keys = self.keys();
         if mode == LinkMode::Both {
+            // The first byte tells TLS from a greeting. The chained reader returns it again.
             let first = stream.reader.read_u8().await?;
             let seen = Cursor::new(vec![first]);
             stream.reader = Box::new(seen.chain(stream.reader));

@@ -24,8 +24,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Initial content of a control file. When the file exists already, only the name, the addresses and
-/// the versions may differ from it.
+/// Initial content of a control file. When the file exists already, only the name, the addresses and the
+/// versions may differ from it.
 #[derive(Clone, Debug)]
 pub(crate) struct Founding {
     pub(crate) node_id: NodeId,
@@ -70,8 +70,8 @@ pub(super) fn create(
 /// Founds a cluster of one node.
 ///
 /// The state exists before the log: entry 1 counts as applied and purged. Every node that joins later
-/// therefore needs a snapshot, and so receives the state from before the log. The identity of the
-/// cluster is that of its founder.
+/// therefore needs a snapshot, and so receives the state from before the log. The identity of the cluster
+/// is that of its founder.
 fn found(
     transaction: &WriteTransaction,
     node_id: NodeId,
@@ -103,6 +103,7 @@ fn found(
     let electorate = Membership::new(vec![BTreeSet::from([own])], BTreeMap::from([(own, ())]));
     let electorate = StoredMembership::new(Some(first), electorate);
     let mut raft = transaction.open_table(RAFT)?;
+    // A committed vote for itself makes the node the leader of term 1 without an election.
     let ballot = encode_vote(&Vote::new_committed(1, own)).encode_to_vec();
     raft.insert(KEY_BALLOT, ballot.as_slice())?;
     let first = encode_log_id(&first).encode_to_vec();
@@ -139,14 +140,14 @@ impl ControlFile {
         })
     }
 
-    /// Gives up the node's own cluster in order to follow another one. The log is deleted. The state
-    /// stays until a snapshot of the other cluster replaces it.
+    /// Gives up the node's own cluster in order to follow another one. The log is deleted. The state stays
+    /// until a snapshot of the other cluster replaces it.
     pub(crate) fn give_up(&self, other: ClusterId) -> Result<(), StoreError> {
         self.commit(|transaction| give_up(transaction, other))
     }
 
-    /// Converts a file of format 1, which knew only single nodes, into that of a cluster of one, and
-    /// counts the start.
+    /// Converts a file of format 1, which knew only single nodes, into that of a cluster of
+    /// one, and counts the start.
     pub(super) fn upgrade(&self, founding: &Founding) -> Result<(), OpenError> {
         let kept = self.identity()?;
         let written = self.commit(|transaction| {

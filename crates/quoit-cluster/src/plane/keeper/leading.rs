@@ -29,6 +29,7 @@ impl Keeper {
         let Ok(raft) = plane.group().raft().await else { return };
         let electorate = metrics.membership_config.membership();
         let present: BTreeSet<NodeId> = electorate.nodes().map(|(id, ())| id.0).collect();
+        // New members become learners first: a voter has to follow the log before its vote counts.
         for member in state.members().iter().filter(|member| !present.contains(&member.id)) {
             if let Err(fault) = raft.add_learner(RaftId(member.id), (), false).await {
                 tracing::debug!(%fault, "a learner could not be added");
