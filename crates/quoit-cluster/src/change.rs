@@ -54,8 +54,8 @@ pub enum Change {
     PutLayout {
         /// The layout.
         layout: Arc<Layout>,
-        /// The `n_val`s of all buckets, ascending. The largest one decides how many first positions of
-        /// a partition need complete copies.
+        /// The `n_val`s of all buckets, ascending. The largest one decides how many first positions of a
+        /// partition need complete copies.
         n_vals: Vec<u32>,
     },
     /// A node reports that its copies of partitions are complete.
@@ -97,9 +97,9 @@ impl Change {
 /// Changes that are applied together or not at all: one entry of the log.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Decision {
-    /// Revision of the state on which the node decided. If the state has another revision when the
-    /// entry is applied, the entry has no effect and the node decides again. `None` if the changes hold
-    /// on every state.
+    /// Revision of the state on which the node decided. If the state has another revision when
+    /// the entry is applied, the entry has no effect and the node decides again. `None` if the
+    /// changes hold on every state.
     pub(crate) base: Option<u64>,
     /// The changes, in the order in which they are applied.
     pub(crate) changes: Vec<Change>,

@@ -36,8 +36,8 @@ pub enum Command<'a> {
         /// The type.
         name: &'a [u8],
     },
-    /// Changes properties of a bucket. The bucket keeps its other effective properties as its own, so
-    /// that later changes of its type no longer affect it.
+    /// Changes properties of a bucket. The bucket keeps its other effective properties as its own, so that
+    /// later changes of its type no longer affect it.
     SetBucketProps {
         /// The bucket.
         bucket: BucketRef<'a>,

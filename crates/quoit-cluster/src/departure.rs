@@ -1,10 +1,9 @@
-//! Reasons for which a node must stop.
+//! Reasons why a node must stop.
 
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Reason for which a node can no longer belong to its cluster. It must stop serving.
-/// Displayed for operators.
+/// Reason why a node can no longer belong to its cluster. It must stop serving. Displayed for operators.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Departure {
     /// It has handed over its data, as an operator requested.
@@ -35,7 +34,7 @@ pub enum Departure {
     /// It speaks too old a version of the internode protocol.
     #[error("{words}")]
     Outdated {
-        /// Reason for which the version is too old.
+        /// Reason why the version is too old.
         words: Arc<str>,
     },
     /// Its data directory is older than the cluster's record of it.

@@ -21,7 +21,7 @@ const ENROL_TIMEOUT: Duration = Duration::from_secs(10);
 const NAME_BYTES_MAX: usize = 64;
 
 impl ControlPlane {
-    /// Issues a certificate to a node that has proved a token or the shared secret.
+    /// Issues a certificate to a node that has proved that it knows a token or the shared secret.
     pub(crate) async fn enrol(&self, request: &IncomingRequest) -> Result<Enrolled, ChangeError> {
         let asked = EnrolAsked::decode(request.header.clone());
         let asked = asked.map_err(|fault| TrustError::Malformed(fault.to_string()))?;

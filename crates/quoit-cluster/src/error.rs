@@ -15,7 +15,7 @@ use thiserror::Error;
 #[error("no_type")]
 pub struct NoSuchType;
 
-/// Reason for which a change was not made. Displayed for operators.
+/// Reason why a change was not made. Displayed for operators.
 #[derive(Debug, Error)]
 pub enum ChangeError {
     /// The bucket's type does not exist or is not active.
@@ -117,7 +117,7 @@ pub struct StoreError {
     pub reason: String,
 }
 
-/// Reason for which the control file cannot be opened.
+/// Reason why the control file cannot be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// The file or its directory cannot be read or written.

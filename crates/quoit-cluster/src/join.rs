@@ -23,7 +23,7 @@ use thiserror::Error;
 /// Maximum time for the cluster to admit the node.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Reason for which a node could not join. Displayed for operators.
+/// Reason why a node could not join. Displayed for operators.
 #[derive(Debug, Error)]
 pub enum JoinError {
     /// The node belongs to a cluster with other members.
@@ -142,8 +142,8 @@ impl ControlPlane {
             self.check_alone()?;
             self.ask_certificate(&internode, address, proof).await?;
         }
-        // Repeat while this node's own state changes during the attempt, so that those
-        // changes are brought, too.
+        // Repeat if this node's own state changed during the attempt, so that the cluster
+        // gets those changes, too.
         while !self.join_as_it_is(address).await? {}
         Ok(())
     }

@@ -1,11 +1,11 @@
-//! The control plane: the node's identity, the members of the cluster, the layouts, the bucket types,
-//! and the properties of buckets.
+//! The control plane: the node's identity, the members of the cluster, the layouts, the bucket types, and
+//! the properties of buckets.
 //!
-//! Every member keeps the whole state. [`ControlPlane`] holds it in memory as an immutable [`State`]
-//! that every request reads without a lock, and in one file. The state changes by entries of a
-//! replicated log (Raft). A caller asks for a change with a [`Command`]. A command takes three separate
-//! steps: [`State::decide`] turns it into [`Change`]s, the voters agree on them, and [`State::with`]
-//! applies them. A single node is a cluster of one and takes the same steps.
+//! Every member keeps the whole state. [`ControlPlane`] holds it in memory as an immutable [`State`] that
+//! every request reads without a lock, and in one file. The state changes by entries of a replicated log
+//! (Raft). A caller asks for a change with a [`Command`]. A command takes three separate steps:
+//! [`State::decide`] turns it into [`Change`]s, the voters agree on them, and [`State::with`] applies
+//! them. A single node is a cluster of one and takes the same steps.
 //!
 //! Not in this crate: objects and their semantics, client protocols, and the meaning of properties
 //! ([`quoit_model::props`]). The server calls it for requests and operators' commands, and the
@@ -98,8 +98,7 @@ pub use trust::{
 
 use std::fmt;
 
-/// Identity of a cluster: the identity of its founding node, or the one that a restore from copies
-/// chose.
+/// Identity of a cluster: the identity of its founding node, or the one that a restore from copies chose.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClusterId(pub [u8; 16]);
 

@@ -21,7 +21,7 @@ fn way_on(name: &str, status: MemberStatus) -> String {
     }
 }
 
-/// Reason for which a change of membership is refused. Displayed for operators.
+/// Reason why a change of membership is refused. Displayed for operators.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum MembershipError {
     /// No member has this name.

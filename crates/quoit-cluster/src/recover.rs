@@ -28,7 +28,7 @@ use thiserror::Error;
 /// many.
 const TERMS_SKIPPED: u64 = 1 << 20;
 
-/// Reason for which a majority is not recovered. Nothing has changed then. Displayed for operators.
+/// Reason why a majority is not recovered. Nothing has changed then. Displayed for operators.
 #[derive(Debug, Error)]
 pub enum RecoverError {
     /// The control file cannot be opened.
@@ -84,12 +84,12 @@ pub struct Recovered {
 }
 
 /// Makes the stopped node in the directory `disk` the only voter, and removes the nodes named in `lost`
-/// for ever. For the case that so many voters are lost for good that no majority is possible. The node
-/// keeps everything that it knows of the log; decisions that it had not received are lost. When it is
-/// started it leads, and the members that are left follow it.
+/// for ever. Use it if so many voters are lost for good that no majority is possible. The node keeps
+/// everything that it knows of the log; decisions that it had not received are lost. When it is started it
+/// leads, and the members that are left follow it.
 ///
-/// Never run this on two nodes of one cluster: each would lead a cluster of its own, and they could not be
-/// merged.
+/// Never run this on two nodes of one cluster: each would lead a cluster of its own, and the
+/// two could not be merged.
 ///
 /// # Errors
 ///

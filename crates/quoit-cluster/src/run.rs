@@ -32,7 +32,7 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause before a command without a leader is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Reason for which an attempt to run a command failed.
+/// Reason why an attempt to run a command failed.
 enum Attempt {
     /// The command failed for good.
     Refused(ChangeError),

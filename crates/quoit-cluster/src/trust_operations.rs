@@ -14,9 +14,9 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of nodes for which one token can be.
+/// Allowed numbers of nodes that may use one token.
 const TOKEN_NODES: RangeInclusive<u32> = 1..=1000;
-/// Lifetime of a token, in seconds.
+/// Allowed lifetimes of a token, in seconds.
 const TOKEN_SECS: RangeInclusive<u64> = 60..=30 * 86_400;
 
 impl ControlPlane {

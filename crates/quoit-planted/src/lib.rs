@@ -39,7 +39,7 @@ macro_rules! planted {
     };
 }
 
-/// Reason for which a fault could not be planted.
+/// Reason why a fault could not be planted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PlantError {
     /// The build contains no faults.

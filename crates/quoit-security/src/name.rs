@@ -8,7 +8,7 @@ pub const NAME_BYTES_MAX: usize = 255;
 /// Names with a special meaning in commands.
 const RESERVED: [&str; 5] = ["all", "on", "to", "from", "any"];
 
-/// Reason for which a name is refused. Displayed in Riak's words.
+/// Reason why a name is refused. Displayed in Riak's words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum NameError {
     /// The name is empty, or has a comma, a colon or a control character.

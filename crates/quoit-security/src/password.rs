@@ -84,7 +84,7 @@ impl fmt::Debug for Password {
     }
 }
 
-/// Reason for which a password or a hash is refused. Displayed for operators.
+/// Reason why a password or a hash is refused. Displayed for operators.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum PasswordError {
     /// The password is too long.

@@ -1,11 +1,11 @@
-//! Reasons for which a command is refused, in Riak's words if Riak has the same refusal.
+//! Reasons why a command is refused, in Riak's words if Riak has the same refusal.
 
 use crate::cidr::CidrError;
 use crate::name::NameError;
 use crate::password::PasswordError;
 use thiserror::Error;
 
-/// Reason for which a command is refused.
+/// Reason why a command is refused.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Refusal {
     /// The command has too few, too many or wrong words.

@@ -16,7 +16,7 @@ use quoit_store::memory::{MemoryEngine, MemorySettings};
 use std::error::Error;
 use std::sync::Arc;
 
-/// Reason for which a node did not start.
+/// Reason why a node did not start.
 pub type StartError = Box<dyn Error>;
 
 /// Description of a node. All fields have defaults.

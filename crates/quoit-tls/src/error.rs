@@ -5,8 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Reason for which a certificate, a key, a list or a setting cannot be used. The text names the file, the
-/// place in it, the fault and the remedy.
+/// Reason why a certificate, a key, a list or a setting cannot be used. The text names the file, the place
+/// in it, the fault and the remedy.
 #[derive(Debug, Error)]
 pub enum TlsError {
     /// A file has a fault.

@@ -2,13 +2,13 @@
 //!
 //! A voter that has forgotten its vote may vote twice in a term. A voter that has forgotten entries may
 //! help a majority to drop them. Working disks do not forget, but a restored backup does: the node no
-//! longer knows what it has promised since. Each node therefore counts its starts in its control file
-//! and reports the count to the other members, which record the latest one durably. The node takes part
-//! in the log once a majority of the voters knows of no later start. Any two majorities share a voter,
-//! so if a later start of this node has taken part, at least one voter reports it.
+//! longer knows what it has promised since. Each node therefore counts its starts in its control file and
+//! reports the count to the other members, which record the latest one durably. The node takes part in the
+//! log once a majority of the voters knows of no later start. Any two majorities share a voter, so if a
+//! later start of this node has taken part, at least one voter reports it.
 //!
-//! An only voter is a majority by itself. If the cluster has other members, it still asks them, but
-//! waits only for a limited time: one of two members has to continue when the other one is lost.
+//! An only voter is a majority by itself. If the cluster has other members, it still asks them, but waits
+//! only for a limited time: one of two members has to continue when the other one is lost.
 
 use super::types::{LogId, StoredMembership};
 use crate::NodeId;
@@ -47,8 +47,7 @@ impl Voters {
 #[derive(Debug)]
 pub(crate) struct Fence {
     own: NodeId,
-    /// The newest set of voters that the node has heard of. The voters may have changed while it was
-    /// down.
+    /// The newest set of voters that the node has heard of. The voters may have changed while it was down.
     voters: Voters,
     /// True if the cluster has other members.
     has_others: bool,
@@ -91,8 +90,8 @@ impl Fence {
     }
 
     /// Returns the result after `waited`, the time since the first report. A node without other members
-    /// needs no answer. A node that knows no voters needs none either: it has joined but knows nothing
-    /// of its cluster, so it has nothing to forget.
+    /// needs no answer. A node that knows no voters needs none either: it has joined but knows nothing of
+    /// its cluster, so it has nothing to forget.
     pub(crate) fn passage(&self, waited: Duration) -> Passage {
         if let Some(known_starts) = self.stale {
             return Passage::Stale { known_starts };

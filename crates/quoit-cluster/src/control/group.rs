@@ -55,7 +55,7 @@ const APPEND_ENTRIES_MAX: u64 = 64;
 /// Maximum time for one request to the leader.
 pub(crate) const STEP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Reason for which the log did not accept a request.
+/// Reason why the log did not accept a request.
 #[derive(Clone, Debug)]
 pub(crate) enum GroupError {
     /// This node does not lead, or the outcome of the request is not known.

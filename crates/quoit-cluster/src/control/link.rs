@@ -1,7 +1,7 @@
 //! Calls of the control plane to other nodes. It also tells the transport which nodes are peers.
 //!
-//! The transport learns of new members before requests can see a state with them. It keeps connections
-//! to removed members until these have learned of their removal.
+//! The transport learns of new members before requests can see a state with them. It keeps connections to
+//! removed members until these have learned of their removal.
 
 use super::types::RaftId;
 use crate::NodeId;
@@ -57,8 +57,8 @@ impl ControlLink {
         self.0.lock().internode.upgrade()
     }
 
-    /// Tells the transport of the members of a state that is about to be published, so that every
-    /// reader of that state can reach all of them.
+    /// Tells the transport of the members of a state that is about to be published, so that every reader
+    /// of that state can reach all of them.
     pub(crate) fn tell(&self, state: &State) {
         let mut told = self.0.lock();
         let Some(internode) = told.internode.upgrade() else { return };
@@ -119,7 +119,7 @@ impl ControlLink {
     }
 }
 
-/// Reason for which another node gave no usable answer.
+/// Reason why another node gave no usable answer.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub(crate) enum LinkError {
     #[error("node {to} has no known address")]

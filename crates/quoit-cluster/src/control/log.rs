@@ -27,8 +27,8 @@ impl Log {
     /// Waits until the state on disk includes all entries up to `up_to`.
     ///
     /// `openraft` removes the entries that a snapshot replaces while another task still writes the
-    /// snapshot. After a loss of power in between, the node would have neither the entries nor the
-    /// state: it could not start, and would have forgotten entries that it had acknowledged.
+    /// snapshot. After a loss of power in between, the node would have neither the entries nor the state:
+    /// it could not start, and would have forgotten entries that it had acknowledged.
     async fn wait_for_state(&mut self, up_to: &LogId) -> Result<(), CommitError> {
         let Some(applied_index) = &mut self.applied_index else { return Ok(()) };
         let has_come = applied_index.wait_for(|applied| *applied >= up_to.index);
@@ -42,8 +42,7 @@ impl Log {
     }
 }
 
-/// Converts an error for `openraft`. Any such error ends the Raft instance; the file is then opened
-/// again.
+/// Converts an error for `openraft`. Any such error ends the Raft instance; the file is then opened again.
 pub(crate) fn storage_error(
     subject: ErrorSubject<RaftId>,
     verb: ErrorVerb,

@@ -33,8 +33,7 @@ pub(crate) struct Published {
     pub(crate) newest_version: AtomicU64,
     /// Version of the published state, for watchers.
     pub(crate) version: watch::Sender<u64>,
-    /// Number that grows with each state whose rules of security differ from those before; begins with
-    /// 1.
+    /// Number that grows with each state whose rules of security differ from those before; begins with 1.
     pub(crate) security_epoch: Arc<AtomicU64>,
     /// Index of the last applied entry.
     pub(crate) applied_index: watch::Sender<u64>,
@@ -56,13 +55,13 @@ impl Published {
     pub(crate) fn publish(&self, state: Arc<State>, applied_index: u64) {
         self.link.tell(&state);
         let version = state.version();
-        // Set before the state is published: values derived from an older state must not look current
-        // once the new state can be read.
+        // Set before the state is published: values derived from an older state must not look current once
+        // the new state can be read.
         self.newest_version.store(version, Ordering::Release);
         let before = self.state.swap(Arc::clone(&state));
         if !Arc::ptr_eq(before.security(), state.security()) && !planted!(KeepsEpoch) {
-            // Set after the state is published: an epoch that a reader has seen stands for these rules
-            // or later ones.
+            // Set after the state is published: an epoch that a reader has seen stands for
+            // these rules or later ones.
             self.security_epoch.fetch_add(1, Ordering::Release);
         }
         self.version.send_replace(version);

@@ -20,8 +20,8 @@ impl PartMetrics {
         self.0.load().as_ref().map(|metrics| metrics.borrow().clone())
     }
 
-    /// Returns true if the node leads and a majority has answered it recently. A leader that has lost
-    /// its majority remains leader until it hears of another one, which may never happen.
+    /// Returns true if the node leads and a majority has answered it recently. A leader that has lost its
+    /// majority remains leader until it hears of another one, which may never happen.
     pub(crate) fn leads_majority(&self) -> bool {
         self.0.load().as_ref().is_some_and(|metrics| {
             let metrics = metrics.borrow();

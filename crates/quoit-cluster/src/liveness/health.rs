@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::time::Instant;
 
-/// The opinion about one node. Reading it costs a look at the clock and an atomic load.
+/// The opinion about one node. Reading it costs a clock reading and an atomic load.
 pub(crate) struct Health {
     start: Instant,
     /// Time from which the node counts as down if nothing more is heard of it; 0 without a connection.

@@ -62,7 +62,7 @@ struct Keeper {
     /// Since when removed nodes have the entry that removes them.
     informed: BTreeMap<NodeId, Instant>,
     leaderless_since: Option<Instant>,
-    /// Reason for which the node's own entry could not be updated. Logged once.
+    /// Reason why the node's own entry could not be updated. Logged once.
     complaint: Option<String>,
     /// Last time at which the node reported its facts.
     introduced_at: Option<Instant>,
@@ -173,8 +173,8 @@ impl Keeper {
         plane.link().keep_only(&kept);
     }
 
-    /// Returns the reason for which this node must stop, if others have refused it for long enough.
-    /// One node that knows another live process with this identity is enough. A wrong clock takes more
+    /// Returns the reason why this node must stop, if others have refused it for long enough. One
+    /// node that knows another live process with this identity is enough. A wrong clock takes more
     /// than half of the members.
     fn turned_away(&self) -> Option<Departure> {
         let peers = self.internode.peers();
@@ -401,8 +401,7 @@ fn votes(plane: &ControlPlane, node: NodeId) -> bool {
     })
 }
 
-/// Returns the reason for which this node must stop if the bucket types need a newer version than it
-/// speaks.
+/// Returns the reason why this node must stop if the bucket types need a newer version than it speaks.
 fn outdated(plane: &ControlPlane, state: &State) -> Option<Departure> {
     let told = plane.introduction();
     let outdated = state.check_speaks(&told.name, told.versions).err()?;

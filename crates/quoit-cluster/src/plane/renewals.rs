@@ -1,9 +1,9 @@
-//! Replacement of connections without TLS by connections with TLS, and the end of those that are not
-//! replaced.
+//! Replacement of connections without TLS by connections with TLS. Connections that are not replaced in
+//! time are ended if TLS is required.
 //!
-//! Both treat one node at a time. Replacing may lose calls under way. If a node lost all its
-//! connections at once, its own writes would reach only its own replica, and a sloppy quorum would
-//! count that replica several times.
+//! Both steps treat one node at a time. Replacing may lose calls under way. If a node lost all its
+//! connections at once, its own writes would reach only its own replica, and a sloppy quorum would count
+//! that replica several times.
 
 use crate::NodeId;
 use std::collections::BTreeMap;

@@ -74,7 +74,7 @@ impl Admission for ControlService {
     }
 }
 
-/// Reason for which a request is not answered.
+/// Reason why a request is not answered.
 struct Refusal {
     code: u32,
     text: String,

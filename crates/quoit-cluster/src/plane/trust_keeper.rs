@@ -29,7 +29,7 @@ pub(crate) struct TrustKeeper {
     endings: Endings,
     /// Nodes from which plain connections are being ended.
     inbound_endings: Endings,
-    /// Reason for which the last step failed. Logged once.
+    /// Reason why the last step failed. Logged once.
     complaint: Option<String>,
 }
 

@@ -31,7 +31,7 @@ pub(super) enum SeedAnswer {
     Members(u32),
 }
 
-/// Returns the reason for which a node that is alone does not serve, and the remedy.
+/// Returns the reason why a node that is alone does not serve, and the remedy.
 pub(super) fn astray_words(name: &str, seeds: &[Seed]) -> String {
     let begin = format!(
         "{name} does not serve clients: cluster.seeds says that it is part of a cluster, and it is alone"
@@ -85,8 +85,7 @@ pub(super) fn astray_words(name: &str, seeds: &[Seed]) -> String {
     )
 }
 
-/// Returns the reason for which a node does not serve whose clock differs from all members that it has
-/// heard of.
+/// Returns the reason why a node does not serve whose clock differs from all members that it has heard of.
 pub(super) fn apart_words(name: &str, complaint: &str) -> String {
     format!(
         "{name} does not serve clients: its clock is not that of the other members, and where the last write \
@@ -95,7 +94,7 @@ pub(super) fn apart_words(name: &str, complaint: &str) -> String {
     )
 }
 
-/// Returns the reason for which a node that was just started does not serve yet.
+/// Returns the reason why a node that was just started does not serve yet.
 pub(super) fn unheard_words(name: &str) -> String {
     format!("{name} does not serve clients yet: it waits a moment for the time of another member")
 }

@@ -58,7 +58,7 @@ pub struct TypeStatus {
     pub state: TypeState,
     /// The type's properties, with the read-only ones: `active` and `claimant`.
     pub props: Map<String, Value>,
-    /// Reason for which the type cannot be activated yet.
+    /// Reason why the type cannot be activated yet.
     pub lacking: Option<MembersOutdated>,
 }
 

@@ -101,8 +101,8 @@ impl State {
         for change in &whole.changes {
             state.apply(change);
         }
-        // Applying the changes has recorded raises, but the stored raises below already
-        // include those that are open.
+        // Applying the changes has recorded raises, but the stored raises below already include the open
+        // ones.
         _ = state.buckets.take_raised();
         state.raises = Arc::new(whole.cluster.raises);
         state.trust = Arc::new(whole.cluster.trust);

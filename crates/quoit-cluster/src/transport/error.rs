@@ -5,7 +5,7 @@ use quoit_wire::internode::{HelloError, InternodeFrameError, VersionRange};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Reason for which a call has no answer.
+/// Reason why a call has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CallError {
     /// There is no connection to the node, and none could be made. The request was not sent.
@@ -48,7 +48,7 @@ pub enum CallError {
     },
 }
 
-/// Reason for which a connection between two nodes ended or was not made.
+/// Reason why a connection between two nodes ended or was not made.
 #[derive(Debug, Error)]
 pub(super) enum Fault {
     #[error("{0}")]

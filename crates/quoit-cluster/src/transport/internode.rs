@@ -136,7 +136,7 @@ impl Internode {
         self.add_service(methods, Caller::Guest, service);
     }
 
-    /// Registers a service for nodes that have proved a token or the shared secret. Such
+    /// Registers a service for nodes that have proved that they know a token or the shared secret. Such
     /// nodes can call no others.
     pub(crate) fn register_for_joiners(
         &self,
@@ -246,8 +246,8 @@ impl Internode {
     }
 
     /// Returns true if this node may judge which peers are up: since it started or was last suspended, it
-    /// has heard from every peer or failed to connect to it, or three seconds have passed. Costs a look at
-    /// the clock and two atomic loads as a rule.
+    /// has heard from every peer or failed to connect to it, or three seconds have passed. Usually costs a
+    /// clock reading and two atomic loads.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         let peers = self.context.peers.load();

@@ -47,7 +47,7 @@ enum OutboundEvent {
     Renewal,
 }
 
-/// Reason for which [`OutboundDriver::run`] returns.
+/// Reason why [`OutboundDriver::run`] returns.
 pub(super) enum Pause {
     /// The connection has ended.
     Ended(Fault),

@@ -126,8 +126,8 @@ impl Peer {
         Arc::clone(&self.place.load().address)
     }
 
-    /// Returns true if there is a connection and the peer was heard of recently enough. Costs a look at
-    /// the clock and an atomic load.
+    /// Returns true if there is a connection and the peer was heard of recently enough. Costs a clock
+    /// reading and an atomic load.
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.health.is_up(Instant::now())
@@ -195,8 +195,8 @@ impl Peer {
         statistics
     }
 
-    /// Returns the reason for which there is no connection; `None` if there is one, or the
-    /// first one is being made.
+    /// Returns the reason why there is no connection; `None` if there is one, or the first one is being
+    /// made.
     #[must_use]
     pub fn trouble(&self) -> Option<Arc<str>> {
         match &self.small.outbox.lock().state.status {

@@ -14,8 +14,7 @@ pub struct PlainLink {
     pub connection_count: u64,
     /// Time of the last connection, seconds since 1970.
     pub last_unix_secs: u64,
-    /// Reason for which the last connection that this node dialed has no TLS; `None` if the other side
-    /// dialed.
+    /// Reason why the last connection that this node dialed has no TLS; `None` if the other side dialed.
     pub reason: Option<String>,
 }
 
@@ -36,7 +35,7 @@ impl PlainLinks {
         link.reason = reason;
     }
 
-    /// Sets the reason for which the last connection to a host has no TLS, if the host was counted.
+    /// Sets the reason why the last connection to a host has no TLS, if the host was counted.
     pub fn explain(&self, host: &str, reason: String) {
         if let Some(link) = self.0.lock().get_mut(host) {
             link.reason = Some(reason);

@@ -1,8 +1,8 @@
 //! Proofs of membership: optional TLS on the connections between nodes.
 //!
 //! A [`Network`](super::Network) makes the connection, and the handshake takes place before the first byte
-//! of a greeting. It runs on the task of the connection, within the time for a greeting, and an inbound
-//! connection counts among those that have not greeted yet until it has ended.
+//! of a greeting. It runs on the task of the connection, within the time for a greeting. During the
+//! handshake an inbound connection counts towards the limit of connections without a greeting.
 
 use super::network::Stream;
 use super::plain_links::{PlainLink, PlainLinks};
@@ -295,8 +295,7 @@ impl LinkSecurity {
         }
     }
 
-    /// Sets the reason for which a plain connection that this node has dialed could not be replaced by
-    /// TLS.
+    /// Sets the reason why a plain connection that this node has dialed could not be replaced by TLS.
     pub(super) fn note_stays_plain(&self, address: &str, reason: String) {
         self.plain.explain(host_of(address), reason);
     }

@@ -51,7 +51,7 @@ pub struct Newcomer {
     pub is_guest: bool,
 }
 
-/// Reason for which a node is not admitted, for its operator.
+/// Reason why a node is not admitted, for its operator.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NotAdmitted {
     /// It is not known, or not known yet: a node that has just joined learns of the members one by one.
@@ -95,7 +95,8 @@ pub(super) enum Caller {
     Member,
     /// A node that is not a member yet.
     Guest,
-    /// A node that has proved a token or the shared secret. It may only ask for a certificate.
+    /// A node that has proved that it knows a token or the shared secret. It may only ask for a
+    /// certificate.
     Joiner,
 }
 

@@ -60,8 +60,8 @@ impl Wakefulness {
         has_slept
     }
 
-    /// Returns true if it is known of each peer whether it is up. Costs a look at the clock and two
-    /// atomic loads as a rule.
+    /// Returns true if this node knows of each peer whether it is up or down. Usually costs a clock
+    /// reading and two atomic loads.
     pub(super) fn is_settled(&self, now: Instant, peers: &BTreeMap<NodeId, Arc<Peer>>) -> bool {
         if peers.is_empty() {
             return true;

@@ -5,7 +5,7 @@ use thiserror::Error;
 
 use super::state::TOKENS_MAX;
 
-/// Reason for which an operation on the cluster's authority is refused. Displayed for operators.
+/// Reason why an operation on the cluster's authority is refused. Displayed for operators.
 #[derive(Debug, Error)]
 pub enum TrustError {
     /// The cluster has no authority.

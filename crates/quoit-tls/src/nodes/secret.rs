@@ -17,7 +17,7 @@ const CHARACTERS_MIN: usize = 8;
 /// Default secrets in the manuals and packages of Riak and Erlang.
 const DEFAULTS: [&str; 5] = ["riak", "erlang", "cookie", "quoit", "monster"];
 
-/// Reason for which a shared secret is refused.
+/// Reason why a shared secret is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum WeakSecret {
     /// It is a default of a package or a manual.

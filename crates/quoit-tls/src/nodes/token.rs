@@ -29,7 +29,7 @@ pub struct JoinToken {
     seed: [u8; 32],
 }
 
-/// Reason for which a text is not a token. The error does not repeat the text, because it may be a
+/// Reason why a text is not a token. The error does not repeat the text, because it may be a
 /// token with a typing error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum TokenError {

@@ -15,9 +15,9 @@ impl ControlFile {
     /// nothing of the cluster until another node sends it a snapshot.
     ///
     /// The recorded starts of other nodes are deleted: the copies of those nodes may be older than this
-    /// copy, so their counts may be lower. The recorded openings of each store are advanced, so that
-    /// the store looks older than the control file. Its next opening then reports the loss of the
-    /// records written after the copy, and begins an incarnation that was never used in the lost time.
+    /// copy, so their counts may be lower. The recorded openings of each store are advanced, so that the
+    /// store looks older than the control file. Its next opening then reports the loss of the records
+    /// written after the copy, and begins an incarnation that was never used in the lost time.
     pub(crate) fn begin_epoch(&self, epoch: ClusterId, follows: bool) -> Result<(), StoreError> {
         self.commit(|transaction| {
             if follows {

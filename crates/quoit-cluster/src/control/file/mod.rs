@@ -1,9 +1,9 @@
 //! The control file: one `redb` database with the node's identity, its log and its state.
 //! `docs/design/control-plane.md` describes the format.
 //!
-//! Each method that changes the file does so in one durable transaction: an entry is synced before it
-//! is acknowledged, and changes become durable together with the position in the log up to which they
-//! are applied.
+//! Each method that changes the file does so in one durable transaction: an entry is synced before
+//! it is acknowledged, and changes become durable together with the position in the log up to
+//! which they are applied.
 
 mod backend;
 mod epoch;
@@ -31,8 +31,8 @@ pub(crate) const FILE_NAME: &str = "control.redb";
 const NEW_FILE_NAME: &str = "control.new";
 /// Format that this version writes. It also reads format 1, the file of a single node without a log.
 const FORMAT: u32 = 2;
-/// Format of a file with rules of security. Versions that do not know such rules would serve all
-/// clients, so they must refuse to open the file.
+/// Format of a file with rules of security. Versions that do not know such rules would serve all clients,
+/// so they must refuse to open the file.
 const FORMAT_WITH_RULES: u32 = 3;
 /// Bytes of memory for the database's page cache. Small, because the decoded state is in memory anyway.
 const CACHE_BYTES: usize = 4 << 20;
@@ -44,8 +44,7 @@ const LAYOUTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("layouts")
 const MEMBERS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("members");
 /// The latest known start of each other node: its number of starts, and its boot id.
 const STARTS: TableDefinition<'_, &[u8], (u64, u64)> = TableDefinition::new("starts");
-/// The last opening of each of this node's stores, by name: store id, number of the opening,
-/// incarnation.
+/// The last opening of each of this node's stores, by name: store id, number of the opening, incarnation.
 const STORES: TableDefinition<'_, &str, (u64, u64, u64)> = TableDefinition::new("stores");
 const BUCKET_TYPES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("bucket_types");
 /// Rules of security by key, as JSON.
@@ -99,8 +98,7 @@ impl ControlFile {
         Ok(file)
     }
 
-    /// Returns true if the file belongs to a member of a cluster, that is, if its format is newer than
-    /// 1.
+    /// Returns true if the file belongs to a member of a cluster, that is, if its format is newer than 1.
     pub(crate) fn has_log(&self) -> Result<bool, OpenError> {
         Ok(self.identity()?.format > 1)
     }

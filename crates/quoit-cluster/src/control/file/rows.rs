@@ -1,5 +1,4 @@
-//! Rows that a running node reads and writes: the log, the vote, the applied changes, starts and
-//! openings.
+//! Rows that a running node reads and writes: the log, the vote, the applied changes, starts and openings.
 
 use super::{
     BUCKET_PROPS, BUCKET_TYPES, ControlFile, FORMAT, FORMAT_WITH_RULES, KEY_APPLIED, KEY_BALLOT,
@@ -58,9 +57,9 @@ impl ControlFile {
         done.map_err(|error| self.error(&error))
     }
 
-    /// Runs one durable transaction. On a multi-threaded runtime the other tasks of the thread move to
-    /// another thread while it waits for the disk. A single-threaded runtime, as in simulations, simply
-    /// blocks.
+    /// Runs one durable transaction. On a multi-threaded runtime the other tasks of the thread
+    /// move to another thread while it waits for the disk. A single-threaded runtime, as in
+    /// simulations, simply blocks.
     pub(crate) fn commit(
         &self,
         fill: impl FnOnce(&WriteTransaction) -> Result<(), redb::Error>,
@@ -143,9 +142,9 @@ impl ControlFile {
         })
     }
 
-    /// Records a start of another node, unless a later start is known. Returns whether this start is
-    /// the latest known one, and the number of the latest known one. Of two starts with the same number
-    /// but different boot ids, the first one recorded counts as the latest.
+    /// Records a start of another node, unless a later start is known. Returns whether this start is the
+    /// latest known one, and the number of the latest known one. Of two starts with the same number but
+    /// different boot ids, the first one recorded counts as the latest.
     pub(crate) fn note_start(
         &self,
         node: NodeId,
@@ -291,8 +290,8 @@ impl ControlFile {
         Ok(last.unwrap_or(applied.electorate))
     }
 
-    /// Writes the changes from one state to the next, together with the position in the log that they
-    /// lead to.
+    /// Writes the changes from one state to the next, together with the position in the log that they lead
+    /// to.
     pub(crate) fn apply(
         &self,
         changes: &[Change],
@@ -430,8 +429,8 @@ fn put_rule(
     Ok(())
 }
 
-/// Returns a key of `BUCKET_PROPS`: the length of the type's name (16-bit big-endian), the type's name,
-/// the bucket's name.
+/// Returns a key of `BUCKET_PROPS`: the length of the type's name (16-bit big-endian), the type's
+/// name, the bucket's name.
 fn bucket_key(bucket_type: &[u8], bucket: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(2 + bucket_type.len() + bucket.len());
     key.extend_from_slice(&(bucket_type.len() as u16).to_be_bytes());

@@ -11,7 +11,7 @@ fn watched(cluster: &TestCluster, number: u8, seeds: &[u8]) -> Watched {
     cluster.control(number).readiness(seeds.collect())
 }
 
-/// Returns the reason for which a node does not serve; empty if it serves.
+/// Returns the reason why a node does not serve; empty if it serves.
 fn reason(watched: &Watched) -> String {
     match &*watched.borrow() {
         Readiness::Serves => String::new(),
