@@ -171,7 +171,8 @@ impl LinkSecurity {
         joins.is_some()
     }
 
-    /// Writes a certificate and its key durably into the file, readable only by its owner.
+    /// Writes a certificate and its key into the file, readable only by its owner. The content is synced
+    /// before the file gets its name; the directory is not synced.
     pub(crate) fn keep(&self, pem: &str) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         let new = file.with_extension("new");
