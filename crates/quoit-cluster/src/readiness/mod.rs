@@ -30,7 +30,7 @@ use words::{Seed, SeedAnswer, apart_words, astray_words, mark_words, unheard_wor
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval between two checks while the node waits for the time of others.
 const TIME_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Time for which a node waits for the time of another member if it hears of none.
+/// Time for which a node waits for the time of another member, if it hears of no member.
 const TIME_PATIENCE: Duration = Duration::from_secs(5);
 /// Interval at which the seeds are asked.
 const SEED_INTERVAL: Duration = Duration::from_secs(5);

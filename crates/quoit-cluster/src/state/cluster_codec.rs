@@ -183,7 +183,7 @@ fn decode_lost(message: &LostMessage) -> Result<LostCopies, String> {
     Ok(lost)
 }
 
-/// Decoded form of what [`encode_cluster`] encodes.
+/// Decoded content of the message that [`encode_cluster`] makes.
 pub(crate) struct Cluster {
     /// Removed nodes with their names. A name is empty if it is not known.
     pub(crate) removed: Vec<(NodeId, Arc<str>)>,

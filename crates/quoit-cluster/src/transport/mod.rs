@@ -14,7 +14,7 @@
 //! Every buffer has a bound. A call to a node that is known to be down fails at once.
 //! `docs/design/internode.md` describes the protocol.
 //!
-//! Not here: the meaning of requests, and the decision who is a member.
+//! Not here: the meaning of requests, and the membership of nodes.
 
 mod calls;
 mod clocks;

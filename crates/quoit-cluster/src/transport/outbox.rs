@@ -120,7 +120,7 @@ impl<T> Outbox<T> {
         }
     }
 
-    /// The driver's part: continues a blocked write, and writes what it was asked to write. Returns the
+    /// The driver's part: continues a blocked write, and writes appended frames if asked to. Returns the
     /// number of unwritten bytes.
     ///
     /// # Errors
