@@ -107,7 +107,9 @@ impl ReapedTombstones {
         if is_bare || look.stores.len() < ground.in_service().len() || state.layouts().is_moving() {
             return Ok(());
         }
-        for (key, policy) in (0..).map(KeyNumber).zip(&history.keys) {
+        let keys = (0..).map(KeyNumber).zip(&history.keys);
+        // Where the last write wins, a write may replace a tombstone that it has not seen.
+        for (key, policy) in keys.filter(|(_, policy)| **policy != Policy::LastWriteWins) {
             let name = Name::of(key, *policy);
             let partition = name.partition(state.ring_size());
             let encoded = name.key_ref().encoded();
