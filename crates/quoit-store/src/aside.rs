@@ -1,10 +1,15 @@
-//! Setting the directory of an engine aside, and putting a salvaged one in its place.
+//! Setting the directory of an engine aside, and replacing it by a salvaged one.
 //!
-//! Nothing is removed: the directory gets another name beside the old one, `NAME.set-aside-TIME`. A salvage
-//! makes the new data in `NAME.salvaging`. Only when that is complete, which the file `SALVAGED` in it says,
-//! the old directory is set aside and the new one gets its name. Killed at any moment before that, the old
-//! data is as it was; killed between the two renames, there is no directory of the name, a node refuses to
-//! start ([`needs_salvage_to_finish`]), and the next salvage does the second one.
+//! No data is removed: the old directory is renamed to `NAME.set-aside-TIME` in the same parent directory.
+//! A salvage has these steps:
+//!
+//! 1. It writes the new data in `NAME.salvaging`.
+//! 2. When the data is complete, it creates the file `SALVAGED` in that directory.
+//! 3. It renames the old directory to `NAME.set-aside-TIME`.
+//! 4. It renames `NAME.salvaging` to `NAME` and removes `SALVAGED`.
+//!
+//! A crash before step 3 leaves the old data in place. After a crash between steps 3 and 4 no directory has
+//! the name: a node refuses to start ([`needs_salvage_to_finish`]), and the next salvage does step 4.
 
 use crate::error::StoreError;
 use crate::marker::{self, UNMARKED_ENGINE};
@@ -17,22 +22,23 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Stands in a directory's name between the original name and the time when it was set aside.
+/// Part of a directory's name between the original name and the time when it was set aside.
 const ASIDE_INFIX: &str = ".set-aside-";
 
-/// Ends a directory's name while a salvage fills it.
+/// Suffix of a directory's name while a salvage fills it.
 const WORK_SUFFIX: &str = ".salvaging";
 
-/// The file that says that a salvaged directory is complete.
+/// Name of the file that marks a salvaged directory as complete.
 const COMPLETE_NAME: &str = "SALVAGED";
 
-/// Whether a directory of this name was set aside, or is one that a salvage fills: no engine's.
+/// True if a directory of this name was set aside, or is being filled by a salvage. Engines must not open
+/// it.
 #[must_use]
 pub fn is_set_aside(name: &str) -> bool {
     name.contains(ASIDE_INFIX) || name.ends_with(WORK_SUFFIX)
 }
 
-/// Whether a salvage was killed just before it gave its directory this name.
+/// True if a salvage was killed just before it renamed its directory to this name.
 #[must_use]
 pub fn needs_salvage_to_finish(directory: &Path) -> bool {
     !directory.exists() && with_suffix(directory, WORK_SUFFIX).join(COMPLETE_NAME).exists()
@@ -48,7 +54,7 @@ fn io_error(action: &'static str, path: &Path, error: &io::Error) -> StoreError 
     StoreError::Io { action, path: path.display().to_string(), reason: error.to_string() }
 }
 
-/// Renames a directory to one that is not there, durably.
+/// Renames a directory durably. Fails if the new name exists.
 fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
     if to.exists() {
         return Err(io_error("rename to", to, &io::ErrorKind::AlreadyExists.into()));
@@ -60,7 +66,7 @@ fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Takes the lock of a directory that is there.
+/// Takes the lock of an existing directory.
 fn lock(directory: &Path) -> Result<Box<dyn DiskLock>, StoreError> {
     if !directory.is_dir() {
         return Err(io_error("open", directory, &io::ErrorKind::NotFound.into()));
@@ -68,13 +74,13 @@ fn lock(directory: &Path) -> Result<Box<dyn DiskLock>, StoreError> {
     Ok(RealDisk::open(directory)?.lock()?)
 }
 
-/// Sets the directory of an engine that no process has open aside, and leaves one in its place that says
-/// whose it is and has no data: the next opening that expects data finds that it is lost. Where the old one
-/// is now.
+/// Sets the directory of an engine aside and leaves an empty one in its place, with the engine's marker.
+/// The next opening that expects data reports it as lost. Returns the new path of the old directory. No
+/// process may have the directory open.
 ///
 /// # Errors
 ///
-/// When the directory is missing or in use, or the disk refuses.
+/// If the directory is missing or in use, or a file operation fails.
 pub fn set_aside(
     directory: &Path,
     engine: &str,
@@ -91,7 +97,7 @@ pub fn set_aside(
     Ok(aside)
 }
 
-/// A salvage of a directory: holds its lock.
+/// A salvage of a directory. Holds the directory's lock.
 pub struct SalvageWork {
     directory: PathBuf,
     work: PathBuf,
@@ -99,12 +105,12 @@ pub struct SalvageWork {
 }
 
 impl SalvageWork {
-    /// Begins to salvage a directory that no process has open. What an earlier salvage has left that did not
-    /// come to its end is removed.
+    /// Begins to salvage a directory that no process has open. Removes the unfinished data of an earlier
+    /// salvage.
     ///
     /// # Errors
     ///
-    /// When the directory is missing or in use, or the disk refuses.
+    /// If the directory is missing or in use, or a file operation fails.
     pub fn begin(directory: &Path) -> Result<Self, StoreError> {
         let lock = lock(directory)?;
         let (directory, work) = (directory.to_owned(), with_suffix(directory, WORK_SUFFIX));
@@ -113,11 +119,11 @@ impl SalvageWork {
         Ok(begun)
     }
 
-    /// Finishes the salvage that was killed just before its end: see [`needs_salvage_to_finish`].
+    /// Finishes a salvage that was killed just before its end: see [`needs_salvage_to_finish`].
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If a file operation fails.
     pub fn finish(directory: &Path) -> Result<(), StoreError> {
         rename(&with_suffix(directory, WORK_SUFFIX), directory)?;
         let disk = RealDisk::open(directory)?;
@@ -135,7 +141,7 @@ impl SalvageWork {
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If a file operation fails.
     pub fn abandon(&self) -> Result<(), StoreError> {
         match fs::remove_dir_all(&self.work) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -145,12 +151,13 @@ impl SalvageWork {
         }
     }
 
-    /// Sets the old directory aside and puts the new one in its place, whose engine is closed. If it lacks
-    /// records, its next opening reports that as a loss. Where the old one is now.
+    /// Sets the old directory aside and puts the new one in its place. The engine of the new directory must
+    /// be closed. If the new data lacks records, its next opening reports a loss. Returns the new path of
+    /// the old directory.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If a file operation fails.
     pub fn switch(self, lacks_records: bool, time: &str) -> Result<PathBuf, StoreError> {
         let disk = RealDisk::open(&self.work)?;
         if lacks_records {
@@ -214,12 +221,12 @@ mod tests {
         fs::write(work.path().join("data"), b"half").unwrap();
         drop(work);
         assert!(!needs_salvage_to_finish(&directory));
-        // The next one begins anew.
+        // The next salvage starts from scratch.
         let work = SalvageWork::begin(&directory).unwrap();
         assert!(!work.path().exists());
         fs::create_dir(work.path()).unwrap();
         fs::write(work.path().join("data"), b"new").unwrap();
-        // As if it was killed between the two renames.
+        // State after a kill between the two renames.
         fs::write(work.path().join(COMPLETE_NAME), b"").unwrap();
         fs::rename(&directory, directory.with_file_name("leveldb.set-aside-now")).unwrap();
         drop(work);

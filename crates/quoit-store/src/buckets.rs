@@ -1,19 +1,21 @@
-//! The buckets that hold live keys, so that listing them goes through no keys. A key is live if its record is
-//! there and has not expired; a tombstone is one until it is reaped.
+//! The list of buckets that have live keys, so that listing buckets does not scan keys. A key is live if
+//! its record exists and has not expired; a tombstone counts as live until it is reaped.
 //!
-//! The list has, for each bucket, a few keys that were live when they were last heard of: *witnesses*. A
-//! bucket is listed if one of them is live still, which is one look at the index. Keys are gone through only
+//! The list keeps a few *witnesses* for each bucket: keys that were live when the engine last reported
+//! them. A bucket is listed if one of its witnesses is still live, which takes one lookup in the index.
+//! Keys are scanned only
 //!
-//! - the first time that buckets are listed after the store was opened, from bucket to bucket, as far as the
-//!   listing goes, and
-//! - when all witnesses of a bucket are gone, until its first live key.
+//! - when buckets are listed for the first time after the store was opened: one seek per bucket, as far as
+//!   the listing goes, and
+//! - when all witnesses of a bucket are gone: up to the first live key.
 //!
-//! A write is noted when it makes a key live that was not. Of a bucket that had no other live key, all keys
-//! that became live since are witnesses, as long as they are few: a bucket of many expired keys that is
-//! filled and emptied again and again is never gone through a second time.
+//! A write notes its key when the key becomes live. In a bucket that had no other live key, every key that
+//! has become live since is a witness, as long as there are few. So a bucket that is filled and emptied
+//! again and again is not scanned again, even if it has many expired keys.
 //!
-//! Nothing is stored, and nothing is believed: whatever happened to a record since it was noted (another
-//! write, its expiry, the drop of its partition, a merge), the engine is asked before its bucket is listed.
+//! The list is not stored, and it is only a hint: before a bucket is listed, the engine checks the witness,
+//! whatever happened to its record since it was noted (another write, expiry, the drop of its partition, a
+//! merge).
 
 mod listed;
 
@@ -31,25 +33,26 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 pub(crate) use listed::Witness;
 
-/// Memory that the list may take, by estimate: about a hundred thousand buckets. There is no setting for it:
-/// a store that has more buckets lists them by their keys, as slowly as without a list, and loses nothing
-/// else.
+/// Maximum memory of the list in bytes, by estimate: about a hundred thousand buckets. There is no setting
+/// for it: a store with more buckets lists them by scanning keys, as slowly as without a list, and has no
+/// other disadvantage.
 const LIST_BYTES_MAX: i64 = 64 << 20;
 
-/// Estimated memory of a bucket, beside three times its name.
+/// Estimated memory of a bucket in bytes, in addition to three times its name.
 const BUCKET_BYTES: i64 = 480;
 
-/// Where others are live too, one of so many keys that become live is a witness: so there are always some
-/// that are younger than most keys.
+/// In a bucket with other live keys, one in this many keys that become live is noted, so that some
+/// witnesses are younger than most keys.
 const NOTED_ONE_OF: u64 = 1_024;
 
-/// The keys of an engine, as the list asks for them.
+/// Access of the list to the keys of an engine.
 pub(crate) trait Keys {
-    /// Where a record is now if it is live: there, and not expired.
+    /// The current position of a record if it is live, that is, it exists and has not expired.
     fn live_place(&self, witness: &Witness) -> Result<Option<DataPlace>, StoreError>;
 
-    /// A live key of each of the next `limit` buckets of a range that have one, in the order of buckets. They
-    /// come after `after`. A bucket that has a key which is live throughout is found.
+    /// A live key of each of the next buckets after `after` in a range that have a live key, at most
+    /// `limit`, in the order of buckets. A bucket is certain to be found if one of its keys is live during
+    /// the whole call.
     fn live_keys(
         &self,
         range: KeyRange<'_>,
@@ -58,22 +61,22 @@ pub(crate) trait Keys {
     ) -> Result<Vec<Witness>, StoreError>;
 }
 
-/// The list. See the module.
+/// The list of buckets. See the module's documentation.
 pub(crate) struct BucketList {
     known: RwLock<KnownBuckets>,
     /// Held while buckets are learnt from keys.
     learning: Mutex<()>,
-    /// Estimated memory of the list. Negative for a moment where a removal comes before its
-    /// addition was counted.
+    /// Estimated memory of the list in bytes. Negative for a moment if a removal is counted before its
+    /// addition.
     bytes: AtomicI64,
     bytes_max: i64,
-    /// Whether it has become too large, and is no list any more.
+    /// True after the list has become too large and was given up.
     is_off: AtomicBool,
 }
 
 #[derive(Default)]
 struct KnownBuckets {
-    /// By the part of an encoded name that says the bucket.
+    /// Buckets by the prefix of an encoded name that names the bucket.
     by_front: HashMap<Box<[u8]>, Arc<ListedBucket>, RandomState>,
     types: BTreeMap<Bytes, TypeBuckets>,
 }
@@ -85,7 +88,8 @@ struct TypeBuckets {
     learnt: Learnt,
 }
 
-/// How far the buckets are known that were there before anything was noted.
+/// The part of a bucket type up to which the list has all buckets, including those that existed before
+/// anything was noted.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 enum Learnt {
     #[default]
@@ -121,9 +125,9 @@ impl BucketList {
         }
     }
 
-    /// Notes that a record is live that was not. By who changed it, after readers see it and before any other
-    /// change of it. Costs a lookup in most cases, behind a lock that is held shared; of a bucket with few
-    /// live keys, a look at their names as well.
+    /// Notes that a record has become live. The thread that changed the record calls this after readers see
+    /// the record and before any other change of it. Costs a lookup in most cases, behind a shared lock; in
+    /// a bucket with few live keys also a comparison with their names.
     pub(crate) fn note(&self, at: &RecordAt<'_>, place: DataPlace) {
         if self.is_off.load(Ordering::Relaxed) {
             return;
@@ -142,7 +146,7 @@ impl BucketList {
         self.count(more_bytes);
     }
 
-    /// Begins with a bucket that is not in the list, unless another call was faster.
+    /// Adds a bucket to the list, unless another call was faster.
     #[cold]
     fn begin(&self, at: &RecordAt<'_>, place: DataPlace) {
         let mut known = self.known.write();
@@ -151,12 +155,12 @@ impl BucketList {
         self.count(bytes);
     }
 
-    /// Counts bytes that were added to the list or taken from it, and gives it up if they are too many.
+    /// Adds to the estimated memory (negative: subtracts), and gives the list up if it is too large.
     fn count(&self, more_bytes: i64) {
         let bytes = self.bytes.fetch_add(more_bytes, Ordering::Relaxed) + more_bytes;
         if bytes > self.bytes_max && !self.is_off.swap(true, Ordering::SeqCst) {
             let given_up = std::mem::take(&mut *self.known.write());
-            // There is much to be freed: not while writers wait.
+            // Freeing the list takes long, so it happens after the lock is released.
             drop(given_up);
             tracing::warn!(
                 bytes_max = self.bytes_max,
@@ -165,7 +169,7 @@ impl BucketList {
         }
     }
 
-    /// The next `limit` or fewer buckets of a bucket type that have a live key.
+    /// Returns the next buckets of a bucket type that have a live key, at most `limit`.
     pub(crate) fn list(
         &self,
         keys: &dyn Keys,
@@ -174,7 +178,7 @@ impl BucketList {
         limit: usize,
     ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
         if bucket_type == PIECE_TYPE {
-            // Pieces are not noted: the list is one of buckets, and so are listings that clients ask for.
+            // Pieces are not noted, so the list does not have them.
             return scanned(keys, bucket_type, after, limit);
         }
         let is_behind = |after: &BucketRef<'_>| after.bucket_type > bucket_type;
@@ -198,7 +202,8 @@ impl BucketList {
             match learnt {
                 _ if !is_last => {}
                 Learnt::All => break,
-                // Nothing is learnt from the middle, and an empty list does not learn.
+                // The known part must be contiguous from the first bucket on, so a listing that starts
+                // beyond it cannot extend it. A list that was given up learns nothing.
                 _ if is_beyond || self.is_off.load(Ordering::SeqCst) => {
                     let bucket = after.as_deref().map(|bucket| BucketRef { bucket_type, bucket });
                     let wanted = limit - found.len();
@@ -211,7 +216,7 @@ impl BucketList {
         Ok(found)
     }
 
-    /// Buckets of the list that come next, as far as it is known; and how far it is.
+    /// The next buckets of the known part of the list, and the end of that part.
     fn next(
         &self,
         bucket_type: &[u8],
@@ -229,7 +234,7 @@ impl BucketList {
         (listed.map(|(_, listed)| Arc::clone(listed)).collect(), learnt.clone())
     }
 
-    /// Learns which buckets are behind those that are known, from their keys.
+    /// Extends the known part of the list by the next buckets, which it finds by scanning keys.
     fn learn(
         &self,
         keys: &dyn Keys,
@@ -249,7 +254,7 @@ impl BucketList {
         let after = last.map(|bucket| BucketRef { bucket_type, bucket });
         let found = keys.live_keys(KeyRange::BucketType(bucket_type), after, limit)?;
         let mut known = self.known.write();
-        // It may have been given up.
+        // The list may have been given up meanwhile.
         if self.is_off.load(Ordering::SeqCst) || !has_not(&known) {
             return Ok(());
         }
@@ -269,7 +274,7 @@ impl BucketList {
         Ok(())
     }
 
-    /// Whether a bucket has a live key. It leaves the list if it has none.
+    /// True if a bucket has a live key. Otherwise removes the bucket from the list.
     fn is_live(&self, keys: &dyn Keys, listed: &ListedBucket) -> Result<bool, StoreError> {
         loop {
             if listed.has_live_witness(keys, &self.bytes)? {
@@ -287,10 +292,10 @@ impl BucketList {
 }
 
 impl KnownBuckets {
-    /// Adds the bucket of a record with that as its first witness; if it is there already, the witness. Says
-    /// what that costs.
+    /// Adds the bucket of a record with the record as its first witness; if the bucket is in the list
+    /// already, adds only the witness. Returns the added memory in bytes.
     ///
-    /// `mark` is that of a bucket that was found by a key: other keys of it may be live.
+    /// `mark` is [`IS_QUIET`] for a bucket that was found by scanning keys: it may have other live keys.
     fn begin(&mut self, at: &RecordAt<'_>, place: DataPlace, mark: Option<u64>) -> i64 {
         let front = front(at);
         if let Some(listed) = self.by_front.get(front) {
@@ -303,7 +308,7 @@ impl KnownBuckets {
         let witness = Witness::of(at, place);
         let witness_bytes = witness.cost_bytes();
         let of_type = self.types.entry(bucket_type.clone()).or_default();
-        // Where buckets are known this one is new, or was empty.
+        // In the known part of the list, a bucket that is not listed had no live key.
         let are_all = mark.is_none() && of_type.learnt.has(&bucket);
         let listed = Arc::new(ListedBucket {
             bucket_type,
@@ -321,7 +326,7 @@ impl KnownBuckets {
         bucket_bytes(front) + witness_bytes
     }
 
-    /// Takes out a bucket if it is empty still. Says what that gives back.
+    /// Removes a bucket if it is still empty. Returns the freed memory in bytes.
     fn remove(&mut self, listed: &ListedBucket) -> i64 {
         let bucket = BucketRef { bucket_type: &listed.bucket_type, bucket: &listed.bucket };
         let front = bucket.key(&[]).encoded();
@@ -337,7 +342,7 @@ impl KnownBuckets {
     }
 }
 
-/// The part of a record's encoded name that says its bucket.
+/// The prefix of a record's encoded name that names its bucket.
 fn front<'a>(at: &RecordAt<'a>) -> &'a [u8] {
     &at.encoded[..at.encoded.len() - at.key.key.len()]
 }
@@ -346,7 +351,7 @@ fn bucket_bytes(front: &[u8]) -> i64 {
     BUCKET_BYTES + 3 * front.len() as i64
 }
 
-/// Buckets of a type by their keys.
+/// Lists the buckets of a type by scanning keys.
 fn scanned(
     keys: &dyn Keys,
     bucket_type: &[u8],

@@ -1,13 +1,13 @@
-//! Waiting for an engine that is behind.
+//! Waiting for an engine whose background work is behind.
 
 use crate::error::StoreError;
 use std::time::Duration;
 
-/// An engine is given so long to catch up, and that often.
+/// Pause between two attempts, and maximum number of pauses: ten minutes in all.
 const BEHIND_PAUSE: Duration = Duration::from_millis(50);
 const BEHIND_COUNT_MAX: usize = 12_000;
 
-/// Repeats what an engine refuses because it is behind, for a bounded time.
+/// Repeats a call while the engine returns [`StoreError::Overloaded`], for at most ten minutes.
 pub(crate) fn caught_up<T>(
     mut ask: impl FnMut() -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {

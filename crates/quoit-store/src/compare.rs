@@ -1,31 +1,32 @@
-//! Comparison of two copies of a partition: ranges of hashes, their digests, and leaves.
+//! Comparison of two copies of a partition: hash ranges, their digests, and leaves.
 //!
-//! A range of hashes is split into sixteen, and each of those again, until few records are left. The
-//! digest of a range is the XOR over its records, so that those of parts give that of the whole, on every
-//! node and engine.
+//! A hash range is split into sixteen parts, and each part again, until few records are left. The digest of
+//! a range is the XOR over its records, so the digests of the parts combine to the digest of the whole, on
+//! every node and engine.
 
 use crate::record::RecordMeta;
 use crate::tag::{N_VAL_CLASS_COUNT, TAG_BITS, Tag};
 
-/// A range is split into 2 to the power of so many parts.
+/// Binary logarithm of the number of parts of a range.
 pub const SPLIT_BITS: u32 = 4;
 
-/// Parts of a range.
+/// Number of parts of a range.
 pub const SPLIT_COUNT: usize = 1 << SPLIT_BITS;
 
-/// Bits of an expiring record's digest that tell the hour of its expiry, counted from 1970.
+/// Number of bits of an expiring record's compared digest that hold the hour of its expiry, counted from
+/// 1970.
 const HOUR_BITS: u32 = 21;
 
-/// Digest bits that are left for what the record is.
+/// Number of bits of the compared digest that are left for the record's own digest.
 const STATE_BITS: u32 = 64 - HOUR_BITS;
 
 /// Seconds in an hour.
 const HOUR_SECS: u32 = 3_600;
 
-/// All hashes that begin with some bits, up to 40 of them.
+/// All hashes with a common prefix of up to 40 bits.
 ///
-/// Ranges are numbered as the nodes of a binary tree are: everything is 1, and the halves of range `n` are
-/// `2 n` and `2 n + 1`.
+/// Ranges are numbered like the nodes of a binary heap: the whole hash space is 1, and the halves of range
+/// `n` are `2 n` and `2 n + 1`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HashRange(u64);
 
@@ -33,7 +34,7 @@ impl HashRange {
     /// All hashes.
     pub const ALL: Self = Self(1);
 
-    /// The range with this number; `None` when there is none.
+    /// The range with this number; `None` if no range has it.
     #[must_use]
     pub const fn from_number(number: u64) -> Option<Self> {
         if number > 0 && number < 1 << (TAG_BITS + 1) { Some(Self(number)) } else { None }
@@ -45,70 +46,72 @@ impl HashRange {
         self.0
     }
 
-    /// The lowest tag in it.
+    /// The lowest tag in the range.
     #[must_use]
     pub const fn first(self) -> Tag {
-        // The highest bit of the number stands for the depth alone.
+        // `from_number` drops the highest set bit of the number, which only marks the depth.
         Tag::from_number(self.0 << self.free_bits())
     }
 
-    /// The highest tag in it.
+    /// The highest tag in the range.
     #[must_use]
     pub const fn last(self) -> Tag {
         Tag::from_number(self.first().number() | ((1 << self.free_bits()) - 1))
     }
 
-    /// Its parts in ascending order, [`SPLIT_COUNT`] of them; none if it is too small to be split.
+    /// The [`SPLIT_COUNT`] parts of the range in ascending order; empty if the range is too small to be
+    /// split.
     pub fn parts(self) -> impl ExactSizeIterator<Item = Self> {
         let count = if self.free_bits() < SPLIT_BITS { 0 } else { SPLIT_COUNT };
         (0..count).map(move |part| Self(self.0 << SPLIT_BITS | part as u64))
     }
 
-    /// Bits of a tag that the range leaves open.
+    /// Number of low bits of a tag that the range does not fix.
     const fn free_bits(self) -> u32 {
         TAG_BITS - self.0.ilog2()
     }
 }
 
-/// Which of a partition's records are compared.
+/// Selection of the records of a partition that a comparison covers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Scope {
-    /// Those of buckets with so many replicas, capped at 15.
+    /// The n_val class: records of buckets with this n_val, capped at 15.
     pub n_val_class: u8,
-    /// Of those that expire, the ones that do so in this hour or later, counted from 1970: when a record
-    /// that has expired vanishes differs between replicas.
+    /// The first hour of expiry, counted from 1970: expiring records with an earlier hour are left out,
+    /// because replicas remove an expired record at different times.
     pub hour_min: u32,
 }
 
-/// The hour of a moment, counted from 1970.
+/// The hour of a point in time, counted from 1970.
 #[must_use]
 pub const fn hour_of(unix_secs: u64) -> u32 {
     let hour = unix_secs / HOUR_SECS as u64;
     if hour > u32::MAX as u64 { u32::MAX } else { hour as u32 }
 }
 
-/// A record as copies are compared by it.
+/// The part of a record by which copies are compared.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Leaf {
-    /// The highest bits of its identity.
+    /// The highest 40 bits of the record's identity.
     pub tag: Tag,
     /// Digest by which the record is compared: see [`compared_digest`].
     pub digest: u64,
-    /// Whether it is a tombstone. Tombstones are in no digest: who lacks one lacks nothing.
+    /// True for a tombstone. Digests of ranges leave tombstones out, because a replica without a tombstone
+    /// misses no data.
     pub tombstone: bool,
 }
 
-/// Leaves of a range.
+/// A page of the leaves of a range.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LeafPage {
     /// Leaves in ascending order.
     pub leaves: Vec<Leaf>,
-    /// The tag to go on from; `None` when that was all.
+    /// The tag from which the next call continues; `None` at the end.
     pub next: Option<Tag>,
 }
 
-/// The value by which a record is compared: its digest, or, if the record expires, the hour of expiry in the
-/// highest 21 bits and the lowest 43 bits of its digest.
+/// The value by which a record is compared. It is the record's digest, or, if the record expires, the hour
+/// of expiry in the highest 21 bits and the lowest 43 bits of the digest.
 #[must_use]
 pub const fn compared_digest(meta: &RecordMeta) -> u64 {
     if meta.expires_at_secs == 0 {
@@ -118,7 +121,7 @@ pub const fn compared_digest(meta: &RecordMeta) -> u64 {
     hour << STATE_BITS | meta.digest & ((1 << STATE_BITS) - 1)
 }
 
-/// The hour in which a record expires, of a record that does.
+/// The hour of expiry in the compared digest of an expiring record.
 pub(crate) const fn compared_hour(compared: u64) -> u32 {
     (compared >> STATE_BITS) as u32
 }
@@ -133,12 +136,12 @@ pub(crate) const fn compared_hour(compared: u64) -> u32 {
 pub struct Digests(pub [u64; N_VAL_CLASS_COUNT]);
 
 impl Digests {
-    /// Adds a leaf, or takes it out again.
+    /// Adds a leaf, or removes it again.
     pub fn toggle(&mut self, n_val_class: u8, leaf: &Leaf) {
         self.0[class_place(n_val_class)] ^= contribution(leaf);
     }
 
-    /// Adds what others have, or takes it out again.
+    /// Adds the digests of another set of records, or removes them again.
     pub fn toggle_all(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(own, others)| *own ^= others);
     }
@@ -150,7 +153,7 @@ impl Digests {
     }
 }
 
-/// A digest cut to 32 bits. What one salt makes equal by chance, another one tells apart.
+/// A digest cut to 32 bits. Two digests that are equal by chance under one salt differ under another.
 #[must_use]
 pub const fn salted(digest: u64, salt: u64) -> u32 {
     finish(digest ^ salt) as u32
@@ -160,12 +163,12 @@ pub(crate) fn class_place(n_val_class: u8) -> usize {
     usize::from(n_val_class).min(N_VAL_CLASS_COUNT - 1)
 }
 
-/// The part of its class's digest that comes from a leaf.
+/// The value that a leaf adds to the digest of its class.
 pub(crate) const fn contribution(leaf: &Leaf) -> u64 {
     if leaf.tombstone { 0 } else { finish(leaf.digest ^ finish(leaf.tag.number())) }
 }
 
-/// The output function of SplitMix64 after one step of its state.
+/// One step of SplitMix64: advances the state and applies the output function.
 const fn finish(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

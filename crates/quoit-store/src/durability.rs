@@ -1,12 +1,12 @@
 //! The moment at which a write counts as durable.
 
-/// When an accepted write counts as durable.
+/// Moment at which an accepted write counts as durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Durability {
-    /// When a sync of the device has covered it: it survives the death of the machine.
+    /// After a sync of the device: the write survives the death of the machine.
     #[default]
     Strict,
-    /// At once: it survives the death of the process, and that of the machine after
-    /// `sync_interval_us` at the latest.
+    /// At once: the write survives the death of the process. It survives the death of the machine after at
+    /// most `sync_interval_us`.
     Relaxed,
 }

@@ -1,12 +1,12 @@
 //! The contract of storage engines: access to single records ([`PointAccess`]), scans ([`ScanAccess`]) and
-//! maintenance ([`Maintenance`]). An engine has all three ([`Engine`]).
+//! maintenance ([`Maintenance`]). An [`Engine`] implements all three.
 //!
-//! An engine keeps opaque values under record keys. What the values mean (clocks, siblings) is not its
-//! business; it is told what it must know about a record in [`RecordMeta`].
+//! An engine keeps opaque values under record keys. It does not interpret them (clocks, siblings); the
+//! caller passes the facts that an engine needs about a record in [`RecordMeta`].
 //!
 //! Engines are synchronous and are called on the thread that parsed the request. A call made with
-//! [`Access::NoWait`] never waits for a disk read: it answers `WouldBlock`, and the caller repeats the call
-//! with [`Access::Wait`] where waiting is allowed.
+//! [`Access::NoWait`] never waits for a disk read: it returns `WouldBlock`, and the caller repeats the call
+//! with [`Access::Wait`] on a thread that is allowed to wait.
 
 mod compared;
 mod maintenance;
@@ -31,7 +31,7 @@ pub use transaction::{BatchWrite, Body, Interrupted, Transaction};
 pub use visit::{RecordPlace, RecordVisitor, RecordWalk, Visited};
 pub(crate) use visit::{visit_listed, visit_one};
 
-/// A storage engine. See the module's documentation for who waits where.
+/// A storage engine. The module's documentation says which calls may wait for the disk.
 pub trait Engine: PointAccess + ScanAccess + Maintenance {}
 
 impl<T: PointAccess + ScanAccess + Maintenance> Engine for T {}

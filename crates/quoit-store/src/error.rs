@@ -4,10 +4,10 @@ use quoit_model::secondary_index::IndexEntryTooLarge;
 use quoit_seam::DiskError;
 use thiserror::Error;
 
-/// Faults of a storage engine. Cheap to clone, because one failed sync fails many writes.
+/// Errors of a storage engine. Cheap to clone, because one failed sync fails many writes.
 #[derive(Clone, Debug, Error)]
 pub enum StoreError {
-    /// The disk has no room. Reads go on; writes go on by themselves when there is room again.
+    /// The disk is full. Reads continue; writes are accepted again as soon as there is room.
     #[error("disk full: {path} has no room for {size_bytes} more bytes; free space or add a disk")]
     DiskFull {
         /// The file that could not grow.
@@ -15,27 +15,27 @@ pub enum StoreError {
         /// Bytes that were to be written.
         size_bytes: u64,
     },
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("{action} {path}: {reason}")]
     Io {
         /// The action that failed, for example `read`.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: String,
-        /// The system's words.
+        /// The system's message.
         reason: String,
     },
-    /// Stored bytes do not mean what they must.
+    /// Stored bytes are damaged or have an impossible value.
     #[error("{path} at byte {offset}: {reason}")]
     Corrupt {
         /// The damaged file.
         path: String,
-        /// Where in it.
+        /// Offset of the damage in bytes.
         offset: u64,
         /// Description of the damage.
         reason: String,
     },
-    /// Another process has the data directory.
+    /// Another process has locked the data directory.
     #[error(
         "data directory {path} is in use by another process; stop it or choose another directory"
     )]
@@ -51,13 +51,13 @@ pub enum StoreError {
         /// The engine's limit.
         limit_bytes: u64,
     },
-    /// A sync failed: writes since the last good one may be lost by a power cut, and no further ones are
-    /// accepted until the node is restarted.
+    /// A sync failed. A power failure may lose writes since the last successful sync, and the engine
+    /// accepts no further writes until the node is restarted.
     #[error("sync of {path} failed ({reason}); restart the node after the disk is repaired")]
     SyncFailed {
         /// The file.
         path: String,
-        /// The system's words.
+        /// The system's message.
         reason: String,
     },
     /// The directory has data of another engine.
@@ -68,7 +68,7 @@ pub enum StoreError {
     OtherEngine {
         /// The directory.
         path: String,
-        /// Whose data is there.
+        /// Name of the engine whose data is there.
         found: String,
         /// Name of the engine that was to open the store.
         wanted: String,
@@ -85,19 +85,19 @@ pub enum StoreError {
         /// Number of partitions of the ring.
         wanted: u16,
     },
-    /// The engine's own work has fallen behind, and what waits for it has filled its bound.
+    /// The engine's background work has fallen behind, and the queue of waiting work is full.
     #[error("the storage engine has fallen behind its writes; try again later")]
     Overloaded,
-    /// Secondary indexes do not have the entries of all records.
+    /// Secondary indexes are incomplete.
     #[error("secondary indexes can't be queried: {reason}")]
     IndexesUnavailable {
-        /// Why not, and until when.
+        /// Reason, and the time until which this lasts.
         reason: String,
     },
     /// An object has an index entry that is too large.
     #[error(transparent)]
     IndexEntryTooLarge(#[from] IndexEntryTooLarge),
-    /// Writes that count all or not at all would be in several engines.
+    /// The writes of an atomic batch belong to several engines.
     #[error(
         "records of buckets with different storage engines can't be changed together; give the buckets the \
          same property backend"

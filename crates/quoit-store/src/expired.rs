@@ -1,4 +1,4 @@
-//! The tombstones that stay of records that have expired.
+//! Tombstones that replace expired records.
 
 use crate::engine::{Record, RecordMeta};
 use crate::frame;
@@ -6,10 +6,12 @@ use quoit_model::object::Object;
 use quoit_planted::planted;
 use std::borrow::Cow;
 
-/// The tombstone that stays of a record that has expired, where the value is an object that has replaced
-/// older ones ([`Object::after_expiry`]). Engines show it in the record's place where a single record is
-/// looked at, in folds and to changes, and store it instead of the record when they take back its room or
-/// [`PointAccess::update`](crate::engine::PointAccess::update) has shown it. `None` where nothing stays.
+/// The tombstone that replaces an expired record, if its value is an object that has superseded older
+/// versions ([`Object::after_expiry`]); `None` if the record just disappears.
+///
+/// Engines return the tombstone instead of the record in reads of single records, in folds and to change
+/// functions. They store it instead of the record when they reclaim the record's space, or after
+/// [`PointAccess::update`](crate::engine::PointAccess::update) has shown it.
 #[must_use]
 pub fn after_expiry(record: &Record) -> Option<Record> {
     if planted!(ForgetsExpired) {

@@ -2,7 +2,7 @@
 
 use crate::index::Location;
 
-/// Name of the file that says who a store is.
+/// Name of the file with the store's identity.
 pub(crate) const META_NAME: &str = "STORE";
 
 const LOG_SUFFIX: &str = ".log";
@@ -40,7 +40,7 @@ fn number_before(name: &str, suffix: &str) -> Option<u32> {
     (number <= Location::SEGMENT_MAX).then_some(number)
 }
 
-/// Whether files of these names are, or were, a Bitcask store.
+/// True if files of these names belong to a Bitcask store, or did.
 pub(crate) fn are_of_bitcask(names: &[String]) -> bool {
     let is_of_store = |name: &String| {
         name == META_NAME || number_of_log(name).is_some() || number_of_keys(name).is_some()

@@ -1,4 +1,4 @@
-//! Damaged records that an engine has met and that other replicas may heal.
+//! Damaged records that an engine has met and that the node can repair from other replicas.
 
 use crate::index::Tag;
 use parking_lot::Mutex;
@@ -6,10 +6,10 @@ use quoit_model::hash::Partition;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Records that are noted, at most. One that finds no room is noted when it is met again.
+/// Maximum number of noted records. A record that finds no room is noted when the engine meets it again.
 const NOTED_COUNT_MAX: usize = 4_096;
 
-/// Damaged records since they were last taken.
+/// Damaged records that were met since the last call of [`FoundDamage::take`].
 #[derive(Default)]
 pub(crate) struct FoundDamage {
     noted: Mutex<BTreeSet<(Partition, Tag)>>,
@@ -26,7 +26,7 @@ impl FoundDamage {
         }
     }
 
-    /// The records that were noted, which are forgotten. No lock where there are none.
+    /// Takes the noted records. Takes no lock if there are none.
     pub(crate) fn take(&self) -> Vec<(Partition, Tag)> {
         if !self.is_any.swap(false, Ordering::AcqRel) {
             return Vec::new();

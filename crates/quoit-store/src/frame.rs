@@ -2,18 +2,18 @@
 //!
 //! ```text
 //!  0        mark 0xC7
-//!  1        method: 0 as it is, 1 LZ4
+//!  1        method: 0 uncompressed, 1 LZ4
 //! method 0: the value
 //! method 1:
 //!  2..4     size of the front
 //!  4..8     size of the value
-//!  8..      the front: the value's first bytes, as they are
-//!  then     an LZ4 block of all that follows the front
+//!  8..      the front: the first bytes of the value, uncompressed
+//!  then     an LZ4 block of the rest of the value
 //! ```
 //!
-//! Numbers are little-endian. A value without a frame begins with another byte than the mark; one that begins
-//! with it has a frame of method 0 where it is not compressed. The front is there for changes that look at
-//! clock and description of an object and not at its value: they need not have it decompressed.
+//! Numbers are little-endian. A value that does not begin with the mark may be stored without a frame. A
+//! value that begins with the mark and is not compressed gets a frame of method 0. The front serves changes
+//! that look only at the clock and the description of an object: they need not decompress the value.
 
 use crate::engine::FRONT_BYTES;
 use lz4_flex::block::{
@@ -23,34 +23,35 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use thiserror::Error;
 
-/// First byte of a frame. No value that the store writes by itself begins with it.
+/// First byte of a frame. No value that Quoit encodes itself begins with it.
 const MARK: u8 = 0xC7;
 
 const AS_IT_IS: u8 = 0;
 const LZ4: u8 = 1;
 
-/// Bytes before a value as it is.
+/// Size in bytes of the header of an uncompressed value.
 const PLAIN_HEADER_BYTES: usize = 2;
 
-/// Bytes before the front.
+/// Size in bytes of the header of a compressed value, which the front follows.
 pub const HEADER_BYTES: usize = 8;
 
-/// Values of fewer bytes are not worth compressing: their front is most of them.
+/// Minimum size in bytes of values to compress. The front would be most of a smaller value.
 pub const COMPRESSED_BYTES_MIN: usize = 512;
 
-/// A frame is kept if it saves at least one byte in so many: less is not worth decompressing it.
+/// A value is stored compressed if that saves at least one byte in this many. A smaller saving is not worth
+/// the time of decompression.
 const SAVED_PART: usize = 16;
 
-/// No byte of an LZ4 block stands for more bytes than this.
+/// Maximum compression ratio of LZ4: no byte of a block decompresses to more bytes than this.
 const RATIO_MAX: usize = 255;
 
-/// A thread keeps its buffer unless it has grown beyond this.
+/// A thread keeps its buffer unless it has grown beyond this size in bytes.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
-/// From so many bytes on a block needs a large table.
+/// Blocks of this size in bytes and larger need the large table.
 const LARGE_BLOCK_BYTES: usize = u16::MAX as usize;
 
-/// Buffers of a thread for compressing: 24 KiB of tables, and an output buffer.
+/// Buffers that a thread keeps for compression: 24 KiB of tables, and an output buffer.
 struct CompressionBuffers {
     small: CompressTable,
     large: CompressTable,
@@ -62,32 +63,32 @@ thread_local! {
     static KEPT: Cell<Option<Box<CompressionBuffers>>> = const { Cell::new(None) };
 }
 
-/// Why a frame can't be read.
+/// Error in reading a frame.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum FrameError {
-    /// It ends before its front does.
+    /// The frame ends within its header or front.
     #[error("a compressed value of {size_bytes} bytes ends within its front")]
     Short {
-        /// Its size.
+        /// Size of the frame in bytes.
         size_bytes: usize,
     },
-    /// Its method is not known.
+    /// The compression method is unknown.
     #[error("a value is compressed by method {method}, which this version does not know")]
     UnknownMethod {
         /// The method.
         method: u8,
     },
-    /// It says a size that it can't have.
+    /// The size in the header is impossible for the size of the frame.
     #[error(
         "a compressed value of {size_bytes} bytes claims {told_bytes} bytes without compression"
     )]
     Size {
-        /// Bytes that are there.
+        /// Size of the frame in bytes.
         size_bytes: usize,
         /// Size in the frame's header.
         told_bytes: usize,
     },
-    /// Its block is damaged.
+    /// The compressed block is damaged.
     #[error("a compressed value is damaged: {reason}")]
     Block {
         /// Description of the fault.
@@ -95,27 +96,27 @@ pub enum FrameError {
     },
 }
 
-/// Whether a stored value has a frame.
+/// True if a stored value has a frame.
 #[must_use]
 pub fn is_framed(stored: &[u8]) -> bool {
     stored.first() == Some(&MARK)
 }
 
-/// Whether a value would be stored otherwise than it is, and it has to be asked whether it shall be
-/// compressed.
+/// True if the stored form of a value may differ from the value, so that the caller has to ask if the
+/// value's bucket type compresses.
 pub(crate) const fn may_be_framed(value: &[u8]) -> bool {
     value.len() >= COMPRESSED_BYTES_MIN || matches!(value, [MARK, ..])
 }
 
-/// Gives the value at the end of a buffer, from `start` on, a frame if it needs one or is smaller so. Costs
-/// the compression, and a copy of what came out. A thread that compresses keeps about a megabyte for that.
+/// Puts the value in `out[start..]` into a frame, in place, if it needs one or becomes smaller. Costs the
+/// compression and a copy of its output. A thread that compresses keeps up to about a megabyte for it.
 pub fn pack(out: &mut Vec<u8>, start: usize, compresses: bool) {
     let size_bytes = out.len() - start;
     let is_packed = compresses
         && can_be_compressed(size_bytes)
         && with_kept(|kept| {
             let Some(block_bytes) = kept.compress(&out[start..]) else { return false };
-            // The value was longer than its frame is, so there is room.
+            // The value was longer than its frame, so there is room.
             out.copy_within(start..start + FRONT_BYTES, start + HEADER_BYTES);
             out[start..start + HEADER_BYTES].copy_from_slice(&header_of(size_bytes));
             out.truncate(start + HEADER_BYTES + FRONT_BYTES);
@@ -127,8 +128,8 @@ pub fn pack(out: &mut Vec<u8>, start: usize, compresses: bool) {
     }
 }
 
-/// A value in its frame, if it needs one or is smaller so; `None` where it is stored as it is. Costs as
-/// [`pack`]; what comes out is in bytes of just its size.
+/// Returns the framed form of a value if it needs a frame or becomes smaller; `None` if the value is stored
+/// without a frame. Costs as much as [`pack`]; the result has no spare capacity.
 #[must_use]
 pub fn packed(value: &[u8], compresses: bool) -> Option<Vec<u8>> {
     let in_frame = |kept: &mut CompressionBuffers| {
@@ -142,19 +143,20 @@ pub fn packed(value: &[u8], compresses: bool) -> Option<Vec<u8>> {
     compressed.or_else(|| is_framed(value).then(|| [&[MARK, AS_IT_IS], value].concat()))
 }
 
-/// Whether a value has a size that is worth compressing, and that a frame can say.
+/// True if a value is large enough to be worth compressing, and small enough for the size field of the
+/// header.
 fn can_be_compressed(size_bytes: usize) -> bool {
     size_bytes >= COMPRESSED_BYTES_MIN && u32::try_from(size_bytes).is_ok()
 }
 
-/// The header that stands before the compressed bytes of a value that [`can_be_compressed`].
+/// The header of a compressed value; the caller has checked the size with [`can_be_compressed`].
 fn header_of(size_bytes: usize) -> [u8; HEADER_BYTES] {
     let [a, b] = (FRONT_BYTES as u16).to_le_bytes();
     let [c, d, e, f] = (size_bytes as u32).to_le_bytes();
     [MARK, LZ4, a, b, c, d, e, f]
 }
 
-/// Works with what the thread keeps for compressing.
+/// Runs a function with the thread's compression buffers.
 fn with_kept<T>(work: impl FnOnce(&mut CompressionBuffers) -> T) -> T {
     let mut kept = KEPT.take().unwrap_or_else(|| {
         let (small, large) = (CompressTable::small(), CompressTable::large());
@@ -169,8 +171,8 @@ fn with_kept<T>(work: impl FnOnce(&mut CompressionBuffers) -> T) -> T {
 }
 
 impl CompressionBuffers {
-    /// Compresses what follows a value's front into the front of the buffer. Says how many bytes it came to,
-    /// unless a frame would save too little.
+    /// Compresses the value behind its front into the beginning of the output buffer. Returns the size of
+    /// the block in bytes; `None` if a frame would save too little.
     fn compress(&mut self, value: &[u8]) -> Option<usize> {
         let Self { small, large, scratch } = self;
         let bytes = &value[FRONT_BYTES..];
@@ -183,26 +185,26 @@ impl CompressionBuffers {
     }
 }
 
-/// Makes a buffer at least so long. It takes no more memory than that: buffers are kept up to a size, and
-/// must not grow beyond it by themselves.
+/// Grows a buffer to at least the given size, without spare capacity: buffers are kept up to a bound, so
+/// they must not grow beyond what was asked for.
 pub(crate) fn grow(buffer: &mut Vec<u8>, size_bytes: usize) {
     let missing_bytes = size_bytes.saturating_sub(buffer.len());
     buffer.reserve_exact(missing_bytes);
     buffer.resize(buffer.len() + missing_bytes, 0);
 }
 
-/// A frame, taken apart.
+/// The parts of a frame.
 enum Parts<'f> {
     Plain(&'f [u8]),
     Compressed {
         front: &'f [u8],
-        /// Bytes that the block stands for.
+        /// Size in bytes of the decompressed block.
         rest_bytes: usize,
         block: &'f [u8],
     },
 }
 
-/// Takes a frame apart whose end may be missing.
+/// Splits a frame into its parts. The end of the block may be missing.
 fn parts(frame: &[u8]) -> Result<Parts<'_>, FrameError> {
     let short = || FrameError::Short { size_bytes: frame.len() };
     let method = *frame.get(1).ok_or_else(short)?;
@@ -223,24 +225,25 @@ fn parts(frame: &[u8]) -> Result<Parts<'_>, FrameError> {
     }
 }
 
-/// The front of a value whose frame may be cut off behind the front's end; all that is there of one that is
-/// framed as it is.
+/// The front of a value whose frame may be cut off after the front; for an uncompressed frame, all bytes of
+/// the value that are there.
 ///
 /// # Errors
 ///
-/// When it ends before, or its method is not known.
+/// If the frame ends before the end of the front, or its method is unknown.
 pub(crate) fn front_of(frame: &[u8]) -> Result<&[u8], FrameError> {
     match parts(frame)? {
         Parts::Plain(value) | Parts::Compressed { front: value, .. } => Ok(value),
     }
 }
 
-/// The value in a frame ([`is_framed`]), in the front of a buffer that grows as it has to; its size. What the
-/// buffer has behind it is of no meaning. Takes no more memory than 255 times the frame, whatever that says.
+/// Decodes a frame ([`is_framed`]) into the beginning of a buffer, which grows as needed, and returns the
+/// size of the value. Bytes of the buffer beyond that size are meaningless. Allocates at most 255 times the
+/// size of the frame, whatever size the header claims.
 ///
 /// # Errors
 ///
-/// When the frame is damaged.
+/// If the frame is damaged.
 pub fn unpack_into(frame: &[u8], buffer: &mut Vec<u8>) -> Result<usize, FrameError> {
     match parts(frame)? {
         Parts::Plain(value) => {
@@ -267,11 +270,11 @@ pub fn unpack_into(frame: &[u8], buffer: &mut Vec<u8>) -> Result<usize, FrameErr
     }
 }
 
-/// A stored value as it was given: without its frame, if it has one.
+/// A stored value without its frame, if it has one.
 ///
 /// # Errors
 ///
-/// When the frame is damaged.
+/// If the frame is damaged.
 pub fn unpack(stored: &[u8]) -> Result<Cow<'_, [u8]>, FrameError> {
     if !is_framed(stored) {
         return Ok(Cow::Borrowed(stored));

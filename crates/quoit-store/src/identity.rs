@@ -1,7 +1,8 @@
-//! Identity of a store, which lasts over restarts: whose events its records are of, and which counters of
-//! events it has promised never to give out again.
+//! Identity of a store, which survives restarts: the actor of the events that its records contain, and the
+//! counters of events that may have been used and must not be used again.
 //!
-//! The file `STORE` keeps it. Every engine that keeps records on a disk has one, whatever its records lie in.
+//! The file `STORE` keeps it. Every engine with records on disk has that file, whatever the format of its
+//! records.
 
 use crate::error::StoreError;
 use crate::file_names::META_NAME;
@@ -12,13 +13,15 @@ use quoit_model::store_opening::LastOpening;
 use quoit_seam::Disk;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Identity of an open store. Changes are durable when a call returns; after the engine was closed they fail.
+/// Identity of an open store. A change is durable when the call returns. Changes fail after the engine was
+/// closed.
 pub struct StoreIdentity {
     file: Mutex<MetaFile>,
     is_closed: ClosedFlag,
 }
 
-/// On a cache line of its own: each request reads it, and each sync of the log locks the file beside it.
+/// On a cache line of its own: each request reads the flag, and each sync of the log takes the lock of the
+/// file beside it.
 #[repr(align(64))]
 struct ClosedFlag(AtomicBool);
 
@@ -27,8 +30,8 @@ impl StoreIdentity {
         Self { file: Mutex::new(file), is_closed: ClosedFlag(AtomicBool::new(false)) }
     }
 
-    /// The actor of events in one incarnation of a store: 8 bytes. Incarnations of a store never share one,
-    /// and different stores only by a chance of 2^-64.
+    /// The actor of the events in one incarnation of a store: 8 bytes. Two incarnations of one store never
+    /// share an actor; two different stores do with a chance of 2^-64.
     #[must_use]
     pub fn actor_of(store_id: u64, incarnation: u64) -> Actor {
         // An odd factor spreads the incarnations of a store over all values without a collision.
@@ -37,93 +40,94 @@ impl StoreIdentity {
         Actor(id.to_be_bytes()[..].into())
     }
 
-    /// The actor of the store's events from now on.
+    /// The actor of the events that the store makes from now on.
     #[must_use]
     pub fn actor(&self) -> Actor {
         let file = self.file();
         Self::actor_of(file.meta().store_id, file.meta().incarnation)
     }
 
-    /// Random id that the store got when it was made.
+    /// Random id that the store got when it was created.
     #[must_use]
     pub fn store_id(&self) -> u64 {
         self.file().meta().store_id
     }
 
-    /// 1 when the store was made, one more after each stop that was not in good order, and when records
-    /// turned out to be lost after one that was.
+    /// Number of the incarnation: 1 when the store was created, incremented after each unclean stop, and
+    /// when records turn out to be lost after a clean stop.
     #[must_use]
     pub fn incarnation(&self) -> u64 {
         self.file().meta().incarnation
     }
 
-    /// This opening of the store. A node that keeps it elsewhere, durably, can tell the next opening whether
-    /// the store went back in time.
+    /// Number and identity of this opening. If the node keeps it durably in another place, the next opening
+    /// can detect that the store was rolled back.
     #[must_use]
     pub fn opening(&self) -> LastOpening {
         self.file().meta().opening()
     }
 
-    /// How often the store was opened and closed.
+    /// Number of times that the store was opened or closed.
     #[must_use]
     pub fn mark(&self) -> u64 {
         self.file().meta().mark
     }
 
-    /// Counters up to this one may have been given out: those above have not.
+    /// The highest counter that may have been used for an event. Higher counters were not used.
     #[must_use]
     pub fn reserved_counter(&self) -> u64 {
         self.file().meta().reserved_counter
     }
 
-    /// Reserves counters up to `counter` before any of them is given out. Costs a write and a sync, unless
-    /// they are reserved already.
+    /// Reserves counters up to `counter`; the caller does so before it uses any of them. Costs a write and
+    /// a sync, unless they are reserved already.
     ///
     /// # Errors
     ///
-    /// When the disk refuses: nothing is reserved then.
+    /// If the write or sync fails. Nothing is reserved then.
     pub fn reserve_counter(&self, counter: u64) -> Result<(), StoreError> {
         self.open_file()?.reserve_counter(counter)
     }
 
-    /// Counters up to this one may have been in copies that were given away.
+    /// The highest counter that may be in copies which were given away.
     #[must_use]
     pub fn given_away_counter(&self) -> u64 {
         self.file().meta().given_away_counter
     }
 
-    /// Notes that copies with counters up to `counter` may be given away, before they are. Costs a write and
-    /// a sync, unless it is noted already.
+    /// Notes that copies with counters up to `counter` may be given away; the caller does so before it
+    /// gives them away. Costs a write and a sync, unless it is noted already.
     ///
     /// # Errors
     ///
-    /// When the disk refuses: nothing may be given away then.
+    /// If the write or sync fails. The caller must not give anything away then.
     pub fn note_given_away(&self, counter: u64) -> Result<(), StoreError> {
         self.open_file()?.note_given_away(counter)
     }
 
-    /// Notes that the node has made up for lost records ([`OpenedStore::loss`](crate::OpenedStore::loss)).
+    /// Notes that the node has repaired the loss of records
+    /// ([`OpenedStore::loss`](crate::OpenedStore::loss)).
     ///
     /// # Errors
     ///
-    /// When the disk refuses: the next start reports the loss again.
+    /// If the write or sync fails. The next start reports the loss again then.
     pub fn settle_loss(&self) -> Result<(), StoreError> {
         self.open_file()?.settle_loss()
     }
 
-    /// The file, for what engines keep in it beside the identity.
+    /// The file `STORE`, in which engines also keep facts of their own.
     pub(crate) fn file(&self) -> MutexGuard<'_, MetaFile> {
         self.file.lock()
     }
 
-    /// Lets changes fail from now on, and tells whether they did not before.
+    /// Makes changes fail from now on. True for the first call.
     pub(crate) fn begin_close(&self) -> bool {
         !self.is_closed.0.swap(true, Ordering::AcqRel)
     }
 
     /// # Errors
     ///
-    /// When the store was closed.
+    /// [`StoreError::Closed`] after the store was closed.
     pub(crate) fn check_open(&self) -> Result<(), StoreError> {
         if self.is_closed.0.load(Ordering::Relaxed) { Err(StoreError::Closed) } else { Ok(()) }
     }
@@ -134,17 +138,17 @@ impl StoreIdentity {
     }
 }
 
-/// The opened file that says who a store is.
+/// The opened file `STORE`.
 pub(crate) struct OpenedIdentity {
     pub(crate) meta: MetaFile,
-    /// Whether the store was made new.
+    /// True if the store was created by this opening.
     pub(crate) created: bool,
-    /// Whether it was closed in good order (also true of a new one).
+    /// True if the last stop was clean, and for a new store.
     pub(crate) clean: bool,
 }
 
-/// Reads or makes the file that says who the store is, and begins a new incarnation unless the last one ended
-/// in good order: events of it may have been lost.
+/// Reads or creates the file `STORE`. Begins a new incarnation if the last stop was not clean, because
+/// events of the last incarnation may have been lost.
 pub(crate) fn open(disk: &dyn Disk, entropy: u64) -> Result<OpenedIdentity, StoreError> {
     let names = disk.list()?;
     if let Some(mut meta) = MetaFile::open(disk, &names)? {
@@ -156,7 +160,8 @@ pub(crate) fn open(disk: &dyn Disk, entropy: u64) -> Result<OpenedIdentity, Stor
     }
     let exists = names.iter().any(|name| name == META_NAME);
     if exists {
-        // Damaged: who the store was is lost, so it becomes another one, which no event belongs to.
+        // The file is damaged and the store's identity is lost. The store gets a new identity, which no
+        // event has used.
         MetaFile::check_overwritable(disk)?;
         tracing::warn!(path = disk.path(), "the file {META_NAME} is damaged and is made again");
     }

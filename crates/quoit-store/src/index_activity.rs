@@ -1,23 +1,25 @@
-//! Counts of changes that writes make to entries of secondary indexes.
+//! Counts of index entries that writes have added and removed.
 
 use std::cmp::Ordering as Order;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts of changes that writes made to entries of secondary indexes since the engine was opened.
+/// Counts of index entries that writes have added and removed since the engine was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct IndexActivity {
-    /// Records stored that have entries.
+    /// Number of writes of records with index entries.
     pub writes: u64,
-    /// Entries that records got and had not before.
+    /// Number of entries that writes added.
     pub entries_written: u64,
-    /// Records that had entries and have none any more: deleted, removed, or stored without.
+    /// Number of writes after which a record that had entries has none: it was deleted, removed, or stored
+    /// without entries.
     pub deletes: u64,
-    /// Entries that records had and have no more. Of a record that was replaced unread they are not known.
+    /// Number of entries that writes removed. Entries of a record that was replaced without being read are
+    /// not counted.
     pub entries_deleted: u64,
 }
 
 impl IndexActivity {
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -39,8 +41,8 @@ pub(crate) struct IndexCounters {
 }
 
 impl IndexCounters {
-    /// Counts a write by the places of the entries that its record had and has, both sorted. Costs a look at
-    /// two lengths where there are none.
+    /// Counts a write, given the encoded entries that its record had and has, both sorted. Costs two
+    /// comparisons of lengths for a record without entries.
     pub(crate) fn count(&self, old: &[Vec<u8>], new: &[Vec<u8>]) {
         if old.is_empty() && new.is_empty() {
             return;
@@ -62,7 +64,7 @@ impl IndexCounters {
     }
 }
 
-/// How many places are in both of two sorted lists.
+/// Number of elements that two sorted lists have in common.
 fn common_count(mut one: &[Vec<u8>], mut other: &[Vec<u8>]) -> usize {
     let mut count = 0;
     while let ([first, rest @ ..], [other_first, other_rest @ ..]) = (one, other) {

@@ -1,4 +1,4 @@
-//! Code for secondary indexes that all engines share: entries of a record, and pages of a query.
+//! Code for secondary indexes that all engines share: the entries of a record, and the pages of a query.
 
 use crate::engine::{IndexPage, RecordMeta};
 use crate::error::StoreError;
@@ -7,19 +7,19 @@ use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
 use quoit_model::secondary_index::{self, IndexSpan};
 
-/// A query looks at so many entries for each one that it was asked for, and at this many at least, then hands
-/// over what it has: entries of other partitions must not make a chunk take for ever.
+/// Maximum number of entries that a query looks at for one page: 16 for each requested entry, but at least
+/// 1 024. The bound keeps a page from taking long when most entries are in other partitions.
 const fn entries_looked_at_max(limit: usize) -> usize {
     let by_limit = limit.saturating_mul(16);
     if by_limit < 1_024 { 1_024 } else { by_limit }
 }
 
-/// The places of a record's index entries, sorted. Costs a look at a flag where there are none; else a
-/// value that is compressed is decompressed.
+/// The encoded index entries of a record, sorted. A record without entries costs a test of a flag;
+/// otherwise a compressed value is decompressed.
 ///
 /// # Errors
 ///
-/// When one of them is too large, or the value is no object though it is said to have entries.
+/// If an entry is too large, or the metadata says that the value has entries and it is not an object.
 pub(crate) fn places_of(
     key: KeyRef<'_>,
     meta: &RecordMeta,
@@ -38,7 +38,7 @@ pub(crate) fn places_of(
     Ok(secondary_index::places(&entries, key)?)
 }
 
-/// A page of a query in the making: takes the entries of a span in their order.
+/// Builder of a page of a query: takes the entries of a span in order.
 pub(crate) struct PageInMaking<'q> {
     span: &'q IndexSpan,
     partitions: &'q dyn Fn(Partition) -> bool,
@@ -58,8 +58,9 @@ impl<'q> PageInMaking<'q> {
         Self { span, partitions, limit, looked_at_left, page: IndexPage::default() }
     }
 
-    /// Looks at the next entry. `is_live` is asked of entries of the partitions that are wanted. False when
-    /// the page is complete; what is no place is passed by.
+    /// Adds the next entry of the span if it is wanted. Calls `is_live` only for entries of wanted
+    /// partitions. Returns false when the page is complete. Ignores bytes that are not an encoded entry of
+    /// the span.
     pub(crate) fn take(
         &mut self,
         place: &[u8],
@@ -77,14 +78,14 @@ impl<'q> PageInMaking<'q> {
         if is_complete {
             self.page.next = Some(position.clone());
         }
-        // Rules of placement may change: one name may be in two partitions.
+        // A bucket's placement rule may change, so one name may be in two partitions.
         if is_wanted && self.page.entries.last() != Some(&position) {
             self.page.entries.push(position);
         }
         !is_complete
     }
 
-    /// The page: as far as it got when the entries ended.
+    /// The page, complete or cut off at the last entry.
     pub(crate) fn into_page(self) -> IndexPage {
         self.page
     }

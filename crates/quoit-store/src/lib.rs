@@ -1,5 +1,9 @@
-//! Storage engines behind one trait: the Bitcask engine, the engines on ordered stores, the memory engine,
-//! several of them behind one, compressed values on any of them.
+//! Storage engines behind one trait ([`engine::Engine`]): the Bitcask engine ([`bitcask`]), the engines on
+//! ordered stores ([`ordered`]), the memory engine ([`memory`]), several engines behind one ([`multi`]),
+//! and compressed values on any of them ([`compressed`]).
+//!
+//! An engine stores opaque values under record keys and tells the caller when a write is durable. It knows
+//! nothing of requests, replicas or the network.
 
 mod aside;
 pub mod bitcask;

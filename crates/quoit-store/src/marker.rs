@@ -1,7 +1,7 @@
-//! The file that says which engine's data a directory has.
+//! The file that names the engine whose data a directory has.
 //!
-//! Three lines: `engine NAME`, `ring_size NUMBER`, `format NUMBER`. Directories of the Bitcask engine have
-//! none.
+//! It has three lines: `engine NAME`, `ring_size NUMBER`, `format NUMBER`. Directories of the Bitcask
+//! engine have no such file.
 
 use crate::error::StoreError;
 use crate::file_names::are_of_bitcask;
@@ -10,7 +10,7 @@ use quoit_model::hash::RingSize;
 use quoit_seam::{Disk, RealDisk};
 use std::path::Path;
 
-/// The file's name.
+/// Name of the file.
 const MARKER_NAME: &str = "ENGINE";
 
 /// Name of the engine whose directories have no marker.
@@ -22,7 +22,7 @@ const ORDERED_DATA: [&str; 2] = ["lsm", "tree.redb"];
 /// Format of the directories of ordered engines.
 const FORMAT: u32 = 1;
 
-/// More than a marker has.
+/// Upper bound of the size of a marker file, in bytes.
 const SIZE_BYTES_MAX: usize = 4_096;
 
 /// Contents of a marker file.
@@ -50,11 +50,11 @@ impl Marker {
     }
 }
 
-/// Name of the engine whose data is in a directory; `None` when there is none.
+/// Name of the engine whose data is in a directory; `None` if the directory has no data.
 ///
 /// # Errors
 ///
-/// When the disk refuses, or the marker can't be read.
+/// If reading the directory fails, or the marker cannot be read.
 pub fn engine_of(disk: &dyn Disk) -> Result<Option<String>, StoreError> {
     let names = disk.list()?;
     let marker = read(disk, &names)?;
@@ -62,16 +62,16 @@ pub fn engine_of(disk: &dyn Disk) -> Result<Option<String>, StoreError> {
     Ok(marker.map(|marker| marker.engine).or_else(unmarked))
 }
 
-/// As [`engine_of`], of a directory by its path.
+/// Like [`engine_of`], for a directory given by its path.
 ///
 /// # Errors
 ///
-/// As [`engine_of`], and when the directory can't be opened.
+/// As for [`engine_of`], and if the directory cannot be opened.
 pub fn engine_in(directory: &Path) -> Result<Option<String>, StoreError> {
     engine_of(&RealDisk::open(directory)?)
 }
 
-/// Checks that a directory has data of this engine or none; whether it has some.
+/// Checks that a directory has no data or data of this engine. Returns true if it has data.
 pub(crate) fn check(
     disk: &dyn Disk,
     engine: &str,
@@ -110,7 +110,7 @@ pub(crate) fn check(
     Ok(true)
 }
 
-/// Marks a directory that has no data, durably.
+/// Writes the marker of a directory that has no data yet, durably.
 pub(crate) fn write(disk: &dyn Disk, engine: &str, ring_size: RingSize) -> Result<(), StoreError> {
     let marker = Marker { engine: engine.to_owned(), ring_size: ring_size.get(), format: FORMAT };
     let mut output = Output::create(disk, MARKER_NAME)?;
@@ -130,7 +130,7 @@ fn read(disk: &dyn Disk, names: &[String]) -> Result<Option<Marker>, StoreError>
     marker.map(Some).ok_or_else(unreadable)
 }
 
-/// Data of an ordered engine is there, and not the file that says whose it is.
+/// The error for a directory with data of an ordered engine but without a marker.
 fn missing(disk: &dyn Disk, data: &str) -> StoreError {
     let reason = format!("it is missing beside {data}; put it back from a copy if there is one");
     damaged(disk, reason)

@@ -1,4 +1,4 @@
-//! An opened store, in the form that all engines have in common.
+//! An opened store, in the form that all engines share.
 
 use crate::bitcask::{BitcaskEngine, OpenReport};
 use crate::engine::Engine;
@@ -8,18 +8,18 @@ use crate::ordered::{OrderedEngine, OrderedReport};
 use crate::record_loss::RecordLoss;
 use std::sync::Arc;
 
-/// A store that was opened, whatever its engine.
+/// A store that was opened, with any engine.
 pub struct OpenedStore {
     /// The engine.
     pub engine: Arc<dyn Engine>,
     /// Identity of the store.
     pub identity: Arc<StoreIdentity>,
-    /// Whether the store was made new.
+    /// True if the store was created by this opening.
     pub created: bool,
-    /// Whether the store was closed in good order before, and has all of its records (also true of a new
-    /// one).
+    /// True if the last stop was clean and the store has all of its records, and for a new store.
     pub clean: bool,
-    /// Records that were durable and are gone; found now, or before by a node that has not made up for it.
+    /// Loss of durable records, found by this opening or by an earlier one, that the node has not repaired
+    /// yet.
     pub loss: Option<RecordLoss>,
     /// Records in the store, tombstones included.
     pub key_count: u64,
@@ -47,7 +47,7 @@ impl From<(OrderedEngine, OrderedReport)> for OpenedStore {
 }
 
 impl From<(MultiEngine, MultiReport)> for OpenedStore {
-    /// The caller, who has opened the engines one by one, adds their losses.
+    /// Leaves out losses: the caller opened the single engines and adds their losses.
     fn from((engine, report): (MultiEngine, MultiReport)) -> Self {
         let MultiReport { created, clean, key_count } = report;
         let identity = Arc::clone(engine.identity());

@@ -1,22 +1,23 @@
-//! Openings of a store: how far one is, and the numbers by which the rest of a node knows them.
+//! Openings of a store: their progress, and the numbers that detect a store which was rolled back.
 //!
-//! A store directory that was restored as a whole fits itself, so the store can't know. Each opening goes up
-//! in a number in `STORE`, and the node keeps that number elsewhere before it serves: a store with a lower
-//! one went back in time.
+//! A store directory that was restored as a whole is consistent, so the store alone cannot notice it. Each
+//! opening increments a number in the file `STORE`, and the node keeps that number in another place before
+//! it serves. A store with a lower number was rolled back to an older copy.
 
-/// Hears how far the opening of a store is. A large log takes minutes to read after a kill.
+/// Receives the progress of opening a store. After a kill, reading a large log takes minutes.
 pub trait OpeningWatch: Sync + std::fmt::Debug {
-    /// So many bytes of the log were read, of so many. Told about once for each [`TOLD_BYTES`].
+    /// `done_bytes` of `total_bytes` of the log were read. Called once for about each [`TOLD_BYTES`].
     fn log_read(&self, done_bytes: u64, total_bytes: u64);
 
-    /// Names, index entries and counts were made again from records for so many partitions, of so many.
+    /// Names, index entries and counts were rebuilt from the records of `done_count` of `total_count`
+    /// partitions.
     fn partitions_rebuilt(&self, done_count: u64, total_count: u64);
 }
 
-/// Bytes of a log after which a watch is told how far the opening is.
+/// Number of bytes of the log between two calls of [`OpeningWatch::log_read`].
 pub const TOLD_BYTES: u64 = 1 << 20;
 
-/// A watch that does not listen.
+/// A watch that ignores progress.
 #[derive(Debug)]
 pub struct Unwatched;
 
@@ -26,6 +27,6 @@ impl OpeningWatch for Unwatched {
     fn partitions_rebuilt(&self, _: u64, _: u64) {}
 }
 
-/// Why a store has lost records that is older than the node knows.
+/// Reason of a record loss: the store is older than the node's note of its last opening.
 pub(crate) const OLDER_THAN_THE_NODE: &str = "the store is older than what the node knows of it: \
     it was restored from a copy, or went back in time";

@@ -1,24 +1,24 @@
-//! A file that is written from front to back under a temporary name.
+//! A file that is written sequentially under a temporary name.
 
 use crate::error::StoreError;
 use quoit_seam::{Disk, DiskFile};
 use std::sync::Arc;
 
-/// Bytes that are gathered for one write.
+/// Size of the write buffer in bytes.
 const WRITE_BYTES: usize = 256 * 1024;
 
-/// Ends the name of a file that is being made.
+/// Suffix of the name of an unfinished file.
 pub(crate) const TEMPORARY_SUFFIX: &str = ".tmp";
 
-/// Whether a file of this name is what a writer left behind that didn't come to its end. Such files
-/// have no use and can be removed when no writer is at work.
+/// True if a file of this name was left behind by a writer that did not finish. Such a file has no use and
+/// can be removed when no writer is at work.
 #[must_use]
 pub fn is_temporary_name(name: &str) -> bool {
     name.ends_with(TEMPORARY_SUFFIX)
 }
 
-/// A file in the making. Dropped before [`Output::finish`], it leaves the temporary file behind;
-/// the next output of the same name replaces it.
+/// An unfinished file. If it is dropped before [`Output::finish`], the temporary file stays; the next
+/// output of the same name replaces it.
 pub(crate) struct Output<'d> {
     disk: &'d dyn Disk,
     name: String,
@@ -61,7 +61,7 @@ impl<'d> Output<'d> {
         Ok(())
     }
 
-    /// Makes the file durable and gives it its name, in the place of a former one.
+    /// Makes the file durable and renames it to its final name, replacing a previous file.
     pub(crate) fn finish(mut self) -> Result<(), StoreError> {
         self.flush()?;
         self.file.sync()?;

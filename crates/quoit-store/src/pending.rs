@@ -1,4 +1,4 @@
-//! Names of records that a transaction is about.
+//! Names of the records that a transaction reads and writes.
 
 use crate::engine::RecordAt;
 use quoit_model::hash::{Identity, Partition};
@@ -17,7 +17,7 @@ impl OwnedName {
         Self { encoded: EncodedKey::from_slice(at.encoded), identity: at.identity }
     }
 
-    /// Whether this is the name of the record `at` of the same partition.
+    /// True if this is the name of the record `at`, which must be in the same partition.
     pub(crate) fn is(&self, at: &RecordAt<'_>) -> bool {
         self.identity == at.identity && self.encoded.as_slice() == at.encoded
     }
@@ -30,14 +30,14 @@ impl OwnedName {
         self.identity
     }
 
-    /// Where the record is, in its partition.
+    /// The address of the record, given its partition.
     pub(crate) fn at(&self, partition: Partition) -> RecordAt<'_> {
         let key = KeyRef::decode(&self.encoded).expect("names come from encoded keys");
         RecordAt { key, encoded: &self.encoded, identity: self.identity, partition }
     }
 }
 
-/// One thing for each of some records of one partition.
+/// A map from records of one partition to values of type `T`.
 pub(crate) struct ByRecord<T>(BTreeMap<Identity, SmallVec<[(OwnedName, T); 1]>>);
 
 impl<T> ByRecord<T> {
@@ -59,7 +59,7 @@ impl<T> ByRecord<T> {
         named.find(|(name, _)| name.is(at)).map(|(_, thing)| thing)
     }
 
-    /// Puts a thing in the place of the record's former one.
+    /// Sets the value of a record, replacing an earlier one.
     pub(crate) fn insert(&mut self, at: &RecordAt<'_>, thing: T) -> &T {
         let named = self.0.entry(at.identity).or_default();
         let place = named.iter().position(|(name, _)| name.is(at));

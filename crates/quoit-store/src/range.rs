@@ -1,12 +1,12 @@
-//! Which keys a range of a listing has.
+//! Bounds of the key ranges of listings.
 
 use crate::engine::KeyRange;
 use quoit_model::key::{BucketRef, KeyRef};
 
-/// The first bucket type after that of pieces, which are no keys.
+/// The first bucket type above the reserved one of pieces. Listings do not return pieces.
 const FIRST_TYPE: &[u8] = &[0, 0];
 
-/// No key of the range is below this name, whose parts may be empty.
+/// A lower bound of the names in the range. Its parts may be empty.
 pub(crate) fn range_start(range: KeyRange<'_>) -> KeyRef<'_> {
     match range {
         KeyRange::Bucket(bucket) => bucket.key(&[]),
@@ -16,7 +16,7 @@ pub(crate) fn range_start(range: KeyRange<'_>) -> KeyRef<'_> {
     }
 }
 
-/// Whether a key is in the range. The keys of a range are side by side in the order of keys.
+/// True if a key is in the range. The keys of a range are adjacent in the order of keys.
 pub(crate) fn range_contains(range: KeyRange<'_>, key: KeyRef<'_>) -> bool {
     match range {
         KeyRange::Bucket(bucket) => key.bucket == bucket,

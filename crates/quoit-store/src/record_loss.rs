@@ -1,14 +1,14 @@
-//! Records that a store has lost.
+//! Loss of records.
 
-/// Records that were durable and are gone. They may have been of any partition.
+/// Durable records are gone. They may belong to any partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordLoss {
-    /// How that was found out, for operators.
+    /// Explanation for operators of how the store noticed the loss.
     pub reason: String,
 }
 
 impl RecordLoss {
-    /// A loss that an earlier start has found.
+    /// A loss that an earlier start found.
     pub(crate) fn known() -> Self {
         Self { reason: "an earlier start found that records are gone".to_owned() }
     }

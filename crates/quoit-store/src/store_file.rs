@@ -1,40 +1,41 @@
-//! The file `STORE`: who the store is, and what it has promised.
+//! The file `STORE`: the store's identity, and the facts that a store must not lose in any crash.
 //!
-//! Two slots of 16 KiB are written in turn, so that a torn write leaves the other one:
+//! Two slots of 16 KiB are written in turn, so that a torn write leaves the other slot intact. The valid
+//! slot with the higher generation counts:
 //!
 //! ```text
 //! byte  0  8  magic "QUOITST\n"
 //! byte  8  4  format version, 4
-//! byte 12  4  flags: bit 0 the store was closed in good order; bit 1 records were lost, and the node
-//!             has not made up for it yet; bit 2 names, index entries and counts may not fit the records of
-//!             an engine on an ordered store, and have to be made again
-//! byte 16  8  generation of the slot; the higher one counts
+//! byte 12  4  flags: bit 0 the last stop was clean; bit 1 records were lost, and the node has not repaired
+//!             the loss yet; bit 2 names, index entries and counts of an engine on an ordered store may
+//!             not fit its records, and must be rebuilt
+//! byte 16  8  generation of the slot
 //! byte 24  8  store id, random
-//! byte 32  8  incarnation: 1 at creation, one more after each stop that was not in good order, and
-//!             when records turn out to be lost after one that was
-//! byte 40  8  counters up to this one may have been given out
-//! byte 48  8  counters up to this one may have been in copies that were given away
+//! byte 32  8  incarnation: 1 at creation, incremented after each unclean stop, and when records turn
+//!             out to be lost after a clean one
+//! byte 40  8  highest counter that may have been used for an event
+//! byte 48  8  highest counter that may be in copies which were given away
 //! byte 56  8  digest of the damage for which the last incarnation was begun; 0 = none
-//! byte 64  8  digest of the segments at the last stop in good order, until they were compared with it;
+//! byte 64  8  digest of the segments at the last clean stop, until a start has compared them with it;
 //!             0 = none
-//! byte 72  8  how often the store was opened and closed: the same number is in the data of engines on
-//!             ordered stores
+//! byte 72  8  number of times that the store was opened or closed; engines on ordered stores keep the
+//!             same number in their data
 //! byte 80  8  segments that were begun below this sequence may have been replaced by merges
-//! byte 88  4  number of a segment of the log that was made durably and has to be there; 0 = none
+//! byte 88  4  number of a segment of the log that was created durably and has to be there; 0 = none
 //! byte 92  8  segments that were begun below this sequence were there at the last start, which synced them
 //! byte 100 4  number n of segments that a merge has replaced and that must not be read again
 //! byte 104 4n their numbers
-//! then     8  XXH3-64 of all before
+//! then     8  XXH3-64 of all bytes before
 //! ```
 //!
-//! The note of what was synced stands behind the slots, from byte 32 768 on: store id 8, number of a
-//! segment 4, 4 zeros, offset in the segment up to which the log was durable 8, XXH3-64 of these 8. The
-//! store writes it after each sync of the log and never syncs it by itself. So it never promises too
-//! much, and it survives the death of the process: it tells a newest segment that was cut off from one
-//! whose last write was cut short.
+//! The note of the synced length follows the slots, from byte 32 768 on: store id (8 bytes), segment number
+//! (4), zeros (4), offset in the segment up to which the log was durable (8), XXH3-64 of these bytes (8).
+//! The store writes the note after each sync of the log, and never syncs the note itself. So the note never
+//! claims too much, and it survives the death of the process. After a kill it distinguishes a newest
+//! segment that lost durable records from one whose last write is torn.
 //!
-//! Numbers are little-endian. Version 3 lacks the 20 bytes from byte 80 on, version 2 the 36 from byte 64 on,
-//! version 1 the 52 from byte 48 on; they are read, and written anew in version 4.
+//! Numbers are little-endian. Version 3 lacks the 20 bytes from byte 80 on, version 2 the 36 from byte 64
+//! on, version 1 the 52 from byte 48 on. All are read; the next write uses version 4.
 
 use crate::error::StoreError;
 use crate::file_names::{META_NAME, keys_name, log_name};
@@ -43,23 +44,23 @@ use quoit_seam::{Disk, DiskFile};
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A merge may replace so many segments at once.
+/// Maximum number of segments that a merge may replace at once.
 pub const RETIRING_COUNT_MAX: usize = 2_048;
 
 const SLOT_BYTES: u64 = 16 * 1024;
 const MAGIC: [u8; 8] = *b"QUOITST\n";
 const VERSION: u32 = 4;
-/// Stores of this version and later ones have records that say how much of the log was durable.
+/// First format version of stores whose records say how much of the log was durable.
 pub const MARKS_VERSION: u32 = 4;
-/// Bytes before the number of retired segments.
+/// Number of bytes before the number of retired segments.
 const HEAD_BYTES: usize = 100;
-/// The same of version 3.
+/// The same number in version 3.
 const HEAD_BYTES_3: usize = 80;
-/// The same of version 2.
+/// The same number in version 2.
 const HEAD_BYTES_2: usize = 64;
-/// The same of version 1.
+/// The same number in version 1.
 const HEAD_BYTES_1: usize = 48;
-/// Where the file says up to where the log was durable, and how many bytes that takes.
+/// Offset and size in bytes of the note of the synced length.
 const SYNCED_AT: u64 = 2 * SLOT_BYTES;
 const SYNCED_BYTES: usize = 32;
 const FLAG_CLEAN: u32 = 1;
@@ -69,31 +70,31 @@ const FLAG_STALE: u32 = 4;
 /// Contents of the file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Meta {
-    /// Whether the store was closed in good order.
+    /// True if the last stop was clean.
     pub clean: bool,
     /// Random id of the store.
     pub store_id: u64,
-    /// Goes up at creation, after each stop that was not in good order, and when records are lost.
+    /// Incremented at creation, after each unclean stop, and when records are lost.
     pub incarnation: u64,
-    /// Counters up to this one may have been given out.
+    /// The highest counter that may have been used for an event.
     pub reserved_counter: u64,
-    /// Counters up to this one may have been in copies that were given away.
+    /// The highest counter that may be in copies which were given away.
     pub given_away_counter: u64,
     /// Digest of the damage for which the last incarnation was begun; 0 = none.
     pub known_damage: u64,
-    /// Whether records were lost and the node has not made up for it yet.
+    /// True if records were lost and the node has not repaired the loss yet.
     pub has_lost: bool,
-    /// Whether what an engine on an ordered store derives from records has to be made again.
+    /// True if an engine on an ordered store has to rebuild the data that it derives from records.
     pub derived_stale: bool,
-    /// Digest of the segments at the last stop in good order; 0 when they were compared with it, or there
-    /// was no such stop.
+    /// Digest of the segments at the last clean stop; 0 after a start has compared them with it, or if
+    /// there was no such stop.
     pub closed_segments: u64,
-    /// How often the store was opened and closed.
+    /// Number of times that the store was opened or closed.
     pub mark: u64,
     /// Segments that were begun below this sequence may have been replaced by merges.
     pub retired_sequence: u64,
-    /// The last segment of the log that was made durably; 0 after a stop in good order, and when a start has
-    /// looked for it.
+    /// The last segment of the log that was created durably; 0 after a clean stop, and after a start has
+    /// checked that the segment is there.
     pub begun_segment: u32,
     /// Segments that were begun below this sequence were there at the last start, which made them durable.
     pub opened_sequence: u64,
@@ -102,7 +103,7 @@ pub struct Meta {
 }
 
 impl Meta {
-    /// The numbers by which the rest of the node knows this opening.
+    /// The numbers that identify this opening outside of the store.
     pub(crate) const fn opening(&self) -> LastOpening {
         LastOpening { store_id: self.store_id, mark: self.mark, incarnation: self.incarnation }
     }
@@ -112,17 +113,17 @@ impl Meta {
 pub struct MetaFile {
     file: Arc<dyn DiskFile>,
     generation: u64,
-    /// Format version of what was read.
+    /// Format version of the slot that was read.
     version: u32,
     meta: Meta,
 }
 
 impl MetaFile {
-    /// Reads the file; `None` when it is missing or both slots are damaged.
+    /// Reads the file; `None` if it is missing or both slots are damaged.
     ///
     /// # Errors
     ///
-    /// When the disk refuses, or a newer release wrote the file.
+    /// If reading fails, or a newer release wrote the file.
     pub fn open(disk: &dyn Disk, names: &[String]) -> Result<Option<Self>, StoreError> {
         if !names.iter().any(|name| name == META_NAME) {
             return Ok(None);
@@ -142,11 +143,11 @@ impl MetaFile {
         Ok(newest.map(|(generation, version, meta)| Self { file, generation, version, meta }))
     }
 
-    /// Checks that a file that can't be read may be written over: that it is a damaged one of ours.
+    /// Checks that an unreadable file is a damaged file of Quoit, which may be overwritten.
     ///
     /// # Errors
     ///
-    /// When it belongs to another store.
+    /// If reading fails, or the file has other contents.
     pub fn check_overwritable(disk: &dyn Disk) -> Result<(), StoreError> {
         let file = disk.open(META_NAME, false)?;
         let mut bytes = vec![0; 2 * SLOT_BYTES as usize];
@@ -163,11 +164,11 @@ impl MetaFile {
         })
     }
 
-    /// Makes the file, in the place of a damaged one, durably.
+    /// Creates the file durably, or overwrites a damaged one.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If writing or syncing fails.
     pub fn create(disk: &dyn Disk, exists: bool, meta: Meta) -> Result<Self, StoreError> {
         let file = disk.open(META_NAME, !exists)?;
         let mut created = Self { file, generation: 0, version: VERSION, meta: meta.clone() };
@@ -188,7 +189,8 @@ impl MetaFile {
         self.version
     }
 
-    /// Notes that the log was durable up to an offset of a segment. Costs a write, and is no promise.
+    /// Notes that the log is durable up to an offset of a segment. Costs a write. The note may be lost: it
+    /// is not synced.
     pub(crate) fn note_synced(&self, segment: u32, end: u64) {
         let mut bytes = [0; SYNCED_BYTES];
         bytes[..8].copy_from_slice(&self.meta.store_id.to_le_bytes());
@@ -196,15 +198,16 @@ impl MetaFile {
         bytes[16..24].copy_from_slice(&end.to_le_bytes());
         let check = xxh3_64(&bytes[..24]);
         bytes[24..].copy_from_slice(&check.to_le_bytes());
-        // Where it can't be noted, the former note stays, or none: both say too little.
+        // If the write fails, the previous note stays or the note is invalid. Either claims too little,
+        // which is safe.
         self.file.write_at(&bytes, SYNCED_AT).ok();
     }
 
-    /// The segment and the offset up to which the log was durable for certain, if that is noted.
+    /// The segment and the offset up to which the log was certainly durable, if a valid note exists.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If reading fails.
     pub(crate) fn synced(&self) -> Result<Option<(u32, u64)>, StoreError> {
         let mut bytes = [0; SYNCED_BYTES];
         let count = self.file.read_at(&mut bytes, SYNCED_AT)?;
@@ -214,16 +217,16 @@ impl MetaFile {
         Ok(is_known.then(|| (u32::from_le_bytes(array_at(&bytes, 8)), number(16))))
     }
 
-    /// Forgets up to where the log was durable: a start has compared it with that.
+    /// Deletes the note of the synced length, after a start has compared the log with it.
     pub(crate) fn forget_synced(&self) {
         self.file.write_at(&[0; SYNCED_BYTES], SYNCED_AT).ok();
     }
 
-    /// Makes `meta` what the file says, durably. Costs a write and a sync.
+    /// Replaces the contents of the file by `meta`, durably. Costs a write and a sync.
     ///
     /// # Errors
     ///
-    /// When the disk refuses; the file then says what it said before, or `meta`.
+    /// If writing or syncing fails. The file then has the previous contents or `meta`.
     pub fn write(&mut self, meta: Meta) -> Result<(), StoreError> {
         let generation = self.generation + 1;
         let bytes = encode(generation, &meta);
@@ -233,18 +236,18 @@ impl MetaFile {
             self.generation = generation;
             self.meta = meta;
         } else {
-            // The slot may hold anything now: the next write goes to the same one, under a generation
-            // that counts more.
+            // The slot may hold anything now. The next write goes to the same slot, with a higher
+            // generation than the failed write.
             self.generation = generation + 1;
         }
         Ok(written?)
     }
 
-    /// Notes durably that counters up to `counter` may be given out. Costs nothing if that is noted already.
+    /// Notes durably that counters up to `counter` may be used. Costs nothing if they are reserved already.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If writing or syncing fails.
     pub fn reserve_counter(&mut self, counter: u64) -> Result<(), StoreError> {
         if counter <= self.meta.reserved_counter {
             return Ok(());
@@ -252,12 +255,12 @@ impl MetaFile {
         self.write(Meta { reserved_counter: counter, ..self.meta.clone() })
     }
 
-    /// Notes durably that copies with counters up to `counter` may be given away. Costs nothing if that is
+    /// Notes durably that copies with counters up to `counter` may be given away. Costs nothing if it is
     /// noted already.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If writing or syncing fails.
     pub fn note_given_away(&mut self, counter: u64) -> Result<(), StoreError> {
         if counter <= self.meta.given_away_counter {
             return Ok(());
@@ -265,11 +268,11 @@ impl MetaFile {
         self.write(Meta { given_away_counter: counter, ..self.meta.clone() })
     }
 
-    /// Notes durably that a segment of the log was made.
+    /// Notes durably that a segment of the log was created.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If writing or syncing fails.
     pub fn note_begun(&mut self, segment: u32) -> Result<(), StoreError> {
         if self.meta.begun_segment == segment {
             return Ok(());
@@ -277,11 +280,11 @@ impl MetaFile {
         self.write(Meta { begun_segment: segment, ..self.meta.clone() })
     }
 
-    /// Notes durably that the node has made up for lost records.
+    /// Notes durably that the node has repaired the loss of records.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If writing or syncing fails.
     pub fn settle_loss(&mut self) -> Result<(), StoreError> {
         if !self.meta.has_lost {
             return Ok(());
@@ -289,11 +292,11 @@ impl MetaFile {
         self.write(Meta { has_lost: false, ..self.meta.clone() })
     }
 
-    /// Removes the files of retired segments, durably, and forgets the segments.
+    /// Removes the files of retired segments durably, and then the note of them.
     ///
     /// # Errors
     ///
-    /// When the disk refuses; what is left is removed by the next call.
+    /// If the disk fails. The next call removes the remaining files.
     pub fn remove_retired(&mut self, disk: &dyn Disk) -> Result<(), StoreError> {
         if self.meta.retiring.is_empty() {
             return Ok(());
@@ -390,7 +393,7 @@ fn decode(bytes: &[u8], disk: &dyn Disk) -> Result<Option<(u64, Meta)>, StoreErr
     Ok(Some((u64_at(16), meta)))
 }
 
-/// The bytes from `at`, which the caller has checked to be there.
+/// The `N` bytes at offset `at`. The caller has checked that they exist.
 fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut array = [0; N];
     array.copy_from_slice(&bytes[at..at + N]);
@@ -402,8 +405,8 @@ mod tests {
     use super::*;
     use quoit_seam::FaultyDisk;
 
-    /// The bytes that version 1 wrote as generation 7: closed in good order, store 0x1122, incarnation 3,
-    /// counters up to 9 reserved, segment 5 replaced.
+    /// Bytes of a file of version 1 with generation 7: clean stop, store 0x1122, incarnation 3, counters up
+    /// to 9 reserved, segment 5 replaced.
     const VERSION_1: [u8; 64] = [
         b'Q', b'U', b'O', b'I', b'T', b'S', b'T', b'\n', 1, 0, 0, 0, 1, 0, 0, 0, //
         7, 0, 0, 0, 0, 0, 0, 0, 0x22, 0x11, 0, 0, 0, 0, 0, 0, //
@@ -437,7 +440,8 @@ mod tests {
         assert_eq!((reopened(&disk).meta(), opened.generation), (&next, 8));
     }
 
-    /// Version 2's file of generation 7: as of version 1, with copies given away up to 8 and damage 6.
+    /// A file of version 2 with generation 7: like `VERSION_1`, with copies given away up to 8 and damage
+    /// 6.
     const VERSION_2: [u8; 80] = [
         b'Q', b'U', b'O', b'I', b'T', b'S', b'T', b'\n', 2, 0, 0, 0, 1, 0, 0, 0, //
         7, 0, 0, 0, 0, 0, 0, 0, 0x22, 0x11, 0, 0, 0, 0, 0, 0, //
@@ -470,8 +474,8 @@ mod tests {
         assert_eq!(reopened(&disk).meta(), &Meta { has_lost: false, ..next });
     }
 
-    /// Version 3's file of generation 7 before its checksum: as of version 2, with records lost, a digest
-    /// of segments 5 and mark 4.
+    /// A file of version 3 with generation 7, without its checksum: like `VERSION_2`, with records lost,
+    /// segments digest 5 and mark 4.
     const VERSION_3: [u8; 88] = [
         b'Q', b'U', b'O', b'I', b'T', b'S', b'T', b'\n', 3, 0, 0, 0, 3, 0, 0, 0, //
         7, 0, 0, 0, 0, 0, 0, 0, 0x22, 0x11, 0, 0, 0, 0, 0, 0, //

@@ -1,14 +1,14 @@
-//! Tags: as much of an identity as indexes keep.
+//! Tags: the part of an identity that indexes keep.
 
 use quoit_model::hash::Identity;
 
 /// Number of identity bits in a tag.
 pub const TAG_BITS: u32 = 40;
 
-/// Digests are kept apart by so many classes of n_val.
+/// Number of n_val classes; each has digests of its own.
 pub const N_VAL_CLASS_COUNT: usize = 16;
 
-/// The highest 40 bits of an identity: what the index knows of a record's name.
+/// The highest 40 bits of an identity. The index keeps no more of a record's name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Tag(u64);
 
@@ -25,13 +25,13 @@ impl Tag {
         Self(identity.0 >> (64 - TAG_BITS))
     }
 
-    /// The tag with this number; bits above the fortieth are cut off.
+    /// The tag with this number; bits above the lowest 40 are ignored.
     #[must_use]
     pub const fn from_number(number: u64) -> Self {
         Self(number & Self::MAX.0)
     }
 
-    /// The tag in the highest bits of a number.
+    /// The tag in the highest 40 bits of a number.
     pub(crate) const fn from_head(head: u64) -> Self {
         Self(head >> (64 - TAG_BITS))
     }

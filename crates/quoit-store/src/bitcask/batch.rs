@@ -1,4 +1,4 @@
-//! Writes of several records that count all or not at all, and of whole partitions.
+//! Atomic writes of several records, and drops of whole partitions.
 
 use super::indexes::EntryChange;
 use super::read::{Entries, ReadPart};
@@ -16,21 +16,21 @@ use parking_lot::{RwLockUpgradableReadGuard, RwLockWriteGuard};
 use quoit_model::hash::{Identity, Partition};
 use std::collections::BTreeMap;
 
-/// One write of a batch, ready to be written.
+/// A write of a batch with everything that appending it needs.
 pub(super) struct Prepared<'a> {
     pub(super) at: RecordAt<'a>,
     pub(super) kind: RecordKind,
     pub(super) meta: RecordMeta,
     pub(super) value: &'a [u8],
-    /// The places of the index entries that the record has then.
+    /// The encoded index entries of the new version of the record.
     pub(super) places: Vec<Vec<u8>>,
     /// Index entry of the record that the write replaces.
     pub(super) old: Option<IndexEntry>,
-    /// Whether another key has the same tag.
+    /// True if another key has the same tag.
     pub(super) shares_tag: bool,
 }
 
-/// Stripes that are held, by partition.
+/// Held stripes, by partition.
 type Stripes<'s> = BTreeMap<Partition, StripeGuard<'s>>;
 
 impl Prepared<'_> {
@@ -63,7 +63,7 @@ impl LogStore {
         Ok(Ticket(self.write_prepared(stripes, &mut prepared)?))
     }
 
-    /// Appends writes, at least one, as a batch and lets the index know. Says the sequence of the last one.
+    /// Appends at least one write as a batch and updates the index. Returns the sequence of the last write.
     pub(super) fn write_prepared(
         &self,
         stripes: Stripes<'_>,
@@ -97,7 +97,7 @@ impl LogStore {
             let new = std::mem::take(&mut write.places);
             self.indexes.write_change(header, &EntryChange { old: Vec::new(), new });
         }
-        // Readers need not wait for the rest.
+        // Readers need not wait for the notes below.
         let downgrade = RwLockWriteGuard::downgrade_to_upgradable;
         let _held: Vec<StripeGuard<'_>> = stripes.into_values().map(downgrade).collect();
         for (at, old, new) in &put {
@@ -106,13 +106,14 @@ impl LogStore {
         Ok(appended.last().map_or(0, |last| last.sequence))
     }
 
-    /// Holds the stripes of all writes and finds what they replace. Removals of what is not there are
-    /// written too: what was removed before may come back in a crash that the batch survives.
+    /// Locks the stripes of all writes and looks up the records that they replace. A removal of a missing
+    /// record is written too: an earlier removal may not be durable yet, and a crash that the batch
+    /// survives may bring the record back.
     fn prepare<'a>(
         &self,
         writes: &[BatchWrite<'a>],
     ) -> Result<(Stripes<'_>, Vec<Prepared<'a>>), StoreError> {
-        // Always in the order of partitions, so that two batches can't wait for each other.
+        // Stripes are locked in the order of partitions, so that two batches cannot deadlock.
         let mut stripes = BTreeMap::new();
         let mut partitions: Vec<_> = writes.iter().map(|write| at_of(write).partition).collect();
         partitions.sort_unstable();
@@ -139,7 +140,7 @@ impl LogStore {
         Ok((stripes, prepared))
     }
 
-    /// The batch's bytes, with room for headers, and the checksums of the bodies.
+    /// The bytes of the batch, with room for headers, and the checksums of the bodies.
     fn encode_batch(
         &self,
         writes: &[Prepared<'_>],
@@ -202,7 +203,7 @@ fn at_of<'a>(write: &BatchWrite<'a>) -> RecordAt<'a> {
     }
 }
 
-/// Of several writes of one record only the last one counts.
+/// Keeps only the last of several writes of one record.
 fn last_of_each<'a>(writes: &[BatchWrite<'a>]) -> Vec<BatchWrite<'a>> {
     let mut last = BTreeMap::new();
     for (number, write) in writes.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Makes the files of new segments.
+//! Creation of segment files.
 
 use super::log::LogIdentity;
 use super::recent::RecentWrites;
@@ -8,21 +8,21 @@ use crate::file_names::log_name;
 use quoit_seam::{Clock, Disk};
 use std::sync::Arc;
 
-/// Makes segments of a store.
+/// Creates segments of a store.
 pub(super) struct Begin<'d> {
     pub(super) disk: &'d dyn Disk,
     pub(super) clock: &'d dyn Clock,
-    /// Keeps what requests write, if anything does.
+    /// Cache of recent writes of requests, if there is one.
     pub(super) recent: Option<&'d Arc<RecentWrites>>,
     pub(super) identity: LogIdentity,
 }
 
 impl Begin<'_> {
-    /// Makes the file of a new segment, with its header, under the first free number after `last_number`.
+    /// Creates the file of a new segment with its header, under the first free number after `last_number`.
     ///
     /// # Errors
     ///
-    /// When the disk refuses or has no room, or all numbers are taken; then no file was made.
+    /// If the disk is full or fails, or all numbers are taken. No file is left then.
     pub(super) fn segment(
         &self,
         table: &SegmentTable,
@@ -35,7 +35,7 @@ impl Begin<'_> {
         let number = next_number(last_number, taken, &self.disk.path())?;
         let name = log_name(number);
         let mut file = self.disk.open(&name, true)?;
-        // What a merge copies is old.
+        // A merge copies old records, which do not belong into the cache of recent writes.
         if let (Some(recent), Origin::Log) = (self.recent, origin) {
             file = recent.watch(file);
         }

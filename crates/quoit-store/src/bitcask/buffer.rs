@@ -1,33 +1,33 @@
-//! The buffer that a thread reads records into, kept from one read to the next.
+//! The buffer into which a thread reads records. The thread keeps it between reads.
 
 use crate::frame::grow;
 use std::cell::Cell;
 
-/// A thread keeps its buffer unless it has grown beyond this, in bytes.
+/// A thread keeps its buffer unless it has grown beyond this size in bytes.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 
 thread_local! {
     static KEPT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// A buffer for one record; goes back to its thread when it is dropped.
+/// A buffer for one record. Dropping it gives it back to its thread.
 pub(super) struct ReadBuffer(Vec<u8>);
 
 impl ReadBuffer {
-    /// A buffer of at least `size_bytes`. What is in it is of no meaning.
+    /// A buffer of at least `size_bytes`. Its contents are meaningless.
     pub(super) fn take(size_bytes: usize) -> Self {
-        // Taken out, not borrowed: who reads while a buffer is in use gets another one.
+        // The buffer is taken out, not borrowed: a nested read gets another buffer.
         let mut bytes = KEPT.take();
         grow(&mut bytes, size_bytes);
         Self(bytes)
     }
 
-    /// Whether the thread will read the next record into it.
+    /// True if the thread keeps the buffer for its next read.
     pub(super) fn is_kept(&self) -> bool {
         self.0.capacity() <= KEPT_BYTES_MAX
     }
 
-    /// The first `size_bytes` of it as bytes of their own: a copy if the thread keeps the buffer.
+    /// The first `size_bytes` of the buffer as an owned vector: a copy if the thread keeps the buffer.
     pub(super) fn into_vec(mut self, size_bytes: usize) -> Vec<u8> {
         if self.is_kept() {
             return self.0[..size_bytes].to_vec();

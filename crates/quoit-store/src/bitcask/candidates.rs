@@ -1,4 +1,4 @@
-//! The files of a directory that are named like segments, before anything of them is believed.
+//! Files of a directory that are named like segments, before they are checked.
 
 use super::directory::Directory;
 use super::log::LogStart;
@@ -9,14 +9,14 @@ use crate::file_names::log_name;
 use quoit_seam::{Disk, DiskFile};
 use std::sync::Arc;
 
-/// A segment file, as far as its header tells.
+/// A file that is named like a segment, with its decoded header.
 pub(super) struct SegmentFile {
     pub(super) number: u32,
     pub(super) file: Arc<dyn DiskFile>,
     pub(super) header: Result<SegmentHeader, String>,
 }
 
-/// The files that are named like segments, opened.
+/// Opens the files that are named like segments and decodes their headers.
 pub(super) fn candidates(
     disk: &dyn Disk,
     directory: &Directory,
@@ -46,7 +46,7 @@ pub(super) fn segments_digest(candidates: &[SegmentFile]) -> Result<u64, StoreEr
     for SegmentFile { number, file, header } in candidates {
         let uid = header.as_ref().map_or(0, SegmentHeader::uid);
         let size_bytes = file.size_bytes()?;
-        // One without records may be removed, or never have been durable.
+        // A segment without records may be removed, or may never have been durable.
         if size_bytes > SEGMENT_HEADER_BYTES {
             digest.add(*number, uid, size_bytes);
         }
@@ -54,7 +54,7 @@ pub(super) fn segments_digest(candidates: &[SegmentFile]) -> Result<u64, StoreEr
     Ok(digest.get())
 }
 
-/// The digest of the segments in a directory, as the next start will find them.
+/// The digest of the segments in a directory, as the next start will compute it.
 pub(super) fn closed_segments(disk: &dyn Disk, retiring: &[u32]) -> Result<u64, StoreError> {
     disk.sync_directory()?;
     let mut directory = Directory::of(disk.list()?);
@@ -63,7 +63,7 @@ pub(super) fn closed_segments(disk: &dyn Disk, retiring: &[u32]) -> Result<u64, 
 }
 
 impl LogStart {
-    /// The log goes on after these segments.
+    /// The position after these segments, where the log continues.
     pub(super) fn after(candidates: &[SegmentFile]) -> Self {
         let headers = candidates.iter().filter_map(|candidate| candidate.header.as_ref().ok());
         let last = headers.max_by_key(|header| header.first_sequence);
@@ -74,8 +74,8 @@ impl LogStart {
     }
 }
 
-/// Whether the header of a file may be one of ours that never became durable: the file ends within it, or
-/// there are zeros in its place. Anything else that is no header is foreign, or damaged.
+/// True if the header of a file may be a header of ours that never became durable: the file ends within the
+/// header, or is all zeros there. Any other invalid header is foreign or damaged.
 pub(super) fn may_be_torn_header(file: &dyn DiskFile) -> Result<bool, StoreError> {
     let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
     let count = file.read_at(&mut bytes, 0)?;

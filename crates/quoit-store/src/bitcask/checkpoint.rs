@@ -1,32 +1,36 @@
-//! Snapshots of the index, and the place of the log from which on they have to be caught up.
+//! Snapshots of the index, and the position of the log from which a start has to replay it.
 //!
-//! The state that a snapshot carries beside the index:
+//! The facts that a snapshot contains beside the index:
 //!
 //! ```text
 //! byte  0  8   store id
-//! byte  8  8   next sequence
-//! byte 16  8   offset in the active segment of the first record that the index may not have
+//! byte  8  8   next sequence when the snapshot was begun
+//! byte 16  8   offset in the active segment of the first record that the index may lack
 //! byte 24  4   number of that segment
-//! byte 28  4   number of segments; with the highest bit set
-//! byte 32  8   only with that bit, which says that records may have index entries: id of the tree that has
-//!              all entries of records before, 0 = none
+//! byte 28  4   number of segments; the highest bit is set if records may have index entries
+//! byte 32  8   only with that bit: id of the tree that has the index entries of all records before the
+//!              position, 0 = none
 //! then, for each segment, 88 bytes:
 //! byte  0  4   number
 //! byte  4  4   1 if no record was written to it since the snapshot was begun
 //! byte  8  8   unique number
 //! byte 16  8   size of the file
 //! byte 24  8   lowest sequence
-//! byte 32  8   records written
+//! byte 32  8   number of records written
 //! byte 40  8   their bytes
-//! byte 48  8   records referred to
+//! byte 48  8   number of records that the index refers to
 //! byte 56  8   their bytes
 //! byte 64  8   removals that a merge had to keep
-//! byte 72  8   records that expire
-//! byte 80  4   when the first of them does, seconds since 1970
-//! byte 84  4   when the last of them does
+//! byte 72  8   number of records that expire
+//! byte 80  4   earliest time of expiry, seconds since 1970
+//! byte 84  4   latest time of expiry, seconds since 1970
 //! ```
 //!
-//! Numbers are little-endian. The file around it is described in `docs/design/snapshot.md`.
+//! Numbers are little-endian. `docs/design/snapshot.md` describes the file around these facts.
+//!
+//! The index is copied one partition at a time while writes continue. So a snapshot is not of one moment:
+//! it has the effects of every record before the position, and of any of the records after it. `replay`
+//! applies the records from the position on.
 
 use super::directory::SNAPSHOT_NAME;
 use super::indexes::{KnownEntries, TreeId};
@@ -46,17 +50,17 @@ use std::sync::atomic::Ordering;
 const FIXED_BYTES: usize = 32;
 const SEGMENT_BYTES: usize = 88;
 
-/// Segment numbers have 20 bits.
+/// Flag in the number of segments, which needs 20 bits at most.
 const INDEXED: u32 = 1 << 31;
 
-/// A snapshot that could not be written is tried again after this time.
+/// Pause after a snapshot that could not be written, in microseconds.
 const RETRY_US: u64 = 30_000_000;
 
-/// A segment as a snapshot describes it.
+/// The facts about a segment in a snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SegmentState {
     pub(super) number: u32,
-    /// Whether no record was written to it since the snapshot was begun.
+    /// True if no record was written to the segment since the snapshot was begun.
     pub(super) settled: bool,
     pub(super) uid: u64,
     pub(super) size_bytes: u64,
@@ -64,15 +68,15 @@ pub(super) struct SegmentState {
     pub(super) counts: SegmentCounts,
 }
 
-/// Everything that a snapshot contains beside the index.
+/// The contents of a snapshot beside the index.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct CheckpointState {
     pub(super) store_id: u64,
-    /// Records before this place are in the index.
+    /// The index has all records before this position.
     pub(super) position: LogPosition,
-    /// Whether records may have index entries.
+    /// True if records may have index entries.
     pub(super) indexed: bool,
-    /// The tree that has those of records before the position; only if they may.
+    /// The tree with the index entries of all records before the position; `None` unless `indexed`.
     pub(super) tree: Option<TreeId>,
     pub(super) segments: Vec<SegmentState>,
 }
@@ -112,16 +116,16 @@ impl CheckpointState {
         bytes
     }
 
-    /// The records whose index entries are known to a reader that begins with the log at the position.
+    /// The records whose index entries are known to a start that replays the log from the position on.
     pub(super) fn known_entries(&self) -> KnownEntries {
         match (self.indexed, self.tree) {
-            // A record that has some was written since.
+            // Any record with index entries was written after the position.
             (false, _) => KnownEntries::All,
             (true, tree) => tree.map_or(KnownEntries::None, KnownEntries::InTree),
         }
     }
 
-    /// Reads a state; `None` when the bytes are none.
+    /// Decodes a state; `None` if the bytes are not a valid state.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let (fixed, rest) = bytes.split_at_checked(FIXED_BYTES)?;
         let count = u32_at(fixed, 28);
@@ -174,7 +178,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(eight)
 }
 
-/// Writes a snapshot when enough was logged since the last one.
+/// Worker that writes a snapshot when enough was logged since the last one.
 pub(super) struct Checkpointer {
     store: Arc<LogStore>,
 }
@@ -224,8 +228,8 @@ impl LogStore {
             || self.log.written().saturating_sub(last_sequence) >= records_max
     }
 
-    /// Writes a snapshot of the index that does not refer to the segments `without`. False when it was
-    /// told to stop before the end. The caller holds `checkpointing`.
+    /// Writes a snapshot of the index that does not refer to the segments `without`. Returns false if the
+    /// worker was told to stop before the end. The caller holds `checkpointing`.
     pub(super) fn checkpoint(&self, without: &[u32], pace: &dyn Pace) -> Result<bool, StoreError> {
         let written_bytes = self.log.written_bytes();
         let position = self.log.end();
@@ -246,8 +250,8 @@ impl LogStore {
             writer.write_partition(Partition(number), |copy| {
                 goes_on = goes_on && pace.pause(self.pause_us(piece_bytes));
                 if goes_on {
-                    // Upgradable, not shared: a write whose record is before `position` may still have
-                    // to reach the index.
+                    // Upgradable, not shared: this waits for writes that have appended a record before
+                    // `position` and have not changed the index yet.
                     let index = stripe.upgradable_read();
                     copy(&index);
                     piece_bytes = CHECKPOINT_PIECE_BYTES;
@@ -257,7 +261,7 @@ impl LogStore {
                 return Ok(false);
             }
         }
-        // What was written before `position` has come to all stripes by now.
+        // All writes before `position` have reached all stripes by now.
         let tree = self.save_indexes();
         let table = self.table.load_full();
         if !planted::has(PlantedFault::SnapshotsUnsynced) {
@@ -266,7 +270,7 @@ impl LogStore {
         let mut segments = Vec::with_capacity(table.all().len());
         for segment in table.all().iter().filter(|segment| !without.contains(&segment.number)) {
             let size_bytes = segment.file.size_bytes()?;
-            // One without records may be gone when the snapshot is read.
+            // A segment without records may be removed before the snapshot is read.
             if size_bytes > SEGMENT_HEADER_BYTES {
                 segments.push(SegmentState {
                     number: segment.number,
@@ -288,23 +292,23 @@ impl LogStore {
         Ok(true)
     }
 
-    /// Makes durable all that the index refers to, or will when the log is replayed.
+    /// Syncs every record that the snapshot refers to or that its replay will read.
     fn sync_all(&self, table: &SegmentTable) -> Result<(), StoreError> {
         self.committer.sync()?;
         let keyed: Vec<u32> = self.key_files.lock().keys().copied().collect();
-        // Those with a key file were synced before it was written.
+        // Segments with a key file were synced before it was written.
         for segment in table.all().iter().filter(|segment| !keyed.contains(&segment.number)) {
             self.committer.sync_segment(segment)?;
         }
         Ok(self.disk.sync_directory()?)
     }
 
-    /// How long background work has to rest after so many bytes.
+    /// Time in microseconds that background work has to rest after reading or writing this many bytes.
     pub(super) fn pause_us(&self, size_bytes: u64) -> u64 {
         let budget = self.settings.merge.budget_bytes_per_sec.max(1);
         size_bytes.saturating_mul(1_000_000) / budget
     }
 }
 
-/// About what a snapshot copies at a time: 8192 entries.
+/// Approximate size in bytes of the parts in which a snapshot copies the index: 8192 entries.
 const CHECKPOINT_PIECE_BYTES: u64 = 8_192 * ENTRY_BYTES as u64;

@@ -1,4 +1,4 @@
-//! Group commit: one sync for all who wait.
+//! Group commit: one sync makes the writes of all waiting requests durable.
 
 use super::log::Log;
 use super::segment::Segment;
@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
 
-/// Makes writes durable and wakes those who wait for it.
+/// Makes writes durable and wakes the requests that wait for them.
 ///
-/// Requesters append; the committer only syncs. It runs when a write waits, covers all that was
-/// appended until then, and what comes meanwhile is covered by its next round. After a failed sync nothing
-/// is promised any more: the system may have dropped what it could not write, and would report success
-/// the next time.
+/// Request threads append to the log; the committer only syncs. It runs when a write waits. One round
+/// covers all writes that were appended before it, and the next round those that were appended meanwhile.
+/// After a failed sync the committer never reports success again: the system may have dropped the pages
+/// that it could not write, and would report success for the next sync without having written them.
 pub(super) struct LogCommitter {
     log: Arc<Log>,
     disk: Arc<dyn Disk>,
@@ -28,10 +28,10 @@ pub(super) struct LogCommitter {
     sync_interval_us: u64,
     /// Everything up to this sequence is durable.
     synced: AtomicU64,
-    /// When the last commit began.
+    /// Time at which the last commit began, in microseconds.
     committed_us: AtomicU64,
     waiting: Mutex<LogWaiters>,
-    /// Held for the length of a commit.
+    /// Held during a commit.
     committing: Mutex<()>,
     handle: OnceLock<Arc<dyn WorkerHandle>>,
     sync_count: AtomicU64,
@@ -71,7 +71,7 @@ impl LogCommitter {
         }
     }
 
-    /// Tells how to wake the thread that steps this.
+    /// Sets the handle that wakes the thread which runs this worker.
     pub(super) fn attach(&self, handle: Arc<dyn WorkerHandle>) {
         assert!(self.handle.set(handle).is_ok(), "a committer is attached once");
     }
@@ -89,7 +89,7 @@ impl LogCommitter {
         {
             return Poll::Ready(Ok(()));
         }
-        // Tickets come in about ascending order: one that waits already is found near the end.
+        // Tickets come in roughly ascending order, so a ticket that waits already is near the end.
         let is_known = waiting
             .waiters
             .iter()
@@ -101,14 +101,14 @@ impl LogCommitter {
             waiting.waiters.push((ticket, waker.clone()));
         }
         drop(waiting);
-        // As long as writes wait, the committer goes on by itself.
+        // While writes wait, the committer starts its next round without being woken.
         if is_first && let Some(handle) = self.handle.get() {
             handle.wake();
         }
         Poll::Pending
     }
 
-    /// Makes everything appended so far durable, and waits for it.
+    /// Makes all writes so far durable, and waits for it.
     pub(super) fn sync(&self) -> Result<(), StoreError> {
         let target = self.log.written();
         if self.synced.load(Ordering::Acquire) >= target {
@@ -117,12 +117,12 @@ impl LogCommitter {
         self.commit()
     }
 
-    /// Whether everything that was appended is durable.
+    /// True if all appended writes are durable.
     pub(super) fn is_clean(&self) -> bool {
         self.synced.load(Ordering::Acquire) >= self.log.written()
     }
 
-    /// Number of syncs made, and of writes that they made durable.
+    /// Number of syncs, and number of writes that they made durable.
     pub(super) fn counts(&self) -> (u64, u64) {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (load(&self.sync_count), load(&self.synced_write_count))
@@ -138,7 +138,7 @@ impl LogCommitter {
         let before = self.synced.load(Ordering::Relaxed);
         let mut result = Ok(());
         if unsynced.sequence > before {
-            // The active segment is the last one.
+            // The active segment is the last in the list.
             let closed_count = unsynced.segments.len() - 1;
             let skipped_count = if planted!(SyncsActiveOnly) { closed_count } else { 0 };
             let mut segments = unsynced.segments.iter().skip(skipped_count);
@@ -158,8 +158,8 @@ impl LogCommitter {
             self.log.note_synced(&unsynced);
             let mut meta = self.identity.file();
             if let Err(error) = meta.note_begun(unsynced.active) {
-                // The records are durable. Until the next commit has noted it, a missing file would not be
-                // noticed.
+                // The records are durable. But until the next commit writes this note, a start would not
+                // notice that the segment's file is missing.
                 tracing::warn!(%error, "it could not be noted that a segment was begun");
             }
             meta.note_synced(unsynced.active, unsynced.end);
@@ -173,7 +173,7 @@ impl LogCommitter {
         Ok(())
     }
 
-    /// Syncs a segment. After a failure nothing is promised any more, as after a failed commit.
+    /// Syncs a segment. A failure has the same consequences as that of a commit.
     pub(super) fn sync_segment(&self, segment: &Segment) -> Result<(), StoreError> {
         if let Some(failed) = &self.waiting.lock().failed {
             return Err(failed.clone());
@@ -217,7 +217,7 @@ impl Worker for LogCommitter {
             let is_due = rest_us == 0;
             return Next::AfterUs(if is_due { self.sync_interval_us } else { rest_us });
         }
-        // The outcome is told to those who wait, and to the next writer.
+        // `commit` reports a failure to the waiting requests and to later writers.
         match self.commit() {
             Err(_) => Next::WhenWoken,
             Ok(()) if self.waiting.lock().waiters.is_empty() => {

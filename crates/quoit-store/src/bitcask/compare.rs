@@ -24,7 +24,7 @@ impl Compare for LogStore {
         ranges: &[HashRange],
     ) -> Result<Vec<u64>, StoreError> {
         self.check_open()?;
-        // The lock is taken for each range, so that writers get in between.
+        // The lock is taken for each range, so that writers can run in between.
         let digest = |range: &HashRange| self.stripe(partition).read().range_digest(scope, *range);
         Ok(ranges.iter().map(digest).collect())
     }

@@ -1,4 +1,4 @@
-//! Which files of a data directory are ours.
+//! Classification of the files in a data directory.
 
 use super::indexes::INDEXES_NAME;
 use crate::file_names::META_NAME;
@@ -8,10 +8,10 @@ use crate::ordered::sums_name;
 const LOCK_NAME: &str = "LOCK";
 const TEMPORARY_SUFFIX: &str = ".tmp";
 
-/// Name of the index's snapshot.
+/// Name of the index snapshot.
 pub(super) const SNAPSHOT_NAME: &str = "INDEX";
 
-/// The files of a data directory by what they are.
+/// The files of a data directory by their roles.
 #[derive(Default, Debug)]
 pub(super) struct Directory {
     /// Names of all files.
@@ -20,9 +20,9 @@ pub(super) struct Directory {
     pub(super) segments: Vec<u32>,
     /// Numbers of segments that have a key file, ascending.
     pub(super) key_files: Vec<u32>,
-    /// Files of ours that were never completed.
+    /// Names of files that Quoit did not finish writing.
     pub(super) unfinished: Vec<String>,
-    /// Files that are none of ours.
+    /// Names of files that do not belong to the store.
     pub(super) foreign: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ impl Directory {
     }
 }
 
-/// Whether this is a file that we write under a temporary name before it gets its own.
+/// True if this is the temporary name of one of the store's files.
 fn is_unfinished(name: &str) -> bool {
     name.strip_suffix(TEMPORARY_SUFFIX)
         .is_some_and(|name| name == SNAPSHOT_NAME || number_of_keys(name).is_some())

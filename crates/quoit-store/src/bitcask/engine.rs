@@ -1,4 +1,4 @@
-//! The engine's face: the trait, opening and closing, background work.
+//! The engine's public type: implements the traits, opens and closes the store, and starts background work.
 
 use super::checkpoint::Checkpointer;
 use super::merge::Merger;
@@ -24,7 +24,7 @@ use quoit_seam::{Clock, Disk, Execution, WorkerHandle};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-/// Name of the worker that syncs.
+/// Name of the worker that syncs the log.
 pub const COMMIT_WORKER: &str = "commit";
 
 /// Name of the worker that writes key files.
@@ -33,7 +33,7 @@ pub const SEAL_WORKER: &str = "seal";
 /// Name of the worker that writes snapshots of the index.
 pub const SNAPSHOT_WORKER: &str = "snapshot";
 
-/// Name of the worker that merges.
+/// Name of the worker that merges segments.
 pub const MERGE_WORKER: &str = "merge";
 
 /// The Bitcask engine: an append-only log and an index in memory. See the module's documentation.
@@ -43,12 +43,12 @@ pub struct BitcaskEngine {
 }
 
 impl BitcaskEngine {
-    /// Opens the store in a data directory, or makes a new one there, and starts its background work.
+    /// Opens the store in a data directory, or creates one, and starts its background work.
     ///
     /// # Errors
     ///
-    /// When the directory is in use, the disk refuses, or what is there was written by a newer release or
-    /// for another ring size. Damage does not prevent opening: it is told in the report.
+    /// If the directory is in use, the disk fails, or the data was written by a newer release or for
+    /// another ring size. Damage does not prevent opening; the report tells it.
     pub fn open(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,

@@ -1,10 +1,10 @@
-//! Facts about records, as key files keep them.
+//! The facts about records that key files keep.
 
 use super::keys::ActiveKeys;
 use super::record::{RecordHeader, RecordKind};
 use crate::keyfile::{WriteFacts, WriteKind};
 
-/// Keeps what a key file needs to know of a record.
+/// Adds the facts about a record that its key file needs.
 pub(super) fn note_key(keys: &ActiveKeys, key: &[u8], header: &RecordHeader, offset: u64) {
     match header.kind {
         RecordKind::Put => keys.push(key, &facts_of(header, WriteKind::Put, offset)),

@@ -1,14 +1,15 @@
-//! Cuts the log off where a power failure has taken a part of it and left later records.
+//! Cuts the log off at the first gap after an unclean stop.
 //!
-//! Any part that no sync had covered may be lost. Were later records kept, changes that build on each
-//! other would be torn apart: a page of a large set would be gone, and the root that tells of it there. So
-//! after a stop that was not in good order the log ends before the first gap, as if the machine had stopped
-//! then. Nothing behind it was acknowledged as durable: a sync covers all that was written before it.
+//! A power failure may lose any part of the log that no sync had covered, and leave later records. Those
+//! must not be used, because changes depend on earlier ones: without one of its pages, a large set would
+//! have a root that refers to a missing record. So after an unclean stop the log ends before its first gap,
+//! as if the machine had stopped then. No write after the gap was acknowledged as durable, since a sync
+//! covers all writes before it.
 //!
-//! A gap is told from damage of what was durable by what records and segments say of the log before them
-//! ([`SyncedBefore`], [`SegmentHeader::previous`]), by key files, by the snapshot, and by `STORE`. Damage
-//! costs the records that it hits, and nothing is cut off. Nor is anything that releases before version 4 of
-//! `STORE` wrote, whose records say nothing.
+//! Damage of durable records is not a gap: it loses only the damaged records, and the log is not cut. The
+//! two are distinguished by what records ([`SyncedBefore`]) and segments ([`SegmentHeader::previous`]) say
+//! of the log before them, by key files, by the snapshot, and by `STORE`. Records that were written before
+//! version 4 of `STORE` say nothing of the log before them, so such a log is not cut.
 //!
 //! [`SyncedBefore`]: super::synced::SyncedBefore
 
@@ -28,28 +29,29 @@ use quoit_seam::DiskFile;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A segment of the log, in the order in which they were written.
+/// A segment of the log, as far as the search for gaps needs it.
 struct LogPiece {
     number: u32,
     file: Arc<dyn DiskFile>,
     size_bytes: u64,
-    /// `None` when the header is damaged.
+    /// `None` if the header is damaged.
     header: Option<SegmentHeader>,
     first_sequence: u64,
-    /// Where the last usable record ends.
+    /// Offset at which the last usable record ends.
     end: u64,
-    /// Stretches without usable records before `end`.
+    /// Ranges without usable records before `end`.
     damages: Vec<Damage>,
-    /// Up to where it was durable, as far as it is known; 0 = nothing is, `u64::MAX` = all of it.
+    /// Offset up to which the segment was certainly durable; 0 = unknown, `u64::MAX` = all of it.
     durable: u64,
 }
 
-/// A place of the log: a piece, and an offset in it. Offset 0 stands for what should be before the piece.
+/// A position in the log: index of a piece, and offset in it. Offset 0 stands for the missing log before
+/// the piece.
 type At = (usize, u64);
 
 impl LogOpening<'_> {
-    /// Cuts the log off before the first gap, and writes off that were cut short. Whether anything was cut
-    /// off.
+    /// Cuts the log off before the first gap, and cuts torn writes off the ends of segments. Returns true
+    /// if anything was cut off.
     pub(super) fn cut_at_gap(
         &mut self,
         directory: &Directory,
@@ -69,7 +71,8 @@ impl LogOpening<'_> {
                 offset,
                 "the log ends before writes that no sync had covered: others before them are missing"
             );
-            // The last ones first: were the machine to stop meanwhile, the gap would be found again.
+            // The last segment is removed first: after a crash in between, the next start finds the gap
+            // again.
             for piece in pieces.split_off(place + usize::from(offset > 0)).into_iter().rev() {
                 self.report.torn_bytes += piece.size_bytes.saturating_sub(SEGMENT_HEADER_BYTES);
                 self.disk.remove(&log_name(piece.number))?;
@@ -86,7 +89,7 @@ impl LogOpening<'_> {
             {
                 continue;
             }
-            // A write that was cut short. Were it left, a later start could take it for damage.
+            // A torn write. If it stayed, a later start could take it for damage.
             self.report.torn_bytes += piece.size_bytes - piece.end;
             piece.file.truncate(piece.end)?;
             piece.file.sync()?;
@@ -95,8 +98,8 @@ impl LogOpening<'_> {
         Ok(is_cut)
     }
 
-    /// The pieces of the log. Only what may have a gap is read: no segment with a key file, and nothing that
-    /// the snapshot knows.
+    /// The pieces of the log in order. Reads only segments that may have a gap: no segment with a key file,
+    /// and no part that the snapshot knows.
     fn pieces(
         &self,
         directory: &Directory,
@@ -153,8 +156,8 @@ impl LogOpening<'_> {
             if header.is_none() {
                 let Some(first) = first else { continue };
                 piece.first_sequence = first;
-                // A merge has records of any age, and is not linked. So is a piece of the log whose next one
-                // lost its header too.
+                // A segment without header that no other segment names is the output of a merge, with
+                // records of any age, or a piece of the log whose successor lost its header too.
                 if first <= last_sequence && !is_previous(*number) {
                     unlinked.push(piece);
                     continue;
@@ -165,7 +168,7 @@ impl LogOpening<'_> {
         Ok(in_order(pieces, unlinked, meta))
     }
 
-    /// Notes what of the pieces was durable: damage before the end of that is a loss.
+    /// Notes up to where the pieces were durable: damage before that is a loss.
     fn note_durable(&mut self, pieces: &[LogPiece], (last, end): At) {
         for (place, piece) in pieces.iter().enumerate().take(last + 1) {
             let durable = if place < last { u64::MAX } else { end };
@@ -173,12 +176,12 @@ impl LogOpening<'_> {
         }
     }
 
-    /// Sizes of the segments that the snapshot knows, with what tells them apart.
+    /// Unique numbers and sizes of the segments that the snapshot knows.
     fn known_sizes(&self, directory: &Directory, store_id: u64) -> BTreeMap<u32, (u64, u64)> {
         if !directory.names.iter().any(|name| name == SNAPSHOT_NAME) {
             return BTreeMap::new();
         }
-        // A damaged one is told of when it is loaded.
+        // Loading the snapshot reports its damage later.
         let state = Snapshot::open(self.disk, SNAPSHOT_NAME).ok();
         let state = state.and_then(|snapshot| CheckpointState::decode(snapshot.state()));
         let state = state.filter(|state| state.store_id == store_id);
@@ -186,8 +189,8 @@ impl LogOpening<'_> {
         segments.map(|known| (known.number, (known.uid, known.size_bytes))).collect()
     }
 
-    /// The first place from which on records are missing that may never have been durable, and later ones are
-    /// there. Segments that are missing and were durable are noted as lost.
+    /// The first position at which records are missing that may never have been durable, while later ones
+    /// exist. Notes missing segments that were durable as lost.
     fn gap(&mut self, pieces: &[LogPiece], durable: At, meta: &Meta) -> Option<At> {
         let settled_sequence = meta.retired_sequence.max(meta.opened_sequence);
         let mut first = None;
@@ -201,7 +204,7 @@ impl LogOpening<'_> {
                 MissingPart::Segment(_) | MissingPart::Header => Some((place, 0)),
                 MissingPart::End(end) if (place - 1, end) < durable => {
                     let LogPiece { number, size_bytes, .. } = pieces[place - 1];
-                    // What is there and can't be read is damaged.
+                    // Records that exist and cannot be read are reported as damage elsewhere.
                     let is_cut = !pieces[place - 1].reaches(piece);
                     if is_cut && piece.first_sequence >= settled_sequence {
                         let name = log_name(number);
@@ -220,14 +223,15 @@ impl LogOpening<'_> {
     }
 }
 
-/// The pieces in the order of the log, with those of the pieces without a header, and that no other one
-/// names, which may be of the log.
+/// The pieces in the order of the log, including those `unlinked` pieces that may belong to it. An unlinked
+/// piece has no header, and no other piece names it.
 fn in_order(mut pieces: Vec<LogPiece>, unlinked: Vec<LogPiece>, meta: &Meta) -> Vec<LogPiece> {
     pieces.sort_by_key(|piece| piece.first_sequence);
     for piece in pieces.iter_mut().filter(|piece| piece.first_sequence < meta.opened_sequence) {
         piece.durable = u64::MAX;
     }
-    // A merge that was durable has its key file. One that was not has copies, whose originals are there.
+    // If an unlinked piece is the output of a merge, its records are copies whose originals still exist,
+    // because a durable merge would have a key file. So unlinked pieces matter only after the durable part.
     let durable = pieces.get(durable_end(&pieces).0).map_or(0, |piece| piece.first_sequence);
     let durable = durable.max(meta.opened_sequence.saturating_sub(1));
     pieces.extend(unlinked.into_iter().filter(|piece| piece.first_sequence > durable));
@@ -235,27 +239,27 @@ fn in_order(mut pieces: Vec<LogPiece>, unlinked: Vec<LogPiece>, meta: &Meta) -> 
     pieces
 }
 
-/// Up to where the log was durable for certain.
+/// The position up to which the log was certainly durable.
 fn durable_end(pieces: &[LogPiece]) -> At {
     let durable = (0..).zip(pieces).filter(|(_, piece)| piece.durable > 0);
     durable.map(|(place, piece)| (place, piece.durable)).max().unwrap_or((0, 0))
 }
 
-/// The part that is missing before a piece of the log.
+/// The missing part before a piece of the log.
 enum MissingPart {
     Nothing,
-    /// The segment before says nothing, or need not be there.
+    /// The piece does not name its predecessor, or the predecessor need not exist.
     Unknown,
-    /// The whole segment before.
+    /// The whole segment before the piece, by its number.
     Segment(u32),
-    /// The records of the segment before that should follow after this offset.
+    /// The records of the segment before the piece from this offset on.
     End(u64),
-    /// The header of the piece, which tells what is before it.
+    /// The header of the piece, which would name its predecessor.
     Header,
 }
 
 impl LogPiece {
-    /// Reads the records. The sequence of the first.
+    /// Reads the records. Returns the sequence of the first one.
     fn scan(&mut self, store_id: u64) -> Result<Option<u64>, StoreError> {
         if self.end >= self.size_bytes {
             return Ok(None);
@@ -274,7 +278,7 @@ impl LogPiece {
         Ok(first)
     }
 
-    /// Whether another piece says that it follows where the records of this one end.
+    /// True if the header of the next piece says that the records of this one end at `end`.
     fn is_followed(&self, next: Option<&Self>) -> bool {
         let previous = next.and_then(|next| next.header).and_then(|header| header.previous);
         previous.is_some_and(|previous| {
@@ -282,20 +286,20 @@ impl LogPiece {
         })
     }
 
-    /// Whether the file is as long as the next piece says.
+    /// True if the file is at least as long as the header of the next piece says.
     fn reaches(&self, next: &Self) -> bool {
         let previous = next.header.and_then(|header| header.previous);
         previous.is_none_or(|previous| previous.end_bytes <= self.size_bytes)
     }
 
-    /// The part that is missing before this piece, which follows another one.
+    /// The part that is missing before this piece; `before` is its predecessor in order.
     fn misses(&self, before: Option<&Self>, settled_sequence: u64) -> MissingPart {
         let Some(header) = self.header else { return MissingPart::Header };
         let Some(previous) = header.previous else { return MissingPart::Unknown };
         match before.filter(|before| before.number == previous.number) {
             Some(before) if before.end < previous.end_bytes => MissingPart::End(before.end),
             Some(_) => MissingPart::Nothing,
-            // A merge may have replaced it, or an earlier start has missed it.
+            // A merge may have replaced it, or an earlier start has reported it.
             None if self.first_sequence < settled_sequence => MissingPart::Unknown,
             None => MissingPart::Segment(previous.number),
         }

@@ -1,4 +1,4 @@
-//! The keys of a segment that has no key file yet, in memory.
+//! Keys in memory of a segment that has no key file yet.
 
 use crate::error::StoreError;
 use crate::file_names::keys_name;
@@ -10,11 +10,11 @@ use quoit_model::key::BucketRef;
 use quoit_seam::Disk;
 use std::sync::{Arc, OnceLock};
 
-/// A chunk is closed, and can be sorted aside, when it takes so much memory.
+/// Memory in bytes at which a chunk is closed, after which it can be sorted without the lock.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// Keys in the order of their writes, in chunks. A listing sorts each closed chunk once, and a copy of
-/// the open one, without holding up writes for longer than that copy takes.
+/// Keys in the order of their writes, in chunks. A listing sorts each closed chunk once, and sorts a copy
+/// of the open chunk. Writers wait only while it copies the open chunk.
 pub(super) struct ActiveKeys {
     segment: u32,
     chunks: Mutex<Chunks>,
@@ -48,7 +48,7 @@ impl ActiveKeys {
         Self { segment, chunks: Mutex::default() }
     }
 
-    /// Adds a key. The caller is the only one that adds.
+    /// Adds a key. Only one thread at a time may add keys.
     pub(super) fn push(&self, encoded: &[u8], facts: &WriteFacts) {
         let mut chunks = self.chunks.lock();
         let sequence_min = chunks.sequence_min.unwrap_or(u64::MAX).min(facts.sequence);
@@ -62,7 +62,7 @@ impl ActiveKeys {
         }
     }
 
-    /// Memory that the keys take.
+    /// Memory of the keys in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         let chunks = self.chunks.lock();
         chunks.closed_bytes + chunks.open.memory_bytes()

@@ -1,4 +1,4 @@
-//! Listings: keys and buckets from key files, and folds over a partition in hash order.
+//! Listings of keys and buckets from key files, and folds over a partition in hash order.
 
 use super::point::meta_of;
 use super::read::{Entries, LoadedRecord, Lookup, ReadPart};
@@ -16,21 +16,23 @@ use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::BucketRef;
 use quoit_seam::give_way;
 
-/// A listing looks at so many keys for each one that it was asked for, then hands over what it has:
-/// removed keys must not make a chunk take for ever.
+/// Maximum number of keys that a listing looks at for each requested key (at least 1 024 in all). The bound
+/// keeps a page from taking long when most keys were removed.
 pub(super) const LOOKED_AT_PER_KEY: usize = 16;
 
-/// A listing lets others go first after so many keys: those of about a hundred microseconds.
+/// Number of keys after which a listing yields to other threads: about a hundred microseconds.
 pub(super) const LOOKED_AT_AT_ONCE: usize = 64;
 
-/// A fold that wants few records of many looks at so many entries of the index at least, and at no more than
-/// that while it holds the lock of their partition: for some ten microseconds.
+/// Minimum of the bound on the index entries that a fold looks at while it holds the partition's lock. The
+/// bound is the larger of this number and the limit of the page; this many entries take some ten
+/// microseconds. It matters if few of many entries are wanted.
 const FOLDED_MIN: usize = 4_096;
 
 impl LogStore {
-    /// Everything that knows keys. A key that is there throughout is in one of them.
+    /// All sources of keys. A key that exists during the whole call is in one of them.
     pub(super) fn key_sources(&self) -> Vec<KeySource> {
-        // In this order: a segment is closed, gets its key file, and only then leaves memory.
+        // The order matters: a segment is closed, then gets its key file, and only then its keys leave
+        // memory.
         let in_memory = self.log.keys();
         let files: Vec<_> = self.key_files.lock().values().cloned().collect();
         let runs = in_memory.iter().flat_map(|keys| keys.runs()).map(KeySource::Run);
@@ -75,13 +77,13 @@ impl LogStore {
         self.buckets.list(self, bucket_type, after, limit)
     }
 
-    /// The index's metadata of a key that a key file names; `None` when the key is no longer there.
+    /// Metadata of a key that a key file names; `None` if the record no longer exists.
     fn live_meta(&self, merged: &MergedEntry<'_>) -> Result<Option<RecordMeta>, StoreError> {
         Ok(self.live_entry(merged)?.map(|(meta, _)| meta))
     }
 
-    /// As [`LogStore::live_meta`], with the record's entry of the index where the record is still where the
-    /// key file says.
+    /// Like [`LogStore::live_meta`], with the record's index entry if the record is still at the position
+    /// that the key file names.
     pub(super) fn live_entry(
         &self,
         merged: &MergedEntry<'_>,
@@ -106,7 +108,7 @@ impl LogStore {
             let is_live = !self.is_expired(&facts.meta);
             return Ok(is_live.then_some((facts.meta, Some(*entry))));
         }
-        // It was written again, or moved by a merge, since the sources were put together; or it was
+        // The record was written again or moved by a merge since the sources were collected, or it was
         // removed and shares its tag with another key.
         let at = RecordAt {
             key: merged.entry.key,
@@ -238,8 +240,8 @@ impl Keys for LogStore {
     }
 }
 
-/// The first `limit` entries that are wanted or some more, so that those of one tag stay together, and the
-/// tag to go on with. Fewer where few of many are wanted.
+/// The wanted entries among the next ones, at most `limit` but all of one tag together, and the tag from
+/// which the next call continues. Returns fewer if [`FOLDED_MIN`] stops it.
 fn take_whole_tags(
     entries: impl Iterator<Item = IndexEntry>,
     is_wanted: impl Fn(&IndexEntry) -> bool,

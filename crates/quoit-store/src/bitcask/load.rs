@@ -1,5 +1,5 @@
-//! Makes the index when a store is opened: from its snapshot and the log behind it, or else from the key
-//! files, or else from the records.
+//! Builds the index when a store is opened: from its snapshot and the log after it, otherwise from key
+//! files, and from the records of segments without a usable key file.
 
 use super::checkpoint::CheckpointState;
 use super::directory::{Directory, SNAPSHOT_NAME};
@@ -29,25 +29,25 @@ use quoit_planted::PlantedFault;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Everything that loading a store produced.
+/// Result of loading a store.
 pub(super) struct LoadedStore {
     pub(super) segments: Vec<Arc<Segment>>,
     pub(super) stripes: Box<[IndexStripe]>,
     pub(super) sequence_max: u64,
-    /// Whether a record may have index entries.
+    /// True if a record may have index entries.
     pub(super) indexed: bool,
-    /// Whose index entries are known.
+    /// The records whose index entries are known.
     pub(super) entries: KnownEntries,
 }
 
-/// A snapshot that fits the segments that are there.
+/// A snapshot that matches the existing segments.
 struct Usable {
     state: CheckpointState,
     indexes: Vec<PartitionIndex>,
 }
 
 impl LogOpening<'_> {
-    /// Makes the index.
+    /// Builds the index.
     pub(super) fn load(
         &mut self,
         directory: &Directory,
@@ -67,7 +67,7 @@ impl LogOpening<'_> {
         Ok(loaded)
     }
 
-    /// The snapshot, if there is one that can be used. Why not is told in the report.
+    /// The snapshot, if there is a usable one. The report tells why a snapshot is not usable.
     fn usable_snapshot(
         &mut self,
         directory: &Directory,
@@ -120,7 +120,8 @@ impl LogOpening<'_> {
         Ok(Usable { state, indexes })
     }
 
-    /// The missing part of the segments that a snapshot knows, which were durable before it was written.
+    /// A description of what is missing of the segments that a snapshot knows. They were durable before the
+    /// snapshot was written.
     fn lost_since(
         &mut self,
         state: &CheckpointState,
@@ -131,7 +132,7 @@ impl LogOpening<'_> {
             self.note_durable_bytes(known.number, known.size_bytes);
             let name = log_name(known.number);
             let segment = table.get(known.number);
-            // One whose header is damaged is there, and its damage is told.
+            // A segment with a damaged header is not missing; its damage is reported elsewhere.
             let segment = segment.filter(|found| found.uid == known.uid || found.uid == 0);
             let size_bytes = match segment {
                 Some(segment) => segment.file.size_bytes()?,
@@ -148,14 +149,14 @@ impl LogOpening<'_> {
         Ok(lost)
     }
 
-    /// Notes that a segment was durable up to a place.
+    /// Notes that a segment was durable up to an offset.
     pub(super) fn note_durable_bytes(&mut self, number: u32, end: u64) {
         let durable = self.durable.entry(number).or_default();
         *durable = end.max(*durable);
     }
 
-    /// Notes a stretch of a segment that holds no usable record. What was durable, or there when the store
-    /// was closed in good order, is lost; the rest may never have reached the disk.
+    /// Notes a range of a segment without usable records. If it was durable, or existed at a clean stop, it
+    /// is a loss. Otherwise it may never have reached the disk.
     pub(super) fn note_lost_bytes(&mut self, number: u32, start: u64, end: u64) {
         self.losses.note(number, start, end);
         let was_durable = self.durable.get(&number).is_some_and(|durable| start < *durable);
@@ -166,7 +167,7 @@ impl LogOpening<'_> {
         }
     }
 
-    /// Goes on from a snapshot.
+    /// Builds the index from a snapshot and the log after it.
     fn catch_up(
         &mut self,
         directory: &Directory,
@@ -184,8 +185,8 @@ impl LogOpening<'_> {
                 segment.sequence_min.store(known.sequence_min, Ordering::Relaxed);
             }
         }
-        // Older ones that the snapshot does not know were replaced by a merge that did not get so far as to
-        // remove them.
+        // Older segments that the snapshot does not know were replaced by a merge that was killed before it
+        // removed them.
         let position = &state.position;
         let is_tail = |segment: &Segment| {
             let is_later = segment.first_sequence >= position.sequence
@@ -216,13 +217,15 @@ impl LogOpening<'_> {
         };
         let known_damage_count = self.report.damage_count;
         for segment in &tail {
-            // Read all the same: key files do not say what records replaced.
+            // The segment is read even if it has a key file, because key files do not have the flags about
+            // replaced records.
             self.open_key_file(directory, segment);
             self.replay(segment, &mut replay, entries)?;
             self.is_done_with(segment)?;
         }
         let (sequence_max, beyond) = (replay.sequence_max, replay.beyond);
-        // Entries of writes that are damaged now are known, those of what they replaced may be gone.
+        // The index entries of the damaged writes are lost, and with them the knowledge of the entries that
+        // those writes replaced.
         let has_lost = replay.has_gaps || self.report.damage_count > known_damage_count;
         self.check_ring(beyond)?;
         if !self.report.clean || !tail.is_empty() {
@@ -236,7 +239,7 @@ impl LogOpening<'_> {
         Ok(LoadedStore { segments, stripes, sequence_max, indexed, entries })
     }
 
-    /// Applies the records of a segment from the position of the snapshot on.
+    /// Applies the records of a segment from the snapshot's position on.
     fn replay(
         &mut self,
         segment: &Arc<Segment>,
@@ -256,7 +259,7 @@ impl LogOpening<'_> {
             }
             replay.apply(header, key, location)
         })?;
-        // What was read is durable by now.
+        // The records that were read are durable by now.
         if entries.is_full()
             && let Err(error) = entries.move_all(&|| Ok(()))
         {
@@ -265,14 +268,14 @@ impl LogOpening<'_> {
         Ok(())
     }
 
-    /// Tells the watch that a segment was read, or need not be.
+    /// Reports progress: a segment was read, or need not be read.
     fn is_done_with(&mut self, segment: &Segment) -> Result<(), StoreError> {
         self.done_bytes += segment.file.size_bytes()?;
         self.settings.watch.log_read(self.done_bytes, self.log_bytes);
         Ok(())
     }
 
-    /// Counts the records of a segment that the snapshot does not know.
+    /// Sets the counts of a segment that the snapshot does not know, from the footer of its key file.
     fn count_by_footer(&self, segment: &Segment) -> Result<(), StoreError> {
         let footer = self.key_files[&segment.number].footer();
         segment.sequence_min.store(footer.sequence_min, Ordering::Relaxed);
@@ -284,7 +287,7 @@ impl LogOpening<'_> {
         Ok(())
     }
 
-    /// Makes the index without a snapshot.
+    /// Builds the index without a snapshot.
     fn rebuild(
         &mut self,
         directory: &Directory,
@@ -336,7 +339,7 @@ impl LogOpening<'_> {
         })
     }
 
-    /// Opens the key file of a segment. False when there is none that can be used.
+    /// Opens the key file of a segment. Returns false if there is no usable one.
     fn open_key_file(&mut self, directory: &Directory, segment: &Segment) -> bool {
         if directory.key_files.binary_search(&segment.number).is_err() {
             return false;
@@ -364,7 +367,8 @@ impl LogOpening<'_> {
         }
     }
 
-    /// Reads the records of a segment one by one, makes them durable, and writes the key file.
+    /// Reads the records of a segment, calls `each` for every record, syncs the segment, and writes its key
+    /// file if it has none.
     fn scan(
         &mut self,
         segment: &Arc<Segment>,
@@ -416,7 +420,7 @@ impl LogOpening<'_> {
         self.report.scanned_segment_count += 1;
         self.report.scanned_bytes += scan.offset() - SEGMENT_HEADER_BYTES;
         self.report.torn_bytes += scan.torn_bytes();
-        // What is shown to readers from now on must survive, as if it had been acknowledged.
+        // Readers see these records from now on, so they must survive like acknowledged ones.
         segment.file.sync()?;
         if let Some(keys) = keys {
             self.write_keys(segment, keys);
@@ -430,7 +434,7 @@ impl LogOpening<'_> {
                 self.key_files.insert(segment.number, keys);
             }
             Err(error) => {
-                // The disk may be full: the store can be read all the same.
+                // The disk may be full. The store can be read without the key file.
                 tracing::warn!(%error, segment = segment.number, "no key file could be written");
                 self.unkeyed.push(Sealed { segment: segment.clone(), keys: Arc::new(keys) });
             }
@@ -438,13 +442,13 @@ impl LogOpening<'_> {
     }
 }
 
-/// Counts anew what the index refers to.
+/// Recounts the records that the index refers to, for each segment.
 fn count_live(table: &SegmentTable, indexes: &[PartitionIndex]) {
     for segment in table.all() {
         segment.set_counts(&SegmentCounts { live_count: 0, live_bytes: 0, ..segment.counts() });
     }
-    // Records in the order of their hashes are anywhere in the log: counted in place, not by way of the
-    // segments' shared counters.
+    // The index is in hash order, so consecutive entries refer to any segments. Counting in a local table
+    // avoids an atomic update for each.
     let mut live: Vec<(u64, u64)> = vec![(0, 0); table.all().len()];
     for entry in indexes.iter().flat_map(PartitionIndex::iter) {
         if let Some(at) = table.position(entry.location.segment()) {

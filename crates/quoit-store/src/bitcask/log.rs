@@ -1,4 +1,8 @@
-//! The end of the log: where records are appended.
+//! The end of the log, where records are appended.
+//!
+//! Appending assigns sequence and position under one short lock, and writes there, so the log is in the
+//! order of sequences. A failed write leaves the end where it was: the next record overwrites the written
+//! part. Its sequence is never used again.
 
 use super::begin::Begin;
 use super::facts::note_key;
@@ -19,7 +23,7 @@ use quoit_seam::{Clock, Disk, WorkerHandle};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Where and when a record was appended.
+/// Sequence and location of an appended record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Appended {
     pub(super) sequence: u64,
@@ -33,30 +37,30 @@ pub(super) struct Sealed {
     pub(super) keys: Arc<ActiveKeys>,
 }
 
-/// Files and data that a commit has to make durable.
+/// Files and data that a commit has to sync.
 pub(super) struct Unsynced {
-    /// The highest sequence among it.
+    /// The highest sequence in them.
     pub(super) sequence: u64,
     pub(super) segments: Vec<Arc<Segment>>,
     pub(super) directory: bool,
-    /// Number of the segment that is written to, the last of them.
+    /// Number of the active segment, the last in the list.
     pub(super) active: u32,
-    /// Where its records end.
+    /// Offset at which its records end.
     pub(super) end: u64,
 }
 
-/// A place in the log: everything before it was appended earlier.
+/// A position in the log: everything before it was appended earlier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LogPosition {
     /// Next sequence.
     pub(super) sequence: u64,
-    /// Segment that is appended to.
+    /// The active segment.
     pub(super) segment: u32,
-    /// Where the next record goes.
+    /// Offset of the next record.
     pub(super) offset: u64,
 }
 
-/// The log's end, behind one short lock.
+/// The end of the log, behind one short lock.
 pub(super) struct Log {
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
@@ -67,31 +71,31 @@ pub(super) struct Log {
     tail: Mutex<Tail>,
     /// Sequence of the last record appended.
     written: AtomicU64,
-    /// Up to where all of it is durable, as [`packed`].
+    /// The position up to which the log is durable, as [`packed`].
     synced: AtomicU64,
     /// Bytes appended since the store was opened.
     written_bytes: AtomicU64,
     disk_full: AtomicBool,
     sealed_count: AtomicU64,
-    /// Woken when a segment was closed.
+    /// Workers that are woken when a segment was closed.
     followers: OnceLock<Vec<Arc<dyn WorkerHandle>>>,
 }
 
-/// Disk, clock and other surroundings that a log works with.
+/// Disk, clock and shared parts of the store that a log uses.
 pub(super) struct LogSeams {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) table: Arc<ArcSwap<SegmentTable>>,
-    /// Keeps what requests have written lately.
+    /// Cache of recent writes of requests.
     pub(super) recent: Option<Arc<RecentWrites>>,
 }
 
-/// When a segment is closed.
+/// Limits at which a segment is closed, and space that must stay free.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogLimits {
     pub(super) file_bytes: u64,
     pub(super) key_buffer_bytes: usize,
-    /// Room on the disk that records leave alone, in bytes.
+    /// Bytes of free space on the disk that appends must leave.
     pub(super) kept_room_bytes: u64,
 }
 
@@ -105,7 +109,7 @@ impl LogLimits {
     }
 }
 
-/// Identity of the store, with which its segments are marked.
+/// Identity of the store, which the headers of its segments contain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogIdentity {
     pub(super) store_id: u64,
@@ -120,17 +124,17 @@ struct Tail {
     last_number: u32,
     /// Closed segments with bytes that no sync has covered.
     unsynced: Vec<Arc<Segment>>,
-    /// Whether a segment was made since the directory was synced.
+    /// True if a segment was created since the directory was synced.
     directory_changed: bool,
     sealed: Vec<Sealed>,
     room: LogRoom,
-    /// Why no more records are taken.
+    /// The reason for which no more records are accepted.
     refused: Option<StoreError>,
 }
 
 impl Log {
-    /// Begins a segment after `last_number` and appends to it from `next_sequence` on.
-    /// `sealed` are older segments that still need a key file.
+    /// Begins a segment after `last_number`; it uses the sequence `next_sequence`. `sealed` are older
+    /// segments that still need a key file.
     pub(super) fn begin(
         seams: LogSeams,
         limits: LogLimits,
@@ -196,8 +200,9 @@ impl Log {
         Ok(Appended { sequence, location: note(&tail, key, &header, position.offset) })
     }
 
-    /// Appends a batch. `bytes` holds the frame, [`record::BATCH_PREFIX_BYTES`] and the records, each
-    /// padded, whose headers are given in order. Says where each record is.
+    /// Appends a batch. `bytes` has room for the header of the batch, then [`record::BATCH_PREFIX_BYTES`]
+    /// and the padded records, whose headers and body checksums are given in the same order. Returns the
+    /// sequence and location of each record.
     pub(super) fn append_batch(
         &self,
         headers: &[RecordHeader],
@@ -232,7 +237,7 @@ impl Log {
         Ok(appended)
     }
 
-    /// The ticket of a write that turned out to have nothing to do.
+    /// The ticket of a write that has nothing to append.
     pub(super) fn empty_write(&self) -> u64 {
         let mut tail = self.tail.lock();
         let sequence = tail.next_sequence;
@@ -246,12 +251,12 @@ impl Log {
         assert!(self.followers.set(followers).is_ok(), "followers are attached once");
     }
 
-    /// Takes no more records, for this reason. The first reason stays.
+    /// Refuses all further records with this error. The first reason stays.
     pub(super) fn refuse(&self, reason: StoreError) {
         self.tail.lock().refused.get_or_insert(reason);
     }
 
-    /// How much of the log before a record to be written is durable.
+    /// The distance from the durable end of the segment to a record that is about to be written.
     fn synced_before(&self, position: &Position) -> SyncedBefore {
         let synced = self.synced.load(Ordering::Acquire);
         match synced.checked_sub(packed(position.segment, 0)) {
@@ -262,13 +267,12 @@ impl Log {
         }
     }
 
-    /// Tells that the log is durable up to a place.
+    /// Notes that the log is durable up to the end that `unsynced` names.
     pub(super) fn note_synced(&self, unsynced: &Unsynced) {
         self.synced.store(packed(unsynced.active, unsynced.end), Ordering::Release);
     }
 
-    /// Takes everything that is not durable yet; making it durable is the caller's task from now
-    /// on. It is the caller's from now on.
+    /// Takes everything that is not durable yet. The caller has to make it durable.
     pub(super) fn take_unsynced(&self) -> Unsynced {
         let mut tail = self.tail.lock();
         let mut segments = std::mem::take(&mut tail.unsynced);
@@ -288,7 +292,7 @@ impl Log {
         self.written_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the last append failed for lack of room. No lock.
+    /// True if the last append failed because the disk was full. No lock.
     pub(super) fn disk_full(&self) -> bool {
         self.disk_full.load(Ordering::Relaxed)
     }
@@ -303,27 +307,27 @@ impl Log {
         self.tail.lock().sealed.first().cloned()
     }
 
-    /// Tells that the key file of a segment is there.
+    /// Notes that the key file of a segment was written.
     pub(super) fn unseal(&self, number: u32) {
         let mut tail = self.tail.lock();
         tail.sealed.retain(|sealed| sealed.segment.number != number);
         self.sealed_count.store(tail.sealed.len() as u64, Ordering::Relaxed);
     }
 
-    /// The keys of the segments that have no key file yet, and of the active one last.
+    /// The keys of the segments that have no key file yet; those of the active segment come last.
     pub(super) fn keys(&self) -> Vec<Arc<ActiveKeys>> {
         let tail = self.tail.lock();
         let sealed = tail.sealed.iter().map(|sealed| Arc::clone(&sealed.keys));
         sealed.chain([Arc::clone(&tail.keys)]).collect()
     }
 
-    /// Where the log ends now.
+    /// The current end of the log.
     pub(super) fn end(&self) -> LogPosition {
         let tail = self.tail.lock();
         LogPosition { sequence: tail.next_sequence, segment: tail.active.number, offset: tail.end }
     }
 
-    /// When a segment is closed.
+    /// Limits at which a segment is closed.
     pub(super) fn limits(&self) -> LogLimits {
         self.limits
     }
@@ -335,9 +339,9 @@ impl Log {
         self.sealed_count.store(tail.sealed.len() as u64, Ordering::Relaxed);
     }
 
-    /// Takes segments out of the table. A holder of the former table can still read them.
+    /// Removes segments from the table. A reader that holds the former table can still read them.
     pub(super) fn forget_segments(&self, numbers: &[u32]) {
-        // The lock makes changes of the table come one after the other.
+        // The lock serializes changes of the table.
         let _tail = self.tail.lock();
         self.table.store(Arc::new(self.table.load().without(numbers)));
     }
@@ -348,7 +352,7 @@ impl Log {
         self.begin_segment(&mut tail, Origin::Merge, None)
     }
 
-    /// Closes the active segment, for good.
+    /// Closes the active segment and begins another one, unless it has no records.
     pub(super) fn roll_to_close(&self) -> Result<(), StoreError> {
         let mut tail = self.tail.lock();
         if tail.end > SEGMENT_HEADER_BYTES { self.roll_tail(&mut tail) } else { Ok(()) }
@@ -358,7 +362,7 @@ impl Log {
         Position { store_id: self.identity.store_id, segment: tail.active.number, offset: tail.end }
     }
 
-    /// Rolls if the active segment has no room for so many bytes.
+    /// Begins a new segment if the active one has no room for this many bytes.
     fn make_room(&self, tail: &mut Tail, size_bytes: u64) -> Result<(), StoreError> {
         if let Some(reason) = &tail.refused {
             return Err(reason.clone());
@@ -411,11 +415,11 @@ impl Log {
     }
 
     fn write(&self, tail: &mut Tail, bytes: &[u8], sequences: u64) -> Result<(), StoreError> {
-        // Used up even by a write that fails, so that no two records can ever share one.
+        // A failed write uses up its sequences too, so that no two records ever share one.
         tail.next_sequence += sequences;
         if let Err(error) = tail.active.file.write_at(bytes, tail.end) {
-            // A part may have been written. It is overwritten by the next record; cutting it off also
-            // gives its room back. That the cut fails too changes nothing.
+            // A part may have been written. The next record overwrites it; truncating also gives its space
+            // back. If truncating fails too, nothing changes.
             let cut = tail.active.file.truncate(tail.end);
             tracing::warn!(%error, cut = cut.is_ok(), "a record could not be appended");
             let error = StoreError::from(error);
@@ -438,12 +442,12 @@ impl Log {
     }
 }
 
-/// Where a log goes on when a store is opened.
+/// The position at which a log continues when a store is opened.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogStart {
-    /// The segment number used last.
+    /// The last segment number that was used.
     pub(super) last_number: u32,
-    /// The first sequence to give out; at least 1.
+    /// The next unused sequence; at least 1.
     pub(super) next_sequence: u64,
 }
 
@@ -463,12 +467,13 @@ fn batch_frame(sequence: u64, body_bytes: usize) -> RecordHeader {
     }
 }
 
-/// A place of the log in one number: that of the segment, then the offset in units of 16 bytes.
+/// A position in the log as one number: the segment in the high 32 bits, the offset in units of 16 bytes
+/// below.
 const fn packed(segment: u32, offset: u64) -> u64 {
     ((segment as u64) << 32) | (offset / ALIGNMENT_BYTES as u64)
 }
 
-/// Counts a record that was written, and keeps its key for listings.
+/// Counts a written record, and keeps its key for listings.
 fn note(tail: &Tail, key: &[u8], header: &RecordHeader, offset: u64) -> Location {
     tail.active.count_written(SizeClass::of(header.record_bytes()), header.meta.expires_at_secs);
     note_key(&tail.keys, key, header, offset);

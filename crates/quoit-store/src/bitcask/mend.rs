@@ -1,4 +1,4 @@
-//! Writes a damaged key file again, from the segment whose keys it has.
+//! Rewrites a damaged key file from the records of its segment.
 
 use super::facts::note_key;
 use super::keys::ActiveKeys;
@@ -9,11 +9,11 @@ use crate::error::StoreError;
 use crate::file_names::keys_name;
 use std::sync::Arc;
 
-/// One listing has so many key files written again at most.
+/// Maximum number of key files that one listing has rewritten.
 const MENDED_MAX: usize = 16;
 
 impl LogStore {
-    /// Runs a listing, again whenever a key file turns out to be damaged and could be written again.
+    /// Runs a listing. Repeats it after a key file turned out to be damaged and was rewritten.
     pub(super) fn mending<T>(
         &self,
         mut list: impl FnMut() -> Result<T, StoreError>,
@@ -27,8 +27,9 @@ impl LogStore {
         list()
     }
 
-    /// Writes the key file again in which damage was found. False when the damage is elsewhere, or nothing
-    /// could be done: records that the index refers to are damaged as well, and their keys would be missing.
+    /// Rewrites the key file that the error names as damaged. Returns false if the damage is elsewhere, or
+    /// if the key file cannot be rewritten because records that the index refers to are damaged as well:
+    /// their keys would be missing.
     pub(super) fn mend(&self, error: &StoreError) -> bool {
         let StoreError::Corrupt { path, .. } = error else {
             return false;
@@ -52,7 +53,7 @@ impl LogStore {
         let _one_at_a_time = self.sealing.lock();
         let table = self.table.load_full();
         let Some(segment) = table.get(number) else {
-            // A merge was quicker.
+            // A merge has removed the segment meanwhile.
             return Ok(true);
         };
         let keys = ActiveKeys::new(number);

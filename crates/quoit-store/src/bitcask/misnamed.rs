@@ -1,9 +1,9 @@
-//! Segments whose files have each other's names: an operator moved or restored them by hand.
+//! Segments whose files have wrong names, because an operator moved or restored them by hand.
 //!
-//! A segment says in its header under which number it was begun, and each record is checked against that
-//! number: under another name none of it can be read. So files are named as they were begun, where the right
-//! names are free or those of other such files. They go through names that end in `.moved`, so that a crash
-//! in between loses nothing.
+//! The header of a segment has the number under which it was begun, and the checksum of each record depends
+//! on that number, so no record can be read under another name. This step renames such files back, if the
+//! right names are free or taken by other misnamed segments. Each file is first renamed to its right name
+//! with the suffix `.moved`, so that a crash in between loses nothing.
 
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::error::StoreError;
@@ -15,11 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const MOVED_SUFFIX: &str = ".moved";
 
-/// Gives segments the names under which they were begun.
+/// Renames segments to the names under which they were begun.
 ///
 /// # Errors
 ///
-/// When the disk refuses, or a newer release wrote the file that says who the store is.
+/// If the disk fails, or a newer release wrote the file `STORE`.
 pub(super) fn name_as_begun(disk: &dyn Disk) -> Result<(), StoreError> {
     let names = disk.list()?;
     if !names.iter().any(|name| name == META_NAME) {
@@ -43,7 +43,7 @@ pub(super) fn name_as_begun(disk: &dyn Disk) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Segments of a store under wrong names that can get their own: those by these.
+/// Misnamed segments of a store that can be renamed: current number to right number.
 fn misnamed(
     disk: &dyn Disk,
     names: &[String],
@@ -65,7 +65,7 @@ fn misnamed(
         let mut wanted = BTreeSet::new();
         let stuck = misnamed.iter().find(|(_, begun_as)| {
             let name = log_name(**begun_as);
-            // Of two that claim one name, the second stays as it is.
+            // If two files claim one name, the second keeps its name.
             !wanted.insert(**begun_as)
                 || has(format!("{name}{MOVED_SUFFIX}"))
                 || has(name) && !misnamed.contains_key(begun_as)

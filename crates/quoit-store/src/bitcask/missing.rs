@@ -1,4 +1,4 @@
-//! Finds out that durable records are gone, from what the store noted about its segments beside them.
+//! Detection of lost durable records, by comparing the segments with the store's notes about them.
 
 use super::candidates::{SegmentFile, segments_digest};
 use super::directory::{Directory, SNAPSHOT_NAME};
@@ -11,7 +11,7 @@ use crate::store_file::{Meta, MetaFile};
 use quoit_planted::planted;
 
 impl LogOpening<'_> {
-    /// Compares the segments with those of the last stop in good order.
+    /// Compares the segments with their digest from the last clean stop.
     pub(super) fn check_closed_segments(
         &mut self,
         last: &Meta,
@@ -28,8 +28,8 @@ impl LogOpening<'_> {
         Ok(())
     }
 
-    /// Looks for the last segment of which it is noted that it was made. It has no key file yet, and no
-    /// snapshot need know it.
+    /// Checks that the last segment that `STORE` names as created exists. Neither a key file nor the
+    /// snapshot may know it yet.
     pub(super) fn check_begun_segment(&mut self, last: &Meta, candidates: &[SegmentFile]) {
         let number = last.begun_segment;
         if number != 0 && !candidates.iter().any(|candidate| candidate.number == number) {
@@ -37,8 +37,8 @@ impl LogOpening<'_> {
         }
     }
 
-    /// Holds the segment that was appended to against what a sync had covered of it. A note of an older time
-    /// may name one that a merge has replaced since.
+    /// Checks that the active segment has the length that was synced. If the note is old and names a
+    /// segment that a merge has replaced since, there is nothing to check.
     pub(super) fn check_synced(
         &mut self,
         meta: &MetaFile,
@@ -57,8 +57,9 @@ impl LogOpening<'_> {
         Ok(())
     }
 
-    /// Finds key files of segments that are gone: a segment is removed before its key file, and what a merge
-    /// replaces was removed before.
+    /// Finds key files whose segments are missing. A key file without a segment proves a loss: retired
+    /// segments were removed with their key files before, and the removal of an empty segment also removes
+    /// its key file.
     pub(super) fn find_orphaned_keys(&mut self, directory: &Directory) {
         for number in &directory.key_files {
             if directory.segments.binary_search(number).is_ok() {
@@ -72,7 +73,7 @@ impl LogOpening<'_> {
         }
     }
 
-    /// Notes that durable records are gone. The first reason is told.
+    /// Notes that durable records were lost. The first reason is reported.
     pub(super) fn note_loss(&mut self, reason: impl FnOnce() -> String) {
         if planted!(OverlooksLosses) {
             return;
@@ -80,7 +81,8 @@ impl LogOpening<'_> {
         self.loss.get_or_insert_with(|| RecordLoss { reason: reason() });
     }
 
-    /// Removes what tells of a loss, which is noted by now: each loss is found once.
+    /// Removes the evidence of a loss that `STORE` has noted by now, so that later starts do not find the
+    /// same loss again.
     pub(super) fn forget_evidence(&self) -> Result<(), StoreError> {
         for number in &self.orphaned_keys {
             self.remove_key_file(*number)?;

@@ -1,25 +1,25 @@
-//! The Bitcask engine: an append-only log, and an index in memory that knows where each record is.
+//! The Bitcask engine: an append-only log, and an index in memory with the position of each record.
 //!
-//! A read is a look into the index and one positioned read. A write is appended to the log by the thread that
-//! asked for it; a committer syncs for all writes that wait. Files only grow at their end, so readers need no
-//! locks on them; merges leave dead records behind.
+//! A read takes one lookup in the index and one positioned read. A write is appended to the log by the
+//! thread that asked for it; a committer thread syncs once for all waiting writes. Files only grow at their
+//! end, so readers need no locks on them. Merges copy live records and leave dead ones behind.
 //!
 //! The parts:
 //!
-//! - `record`, `segment`, `meta`, `directory`: the formats of the files.
-//! - `log`, `commit`: writing, and making durable.
-//! - `store`: the state that the parts share; `point`, `batch`, `list`: the requests.
-//! - `keys`, `seal`: keys of young segments in memory, key files of closed ones.
+//! - `record`, `segment`, `directory`: formats of the files.
+//! - `log`, `commit`: appending, and making durable.
+//! - `store`: state that the parts share; `point`, `batch`, `transact`, `list`: requests.
+//! - `keys`, `seal`: keys of young segments in memory, key files of closed segments.
 //! - `indexes`: secondary indexes.
 //! - `checkpoint`: snapshots of the index; `merge`: reclaiming the space of dead records.
 //! - `open`, `gap`, `load`, `scan`, `replay`, `rebuild`: starting.
 //!
-//! Locks are taken in this order: stripe (one, or several by ascending partition), end of the log, keys,
-//! waiting entries of secondary indexes. No thread waits for the disk while it holds a lock other than the
-//! committer's own, with these exceptions: appending holds the stripe and the log's end, and batches read
-//! keys under their stripes.
+//! Lock order: stripe (one, or several by ascending partition), end of the log, keys, waiting entries of
+//! secondary indexes. No thread waits for the disk while it holds one of these locks, except that an append
+//! holds the stripe and the end of the log, and that a batch reads keys while it holds its stripes. The
+//! committer waits for the disk under a lock of its own.
 //!
-//! `docs/design/log.md` has the formats and the reasons.
+//! `docs/design/log.md` describes the formats and gives the reasons.
 
 mod batch;
 mod begin;

@@ -1,4 +1,12 @@
-//! Opens a store: finds out what is there, and makes the index from it.
+//! Opening a store: examines its files and builds the index from them.
+//!
+//! 1. Lock the directory, read `STORE`, and remove the segments that a finished merge has replaced.
+//! 2. Begin a new incarnation unless the last stop was clean, and no later fact is missing.
+//! 3. After an unclean stop, cut the log off before its first gap ([`LogOpening::cut_at_gap`]).
+//! 4. Load the index ([`LogOpening::load`]).
+//! 5. If durable records turn out to be lost although the last stop was clean, begin a new incarnation, so
+//!    that the store does not reuse events that it has forgotten.
+//! 6. Begin a new segment of the log.
 
 use super::candidates::{SegmentFile, candidates, may_be_torn_header};
 use super::commit::LogCommitter;
@@ -37,22 +45,22 @@ pub(super) struct LogOpening<'o> {
     pub(super) settings: &'o BitcaskSettings,
     pub(super) report: OpenReport,
     pub(super) losses: Losses,
-    /// Bytes of segments that were durable, as far as the snapshot and marks of the log tell.
+    /// Number of durable bytes of each segment, as far as the snapshot and the records of the log tell.
     pub(super) durable: BTreeMap<u32, u64>,
-    /// Durable records that turn out to be gone.
+    /// Loss of durable records.
     pub(super) loss: Option<RecordLoss>,
-    /// Durable bytes that hold no usable record. They stay: an earlier start may have told of them.
+    /// Damage of durable bytes. It stays on disk, so an earlier start may have reported it already.
     pub(super) unusable: Option<RecordLoss>,
-    /// Key files whose segments are gone.
+    /// Numbers of key files whose segments are missing.
     pub(super) orphaned_keys: Vec<u32>,
-    /// Whether records that may not be durable say how much of the log before them was.
+    /// True if all records that may not be durable say how much of the log before them was.
     pub(super) has_marks: bool,
-    /// The segment of the log that was last noted as made; 0 = none.
+    /// The segment of the log that `STORE` names as the last one created; 0 = none.
     pub(super) begun_segment: u32,
     /// Segments whose key files could not be written.
     pub(super) unkeyed: Vec<Sealed>,
     pub(super) key_files: BTreeMap<u32, Arc<KeyFile>>,
-    /// Bytes of all segments, and of those that are done with.
+    /// Bytes of all segments, and bytes of the segments that were processed.
     pub(super) log_bytes: u64,
     pub(super) done_bytes: u64,
 }
@@ -71,7 +79,7 @@ impl LogStore {
         let mut directory = Directory::of(disk.list()?);
         let mut candidates = opening.candidates(&directory)?;
         let mut meta = opening.begin_incarnation(meta, &directory, &candidates)?;
-        // No number or sequence comes again, also of what is cut off.
+        // Numbers and sequences are never reused, not even those of the part that is cut off.
         let start = LogStart::after(&candidates);
         if opening.cut_at_gap(&directory, &candidates, meta.meta())? {
             directory = Directory::of(disk.list()?);
@@ -133,13 +141,13 @@ impl LogStore {
         let counters = &self.counters;
         counters.corrupt_records.store(report.damage_count, Ordering::Relaxed);
         counters.checkpointed_sequence.store(self.log.written(), Ordering::Relaxed);
-        // What had to be read now should not have to be read again.
+        // Segments that were read during this start should be covered by a snapshot before the next start.
         let wanted = report.scanned_segment_count > 0 || !report.from_snapshot && !report.created;
         counters.checkpoint_wanted.store(wanted, Ordering::Relaxed);
     }
 }
 
-/// Begins the log, and what makes it durable.
+/// Begins the log and creates its committer.
 fn begin_log(
     seams: LogSeams,
     settings: &BitcaskSettings,
@@ -160,7 +168,7 @@ fn begin_log(
     Ok((log, committer))
 }
 
-/// The newest incarnation that began a segment of a store.
+/// The highest incarnation in the headers of a store's segments.
 fn newest_incarnation(candidates: &[SegmentFile], store_id: Option<u64>) -> u64 {
     let headers = candidates.iter().filter_map(|candidate| candidate.header.as_ref().ok());
     let own = headers.filter(|header| Some(header.store_id) == store_id);
@@ -187,7 +195,7 @@ impl<'o> LogOpening<'o> {
         }
     }
 
-    /// The file that says who the store is, with the segments removed that it says are to go.
+    /// Reads the file `STORE` and removes the segments that it names as retired.
     fn last_meta(&self, directory: &Directory) -> Result<Option<MetaFile>, StoreError> {
         let mut meta = MetaFile::open(self.disk, &directory.names)?;
         if let Some(meta) = &mut meta {
@@ -196,7 +204,7 @@ impl<'o> LogOpening<'o> {
         Ok(meta)
     }
 
-    /// Opens the files that are named like segments.
+    /// Opens the files that are named like segments, and removes unfinished files.
     fn candidates(&mut self, directory: &Directory) -> Result<Vec<SegmentFile>, StoreError> {
         let candidates = candidates(self.disk, directory)?;
         self.report.foreign_files.clone_from(&directory.foreign);
@@ -206,8 +214,7 @@ impl<'o> LogOpening<'o> {
         Ok(candidates)
     }
 
-    /// Reads or makes the file that says who the store is, and begins a new incarnation unless the last
-    /// one ended in good order.
+    /// Reads or creates the file `STORE`. Begins a new incarnation unless the last stop was clean.
     fn begin_incarnation(
         &mut self,
         meta: Option<MetaFile>,
@@ -223,7 +230,8 @@ impl<'o> LogOpening<'o> {
         Ok(meta)
     }
 
-    /// Begins a new incarnation of a store unless its last one ended in good order and nothing is missing.
+    /// Continues an existing store. Begins a new incarnation unless its last stop was clean and its
+    /// identity is not older than the log or the node's note of its last opening.
     fn go_on_with(
         &mut self,
         mut meta: MetaFile,
@@ -256,13 +264,14 @@ impl<'o> LogOpening<'o> {
         }
         let has_lost = last.has_lost || self.loss.is_some();
         self.begun_segment = last.begun_segment;
-        // One that turns out to be empty is removed: the next start must not miss it.
+        // `STORE` must not name a segment any more: a segment that turns out to be empty is removed, and
+        // the next start would miss it.
         let begun_segment = 0;
         meta.write(Meta { clean: false, incarnation, has_lost, mark, begun_segment, ..last })?;
         Ok(meta)
     }
 
-    /// Makes the file that says who the store is: of a new store, or anew of one whose segments are there.
+    /// Creates the file `STORE`: for a new store, or for existing segments whose `STORE` is lost.
     fn make_meta(
         &mut self,
         directory: &Directory,
@@ -305,22 +314,22 @@ impl<'o> LogOpening<'o> {
         MetaFile::create(self.disk, exists, made)
     }
 
-    /// An incarnation that no start has had which is not known any more: the segments that tell of the last
-    /// ones may be gone, too.
+    /// An incarnation that certainly no earlier start has used. The segments of the last incarnations may
+    /// be lost as well, so the number skips a random distance.
     fn incarnation_after(&self, known: u64) -> u64 {
         known + 1 + (self.settings.entropy >> 32)
     }
 
-    /// Begins a new incarnation if records were lost although the last one ended in good order: events of
-    /// that incarnation may be among them, and it must not go on after events that it has forgotten. Once
-    /// for each loss: what was lost when an incarnation began has no events of it. Notes that all that is
-    /// there is durable.
+    /// Begins a new incarnation if records were lost although the last stop was clean. The lost records may
+    /// contain events of that incarnation, and the store must not reuse their counters. This happens once
+    /// for each loss, since records that were lost when an incarnation began have no events of it. Also
+    /// notes that all existing records are durable.
     fn begin_incarnation_if_damaged(
         &mut self,
         meta: &mut MetaFile,
         next_sequence: u64,
     ) -> Result<(), StoreError> {
-        // A damaged record at the end of a segment looks like one that was cut short.
+        // A damaged record at the end of a segment looks like a torn write.
         let damage = self.losses.digest();
         let last = meta.meta().clone();
         let is_news = damage != 0 && damage != last.known_damage;
@@ -352,14 +361,14 @@ impl<'o> LogOpening<'o> {
         Ok(())
     }
 
-    /// Reads the directory, unless it belongs to another engine.
+    /// Reads the directory. Fails if it belongs to another engine.
     fn directory(&self) -> Result<Directory, StoreError> {
         marker::check(self.disk, marker::UNMARKED_ENGINE, self.settings.ring_size)?;
         name_as_begun(self.disk)?;
         Ok(Directory::of(self.disk.list()?))
     }
 
-    /// Those candidates that are segments of this store.
+    /// The candidates that are segments of this store. Removes empty ones.
     fn segments(
         &mut self,
         candidates: Vec<SegmentFile>,
@@ -380,7 +389,8 @@ impl<'o> LogOpening<'o> {
                 continue;
             }
             if !has_records && (size_bytes <= SEGMENT_HEADER_BYTES || header.is_err()) {
-                // Begun and never made durable. A number that was not used is as good as new.
+                // The segment was begun and never became durable. Its number was not used, so it can be
+                // reused.
                 let torn_bytes = size_bytes.saturating_sub(SEGMENT_HEADER_BYTES);
                 if torn_bytes > 0 {
                     self.note_lost_bytes(number, SEGMENT_HEADER_BYTES, size_bytes);
@@ -393,7 +403,7 @@ impl<'o> LogOpening<'o> {
             if let Err(reason) = &header {
                 let path = format!("{}/{name}", self.disk.path());
                 let reason = reason.clone();
-                // The records behind it are there all the same.
+                // The records after the header can still be read.
                 self.losses.note(number, 0, SEGMENT_HEADER_BYTES);
                 self.report.note_damage(StoreError::Corrupt { path, offset: 0, reason });
             }
@@ -405,7 +415,7 @@ impl<'o> LogOpening<'o> {
         Ok(segments)
     }
 
-    /// Whether a file has records of this store. Only looked for where the header leaves it open.
+    /// True if a file has records of this store. Reads the file only if the header is damaged.
     fn has_records(&self, candidate: &SegmentFile, store_id: u64) -> Result<bool, StoreError> {
         let SegmentFile { number, file, header } = candidate;
         if header.is_ok() {

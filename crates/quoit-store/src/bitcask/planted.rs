@@ -1,5 +1,5 @@
-//! Whether a fault is planted in the engine: by the simulator for its process, by the crash tests for the
-//! thread of a test, which has others beside it.
+//! Planted faults of the engine. The simulator plants them for its process, the crash tests for one thread,
+//! because other tests run beside it.
 
 #[cfg(test)]
 use quoit_planted::PlantedFault;
@@ -11,13 +11,13 @@ thread_local! {
     static PLANTED: std::cell::Cell<Option<PlantedFault>> = const { std::cell::Cell::new(None) };
 }
 
-/// Plants a fault for what this thread does from now on.
+/// Plants a fault for this thread from now on.
 #[cfg(test)]
 pub(super) fn plant(fault: Option<PlantedFault>) {
     PLANTED.set(fault);
 }
 
-/// Whether this fault is planted.
+/// True if this fault is planted.
 #[cfg(test)]
 pub(super) fn has(fault: PlantedFault) -> bool {
     PLANTED.get() == Some(fault)

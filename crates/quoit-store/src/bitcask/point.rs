@@ -16,7 +16,7 @@ use crate::index_page::places_of;
 use quoit_planted::planted;
 use std::cell::Cell;
 
-/// A thread keeps its write buffer from one write to the next unless it has grown beyond this.
+/// A thread keeps its write buffer between writes unless it has grown beyond this size in bytes.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
 thread_local! {
@@ -27,20 +27,20 @@ thread_local! {
 enum Look {
     Missing,
     Found(StoredRecord),
-    /// It has expired, and this stays of it.
+    /// The record has expired, and this tombstone replaces it.
     Expired(Record),
     WouldBlock,
 }
 
-/// A record as a change is shown it.
+/// A stored record in the form that a change function sees.
 enum ExistingRecord {
     Stored(StoredRecord),
-    /// The tombstone that stays of one that has expired.
+    /// The tombstone that replaces an expired record.
     Expired(Record),
 }
 
 impl ExistingRecord {
-    /// The tombstone of a record that has expired.
+    /// The tombstone, if the record has expired.
     fn tombstone(&self) -> Option<Record> {
         match self {
             Self::Stored(_) => None,
@@ -86,7 +86,7 @@ impl LogStore {
         })
     }
 
-    /// Finds a record, or what stays of one that has expired.
+    /// Finds a record, or the tombstone that replaces it after its expiry.
     fn find(&self, at: &RecordAt<'_>, access: Access) -> Result<Look, StoreError> {
         self.check_open()?;
         let (entries, table) = {
@@ -95,8 +95,8 @@ impl LogStore {
             if entries.is_empty() {
                 return Ok(Look::Missing);
             }
-            // Loaded under the stripe's lock: an entry's segment leaves the table only after the entry
-            // has left the index.
+            // Loaded under the stripe's lock: a segment leaves the table only after its entries have left
+            // the index, so every entry's segment is in this table.
             (entries, self.table.load())
         };
         match self.reader.find(&table, &entries, at, ReadPart::Whole, access)? {
@@ -113,7 +113,7 @@ impl LogStore {
         }
     }
 
-    /// The most bytes that a record takes in the log: of several that share a tag, the largest.
+    /// An upper bound of the bytes that a record takes in the log: the largest of the records with its tag.
     pub(super) fn size_bytes_max(&self, at: &RecordAt<'_>) -> Option<u64> {
         let index = self.stripe(at.partition).read();
         let candidates = index.candidates(Tag::of(at.identity));
@@ -170,7 +170,7 @@ impl LogStore {
         let Some(mut found) = self.find_for_change(at, part, access)? else {
             return Ok(Applied::WouldBlock);
         };
-        // What stays of an expired record is made of all of it.
+        // The tombstone of an expired record is derived from the whole record.
         if part == ReadPart::Front
             && matches!(&found.lookup, Lookup::Present(_, stored) if self.is_expired(&stored.header.meta))
         {
@@ -179,7 +179,8 @@ impl LogStore {
             let Some(whole) = whole else { return Ok(Applied::WouldBlock) };
             found = whole;
         }
-        // Taken out, not borrowed: a change function that calls the engine gets another buffer.
+        // The buffer is taken out, not borrowed: a change function that calls the engine gets another
+        // buffer.
         let mut bytes = SCRATCH.take();
         let applied = self.apply(at, before, found, change, &mut bytes);
         if bytes.capacity() <= SCRATCH_BYTES_MAX {
@@ -242,7 +243,7 @@ impl LogStore {
         };
         let check = record::body_check(self.reader.store_id, &bytes[HEADER_BYTES..]);
         let appended = match self.log.append(&header, check, bytes) {
-            // A later change or a merge stores it.
+            // A later change or a merge will store the tombstone.
             Err(_) if is_kept => return Ok(Applied::Kept),
             appended => appended?,
         };
@@ -257,7 +258,8 @@ impl LogStore {
         Ok(if is_kept { Applied::Kept } else { Applied::Written(Ticket(appended.sequence)) })
     }
 
-    /// A stored record as a change is shown it, or the tombstone that stays of an expired one.
+    /// A stored record in the form that a change function sees: the record, or the tombstone that replaces
+    /// it after its expiry.
     fn existing(&self, stored: Option<StoredRecord>) -> Option<ExistingRecord> {
         let stored = stored?;
         match self.is_expired(&stored.header.meta) {
@@ -266,8 +268,8 @@ impl LogStore {
         }
     }
 
-    /// The entry that a change replaces, and what is stored there. A damaged record that is alone with
-    /// its tag is the one that was looked for: a write replaces it, so that damage can be repaired.
+    /// The entry that a change replaces, and the record that it refers to. A damaged record that is alone
+    /// with its tag is taken for the wanted record: a write replaces it, so that damage can be repaired.
     pub(super) fn old_of(
         &self,
         candidate_count: usize,
@@ -284,7 +286,7 @@ impl LogStore {
     }
 }
 
-/// The metadata of a record as far as the index knows it: everything but the time of expiry.
+/// The metadata of a record that the index has: all but the time of expiry.
 pub(super) fn meta_of(entry: &IndexEntry) -> RecordMeta {
     RecordMeta {
         digest: entry.digest,
@@ -303,8 +305,8 @@ fn check_size(record: &[u8]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A change function's decision. Where it keeps an expired record, the tombstone that stays of it is stored:
-/// exchanges see what is stored.
+/// The decision of a change function, except that keeping an expired record becomes storing its tombstone:
+/// comparisons with other replicas see only what is stored.
 fn or_tombstone(
     decision: Decision,
     left: Option<Record>,
@@ -317,7 +319,7 @@ fn or_tombstone(
     Decision::Put(tombstone.meta)
 }
 
-/// Shows what is stored to a change function. Index entries that it has are noted.
+/// Shows the stored record to a change function, and notes the record's index entries in `entries`.
 fn decide(
     at: &RecordAt<'_>,
     existing: Option<ExistingRecord>,
@@ -329,7 +331,7 @@ fn decide(
     let mut decision = Decision::Keep;
     stored.shown(&mut |record| {
         if record.meta.indexed && record.is_whole && !planted!(KeepsOldEntries) {
-            // They could be read when the record was stored.
+            // Encoding them cannot fail: it succeeded when the record was stored.
             entries.old = places_of(at.key, &record.meta, record.value).unwrap_or_default();
         }
         decision = change(Some(record), bytes);

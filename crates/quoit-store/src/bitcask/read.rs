@@ -1,4 +1,4 @@
-//! Reads one record by what the index knows of it.
+//! Reading of one record by its index entry.
 
 use super::buffer::ReadBuffer;
 use super::record::{self, HEADER_BYTES, Position, RecordHeader};
@@ -12,42 +12,44 @@ use bytes::{Buf, Bytes};
 use quoit_seam::ReadAt;
 use smallvec::SmallVec;
 
-/// The index entries that may be those of a record; mostly at most one.
+/// The index entries that may belong to a record; rarely more than one.
 pub(super) type Entries = SmallVec<[IndexEntry; 2]>;
 
-/// How much of a record is wanted.
+/// Part of a record that a caller wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReadPart {
-    /// All of it; the body's checksum is checked.
+    /// The whole record; the body's checksum is verified.
     Whole,
-    /// Header, key and the front of the value; the body's checksum is checked if that is all.
+    /// Header, key and the first bytes of the value; the body's checksum is verified if that is the whole
+    /// record.
     Front,
     /// Header and key.
     Key,
 }
 
-/// A record's bytes from its header on, checked.
+/// The verified bytes of a record, from its header on.
 pub(super) struct StoredRecord {
     pub(super) header: RecordHeader,
-    /// How much of the buffer was read.
+    /// Number of bytes that were read.
     size_bytes: usize,
     buffer: ReadBuffer,
 }
 
 impl StoredRecord {
-    /// Whether this is the record `at`.
+    /// True if this is the record `at`.
     fn is_of(&self, at: &RecordAt<'_>) -> bool {
         self.header.identity == at.identity
             && usize::from(self.header.key_bytes) == at.encoded.len()
             && self.buffer[HEADER_BYTES..self.size_bytes].starts_with(at.encoded)
     }
 
-    /// Whether this is another record than `at`, whose name is of the same identity.
+    /// True if this record has the identity of `at` but another name.
     fn is_namesake(&self, at: &RecordAt<'_>) -> bool {
         self.header.identity == at.identity && !self.is_of(at)
     }
 
-    /// Shows the record, or its front if no more was read. A large one can be shared.
+    /// Shows the record, or its first bytes if no more was read. A large record is shown in a buffer that
+    /// can be shared.
     pub(super) fn shown(self, look: &mut dyn FnMut(&RecordRef<'_>)) {
         let is_whole = self.size_bytes as u64 == self.header.record_bytes();
         if self.buffer.is_kept() {
@@ -59,7 +61,7 @@ impl StoredRecord {
         }
     }
 
-    /// As much as was read of the encoded key.
+    /// The encoded key, as far as it was read.
     #[cfg(test)]
     pub(super) fn key(&self) -> &[u8] {
         let end = self.size_bytes.min(HEADER_BYTES + usize::from(self.header.key_bytes));
@@ -71,7 +73,7 @@ impl StoredRecord {
         self.into_key_and_record().1
     }
 
-    /// Encoded key and record; both share one buffer.
+    /// Encoded key and record, which share one buffer.
     pub(super) fn into_key_and_record(self) -> (Bytes, Record) {
         let key_bytes = usize::from(self.header.key_bytes);
         let mut value = Bytes::from(self.buffer.into_vec(self.size_bytes));
@@ -83,13 +85,13 @@ impl StoredRecord {
 
 /// Outcome of looking for a record among entries.
 pub(super) enum Lookup {
-    /// None of the entries is the record's.
+    /// No entry belongs to the record.
     Absent,
-    /// This one is.
+    /// This entry belongs to the record.
     Present(IndexEntry, StoredRecord),
-    /// The record can't be told from the damaged one of this entry.
+    /// The record of this entry is damaged, and may be the wanted one.
     Damaged(IndexEntry, StoreError),
-    /// The disk has to be waited for.
+    /// The record is only on disk, and the caller must not wait.
     WouldBlock,
 }
 
@@ -122,7 +124,8 @@ impl Reader {
         for entry in entries {
             let load = |part| self.load(table, entry, at.encoded.len(), part, access);
             let loaded = match load(part)? {
-                // Hardly another record: rather is the name of this one damaged, which a part does not tell.
+                // Two names with one 64-bit identity are very unlikely. More likely the name of this record
+                // is damaged, and only the checksum of the whole body can tell.
                 LoadedRecord::Stored(stored)
                     if stored.is_namesake(at) && part != ReadPart::Whole =>
                 {
@@ -143,8 +146,8 @@ impl Reader {
         Ok(damaged.map_or(Lookup::Absent, |(entry, error)| Lookup::Damaged(entry, error)))
     }
 
-    /// Reads the record that an entry refers to. One positioned read. With [`ReadPart::Key`], keys longer
-    /// than `key_bytes` are cut off.
+    /// Reads the record that an entry refers to, with one positioned read. With [`ReadPart::Key`], keys
+    /// longer than `key_bytes` are cut off.
     pub(super) fn load(
         &self,
         table: &SegmentTable,
@@ -165,7 +168,7 @@ impl Reader {
             return damaged("the segment is missing");
         };
         let size_bytes_max = entry.size_class.size_bytes_max() as usize;
-        // Of a value that is compressed the front comes behind its frame's header.
+        // In a compressed value, the front follows the header of the frame.
         let front_bytes = HEADER_BYTES + key_bytes + frame::HEADER_BYTES + FRONT_BYTES;
         let wanted = match part {
             ReadPart::Whole => size_bytes_max,

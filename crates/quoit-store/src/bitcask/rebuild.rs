@@ -1,4 +1,5 @@
-//! Makes the index from key files and records: of each record, the write with the highest sequence.
+//! Rebuilds the index from key files and records: for each record, the write with the highest sequence
+//! counts.
 
 use super::facts::facts_of;
 use super::record::{RecordHeader, RecordKind};
@@ -15,11 +16,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// A write, as far as it matters for the index.
+/// The facts about a write that the index needs.
 #[derive(Clone, Copy)]
 struct ReplayedWrite {
-    /// Identity and a second hash of the key that depends on the store's secret id: equal for the writes
-    /// of one record only.
+    /// Identity, and a second hash of the key that is seeded with the store's secret id: equal only for
+    /// writes of the same record.
     name: (u64, u64),
     sequence: u64,
     kind: WriteKind,
@@ -32,10 +33,10 @@ struct ReplayedWrite {
 pub(super) struct Rebuild {
     store_id: u64,
     partitions: Vec<Vec<ReplayedWrite>>,
-    /// Of each partition, the sequence below which nothing counts.
+    /// For each partition, the sequence of its last drop: earlier writes do not count.
     dropped: Vec<u64>,
     sequence_max: u64,
-    /// Highest number of a partition that a record named although there is no such partition.
+    /// The highest partition number in a record that is too large for the ring.
     partition_beyond: Option<Partition>,
 }
 
@@ -62,8 +63,8 @@ impl Rebuild {
         self.add(location.segment(), key, &facts);
     }
 
-    /// Adds the records that a key file tells of. Nothing is added when the file is damaged or tells of
-    /// records that the segment does not have.
+    /// Adds the records of a key file. Adds nothing if the key file is damaged or names records beyond the
+    /// end of the segment.
     pub(super) fn add_key_file(
         &mut self,
         segment: &Segment,
@@ -89,8 +90,8 @@ impl Rebuild {
             writes.push((encoded.to_vec(), facts));
             cursor.advance()?;
         }
-        // A key file tells only of the newest write of each record; the others take the rest of the
-        // segment.
+        // A key file has only the newest write of each record. The other writes are assumed to take the
+        // rest of the segment.
         if counts.record_bytes > 0 && size_bytes > counts.record_bytes {
             let scale = size_bytes as f64 / counts.record_bytes as f64;
             counts.record_count = (counts.record_count as f64 * scale) as u64;
@@ -130,17 +131,17 @@ impl Rebuild {
         });
     }
 
-    /// The highest sequence of a record.
+    /// The highest sequence of all writes.
     pub(super) fn sequence_max(&self) -> u64 {
         self.sequence_max
     }
 
-    /// A partition that records name although the ring has fewer.
+    /// The highest partition number in a record that is too large for the ring, if there is one.
     pub(super) fn partition_beyond(&self) -> Option<Partition> {
         self.partition_beyond
     }
 
-    /// The index of each partition.
+    /// Builds the index of each partition.
     pub(super) fn finish(self) -> Vec<PartitionIndex> {
         let mut indexes = Vec::with_capacity(self.partitions.len());
         for (mut writes, dropped) in self.partitions.into_iter().zip(self.dropped) {

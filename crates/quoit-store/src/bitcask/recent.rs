@@ -1,18 +1,19 @@
-//! Recent writes, kept in memory beside the page cache.
+//! A cache of recent writes, beside the page cache.
 //!
-//! The records that are read most are often those that were written last, and the log has them in one piece:
-//! a window over its end costs one copy a write, needs no table and no eviction but of the oldest chunk, and
-//! serves a read without a system call. It stands between the log and its files, and behaves like a file.
+//! Records that were written recently are often read most, and the log has them in one contiguous range. A
+//! window over the end of the log costs one copy for each write, needs no lookup table and evicts only its
+//! oldest chunk, and serves a read without a system call. It wraps the files of the log and behaves like a
+//! file.
 
 use parking_lot::{Mutex, RwLock};
 use quoit_seam::{DiskError, DiskFile, ReadAt};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Memory is taken and given back in such pieces.
+/// Size in bytes of a chunk, the unit in which memory is allocated and freed.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// Some consecutive bytes of a file, from its place's start on; none when they were dropped.
+/// Bytes of a file from the beginning of the chunk's range on; empty if the chunk was evicted.
 #[derive(Default)]
 struct RecentChunk(RwLock<Vec<u8>>);
 
@@ -34,12 +35,13 @@ impl RecentWrites {
         Arc::new(Self { chunk_bytes, chunk_count_max, chunks: Mutex::default() })
     }
 
-    /// A new and empty file of the log, whose writes are kept as long as they are recent.
+    /// Wraps a new, empty file of the log, whose writes the window keeps while they are recent.
     pub(super) fn watch(self: &Arc<Self>, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
         Arc::new(RecentFile { file, window: Arc::clone(self), chunks: RwLock::default() })
     }
 
-    /// Puts a chunk at the window's new end, and gives it the memory of the oldest if the window is full.
+    /// Adds a chunk at the end of the window. Returns memory for it: that of the oldest chunk if the window
+    /// is full.
     fn admit(&self, chunk: &Arc<RecentChunk>) -> Vec<u8> {
         let mut chunks = self.chunks.lock();
         let oldest = if chunks.len() >= self.chunk_count_max { chunks.pop_front() } else { None };
@@ -56,16 +58,16 @@ impl RecentWrites {
     }
 }
 
-/// A file of the log with its part of the window.
+/// A file of the log with its chunks of the window.
 struct RecentFile {
     file: Arc<dyn DiskFile>,
     window: Arc<RecentWrites>,
-    /// By their place in the file.
+    /// Chunks by their position in the file.
     chunks: RwLock<Vec<Arc<RecentChunk>>>,
 }
 
 impl RecentFile {
-    /// Number of the chunk that has a byte, and the byte's place in it.
+    /// Number of the chunk that contains a byte, and the byte's offset in the chunk.
     fn split(&self, offset: u64) -> (usize, usize) {
         let chunk_bytes = self.window.chunk_bytes as u64;
         ((offset / chunk_bytes) as usize, (offset % chunk_bytes) as usize)
@@ -75,7 +77,8 @@ impl RecentFile {
         self.chunks.read().get(number).cloned()
     }
 
-    /// Keeps bytes that are in the file now, as far as they go on where what is kept ends.
+    /// Keeps bytes that were written to the file, if they continue or overwrite the kept bytes of their
+    /// chunk.
     fn keep(&self, mut bytes: &[u8], mut offset: u64) {
         while !bytes.is_empty() {
             let (number, at) = self.split(offset);
@@ -102,7 +105,7 @@ impl RecentFile {
         }
     }
 
-    /// Forgets what is kept from a place on.
+    /// Forgets the kept bytes from an offset on.
     fn forget_from(&self, offset: u64) {
         let (number, at) = self.split(offset);
         let chunks = self.chunks.read();
@@ -111,7 +114,7 @@ impl RecentFile {
         }
     }
 
-    /// Fills the buffer with what is kept, if all of it is.
+    /// Fills the buffer with kept bytes. Returns false if not all of them are kept.
     fn read_kept(&self, buffer: &mut [u8], offset: u64) -> bool {
         let mut done = 0;
         while done < buffer.len() {
@@ -143,7 +146,7 @@ impl DiskFile for RecentFile {
         let written = self.file.write_at(bytes, offset);
         match &written {
             Ok(()) => self.keep(bytes, offset),
-            // The content is unknown now.
+            // After a failed write the contents are unknown.
             Err(_) => self.forget_from(offset),
         }
         written

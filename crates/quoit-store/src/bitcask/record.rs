@@ -9,7 +9,7 @@
 //!             4 has index entries
 //! byte 18  2  partition
 //! byte 20  1  n_val class, 0 for a piece of a record
-//! byte 21  1  how much of the log before was durable ([`SyncedBefore`]), 0 = nothing is said
+//! byte 21  1  how much of the log before was durable ([`SyncedBefore`]), 0 = unknown
 //! byte 22  2  size of the encoded key
 //! byte 24  4  size of the value
 //! byte 28  4  seconds since 1970 when the record expires, 0 = never
@@ -19,24 +19,25 @@
 //! byte 56     key, value, zeros up to a multiple of 16
 //! ```
 //!
-//! Numbers are little-endian. Both checksums depend on the store's random id, which clients never see:
-//! a value that was made to look like a record is not taken for one when the record around it is damaged.
+//! Numbers are little-endian. Both checksums depend on the store's random id, which clients never see. So a
+//! value that was crafted to look like a record is not taken for one when the record around it is damaged.
 
 use super::synced::SyncedBefore;
 use crate::engine::RecordMeta;
 use quoit_model::hash::{Identity, Partition};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// Records start at multiples of this.
+/// Alignment of records in bytes.
 pub const ALIGNMENT_BYTES: usize = 16;
 
-/// Size of the frame before key and value.
+/// Size in bytes of the frame before key and value.
 pub const HEADER_BYTES: usize = 56;
 
-/// Bytes between the header of a batch and its first record: their number, and alignment.
+/// Bytes between the header of a batch and its first record: the number of records, which also keeps the
+/// alignment.
 pub const BATCH_PREFIX_BYTES: usize = 8;
 
-/// A record with its key and value, or a batch, may take so many bytes.
+/// Maximum size in bytes of a record with its key and value, and of a batch.
 pub const RECORD_BYTES_MAX: u64 = 1 << 30;
 
 const MAGIC: [u8; 4] = [0x51, 0xba, 0x7e, 0xc0];
@@ -54,61 +55,61 @@ pub enum RecordKind {
     Put,
     /// Removes a key.
     Remove,
-    /// Holds records that count all or not at all.
+    /// Contains records of which all or none take effect.
     Batch,
-    /// Removes everything that a partition held before.
+    /// Removes all records of a partition that were written before.
     DropPartition,
 }
 
-/// The frame's fields, all but the checksums.
+/// The fields of the frame except the checksums.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordHeader {
-    /// Place in the order of all writes of the store.
+    /// Position in the order of all writes of the store.
     pub sequence: u64,
     /// Effect of the record.
     pub kind: RecordKind,
-    /// Whether the index held an older version of the key when this was written.
+    /// True if the index had an older version of the key when this record was written.
     pub replaces: bool,
-    /// Whether the index held another key with the same tag when this was written.
+    /// True if the index had another key with the same tag when this record was written.
     pub shares_tag: bool,
-    /// Whether the record counts only together with the batch around it.
+    /// True if the record takes effect only together with the batch around it.
     pub in_batch: bool,
     /// Partition of the record.
     pub partition: Partition,
     /// Identity of the record.
     pub identity: Identity,
-    /// Size of the encoded key.
+    /// Size of the encoded key in bytes.
     pub key_bytes: u16,
-    /// Size of the value.
+    /// Size of the value in bytes.
     pub value_bytes: u32,
-    /// Metadata that the engine was given with the record.
+    /// Metadata that the caller stored with the record.
     pub meta: RecordMeta,
-    /// How much of the log before was durable when this was written.
+    /// How much of the log before this record was durable when it was written.
     pub synced: SyncedBefore,
 }
 
 impl RecordHeader {
-    /// Size of header, key and value.
+    /// Size of header, key and value in bytes.
     #[must_use]
     pub const fn record_bytes(&self) -> u64 {
         HEADER_BYTES as u64 + self.key_bytes as u64 + self.value_bytes as u64
     }
 
-    /// Distance to the next record.
+    /// Distance to the next record in bytes.
     #[must_use]
     pub const fn padded_bytes(&self) -> u64 {
         self.record_bytes().next_multiple_of(ALIGNMENT_BYTES as u64)
     }
 }
 
-/// Where a record is, as far as its header's checksum depends on it.
+/// The position of a record, on which its header's checksum depends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Position {
     /// Id of the store.
     pub store_id: u64,
     /// Number of the segment.
     pub segment: u32,
-    /// Offset of the record in the segment.
+    /// Offset of the record in the segment, in bytes.
     pub offset: u64,
 }
 
@@ -119,7 +120,7 @@ impl Position {
     }
 }
 
-/// Checksum of a record's body (key and value, or all that a batch holds).
+/// Checksum of a record's body (key and value, or the contents of a batch).
 #[must_use]
 pub fn body_check(store_id: u64, body: &[u8]) -> u64 {
     xxh3_64(body) ^ store_id
@@ -129,7 +130,7 @@ pub fn body_check(store_id: u64, body: &[u8]) -> u64 {
 ///
 /// # Panics
 ///
-/// When `out` is shorter.
+/// If `out` is shorter.
 pub fn encode(header: &RecordHeader, body_check: u64, position: &Position, out: &mut [u8]) {
     let out: &mut [u8; HEADER_BYTES] =
         out.first_chunk_mut().expect("the caller keeps room for the header");
@@ -159,8 +160,8 @@ pub fn encode(header: &RecordHeader, body_check: u64, position: &Position, out: 
     out[4..8].copy_from_slice(&check);
 }
 
-/// Reads the header at the start of `bytes`, with the body's checksum; `None` when there is none that
-/// belongs to this position.
+/// Decodes the header at the start of `bytes`. Returns it with the checksum of the body; `None` if no valid
+/// header of this position is there.
 #[must_use]
 pub fn decode(bytes: &[u8], position: &Position) -> Option<(RecordHeader, u64)> {
     let bytes: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
@@ -197,7 +198,7 @@ pub fn decode(bytes: &[u8], position: &Position) -> Option<(RecordHeader, u64)> 
     (header.record_bytes() <= RECORD_BYTES_MAX).then(|| (header, u64_at(bytes, 48)))
 }
 
-/// Whether a header may start here: the cheap test before [`decode`].
+/// True if a header may start here: the cheap test before [`decode`].
 #[must_use]
 pub fn has_magic(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)

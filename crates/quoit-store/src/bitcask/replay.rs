@@ -1,11 +1,20 @@
-//! Catches an index up with the log.
+//! Replay: brings the index of a snapshot up to date with the log.
 //!
-//! The snapshot of an index is not of one moment: it has everything before a position of the log, and any
-//! part of what came later. Replaying all records from that position on, in order, gives the same index in
-//! the end, if it is known of each whether the index has an older write of its key, this one, or a newer one.
-//! Records say whether there was an older one (`replaces`) and whether other keys shared its tag; what the
-//! index refers to in the replayed part of the log is read to find out whose it is. So keys are compared on
-//! disk only where the disk was just read, or where tags collide.
+//! The index in a snapshot is not of one moment: it has the effects of every record before a position of
+//! the log, and of any of the records after it. Replaying all records from the position on, in order, leads
+//! to the right index, if the replay knows for each record what the index has of its key: an older write,
+//! this write, or a newer one.
+//!
+//! The index has only 40 bits of each key, and reading the old record of every key would take one random
+//! read each. Instead:
+//!
+//! - An entry that refers to the replayed part of the log is compared on disk, because that part was just
+//!   read.
+//! - Any other entry was in the index when the record was written. So the record's flags tell: without
+//!   `replaces`, no such entry is of its key; with `replaces`, and if no other key shared the tag, the only
+//!   such entry is of its key.
+//! - Otherwise, and after a gap in the sequences (the flags of a record may then refer to a missing write),
+//!   records are read from disk.
 
 use super::checkpoint::CheckpointState;
 use super::planted;
@@ -20,32 +29,32 @@ use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
 use quoit_planted::PlantedFault;
 
-/// An index that is being caught up.
+/// State of a replay.
 pub(super) struct Replay<'r> {
     pub(super) reader: &'r Reader,
     pub(super) table: &'r SegmentTable,
     pub(super) state: &'r CheckpointState,
     pub(super) indexes: &'r mut [PartitionIndex],
     pub(super) sequence_max: u64,
-    /// Whether writes may be missing from what is replayed: then what records say of the index as it was
-    /// before them is not relied on.
+    /// True if writes may be missing from the replayed part. Then the flags of later records, which
+    /// describe the index after those writes, are not used.
     pub(super) has_gaps: bool,
-    /// A partition that records name although the ring has fewer.
+    /// The highest partition number in a record that is too large for the ring.
     pub(super) beyond: Option<Partition>,
 }
 
-/// The index's knowledge of a key during replay.
+/// The entry that the index has for a replayed key.
 enum ReplayedKey {
-    /// Nothing.
+    /// No entry.
     Nothing,
-    /// An older write.
+    /// The entry of an older write.
     Older(IndexEntry),
-    /// The write that is replayed, or a newer one.
+    /// The entry of the replayed write, or of a newer one.
     Newer,
 }
 
 impl Replay<'_> {
-    /// Goes on with a segment.
+    /// Begins to replay a segment.
     pub(super) fn begin_segment(&mut self, segment: &Segment) {
         if segment.number != self.state.position.segment {
             self.has_gaps |= segment.first_sequence != self.sequence_max + 1;
@@ -53,7 +62,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Applies a record.
+    /// Applies a record to the index.
     pub(super) fn apply(
         &mut self,
         header: &RecordHeader,
@@ -70,7 +79,7 @@ impl Replay<'_> {
             if planted::has(PlantedFault::ForgetsDrops) {
                 return Ok(());
             }
-            // What was written later comes later.
+            // Records that were written after the drop are replayed after it.
             self.indexes[usize::from(header.partition.0)] = PartitionIndex::new();
             return Ok(());
         }
@@ -137,7 +146,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Whether the record there was in the index when the snapshot was begun.
+    /// True if the record at this location was in the index when the snapshot was begun.
     fn is_settled(&self, location: Location) -> bool {
         let number = location.segment();
         let position = &self.state.position;

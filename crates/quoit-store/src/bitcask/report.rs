@@ -4,52 +4,54 @@ use crate::error::StoreError;
 use crate::record_loss::RecordLoss;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// So many damages are told one by one; all are counted.
+/// Maximum number of damages that a report lists; it counts all of them.
 const DAMAGES_TOLD_MAX: usize = 100;
 
-/// Losses and damage that opening a store found, and what was done about them.
+/// Result of opening a store: losses, damage, and the work that was done.
 #[derive(Clone, Debug, Default)]
 pub struct OpenReport {
-    /// Whether the store was made new.
+    /// True if the store was created by this opening.
     pub created: bool,
-    /// Whether the store was closed in good order before (also true of a new one).
+    /// True if the last stop was clean, and for a new store.
     pub clean: bool,
-    /// Whether records turned out to be lost although it was, which had not been known.
+    /// True if records turned out to be lost although the last stop was clean, and no earlier start had
+    /// found that loss.
     pub lost_after_clean_stop: bool,
-    /// Records that were durable and are gone; found now, or before by a node that has not made up for it.
+    /// Loss of durable records, found by this opening or by an earlier one, that the node has not repaired
+    /// yet.
     pub loss: Option<RecordLoss>,
-    /// Whether the file that says who the store is was missing or damaged, and was made again from the
-    /// segments.
+    /// True if the file `STORE` was missing or damaged, and was rebuilt from the headers of segments.
     pub meta_rebuilt: bool,
     /// Random id of the store.
     pub store_id: u64,
-    /// 1 at creation, one more after each stop that was not in good order, and when records turn out to be
-    /// lost after one that was, once for each loss.
+    /// Number of the incarnation: 1 at creation, incremented after each unclean stop, and once for each
+    /// loss of records after a clean stop.
     pub incarnation: u64,
-    /// Whether the index came from a snapshot.
+    /// True if the index was loaded from a snapshot.
     pub from_snapshot: bool,
-    /// Segments found.
+    /// Number of segments.
     pub segment_count: u64,
-    /// Segments whose records had to be read one by one, in whole or in part.
+    /// Number of segments of which at least a part was read record by record.
     pub scanned_segment_count: u64,
-    /// Bytes of records read one by one.
+    /// Bytes that were read record by record.
     pub scanned_bytes: u64,
     /// Records in the store, tombstones included.
     pub key_count: u64,
-    /// Damages: what can't be used any more. At most 100 are told.
+    /// Unusable files and parts of files, at most 100.
     pub damages: Vec<StoreError>,
-    /// All damages.
+    /// Number of all damages.
     pub damage_count: u64,
-    /// Bytes at the ends of segments that were cut short when the store was stopped.
+    /// Bytes of torn writes at the ends of segments.
     pub torn_bytes: u64,
-    /// Files that are none of ours. They are left alone.
+    /// Names of files that do not belong to the store. They are left alone.
     pub foreign_files: Vec<String>,
-    /// How long it took, in microseconds.
+    /// Duration of the opening in microseconds.
     pub elapsed_us: u64,
 }
 
-/// A digest of what is lost in segments, whatever the order in which it was found. Segments that were there
-/// when a store is opened are never written again: what is lost in the same place was lost before.
+/// A digest of the unusable ranges of segments, independent of the order in which they were found. Segments
+/// that exist when a store is opened are never written again, so an equal digest means that an earlier
+/// start found the same losses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Losses(u64);
 
@@ -59,7 +61,7 @@ pub(super) struct SegmentsDigest(u64);
 
 impl Default for SegmentsDigest {
     fn default() -> Self {
-        // 0 stands for "not known".
+        // 0 stands for "unknown".
         Self(1)
     }
 }
@@ -81,7 +83,7 @@ impl SegmentsDigest {
 }
 
 impl Losses {
-    /// Bytes of a segment that hold no usable record.
+    /// Adds a range of bytes of a segment without usable records.
     pub(super) fn note(&mut self, segment: u32, start: u64, end: u64) {
         let mut bytes = [0; 20];
         bytes[..4].copy_from_slice(&segment.to_le_bytes());
@@ -90,7 +92,7 @@ impl Losses {
         self.0 ^= xxh3_64(&bytes);
     }
 
-    /// 0 = nothing is lost.
+    /// The digest; 0 = nothing is lost.
     pub(super) const fn digest(self) -> u64 {
         self.0
     }

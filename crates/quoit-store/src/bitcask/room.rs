@@ -1,33 +1,36 @@
-//! Room on the disk that records leave to the store itself.
+//! Space on the disk that the log must leave free for the store itself.
 //!
-//! A start makes a new segment, key files and snapshots; merges copy before they remove. A log that took the
-//! last block of a disk could not be opened again after a stop that was not in good order, not even to read.
+//! A start creates a new segment, key files and snapshots, and merges copy before they remove. If the log
+//! took the last block of a disk, the store could not be opened again after an unclean stop, not even for
+//! reading.
 
 use crate::error::StoreError;
 use quoit_seam::Disk;
 
-/// The disk is asked at least once in so many bytes: others may write to it as well.
+/// Maximum number of bytes between two queries of the free space. Other programs may write to the disk as
+/// well.
 const ASKED_EVERY_BYTES: u64 = 4 << 20;
 
-/// How much a log may still append. The disk is asked seldom.
+/// Number of bytes that the log may still append. The disk is queried rarely.
 #[derive(Debug)]
 pub(super) struct LogRoom {
     kept_bytes: u64,
-    /// Bytes that may be taken before the disk is asked again.
+    /// Bytes that may be taken before the next query.
     granted_bytes: u64,
 }
 
 impl LogRoom {
-    /// Leaves so many bytes of the disk alone; with 0 the disk is never asked.
+    /// Keeps this many bytes of the disk free; with 0 the disk is never queried.
     pub(super) const fn keeping(kept_bytes: u64) -> Self {
         Self { kept_bytes, granted_bytes: 0 }
     }
 
-    /// Takes room for a record.
+    /// Takes space for a record.
     ///
     /// # Errors
     ///
-    /// [`StoreError::DiskFull`] where less than the kept room would be left. The next call asks again.
+    /// [`StoreError::DiskFull`] if less than the kept space would be left. The next call queries the disk
+    /// again.
     pub(super) fn take(&mut self, disk: &dyn Disk, size_bytes: u64) -> Result<(), StoreError> {
         if let Some(left) = self.granted_bytes.checked_sub(size_bytes) {
             self.granted_bytes = left;
@@ -37,7 +40,7 @@ impl LogRoom {
             return Ok(());
         }
         self.granted_bytes = 0;
-        // A disk that can't say has room: a write to it says if not.
+        // If the disk cannot tell its free space, the log tries the write, which fails if the disk is full.
         let Some(room_bytes) = disk.room_bytes() else { return Ok(()) };
         let Some(left) = room_bytes.checked_sub(self.kept_bytes + size_bytes) else {
             return Err(StoreError::DiskFull { path: disk.path(), size_bytes });
@@ -63,7 +66,7 @@ mod tests {
         let full = room.take(&disk, 6_001);
         assert!(matches!(full, Err(StoreError::DiskFull { size_bytes: 6_001, .. })), "{full:?}");
         assert!(room.take(&disk, 5_000).is_ok());
-        // Nothing was written meanwhile, so that the disk has as much room as before.
+        // Nothing was written meanwhile, so the disk has as much free space as before.
         assert!(room.take(&disk, 1_000).is_ok());
         capacity(4_000);
         assert!(room.take(&disk, 1).is_err());

@@ -1,4 +1,4 @@
-//! Reads a segment's records in order, over damage.
+//! Sequential reading of a segment's records, past damage.
 
 use super::planted;
 use super::record::{
@@ -9,16 +9,16 @@ use quoit_planted::PlantedFault;
 use quoit_seam::DiskFile;
 use std::sync::Arc;
 
-/// Bytes read at once, unless a record is larger.
+/// Number of bytes read at once, unless a record is larger.
 const WINDOW_BYTES: usize = 1 << 20;
 
 const ALIGNMENT: u64 = ALIGNMENT_BYTES as u64;
 
-/// A checked record of a segment. Batches appear as the records that they hold.
+/// A verified record of a segment. A batch appears as the records that it contains.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scanned<'s> {
     pub(super) header: RecordHeader,
-    /// Where the record starts.
+    /// Offset of the record.
     pub(super) offset: u64,
     /// Key and value.
     pub(super) body: &'s [u8],
@@ -36,31 +36,31 @@ impl<'s> Scanned<'s> {
     }
 }
 
-/// A stretch of a segment that holds no usable record.
+/// A range of a segment without usable records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Damage {
     pub(super) start: u64,
     pub(super) end: u64,
 }
 
-/// A walk over a segment.
+/// A scan of a segment.
 ///
-/// A record whose header is good and whose body is not is skipped by its size; where a header is
-/// damaged, the next good one is looked for at each multiple of 16. Records of a batch count only within
-/// a batch whose checksum is right.
+/// A record with a good header and a damaged body is skipped by its size. After a damaged header, the scan
+/// looks for the next good header at each multiple of 16. A record of a batch counts only within a batch
+/// whose checksum is right.
 pub(super) struct Scan {
     position: Position,
     window: Window,
-    /// Where to look next.
+    /// Offset at which to look for the next header.
     next: u64,
-    /// Records before this offset are in a batch that was checked.
+    /// Records before this offset are in a batch whose checksum was verified.
     batch_end: u64,
     damage_start: Option<u64>,
     damages: Vec<Damage>,
 }
 
 impl Scan {
-    /// Starts at `from`, where a record starts or nothing is.
+    /// Starts at `from`, where a record must start unless the file ends there.
     pub(super) fn new(
         file: Arc<dyn DiskFile>,
         store_id: u64,
@@ -86,14 +86,14 @@ impl Scan {
             let in_checked_batch = offset < self.batch_end;
             let fits = header.in_batch == in_checked_batch;
             if !fits && !planted::has(PlantedFault::AcceptsTornBatches) {
-                // The frame around it is damaged.
+                // The record belongs to a batch whose frame is damaged.
                 self.skip(header.padded_bytes());
                 continue;
             }
             let body_bytes = (header.record_bytes() - HEADER_BYTES as u64) as usize;
             let body = self.window.read(offset + HEADER_BYTES as u64, body_bytes)?;
             if body.len() < body_bytes {
-                // The file ends within it, or its size is not to be trusted after all.
+                // The file ends within the record, or its size is wrong.
                 self.skip(ALIGNMENT);
                 continue;
             }
@@ -114,28 +114,30 @@ impl Scan {
         Ok(None)
     }
 
-    /// Where the scan has come to.
+    /// Offset that the scan has reached.
     pub(super) fn offset(&self) -> u64 {
         self.next
     }
 
-    /// Whether another scan can start where this one is: in no batch, and after a good record.
+    /// True if another scan can start at the current offset: it is outside of batches, and a good record
+    /// ends there.
     pub(super) fn is_between(&self) -> bool {
         self.next >= self.batch_end && self.damage_start.is_none()
     }
 
-    /// The damage met so far that a good record follows.
+    /// The damaged ranges so far that a good record follows.
     pub(super) fn damages(&self) -> &[Damage] {
         &self.damages
     }
 
-    /// Bytes at the end of the file that hold no record: a write that was cut short. Only at the end.
+    /// Number of bytes at the end of the file without a record: a torn write. Valid only at the end of the
+    /// scan.
     pub(super) fn torn_bytes(&self) -> u64 {
         let end = self.window.size_bytes;
         end.saturating_sub(self.damage_start.unwrap_or(self.next))
     }
 
-    /// Moves to the next good header. `None` at the end of the file.
+    /// Moves to the next good header. Returns `None` at the end of the file.
     fn next_header(&mut self) -> Result<Option<(RecordHeader, u64)>, StoreError> {
         loop {
             let offset = self.next;
@@ -165,17 +167,17 @@ impl Scan {
     }
 }
 
-/// A stretch of the file in memory.
+/// A range of the file in memory.
 struct Window {
     file: Arc<dyn DiskFile>,
     size_bytes: u64,
     bytes: Vec<u8>,
-    /// Offset of the first byte.
+    /// Offset of the first byte in the file.
     at: u64,
 }
 
 impl Window {
-    /// The bytes from `offset` on, fewer than asked for only at the end of the file.
+    /// The bytes from `offset` on; fewer than `size` only at the end of the file.
     fn read(&mut self, offset: u64, size: usize) -> Result<&[u8], StoreError> {
         let left = self.size_bytes.saturating_sub(offset);
         let size = left.min(size as u64) as usize;

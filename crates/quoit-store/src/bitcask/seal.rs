@@ -1,4 +1,4 @@
-//! Writes the key files of closed segments, and closes the store.
+//! Worker that writes the key files of closed segments, and the closing of the store.
 
 use super::candidates::closed_segments;
 use super::store::LogStore;
@@ -9,14 +9,14 @@ use quoit_seam::{Next, Pace, Unpaced, Worker};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// When a key file can't be written, it is tried again after this time.
+/// Pause after a key file that could not be written, in microseconds.
 const RETRY_US: u64 = 10_000_000;
 
-/// Requesters write key files themselves once so many segments wait for one: it bounds the memory that
-/// the keys of such segments take.
+/// Number of segments waiting for a key file beyond which requests write key files themselves. It bounds
+/// the memory of the keys of such segments.
 const WAITING_SEGMENTS_MAX: u64 = 4;
 
-/// Writes key files in the background.
+/// Worker that writes key files.
 pub(super) struct Sealer {
     store: Arc<LogStore>,
 }
@@ -41,16 +41,18 @@ impl Worker for Sealer {
 }
 
 impl LogStore {
-    /// Writes the key file of the oldest segment that waits for one. False when there is none.
+    /// Writes the key file of the oldest segment that waits for one. Returns false if no segment waits.
     fn seal_next(&self) -> Result<bool, StoreError> {
         let _one_at_a_time = self.sealing.lock();
         let Some(sealed) = self.log.next_sealed() else {
             return Ok(false);
         };
-        // A segment with a key file is not read when the store is opened: it must be whole by then.
+        // A start does not read a segment with a key file, so the segment must be durable before its key
+        // file is.
         self.committer.sync_segment(&sealed.segment)?;
         let keys = sealed.keys.write_file(&*self.disk)?;
-        // First here, then there: a listing looks there first.
+        // The key file is added before the keys leave memory, because a listing collects keys in memory
+        // first: it finds the keys in at least one of the two.
         self.key_files.lock().insert(sealed.segment.number, keys);
         self.log.unseal(sealed.segment.number);
         Ok(true)
@@ -62,9 +64,9 @@ impl LogStore {
         Ok(())
     }
 
-    /// Helps when closed segments wait for their key files, or entries of secondary indexes for being moved,
-    /// faster than those are written. Whether the caller may write: not if it would have to wait for that,
-    /// and may not.
+    /// Does background work in the caller if it has fallen behind: key files of closed segments, and index
+    /// entries that wait to be moved. Returns false if there is such work and the caller must not wait for
+    /// it: then the caller must not write.
     pub(super) fn relieve(&self, access: Access) -> Result<bool, StoreError> {
         let has_sealed = self.log.sealed_count() > WAITING_SEGMENTS_MAX;
         if !has_sealed && !self.indexes.is_full() {
@@ -80,7 +82,7 @@ impl LogStore {
         Ok(true)
     }
 
-    /// Makes everything durable and leaves the mark of good order. Background work has stopped.
+    /// Makes everything durable and marks the stop as clean. Background work has been stopped before.
     pub(super) fn close(&self) -> Result<(), StoreError> {
         self.committer.sync()?;
         self.log.roll_to_close()?;

@@ -10,10 +10,10 @@
 //! byte 16  8  store id
 //! byte 24  8  incarnation of the store that began the segment
 //! byte 32  8  the store's next sequence when the segment was begun
-//! byte 40  8  seconds since 1970 then
-//! byte 48  4  of a segment that requests write, the number of the one before, with the highest bit set; 0 =
-//!             none of the same process
-//! byte 52  4  where its records end, in units of 16 bytes
+//! byte 40  8  time when the segment was begun, seconds since 1970
+//! byte 48  4  for a segment that requests write: number of the preceding segment, with the highest bit
+//!             set; 0 = the same process wrote no segment before
+//! byte 52  4  offset at which the records of the preceding segment end, in units of 16 bytes
 //! byte 56  8  XXH3-64 of bytes 0..56
 //! ```
 //!
@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Size of a segment's own header.
+/// Size of a segment's header in bytes.
 pub const SEGMENT_HEADER_BYTES: u64 = 64;
 
 const MAGIC: [u8; 8] = *b"QUOITLOG";
@@ -44,32 +44,32 @@ pub enum Origin {
     Merge,
 }
 
-/// Header of a segment: its identity and origin.
+/// Header of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentHeader {
     /// Writer of the segment.
     pub origin: Origin,
-    /// Its number.
+    /// Number of the segment.
     pub number: u32,
-    /// Id of its store.
+    /// Id of the store.
     pub store_id: u64,
     /// Incarnation of the store when the segment was begun.
     pub incarnation: u64,
     /// The store's next sequence when the segment was begun.
     pub first_sequence: u64,
-    /// When it was begun, seconds since 1970.
+    /// Time when the segment was begun, in seconds since 1970.
     pub created_unix_secs: u64,
-    /// The segment of the log before, if the same process wrote it: what one finds at its start it makes
-    /// durable.
+    /// The preceding segment of the log, if the same process wrote it. Segments of earlier processes were
+    /// made durable when the store was opened.
     pub previous: Option<PreviousSegment>,
 }
 
-/// The segment before in the log.
+/// The preceding segment of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PreviousSegment {
-    /// Its number.
+    /// Number of the segment.
     pub number: u32,
-    /// Where its last record ends.
+    /// Offset at which its last record ends, in bytes.
     pub end_bytes: u64,
 }
 
@@ -96,27 +96,27 @@ impl SegmentHeader {
         bytes
     }
 
-    /// A number that no other segment of the store has had.
+    /// A hash of the header that no other segment of the store has.
     #[must_use]
     pub fn uid(&self) -> u64 {
         xxh3_64(&self.encode())
     }
 
-    /// Whether these are the first bytes of a segment in a format that this release doesn't know.
+    /// True if these are the first bytes of a segment in a format version that this release does not know.
     #[must_use]
     pub fn is_of_newer_version(bytes: &[u8; SEGMENT_HEADER_BYTES as usize]) -> bool {
         let check = xxh3_64(&bytes[..CHECKED_BYTES]).to_le_bytes();
         bytes[0..8] == MAGIC && bytes[8..10] != VERSION.to_le_bytes() && bytes[56..] == check
     }
 
-    /// Whether a header may start with these bytes.
+    /// True if a header may start with these bytes.
     #[must_use]
     pub fn may_start_with(bytes: &[u8]) -> bool {
         let count = bytes.len().min(MAGIC.len());
         bytes[..count] == MAGIC[..count]
     }
 
-    /// Reads a header, or says what is wrong with it.
+    /// Decodes a header, or returns a description of what is wrong with it.
     pub fn decode(bytes: &[u8]) -> Result<Self, String> {
         let bytes: &[u8; SEGMENT_HEADER_BYTES as usize] =
             bytes.first_chunk().ok_or("the file is shorter than a segment's header")?;
@@ -154,14 +154,14 @@ impl SegmentHeader {
     }
 }
 
-/// One file of the log.
+/// A file of the log.
 ///
-/// Counts of bytes take each record as large as its size class says, because that is what the index
-/// knows of it.
+/// Counts of bytes use the upper bound of each record's size class, because the index knows no more of its
+/// size.
 pub struct Segment {
-    /// Its number.
+    /// Number of the segment.
     pub number: u32,
-    /// [`SegmentHeader::uid`]; 0 when the header is damaged.
+    /// [`SegmentHeader::uid`]; 0 if the header is damaged.
     pub uid: u64,
     /// Writer of the segment.
     pub origin: Origin,
@@ -169,11 +169,11 @@ pub struct Segment {
     pub first_sequence: u64,
     /// The file.
     pub file: Arc<dyn DiskFile>,
-    /// The lowest sequence that a record in it can have.
+    /// A lower bound of the sequences of its records.
     pub sequence_min: AtomicU64,
     record_count: AtomicU64,
     record_bytes: AtomicU64,
-    // Signed: a record may be counted dead a moment before it is counted alive.
+    // Signed, because a record may be counted dead a moment before it is counted live.
     live_count: AtomicI64,
     live_bytes: AtomicI64,
     held_count: AtomicU64,
@@ -184,7 +184,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// A segment without records. One whose header is damaged is taken for one of requests.
+    /// A segment without records. A segment with a damaged header counts as written by requests.
     #[must_use]
     pub fn new(number: u32, file: Arc<dyn DiskFile>, header: Option<&SegmentHeader>) -> Self {
         let first_sequence = header.map_or(0, |header| header.first_sequence);
@@ -211,12 +211,12 @@ impl Segment {
         }
     }
 
-    /// Tells that no more records are written to it.
+    /// Notes that no more records are written to the segment.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// Whether no more records are written to it.
+    /// True if no more records are written to the segment.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
@@ -250,7 +250,7 @@ impl Segment {
         self.held_count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The counts as they stand.
+    /// The current counts.
     #[must_use]
     pub fn counts(&self) -> SegmentCounts {
         SegmentCounts {
@@ -265,7 +265,7 @@ impl Segment {
         }
     }
 
-    /// Sets the counts, as recovery found them.
+    /// Sets the counts that recovery has found.
     pub fn set_counts(&self, counts: &SegmentCounts) {
         self.record_count.store(counts.record_count, Ordering::Relaxed);
         self.record_bytes.store(counts.record_bytes, Ordering::Relaxed);
@@ -278,24 +278,24 @@ impl Segment {
     }
 }
 
-/// Counts of a segment's records and bytes, in all and of those that are still referred to.
+/// Counts of a segment's records and bytes: of all records, and of those that the index refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentCounts {
-    /// Records written, removals and drops included.
+    /// Number of records, removals and drops included.
     pub record_count: u64,
-    /// Their bytes.
+    /// Bytes of all records.
     pub record_bytes: u64,
-    /// Records that the index refers to.
+    /// Number of records that the index refers to.
     pub live_count: u64,
-    /// Their bytes.
+    /// Bytes of the records that the index refers to.
     pub live_bytes: u64,
-    /// Removals that a merge had to keep because an older segment still has the key.
+    /// Number of removals that a merge had to keep because an older segment still has the key.
     pub held_count: u64,
-    /// Records that expire, whether they are referred to or not.
+    /// Number of records that expire, live or dead.
     pub expiring_count: u64,
-    /// When the first of them expires, seconds since 1970.
+    /// Earliest time of expiry, in seconds since 1970.
     pub expires_first_secs: u32,
-    /// When the last of them expires.
+    /// Latest time of expiry, in seconds since 1970.
     pub expires_last_secs: u32,
 }
 
@@ -315,7 +315,7 @@ impl Default for SegmentCounts {
 }
 
 impl SegmentCounts {
-    /// Counts a record that a scan or a key file tells of.
+    /// Counts a record that a scan or a key file has found.
     pub fn add_written(&mut self, class: SizeClass, expires_at_secs: u32) {
         self.record_count += 1;
         self.record_bytes += class.size_bytes_max();
@@ -326,8 +326,8 @@ impl SegmentCounts {
         }
     }
 
-    /// About how many percent of the expiring records have expired: as if their times were spread evenly
-    /// between the first and the last.
+    /// Estimated percentage of the expiring records that have expired, under the assumption that their
+    /// times of expiry are evenly spread between the earliest and the latest.
     #[must_use]
     pub fn expired_percent(&self, now_secs: u64) -> u64 {
         let (first, last) = (u64::from(self.expires_first_secs), u64::from(self.expires_last_secs));
@@ -338,7 +338,7 @@ impl SegmentCounts {
     }
 }
 
-/// All segments by number. Never changed: a new one replaces it.
+/// All segments by number. Immutable: a change makes a new table.
 #[derive(Default)]
 pub struct SegmentTable {
     numbers: Vec<u32>,
@@ -359,7 +359,7 @@ impl SegmentTable {
         self.position(number).map(|at| &self.segments[at])
     }
 
-    /// Where in [`SegmentTable::all`] the segment with this number is.
+    /// Position in [`SegmentTable::all`] of the segment with this number.
     #[must_use]
     pub fn position(&self, number: u32) -> Option<usize> {
         self.numbers.binary_search(&number).ok()
@@ -387,12 +387,12 @@ impl SegmentTable {
     }
 }
 
-/// The next segment number to use after `last` that is not in `taken`, going round at the end. So a number
-/// comes back only after a million others.
+/// The next segment number after `last` that is not `taken`, wrapping around at the end. A number is reused
+/// only after about a million others.
 ///
 /// # Errors
 ///
-/// When all numbers are taken.
+/// If all numbers are taken.
 pub fn next_number(
     last: u32,
     taken: impl Fn(u32) -> bool,

@@ -5,7 +5,7 @@ use crate::opening::{OpeningWatch, Unwatched};
 use quoit_model::hash::RingSize;
 use quoit_model::store_opening::LastOpening;
 
-/// When merges may run.
+/// Times at which merges may run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MergePolicy {
     /// At any time.
@@ -13,8 +13,8 @@ pub enum MergePolicy {
     Always,
     /// Only when asked for by hand.
     Never,
-    /// From the hour `start` to the end of the hour `end` of the UTC day, 0 to 23; over midnight when
-    /// `start` is the later one.
+    /// From the beginning of hour `start` to the end of hour `end` of the UTC day, 0 to 23; over midnight
+    /// if `start` is later than `end`.
     Window {
         /// First hour.
         start: u8,
@@ -23,28 +23,28 @@ pub enum MergePolicy {
     },
 }
 
-/// When and how merges run. Names and defaults are Riak's, but for the budget.
+/// Settings of merges. Names and defaults are Riak's, except for the budget.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MergeSettings {
-    /// When merges may run.
+    /// Times at which merges may run.
     pub policy: MergePolicy,
-    /// A segment with at least so many percent of its records dead starts a merge.
+    /// A segment starts a merge if at least this percentage of its records is dead.
     pub frag_merge_trigger_percent: u8,
-    /// A segment with at least so many dead bytes starts a merge.
+    /// A segment starts a merge if it has at least this many dead bytes.
     pub dead_bytes_merge_trigger_bytes: u64,
-    /// Segments with at least so many percent of their records dead take part in it.
+    /// A segment takes part in a merge if at least this percentage of its records is dead.
     pub frag_threshold_percent: u8,
-    /// Segments with at least so many dead bytes take part in it.
+    /// A segment takes part in a merge if it has at least this many dead bytes.
     pub dead_bytes_threshold_bytes: u64,
-    /// Segments smaller than this take part in it.
+    /// A segment takes part in a merge if it is smaller than this.
     pub small_file_threshold_bytes: u64,
-    /// A merge takes no more segments once they are so large together.
+    /// Size of all segments of a merge at which it takes no further ones.
     pub max_merge_size_bytes: u64,
-    /// Whether a merge is due is looked at this often.
+    /// Interval in microseconds at which the engine checks if a merge is due.
     pub check_interval_us: u64,
-    /// The interval is varied by up to so many percent, up and down.
+    /// Random variation of the interval, up or down, in percent.
     pub check_jitter_percent: u8,
-    /// A merge reads and writes no more than so many bytes a second.
+    /// Maximum number of bytes that a merge reads and writes in a second.
     pub budget_bytes_per_sec: u64,
 }
 
@@ -68,48 +68,47 @@ impl Default for MergeSettings {
 /// Settings of a Bitcask engine.
 #[derive(Clone, Debug)]
 pub struct BitcaskSettings {
-    /// Random bits: the id of a store that is made new. Also varies the merge check.
+    /// Random bits: the id of a store that is created. They also vary the interval of merge checks.
     pub entropy: u64,
-    /// Whether the store is known to have been there before: that it has to be made new is a loss.
+    /// True if the store must exist already. If it has to be created, that is a loss of records.
     pub is_expected: bool,
-    /// The last opening of the store that the node knows of: an older store went back in time.
+    /// The last opening of the store that the node has noted. An older store was rolled back.
     pub last_opening: Option<LastOpening>,
-    /// Hears how far the opening is.
+    /// Receives the progress of the opening.
     pub watch: &'static dyn OpeningWatch,
     /// Number of partitions that records may belong to.
     pub ring_size: RingSize,
-    /// When an accepted write counts as durable.
+    /// Moment at which an accepted write counts as durable.
     pub durability: Durability,
-    /// Writes that no request waits for are synced this often.
+    /// Interval in microseconds at which writes are synced that no request waits for.
     pub sync_interval_us: u64,
-    /// A segment is closed and a new one begun when a record would make it larger than this. Capped at
-    /// 4 GiB, the most that the index can address.
+    /// Size in bytes at which a segment is closed: a record that would exceed it goes to a new segment.
+    /// Capped at 4 GiB, the most that the index can address.
     pub max_file_size_bytes: u64,
-    /// A segment is also closed when its keys take so much memory: they are kept, for listings, until
-    /// its key file is written.
+    /// Memory of a segment's keys, in bytes, at which it is closed too. The keys stay in memory, for
+    /// listings, until the segment's key file is written.
     pub key_buffer_bytes: usize,
-    /// Memory for entries of secondary indexes that wait to be moved to their file, in bytes. Writers of
-    /// entries wait when it is full; a quarter of it is moved in the background.
+    /// Memory for entries of secondary indexes that wait to be moved to their file, in bytes. When it is
+    /// full, writers of entries wait; when a quarter is full, entries are moved in the background.
     pub entry_buffer_bytes: u64,
-    /// A snapshot of the index is written when so many bytes were logged since the last one, or twice
-    /// the size of the index if that is more. What was logged since is read when the store is opened after
-    /// a stop that was not in good order.
+    /// Number of logged bytes after which a snapshot of the index is written; twice the size of the index
+    /// if that is more. After an unclean stop, a start reads the log since the last snapshot.
     pub snapshot_interval_bytes: u64,
-    /// A snapshot is also written when so many records were logged, or a fifth of the number of keys if that
-    /// is more.
+    /// Number of logged records after which a snapshot is written too; a fifth of the number of keys if
+    /// that is more.
     pub snapshot_interval_records: u64,
-    /// Memory for what was written lately, in bytes: records in it are read without a system call. Less
-    /// than a mebibyte is none.
+    /// Memory of the cache of recent writes in bytes. Records in it are read without a system call. Less
+    /// than one mebibyte turns the cache off.
     pub recent_writes_bytes: u64,
-    /// Records are refused while the disk would have less room than this beside them, in bytes: a start after
-    /// any stop, key files and merges need some. 0 = they may take all of it.
+    /// Free space in bytes that records must leave on the disk, because starts, key files and merges need
+    /// some. Writes that would leave less are refused. 0 = records may fill the disk.
     pub kept_room_bytes: u64,
-    /// When and how merges run.
+    /// Settings of merges.
     pub merge: MergeSettings,
 }
 
 impl BitcaskSettings {
-    /// The defaults, with the random bits that a new store is made from.
+    /// The defaults, with the random bits for a new store.
     #[must_use]
     pub fn new(entropy: u64) -> Self {
         Self {

@@ -25,12 +25,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The index of a partition behind its lock.
 ///
-/// A reader takes the lock shared. A writer takes it upgradable, so that changes of a partition come one
-/// after the other, and exclusively for the moment in which the index changes: readers never wait for a write
-/// to the log.
+/// A reader takes the lock shared. A writer takes it upgradable, which serializes the changes of a
+/// partition, and makes it exclusive only for the moment in which the index changes. So readers never wait
+/// for a write to the log.
 pub(super) type IndexStripe = RwLock<PartitionIndex>;
 
-/// An upgradable hold of a stripe.
+/// Upgradable guard of a stripe.
 pub(super) type StripeGuard<'s> = RwLockUpgradableReadGuard<'s, PartitionIndex>;
 
 pub(super) struct LogStore {
@@ -40,7 +40,7 @@ pub(super) struct LogStore {
     pub(super) reader: Reader,
     pub(super) stripes: Box<[IndexStripe]>,
     pub(super) table: Arc<ArcSwap<SegmentTable>>,
-    /// Key files of the closed segments that have one.
+    /// Key files of the closed segments that have one, by segment number.
     pub(super) key_files: Mutex<BTreeMap<u32, Arc<KeyFile>>>,
     pub(super) log: Arc<Log>,
     pub(super) committer: Arc<LogCommitter>,
@@ -64,7 +64,7 @@ pub(super) struct Counters {
     pub(super) checkpointed_bytes: AtomicU64,
     /// Next sequence when the last snapshot was begun.
     pub(super) checkpointed_sequence: AtomicU64,
-    /// Whether the next snapshot is due whatever was written.
+    /// True if a snapshot is due, however little was written since the last one.
     pub(super) checkpoint_wanted: AtomicBool,
     pub(super) merges: AtomicU64,
     pub(super) merged_bytes: AtomicU64,
@@ -79,31 +79,32 @@ impl LogStore {
     ///
     /// # Panics
     ///
-    /// When the partition's number is not below the ring size: callers compute it from a placement.
+    /// If the partition's number is not below the ring size. Callers compute it from a placement, so it
+    /// always is.
     pub(super) fn stripe(&self, partition: Partition) -> &IndexStripe {
         &self.stripes[usize::from(partition.0)]
     }
 
-    /// Whether a record that expires at this time (0: never) has expired. Reads the clock only if it
-    /// must.
+    /// True if a record with this metadata has expired. Reads the clock only if the record expires at all.
     pub(super) fn is_expired(&self, meta: &RecordMeta) -> bool {
         meta.expires_at_secs != 0 && u64::from(meta.expires_at_secs) <= self.clock.unix_secs()
     }
 
-    /// Counts and reports a damaged record, and notes it for those who can heal it.
+    /// Counts and logs a damaged record, and notes it for repair.
     pub(super) fn note_damaged(&self, partition: Partition, tag: Tag, error: &StoreError) {
         self.found_damage.note(partition, tag);
         self.note_damage(error);
     }
 
-    /// Counts and reports damage.
+    /// Counts and logs damage.
     pub(super) fn note_damage(&self, error: &StoreError) {
         self.counters.corrupt_records.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(%error, "a record is damaged");
     }
 
-    /// Finds a record for a change and holds its stripe. With [`Access::Wait`] the disk is waited for
-    /// without holding the stripe; `None` says that it would have to be.
+    /// Finds a record for a change, and locks its stripe. With [`Access::Wait`] the call waits for the disk
+    /// without the lock, and repeats the lookup until the index entries are the same before and after the
+    /// read. `None` if it would have to wait and must not.
     pub(super) fn find_for_change(
         &self,
         at: &RecordAt<'_>,
@@ -115,8 +116,8 @@ impl LogStore {
         loop {
             let stripe = self.stripe(at.partition).upgradable_read();
             let entries: Entries = stripe.candidates(tag).collect();
-            // Loaded under the stripe's lock: an entry's segment leaves the table only after the entry
-            // has left the index.
+            // Loaded under the stripe's lock: a segment leaves the table only after its entries have left
+            // the index, so every entry's segment is in this table.
             let table = self.table.load();
             let lookup = match examined.take() {
                 Some((seen, lookup)) if seen == entries => lookup,
@@ -134,7 +135,7 @@ impl LogStore {
         }
     }
 
-    /// Lets the index of a held stripe, and secondary indexes, know of a record that was appended.
+    /// Adds an appended record to the index of a locked stripe and to secondary indexes.
     pub(super) fn put_entry(
         &self,
         stripe: StripeGuard<'_>,
@@ -148,22 +149,22 @@ impl LogStore {
         let mut index = RwLockUpgradableReadGuard::upgrade(stripe);
         place(&mut index, &table, old, new);
         self.indexes.write_change(header, change);
-        // Readers need not wait for that.
+        // Readers need not wait for the note below.
         let _held = RwLockWriteGuard::downgrade_to_upgradable(index);
         self.note_live(at, old, &new);
     }
 
-    /// Lets the list of buckets know of a record that was not live and is now. It is in the index, and its
-    /// stripe is still held: no other call changes it meanwhile.
+    /// Adds a record that has become live to the list of buckets. The record is in the index, and its
+    /// stripe is still locked, so no other call changes it meanwhile.
     pub(super) fn note_live(&self, at: &RecordAt<'_>, old: Option<&IndexEntry>, new: &IndexEntry) {
-        // What expires may have.
+        // A record that expires may have expired, so its replacement is noted too.
         let was_live = old.is_some_and(|old| !old.expires);
         if !was_live && !new.is_piece() {
             self.buckets.note(at, place_of(new.location));
         }
     }
 
-    /// Takes an entry out of the index of a held stripe, and entries out of secondary indexes.
+    /// Removes an entry from the index of a locked stripe, and entries from secondary indexes.
     pub(super) fn remove_entry(
         &self,
         stripe: StripeGuard<'_>,
@@ -178,15 +179,15 @@ impl LogStore {
     }
 }
 
-/// A record found, or not, with its stripe held.
+/// Result of a lookup, with the record's stripe locked.
 pub(super) struct HeldRecord<'s> {
     pub(super) stripe: StripeGuard<'s>,
-    /// Entries that have the record's tag.
+    /// Number of entries with the record's tag.
     pub(super) candidate_count: usize,
     pub(super) lookup: Lookup,
 }
 
-/// Puts `new` in the place of `old`, or beside what is there.
+/// Replaces `old` by `new`, or adds `new` if there is no old entry.
 pub(super) fn place(
     index: &mut PartitionIndex,
     table: &SegmentTable,
@@ -206,7 +207,7 @@ pub(super) fn place(
     }
 }
 
-/// Takes an entry out of the index.
+/// Removes an entry from the index.
 pub(super) fn take_out(index: &mut PartitionIndex, table: &SegmentTable, old: &IndexEntry) {
     if index.remove(old.tag, old.location).is_some() {
         count_dead(table, old.location, old.size_class);
@@ -220,7 +221,7 @@ pub(super) fn count_dead(table: &SegmentTable, location: Location, class: SizeCl
     }
 }
 
-/// A location as others know places.
+/// A location in the form that all engines use.
 pub(super) fn place_of(location: Location) -> DataPlace {
     DataPlace { engine: 0, segment: location.segment(), offset: location.offset_bytes() }
 }

@@ -1,34 +1,34 @@
-//! The mark in a record about the log before it: how much of it was durable when the record was written.
+//! A field of each record that says how much of the log before it was durable when the record was written.
 //!
-//! A power failure takes any part of what no sync has covered, so later writes may be left without earlier
-//! ones. Such a gap has to be told from damage of what was durable: behind a gap nothing was acknowledged as
-//! durable, and behind damage all of it may be ([`gap`](super::gap)). One byte of each record's header is
-//! enough for that.
+//! A power failure may lose any part of the log that no sync had covered, so later writes may exist without
+//! earlier ones. A start has to distinguish such a gap from damage of durable records: nothing after a gap
+//! was acknowledged as durable, but everything after a damaged record may have been ([`gap`](super::gap)).
+//! One byte in each record's header is enough for that.
 
 use super::record::ALIGNMENT_BYTES;
 
-/// The log of the segment was durable up to so far before a record, at least.
+/// Upper bound of the distance from the durable end of a segment's log to a record in it, as one byte.
 ///
 /// ```text
-/// 0      nothing is said
+/// 0      unknown
 /// 1 + d  d units of 16 bytes, for d below 8
-/// else   (8 + m) << (e - 1) units, for 1 + 8 e + m with m below 8: rounded up by an eighth at most
+/// else   (8 + m) << (e - 1) units, for 1 + 8 e + m with m below 8: rounded up by at most an eighth
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct SyncedBefore(u8);
 
 impl SyncedBefore {
-    /// Nothing is said: an older release, a record of a merge, or a segment of which nothing is durable yet.
+    /// Unknown: for records of older releases and of merges, and while nothing of the segment is durable.
     pub const UNKNOWN: Self = Self(0);
 
-    /// So many bytes before the record were not known to be durable.
+    /// The code for a distance: this many bytes before the record were not known to be durable.
     #[must_use]
     pub const fn of(unsynced_bytes: u64) -> Self {
         let units = unsynced_bytes.div_ceil(ALIGNMENT_BYTES as u64);
         if units < 8 {
             return Self(1 + units as u8);
         }
-        // The highest bit of `units` is bit e + 2.
+        // The highest set bit of `units` is bit e + 2.
         let e = 61 - units.leading_zeros();
         let m = units.div_ceil(1 << (e - 1)) - 8;
         let (e, m) = if m == 8 { (e + 1, 0) } else { (e, m) };
@@ -42,13 +42,13 @@ impl SyncedBefore {
         self.0
     }
 
-    /// The mark that a byte in a record's header stands for.
+    /// Decodes the byte in a record's header.
     #[must_use]
     pub const fn from_code(code: u8) -> Self {
         Self(code)
     }
 
-    /// Up to where the log was durable when a record at an offset was written.
+    /// Offset up to which the log was durable when the record at `offset` was written; `None` if unknown.
     #[must_use]
     pub fn end(self, offset: u64) -> Option<u64> {
         let code = u64::from(self.0.checked_sub(1)?);

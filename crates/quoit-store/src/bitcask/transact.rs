@@ -1,4 +1,8 @@
-//! Reads and changes of several records of one partition in one step.
+//! Transactions: atomic reads and writes of several records of one partition.
+//!
+//! The body runs while the partition's stripe is locked. If it needs a record that is only on disk, the
+//! lock is released, the record is read, and the body runs again; the record is used if its index entries
+//! have not changed meanwhile. The writes of the last run are appended as one batch.
 
 use super::batch::Prepared;
 use super::read::{Entries, Lookup, ReadPart};
@@ -16,17 +20,18 @@ use crate::index_page::places_of;
 use crate::pending::{ByRecord, OwnedName};
 use quoit_model::hash::Partition;
 
-/// A record as it was found while the index had `entries` for it.
+/// Result of a lookup, valid while the index has the same `entries` for the record.
 struct Looked {
     part: ReadPart,
     entries: Entries,
     found: BodyFinding,
-    /// Whether the body had to begin anew for it.
+    /// True if the record was read without the lock, so that the body had to run again.
     was_cold: bool,
 }
 
 impl Looked {
-    /// Keeps no more than that it is there: a body may read any number of records, one by one.
+    /// Drops the record and keeps only that it exists: a body may read any number of records, one after the
+    /// other.
     fn forget(&mut self) {
         if let BodyFinding::Present(_, record) = &mut self.found {
             (self.part, *record) = (ReadPart::Key, None);
@@ -36,12 +41,13 @@ impl Looked {
 
 enum BodyFinding {
     Absent,
-    /// The entry, and what is stored as far as it was wanted; of what has expired, what stays of it.
+    /// The index entry, and the record if the whole record was wanted (for an expired record, the tombstone
+    /// that replaces it).
     Present(IndexEntry, Option<Record>),
     Damaged(IndexEntry, StoreError),
 }
 
-/// A write that the transaction ends with.
+/// A write that will be part of the transaction's batch.
 struct BodyWrite {
     kind: RecordKind,
     meta: RecordMeta,
@@ -56,17 +62,17 @@ struct LogTransaction<'s> {
     partition: Partition,
     stripe: &'s StripeGuard<'s>,
     table: &'s SegmentTable,
-    /// Whether what is cold is read with the stripe taken.
+    /// `Wait` if records that are only on disk are read while the stripe is locked.
     access: Access,
-    /// Records that were read, now or before the stripe was taken.
+    /// Records that were looked up in this run or before the stripe was locked.
     looked: ByRecord<Looked>,
-    /// The record that has to come from the disk.
+    /// The record that is only on disk and that the body needs.
     cold: Option<(OwnedName, ReadPart)>,
     writes: ByRecord<BodyWrite>,
 }
 
-/// Records that are read from the disk without keeping others from the stripe, each of which has the body
-/// begin anew. A transaction that needs more of them keeps writers waiting instead.
+/// Maximum number of records that a transaction reads without the lock; after each of them the body runs
+/// again. A transaction that needs more reads them with the lock, and other writers wait.
 const COLD_READS_MAX: usize = 8;
 
 impl LogStore {
@@ -83,8 +89,8 @@ impl LogStore {
         let mut looked = ByRecord::new();
         for attempt in 0.. {
             let stripe = self.stripe(partition).upgradable_read();
-            // Loaded under the stripe's lock: an entry's segment leaves the table only after the entry
-            // has left the index.
+            // Loaded under the stripe's lock: a segment leaves the table only after its entries have left
+            // the index, so every entry's segment is in this table.
             let table = self.table.load();
             let mut open = LogTransaction {
                 store: self,
@@ -167,7 +173,7 @@ impl LogStore {
 }
 
 impl LogTransaction<'_> {
-    /// Finds a record, or returns what was found before.
+    /// Looks a record up, or returns the result of an earlier lookup.
     fn look(&mut self, at: &RecordAt<'_>, part: ReadPart) -> Result<&Looked, Interrupted> {
         assert!(at.partition == self.partition, "a transaction stays in its partition");
         let entries: Entries = self.stripe.candidates(Tag::of(at.identity)).collect();
@@ -196,7 +202,8 @@ impl LogTransaction<'_> {
         let old = match found {
             BodyFinding::Absent => None,
             BodyFinding::Present(entry, _) => Some(*entry),
-            // Alone with its tag it is the one that was looked for: the write replaces it.
+            // A damaged record that is alone with its tag is taken for the wanted record: the write
+            // replaces it.
             BodyFinding::Damaged(entry, _) => (entries.len() == 1).then_some(*entry),
         };
         let shares_tag = entries.len() > usize::from(old.is_some());

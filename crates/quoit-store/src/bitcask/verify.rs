@@ -1,4 +1,4 @@
-//! Reads the data on disk and compares checksums, before a request needs it.
+//! Verification: reads the data on disk and compares checksums, to find damage before a request meets it.
 
 use super::scan::{Damage, Scan};
 use super::segment::{SEGMENT_HEADER_BYTES, Segment};
@@ -11,8 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl LogStore {
-    /// See [`Engine::verify`](crate::engine::Engine::verify). Segments that are written to are left for
-    /// later.
+    /// See [`Engine::verify`](crate::engine::Engine::verify). Skips segments that are still written to.
     pub(super) fn verify(
         &self,
         from: Option<DataPlace>,
@@ -38,7 +37,7 @@ impl LogStore {
         let end = if is_over { size_bytes } else { scan.offset() };
         let mut damages = scan.damages().to_vec();
         if is_over {
-            // Where a write was cut short the index expects nothing.
+            // The index has no entries for a torn write, so including this range does no harm.
             damages.push(Damage { start: size_bytes - scan.torn_bytes(), end: size_bytes });
         }
         let next = if is_over {
@@ -53,8 +52,8 @@ impl LogStore {
         })
     }
 
-    /// The records of damaged stretches of a segment to which the index refers. Looks at all of the index
-    /// if there are any such stretches.
+    /// The records in damaged ranges of a segment that the index refers to. Scans the whole index unless
+    /// all ranges are empty.
     pub(super) fn records_within(
         &self,
         segment: &Segment,

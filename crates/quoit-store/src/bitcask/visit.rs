@@ -1,8 +1,9 @@
 //! Walks over the records of a range with their values.
 //!
-//! A piece of a walk takes the names of some records from the key files, where each lies from the index, and
-//! then reads them in the order of the log. Records that lie close together come by one read: so do names
-//! that were written in order, whatever was written in between.
+//! A part of a walk takes the names of some records from the key files and their locations from the index,
+//! and then reads the records in the order of the log. Records that are close together are read at once.
+//! This is fast for records that were written in the order of their names, even if other records were
+//! written in between.
 
 use super::list::{LOOKED_AT_AT_ONCE, LOOKED_AT_PER_KEY};
 use super::read::Reader;
@@ -19,28 +20,28 @@ use bytes::Bytes;
 use quoit_seam::give_way;
 use std::ops::Range;
 
-/// Bytes of the log that are read at once, unless one record is larger.
+/// Maximum number of bytes that are read at once, unless one record is larger.
 const WINDOW_BYTES: u64 = 256 << 10;
 
-/// Bytes between two records that are read rather than read around.
+/// Maximum distance in bytes between two records that are read at once.
 const GAP_BYTES_MAX: u64 = 4 << 10;
 
-/// A record that a visitor wants, and where it is.
+/// A record that a visitor wants, and its location.
 struct WantedRecord {
     location: Location,
-    /// Where it ends at most.
+    /// Upper bound of the offset at which the record ends.
     end_bytes_max: u64,
     place: RecordPlace,
-    /// Its encoded name among those of the piece.
+    /// Range of its encoded name in [`WantedRecords::names`].
     name: Range<usize>,
 }
 
-/// The records of one piece of a walk.
+/// The records of one part of a walk.
 #[derive(Default)]
 struct WantedRecords {
     names: Vec<u8>,
     placed: Vec<WantedRecord>,
-    /// Records that have to be looked up again: names and places.
+    /// Names and places of records that have to be looked up again.
     others: Vec<(Range<usize>, RecordPlace)>,
     bytes: u64,
     next: Option<Bytes>,
@@ -65,8 +66,9 @@ impl LogStore {
         visitor: &mut dyn RecordVisitor,
     ) -> Result<Option<Bytes>, StoreError> {
         self.check_open()?;
-        // Its files stay readable as long as it is held, and a record never changes its place within one.
-        // So a place that the index tells from here on is in it, or was made since and is looked up again.
+        // While the table is held, its segments stay readable, and a record never moves within a segment.
+        // So a location that the index returns from here on is in this table, or in a segment that was
+        // created since; a record there is looked up again.
         let table = self.table.load_full();
         let wanted = self.mending(|| self.wanted_records(walk, visitor))?;
         let WantedRecords { names, mut placed, mut others, next, .. } = wanted;
@@ -99,7 +101,7 @@ impl LogStore {
         Ok(next)
     }
 
-    /// The records of the next piece of a walk.
+    /// The records of the next part of a walk.
     fn wanted_records(
         &self,
         walk: RecordWalk<'_>,
@@ -146,7 +148,8 @@ impl LogStore {
     }
 }
 
-/// How many of these records, which are in order, are read at once: at least one.
+/// Number of records at the beginning of this sorted list that are read at once; at least 1 unless the list
+/// is empty.
 fn run_length(records: &[WantedRecord]) -> usize {
     let Some(first) = records.first() else { return 0 };
     let start = first.location.offset_bytes();
@@ -165,7 +168,7 @@ fn run_length(records: &[WantedRecord]) -> usize {
     count
 }
 
-/// Reads a stretch of a segment; less where it ends earlier or is not there.
+/// Reads a range of a segment. Returns fewer bytes if the segment ends earlier or is not in the table.
 fn read_run<'w>(
     table: &SegmentTable,
     segment: u32,
@@ -181,7 +184,7 @@ fn read_run<'w>(
     Ok(&window[..count])
 }
 
-/// The record at the front of these bytes, if it is the one that is wanted and whole.
+/// The record at the beginning of these bytes, if it is the wanted one and undamaged.
 fn checked<'b>(
     reader: &Reader,
     bytes: &'b [u8],

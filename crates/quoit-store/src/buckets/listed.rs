@@ -1,4 +1,4 @@
-//! A bucket of the list, and the keys that witness that it is not empty.
+//! A bucket of the list, and the keys that prove that it is not empty.
 
 use super::Keys;
 use crate::engine::{DataPlace, KeyRange, RecordAt};
@@ -9,29 +9,29 @@ use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::{BucketRef, KeyRef};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// Estimated memory of a witness, beside its name.
+/// Estimated memory of a witness in bytes, in addition to its name.
 const WITNESS_BYTES: i64 = 96;
 
-/// Witnesses of a bucket.
+/// Maximum number of witnesses of a bucket.
 pub(super) const WITNESSES_MAX: usize = 16;
 
-/// Says that most keys that become live need not be witnesses. The bits below count them.
+/// Flag: only a sample of the keys that become live is noted. The bits below it count the keys.
 pub(super) const IS_QUIET: u64 = 1 << 63;
 
-/// The number of witnesses that a bucket began with, or that were found by a search. No note has it: a
+/// The number of a witness that a bucket began with, or that a search found. No note has this number, so a
 /// witness that is noted again has another number than before.
 pub(super) const NOT_NOTED: u64 = 0;
 
 /// The number of a bucket's first note.
 pub(super) const FIRST_NOTE: u64 = NOT_NOTED + 1;
 
-/// A key that was live when it was last heard of.
+/// A key that was live when the engine last reported it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Witness {
     pub(crate) encoded: Bytes,
     pub(crate) identity: Identity,
     pub(crate) partition: Partition,
-    /// Where the record was, in engines that look there first.
+    /// Position of the record at that time, where some engines look first.
     pub(crate) place: DataPlace,
 }
 
@@ -41,7 +41,7 @@ impl Witness {
         Self { encoded, identity: at.identity, partition: at.partition, place }
     }
 
-    /// Calls a function with where the record is.
+    /// Calls a function with the address of the record.
     pub(crate) fn at<T>(&self, look: impl FnOnce(&RecordAt<'_>) -> T) -> T {
         let key = KeyRef::decode(&self.encoded).expect("witnesses have the names of records");
         let (identity, partition) = (self.identity, self.partition);
@@ -52,12 +52,12 @@ impl Witness {
         WITNESS_BYTES + self.encoded.len() as i64
     }
 
-    /// Whether another witness is of the same record. Two partitions may each have one of a name.
+    /// True if another witness is of the same record. One name in two partitions is two records.
     fn is_same(&self, other: &Self) -> bool {
         (self.partition, &self.encoded) == (other.partition, &other.encoded)
     }
 
-    /// Whether it is of this record.
+    /// True if the witness is of this record.
     fn is_of(&self, at: &RecordAt<'_>) -> bool {
         (self.partition, &self.encoded[..]) == (at.partition, at.encoded)
     }
@@ -67,29 +67,30 @@ impl Witness {
 pub(super) struct ListedBucket {
     pub(super) bucket_type: Bytes,
     pub(super) bucket: Bytes,
-    /// The number of the next key that becomes live, from [`FIRST_NOTE`] on, and [`IS_QUIET`].
+    /// The number of the next key that becomes live, from [`FIRST_NOTE`] on, and the flag [`IS_QUIET`].
     pub(super) noted: AtomicU64,
     pub(super) witnesses: Mutex<Witnesses>,
-    /// Held while the bucket is searched.
+    /// Held while the keys of the bucket are searched.
     pub(super) searching: Mutex<()>,
 }
 
-/// Its witnesses.
+/// The witnesses of a bucket.
 #[derive(Default)]
 pub(super) struct Witnesses {
-    /// With the number under which each was noted last, in that order.
+    /// Witnesses with the number of their last note, in the order of these numbers.
     pub(super) keys: Vec<(u64, Witness)>,
-    /// Whether no other key of the bucket is live.
+    /// True if no other key of the bucket is live.
     pub(super) are_all: bool,
-    /// Whether some were left out since a search began.
+    /// True if a witness was dropped since the last search began.
     pub(super) have_overflown: bool,
 }
 
 impl ListedBucket {
-    /// Adds a witness. Says what that costs: less than nothing if one with a longer name makes room.
+    /// Adds a witness. Returns the added memory in bytes, which is negative if the new witness replaces one
+    /// with a longer name.
     pub(super) fn add(&self, number: u64, at: &RecordAt<'_>, place: DataPlace) -> i64 {
         let mut witnesses = self.witnesses.lock();
-        // Keys that expire are noted with every write: most likely the youngest one again.
+        // Keys that expire are noted with every write, so the youngest witness is the most likely match.
         let same = witnesses.keys.iter().rposition(|(_, known)| known.is_of(at));
         if let Some(same) = same {
             let (noted, known) = &mut witnesses.keys[same];
@@ -112,19 +113,19 @@ impl ListedBucket {
         cost_bytes - oldest.cost_bytes()
     }
 
-    /// Whether one of the witnesses is live. Forgets those that are not, and takes what they cost from
-    /// `bytes`.
+    /// True if one of the witnesses is live. Removes witnesses that are not live, and subtracts their
+    /// memory from `bytes`.
     pub(super) fn has_live_witness(
         &self,
         keys: &dyn Keys,
         bytes: &AtomicI64,
     ) -> Result<bool, StoreError> {
         let noted = self.witnesses.lock().keys.clone();
-        // The youngest ones are most likely live.
+        // The youngest witnesses are most likely live.
         for (number, witness) in noted.iter().rev() {
             let place = keys.live_place(witness)?;
             let mut witnesses = self.witnesses.lock();
-            // It may have become live again since it was looked for.
+            // The number has changed if the key has become live again since the lookup.
             let at = witnesses
                 .keys
                 .iter()
@@ -144,14 +145,14 @@ impl ListedBucket {
         Ok(false)
     }
 
-    /// Whether no key of the bucket is live.
+    /// True if no key of the bucket is live.
     pub(super) fn is_empty(&self) -> bool {
         let witnesses = self.witnesses.lock();
         witnesses.are_all && witnesses.keys.is_empty()
     }
 
-    /// Goes through the keys of the bucket until the first one that is live, unless there are witnesses.
-    /// Says what the witness costs that it finds.
+    /// Scans the keys of the bucket up to the first live one, unless there are witnesses. Returns the
+    /// memory in bytes of the witness that it adds.
     pub(super) fn search(&self, keys: &dyn Keys) -> Result<i64, StoreError> {
         let _one_at_a_time = self.searching.lock();
         {
@@ -160,13 +161,14 @@ impl ListedBucket {
                 return Ok(0);
             }
             witnesses.have_overflown = false;
-            // What was counted before is seen by the search; what is counted from now on becomes a witness.
+            // A writer that has counted its note before this line changed the index before, so the search
+            // sees its record. A writer that counts its note later adds a witness.
             self.noted.fetch_and(!IS_QUIET, Ordering::AcqRel);
         }
         let bucket = BucketRef { bucket_type: &self.bucket_type, bucket: &self.bucket };
         let found = keys.live_keys(KeyRange::Bucket(bucket), None, 1);
         let found = found.inspect_err(|_| {
-            // Nothing is known of other keys, as before.
+            // As before the search, the bucket may have other live keys.
             self.noted.fetch_or(IS_QUIET, Ordering::AcqRel);
         });
         let found = found?.pop();

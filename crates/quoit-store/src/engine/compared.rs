@@ -1,4 +1,4 @@
-//! Copies of partitions that can be compared with others.
+//! Comparison of a store's copies of partitions with the copies of other replicas.
 
 use crate::compare::{Digests, HashRange, LeafPage, Scope};
 use crate::error::StoreError;
@@ -7,14 +7,15 @@ use crate::tag::Tag;
 use bytes::Bytes;
 use quoit_model::hash::Partition;
 
-/// Comparison of an engine's copies of partitions with other copies.
+/// Digests by which an engine's copy of a partition is compared with another replica's copy.
 pub trait Compare: Send + Sync {
-    /// XOR digests of a partition's records, kept up with every write; without those that expire before
-    /// `hour_min`, counted from 1970. Costs a look at each hour from then on in which anything expires.
+    /// XOR digests of a partition's records. Every write updates them. Records that expire before the hour
+    /// `hour_min`, counted from 1970, are left out. The cost grows with the number of hours from `hour_min`
+    /// on in which a record expires.
     fn digests(&self, partition: Partition, hour_min: u32) -> Result<Digests, StoreError>;
 
-    /// The XOR digest of each of some ranges of a partition. Never reads values; engines that do not keep all
-    /// heads in memory may wait for the disk.
+    /// The XOR digest of each of the given hash ranges of a partition. Never reads values; an engine that
+    /// does not keep all heads in memory may wait for the disk.
     fn range_digests(
         &self,
         partition: Partition,
@@ -22,8 +23,9 @@ pub trait Compare: Send + Sync {
         ranges: &[HashRange],
     ) -> Result<Vec<u64>, StoreError>;
 
-    /// The leaves of a range from a tag on, tombstones among them, `limit` of them or some more: those of
-    /// one tag stay together. As [`Compare::range_digests`].
+    /// Leaves of a hash range from tag `from` on, tombstones included. The page has about `limit` leaves:
+    /// it has more only to keep the leaves of one tag together. Costs as much as [`Compare::range_digests`]
+    /// does.
     fn leaves(
         &self,
         partition: Partition,
@@ -33,8 +35,8 @@ pub trait Compare: Send + Sync {
         limit: usize,
     ) -> Result<LeafPage, StoreError>;
 
-    /// The records of some tags that have not expired, whatever their class, with their encoded names.
-    /// Damaged records are left out. May wait for the disk.
+    /// Records with the given tags, whatever their n_val class, with their encoded names. Expired and
+    /// damaged records are left out. May wait for the disk.
     fn tagged(
         &self,
         partition: Partition,

@@ -1,4 +1,4 @@
-//! Maintenance: what background work and operators do to an engine as a whole.
+//! Maintenance: operations of background work and of operators on an engine as a whole.
 
 use super::{DataPlace, Ticket, Verified};
 use crate::error::StoreError;
@@ -6,7 +6,7 @@ use crate::index_activity::IndexActivity;
 use crate::tag::Tag;
 use quoit_model::hash::Partition;
 
-/// Figures of an engine.
+/// Statistics of an engine.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EngineStats {
     /// Records stored, tombstones included.
@@ -17,7 +17,7 @@ pub struct EngineStats {
     pub index_bytes: u64,
     /// Bytes of the files on disk.
     pub disk_bytes: u64,
-    /// Bytes in them that no key refers to any more.
+    /// Bytes in the files that no key refers to any more.
     pub dead_bytes: u64,
     /// Number of data files.
     pub segment_count: u64,
@@ -31,26 +31,26 @@ pub struct EngineStats {
     pub merged_bytes: u64,
     /// Records skipped because their bytes were damaged.
     pub corrupt_record_count: u64,
-    /// Whether writes are refused for lack of room.
+    /// True while writes are refused because the disk is full.
     pub disk_full: bool,
-    /// Why all writes are refused until the engine is opened again, where an ordered store has failed for
-    /// good.
+    /// Reason for which all writes are refused until the engine is opened again. Set after an ordered store
+    /// has failed for good.
     pub write_failure: Option<WriteFailure>,
 }
 
-/// Why an engine takes no more writes until it is opened again.
+/// The failure after which an engine takes no more writes until it is opened again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WriteFailure {
     /// The engine's directory.
     pub directory: String,
     /// Description of the failure, with the file if it is known.
     pub reason: String,
-    /// Whether a file is known to be damaged: to open the engine again is no remedy then.
+    /// True if a file is known to be damaged. Opening the engine again does not help then.
     pub is_damage: bool,
 }
 
 impl EngineStats {
-    /// Bytes that what is stored takes: of the files, or of memory where there are none.
+    /// Bytes that the stored records take: on disk, or in memory for an engine without files.
     #[must_use]
     pub const fn live_bytes(&self) -> u64 {
         match self.disk_bytes {
@@ -60,7 +60,7 @@ impl EngineStats {
     }
 }
 
-/// Verification, removal of partitions, figures, and the end.
+/// Verification, removal of partitions, statistics, and closing.
 pub trait Maintenance: Send + Sync {
     /// Makes everything written so far durable and waits for it.
     fn sync(&self) -> Result<(), StoreError>;
@@ -68,26 +68,26 @@ pub trait Maintenance: Send + Sync {
     /// Removes all records of a partition; they stay removed after a crash once the ticket is durable.
     fn drop_partition(&self, partition: Partition) -> Result<Ticket, StoreError>;
 
-    /// Reads a piece of the data on disk, of about `limit_bytes`, and compares checksums. `from` is where the
-    /// last piece ended, `None` at the beginning. May wait for the disk. An engine without one has nothing to
-    /// read.
+    /// Reads about `limit_bytes` of the data on disk and compares checksums. `from` is the `next` of the
+    /// previous call, `None` at the beginning. May wait for the disk. The default implementation is for
+    /// engines without checksums of their own, and reads nothing.
     fn verify(&self, _from: Option<DataPlace>, _limit_bytes: u64) -> Result<Verified, StoreError> {
         Ok(Verified::default())
     }
 
-    /// Damaged records that requests, listings and background work have met since the last call. An engine
-    /// need not tell of records for which a request has failed: its caller knows them.
+    /// Takes the damaged records that requests, listings and background work have met since the last call.
+    /// An engine may leave out records for which it failed a request, because the caller knows them.
     fn take_found_damage(&self) -> Vec<(Partition, Tag)> {
         Vec::new()
     }
 
-    /// Figures for `/stats` and operators.
+    /// Statistics for `/stats` and operators.
     fn stats(&self) -> EngineStats;
 
-    /// Counts of the changes that writes made to entries of secondary indexes. Costs a few loads; a write
-    /// costs a few additions if its record has entries or had some.
+    /// Counts of index entries that writes have added and removed. Costs a few atomic loads; a write pays a
+    /// few additions if its record has index entries or had some.
     fn index_activity(&self) -> IndexActivity;
 
-    /// Stops background work, syncs, and writes what makes the next start fast. Later calls fail.
+    /// Stops background work, syncs, and writes the files that make the next start fast. Later calls fail.
     fn close(&self) -> Result<(), StoreError>;
 }

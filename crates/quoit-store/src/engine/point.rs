@@ -1,38 +1,38 @@
-//! Access to one record, or to a few of one partition.
+//! Access to one record, or to several records of one partition.
 
 use super::{BatchWrite, Body, Record, RecordAt, RecordMeta, RecordRef};
 use crate::error::StoreError;
 use quoit_model::hash::Partition;
 use std::task::{Poll, Waker};
 
-/// Whether a call may wait for the disk.
+/// Permission of a call to wait for the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// Answer from memory and page cache or say `WouldBlock`.
+    /// Answer from memory and page cache, or return `WouldBlock`.
     NoWait,
     /// Wait for the disk.
     Wait,
 }
 
-/// Answer to a read.
+/// Result of a read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fetch {
-    /// Nothing is stored under the key, or what is stored has expired.
+    /// No record is stored under the key, or the record has expired.
     Missing,
     /// The record.
     Found(Record),
-    /// The record has to come from the disk: repeat with [`Access::Wait`].
+    /// The record is only on disk: repeat the call with [`Access::Wait`].
     WouldBlock,
 }
 
-/// Answer to a read that shows the record where it lies.
+/// Result of a read that shows the record in place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shown {
-    /// Nothing is stored under the key, or what is stored has expired.
+    /// No record is stored under the key, or the record has expired.
     Missing,
     /// The function was called with the record.
     Found,
-    /// The record has to come from the disk: repeat with [`Access::Wait`].
+    /// The record is only on disk: repeat the call with [`Access::Wait`].
     WouldBlock,
 }
 
@@ -43,76 +43,79 @@ pub enum Decision {
     Keep,
     /// Store the bytes that the function appended to its buffer.
     Put(RecordMeta),
-    /// Remove the record without a trace (reaping); causality is the caller's business.
+    /// Remove the record and leave no tombstone (reaping). The caller answers for causality.
     Remove,
 }
 
-/// Bytes of a value that [`Before::Front`] shows at least: clock and description of most objects.
+/// Number of bytes of a value that [`Before::Front`] shows at least: enough for the clock and the
+/// description of most objects.
 pub const FRONT_BYTES: usize = 192;
 
-/// The stored record, as a change function sees it.
+/// Part of the stored record that a change function wants to see.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Before {
-    /// The stored record, read if there is one.
+    /// The whole record, if one is stored.
     Read,
-    /// As `Read`, but of a value of more than [`FRONT_BYTES`] maybe only the first so many bytes, whose
-    /// checksum can't be looked at then: believe of it what the record's digest confirms.
+    /// Like `Read`, but the engine may show only the first bytes of a value that is longer than
+    /// [`FRONT_BYTES`], at least that many. Their checksum cannot be verified, so the function may rely
+    /// only on facts that the record's digest confirms.
     Front,
-    /// Nothing: the new value replaces whatever is there (the function is called with `None`).
+    /// No part: the new value replaces any stored record, and the function is called with `None`.
     Skip,
 }
 
-/// A position in the order of an engine's writes. Later writes have higher tickets; a ticket is good until
-/// the engine is closed. It covers the write that it was given for, and the former ones of the same bucket;
-/// [`PointAccess::joined`] makes one for writes of several buckets.
+/// A position in the order of an engine's writes. Later writes have higher tickets. A ticket is valid until
+/// the engine is closed. It covers its own write and all earlier writes of the same bucket;
+/// [`PointAccess::joined`] makes a ticket for writes of several buckets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Ticket(pub u64);
 
-/// The size of a record, as far as it can be told without its value.
+/// An upper bound of a record's size, from facts other than its value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SizeBound {
-    /// The record takes so many bytes at most.
+    /// The record takes at most this many bytes.
     AtMost(u64),
-    /// There is no record, or it can't be read: a read of it says which.
+    /// No record is stored, or it is unreadable: reading it tells which.
     Unknown,
-    /// The disk has to be waited for: repeat with [`Access::Wait`].
+    /// The size is only on disk: repeat the call with [`Access::Wait`].
     WouldBlock,
 }
 
 impl SizeBound {
-    /// The bound of a record whose size is known, if it is.
+    /// The bound for a size that may be known: `None` gives `Unknown`.
     #[must_use]
     pub fn of(size_bytes: Option<u64>) -> Self {
         size_bytes.map_or(Self::Unknown, Self::AtMost)
     }
 }
 
-/// Answer to an update.
+/// Result of an update.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Applied {
     /// The change function kept the record.
     Kept,
-    /// The change is visible to reads; it survives the death of the machine when the ticket is durable. It
-    /// survives the death of the process at once, or, in engines that gather writes before they hand them to
-    /// the system, soon after, at the latest when the ticket is durable.
+    /// The change is visible to reads. It survives the death of the machine when the ticket is durable. It
+    /// survives the death of the process at once; engines that gather writes before they hand them to the
+    /// system need a moment for that, at most until the ticket is durable.
     Written(Ticket),
-    /// The stored record has to come from the disk: repeat with [`Access::Wait`]. The change function
-    /// was not called.
+    /// The stored record is only on disk: repeat the call with [`Access::Wait`]. The change function was
+    /// not called.
     WouldBlock,
 }
 
-/// A change function: gets the stored record (not expired), appends the new value to the buffer, and
-/// decides. Called at most once for an update, under the record's stripe lock: it must not call the engine.
+/// A change function: gets the stored record unless it has expired, appends the new value to the buffer,
+/// and decides. It is called at most once for an update. The engine holds the record's stripe lock
+/// meanwhile, so the function must not call the engine.
 pub type Change<'f> = dyn FnMut(Option<&RecordRef<'_>>, &mut Vec<u8>) -> Decision + 'f;
 
-/// Reads and writes of records by their names, and when writes are durable.
+/// Reads and writes of records by name, and durability of writes.
 pub trait PointAccess: Send + Sync {
     /// Reads a record. At most one disk read.
     fn get(&self, at: &RecordAt<'_>, access: Access) -> Result<Fetch, StoreError>;
 
-    /// As [`PointAccess::get`], but shows the record to a function instead of handing it over: small ones are
-    /// shown in a buffer that the thread reads the next one into. Called at most once, without a lock
-    /// that the engine needs for other reads.
+    /// Like [`PointAccess::get`], but shows the record to the function `look` instead of returning it: a
+    /// small record is shown in a buffer that the thread reuses for its next read. `look` is called at most
+    /// once, while the engine holds no lock that other reads need.
     fn show(
         &self,
         at: &RecordAt<'_>,
@@ -120,19 +123,24 @@ pub trait PointAccess: Send + Sync {
         look: &mut dyn FnMut(&RecordRef<'_>),
     ) -> Result<Shown, StoreError>;
 
-    /// Metadata of a record from the index. An engine that has all of the index in memory touches the disk
-    /// only to tell two keys of one hash apart, and to find out when a record expires. A record that is
-    /// missing may be taken for another one that shares its hash (by chance, one in 2^40 for each record of
-    /// the partition): compare the answer with other replicas' digests, never show it to a client.
+    /// Metadata of a record from the index. An engine with the whole index in memory reads the disk only to
+    /// distinguish two keys with the same tag, and to learn when a record expires.
+    ///
+    /// If the record is missing, the answer may be the metadata of another record with the same tag (by
+    /// chance, one in 2^40 for each record of the partition). A caller may compare the answer with the
+    /// digests of other replicas, but must never return it to a client.
     fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError>;
 
-    /// The size of a record as it is stored, without a look at its value. Costs a look at the index, or at
-    /// the head of the record where that is stored.
+    /// An upper bound of the size of a stored record, found without reading its value. Costs a lookup in
+    /// the index, or in the head of the record for engines that store heads.
     fn size_bound(&self, at: &RecordAt<'_>, access: Access) -> SizeBound;
 
-    /// Reads, decides and writes one record in one step: no other change of the record comes between.
-    /// A failed write leaves the record as it was. What is stored and damaged fails a change that wants
-    /// to see it with [`StoreError::Corrupt`]: with [`Before::Skip`] the change replaces it.
+    /// Reads, decides and writes one record in one atomic step. A failed write leaves the record as it was.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Corrupt`] if the stored record is damaged and the change wants to see it. With
+    /// [`Before::Skip`] the change replaces a damaged record.
     fn update(
         &self,
         at: &RecordAt<'_>,
@@ -141,15 +149,15 @@ pub trait PointAccess: Send + Sync {
         change: &mut Change<'_>,
     ) -> Result<Applied, StoreError>;
 
-    /// Reads and changes several records of one partition in one step: no other change of the partition
-    /// comes between, and the writes count all or not at all, also across a crash. Without writes the answer
-    /// is [`Applied::Kept`].
+    /// Reads and changes several records of one partition in one atomic step: no other change of the
+    /// partition comes between, and after a crash either all writes are there or no write is. Without
+    /// writes the answer is [`Applied::Kept`].
     ///
-    /// The body is called under the partition's stripe lock: it must not call the engine. It may be called
-    /// several times, and begins anew each time; only what it writes in its last call counts. Where waiting
-    /// is not allowed and a record has to come from the disk, the answer is [`Applied::WouldBlock`] and
-    /// nothing was written. A damaged record fails the transaction that reads it, and is replaced by one that
-    /// only writes it.
+    /// The engine holds the partition's stripe lock while it calls the body, so the body must not call the
+    /// engine. The engine may call the body several times; only the writes of the last call count. If
+    /// waiting is not allowed and a record is only on disk, the answer is [`Applied::WouldBlock`] and
+    /// nothing was written. A damaged record fails a transaction that reads it; a transaction that only
+    /// writes it replaces it.
     fn transact(
         &self,
         partition: Partition,
@@ -157,14 +165,15 @@ pub trait PointAccess: Send + Sync {
         body: &mut Body<'_>,
     ) -> Result<Applied, StoreError>;
 
-    /// Writes all or nothing, also across a crash. May wait for the disk.
+    /// Applies all writes or no write, also across a crash. May wait for the disk.
     fn batch(&self, writes: &[BatchWrite<'_>]) -> Result<Ticket, StoreError>;
 
     /// Ready when every write up to `ticket` survives the death of the machine; otherwise `waker` is woken
-    /// when that may have changed. An error means that durability of the ticket can't be promised.
+    /// when that may have changed. An error means that the engine cannot promise durability of the ticket.
     fn poll_durable(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<(), StoreError>>;
 
-    /// A ticket that covers two writes: the later one's where all writes are synced in one order.
+    /// A ticket that covers both writes. The default, the later ticket, is right for an engine that syncs
+    /// all writes in one order.
     fn joined(&self, one: Ticket, other: Ticket) -> Ticket {
         one.max(other)
     }

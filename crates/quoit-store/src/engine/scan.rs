@@ -12,8 +12,9 @@ use quoit_model::secondary_index::{IndexPosition, IndexRange};
 
 /// Listings, index queries and folds, page by page.
 pub trait ScanAccess: PointAccess {
-    /// The next `limit` or fewer live keys of a range. Tombstones are included (see `RecordMeta`), expired
-    /// records are not. `after` is a former page's `next`. May wait for the disk; never reads values.
+    /// Returns the next keys of a range, at most `limit`. Tombstones are included (see `RecordMeta`),
+    /// expired records are not. `after` is the `next` of the previous page. May wait for the disk; never
+    /// reads values.
     fn list_keys(
         &self,
         range: KeyRange<'_>,
@@ -21,9 +22,9 @@ pub trait ScanAccess: PointAccess {
         limit: usize,
     ) -> Result<KeyPage, StoreError>;
 
-    /// Shows a visitor those of the next live records of a walk that it wants, within the walk's bounds. As
-    /// [`ScanAccess::list_keys`] and a look at each record, where an engine has no cheaper way. Answers what
-    /// the next call is to be given as `after`; `None` when the walk is complete. May wait for the disk.
+    /// Shows a visitor the records that it wants among the next records of a walk, within the walk's
+    /// bounds. The default implementation lists keys and reads each wanted record. Returns the `after` of
+    /// the next call; `None` when the walk is complete. May wait for the disk.
     fn visit_records(
         &self,
         walk: RecordWalk<'_>,
@@ -32,18 +33,20 @@ pub trait ScanAccess: PointAccess {
         visit_listed(self, walk, visitor)
     }
 
-    /// The next `limit` or fewer entries of a secondary index, of the records of some partitions, in order of
-    /// term and key. `after` is a former page's `next`, or any other position: entries at it and before are
-    /// left out. A page may have few entries or none though more follow: `next` tells.
+    /// Returns the next entries of a secondary index, at most `limit`, of records in the wanted partitions,
+    /// in order of term and key. `after` is the `next` of the previous page, or any other position; the
+    /// query returns only entries above it. A page may be short or empty although more entries follow: only
+    /// `next` tells the end.
     ///
-    /// The entries of a record are those of its object (see [`RecordMeta::indexed`]); tombstones, expired
-    /// and removed records have none. Every acknowledged write counts, and while records change, those that
-    /// keep an entry keep it for all queries. May wait for the disk; reads no values.
+    /// Only live objects have entries (see [`RecordMeta::indexed`]): tombstones, expired records and
+    /// removed records have no entries. A query sees the entries of every acknowledged write. While a
+    /// record changes, a query always sees the entries that both its old and its new version have. May wait
+    /// for the disk; reads no values.
     ///
     /// # Errors
     ///
-    /// [`StoreError::IndexesUnavailable`] while the entries of all records are not known: an answer is
-    /// complete or an error.
+    /// [`StoreError::IndexesUnavailable`] while the engine does not have the entries of all records, so
+    /// that an answer would be incomplete.
     fn query_index(
         &self,
         range: &IndexRange<'_>,
@@ -52,9 +55,9 @@ pub trait ScanAccess: PointAccess {
         limit: usize,
     ) -> Result<IndexPage, StoreError>;
 
-    /// The next `limit` or fewer buckets of a bucket type that hold a live key, tombstones included, as
-    /// (bucket type, bucket) in order. `after` is the last one of the former call. After a write of a
-    /// live key its bucket is listed. May wait for the disk.
+    /// Returns the next buckets of a bucket type that have a live key or a tombstone, at most `limit`, as
+    /// (bucket type, bucket) in order. `after` is the last bucket of the previous call. After a write of a
+    /// live key the listing has its bucket. May wait for the disk.
     fn list_buckets(
         &self,
         bucket_type: &[u8],
@@ -62,8 +65,8 @@ pub trait ScanAccess: PointAccess {
         limit: usize,
     ) -> Result<Vec<(Bytes, Bytes)>, StoreError>;
 
-    /// Records of a partition from identity `from` on, about `limit` of them (all records of one identity
-    /// stay together). May wait for the disk.
+    /// Returns about `limit` records of a partition from identity `from` on; it returns more only to keep
+    /// all records of one identity together. May wait for the disk.
     fn fold(
         &self,
         partition: Partition,
@@ -72,7 +75,7 @@ pub trait ScanAccess: PointAccess {
         tombstones_only: bool,
     ) -> Result<RecordPage, StoreError>;
 
-    /// Comparison of this engine's copies; `None` where it drops records to keep its bounds, so that no copy
-    /// is complete.
+    /// Comparison of this engine's copies of partitions. `None` for an engine that evicts records to keep
+    /// its bounds, because its copies are never complete.
     fn compared(&self) -> Option<&dyn Compare>;
 }

@@ -1,4 +1,4 @@
-//! Writes of several records in one step.
+//! Atomic writes of several records.
 
 use crate::error::StoreError;
 use crate::record::{Record, RecordAt, RecordMeta};
@@ -6,67 +6,68 @@ use crate::record::{Record, RecordAt, RecordMeta};
 /// One write of an atomic batch.
 #[derive(Clone, Copy, Debug)]
 pub enum BatchWrite<'a> {
-    /// Store `value`.
+    /// Stores `value`.
     Put {
-        /// Where.
+        /// The record.
         at: RecordAt<'a>,
         /// Metadata for the engine.
         meta: RecordMeta,
-        /// The bytes.
+        /// The new value.
         value: &'a [u8],
     },
-    /// Remove the record.
+    /// Removes the record.
     Remove {
-        /// Where.
+        /// The record.
         at: RecordAt<'a>,
     },
 }
 
-/// Reads and changes of records of one partition that count all or not at all. See
+/// Reads and writes of several records of one partition, of which all or none take effect. See
 /// [`PointAccess::transact`](super::PointAccess::transact).
 pub trait Transaction {
     /// The record as it was before the transaction.
     ///
     /// # Errors
     ///
-    /// [`Interrupted`], which the body has to hand on.
+    /// [`Interrupted`]; the body has to return it to the engine.
     ///
     /// # Panics
     ///
-    /// When the record belongs to another partition.
+    /// If the record belongs to another partition.
     fn get(&mut self, at: &RecordAt<'_>) -> Result<Option<Record>, Interrupted>;
 
-    /// Stores a value when the transaction ends. Of several writes of one record the last one counts.
+    /// Stores a value when the transaction ends. The last write of a record counts.
     ///
     /// # Errors
     ///
-    /// As [`Transaction::get`].
+    /// As for [`Transaction::get`].
     ///
     /// # Panics
     ///
-    /// As [`Transaction::get`].
+    /// As for [`Transaction::get`].
     fn put(&mut self, at: &RecordAt<'_>, meta: RecordMeta, value: &[u8])
     -> Result<(), Interrupted>;
 
-    /// Removes a record when the transaction ends, without a trace.
+    /// Removes a record when the transaction ends, and leaves no tombstone.
     ///
     /// # Errors
     ///
-    /// As [`Transaction::get`].
+    /// As for [`Transaction::get`].
     ///
     /// # Panics
     ///
-    /// As [`Transaction::get`].
+    /// As for [`Transaction::get`].
     fn remove(&mut self, at: &RecordAt<'_>) -> Result<(), Interrupted>;
 }
 
-/// Why a transaction can't go on: its engine knows.
+/// The reason why a transaction cannot continue, known to the engine only.
 #[derive(Debug)]
 pub struct Interrupted(pub(crate) Interruption);
 
 impl Interrupted {
-    /// The body has more to do than a call that must not wait should take: the transaction answers
-    /// [`Applied::WouldBlock`](super::Applied::WouldBlock). Only where waiting is not allowed.
+    /// For a body whose work is too long for a call that must not wait: the transaction returns
+    /// [`Applied::WouldBlock`](super::Applied::WouldBlock). Use it only in a call with
+    /// [`Access::NoWait`](super::Access::NoWait).
     #[must_use]
     pub const fn by_long_work() -> Self {
         Self(Interruption::Cold)
@@ -75,9 +76,9 @@ impl Interrupted {
 
 #[derive(Debug)]
 pub(crate) enum Interruption {
-    /// Where waiting is allowed there is more to be had: a record that has to come from the disk.
+    /// The body needs [`Access::Wait`](super::Access::Wait): a record is only on disk, or the work is long.
     Cold,
-    /// A record can't be read.
+    /// A record cannot be read.
     Failed(StoreError),
 }
 

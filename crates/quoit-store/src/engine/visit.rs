@@ -1,4 +1,4 @@
-//! Walks over the records of a range with their values.
+//! Walks that show the records of a range with their values.
 
 use super::{Access, KeyPage, KeyRange, RecordAt, RecordMeta, RecordRef, ScanAccess, Shown};
 use crate::error::StoreError;
@@ -6,50 +6,50 @@ use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::KeyRef;
 
-/// Where a record of a known name lives.
+/// Identity and partition of a record whose name is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordPlace {
-    /// Hash that names the record in the index.
+    /// Hash by which the index finds the record.
     pub identity: Identity,
     /// The partition that the record belongs to.
     pub partition: Partition,
 }
 
-/// The outcome for a record that a visitor wants.
+/// Outcome of reading a record that a visitor wants.
 #[derive(Clone, Copy, Debug)]
 pub enum Visited<'r> {
     /// The record.
     Found(&'r RecordRef<'r>),
-    /// The record has gone or expired since it was listed, or is in another partition.
+    /// The record was removed or has expired since it was listed, or it is in another partition.
     Missing,
-    /// The record can't be read.
+    /// The record cannot be read.
     Damaged,
 }
 
 /// Chooses records of a range and looks at them. Neither function may call the engine.
 pub trait RecordVisitor {
-    /// The place of a record that is wanted, whose encoded name this is; `None` if it is not wanted. May be
-    /// asked twice about one record.
+    /// The place of the record with this encoded name if the visitor wants it, else `None`. The engine may
+    /// ask twice about one record.
     fn wants(&mut self, encoded: &[u8], meta: &RecordMeta) -> Option<RecordPlace>;
 
-    /// Looks at a record that is wanted. Called once for each, in no order.
+    /// Looks at a wanted record. The engine calls it once for each, in any order.
     fn visit(&mut self, encoded: &[u8], record: Visited<'_>);
 }
 
-/// A piece of a walk over records.
+/// Bounds of one part of a walk over records.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordWalk<'w> {
-    /// The records.
+    /// The keys to walk over.
     pub range: KeyRange<'w>,
-    /// Where the last piece has ended; `None` at the beginning.
+    /// End of the previous part; `None` at the beginning.
     pub after: Option<&'w [u8]>,
-    /// Records that are shown, at most.
+    /// Maximum number of records to show.
     pub count_max: usize,
-    /// Bytes of records, about: the piece ends with the first record that goes beyond.
+    /// Approximate maximum of bytes of values: the walk stops after the first record that exceeds it.
     pub bytes_max: u64,
 }
 
-/// As [`ScanAccess::visit_records`], by a listing and a look at each record.
+/// Implements [`ScanAccess::visit_records`] by a listing and a read of each wanted record.
 pub(crate) fn visit_listed<E: ScanAccess + ?Sized>(
     engine: &E,
     walk: RecordWalk<'_>,
@@ -68,7 +68,7 @@ pub(crate) fn visit_listed<E: ScanAccess + ?Sized>(
     Ok(next)
 }
 
-/// Shows a visitor one record by its name. The bytes of its value.
+/// Shows a visitor one record by its name. Returns the size of its value in bytes.
 pub(crate) fn visit_one(
     show: impl Fn(&RecordAt<'_>, &mut dyn FnMut(&RecordRef<'_>)) -> Result<Shown, StoreError>,
     encoded: &[u8],

@@ -6,7 +6,7 @@
 //! byte  11     size class
 //! byte  12     flags: bit 0 tombstone, 1 expires, 2 collided, 3 has index entries, 4-7 n_val class (0: a
 //!              piece)
-//! byte  13..21 digest, big-endian; of what expires, 21 bits of hour and 43 of digest
+//! byte  13..21 digest, big-endian; for a record that expires, 21 bits of hour and 43 bits of digest
 //! ```
 //!
 //! Big-endian tags make the order of the bytes the order of the tags.
@@ -17,7 +17,7 @@ use crate::tag::Tag;
 /// Size of an encoded entry, in bytes.
 pub const ENTRY_BYTES: usize = 21;
 
-/// Where a record starts: a segment and an offset within it.
+/// The position of a record: a segment and an offset in it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Location(u64);
 
@@ -25,17 +25,17 @@ impl Location {
     /// The highest segment number that a location can hold.
     pub const SEGMENT_MAX: u32 = (1 << 20) - 1;
 
-    /// Records start at multiples of this.
+    /// Alignment of records in bytes.
     pub const ALIGNMENT_BYTES: u64 = 16;
 
-    /// Offsets are below this: 4 GiB.
+    /// Upper bound of offsets, exclusive: 4 GiB.
     pub const OFFSET_END_BYTES: u64 = Self::ALIGNMENT_BYTES << Self::OFFSET_BITS;
 
     const OFFSET_BITS: u32 = 28;
     const MASK: u64 = (1 << 48) - 1;
 
-    /// A location, or `None` when the segment is above [`Location::SEGMENT_MAX`] or the offset is
-    /// not below [`Location::OFFSET_END_BYTES`] or not a multiple of [`Location::ALIGNMENT_BYTES`].
+    /// A location; `None` if the segment is above [`Location::SEGMENT_MAX`], or the offset is not below
+    /// [`Location::OFFSET_END_BYTES`] or not a multiple of [`Location::ALIGNMENT_BYTES`].
     #[must_use]
     pub const fn new(segment: u32, offset_bytes: u64) -> Option<Self> {
         if segment > Self::SEGMENT_MAX
@@ -54,7 +54,7 @@ impl Location {
         (self.0 >> Self::OFFSET_BITS) as u32
     }
 
-    /// Offset of the record within the segment.
+    /// Offset of the record in the segment, in bytes.
     #[must_use]
     pub const fn offset_bytes(self) -> u64 {
         (self.0 & ((1 << Self::OFFSET_BITS) - 1)) * Self::ALIGNMENT_BYTES
@@ -63,17 +63,16 @@ impl Location {
 
 /// Upper bound of a record's size in one byte, so that one read fetches the record.
 ///
-/// Sizes count in units of 16 bytes. Up to 15 units the class is exact; above, it is a
-/// floating-point number with four significant bits, rounded up: at most 1/8 more than the size in
-/// units.
+/// Sizes are counted in units of 16 bytes. Up to 16 units the class is exact. Above, it is a floating-point
+/// number with four significant bits, rounded up: at most 1/8 more than the size in units.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct SizeClass(u8);
 
 impl SizeClass {
     const UNIT_BYTES: u64 = Location::ALIGNMENT_BYTES;
 
-    /// The class of a record of `size_bytes`. Sizes of 4 GiB and more, which no segment holds,
-    /// share the class of 4 GiB.
+    /// The class of a record of `size_bytes`. Sizes of 4 GiB and more, which no segment has room for, have
+    /// the class of 4 GiB.
     #[must_use]
     pub const fn of(size_bytes: u64) -> Self {
         let limited = if size_bytes > Location::OFFSET_END_BYTES {
@@ -91,7 +90,7 @@ impl SizeClass {
         Self((8 * exponent as u64 + mantissa) as u8)
     }
 
-    /// No record of this class is larger.
+    /// The maximum size in bytes of a record of this class.
     #[must_use]
     pub const fn size_bytes_max(self) -> u64 {
         let units = if self.0 < 8 {
@@ -109,22 +108,22 @@ impl SizeClass {
 pub struct IndexEntry {
     /// The highest bits of the record's identity.
     pub tag: Tag,
-    /// Where the record is.
+    /// Location of the record.
     pub location: Location,
     /// Upper bound of the record's size.
     pub size_class: SizeClass,
-    /// Whether the record is a tombstone.
+    /// True if the record is a tombstone.
     pub tombstone: bool,
-    /// Whether the record expires; when, is told by the record itself.
+    /// True if the record expires. The time is only in the record itself.
     pub expires: bool,
-    /// Whether another entry of the partition has the same tag. Kept by the index: what a caller
-    /// passes in is ignored.
+    /// True if another entry of the partition has the same tag. The index maintains it, and ignores the
+    /// value that a caller passes.
     pub collided: bool,
-    /// Whether the record has entries in secondary indexes.
+    /// True if the record has entries in secondary indexes.
     pub indexed: bool,
-    /// Number of replicas of the record's bucket, capped at 15; 0 for a piece of a record.
+    /// n_val of the record's bucket, capped at 15; 0 for a piece of a record.
     pub n_val_class: u8,
-    /// Fingerprint of the object's causal state; of what expires, with the hour in which it does
+    /// Digest of the object's causal state; for a record that expires, combined with the hour of expiry
     /// ([`compared_digest`](crate::compare::compared_digest)).
     pub digest: u64,
 }
@@ -137,7 +136,7 @@ const N_VAL_CLASS_SHIFT: u32 = 4;
 const FLAGS_AT: usize = 12;
 
 impl IndexEntry {
-    /// Whether the record is a piece of another.
+    /// True if the record is a piece of another record.
     #[must_use]
     pub const fn is_piece(&self) -> bool {
         self.n_val_class == 0
@@ -165,7 +164,7 @@ impl IndexEntry {
         bytes
     }
 
-    /// Reads an entry. Every value of the bytes means something.
+    /// Decodes an entry. All byte values are valid.
     #[must_use]
     pub fn decode(bytes: &[u8; ENTRY_BYTES]) -> Self {
         let head = u64_at(bytes, 0);
@@ -184,17 +183,17 @@ impl IndexEntry {
     }
 }
 
-/// Reads the tag alone.
+/// Decodes only the tag.
 pub(super) fn tag_of(bytes: &[u8; ENTRY_BYTES]) -> Tag {
     Tag::from_head(u64_at(bytes, 0))
 }
 
-/// Writes the `collided` flag alone.
+/// Sets only the `collided` flag.
 pub(super) fn set_collided(bytes: &mut [u8; ENTRY_BYTES], collided: bool) {
     bytes[FLAGS_AT] = bytes[FLAGS_AT] & !FLAG_COLLIDED | (u8::from(collided) * FLAG_COLLIDED);
 }
 
-/// Big-endian number of the eight bytes from `at`, which is at most 13.
+/// Big-endian number in the eight bytes from `at` on, which is at most 13.
 fn u64_at(bytes: &[u8; ENTRY_BYTES], at: usize) -> u64 {
     let mut eight = [0; 8];
     eight.copy_from_slice(&bytes[at..at + 8]);

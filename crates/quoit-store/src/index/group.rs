@@ -1,7 +1,7 @@
-//! A group: the entries of all tags with one prefix, in ascending order, over a few pages.
+//! A group: the entries of all tags with one prefix, in ascending order, in a few pages.
 //!
-//! Pages of a group are full but for the room of at most about one page: an entry that finds its
-//! page full pushes one entry along, page by page, to the nearest page with room.
+//! The free places of a group's pages amount to at most about one page. An insert into a full page moves
+//! one entry along from page to page, up to the nearest page with room.
 
 use super::entry::{ENTRY_BYTES, set_collided, tag_of};
 use super::page::{
@@ -12,16 +12,16 @@ use super::sums::Tally;
 use crate::tag::{TAG_BITS, Tag};
 use std::ops::Range;
 
-/// Pages that a group may have before it is split. Groups that can't be split grow on.
+/// Number of pages at which a group is split. A group that cannot be split grows further.
 pub(super) const GROUP_PAGES_MAX: usize = 16;
 
-/// Buddies that together have at most this many entries become one group.
+/// Two buddies with at most this many entries together become one group.
 pub(super) const MERGE_ENTRIES_MAX: usize = 12 * PAGE_ENTRIES;
 
-/// A page is given back when its group can do without it and keeps this much room.
+/// Number of free places that a group must keep when it frees a page.
 const SPARE_ENTRIES: usize = 8;
 
-/// One page of a group. Never without entries.
+/// A page of a group. Never empty.
 #[derive(Clone, Copy, Debug)]
 struct GroupSlot {
     first_high: u32,
@@ -49,22 +49,22 @@ impl GroupSlot {
     }
 }
 
-/// A place in a group: a page and an entry of it.
+/// A position in a group: a page, and an entry in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct GroupPlace {
     pub(super) slot: usize,
     pub(super) entry: usize,
 }
 
-/// See the module.
+/// A group of entries. See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Group {
     slots: Vec<GroupSlot>,
-    /// The tags' common prefix: the highest 40 bits, those below `depth` are zero.
+    /// The common prefix of the tags: the highest `depth` of 40 bits; the bits below are zero.
     prefix: Tag,
     /// Number of bits in the prefix.
     depth: u32,
-    /// Kept up by the code that changes entries.
+    /// Digest of the entries. The code that changes entries updates it.
     tally: Tally,
 }
 
@@ -81,17 +81,17 @@ impl Group {
         self.depth
     }
 
-    /// One more than the highest tag that belongs here.
+    /// The highest tag of the group's range, plus one.
     pub(super) fn end(&self) -> u64 {
         self.prefix.number() + (1 << (TAG_BITS - self.depth))
     }
 
-    /// Digests of the entries.
+    /// Digest of the entries.
     pub(super) fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// See [`Group::tally`].
+    /// Digest of the entries, for changing it.
     pub(super) fn tally_mut(&mut self) -> &mut Tally {
         &mut self.tally
     }
@@ -104,7 +104,7 @@ impl Group {
         self.slots.iter().map(GroupSlot::count).sum()
     }
 
-    /// Bytes allocated beside the struct itself and its pages.
+    /// Allocated bytes, without the struct itself and its pages.
     pub(super) fn memory_bytes(&self) -> usize {
         let slot_bytes = match self.slots.capacity() {
             0 => 0,
@@ -113,7 +113,7 @@ impl Group {
         slot_bytes + self.tally.memory_bytes()
     }
 
-    /// The entries of one page; empty when there is no such page.
+    /// The entries of one page; empty if there is no such page.
     pub(super) fn entries<'s>(&self, slab: &'s Slab, slot: usize) -> &'s [EntryBytes] {
         match self.slots.get(slot) {
             Some(slot) => &entries(slab.page(slot.page))[..slot.count()],
@@ -121,13 +121,13 @@ impl Group {
         }
     }
 
-    /// The entry at a place that has one.
+    /// The entry at a position, which must have one.
     pub(super) fn entry_mut<'s>(&self, slab: &'s mut Slab, at: GroupPlace) -> &'s mut EntryBytes {
         &mut entries_mut(slab.page_mut(self.slots[at.slot].page))[at.entry]
     }
 
-    /// The place of the first entry whose tag isn't below `tag`, as a place in the page where an
-    /// entry of this tag belongs: it may be one past the page's last entry.
+    /// The position of the first entry whose tag is not below `tag`, in the page to which an entry of this
+    /// tag belongs. It may be one past the last entry of that page.
     pub(super) fn lower_bound(&self, slab: &Slab, tag: Tag) -> GroupPlace {
         let slot = self.slots.partition_point(|slot| slot.first() < tag).saturating_sub(1);
         let entries = self.entries(slab, slot);
@@ -136,7 +136,7 @@ impl Group {
         GroupPlace { slot, entry: lower_bound(entries, tag, first, end) }
     }
 
-    /// The entry at `at`, or the first of the next page when `at` is past its page's last.
+    /// The entry at `at`, or the first entry of the next page if `at` is past the last entry of its page.
     pub(super) fn get<'s>(
         &self,
         slab: &'s Slab,
@@ -149,8 +149,8 @@ impl Group {
         self.entries(slab, next.slot).first().map(|entry| (next, entry))
     }
 
-    /// Puts an entry at a place that [`Group::lower_bound`] told. False when neither the page nor
-    /// one nearby has room; nothing has changed then.
+    /// Inserts an entry at a position from [`Group::lower_bound`]. Returns false and changes nothing if
+    /// neither the page nor one nearby has room.
     pub(super) fn insert(&mut self, slab: &mut Slab, at: GroupPlace, entry: &EntryBytes) -> bool {
         match self.slots.get(at.slot) {
             None => false,
@@ -172,20 +172,20 @@ impl Group {
         }
     }
 
-    /// Adds a page near `at` and spreads what is there evenly.
+    /// Adds a page near `at`, and spreads the entries and the new one evenly.
     pub(super) fn add_page(&mut self, slab: &mut Slab, at: GroupPlace, entry: &EntryBytes) {
         let window = self.window(at.slot);
         let place = (at.slot.saturating_sub(window.start)) * PAGE_ENTRIES + at.entry;
         let (mut run, mut pages) = self.gather(slab, window.clone());
-        // Pages of the window are full, or this would not have been called; an empty group has
-        // none.
+        // The pages of the window are full, or this would not have been called. An empty group has no
+        // pages.
         let place = place.min(run.len());
         run.insert(place, *entry);
         let slots = fill(slab, &run, pages.len() + 1, &mut pages);
         self.replace_slots(window, &slots);
     }
 
-    /// Takes an entry out. True when a page was given back.
+    /// Removes an entry. Returns true if a page was freed.
     pub(super) fn remove(&mut self, slab: &mut Slab, at: GroupPlace) -> bool {
         let slot = &mut self.slots[at.slot];
         let page = slab.page_mut(slot.page);
@@ -210,7 +210,7 @@ impl Group {
         true
     }
 
-    /// Takes all entries out of the group and gives its pages back.
+    /// Removes all entries of the group and frees its pages.
     pub(super) fn take_all(&mut self, slab: &mut Slab) -> Vec<EntryBytes> {
         let (run, pages) = self.gather(slab, 0..self.slots.len());
         pages.into_iter().for_each(|page| slab.release(page));
@@ -218,21 +218,21 @@ impl Group {
         run
     }
 
-    /// Gives an empty group its entries, in ascending order, over as few pages as hold them. `tally` is
-    /// theirs.
+    /// Fills an empty group with entries in ascending order, in as few pages as possible. `tally` is their
+    /// digest.
     pub(super) fn fill(&mut self, slab: &mut Slab, run: &[EntryBytes], tally: Tally) {
         self.slots = fill(slab, run, 0, &mut Vec::new());
         self.tally = tally;
     }
 
-    /// The lowest and the highest tag, `None` when there are no entries.
+    /// The lowest and the highest tag; `None` if the group is empty.
     pub(super) fn tag_bounds(&self, slab: &Slab) -> Option<(Tag, Tag)> {
         let first = self.slots.first()?.first();
         let last = tag_of(self.entries(slab, self.slots.len() - 1).last()?);
         Some((first, last))
     }
 
-    /// Unmarks the entry of a tag that had an equal, if it is alone now.
+    /// Clears the `collided` flag of an entry if no other entry has its tag any more.
     pub(super) fn unmark_if_alone(&self, slab: &mut Slab, tag: Tag) {
         let first = self.lower_bound(slab, tag);
         let Some((at, _)) = self.get(slab, first).filter(|(_, entry)| tag_of(entry) == tag) else {
@@ -244,15 +244,15 @@ impl Group {
         }
     }
 
-    /// Tells the group that a page of its has another name.
+    /// Notes that a page of the group has a new id.
     pub(super) fn rename_page(&mut self, from: PageId, to: PageId) {
         for slot in self.slots.iter_mut().filter(|slot| slot.page == from) {
             slot.page = to;
         }
     }
 
-    /// Pages that are spread together: all of them, or those around `slot` in a group grown too
-    /// large.
+    /// The pages that are spread together: all of them, or those around `slot` in a group that has grown
+    /// too large.
     fn window(&self, slot: usize) -> Range<usize> {
         let end = (slot + GROUP_PAGES_MAX / 2).max(GROUP_PAGES_MAX).min(self.slots.len());
         end.saturating_sub(GROUP_PAGES_MAX)..end
@@ -275,8 +275,7 @@ impl Group {
         }
     }
 
-    /// Inserts at `at`, in a full page, by pushing one entry along from each page to the next, up
-    /// to page `room`.
+    /// Inserts at `at`, in a full page, by moving one entry from each page to the next, up to page `room`.
     fn push_right(&mut self, slab: &mut Slab, at: GroupPlace, room: usize, entry: EntryBytes) {
         let (mut at, mut carried) = (at, entry);
         while at.slot < room {
@@ -292,7 +291,7 @@ impl Group {
         self.insert_into(slab, at, &carried);
     }
 
-    /// As `push_right`, the other way.
+    /// Like `push_right`, in the other direction.
     fn push_left(&mut self, slab: &mut Slab, at: GroupPlace, room: usize, entry: EntryBytes) {
         let (mut at, mut carried) = (at, entry);
         while at.slot > room {
@@ -320,7 +319,7 @@ impl Group {
         (run, slots.iter().map(|slot| slot.page).collect())
     }
 
-    /// Replaces some slots; the vector stays as small as can be.
+    /// Replaces some slots, without spare capacity in the vector.
     fn replace_slots(&mut self, window: Range<usize>, slots: &[GroupSlot]) {
         let mut replaced = Vec::with_capacity(self.slots.len() - window.len() + slots.len());
         replaced.extend_from_slice(&self.slots[..window.start]);
@@ -330,8 +329,8 @@ impl Group {
     }
 }
 
-/// Spreads a run evenly over `page_count` pages or as many as it needs, taking pages from `reuse`
-/// first and giving back those that are not needed.
+/// Spreads entries evenly over `page_count` pages, or over as many as they need. Takes pages from `reuse`
+/// first, and frees those that are left over.
 fn fill(
     slab: &mut Slab,
     run: &[EntryBytes],

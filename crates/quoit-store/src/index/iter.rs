@@ -1,4 +1,4 @@
-//! Walks over entries.
+//! Iterators over entries.
 
 use super::entry::{IndexEntry, tag_of};
 use super::group::{Group, GroupPlace};
@@ -50,7 +50,7 @@ impl<'i> Iter<'i> {
         Self { index, group, slot: from.slot, rest: entries.get(from.entry..).unwrap_or(&[]) }
     }
 
-    /// The entries that are left of the current page, and on to the next page; `None` at the end.
+    /// The remaining entries of the current page, or all entries of the next page; `None` at the end.
     pub(super) fn next_run(&mut self) -> Option<&'i [EntryBytes]> {
         while self.rest.is_empty() {
             self.slot += 1;

@@ -1,17 +1,17 @@
-//! An index as one run of encoded entries, written out and read back.
+//! Conversion of an index to a run of encoded entries and back.
 
 use super::entry::{ENTRY_BYTES, IndexEntry, tag_of};
 use super::partition::PartitionIndex;
 use crate::tag::Tag;
 use thiserror::Error;
 
-/// Why a run of encoded entries is not an index.
+/// Reason why a run of encoded entries is not a valid index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum RunError {
     /// The run ends within an entry.
     #[error("{size_bytes} bytes are not a whole number of entries")]
     Torn {
-        /// Size of the run.
+        /// Size of the run in bytes.
         size_bytes: usize,
     },
     /// A tag is lower than the one before it.
@@ -20,7 +20,7 @@ pub enum RunError {
         /// Number of the entry in the run, from 0.
         number: usize,
     },
-    /// An entry says of itself that it is alone with its tag and isn't, or the reverse.
+    /// The `collided` flag of an entry contradicts its neighbours.
     #[error("entry {number} has a wrong mark of collision")]
     WrongMark {
         /// Number of the entry in the run, from 0.
@@ -29,9 +29,9 @@ pub enum RunError {
 }
 
 impl PartitionIndex {
-    /// Appends `limit` or some more entries from `from` on, encoded, in ascending order of tags;
-    /// all entries of a tag stay together. Returns the tag to go on from, `None` when there are no
-    /// more.
+    /// Appends encoded entries from `from` on to `out`, in ascending order of tags. Appends about `limit`
+    /// entries: more where pages end, and because all entries of a tag stay together. Returns the tag from
+    /// which the next call continues; `None` if there are no more entries.
     pub fn write_from(&self, from: Tag, limit: usize, out: &mut Vec<u8>) -> Option<Tag> {
         let end = out.len() + limit.max(1) * ENTRY_BYTES;
         let mut pages = self.iter_from(from);
@@ -51,12 +51,12 @@ impl PartitionIndex {
         last.next()
     }
 
-    /// The index that [`PartitionIndex::write_from`] wrote in one or several pieces, as dense as
-    /// can be.
+    /// Builds an index from the output of one or several calls of [`PartitionIndex::write_from`], as
+    /// densely as possible.
     ///
     /// # Errors
     ///
-    /// When the bytes are not what `write_from` writes.
+    /// If `write_from` cannot have written these bytes.
     pub fn from_run(run: &[u8]) -> Result<Self, RunError> {
         let (entries, torn) = run.as_chunks::<ENTRY_BYTES>();
         if !torn.is_empty() {
@@ -79,7 +79,7 @@ impl PartitionIndex {
         Ok(index)
     }
 
-    /// An index of entries that may come in any order.
+    /// Builds an index from entries in any order.
     #[must_use]
     pub fn from_entries(mut entries: Vec<IndexEntry>) -> Self {
         entries.sort_unstable_by_key(|entry| entry.tag);

@@ -1,17 +1,17 @@
 //! A page: up to 64 entries in ascending order of tags.
 //!
-//! A page doesn't know how many entries it holds; its group does.
+//! A page does not have its number of entries; its group does.
 
 use super::entry::{ENTRY_BYTES, tag_of};
 use crate::tag::Tag;
 
-/// Entries that a page holds.
+/// Capacity of a page in entries.
 pub(super) const PAGE_ENTRIES: usize = 64;
 
-/// Size of a page: 21 cache lines.
+/// Size of a page in bytes: 21 cache lines.
 pub(super) const PAGE_BYTES: usize = PAGE_ENTRIES * ENTRY_BYTES;
 
-/// The bytes of a page. A plain array, so that zeroed pages come from the allocator as they are.
+/// The bytes of a page. A plain array, so that the allocator can provide zeroed pages without a copy.
 pub(super) type PageBytes = [u8; PAGE_BYTES];
 
 /// The bytes of an entry.
@@ -27,10 +27,10 @@ pub(super) fn entries_mut(page: &mut PageBytes) -> &mut [EntryBytes] {
     page.as_chunks_mut().0
 }
 
-/// Number of entries with tags below `tag` among the first `count` of a page. `first` and `end`
-/// bound the page's tags: hashes are spread evenly between them, so the first guess is some entries
-/// off and mostly costs one or two cache lines; the guess gallops to the place, so that crafted
-/// tags cost no more than a binary search twice over.
+/// Number of entries of a page with tags below `tag`. `first` and `end` bound the page's tags. Hashes are
+/// spread evenly between the bounds, so an interpolated guess is only some entries off, and the search
+/// usually touches one or two cache lines. It gallops from the guess, so that crafted tags cost at most
+/// twice as much as a binary search.
 pub(super) fn lower_bound(entries: &[EntryBytes], tag: Tag, first: Tag, end: u64) -> usize {
     let count = entries.len();
     if count == 0 || tag <= first {
@@ -38,7 +38,7 @@ pub(super) fn lower_bound(entries: &[EntryBytes], tag: Tag, first: Tag, end: u64
     }
     let span = end.saturating_sub(first.number()).max(1);
     let guess = ((tag.number() - first.number()) * count as u64 / span).min(count as u64 - 1);
-    // All entries below `low` are lower than the tag, all from `high` on are not.
+    // Invariant: all entries before `low` have lower tags, all entries from `high` on do not.
     let (mut low, mut high) = (0, count);
     let mut probe = guess as usize;
     let mut step = 1;
@@ -69,14 +69,14 @@ pub(super) fn lower_bound(entries: &[EntryBytes], tag: Tag, first: Tag, end: u64
     low + entries[low..high].partition_point(|entry| tag_of(entry) < tag)
 }
 
-/// Puts `entry` at `at` of a page with `count` entries. The page has room.
+/// Inserts `entry` at `at` in a page with `count` entries. The page must have room.
 pub(super) fn insert_at(page: &mut PageBytes, count: usize, at: usize, entry: &EntryBytes) {
     let entries = entries_mut(page);
     entries.copy_within(at..count, at + 1);
     entries[at] = *entry;
 }
 
-/// Takes the entry at `at` out of a page with `count` entries.
+/// Removes the entry at `at` from a page with `count` entries, and returns it.
 pub(super) fn remove_at(page: &mut PageBytes, count: usize, at: usize) -> EntryBytes {
     let entries = entries_mut(page);
     let removed = entries[at];

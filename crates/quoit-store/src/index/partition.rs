@@ -10,8 +10,9 @@ use crate::compare::Digests;
 use crate::tag::{TAG_BITS, Tag};
 use quoit_planted::planted;
 
-/// The directory may have this many slots, and one more for every so many entries
-/// ([`DIRECTORY_ENTRIES_PER_SLOT`]): tags crafted to share their highest bits can't make it large.
+/// Minimum of the bound on the directory's slots. The bound grows by one slot for every
+/// [`DIRECTORY_ENTRIES_PER_SLOT`] entries, so that crafted tags with a common prefix cannot make the
+/// directory large.
 const DIRECTORY_SLOTS_MIN: u64 = 64;
 
 /// See [`DIRECTORY_SLOTS_MIN`]. Groups of evenly spread tags have several hundred entries.
@@ -19,14 +20,13 @@ const DIRECTORY_ENTRIES_PER_SLOT: u64 = 64;
 
 /// Index of the records of one partition: 21 bytes each, in the order of their tags.
 ///
-/// A plain value: who shares it locks it. No operation does I/O. A lookup touches three or four
-/// cache lines that are likely not in cache (a group, its pages' first tags, one or two lines of a
-/// page); inserting and removing also move up to 1.3 KB in each page between the entry and the
-/// nearest page with room, and allocate only when a page is added or given back (about once in 64
-/// times).
+/// Not synchronized: the caller locks it. No operation does I/O. A lookup touches three or four cache lines
+/// that are probably not cached (a group, the first tags of its pages, one or two lines of a page).
+/// Inserting and removing also move up to 1.3 KB in each page between the entry and the nearest page with
+/// room. They allocate only when a page is added or freed (about once in 64 times).
 #[derive(Debug)]
 pub struct PartitionIndex {
-    /// Group of each value of the highest `directory_bits` bits of a tag.
+    /// Number of the group for each value of the highest `directory_bits` bits of a tag.
     directory: Vec<u32>,
     directory_bits: u32,
     groups: Vec<Group>,
@@ -53,13 +53,13 @@ impl PartitionIndex {
         }
     }
 
-    /// Number of entries, those of tombstones and pieces included.
+    /// Number of entries, including those of tombstones and pieces.
     #[must_use]
     pub fn entry_count(&self) -> u64 {
         self.sums.entry_count
     }
 
-    /// Number of entries that are no pieces of records, tombstones included.
+    /// Number of entries without those of pieces; tombstones count.
     #[must_use]
     pub fn key_count(&self) -> u64 {
         self.sums.key_count()
@@ -71,22 +71,21 @@ impl PartitionIndex {
         self.sums.tombstone_count
     }
 
-    /// XOR digests of all entries that do not expire before an hour, counted from 1970. Costs a look at
-    /// each hour from then on in which anything expires.
+    /// XOR digests of all entries, without those that expire before the hour `hour_min`, counted from 1970.
+    /// The cost grows with the number of hours from `hour_min` on in which an entry expires.
     #[must_use]
     pub fn digests(&self, hour_min: u32) -> Digests {
         self.sums.digests(hour_min)
     }
 
-    /// The entries that have a tag: the record that is looked for is one of them, or none. Mostly
-    /// at most one.
+    /// The entries with a tag, rarely more than one. If the wanted record exists, one of them is its entry.
     #[must_use]
     pub fn candidates(&self, tag: Tag) -> Candidates<'_> {
         let group = self.group(tag);
         Candidates::new(&self.slab, group, group.lower_bound(&self.slab, tag), tag)
     }
 
-    /// Entries from `tag` on in ascending order of tags; those of one tag in any order.
+    /// Entries from `tag` on in ascending order of tags. Entries of one tag come in any order.
     #[must_use]
     pub fn iter_from(&self, tag: Tag) -> Iter<'_> {
         let group = self.group(tag);
@@ -99,7 +98,7 @@ impl PartitionIndex {
         self.iter_from(Tag::MIN)
     }
 
-    /// Adds an entry. Entries of the same tag are kept side by side and marked as collided.
+    /// Adds an entry. Entries with the same tag are stored side by side, with the `collided` flag set.
     pub fn insert(&mut self, entry: IndexEntry) {
         let mut group = self.group_number(entry.tag);
         let mut at = self.groups[group].lower_bound(&self.slab, entry.tag);
@@ -124,11 +123,12 @@ impl PartitionIndex {
         self.sums.add(&share);
     }
 
-    /// Puts `new` in the place of the entry of `tag` that is at `old`. False when there is none.
+    /// Replaces the entry with tag `tag` and location `old` by `new`. Returns false if there is no such
+    /// entry.
     ///
     /// # Panics
     ///
-    /// When `new` has another tag.
+    /// If `new` has another tag.
     pub fn replace(&mut self, tag: Tag, old: Location, new: IndexEntry) -> bool {
         assert!(new.tag == tag, "an entry is replaced by one of the same tag");
         let Some((group, at, before)) = self.find(tag, old) else {
@@ -147,8 +147,8 @@ impl PartitionIndex {
         true
     }
 
-    /// Tells the entry of `tag` that is at `old` that its record was copied to `new`. False when
-    /// there is none: the record was changed or removed meanwhile.
+    /// Changes the location of the entry with tag `tag` and location `old` to `new`, because its record was
+    /// copied. Returns false if there is no such entry: the record was changed or removed meanwhile.
     pub fn relocate(&mut self, tag: Tag, old: Location, new: Location) -> bool {
         let Some((group, at, before)) = self.find(tag, old) else {
             return false;
@@ -158,7 +158,7 @@ impl PartitionIndex {
         true
     }
 
-    /// Takes out the entry of `tag` that is at `location`.
+    /// Removes and returns the entry with this tag and location.
     pub fn remove(&mut self, tag: Tag, location: Location) -> Option<IndexEntry> {
         let (group, at, entry) = self.find(tag, location)?;
         let gave_back = self.groups[group].remove(&mut self.slab, at);
@@ -175,8 +175,8 @@ impl PartitionIndex {
         Some(entry)
     }
 
-    /// Bytes that the index takes: this struct and all it has allocated, with 16 bytes for each
-    /// allocation. Costs a look at each group.
+    /// Memory of the index in bytes: this struct and all its allocations, with 16 bytes of overhead for
+    /// each. Visits each group.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         let groups: usize = self.groups.iter().map(Group::memory_bytes).sum();
@@ -190,18 +190,18 @@ impl PartitionIndex {
         bytes as u64
     }
 
-    /// Entries that the pages allocated could hold.
+    /// Number of entries that the allocated pages have room for.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         (self.slab.page_count() * PAGE_ENTRIES) as u64
     }
 
-    /// The group that a tag belongs to.
+    /// The group for a tag.
     pub(super) fn group(&self, tag: Tag) -> &Group {
         &self.groups[self.group_number(tag)]
     }
 
-    /// The slab that pages live in.
+    /// The slab with the pages.
     pub(super) fn slab(&self) -> &Slab {
         &self.slab
     }
@@ -212,19 +212,18 @@ impl PartitionIndex {
         (end <= Tag::MAX.number()).then(|| self.group(Tag::from_number(end)))
     }
 
-    /// Replaces everything by a run of entries in ascending order of tags, in groups of at most
-    /// `group_entries`.
+    /// Replaces all entries by a run of entries in ascending order of tags. Groups are split while they are
+    /// too large.
     pub(super) fn fill_sorted(&mut self, run: &[EntryBytes]) {
         *self = Self::new();
-        // Splitting asks for the number of entries.
+        // Splitting uses the number of entries.
         self.sums.entry_count = run.len() as u64;
         self.slab.reserve(run.len().div_ceil(PAGE_ENTRIES));
         let tally = self.fill_group(0, run);
         self.sums = Sums::of(run, &tally);
     }
 
-    /// Fills an empty group with a run, splitting it as far as the group's size asks for. Returns the
-    /// run's tally.
+    /// Fills an empty group with a run, and splits it as its size demands. Returns the tally of the run.
     fn fill_group(&mut self, group: usize, run: &[EntryBytes]) -> Tally {
         let splits = run.len() > GROUP_PAGES_MAX * PAGE_ENTRIES
             && self.can_part(tag_of(&run[0]), tag_of(&run[run.len() - 1]));
@@ -260,15 +259,15 @@ impl PartitionIndex {
         None
     }
 
-    /// Whether two tags differ, and do so in a bit that the directory can have.
+    /// True if two tags differ in a bit that the directory has or may get.
     fn can_part(&self, first: Tag, last: Tag) -> bool {
         let common_bits = (first.number() ^ last.number()).leading_zeros() - (64 - TAG_BITS);
         let limit = DIRECTORY_SLOTS_MIN + self.sums.entry_count / DIRECTORY_ENTRIES_PER_SLOT;
         common_bits < self.directory_bits || 2u64 << common_bits <= limit
     }
 
-    /// Splits a group by the next bit. False when all its tags are equal, or when the directory
-    /// would become too large before the first bit in which they differ: the group stays as it is.
+    /// Splits a group by the next bit. Returns false and changes nothing if all its tags are equal, or if
+    /// the directory would become too large before the first bit in which they differ.
     fn split(&mut self, group: usize) -> bool {
         let Some((first, last)) = self.groups[group].tag_bounds(&self.slab) else {
             return false;
@@ -287,7 +286,7 @@ impl PartitionIndex {
         true
     }
 
-    /// Makes two groups of an empty one; returns the upper one's number.
+    /// Splits an empty group into two. Returns the number of the upper one.
     fn split_empty(&mut self, group: usize) -> usize {
         let (prefix, depth) = (self.groups[group].prefix(), self.groups[group].depth() + 1);
         if depth > self.directory_bits {
@@ -302,7 +301,7 @@ impl PartitionIndex {
         upper
     }
 
-    /// Lets the directory's slots of a group point to it.
+    /// Points the directory slots of a group to it.
     fn point_to(&mut self, group: usize) {
         let shift = TAG_BITS - self.directory_bits;
         let first = (self.groups[group].prefix().number() >> shift) as usize;
@@ -310,7 +309,7 @@ impl PartitionIndex {
         self.directory[first..end].fill(group as u32);
     }
 
-    /// Merges the group of `tag` with its buddy as often as both are small enough.
+    /// Merges the group of `tag` with its buddy, repeatedly, while both together are small enough.
     fn merge_buddies(&mut self, tag: Tag) {
         loop {
             let lower = &self.groups[self.group_number(tag)];
@@ -328,7 +327,7 @@ impl PartitionIndex {
         }
     }
 
-    /// Merges the group of `prefix` with the one whose prefix has `bit` as well.
+    /// Merges the group of `prefix` with the group whose prefix also has `bit`.
     fn merge(&mut self, prefix: Tag, bit: u64) {
         let lower = self.group_number(prefix);
         let upper = self.group_number(Tag::from_number(prefix.number() | bit));
@@ -347,7 +346,7 @@ impl PartitionIndex {
     }
 
     fn shrink_directory(&mut self) {
-        // Every group of the directory's depth has a buddy of this depth beside it.
+        // If some group has the directory's full depth, its slot differs from the slot of its buddy.
         while self.directory_bits > 0
             && self.directory.as_chunks::<2>().0.iter().all(|[even, odd]| even == odd)
         {

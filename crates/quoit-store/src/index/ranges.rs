@@ -1,4 +1,4 @@
-//! Digests and leaves of ranges of hashes.
+//! Digests and leaves of hash ranges.
 
 use super::entry::IndexEntry;
 use super::group::Group;
@@ -8,8 +8,9 @@ use crate::compare::{HashRange, Leaf, LeafPage, Scope, class_place, compared_hou
 use crate::tag::Tag;
 
 impl PartitionIndex {
-    /// XOR digest of the entries of a range. Costs a look at each group within it (several hundred
-    /// entries), and at the entries of a group of which it is a part, or which has any that expire.
+    /// XOR digest of the entries of a range. Visits each group in the range (a group has several hundred
+    /// entries). Reads the entries of a group that is only partly in the range, or that has expiring
+    /// entries.
     #[must_use]
     pub fn range_digest(&self, scope: Scope, range: HashRange) -> u64 {
         let (first, last) = (range.first(), range.last());
@@ -34,8 +35,8 @@ impl PartitionIndex {
         digest
     }
 
-    /// The leaves of a range from a tag on, tombstones among them, `limit` of them or some more: those of
-    /// one tag stay together.
+    /// The leaves of a range from tag `from` on, tombstones included. The page has about `limit` leaves: it
+    /// has more only to keep the leaves of one tag together.
     #[must_use]
     pub fn leaves(&self, scope: Scope, range: HashRange, from: Tag, limit: usize) -> LeafPage {
         let entries = self.iter_from(range.first().max(from));
@@ -54,14 +55,14 @@ impl Scope {
         is_in_class && !entry.is_piece() && self.has_hour(entry.expires, entry.digest)
     }
 
-    /// Whether a record of the class is compared, by when it expires.
+    /// True if the scope includes a record of its class with this compared digest, considering its expiry.
     pub(crate) const fn has_hour(&self, expires: bool, compared: u64) -> bool {
         !expires || compared_hour(compared) >= self.hour_min
     }
 }
 
 impl LeafPage {
-    /// A page of leaves that come in ascending order of tags.
+    /// Builds a page from leaves in ascending order of tags.
     pub(crate) fn of(leaves: impl Iterator<Item = Leaf>, limit: usize) -> Self {
         let mut page = Self::default();
         for leaf in leaves {

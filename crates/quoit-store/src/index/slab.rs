@@ -1,22 +1,22 @@
 //! The pages of one partition, in chunks that grow with it.
 //!
-//! A chunk has a sixty-fourth of the pages there are, at least one and at most 48 (63 KiB): pages
-//! not in use stay below some percent at any size, nothing is ever copied to grow, and the
-//! allocator sees few and large blocks. When a chunk's worth of pages is free, the pages of the
-//! last chunk move into the gaps and the chunk is given back.
+//! A chunk has a 64th of the slab's pages, at least one and at most 48 (63 KiB). So unused pages stay below
+//! a few percent at any size, growing copies nothing, and the allocator sees few, large blocks. When more
+//! pages are free than the last chunk has, the pages of that chunk move into the free places, and the chunk
+//! is freed.
 
 use super::entry::tag_of;
 use super::page::{PAGE_BYTES, PageBytes, entries};
 use crate::tag::Tag;
 
-/// Bytes that an allocation costs beside what was asked for (two words of the allocator).
+/// Overhead of an allocation in bytes (two words of the allocator).
 pub(super) const ALLOCATION_OVERHEAD_BYTES: usize = 16;
 
 const CHUNK_PAGES_MAX: usize = 48;
 const CHUNKS_AIM: usize = 64;
 const SLOT_BITS: u32 = 6;
 
-/// Names a page of a slab.
+/// Identifies a page of a slab.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PageId(u32);
 
@@ -38,7 +38,7 @@ impl PageId {
 #[derive(Debug)]
 struct SlabChunk {
     pages: Box<[PageBytes]>,
-    /// One bit for each page in use.
+    /// One bit for each page, set if the page is in use.
     used: u64,
 }
 
@@ -48,7 +48,7 @@ impl SlabChunk {
     }
 }
 
-/// See the module.
+/// A slab of pages. See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct Slab {
     chunks: Vec<SlabChunk>,
@@ -59,7 +59,7 @@ pub(super) struct Slab {
 }
 
 impl Slab {
-    /// Pages, in use or free.
+    /// Number of pages, used and free.
     pub(super) fn page_count(&self) -> usize {
         self.page_count
     }
@@ -74,7 +74,7 @@ impl Slab {
         &mut self.chunks[id.chunk()].pages[id.slot()]
     }
 
-    /// A page with any content. Allocates a chunk when no page is free.
+    /// A page with arbitrary contents. Allocates a chunk if no page is free.
     pub(super) fn take(&mut self) -> PageId {
         if self.free_count == 0 {
             self.add_chunk((self.page_count / CHUNKS_AIM).clamp(1, CHUNK_PAGES_MAX));
@@ -82,7 +82,7 @@ impl Slab {
         self.take_free()
     }
 
-    /// Makes room for `count` pages more, so that the following takes allocate nothing.
+    /// Allocates room for `count` more pages, so that the next calls of `take` allocate nothing.
     pub(super) fn reserve(&mut self, count: usize) {
         let final_count = self.page_count - self.free_count + count;
         let chunk_pages = (final_count / CHUNKS_AIM).clamp(1, CHUNK_PAGES_MAX);
@@ -91,16 +91,16 @@ impl Slab {
         }
     }
 
-    /// Gives a page back.
+    /// Frees a page.
     pub(super) fn release(&mut self, id: PageId) {
         self.chunks[id.chunk()].used &= !(1 << id.slot());
         self.free_count += 1;
         self.first_free_chunk = self.first_free_chunk.min(id.chunk());
     }
 
-    /// Gives chunks back as long as more pages are free than the last chunk has and some to spare
-    /// (which keeps a partition at the border from giving back what it takes again at once).
-    /// `moved` is told of every page that got another name, with the tag of its first entry.
+    /// Frees chunks while more pages are free than the last chunk has. It requires a quarter more, so that
+    /// a partition at the threshold does not free a chunk that it needs again at once. Calls `moved` with
+    /// the old id, the new id and the first tag of every page that moves.
     pub(super) fn shrink(&mut self, mut moved: impl FnMut(PageId, PageId, Tag)) {
         while let Some(last) = self.chunks.last() {
             let last_pages = last.pages.len();
@@ -123,7 +123,7 @@ impl Slab {
         }
     }
 
-    /// Bytes allocated.
+    /// Allocated bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.page_count * PAGE_BYTES
             + self.chunks.len() * ALLOCATION_OVERHEAD_BYTES

@@ -1,4 +1,4 @@
-//! Counts and digests of sets of entries, kept up with every change.
+//! Counts and digests of sets of entries, updated with every change.
 
 use super::entry::IndexEntry;
 use super::page::EntryBytes;
@@ -6,15 +6,15 @@ use super::slab::ALLOCATION_OVERHEAD_BYTES;
 use crate::compare::{Digests, Leaf, class_place, compared_hour, contribution};
 use std::collections::BTreeMap;
 
-/// The part of a record in counts and digests.
+/// Contribution of a record to counts and digests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Share {
     pub(crate) class: usize,
     pub(crate) bits: u64,
     pub(crate) tombstone: bool,
-    /// Whether it is a piece of a record: those are neither counted nor compared.
+    /// True for a piece of a record. Pieces are not compared, and `key_count` leaves them out.
     pub(crate) piece: bool,
-    /// The hour of its expiry, if it expires and is no tombstone.
+    /// Hour of expiry, if the record expires and is not a tombstone.
     pub(crate) hour: Option<u32>,
 }
 
@@ -35,14 +35,15 @@ impl Share {
     }
 }
 
-/// Digests of a group: those of what never expires. What expires is looked at when it is asked for.
+/// Digests of the entries of a group that never expire. Expiring entries are only counted; a comparison
+/// reads them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
-    /// Digest of one class; mostly there is but one.
+    /// Digest of one class. Most groups have only one class.
     digest: u64,
     /// Digests of the other classes.
     others: Option<Box<Digests>>,
-    /// Entries that expire and are no tombstones.
+    /// Number of entries that expire and are not tombstones.
     expiring_count: u32,
     /// The class of `digest`.
     class: u8,
@@ -56,7 +57,7 @@ impl Tally {
         tally
     }
 
-    /// Digests of what never expires.
+    /// Digests of the entries that never expire.
     pub(super) fn lasting(&self) -> Digests {
         let mut digests = self.others.as_deref().copied().unwrap_or_default();
         digests.0[usize::from(self.class)] ^= self.digest;
@@ -93,7 +94,7 @@ impl Tally {
         self
     }
 
-    /// Bytes allocated beside the struct.
+    /// Allocated bytes, without the struct itself.
     pub(super) fn memory_bytes(&self) -> usize {
         self.others.as_ref().map_or(0, |_| size_of::<Digests>() + ALLOCATION_OVERHEAD_BYTES)
     }
@@ -116,21 +117,21 @@ impl Tally {
     }
 }
 
-/// Counts and digests of all records of a partition, known without looking at the records.
+/// Counts and digests of all records of a partition, available without reading records.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Sums {
-    /// Entries, pieces among them.
+    /// Number of entries, including pieces.
     pub(crate) entry_count: u64,
     pub(crate) piece_count: u64,
     pub(crate) tombstone_count: u64,
-    /// Digests of what never expires.
+    /// Digests of the records that never expire.
     lasting: Digests,
-    /// Digests of what expires, by hour and class. None is zero.
+    /// Digests of the expiring records, by hour and class. Zero digests are left out.
     hours: BTreeMap<(u32, u8), u64>,
 }
 
 impl Sums {
-    /// The sums of a run of entries whose digests are summed up already.
+    /// The sums of a run of entries whose tally is known.
     pub(super) fn of(run: &[EntryBytes], tally: &Tally) -> Self {
         let mut sums = Self { entry_count: run.len() as u64, ..Self::default() };
         for entry in run.iter().map(IndexEntry::decode) {
@@ -144,8 +145,8 @@ impl Sums {
         sums
     }
 
-    /// Adds what is known of some records: how many, pieces and tombstones among them, and the digests of
-    /// what never expires, by class.
+    /// Adds the counts of some records (all, pieces, tombstones), and the digests of those that never
+    /// expire, by class.
     pub(crate) fn restore(&mut self, counts: [u64; 3], lasting: &[(u8, u64)]) {
         let [entry_count, piece_count, tombstone_count] = counts;
         self.entry_count += entry_count;
@@ -154,22 +155,23 @@ impl Sums {
         lasting.iter().for_each(|(class, bits)| self.lasting.0[class_place(*class)] ^= bits);
     }
 
-    /// Sets the digest of what expires in an hour, by hour and class; it is not zero.
+    /// Sets the digest of the records that expire in an hour, for that hour and a class. It must not be
+    /// zero.
     pub(crate) fn restore_hour(&mut self, hour: (u32, u8), bits: u64) {
         self.hours.insert(hour, bits);
     }
 
-    /// The digest of what expires in an hour, by hour and class, if it is not zero.
+    /// The digest of the records that expire in an hour, for that hour and a class; `None` if it is zero.
     pub(crate) fn of_hour(&self, hour: (u32, u8)) -> Option<u64> {
         self.hours.get(&hour).copied()
     }
 
-    /// The digests of what expires, by hour and class. None is zero.
+    /// The digests of expiring records by hour and class, without zeros.
     pub(crate) fn hours(&self) -> impl Iterator<Item = ((u32, u8), u64)> {
         self.hours.iter().map(|(hour, bits)| (*hour, *bits))
     }
 
-    /// The hours and classes in which anything expires.
+    /// The hours and classes with expiring records.
     pub(crate) fn into_hours(self) -> impl Iterator<Item = (u32, u8)> {
         self.hours.into_keys()
     }
@@ -188,12 +190,12 @@ impl Sums {
         self.toggle(share);
     }
 
-    /// Entries that are no pieces of records.
+    /// Number of entries without those of pieces.
     pub(crate) fn key_count(&self) -> u64 {
         self.entry_count - self.piece_count
     }
 
-    /// Digests of all that does not expire before an hour.
+    /// Digests of all records, without those that expire before `hour_min`.
     pub(crate) fn digests(&self, hour_min: u32) -> Digests {
         let mut digests = self.lasting;
         for ((_, class), bits) in self.hours.range((hour_min, 0)..) {
@@ -202,9 +204,9 @@ impl Sums {
         digests
     }
 
-    /// Memory allocated beside the struct, in bytes.
+    /// Allocated bytes, without the struct itself.
     pub(super) fn memory_bytes(&self) -> usize {
-        // Nodes of a map are two thirds full on average.
+        // The nodes of a B-tree map are two thirds full on average.
         self.hours.len() * (size_of::<(u32, u8)>() + size_of::<u64>()) * 3 / 2
     }
 

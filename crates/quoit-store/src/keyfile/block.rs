@@ -1,37 +1,39 @@
-//! A block: the unit that is read and checked.
+//! A block: the unit in which key files are read and verified.
 //!
 //! ```text
-//! bytes 0..8    XXH3-64 of all that follows, seeded with the offset in the file, big-endian
-//! bytes 8..12   size of the content, in bytes, big-endian
+//! bytes 0..8    XXH3-64 of all bytes after it, seeded with the block's offset in the file, big-endian
+//! bytes 8..12   size of the content in bytes, big-endian
 //! then          the content: entries of keys, or of the blocks of the level below
 //! ```
 
 use super::entry::{push_varint, read_suffix, read_varint};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// A block is closed once its content has this many bytes.
+/// Size of the content in bytes at which a block is closed.
 pub(super) const CONTENT_BYTES_AIM: usize = 8 * 1024;
 
-/// An upper bound of the content: the aim is missed by one entry, or two children are that large.
+/// Maximum size of the content: the aim is exceeded by one entry at most, or two entries for blocks below
+/// are larger than the aim.
 const CONTENT_BYTES_MAX: usize = CONTENT_BYTES_AIM + 2 * (65_535 + 64);
 
-/// Bytes before the content.
+/// Size of the header in bytes.
 pub(super) const HEADER_BYTES: usize = 12;
 
-/// No block is larger, header included.
+/// Maximum size of a block in bytes, header included.
 pub(super) const BLOCK_BYTES_MAX: usize = HEADER_BYTES + CONTENT_BYTES_MAX;
 
 const CHECKSUM_BYTES: usize = 8;
 
-/// Where a block is.
+/// Position of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct BlockAt {
     pub(super) offset: u64,
-    /// With the header.
+    /// Size in bytes, header included.
     pub(super) size: usize,
 }
 
-/// Makes `block`, which is the content after [`HEADER_BYTES`] of anything, a block at `offset`.
+/// Completes a block that will be written at `offset`. `block` has room for the header in its first
+/// [`HEADER_BYTES`], and then the content.
 pub(super) fn seal(block: &mut [u8], offset: u64) {
     let size = (block.len() - HEADER_BYTES) as u32;
     block[CHECKSUM_BYTES..HEADER_BYTES].copy_from_slice(&size.to_be_bytes());
@@ -39,7 +41,8 @@ pub(super) fn seal(block: &mut [u8], offset: u64) {
     block[..CHECKSUM_BYTES].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// Size of the block that starts with these bytes, header included, as far as it can be one.
+/// Size in bytes of the block that starts with these bytes, header included. An error if the size is
+/// impossible.
 pub(super) fn size_of_block(bytes: &[u8]) -> Result<usize, &'static str> {
     let size = bytes.get(CHECKSUM_BYTES..HEADER_BYTES).and_then(|size| size.first_chunk::<4>());
     let size = size.ok_or("the file ends within a block")?;
@@ -50,7 +53,7 @@ pub(super) fn size_of_block(bytes: &[u8]) -> Result<usize, &'static str> {
     Ok(HEADER_BYTES + content_size)
 }
 
-/// The content of the block at the start of `bytes`, which stands at `offset` of the file.
+/// Verifies the block at the start of `bytes`, which is at `offset` in the file, and returns its content.
 pub(super) fn open(bytes: &[u8], offset: u64) -> Result<&[u8], &'static str> {
     let size = size_of_block(bytes)?;
     let block = bytes.get(..size).ok_or("the file ends within a block")?;
@@ -61,7 +64,7 @@ pub(super) fn open(bytes: &[u8], offset: u64) -> Result<&[u8], &'static str> {
     Ok(&block[HEADER_BYTES..])
 }
 
-/// Appends an entry of an inner block: the first key of a block below, and where that block is.
+/// Appends an entry of an inner block: the first key and the position of a block below.
 pub(super) fn push_child(first_key: &[u8], at: BlockAt, before: &[u8], out: &mut Vec<u8>) {
     let shared = first_key.iter().zip(before).take_while(|(one, other)| one == other).count();
     push_varint(shared as u64, out);
@@ -71,7 +74,8 @@ pub(super) fn push_child(first_key: &[u8], at: BlockAt, before: &[u8], out: &mut
     push_varint(at.size as u64, out);
 }
 
-/// Cuts an entry of an inner block off `input`, as [`push_child`] wrote it. `None`: not an entry.
+/// Reads an entry that [`push_child`] wrote from the front of `input`. Returns `None` if the bytes are not
+/// an entry.
 pub(super) fn read_child(input: &mut &[u8], key: &mut Vec<u8>) -> Option<BlockAt> {
     read_suffix(input, key)?;
     let offset = read_varint(input)?;

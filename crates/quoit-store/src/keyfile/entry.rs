@@ -1,9 +1,9 @@
-//! Key file entry: the facts about one key, and their bytes.
+//! Key file entry: the facts about one key, and their encoding.
 //!
 //! ```text
 //! flags       1 byte: bit 0 remove, bit 1 tombstone, bit 2 expires, bit 3 drop of a partition,
 //!             bits 0 and 3 together a record with index entries, bits 4-7 n_val class
-//! shared      varint: so many bytes of the key are those of the key before
+//! shared      varint: length of the common prefix with the key before
 //! suffix size varint
 //! suffix      the other bytes of the encoded key
 //! identity    8 bytes
@@ -15,8 +15,8 @@
 //! expiry      varint, seconds since 1970; only with bit 2
 //! ```
 //!
-//! Numbers of fixed size are big-endian; a varint has seven bits in each byte, lowest first, and
-//! the highest bit set in all bytes but the last.
+//! Numbers of fixed size are big-endian. A varint has seven bits in each byte, the lowest first, and the
+//! highest bit set in all bytes but the last.
 
 use crate::engine::RecordMeta;
 use crate::index::Location;
@@ -27,40 +27,39 @@ use std::cmp::Ordering;
 /// Effect of a write on its key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum WriteKind {
-    /// It stored a record.
+    /// Stores a record.
     Put,
-    /// It removed the record without a trace.
+    /// Removes the record and leaves no tombstone.
     Remove,
-    /// It removed all records of the partition that were written before. Its key is
-    /// [`WriteFacts::DROP_KEY`].
+    /// Removes all records of the partition that were written before. Its key is [`WriteFacts::DROP_KEY`].
     DropPartition,
 }
 
-/// Facts about a write besides the name of the record.
+/// The facts about a write, without the name of the record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WriteFacts {
-    /// Put or remove.
+    /// Effect of the write.
     pub kind: WriteKind,
-    /// Hash that names the record in the index.
+    /// Hash by which the index finds the record.
     pub identity: Identity,
     /// The partition that the record belongs to.
     pub partition: Partition,
     /// Position in the order of the store's writes.
     pub sequence: u64,
-    /// Where in the segment the record starts: a multiple of 16.
+    /// Offset of the record in the segment, a multiple of 16.
     pub offset_bytes: u64,
-    /// Size of the record in the segment.
+    /// Size of the record in the segment, in bytes.
     pub size_bytes: u32,
-    /// Metadata that the engine was given with the record.
+    /// Metadata that the caller stored with the record.
     pub meta: RecordMeta,
 }
 
 impl WriteFacts {
-    /// The name under which a key file keeps drops of partitions.
+    /// The name that key files use for drops of partitions.
     pub const DROP_KEY: KeyRef<'static> =
         KeyRef { bucket: BucketRef { bucket_type: &[0], bucket: &[0] }, key: &[0] };
 
-    /// Whether writes of these facts are of one record if they are of one key.
+    /// True if two writes with these facts are of one record when they have the same key.
     pub(super) fn may_share_record(&self, other: &Self) -> bool {
         self.partition == other.partition && self.is_drop() == other.is_drop()
     }
@@ -82,7 +81,7 @@ pub struct KeyEntry<'a> {
 }
 
 impl KeyEntry<'_> {
-    /// The order of a key file: by key, then by partition, the newest write first.
+    /// The order of entries in a key file: by key, then by partition, with the newest write first.
     #[must_use]
     pub fn compare(&self, other: &KeyEntry<'_>) -> Ordering {
         self.key
@@ -92,7 +91,7 @@ impl KeyEntry<'_> {
             .then(other.facts.sequence.cmp(&self.facts.sequence))
     }
 
-    /// Whether both are writes of one record.
+    /// True if both are writes of the same record.
     #[must_use]
     pub fn is_of_same_record(&self, other: &KeyEntry<'_>) -> bool {
         self.encoded == other.encoded && self.facts.may_share_record(&other.facts)
@@ -103,15 +102,15 @@ const FLAG_REMOVE: u8 = 1;
 const FLAG_TOMBSTONE: u8 = 1 << 1;
 const FLAG_EXPIRES: u8 = 1 << 2;
 const FLAG_DROP: u8 = 1 << 3;
-/// Two flags that exclude each other otherwise: a put with index entries.
+/// Two flags that otherwise exclude each other: a put of a record with index entries.
 const KIND_INDEXED: u8 = FLAG_REMOVE | FLAG_DROP;
 const N_VAL_CLASS_SHIFT: u32 = 4;
 
-/// Appends an entry; `before` is the encoded key that comes before it (empty: none).
+/// Appends an entry. `before` is the encoded key of the entry before it, empty for the first.
 ///
 /// # Panics
 ///
-/// When the sequence is below `sequence_base`.
+/// If the sequence is below `sequence_base`.
 pub(super) fn encode(
     encoded: &[u8],
     facts: &WriteFacts,
@@ -147,8 +146,8 @@ pub(super) fn encode(
     }
 }
 
-/// Reads the entry at the start of `input`: turns `key` from the encoded key before it into its
-/// own, and cuts it off `input`. `None` when the bytes are not an entry.
+/// Decodes an entry from the front of `input`. `key` must have the encoded key of the entry before, and has
+/// that of this entry afterwards. Returns `None` if the bytes are not an entry.
 pub(super) fn decode(
     input: &mut &[u8],
     key: &mut Vec<u8>,
@@ -162,15 +161,14 @@ pub(super) fn decode(
     Some(facts)
 }
 
-/// Reads the entry at the start of `input`, which shares nothing with another and was encoded here
-/// with a base of 0.
+/// Decodes an entry at the start of `input` that was encoded with an empty key before it and a base of 0.
 pub(super) fn decode_whole(input: &[u8]) -> Option<KeyEntry<'_>> {
     let (encoded, mut rest) = decode_whole_key(input)?;
     let facts = decode_facts(*input.first()?, &mut rest, 0)?;
     Some(KeyEntry { key: KeyRef::decode(encoded).ok()?, encoded, facts })
 }
 
-/// As [`decode_whole`], the encoded key and the bytes after it.
+/// Like [`decode_whole`], but returns the encoded key and the bytes after it.
 pub(super) fn decode_whole_key(input: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut rest = input.get(1..)?;
     if read_varint(&mut rest)? != 0 {
@@ -215,7 +213,7 @@ fn decode_facts(flags: u8, rest: &mut &[u8], sequence_base: u64) -> Option<Write
     })
 }
 
-/// Reads the shared size, the suffix size and the suffix, and applies them to the key before.
+/// Decodes the length of the common prefix and the suffix, and applies them to the key before.
 pub(super) fn read_suffix(input: &mut &[u8], key: &mut Vec<u8>) -> Option<()> {
     let shared = usize::try_from(read_varint(input)?).ok()?;
     let suffix_size = usize::try_from(read_varint(input)?).ok()?;
@@ -239,7 +237,7 @@ pub(super) fn push_varint(number: u64, out: &mut Vec<u8>) {
     out.push(rest as u8);
 }
 
-/// Cuts a varint off `input`.
+/// Decodes a varint from the front of `input`. Returns `None` if it is cut off or too large.
 pub(super) fn read_varint(input: &mut &[u8]) -> Option<u64> {
     let mut number = 0u64;
     for shift in (0..64).step_by(7) {

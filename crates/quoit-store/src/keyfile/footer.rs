@@ -1,9 +1,9 @@
-//! The last bytes of a key file.
+//! Footer of a key file.
 //!
 //! ```text
 //! bytes 0..4    segment number
 //! bytes 4..12   number of entries
-//! bytes 12..20  number of those that are removals
+//! bytes 12..20  number of removals among them
 //! bytes 20..28  lowest sequence
 //! bytes 28..36  highest sequence
 //! bytes 36..44  base of the entries' sequences
@@ -16,13 +16,13 @@
 //! bytes 80..88  magic
 //! ```
 //!
-//! All numbers are big-endian. In a file without entries, the number of levels and the root's
-//! offset and size are 0.
+//! All numbers are big-endian. In a file without entries, the number of levels and the root's offset and
+//! size are 0.
 
 use super::block::{BLOCK_BYTES_MAX, BlockAt};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Size of a footer.
+/// Size of a footer in bytes.
 pub(super) const FOOTER_BYTES: usize = 88;
 
 /// First and last bytes of every key file.
@@ -31,25 +31,25 @@ pub(super) const MAGIC: [u8; 8] = *b"\x8bQUOITK\n";
 const VERSION: u32 = 1;
 const CHECKED_BYTES: usize = 72;
 
-/// Each level has at most half as many blocks as the one below.
+/// Maximum number of levels: each has at most half as many blocks as the one below, rounded up.
 const LEVELS_MAX: u32 = 64;
 
 /// Footer of a key file: its counts and bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyFileFooter {
-    /// The segment whose keys these are.
+    /// The segment of the keys.
     pub segment: u32,
     /// Number of entries.
     pub entry_count: u64,
     /// Number of entries that are removals.
     pub remove_count: u64,
-    /// Lowest sequence of an entry; without entries the writer's base.
+    /// Lowest sequence of an entry; the writer's base if there are no entries.
     pub sequence_min: u64,
-    /// Highest sequence of an entry; without entries the writer's base.
+    /// Highest sequence of an entry; the writer's base if there are no entries.
     pub sequence_max: u64,
-    /// Number from which the sequences of entries are counted.
+    /// Base that is added to the sequences of entries.
     pub(super) sequence_base: u64,
-    /// Where the blocks of entries end; they start after the magic.
+    /// Offset at which the blocks of entries end. They begin after the magic.
     pub(super) entries_end: u64,
     /// The topmost block.
     pub(super) root: BlockAt,
@@ -78,7 +78,7 @@ impl KeyFileFooter {
         bytes.try_into().expect("a footer has 88 bytes")
     }
 
-    /// Reads the footer of a file of `size_bytes`.
+    /// Decodes and checks the footer of a file of `size_bytes`.
     pub(super) fn decode(bytes: &[u8; FOOTER_BYTES], size_bytes: u64) -> Result<Self, String> {
         let u64_at = |at: usize| {
             let eight = bytes[at..at + 8].try_into().expect("eight bytes are eight bytes");

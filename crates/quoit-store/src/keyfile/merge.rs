@@ -1,4 +1,4 @@
-//! Several key files and runs as one ordered stream.
+//! A merge of several key files and runs into one ordered stream.
 
 use super::entry::{KeyEntry, WriteFacts};
 use super::reader::{FileCursor, KeyFile};
@@ -12,7 +12,7 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::sync::Arc;
 
-/// Something that has entries in the order of a key file.
+/// A source of entries in the order of a key file.
 #[derive(Clone)]
 pub enum KeySource {
     /// A key file.
@@ -30,7 +30,7 @@ impl KeySource {
     }
 }
 
-/// A place in a source.
+/// A position in a source.
 enum Cursor {
     File(FileCursor),
     Run(Arc<KeyRun>, usize),
@@ -44,7 +44,7 @@ impl Cursor {
         }
     }
 
-    /// The key alone: cheaper to get than the whole entry.
+    /// The key of the current entry. Cheaper than the whole entry.
     fn current_key(&self) -> Option<KeyRef<'_>> {
         match self {
             Self::File(cursor) => cursor.current().map(|entry| entry.key),
@@ -68,14 +68,14 @@ impl Cursor {
     }
 }
 
-/// A cursor in the order of its current entry, the lowest on top of a heap.
+/// A cursor, ordered so that the lowest current entry is on top of a max-heap.
 struct Ranked(Box<Cursor>);
 
 impl Ord for Ranked {
     fn cmp(&self, other: &Self) -> Ordering {
         let by_key = match (self.0.current_key(), other.0.current_key()) {
             (Some(this), Some(other)) => other.cmp(&this),
-            // What is at its end belongs at the bottom.
+            // A cursor at its end goes to the bottom.
             (this, other) => this.is_some().cmp(&other.is_some()),
         };
         by_key.then_with(|| match (self.0.current(), other.0.current()) {
@@ -99,44 +99,44 @@ impl PartialEq for Ranked {
 
 impl Eq for Ranked {}
 
-/// An entry of a merge.
+/// An entry that a merge returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MergedEntry<'m> {
     /// The newest write of a record.
     pub entry: KeyEntry<'m>,
-    /// The segment that it is in.
+    /// The segment that contains the write.
     pub segment: u32,
 }
 
-/// The entries of several sources in order: of each record the newest write, removals included.
+/// The entries of several sources in order: for each record its newest write, removals included.
 ///
-/// Keeps a window of 32 KiB of each key file in memory; each entry costs comparisons in the order
-/// of the logarithm of the number of sources.
+/// Keeps a window of 32 KiB of each key file in memory. Each entry costs comparisons in the order of the
+/// logarithm of the number of sources.
 pub struct KeyMerge {
     sources: Vec<KeySource>,
     heap: BinaryHeap<Ranked>,
-    /// The last entry that was yielded.
+    /// The key and facts of the entry that was returned last.
     key: Vec<u8>,
     last: Option<WriteFacts>,
 }
 
 impl KeyMerge {
-    /// A merge that starts with the first key not below `from`, whose parts may be empty.
+    /// A merge that starts at the first key not below `from`, whose parts may be empty.
     ///
     /// # Errors
     ///
-    /// When the disk refuses or a block is damaged.
+    /// If the disk fails or a block is damaged.
     pub fn new(sources: Vec<KeySource>, from: KeyRef<'_>) -> Result<Self, StoreError> {
         let mut merge = Self { sources, heap: BinaryHeap::new(), key: Vec::new(), last: None };
         merge.seek(from)?;
         Ok(merge)
     }
 
-    /// Goes on with the first key not below `key`, whose parts may be empty.
+    /// Continues at the first key not below `key`, whose parts may be empty.
     ///
     /// # Errors
     ///
-    /// When the disk refuses or a block is damaged.
+    /// If the disk fails or a block is damaged.
     pub fn seek(&mut self, key: KeyRef<'_>) -> Result<(), StoreError> {
         let cursors = self.sources.iter().map(|source| source.seek(key));
         let ranked = cursors.map(|cursor| cursor.map(|cursor| Ranked(Box::new(cursor))));
@@ -145,11 +145,11 @@ impl KeyMerge {
         Ok(())
     }
 
-    /// The next record's newest write. After an error the merge is over.
+    /// Returns the newest write of the next record. After an error the merge cannot continue.
     ///
     /// # Errors
     ///
-    /// When the disk refuses or a block is damaged.
+    /// If the disk fails or a block is damaged.
     pub fn next_entry(&mut self) -> Result<Option<MergedEntry<'_>>, StoreError> {
         self.pass_last()?;
         let Some(Ranked(top)) = self.heap.peek() else {
@@ -164,7 +164,7 @@ impl KeyMerge {
         Ok(Some(MergedEntry { entry, segment: top.segment() }))
     }
 
-    /// Moves all cursors past the record that was yielded last.
+    /// Moves all cursors past the record that was returned last.
     fn pass_last(&mut self) -> Result<(), StoreError> {
         let Some(last) = self.last.take() else {
             return Ok(());
@@ -185,7 +185,7 @@ impl KeyMerge {
     }
 }
 
-/// The entries of several sources that a listing wants, in order.
+/// The entries of several sources in a range of keys, in order.
 pub struct KeyListing<'r> {
     merge: KeyMerge,
     range: KeyRange<'r>,
@@ -193,11 +193,11 @@ pub struct KeyListing<'r> {
 }
 
 impl<'r> KeyListing<'r> {
-    /// The keys of `range` that come after `after`.
+    /// The keys of `range` above `after`.
     ///
     /// # Errors
     ///
-    /// When the disk refuses or a block is damaged.
+    /// If the disk fails or a block is damaged.
     pub fn new(
         sources: Vec<KeySource>,
         range: KeyRange<'r>,
@@ -208,26 +208,28 @@ impl<'r> KeyListing<'r> {
         Ok(Self { merge: KeyMerge::new(sources, from)?, range, after })
     }
 
-    /// Goes on with the first bucket after `bucket`.
+    /// Continues at the first bucket after `bucket`.
     ///
     /// # Errors
     ///
-    /// When the disk refuses or a block is damaged.
+    /// If the disk fails or a block is damaged.
     pub fn skip_bucket(&mut self, bucket: BucketRef<'_>) -> Result<(), StoreError> {
         let next = [bucket.bucket, &[0]].concat();
         let next = BucketRef { bucket_type: bucket.bucket_type, bucket: &next };
         self.merge.seek(next.key(&[]))
     }
 
-    /// The next record's newest write, removals included. After an error the listing is over.
+    /// Returns the newest write of the next record, removals included. After an error the listing cannot
+    /// continue.
     ///
     /// # Errors
     ///
-    /// When the disk refuses or a block is damaged.
+    /// If the disk fails or a block is damaged.
     pub fn next_entry(&mut self) -> Result<Option<MergedEntry<'_>>, StoreError> {
         if let Some(after) = self.after.take() {
             while self.merge.next_entry()?.is_some_and(|found| found.entry.key <= after) {}
-            // The first entry that comes later was yielded by the merge, but not by this listing.
+            // The merge has already returned the first entry above `after`. Forgetting that makes it return
+            // the entry again.
             self.merge.last = None;
         }
         let found = self.merge.next_entry()?;

@@ -1,15 +1,14 @@
 //! Key files: the keys of a sealed segment, in order, without the values.
 //!
-//! Listings of keys and buckets merge key files and never read values; a node whose snapshot of the
-//! index is missing or damaged rebuilds it from them. An entry names the record, where it is in the
-//! segment, and what the index has to know of it.
+//! Listings of keys and buckets merge key files and never read values. A node whose index snapshot is
+//! missing or damaged rebuilds the index from key files. An entry has the name of a record, its position in
+//! the segment, and the facts that the index needs.
 //!
-//! [`KeyRunBuilder`] collects the entries of a segment and [`KeyRun::write`] writes them;
-//! [`KeyFileWriter`] takes a stream that is in order already. [`KeyFile`] opens a key file;
-//! [`FileCursor`] walks over it, [`KeyMerge`] over several together, [`KeyListing`] over those of a
-//! range.
+//! [`KeyRunBuilder`] collects the entries of a segment and [`KeyRun::write`] writes them; [`KeyFileWriter`]
+//! writes entries that are in order already. [`KeyFile`] opens a key file; [`FileCursor`] iterates over it,
+//! [`KeyMerge`] over several together, and [`KeyListing`] over a range of them.
 //!
-//! `docs/design/key-file.md` has the format and the reasons.
+//! `docs/design/key-file.md` describes the format and gives the reasons.
 
 mod block;
 mod entry;

@@ -1,4 +1,4 @@
-//! Reads a key file.
+//! Reading of key files.
 
 use super::block::{self, BlockAt, read_child};
 use super::entry::{KeyEntry, WriteFacts, decode};
@@ -9,10 +9,10 @@ use quoit_model::key::KeyRef;
 use quoit_seam::{Disk, DiskFile};
 use std::sync::Arc;
 
-/// Bytes that a cursor reads at once: a few blocks.
+/// Number of bytes that a cursor reads at once: a few blocks.
 const WINDOW_BYTES: usize = 32 * 1024;
 
-/// An open key file. Keeps nothing of it in memory but the footer.
+/// An open key file. Keeps only the footer in memory.
 pub struct KeyFile {
     file: Arc<dyn DiskFile>,
     path: String,
@@ -20,11 +20,11 @@ pub struct KeyFile {
 }
 
 impl KeyFile {
-    /// Opens a key file and checks its footer. The blocks are checked when they are read.
+    /// Opens a key file and verifies its footer. Blocks are verified when they are read.
     ///
     /// # Errors
     ///
-    /// When the file is missing, or is not a complete key file.
+    /// If the file is missing, or is not a complete key file.
     pub fn open(disk: &dyn Disk, name: &str) -> Result<Self, StoreError> {
         let file = disk.open(name, false)?;
         let path = format!("{}/{name}", disk.path());
@@ -50,12 +50,12 @@ impl KeyFile {
         &self.footer
     }
 
-    /// Finds the last write to a record in this segment. Reads one block of each level: mostly
-    /// three.
+    /// Finds the last write of a record in this segment. Reads one block of each level, three in most
+    /// files.
     ///
     /// # Errors
     ///
-    /// When the disk refuses or a block is damaged.
+    /// If the disk fails or a block is damaged.
     pub fn find(
         self: &Arc<Self>,
         key: KeyRef<'_>,
@@ -71,8 +71,8 @@ impl KeyFile {
         Ok(None)
     }
 
-    /// Where to start looking for the first entry whose key isn't below `key`: the block of entries
-    /// at this offset, or the ones after it.
+    /// Offset of the block of entries from which to search for the first entry whose key is not below
+    /// `key`.
     fn descend(&self, key: KeyRef<'_>) -> Result<u64, StoreError> {
         let mut at = self.footer.root;
         for _ in 0..self.footer.level_count {
@@ -96,8 +96,8 @@ impl KeyFile {
     }
 }
 
-/// The last child of an inner block whose first key is below `key`, or else the first child. `None`
-/// when the block is not an inner block.
+/// The last child of an inner block whose first key is below `key`, otherwise the first child. `None` if
+/// the block is not an inner block.
 fn last_child_below(content: &[u8], key: KeyRef<'_>) -> Option<BlockAt> {
     let mut rest = content;
     let mut first_key = Vec::new();
@@ -115,13 +115,13 @@ fn last_child_below(content: &[u8], key: KeyRef<'_>) -> Option<BlockAt> {
     found
 }
 
-/// Walks over the entries of a key file, with one window of it in memory.
+/// Iterates over the entries of a key file, with one window of it in memory.
 pub struct FileCursor {
     source: Arc<KeyFile>,
     window: Vec<u8>,
-    /// Offset in the file of the window's first byte.
+    /// Offset of the window in the file.
     window_at: u64,
-    /// The rest of the current block: bytes of the window.
+    /// The range of the window with the rest of the current block.
     rest: std::ops::Range<usize>,
     /// Offset of the block after the current one.
     next_block: u64,
@@ -134,16 +134,16 @@ impl FileCursor {
     ///
     /// # Errors
     ///
-    /// When the disk refuses or a block is damaged.
+    /// If the disk fails or a block is damaged.
     pub fn first(source: &Arc<KeyFile>) -> Result<Self, StoreError> {
         Self::at_block(source, MAGIC.len() as u64)
     }
 
-    /// A cursor at the first entry whose key isn't below `key`, whose parts may be empty.
+    /// A cursor at the first entry whose key is not below `key`, whose parts may be empty.
     ///
     /// # Errors
     ///
-    /// When the disk refuses or a block is damaged.
+    /// If the disk fails or a block is damaged.
     pub fn seek(source: &Arc<KeyFile>, key: KeyRef<'_>) -> Result<Self, StoreError> {
         let mut cursor = Self::at_block(source, source.descend(key)?)?;
         while cursor.current().is_some_and(|entry| entry.key < key) {
@@ -166,7 +166,7 @@ impl FileCursor {
         Ok(cursor)
     }
 
-    /// The file that the cursor walks over.
+    /// The file of the cursor.
     #[must_use]
     pub fn source(&self) -> &Arc<KeyFile> {
         &self.source
@@ -180,11 +180,11 @@ impl FileCursor {
         Some(KeyEntry { key, encoded: &self.key, facts })
     }
 
-    /// Goes to the next entry.
+    /// Moves to the next entry.
     ///
     /// # Errors
     ///
-    /// When the disk refuses or a block is damaged.
+    /// If the disk fails or a block is damaged.
     pub fn advance(&mut self) -> Result<(), StoreError> {
         self.facts = None;
         while self.rest.is_empty() {
@@ -223,7 +223,7 @@ impl FileCursor {
         Ok(())
     }
 
-    /// Where in the window the block at `offset` starts, if the window has all of it.
+    /// Position in the window of the block at `offset`, if the window has all of it.
     fn in_window(&self, offset: u64) -> Option<usize> {
         let start = usize::try_from(offset.checked_sub(self.window_at)?).ok()?;
         let bytes = self.window.get(start..)?;
@@ -231,7 +231,7 @@ impl FileCursor {
         (size <= bytes.len()).then_some(start)
     }
 
-    /// Fills the window from `offset` on, with at least a whole block if there is one.
+    /// Fills the window from `offset` on. It has at least one whole block, if one is there.
     fn read_window(&mut self, offset: u64) -> Result<(), StoreError> {
         let left = self.source.footer.entries_end - offset;
         self.fill_window(offset, left.min(WINDOW_BYTES as u64) as usize)?;

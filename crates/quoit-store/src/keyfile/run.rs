@@ -8,9 +8,9 @@ use quoit_model::key::KeyRef;
 use quoit_seam::Disk;
 use std::cmp::Ordering;
 
-/// Collects entries in any order; [`KeyRunBuilder::sort`] makes a [`KeyRun`] of them.
+/// Collects entries in any order; [`KeyRunBuilder::sort`] builds a [`KeyRun`] from them.
 ///
-/// Takes about 35 bytes for an entry beside its key.
+/// An entry takes about 35 bytes in addition to its key.
 #[derive(Clone, Debug, Default)]
 pub struct KeyRunBuilder {
     entries: Vec<u8>,
@@ -23,7 +23,7 @@ impl KeyRunBuilder {
     ///
     /// # Panics
     ///
-    /// When `encoded` is not an encoded key.
+    /// If `encoded` is not an encoded key.
     pub fn push(&mut self, encoded: &[u8], facts: &WriteFacts) {
         assert!(KeyRef::decode(encoded).is_ok(), "entries have encoded keys");
         self.starts.push(self.entries.len() as u64);
@@ -38,23 +38,23 @@ impl KeyRunBuilder {
         self.starts.len()
     }
 
-    /// Whether there is no entry.
+    /// True if there is no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty()
     }
 
-    /// Bytes allocated.
+    /// Allocated bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.entries.capacity() + self.starts.capacity() * size_of::<u64>()
     }
 
-    /// Brings the entries in order and keeps the newest of each record.
+    /// Sorts the entries and keeps only the newest of each record.
     #[must_use]
     pub fn sort(self, segment: u32) -> KeyRun {
         let Self { entries, mut starts, sequence_min } = self;
-        // Keys are taken apart once, not at each comparison.
+        // Keys are decoded once, not for each comparison.
         let mut keyed: Vec<_> =
             starts.iter().map(|start| (key_at(&entries, *start), *start)).collect();
         keyed.sort_unstable_by(|(key, start), (other_key, other)| {
@@ -92,7 +92,7 @@ pub struct KeyRun {
 }
 
 impl KeyRun {
-    /// The segment whose keys these are.
+    /// The segment of the keys.
     #[must_use]
     pub fn segment(&self) -> u32 {
         self.segment
@@ -104,34 +104,34 @@ impl KeyRun {
         self.starts.len()
     }
 
-    /// Whether there is no entry.
+    /// True if there is no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty()
     }
 
-    /// The `number`th entry.
+    /// The entry with this number, counted from 0.
     #[must_use]
     pub fn get(&self, number: usize) -> Option<KeyEntry<'_>> {
         self.starts.get(number).map(|start| entry_at(&self.entries, *start))
     }
 
-    /// The key of the `number`th entry.
+    /// The key of the entry with this number, counted from 0.
     pub(super) fn key(&self, number: usize) -> Option<KeyRef<'_>> {
         self.starts.get(number).map(|start| key_at(&self.entries, *start))
     }
 
-    /// Number of the first entry whose key isn't below `key`.
+    /// Number of the first entry whose key is not below `key`.
     #[must_use]
     pub fn lower_bound(&self, key: KeyRef<'_>) -> usize {
         self.starts.partition_point(|start| key_at(&self.entries, *start) < key)
     }
 
-    /// Writes the run as key file `name`.
+    /// Writes the run as key file `name`, durably.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If the disk fails.
     pub fn write(&self, disk: &dyn Disk, name: &str) -> Result<KeyFileFooter, StoreError> {
         let mut writer = KeyFileWriter::create(disk, name, self.segment, self.sequence_base)?;
         for start in &self.starts {

@@ -1,4 +1,4 @@
-//! Writes a key file from entries that come in order.
+//! Writing of key files from entries in order.
 
 use super::block::{BlockAt, CONTENT_BYTES_AIM, HEADER_BYTES, push_child, seal};
 use super::entry::{KeyEntry, WriteFacts, WriteKind, encode};
@@ -9,14 +9,14 @@ use quoit_model::key::KeyRef;
 use quoit_seam::Disk;
 use std::cmp::Ordering;
 
-/// Writes a key file under a temporary name; [`KeyFileWriter::finish`] gives it its own.
+/// Writes a key file under a temporary name; [`KeyFileWriter::finish`] renames it to its final name.
 ///
-/// Keeps in memory what is to be written next (256 KiB) and the first keys of the blocks (about a
-/// hundredth of all keys).
+/// Keeps the bytes to be written next (256 KiB) and the first keys of the blocks (about a hundredth of all
+/// keys) in memory.
 pub struct KeyFileWriter<'d> {
     output: Output<'d>,
     footer: KeyFileFooter,
-    /// The block that is being filled, after room for its header.
+    /// The current block, with room for its header.
     block: Vec<u8>,
     first_of_block: Vec<u8>,
     children: Vec<Child>,
@@ -31,12 +31,12 @@ struct Child {
 }
 
 impl<'d> KeyFileWriter<'d> {
-    /// Starts a key file `name` of a segment. No entry has a sequence below `sequence_base`; one
-    /// near the lowest makes the file small.
+    /// Starts a key file `name` of a segment. No entry may have a sequence below `sequence_base`; a base
+    /// near the lowest sequence keeps the file small.
     ///
     /// # Errors
     ///
-    /// When the file can't be made.
+    /// If the file cannot be created.
     pub fn create(
         disk: &'d dyn Disk,
         name: &str,
@@ -66,17 +66,15 @@ impl<'d> KeyFileWriter<'d> {
         })
     }
 
-    /// Appends an entry. Of several writes of a record only the first, which is the newest, is
-    /// kept.
+    /// Appends an entry. Only the first of several writes of a record is kept, which must be the newest.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If the disk fails.
     ///
     /// # Panics
     ///
-    /// When entries do not come in the order of [`KeyEntry::compare`], or a sequence is below the
-    /// base.
+    /// If entries do not come in the order of [`KeyEntry::compare`], or a sequence is below the base.
     pub fn push(&mut self, entry: &KeyEntry<'_>) -> Result<(), StoreError> {
         if let Some(facts) = self.last_facts {
             let key = KeyRef::decode(&self.last).expect("it was a key when it was pushed");
@@ -105,11 +103,11 @@ impl<'d> KeyFileWriter<'d> {
         Ok(())
     }
 
-    /// Completes the file, makes it durable, and gives it its name.
+    /// Completes the file, makes it durable, and renames it to its final name.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If the disk fails.
     pub fn finish(mut self) -> Result<KeyFileFooter, StoreError> {
         if self.block.len() > HEADER_BYTES {
             self.close_block()?;
@@ -150,8 +148,9 @@ impl<'d> KeyFileWriter<'d> {
         Ok(at)
     }
 
-    /// Writes the blocks that lead to `children`, which become the new children. At least two
-    /// children are in each block but the last, so levels get smaller whatever the keys' lengths.
+    /// Writes the blocks that refer to `children`; these blocks become the new children. Each block but the
+    /// last has at least two children, so each level is smaller than the one below, however long the keys
+    /// are.
     fn write_level(&mut self) -> Result<(), StoreError> {
         self.footer.level_count += 1;
         let mut below = std::mem::take(&mut self.children).into_iter();

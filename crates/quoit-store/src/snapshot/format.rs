@@ -1,4 +1,4 @@
-//! The bytes around the entries.
+//! The format of the file around the entries.
 //!
 //! ```text
 //! header
@@ -30,13 +30,13 @@ pub(super) const VERSION: u32 = 2;
 pub(super) const HEADER_BYTES: usize = 12;
 pub(super) const FOOTER_BYTES: usize = 40;
 
-/// Bytes of the footer that its checksum covers.
+/// Number of bytes of the footer that its checksum covers.
 pub(super) const FOOTER_CHECKED_BYTES: usize = 24;
 
-/// Size of a row of the table.
+/// Size of a row of the table in bytes.
 pub(super) const ROW_BYTES: usize = 24;
 
-/// Where the entries of a partition are.
+/// Position and checksum of the entries of a partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Row {
     pub(super) offset: u64,
@@ -61,7 +61,7 @@ impl Row {
         }
     }
 
-    /// Size of the entries; `None` when they would not lie before `end`.
+    /// Size of the entries in bytes; `None` if they would not end before `end`.
     pub(super) fn size_bytes(&self, end: u64) -> Option<usize> {
         let size = self.entry_count.checked_mul(ENTRY_BYTES as u64)?;
         let within = self.offset >= HEADER_BYTES as u64 && self.offset.checked_add(size)? <= end;
@@ -87,7 +87,7 @@ pub(super) struct Footer {
 }
 
 impl Footer {
-    /// The footer's bytes that are checked.
+    /// The bytes of the footer that the checksum covers.
     pub(super) fn encode_checked(&self) -> [u8; FOOTER_CHECKED_BYTES] {
         let mut bytes = [0; FOOTER_CHECKED_BYTES];
         bytes[..8].copy_from_slice(&self.state_offset.to_be_bytes());
@@ -97,7 +97,7 @@ impl Footer {
         bytes
     }
 
-    /// Reads a footer; `None` when it does not end with the magic.
+    /// Decodes a footer; `None` if it does not end with the magic.
     pub(super) fn decode(bytes: &[u8; FOOTER_BYTES]) -> Option<Self> {
         let counts = u64_at(bytes, 16);
         (bytes[32..] == MAGIC).then(|| Self {
@@ -110,7 +110,7 @@ impl Footer {
     }
 }
 
-/// The number at `at`, which leaves eight bytes.
+/// The number in the eight bytes at `at`.
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut eight = [0; 8];
     eight.copy_from_slice(&bytes[at..at + 8]);

@@ -1,11 +1,11 @@
-//! The index written out, for a fast start.
+//! Snapshots: the index written to disk, for a fast start.
 //!
-//! A snapshot has the entries of each partition as they are in memory, and a state of the engine's
-//! own that says, among other things, from which place of the log on the entries have to be caught
-//! up. A writer is handed a partition piece by piece, each copied under the partition's lock, so
-//! that others use the index meanwhile; nothing is held while the disk writes.
+//! A snapshot has the entries of each partition as they are in memory, and a state of the engine's own,
+//! which says (among other facts) from which position of the log on a start has to replay records. The
+//! writer copies a partition in parts, each under the partition's lock, so that requests use the index in
+//! between. It holds no lock while the disk writes.
 //!
-//! `docs/design/snapshot.md` has the format and the reasons.
+//! `docs/design/snapshot.md` describes the format and gives the reasons.
 
 mod format;
 mod load;

@@ -1,24 +1,25 @@
 //! Secondary indexes: entries in a tree beside the log.
 //!
-//! An entry carries the digest of the record that wrote it, and counts if the index in memory has a record
-//! of that identity and digest. So what is left behind (by writes that did not look at the old record, by
-//! dropped partitions, by expiry) is harmless; queries that meet it remove it. What must never be missing is
-//! an entry of a record that is there:
+//! An entry in the tree contains the digest of the record that wrote it. A query returns it only if the
+//! index in memory has a record with that identity and digest. So outdated entries (left behind by writes
+//! that did not read the old record, by dropped partitions, by expiry) are harmless, and queries that meet
+//! them remove them. An entry of an existing record must never be missing:
 //!
-//! - An entry changes in memory in the moment in which the index does, under the stripe's exclusive lock.
-//! - Entries are moved from memory to the tree after the log was synced: the tree never has an entry of a
-//!   record that a crash may lose, in the place of an older one.
-//! - A snapshot is written after all entries of records before its position were moved, and says to which
-//!   tree. A start reads the log from there on, and finds the others.
-//! - If there is no snapshot or another tree, entries are taken from all records that the index knows to have
-//!   some; until then there are no queries.
-//! - A record that is damaged then has unknown entries: queries of its partition are errors until
-//!   it is written again or removed.
-//! - So they are when the tree turns out to be damaged, or its file can't be read or written twice in a row:
-//!   the operation that meets the fault begins a new file.
+//! - An entry changes in memory in the moment in which the index changes, under the stripe's exclusive
+//!   lock.
+//! - Entries move from memory to the tree only after the log was synced. So the tree never replaces an
+//!   entry by that of a record which a crash may lose.
+//! - A snapshot is written after all entries of records before its position were moved, and it names the
+//!   tree. A start reads the log from the position on, and finds the other entries there.
+//! - If there is no snapshot, or the tree is another one, the entries are rebuilt from all records that
+//!   have the flag for entries in the index. Until then queries fail.
+//! - If such a record is damaged, its entries are unknown: queries of its partition fail until the record
+//!   is written again or removed.
+//! - If the tree is damaged, or reading or writing its file fails twice in a row, the operation that meets
+//!   the fault begins a new file, and queries fail until it is rebuilt.
 //!
-//! Lock order: a stripe, then what waits in memory. Neither is held while the disk is waited for, but for a
-//! move of entries or an opening of the tree, of which there is one at a time.
+//! Lock order: a stripe, then the waiting entries in memory. No thread waits for the disk while it holds
+//! one of these locks. Moving entries and opening the tree wait for the disk under a lock of their own.
 
 mod query;
 mod rebuild;
@@ -44,13 +45,13 @@ use std::sync::{Arc, OnceLock};
 use tree::LazyTree;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Name of the tree's file.
+/// Name of the file of the tree.
 pub(super) const INDEXES_NAME: &str = "SECONDARY";
 
-/// The key in the side space under which the id of the tree is, 8 bytes, big-endian.
+/// Key in the side space whose value is the id of the tree: 8 bytes, big-endian.
 const ID_KEY: &[u8] = b"id";
 
-/// Identity, digest and expiry of the record to which an entry belongs. Big-endian in the tree.
+/// The value of an entry: identity, digest and expiry of its record. Big-endian in the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct EntryOf {
     identity: Identity,
@@ -83,7 +84,7 @@ impl EntryOf {
     }
 }
 
-/// The key of an entry: its place, and the partition.
+/// The key of an entry in the tree: the encoded entry and the partition.
 fn entry_key(place: &[u8], partition: Partition) -> Bytes {
     Bytes::from([place, &partition.0.to_be_bytes()].concat())
 }
@@ -91,71 +92,71 @@ fn entry_key(place: &[u8], partition: Partition) -> Bytes {
 /// Changes that a write makes to the index entries of its record.
 #[derive(Default)]
 pub(super) struct EntryChange {
-    /// The places of the entries that the record had, as far as they are known.
+    /// Encoded entries that the record had, as far as they are known.
     pub(super) old: Vec<Vec<u8>>,
-    /// The places of those that it has.
+    /// Encoded entries that the record has now.
     pub(super) new: Vec<Vec<u8>>,
 }
 
-/// How far the tree has what it should.
+/// Completeness of the tree.
 enum IndexTreeState {
-    /// It was not looked at since the store was opened.
+    /// The tree was not opened since the store was opened.
     Unknown,
-    /// Entries are missing: of records of this partition and those after it.
+    /// Entries of the records of partition `next` and of those after it are missing.
     Rebuilding {
         next: Partition,
-        /// Records whose entries were taken so far.
+        /// Number of records whose entries were rebuilt so far.
         record_count: u64,
     },
     Complete,
 }
 
-/// Which tree has a place in a snapshot: never 0, and different for each file.
+/// Id by which a snapshot names a tree: never 0, and different for each file.
 pub(super) type TreeId = u64;
 
-/// Whose entries are known when a store is opened.
+/// The records whose index entries are known when a store is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum KnownEntries {
-    /// Those of all records.
+    /// All records.
     All,
-    /// Those of all records if the tree is this one.
+    /// All records, if the existing tree has this id.
     InTree(TreeId),
-    /// Perhaps of none.
+    /// Possibly no record.
     None,
 }
 
-/// Facts about the entries that are known when a store is opened.
+/// Facts about index entries that opening the store has found.
 #[derive(Clone, Copy)]
 pub(super) struct Start {
-    /// Whether a record may have entries.
+    /// True if a record may have entries.
     pub(super) is_used: bool,
     pub(super) known: KnownEntries,
-    /// Where the log goes on: which incarnation, and which sequence comes next.
+    /// Incarnation and next sequence with which the log continues.
     pub(super) incarnation: u64,
     pub(super) next_sequence: u64,
 }
 
-/// See the module.
+/// The secondary indexes of a store. See the module's documentation.
 pub(super) struct LogIndexes {
     store_id: u64,
     tree: Arc<LazyTree>,
     overlay: Overlay,
-    /// Bytes in memory from which on writers move entries themselves; from a quarter of them on they are
-    /// moved in the background.
+    /// Bytes of waiting entries from which on writers move entries themselves. From a quarter of it on,
+    /// entries are moved in the background.
     buffer_bytes: u64,
-    /// Whether a record may have entries. As long as none has, there is no file.
+    /// True if a record may have entries. Until then there is no file.
     is_used: AtomicBool,
     state: Mutex<IndexTreeState>,
-    /// Facts that are known since the store was opened.
+    /// Facts that opening the store has found.
     start: OnceLock<Start>,
-    /// How often the tree was lost.
+    /// Number of times that the tree was lost.
     losses: AtomicU64,
-    /// Records whose entries could not be read when the tree was made again.
+    /// Damaged records whose entries could not be read when the tree was rebuilt.
     unread: Mutex<Vec<(Partition, IndexEntry)>>,
     has_unread: AtomicBool,
-    /// Counts of changes by writes; entries that are read from the log or rebuilt are not counted.
+    /// Counts of changes by writes. Entries that are read from the log or rebuilt do not count.
     pub(super) counters: IndexCounters,
-    /// Held while entries are moved, and while the tree is replaced.
+    /// Held while entries are moved or the tree is replaced.
     moving: Mutex<()>,
     worker: OnceLock<Arc<dyn WorkerHandle>>,
 }
@@ -180,36 +181,37 @@ impl LogIndexes {
         }
     }
 
-    /// Tells what opening the store has found out.
+    /// Sets the facts that opening the store has found.
     pub(super) fn begin(&self, start: Start) {
         self.is_used.store(start.is_used, Ordering::Relaxed);
         assert!(self.start.set(start).is_ok(), "the indexes begin once");
     }
 
-    /// Tells how to wake the thread that moves entries.
+    /// Sets the handle that wakes the thread which moves entries.
     pub(super) fn attach(&self, worker: Arc<dyn WorkerHandle>) {
         assert!(self.worker.set(worker).is_ok(), "the indexes are attached once");
     }
 
-    /// Whether a record may have entries.
+    /// True if a record may have entries.
     pub(super) fn is_used(&self) -> bool {
         self.is_used.load(Ordering::Relaxed)
     }
 
-    /// Notes that a record is going to have entries: before it is appended.
+    /// Notes that a record is going to have entries. Called before the record is appended.
     pub(super) fn begin_use(&self) {
         if !self.is_used() {
             self.is_used.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Changes the entries of a record that is written, and counts that. As [`LogIndexes::change`].
+    /// Changes and counts the entries of a record that is written. See [`LogIndexes::change`].
     pub(super) fn write_change(&self, header: &RecordHeader, change: &EntryChange) {
         self.counters.count(&change.old, &change.new);
         self.change(header, change);
     }
 
-    /// Changes the entries of a record. The caller holds its stripe exclusively and changes the index.
+    /// Changes the entries of a record. The caller holds the stripe exclusively and changes the index in
+    /// the same step.
     pub(super) fn change(&self, header: &RecordHeader, change: &EntryChange) {
         let EntryChange { old, new } = change;
         if old.is_empty() && new.is_empty() {
@@ -232,7 +234,7 @@ impl LogIndexes {
         }
     }
 
-    /// Takes over the entries of a record that is read from the log when the store is opened.
+    /// Adds the entries of a record that a start reads from the log.
     pub(super) fn catch_up(&self, header: &RecordHeader, key: &[u8], value: &[u8]) {
         self.begin_use();
         let places = KeyRef::decode(key).ok().map(|key| places_of(key, &header.meta, value));
@@ -243,24 +245,24 @@ impl LogIndexes {
         self.change(header, &EntryChange { old: Vec::new(), new });
     }
 
-    /// Notes a damaged record, whose entries are not known until it is written again.
+    /// Notes a damaged record, whose entries are unknown until it is written again.
     fn note_unread(&self, partition: Partition, entry: IndexEntry) {
         let mut unread = self.unread.lock();
         unread.push((partition, entry));
         self.has_unread.store(true, Ordering::Release);
     }
 
-    /// Whether so much waits in memory that writers should wait too.
+    /// True if so many entries wait in memory that writers have to move them.
     pub(super) fn is_full(&self) -> bool {
         self.is_used() && self.overlay.waiting_bytes() >= self.buffer_bytes
     }
 
-    /// Whether so much waits in memory that it should be moved in the background.
+    /// True if so many entries wait in memory that they should be moved in the background.
     fn should_move(&self) -> bool {
         self.overlay.waiting_bytes() >= self.buffer_bytes / 4
     }
 
-    /// Moves all entries that wait to the tree, after `sync` has made their records durable.
+    /// Moves all waiting entries to the tree, after `sync` has made their records durable.
     pub(super) fn move_all(
         &self,
         sync: &dyn Fn() -> Result<(), StoreError>,
@@ -283,7 +285,8 @@ impl LogIndexes {
         Ok(())
     }
 
-    /// Moves all entries that there are now. The tree that has all of them then, if there is one.
+    /// Moves all entries that exist now. Returns the tree that has all of them then; `None` if the tree is
+    /// incomplete.
     fn complete(
         &self,
         sync: &dyn Fn() -> Result<(), StoreError>,
@@ -303,7 +306,7 @@ impl LogIndexes {
         Ok(id.filter(|_| is_whole))
     }
 
-    /// Opens the tree and finds out what it lacks, if that was not done yet.
+    /// Opens the tree and checks its completeness, unless that was done already.
     fn prepare(&self) -> Result<(), StoreError> {
         if self.tree.is_open() && !matches!(*self.state.lock(), IndexTreeState::Unknown) {
             return Ok(());
@@ -331,14 +334,14 @@ impl LogIndexes {
         Ok(())
     }
 
-    /// Opens the tree, and makes it if there is none. The caller holds `moving`.
+    /// Opens or creates the tree. The caller holds `moving`.
     fn open_tree(&self) -> Result<(), StoreError> {
         if self.tree.is_open() {
             return Ok(());
         }
         self.tree.open()?;
         self.name_tree()?;
-        // The tree could not be made again when it was lost.
+        // Creating the tree again had failed when it was lost.
         if matches!(*self.state.lock(), IndexTreeState::Rebuilding { .. }) {
             self.wake_worker();
         }
@@ -351,7 +354,7 @@ impl LogIndexes {
         Ok(stored.and_then(|id| id[..].try_into().ok()).map(TreeId::from_be_bytes))
     }
 
-    /// Gives a tree without an id one that no other tree of this store has had.
+    /// Gives a new tree an id that no other tree of this store has had.
     fn name_tree(&self) -> Result<(), StoreError> {
         if self.id()?.is_some() {
             return Ok(());
@@ -367,14 +370,15 @@ impl LogIndexes {
         self.tree.apply(&PendingWrites::of(vec![(Space::Side, key, Some(id))]))
     }
 
-    /// Does something with the tree, and does it with a new one if the old one turns out to be lost. The
-    /// caller holds `moving`.
+    /// Runs an action on the tree. If the tree turns out to be lost, begins a new one and repeats the
+    /// action. The caller holds `moving`.
     fn on_tree<T>(&self, action: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
         match twice(&action) {
             Err(error) if is_loss(&error) => {
                 self.lose(&error);
                 let done = action()?;
-                // Not if it has failed again: the worker would try at once, for ever, on a full disk.
+                // The worker is not woken if the action has failed again: on a full disk it would retry
+                // without a pause, forever.
                 self.wake_worker();
                 Ok(done)
             }
@@ -388,7 +392,7 @@ impl LogIndexes {
         }
     }
 
-    /// Begins a new tree: the old one is damaged, or on a bad piece of the disk. The caller holds `moving`.
+    /// Begins a new tree, because the old one is damaged or on a bad sector. The caller holds `moving`.
     fn lose(&self, error: &StoreError) {
         tracing::error!(%error, "secondary indexes are damaged: they are rebuilt from the records");
         let mut state = self.state.lock();
@@ -404,7 +408,7 @@ impl IndexTreeState {
     const REBUILDING: Self = Self::Rebuilding { next: Partition(0), record_count: 0 };
 }
 
-/// Tries again where the disk has refused: that may pass.
+/// Runs an action, and repeats it once after an I/O error, which may be temporary.
 fn twice<T>(action: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
     match action() {
         Err(StoreError::Io { .. }) => action(),
@@ -412,13 +416,14 @@ fn twice<T>(action: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError>
     }
 }
 
-/// Whether an error says that the tree is of no use any more. A disk that refuses twice has a bad sector.
+/// True if the error means that the tree is unusable. An I/O error that occurs twice is taken for a bad
+/// sector.
 const fn is_loss(error: &StoreError) -> bool {
     matches!(error, StoreError::Corrupt { .. } | StoreError::Io { .. })
 }
 
 impl LogStore {
-    /// Makes writers move entries that come faster than they are moved in the background.
+    /// Moves entries in a writing thread, if background work does not keep up.
     pub(super) fn relieve_indexes(&self) -> Result<(), StoreError> {
         if !self.indexes.is_full() {
             return Ok(());
@@ -427,8 +432,8 @@ impl LogStore {
         self.indexes.move_all(&|| self.committer.sync())
     }
 
-    /// Moves the entries of all records that the stripes have seen by now. The tree that has all of them
-    /// then; without one, the next start rebuilds it.
+    /// Moves the entries of all records that the stripes have by now. Returns the tree that has all of them
+    /// then; without one, the next start rebuilds the entries.
     pub(super) fn save_indexes(&self) -> Option<TreeId> {
         if !self.indexes.is_used() {
             return None;

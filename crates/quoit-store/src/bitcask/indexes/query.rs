@@ -12,7 +12,7 @@ use quoit_model::hash::Partition;
 use quoit_model::secondary_index::{IndexPosition, IndexRange};
 use std::sync::atomic::Ordering;
 
-/// Entries that are read at once, at least and at most.
+/// Minimum and maximum number of entries that are read at once.
 const READ_COUNT_MIN: usize = 16;
 const READ_COUNT_MAX: usize = 4_096;
 
@@ -44,7 +44,7 @@ impl LogStore {
             };
             let read_count = limit.clamp(READ_COUNT_MIN, READ_COUNT_MAX);
             let scan = || {
-                // A reading that failed may have closed it.
+                // A failed read may have closed the tree.
                 self.indexes.prepare()?;
                 self.indexes.overlay.scan(range, read_count)
             };
@@ -89,8 +89,8 @@ impl LogStore {
         }
     }
 
-    /// Refuses a query where the entries of a damaged record are not known. Records that were written again
-    /// or removed are forgotten.
+    /// Fails if a wanted partition has a damaged record whose entries are unknown. Forgets records that
+    /// were written again or removed.
     fn check_read(&self, partitions: &dyn Fn(Partition) -> bool) -> Result<(), StoreError> {
         if !self.indexes.has_unread.load(Ordering::Acquire) {
             return Ok(());
@@ -110,7 +110,7 @@ impl LogStore {
         )))
     }
 
-    /// A page that was read while the tree was the same and complete.
+    /// Returns a page if the tree was not lost while the page was read.
     fn unless_lost(&self, losses: u64, page: IndexPage) -> Result<IndexPage, StoreError> {
         if self.indexes.losses.load(Ordering::Acquire) == losses {
             return Ok(page);
@@ -118,15 +118,15 @@ impl LogStore {
         Err(damaged())
     }
 
-    /// Passes on a result that was read from the tree when `losses` losses were known. Makes a
-    /// damaged tree again.
+    /// Returns a result that was read from the tree when `losses` losses were known. If the result shows
+    /// that the tree is damaged, begins a new tree.
     fn of_tree<T>(&self, losses: u64, read: Result<T, StoreError>) -> Result<T, StoreError> {
         read.map_err(|error| {
             if !is_loss(&error) {
                 return error;
             }
             let _one_at_a_time = self.indexes.moving.lock();
-            // Another query may have found it out before.
+            // Another query may have noticed the damage before.
             if self.indexes.losses.load(Ordering::Acquire) == losses {
                 self.indexes.lose(&error);
             }
@@ -134,7 +134,7 @@ impl LogStore {
         })
     }
 
-    /// Whether an entry that was read is one of a record that is there. One that is not is removed.
+    /// True if an entry from the tree belongs to an existing record. Removes an outdated entry.
     fn counts(
         &self,
         key: &Bytes,
@@ -147,8 +147,8 @@ impl LogStore {
         }
         let overlay = &self.indexes.overlay;
         loop {
-            // The record may have been written anew since the entry was read. Under the stripe's lock, what
-            // waits in memory is what the index goes with.
+            // The record may have been written again since the entry was read. Under the stripe's lock, the
+            // waiting entries in memory correspond to the index.
             let moved_before = overlay.moved_count();
             let stored = twice(|| overlay.backend.get(Space::Indexes, key))?;
             let index = stripe.read();
@@ -174,7 +174,7 @@ impl LogStore {
     }
 }
 
-/// Whether the index has a record that wrote this entry.
+/// True if the index has a record that wrote this entry.
 fn confirms(index: &PartitionIndex, entry: &EntryOf) -> bool {
     let mut candidates = index.candidates(Tag::of(entry.identity));
     candidates.any(|candidate| candidate.indexed && candidate.digest == entry.digest)
@@ -188,7 +188,7 @@ fn unavailable(reason: String) -> StoreError {
     StoreError::IndexesUnavailable { reason }
 }
 
-/// Place, partition and value of an entry.
+/// Splits an entry of the tree into encoded entry, partition and value.
 fn read_entry<'e>(
     key: &'e [u8],
     value: &[u8],

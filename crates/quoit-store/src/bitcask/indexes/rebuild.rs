@@ -1,4 +1,4 @@
-//! Entries that the tree lacks, from the records that the index knows to have some.
+//! Rebuilds the entries that the tree lacks, from the records that have the flag for entries in the index.
 
 use super::{EntryChange, IndexTreeState};
 use crate::bitcask::read::{LoadedRecord, ReadPart};
@@ -13,11 +13,11 @@ use quoit_model::key::KeyRef;
 use quoit_seam::Pace;
 use std::sync::atomic::Ordering;
 
-/// Bytes that are read between two pauses.
+/// Number of bytes that are read between two pauses.
 const PIECE_BYTES: u64 = 1 << 20;
 
 impl LogStore {
-    /// Does a piece of what the indexes want done in the background. True when there is more.
+    /// Does a part of the background work of secondary indexes. Returns true if there is more to do.
     pub(in crate::bitcask) fn tend_indexes(&self, pace: &dyn Pace) -> Result<bool, StoreError> {
         if !self.indexes.is_used() {
             return Ok(false);
@@ -51,8 +51,8 @@ impl LogStore {
         Ok(!is_last)
     }
 
-    /// Adds the entries of a partition's records. The number of these; `None` when it was told to stop before
-    /// the end.
+    /// Adds the entries of a partition's records. Returns the number of records; `None` if the worker was
+    /// told to stop before the end.
     fn rebuild_partition(
         &self,
         partition: Partition,
@@ -61,7 +61,7 @@ impl LogStore {
         let (mut entries, table) = {
             let index = self.stripe(partition).read();
             let entries: Vec<IndexEntry> = index.iter().filter(|entry| entry.indexed).collect();
-            // Segments of a table that is held can be read.
+            // The segments of this table stay readable while the table is held.
             (entries, self.table.load_full())
         };
         entries.sort_unstable_by_key(|entry| entry.location);
@@ -78,7 +78,7 @@ impl LogStore {
                         let index = self.stripe(partition).read();
                         let digest = compared_digest(&header.meta);
                         let mut candidates = index.candidates(Tag::of(header.identity));
-                        // What has changed meanwhile has told of its entries itself.
+                        // A record that has changed meanwhile has added its entries itself.
                         if candidates.any(|entry| entry.indexed && entry.digest == digest) {
                             self.indexes.change(&header, &EntryChange { old: Vec::new(), new });
                         }

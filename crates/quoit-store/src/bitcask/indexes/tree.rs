@@ -1,4 +1,4 @@
-//! The tree's file, which is not there before it is needed.
+//! The file of the tree, which is created when it is first needed.
 
 use super::INDEXES_NAME;
 use crate::error::StoreError;
@@ -10,12 +10,12 @@ use parking_lot::RwLock;
 use quoit_seam::Disk;
 use std::sync::Arc;
 
-/// Memory for pages of the tree, in bytes.
+/// Size of the tree's page cache in bytes.
 const CACHE_BYTES: u64 = 64 << 20;
 
 const FILE: TreeFile = TreeFile { name: INDEXES_NAME, quick_repair: true, mend: None };
 
-/// A tree that holds nothing before it is opened.
+/// A tree that is empty until it is opened.
 pub(super) struct LazyTree {
     disk: Arc<dyn Disk>,
     tree: RwLock<Option<Arc<TreeStore>>>,
@@ -30,7 +30,7 @@ impl LazyTree {
         self.tree.read().as_ref().is_some_and(|tree| tree.is_open())
     }
 
-    /// Opens the file, and makes it if there is none. Called by one thread at a time.
+    /// Opens or creates the file. Called by one thread at a time.
     pub(super) fn open(&self) -> Result<(), StoreError> {
         if let Some(tree) = self.opened() {
             return tree.reopen_if_closed();
@@ -42,9 +42,9 @@ impl LazyTree {
         Ok(())
     }
 
-    /// Removes the file: the tree holds nothing again.
+    /// Removes the file. The tree is empty then.
     pub(super) fn remove(&self) -> Result<(), StoreError> {
-        // A query that still reads the removed file keeps it until it ends.
+        // A query that still reads the removed file keeps it open until it ends.
         self.tree.write().take();
         TreeStore::remove(&*self.disk, FILE)
     }

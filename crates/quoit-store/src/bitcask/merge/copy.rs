@@ -1,4 +1,4 @@
-//! Copies what still counts in some segments.
+//! Copying of the live records of some segments.
 
 use crate::bitcask::facts::note_key;
 use crate::bitcask::keys::ActiveKeys;
@@ -24,17 +24,17 @@ use quoit_seam::Pace;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// So much is gathered before it is written and the index is told.
+/// Number of bytes that are gathered before they are written and the index is changed.
 const SLICE_BYTES: usize = 128 * 1024;
 
-/// A segment in the making is synced whenever so much was written to it.
+/// Number of bytes after which a new segment is synced.
 const SYNC_BYTES: u64 = 4 << 20;
 
-/// A merge looks so often into key files of other segments for keys that were removed. Removals beyond that
-/// are kept.
+/// Maximum number of lookups of removed keys in key files of other segments, for one merge. Further
+/// removals are kept without a lookup.
 const LOOKUPS_MAX: u64 = 200_000;
 
-/// A record that a merge has gone past, and where it was.
+/// A change of the index that follows from copying a record.
 struct Move {
     partition: Partition,
     tag: Tag,
@@ -43,21 +43,21 @@ struct Move {
     outcome: Moved,
 }
 
-/// The outcome of a merge for a record.
+/// Outcome of a merge for a live record.
 enum Moved {
-    /// A copy of it.
+    /// The record was copied to this location.
     Copied(Location),
-    /// Nothing: it has expired.
+    /// The record has expired and nothing replaces it.
     Dropped,
-    /// The tombstone that stays of it: it has expired.
+    /// The record has expired, and this tombstone replaces it.
     Replaced(IndexEntry),
 }
 
-/// A segment in the making.
+/// A segment that the merge writes.
 struct MergeTarget {
     segment: Arc<Segment>,
     keys: ActiveKeys,
-    /// Bytes that are written.
+    /// Offset at which the written records end.
     end: u64,
     /// Records that are not written yet.
     slice: Vec<u8>,
@@ -66,7 +66,8 @@ struct MergeTarget {
 }
 
 impl MergeTarget {
-    /// Writes the slice, and notes and counts what is in it. Says how much it was.
+    /// Writes the slice, and adds its records to the keys and counts of the segment. Returns the size of
+    /// the slice in bytes.
     fn write(&mut self, store: &LogStore) -> Result<u64, StoreError> {
         let store_id = store.reader.store_id;
         let written = self.slice.len() as u64;
@@ -94,7 +95,7 @@ impl MergeTarget {
         self.slice.clear();
         self.unsynced_bytes += written;
         if self.unsynced_bytes >= SYNC_BYTES {
-            // Little by little: one large sync at the end would hold up those of the log.
+            // Frequent small syncs, because one large sync at the end would delay the syncs of the log.
             store.committer.sync_segment(&self.segment)?;
             self.unsynced_bytes = 0;
         }
@@ -102,23 +103,23 @@ impl MergeTarget {
     }
 }
 
-/// Segments and records that a merge wrote.
+/// Output of a merge.
 #[derive(Default)]
 pub(super) struct Made {
     /// Numbers of the segments.
     pub(super) segments: Vec<u32>,
-    /// Size of the records.
+    /// Size of the records in bytes.
     pub(super) size_bytes: u64,
 }
 
-/// Copies the records of victims.
+/// Copies the live records of the victims.
 pub(super) struct Copier<'m> {
     store: &'m LogStore,
     victims: &'m [u32],
     pace: &'m dyn Pace,
-    /// Key files of the segments that stay, with the lowest sequence in each.
+    /// Key files of the other segments, with the lowest sequence of each.
     others: Vec<(u64, Arc<KeyFile>)>,
-    /// Whether some other segment has no key file, and which sequence is the lowest in such.
+    /// The lowest sequence in other segments without a key file; `None` if each has one.
     unkeyed_min: Option<u64>,
     lookups_left: u64,
     target: Option<MergeTarget>,
@@ -154,7 +155,7 @@ impl<'m> Copier<'m> {
         }
     }
 
-    /// Copies everything. False when it was told to stop.
+    /// Copies all live records. Returns false if the worker was told to stop.
     pub(super) fn copy_all(&mut self) -> Result<bool, StoreError> {
         let table = self.store.table.load_full();
         for segment in self.victims.iter().filter_map(|number| table.get(*number)) {
@@ -166,8 +167,8 @@ impl<'m> Copier<'m> {
         Ok(true)
     }
 
-    /// Completes the last target, also when copying has failed: the index refers to it. Says what was
-    /// written.
+    /// Completes the last target, also if copying has failed, because the index refers to it. Returns what
+    /// the merge has written.
     pub(super) fn finish(mut self) -> Result<Made, StoreError> {
         self.close_target()?;
         Ok(self.made)
@@ -182,7 +183,7 @@ impl<'m> Copier<'m> {
             self.take(number, &record)?;
             let end = record.offset + record.header.padded_bytes();
             if end - paced_at >= SLICE_BYTES as u64 {
-                // Read once and written at most once.
+                // Each byte is read once, and written at most once.
                 let copied = self.target.as_ref().map_or(0, |target| target.slice.len() as u64);
                 self.flush()?;
                 if !self.pace.pause(self.store.pause_us(end - paced_at + copied)) {
@@ -191,7 +192,7 @@ impl<'m> Copier<'m> {
                 paced_at = end;
             }
         }
-        // Small segments give way as well.
+        // Small segments count towards the budget as well.
         self.flush()?;
         Ok(self.pace.pause(self.store.pause_us(scan.offset() - paced_at)))
     }
@@ -252,14 +253,14 @@ impl<'m> Copier<'m> {
             return Ok(Moved::Replaced(entry_of(header.identity, &meta, location, size)));
         }
         if self.has_older_write(header, key)? {
-            // Else the older write would be the newest one when the store is opened.
+            // Without the removal, a rebuild of the index would take the older write for the newest.
             let removal = RecordHeader { kind: RecordKind::Remove, value_bytes: 0, ..*header };
             self.push(&removal, key)?;
         }
         Ok(Moved::Dropped)
     }
 
-    /// Whether some segment that stays may have an older write of the key.
+    /// True if another segment may have an older write of the key.
     fn has_older_write(&mut self, header: &RecordHeader, key: &[u8]) -> Result<bool, StoreError> {
         if planted::has(PlantedFault::ForgetsRemovals) {
             return Ok(false);
@@ -287,7 +288,7 @@ impl<'m> Copier<'m> {
         keyed.chain(self.unkeyed_min).any(|sequence_min| sequence_min < header.sequence)
     }
 
-    /// Adds a record to the target and says where it will be.
+    /// Adds a record to the target's slice. Returns its future location.
     fn push(&mut self, header: &RecordHeader, body: &[u8]) -> Result<Location, StoreError> {
         let limits = self.store.log.limits();
         let is_full = self.target.as_ref().is_some_and(|target| {
@@ -326,7 +327,7 @@ impl<'m> Copier<'m> {
             .expect("segments are limited to what locations hold"))
     }
 
-    /// Writes the slice and tells the index where its records are now.
+    /// Writes the slice and changes the index entries of its records.
     fn flush(&mut self) -> Result<(), StoreError> {
         if let Some(target) = &mut self.target {
             let written = target.write(self.store)?;
@@ -367,7 +368,7 @@ impl<'m> Copier<'m> {
         };
         let MergeTarget { segment, keys, .. } = target;
         segment.close();
-        // Kept in mind until its key file is written, by us or by the sealer.
+        // The log keeps the segment and its keys until the key file is written, here or by the sealer.
         self.store.log.add_sealed(Sealed { segment, keys: Arc::new(keys) });
         self.store.seal_all()
     }

@@ -1,11 +1,16 @@
-//! Merges: what still counts in old segments is copied together, and the segments are removed.
+//! Merges: copy the live records of old segments together, and remove those segments.
 //!
-//! A merge copies the records of its victims to which the index refers into new segments, a slice at a
-//! time, and tells the index of each slice: an entry that was changed meanwhile stays as it is. Readers and
-//! writers go on; they wait only for the moment in which an entry changes. When all is copied and
-//! durable, a snapshot of the index is written that no longer refers to the victims, their numbers are
-//! noted as retired, and they are removed. A crash at any moment leaves either the victims, or all that
-//! replaces them.
+//! A merge has these steps:
+//!
+//! 1. It copies the live records of its victims into new segments, a slice at a time, and changes the index
+//!    entries after each slice. An entry that was changed meanwhile stays as it is. Readers and writers
+//!    wait only for the moment in which an entry changes.
+//! 2. When all records are copied and durable, it writes a snapshot of the index that does not refer to the
+//!    victims.
+//! 3. It notes the victims' numbers as retired in `STORE`, and removes their files.
+//!
+//! A crash before the note leaves the victims beside the copies; a crash after it leaves files that the
+//! next start removes. Either way every live record is in one of the segments.
 
 mod copy;
 mod policy;
@@ -26,10 +31,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A merge that gives back less than so many percent of what it read was of no use.
+/// Percentage of the bytes read that a merge must free at least; otherwise it counts as futile.
 const GAIN_PERCENT_MIN: u64 = 10;
 
-/// Merges in the background.
+/// Worker that merges.
 pub(super) struct Merger {
     store: Arc<LogStore>,
     check_count: AtomicU64,
@@ -41,7 +46,8 @@ impl Merger {
         Self { store, check_count: AtomicU64::new(0), rests: Mutex::new(Rests::default()) }
     }
 
-    /// Time to the next check, varied so that the nodes of a cluster don't merge all at once.
+    /// Time to the next check in microseconds, varied so that the nodes of a cluster do not merge all at
+    /// once.
     fn interval_us(&self) -> u64 {
         let settings = &self.store.settings.merge;
         let interval = settings.check_interval_us;
@@ -51,7 +57,8 @@ impl Merger {
         interval - spread + random % (2 * spread + 1)
     }
 
-    /// Merges once if it is worth it. False when there is nothing more to do now, or it was told to stop.
+    /// Runs a merge if one is worthwhile. Returns false if there is nothing more to do now, or the worker
+    /// was told to stop.
     fn merge(&self, pace: &dyn Pace) -> Result<bool, StoreError> {
         let store = &*self.store;
         store.identity.file().remove_retired(&*store.disk)?;
@@ -72,7 +79,7 @@ impl Merger {
         let victims: Vec<u32> = chosen.iter().map(|candidate| candidate.number).collect();
         tracing::info!(?victims, "merging");
         let mut copier = Copier::new(store, &victims, pace);
-        // What it found, or that it was told to stop, counts only after the last target is complete.
+        // The last target must be completed even if copying has failed or was stopped.
         let copied = copier.copy_all();
         let finished = copier.finish();
         if !copied? {
@@ -97,8 +104,7 @@ impl Merger {
         }
     }
 
-    /// Leaves segments alone, after a merge of `victims` that was of no use, for longer each time. Says so
-    /// the first time.
+    /// Pauses merges of segments after a futile merge of `victims`, longer each time. Logs the first pause.
     fn rest(&self, victims: &[u32], segments: &[u32], reason: &str) {
         let mut rests = self.rests.lock();
         let futile_count = rests.futile_count(victims).saturating_add(1);
@@ -126,13 +132,13 @@ impl Worker for Merger {
     }
 }
 
-/// State of segments whose records were copied.
+/// Outcome of retiring segments whose records were copied.
 enum RetiredSegments {
-    /// They are gone.
+    /// They were removed.
     All,
-    /// All are kept: the index still refers to records of these, which are damaged.
+    /// All are kept, because the index still refers to records of these, which are damaged.
     NoneOf { referred: Vec<u32> },
-    /// All are kept: told to stop, or another snapshot is being written.
+    /// All are kept, because the worker was told to stop or another snapshot is being written.
     NotNow,
 }
 
@@ -162,17 +168,18 @@ impl LogStore {
         Ok(candidates)
     }
 
-    /// Lets go of segments whose records have all been copied.
+    /// Removes segments whose records have all been copied.
     fn retire(&self, victims: &[u32], pace: &dyn Pace) -> Result<RetiredSegments, StoreError> {
         if !planted::has(PlantedFault::LeavesIndexBehind) {
             let referred = self.referred(victims);
             if !referred.is_empty() {
-                // All or none: removals were dropped on the promise that all victims go.
+                // All victims are kept together: removals were dropped on the condition that all victims
+                // go.
                 return Ok(RetiredSegments::NoneOf { referred });
             }
         }
-        // The snapshot makes all that was written durable as well: what made records of the victims
-        // useless must survive if they don't.
+        // The snapshot also makes the log durable: the writes that replaced records of the victims must
+        // survive when the victims do not.
         let checkpointing = self.checkpointing.try_lock_for(CHECKPOINT_WAIT);
         let is_safe = planted::has(PlantedFault::RetiresTooEarly)
             || checkpointing.is_some() && self.checkpoint(victims, pace)?;
@@ -197,14 +204,14 @@ impl LogStore {
         Ok(RetiredSegments::All)
     }
 
-    /// Those of the victims that the index still refers to: their records are damaged.
+    /// The victims that the index still refers to. Their records are damaged.
     fn referred(&self, victims: &[u32]) -> Vec<u32> {
         let table = self.table.load_full();
         let segments: Vec<_> = victims.iter().filter_map(|number| table.get(*number)).collect();
         if segments.iter().all(|segment| segment.counts().live_count == 0) {
             return Vec::new();
         }
-        // The counts may lag behind; the index doesn't.
+        // The counts may lag behind the index, so the index decides.
         let mut referred = BTreeSet::new();
         for stripe in &self.stripes {
             let index = stripe.read();
@@ -215,5 +222,6 @@ impl LogStore {
     }
 }
 
-/// A merge waits so long for a snapshot that is being written; longer ones let it start again later.
+/// Maximum time that a merge waits for a snapshot that is being written. After that, the merge is repeated
+/// later.
 const CHECKPOINT_WAIT: std::time::Duration = std::time::Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! Which segments are worth merging. Pure.
+//! Choice of the segments that are worth merging. Pure functions.
 
 use crate::bitcask::segment::SegmentCounts;
 use crate::bitcask::settings::{MergePolicy, MergeSettings};
@@ -6,26 +6,26 @@ use crate::store_file::RETIRING_COUNT_MAX;
 
 const HOUR_SECS: u64 = 3_600;
 
-/// A closed segment, as the choice of merges sees it.
+/// The facts about a closed segment that the choice needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct MergeCandidate {
     pub(super) number: u32,
     pub(super) size_bytes: u64,
-    /// The lowest sequence of a record in it.
+    /// The lowest sequence of its records.
     pub(super) sequence_min: u64,
     pub(super) counts: SegmentCounts,
 }
 
-/// How much of a segment is of no use.
+/// Reclaimable part of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Waste {
-    /// Percent of its records.
+    /// Percentage of its records.
     frag_percent: u64,
     dead_bytes: u64,
 }
 
 impl MergeCandidate {
-    /// `is_oldest`: no other segment has older records, so that removals need not be kept.
+    /// `is_oldest` is true if no other segment has older records, so that removals need not be kept.
     fn waste(&self, is_oldest: bool, now_secs: u64) -> Waste {
         let counts = &self.counts;
         let held = if is_oldest { 0 } else { counts.held_count };
@@ -42,7 +42,7 @@ impl MergeCandidate {
     }
 }
 
-/// Whether merges may run now.
+/// True if merges may run now.
 pub(super) fn is_allowed(policy: MergePolicy, now_secs: u64) -> bool {
     let hour = (now_secs / HOUR_SECS % 24) as u8;
     match policy {
@@ -53,8 +53,8 @@ pub(super) fn is_allowed(policy: MergePolicy, now_secs: u64) -> bool {
     }
 }
 
-/// The segments to merge, the one with the oldest records first; none when it is not worth it.
-/// `oldest_sequence` is the lowest sequence of a record in any segment, also of those that are no candidates.
+/// The segments to merge, the one with the oldest records first; empty if a merge is not worthwhile.
+/// `oldest_sequence` is the lowest sequence of any segment, including those that are no candidates.
 pub(super) fn choose(
     candidates: &[MergeCandidate],
     oldest_sequence: u64,
@@ -144,7 +144,7 @@ mod tests {
         let kept = candidate(2, 100, 0, 100);
         assert!(chosen(&[candidate(1, 100, 100, 0), kept]).is_empty());
         assert_eq!(chosen(&[candidate(3, 100, 100, 0), kept]), [2]);
-        // The oldest one may be none that can be merged.
+        // The oldest segment may not be a candidate.
         assert!(choose(&[kept], 1, &MergeSettings::default(), 1_000_000).is_empty());
     }
 

@@ -1,37 +1,37 @@
-//! Which segments are left alone for a while, because the last merge of them was of no use. Pure.
+//! Pauses of segments whose last merge was futile. Pure.
 
 use std::collections::BTreeMap;
 
-/// A pause grows to at most so many times the first one.
+/// Maximum ratio of a pause to the first pause.
 const GROWTH_MAX: u64 = 512;
 
 /// The pause of a segment.
 struct Rest {
-    /// How many merges in a row were of no use.
+    /// Number of futile merges in a row.
     futile_count: u32,
     /// End of the pause on the monotonic clock.
     until_us: u64,
 }
 
-/// The pauses of all segments. Kept in memory only: a store that was opened again tries once more.
+/// The pauses of all segments. They are kept in memory only, so merges try again after a restart.
 #[derive(Default)]
 pub(super) struct Rests {
     segments: BTreeMap<u32, Rest>,
 }
 
 impl Rests {
-    /// Whether a segment is to be left alone now.
+    /// True if merges have to leave a segment alone now.
     pub(super) fn is_resting(&self, number: u32, now_us: u64) -> bool {
         self.segments.get(&number).is_some_and(|rest| now_us < rest.until_us)
     }
 
-    /// How many merges of these segments in a row were of no use: of that one with the most.
+    /// The number of futile merges in a row: the maximum over these segments.
     pub(super) fn futile_count(&self, numbers: &[u32]) -> u32 {
         let rests = numbers.iter().filter_map(|number| self.segments.get(number));
         rests.map(|rest| rest.futile_count).max().unwrap_or(0)
     }
 
-    /// Leaves segments alone for `pause_us`, doubled with each merge but the first of `futile_count`.
+    /// Begins a pause of `pause_us`, doubled for each futile merge in a row after the first.
     pub(super) fn begin(&mut self, numbers: &[u32], futile_count: u32, pause_us: u64, now_us: u64) {
         let doublings = futile_count.saturating_sub(1).min(GROWTH_MAX.ilog2());
         let until_us = now_us.saturating_add(pause_us.saturating_mul(1 << doublings));
@@ -40,7 +40,7 @@ impl Rests {
         }
     }
 
-    /// Forgets the segments that are gone.
+    /// Forgets segments that were removed.
     pub(super) fn retain(&mut self, is_there: impl Fn(u32) -> bool) {
         self.segments.retain(|number, _| is_there(*number));
     }
