@@ -1,4 +1,4 @@
-//! The engine over the partitions' maps.
+//! The engine, built on one ordered map for each partition.
 
 use super::indexes::MemoryIndexes;
 use super::listing::{list_keys, live_keys};
@@ -28,20 +28,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 
-/// Bounds of a memory engine. By default there are none.
+/// Bounds of a memory engine. By default it has no bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MemorySettings {
-    /// Memory that the records of one partition may take, in bytes; beyond it, those used least recently are
-    /// evicted. A record counts with its value, twice its key, its index entries, and 320 bytes. It is used
-    /// when it is read, written, or asked for its digest. Pieces count, and go with their record.
+    /// Maximum memory of the records of one partition, in bytes. Beyond it, the least recently used records
+    /// are evicted. A record counts with its value, twice its key, its index entries, and 320 bytes.
+    /// Reading it, writing it, or asking for its digest counts as use. Pieces count too, and are evicted
+    /// with their record.
     pub partition_bytes_max: Option<u64>,
-    /// Records end so many seconds after they were written, or earlier if they say so. Pieces end with their
-    /// record.
+    /// Number of seconds after its last write at which a record expires; it expires earlier if its metadata
+    /// says so. Pieces expire with their record.
     pub ttl_secs: Option<u32>,
 }
 
-/// See the module. Reads and writes cost the lock of a partition and two or three searches in
-/// ordered maps; a write copies the key, and the value only out of a buffer that is much larger.
+/// The memory engine. See the module's documentation. Reads and writes cost the lock of a partition and two
+/// or three searches in ordered maps. A write copies the key, and copies the value only if its buffer is
+/// much larger.
 pub struct MemoryEngine {
     stripes: Vec<Mutex<MemoryStripe>>,
     indexes: Arc<MemoryIndexes>,
@@ -79,7 +81,7 @@ impl MemoryEngine {
         if self.closed.load(Ordering::Acquire) { Err(StoreError::Closed) } else { Ok(()) }
     }
 
-    /// Locks a partition of the ring. A partition beyond it is a fault of the caller.
+    /// Locks a partition. Panics if the ring has no such partition.
     fn stripe(&self, partition: Partition) -> Result<MutexGuard<'_, MemoryStripe>, StoreError> {
         self.open()?;
         Ok(self.stripes[usize::from(partition.0)].lock())
@@ -89,7 +91,7 @@ impl MemoryEngine {
         Ticket(self.last_ticket.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// The places of a new record's index entries, if it has the size that it may have.
+    /// The encoded index entries of a new record. Fails if the record is too large.
     fn checked(
         &self,
         at: &RecordAt<'_>,
@@ -107,9 +109,10 @@ impl MemoryEngine {
     }
 }
 
-/// A value in no more memory than it needs, give or take an eighth. Buffers that values are written in grow
-/// by doubling, and one that a value was compressed in has the size of what it was before. Such a value is
-/// copied: shrinking its buffer in place would leave holes that the next value does not fit into.
+/// The value in a buffer with at most an eighth of spare capacity. Buffers grow by doubling while values
+/// are written into them, and a buffer in which a value was compressed has the uncompressed size. Such a
+/// value is copied, because shrinking its buffer in place would leave holes that are too small for the next
+/// value.
 fn fitted(value: Vec<u8>) -> Bytes {
     if value.capacity() - value.len() > value.len() / 8 {
         Bytes::copy_from_slice(&value)
@@ -148,7 +151,7 @@ impl PointAccess for MemoryEngine {
         let Some(meta) = stripe.get(at, self.clock.unix_secs()).map(|record| record.meta) else {
             return Ok(None);
         };
-        // That is how a read on another node is answered here.
+        // A replica answers a read of another node by its digest, so this counts as use.
         stripe.touch(at);
         Ok(Some(meta))
     }
@@ -206,7 +209,7 @@ impl PointAccess for MemoryEngine {
         }
         let Done { writes, reads } = open.into_done();
         for name in &reads {
-            // An expired record is removed with its pieces before anything else is stored in its place.
+            // An expired record is removed with its pieces before anything is stored in its place.
             if stripe.end(name.identity(), name.encoded(), now_secs) {
                 continue;
             }
@@ -244,7 +247,7 @@ impl PointAccess for MemoryEngine {
                 BatchWrite::Remove { .. } => Vec::new(),
             });
         }
-        // In the order of their numbers, so that two batches never wait for each other.
+        // In the order of partitions, so that two batches cannot deadlock.
         for (partition, stripe) in &mut partitions {
             *stripe = Some(self.stripe(*partition)?);
         }
@@ -357,7 +360,7 @@ impl Maintenance for MemoryEngine {
 impl Keys for MemoryEngine {
     fn live_place(&self, witness: &Witness) -> Result<Option<DataPlace>, StoreError> {
         let stripe = self.stripe(witness.partition)?;
-        // No use of the record that would keep it from being evicted.
+        // This lookup does not count as use, so it does not keep the record from being evicted.
         let known = witness.at(|at| stripe.get(at, self.clock.unix_secs()).map(|known| known.meta));
         Ok(known.map(|_| witness.place))
     }

@@ -1,4 +1,4 @@
-//! The secondary indexes of all partitions, in one order.
+//! The secondary indexes of all partitions, in one ordered map.
 
 use crate::engine::IndexPage;
 use crate::index_activity::IndexCounters;
@@ -9,26 +9,26 @@ use quoit_model::secondary_index::IndexSpan;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// Bytes that an entry is taken to cost beside its place.
+/// Estimated memory of an entry in bytes, in addition to its encoding.
 const ENTRY_OVERHEAD_BYTES: u64 = 64;
 
-/// Memory that entries are taken to cost.
+/// Estimated memory of entries in bytes.
 pub(super) fn entries_cost_bytes(places: &[Vec<u8>]) -> u64 {
     places.iter().map(|place| place.len() as u64 + ENTRY_OVERHEAD_BYTES).sum()
 }
 
-/// See the module. Taken with the lock of a partition held, never the other way round.
+/// The secondary indexes. Lock order: the lock of a partition, then this one.
 #[derive(Default)]
 pub(super) struct MemoryIndexes {
-    /// When entries end, seconds since 1970, 0 = never; by place and partition.
+    /// Time at which each entry expires, in seconds since 1970, 0 = never; by encoded entry and partition.
     entries: RwLock<BTreeMap<Vec<u8>, u32>>,
-    /// Counts of changes by writes; entries that expire or are evicted are not counted.
+    /// Counts of changes by writes. Entries that expire or are evicted do not count.
     pub(super) counters: IndexCounters,
 }
 
 impl MemoryIndexes {
-    /// Puts the entries of a record in the place of its former ones. Queries see these or those, and what
-    /// both have always.
+    /// Replaces the entries of a record in one step: a query sees the old or the new ones, and always the
+    /// entries that both have.
     pub(super) fn replace(
         &self,
         partition: Partition,

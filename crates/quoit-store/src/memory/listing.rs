@@ -1,4 +1,4 @@
-//! Keys and buckets of all partitions in order.
+//! Listings of the keys and buckets of all partitions, in order.
 
 use super::stripe::{MemoryStripe, RecordName, key_of, name_of};
 use crate::buckets::Witness;
@@ -12,12 +12,12 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Bound;
 
-/// Names that are taken from a partition at once: twice its share of what is wanted, since keys are spread
-/// evenly, but so many at least and at most.
+/// Minimum and maximum number of names that are fetched from a partition at once. In between it is twice
+/// the partition's share of the limit, since keys are spread evenly.
 const CHUNK_NAMES_MIN: usize = 4;
 const CHUNK_NAMES_MAX: usize = 64;
 
-/// The names of one partition, fetched chunk by chunk.
+/// The names of one partition, fetched in chunks.
 struct Names<'s> {
     stripe: &'s Mutex<MemoryStripe>,
     chunk: VecDeque<(RecordName, Option<(Bytes, RecordMeta)>)>,
@@ -38,7 +38,7 @@ impl Names<'_> {
     }
 }
 
-/// The next `limit` or fewer keys of a range, none of which has ended.
+/// The next keys of a range that have not expired, at most `limit`.
 pub(super) fn list_keys(
     stripes: &[Mutex<MemoryStripe>],
     range: KeyRange<'_>,
@@ -83,7 +83,7 @@ pub(super) fn list_keys(
     page
 }
 
-/// Metadata found with a name; takes no part in the order of names.
+/// Metadata of a name, which takes no part in the order of names.
 struct FoundMeta(Option<(Bytes, RecordMeta)>);
 
 impl Ord for FoundMeta {
@@ -106,7 +106,7 @@ impl PartialEq for FoundMeta {
 
 impl Eq for FoundMeta {}
 
-/// A live key of each of the next `limit` buckets that have one.
+/// A live key of each of the next buckets that have one, at most `limit`.
 pub(super) fn live_keys(
     stripes: &[Mutex<MemoryStripe>],
     range: KeyRange<'_>,
@@ -142,7 +142,7 @@ pub(super) fn live_keys(
     found
 }
 
-/// No name lies between those of a bucket and this one.
+/// The lowest possible name after the names of a bucket.
 fn first_name_after(bucket: BucketRef<'_>) -> RecordName {
     let next = [bucket.bucket, &[0]].concat();
     name_of(BucketRef { bucket_type: bucket.bucket_type, bucket: &next }.key(&[]))

@@ -1,7 +1,7 @@
-//! The memory engine: ordered maps, bounded if wanted, gone when the process ends.
+//! The memory engine: ordered maps, optionally bounded, gone when the process ends.
 //!
-//! For caches and tests. Its records are as durable as memory: every write counts as durable at
-//! once, and nothing survives the process. Nothing waits but for the lock of a partition.
+//! For caches and tests. Every write counts as durable at once, but no record survives the process. Calls
+//! wait only for the lock of a partition.
 
 mod engine;
 mod indexes;

@@ -15,19 +15,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Bytes that a record is taken to cost beside its value and twice its encoded key.
+/// Estimated memory of a record in bytes, in addition to its value and twice its encoded key.
 pub(super) const RECORD_OVERHEAD_BYTES: u64 = 320;
 
-/// Hashes that a fold looks at before it hands over what it has found: the partition is locked meanwhile.
+/// Maximum number of hashes that a fold looks at before it returns (the page's limit, if that is more),
+/// because the partition is locked meanwhile.
 const FOLDED_MAX: usize = 1_024;
 
-/// Expired records that a write clears away at most.
+/// Maximum number of expired records that a write removes.
 const SWEPT_PER_WRITE: usize = 4;
 
-/// A record's name in the order of names: bucket type, bucket, key.
+/// A record's name as a sort key: bucket type, bucket, key.
 pub(super) type RecordName = (Bytes, Bytes, Bytes);
 
-/// A name as the maps have it. Copies it.
+/// The sort key of a name. Copies the name.
 pub(super) fn name_of(key: KeyRef<'_>) -> RecordName {
     (
         Bytes::copy_from_slice(key.bucket.bucket_type),
@@ -36,12 +37,12 @@ pub(super) fn name_of(key: KeyRef<'_>) -> RecordName {
     )
 }
 
-/// The name that a map has.
+/// The name of a sort key.
 pub(super) fn key_of(name: &RecordName) -> KeyRef<'_> {
     BucketRef { bucket_type: &name.0, bucket: &name.1 }.key(&name.2)
 }
 
-/// Memory that a record is taken to cost, with its index entries.
+/// Estimated memory of a record with its index entries, in bytes.
 pub(super) fn cost_bytes(encoded: &[u8], value_size: usize, places: &[Vec<u8>]) -> u64 {
     let record_bytes = 2 * encoded.len() as u64 + value_size as u64 + RECORD_OVERHEAD_BYTES;
     record_bytes + entries_cost_bytes(places)
@@ -55,25 +56,26 @@ fn share_of(identity: Identity, meta: &RecordMeta) -> Share {
     Share::new(meta.n_val_class, &leaf_of(identity, meta), meta.expires_at_secs != 0)
 }
 
-/// A record and where it stands in the other maps.
+/// A record, and its keys in the other maps.
 struct StripeRecord {
     encoded: Bytes,
     record: Record,
-    /// When the record ends, seconds since 1970, by its own wish or the engine's; 0 = never.
+    /// Time at which the record expires, in seconds since 1970, because of its metadata or the engine's
+    /// TTL; 0 = never.
     ends_at_secs: u32,
-    /// Its place in the order of use.
+    /// Its key in the order of use.
     used: u64,
 }
 
 impl StripeRecord {
-    /// The places of its index entries.
+    /// The encoded index entries of the record.
     fn places(&self) -> Vec<Vec<u8>> {
         let key = KeyRef::decode(&self.encoded).expect("stored keys are encoded keys");
-        // They could be read when the record was stored.
+        // Encoding them cannot fail: it succeeded when the record was stored.
         places_of(key, &self.record.meta, &self.record.value).unwrap_or_default()
     }
 
-    /// The record, or what stays of it when it has ended.
+    /// The record, or the tombstone that replaces it after its expiry.
     fn shown(&self, now_secs: u64) -> Option<Cow<'_, Record>> {
         match self.has_ended(now_secs) {
             true => self.left(now_secs).map(Cow::Owned),
@@ -81,7 +83,8 @@ impl StripeRecord {
         }
     }
 
-    /// The tombstone that stays of the record when it has expired. None where the engine forgets it.
+    /// The tombstone that replaces the record after the time of expiry in its metadata. `None` before, if
+    /// nothing replaces it, or if the record is only past the engine's TTL.
     fn left(&self, now_secs: u64) -> Option<Record> {
         let expires_at_secs = self.record.meta.expires_at_secs;
         let has_expired = expires_at_secs != 0 && u64::from(expires_at_secs) <= now_secs;
@@ -93,36 +96,36 @@ impl StripeRecord {
     }
 }
 
-/// A record that was taken out.
+/// A record that was removed.
 #[derive(Default)]
 struct RemovedRecord {
-    /// The places of its index entries, which are still there.
+    /// Its encoded index entries, which have not been removed yet.
     places: Vec<Vec<u8>>,
-    /// Whether it was there and could not have ended.
+    /// True if the record existed and never expires.
     was_live: bool,
 }
 
-/// How a partition is bounded.
+/// Bounds of a partition.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Bounds {
     pub(super) bytes_max: Option<u64>,
     pub(super) ttl_secs: Option<u32>,
 }
 
-/// See the module. All four maps know the same records.
+/// The records of one partition. The maps always have the same records.
 pub(super) struct MemoryStripe {
     partition: Partition,
     bounds: Bounds,
-    /// Those of all partitions.
+    /// The secondary indexes of all partitions.
     indexes: Arc<MemoryIndexes>,
-    /// That of all partitions.
+    /// The list of buckets of all partitions.
     buckets: Arc<BucketList>,
     records: BTreeMap<Identity, Vec<StripeRecord>>,
     names: BTreeMap<RecordName, Identity>,
-    /// Records by when they were last used, without pieces; empty where memory is not bounded.
+    /// Records by their last use, without pieces. Empty if memory is not bounded.
     uses: BTreeMap<u64, (Identity, Bytes)>,
     next_use: u64,
-    /// Records that end, by when.
+    /// Records that expire, by time.
     ends: BTreeSet<(u32, Identity, Bytes)>,
     bytes: u64,
     sums: Sums,
@@ -158,7 +161,7 @@ impl MemoryStripe {
         &self.sums
     }
 
-    /// The record, or what stays of it when it has ended.
+    /// The record, or the tombstone that replaces it after its expiry.
     pub(super) fn get(&self, at: &RecordAt<'_>, now_secs: u64) -> Option<Cow<'_, Record>> {
         self.stored(at.identity, at.encoded)?.shown(now_secs)
     }
@@ -179,7 +182,7 @@ impl MemoryStripe {
         }
     }
 
-    /// Stores a record in the place of a former one. `places` are those of its index entries.
+    /// Stores a record, replacing a former one. `places` are its encoded index entries.
     pub(super) fn put(
         &mut self,
         at: &RecordAt<'_>,
@@ -194,7 +197,7 @@ impl MemoryStripe {
         if ends_at_secs != 0 {
             self.ends.insert((ends_at_secs, at.identity, encoded.clone()));
         }
-        // Pieces go with their record.
+        // Pieces are evicted with their record.
         if self.bounds.bytes_max.is_some() && !record.meta.is_piece() {
             self.uses.insert(self.next_use, (at.identity, encoded.clone()));
         }
@@ -211,8 +214,8 @@ impl MemoryStripe {
         }
     }
 
-    /// Removes some of what has ended, and evicts those records that were used least recently if there are
-    /// too many. After all writes that belong together.
+    /// Removes some expired records, and evicts the least recently used records while the partition takes
+    /// too much memory. Called after all writes of a request.
     pub(super) fn settle(&mut self, now_secs: u64) {
         self.sweep(now_secs, SWEPT_PER_WRITE);
         while self.bounds.bytes_max.is_some_and(|bytes_max| self.bytes > bytes_max) {
@@ -221,12 +224,12 @@ impl MemoryStripe {
         }
     }
 
-    /// Whether it matters which records a transaction has read.
+    /// True if a transaction has to tell which records it has read.
     pub(super) fn notes_reads(&self) -> bool {
         self.bounds.bytes_max.is_some() || self.bounds.ttl_secs.is_some()
     }
 
-    /// Removes a record if it has ended. Whether it had.
+    /// Removes a record if it has expired. Returns true if it had.
     pub(super) fn end(&mut self, identity: Identity, encoded: &[u8], now_secs: u64) -> bool {
         let ended = self.stored(identity, encoded).is_some_and(|stored| stored.has_ended(now_secs));
         if ended {
@@ -235,8 +238,9 @@ impl MemoryStripe {
         ended
     }
 
-    /// Removes a record that has ended. By the engine's wish it ends with its pieces, of which whoever stored
-    /// them knows nothing then; by its own wish it leaves them to him. What stays of it takes its place.
+    /// Removes an expired record, and stores the tombstone that replaces it, if there is one. If the engine
+    /// has a TTL, the record's pieces are removed too, because the code that stored them does not know of
+    /// the TTL. Without a TTL that code removes the pieces itself.
     fn remove_ended(&mut self, identity: Identity, encoded: &[u8], now_secs: u64) {
         let left = self.stored(identity, encoded).and_then(|stored| stored.left(now_secs));
         if self.bounds.ttl_secs.is_some() {
@@ -251,7 +255,7 @@ impl MemoryStripe {
         }
     }
 
-    /// Removes a record with all of its pieces: without some of them it would be a damaged one.
+    /// Removes a record with all of its pieces: with only some of them it would be damaged.
     fn remove_whole(&mut self, identity: Identity, encoded: &[u8]) {
         for (piece, identity) in self.pieces_of(encoded) {
             self.remove(identity, &key_of(&piece).encoded());
@@ -267,20 +271,20 @@ impl MemoryStripe {
         own.map(|(name, identity)| (name.clone(), *identity)).collect()
     }
 
-    /// Removes a record on request, whether it has ended or not.
+    /// Removes a record on request, expired or not.
     pub(super) fn remove_asked(&mut self, identity: Identity, encoded: &[u8]) {
         let former = self.take_out(identity, encoded);
         self.indexes.counters.count(&former.places, &[]);
         self.indexes.replace(self.partition, former.places, Vec::new(), 0);
     }
 
-    /// Removes a record that has ended or is evicted.
+    /// Removes a record that has expired or is evicted.
     fn remove(&mut self, identity: Identity, encoded: &[u8]) {
         let former = self.take_out(identity, encoded);
         self.indexes.replace(self.partition, former.places, Vec::new(), 0);
     }
 
-    /// As [`MemoryStripe::remove`], but leaves the index entries.
+    /// Like [`MemoryStripe::remove`], but leaves the index entries.
     fn take_out(&mut self, identity: Identity, encoded: &[u8]) -> RemovedRecord {
         let Some(sharing) = self.records.get_mut(&identity) else {
             return RemovedRecord::default();
@@ -298,7 +302,7 @@ impl MemoryStripe {
         let places = stored.places();
         self.bytes -= cost_bytes(&stored.encoded, stored.record.value.len(), &places);
         self.sums.subtract(&share_of(identity, &stored.record.meta));
-        // What ends may have.
+        // A record that expires may have expired.
         let was_live = stored.ends_at_secs == 0;
         self.ends.remove(&(stored.ends_at_secs, identity, stored.encoded));
         RemovedRecord { places, was_live }
@@ -313,7 +317,7 @@ impl MemoryStripe {
         *self = Self::new(self.partition, self.bounds, indexes, buckets);
     }
 
-    /// Removes up to `limit` of the records that have ended.
+    /// Removes up to `limit` expired records.
     pub(super) fn sweep(&mut self, now_secs: u64, limit: usize) {
         for _ in 0..limit {
             match self.ends.first() {
@@ -326,7 +330,7 @@ impl MemoryStripe {
         }
     }
 
-    /// Up to `limit` names from `from` on, with what is known of the records that have not ended.
+    /// Up to `limit` names from `from` on, with encoded key and metadata unless the record has expired.
     pub(super) fn names_from(
         &self,
         from: Bound<&RecordName>,
@@ -339,7 +343,7 @@ impl MemoryStripe {
             .collect()
     }
 
-    /// A record of a bucket that has not ended.
+    /// A key of a bucket that has not expired.
     pub(super) fn live_key(
         &self,
         bucket: BucketRef<'_>,
@@ -354,8 +358,9 @@ impl MemoryStripe {
             })
     }
 
-    /// Records from identity `from` on that have not ended, `limit` of them and those that share
-    /// the identity of the last, or fewer where few are wanted; and the identity to go on from.
+    /// Records from identity `from` on that have not expired, at most `limit` except that all records of
+    /// one identity stay together; and the identity from which the next call continues. Returns fewer if
+    /// few of the records are wanted.
     pub(super) fn fold(
         &self,
         from: Identity,
@@ -385,7 +390,7 @@ impl MemoryStripe {
         leaves.fold(0, |bits, leaf| bits ^ contribution(&leaf))
     }
 
-    /// Leaves of a range from a tag on.
+    /// Leaves of a range from tag `from` on.
     pub(super) fn leaves(
         &self,
         scope: Scope,
@@ -394,7 +399,7 @@ impl MemoryStripe {
     ) -> impl Iterator<Item = Leaf> {
         let first = range.first().max(from).identity_min();
         let last = range.last().identity_max();
-        // A page may have been read up to the end of the range.
+        // `from` is above the range if a page ended at the end of the range.
         let records = (first <= last).then(|| self.records.range(first..=last));
         let metas = records.into_iter().flatten().flat_map(|(identity, sharing)| {
             sharing.iter().map(|stored| (*identity, stored.record.meta))
@@ -407,7 +412,7 @@ impl MemoryStripe {
             .map(|(leaf, _)| leaf)
     }
 
-    /// The records of a tag that have not ended.
+    /// The records of a tag, expired ones as the tombstones that replace them.
     pub(super) fn tagged(&self, tag: Tag, now_secs: u64) -> Vec<(Bytes, Record)> {
         let sharing = self.records.range(tag.identity_min()..=tag.identity_max());
         let stored = sharing.flat_map(|(_, sharing)| sharing);

@@ -7,14 +7,14 @@ use bytes::Bytes;
 use quoit_model::hash::Partition;
 use std::borrow::Cow;
 
-/// The writes of a transaction: a record, or `None` where it is removed.
+/// The writes of a transaction: a record, or `None` to remove it.
 type MemoryWrites = Vec<(OwnedName, Option<Record>)>;
 
 /// Result of a transaction.
 pub(super) struct Done {
-    /// Of several writes of a record the last one.
+    /// The last write of each record.
     pub(super) writes: MemoryWrites,
-    /// Names that were read, each as often as it was.
+    /// Names of the records that were read, once for each read.
     pub(super) reads: Vec<OwnedName>,
 }
 

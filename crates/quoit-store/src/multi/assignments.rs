@@ -1,10 +1,10 @@
-//! Which engine each bucket shall have.
+//! Assignments of buckets to engines.
 
 use quoit_model::key::BucketRef;
 use std::collections::BTreeMap;
 
-/// Which named engine each bucket shall have: the property `backend` of those bucket types and buckets that
-/// have one. All others have the default engine.
+/// The engines that buckets should have: the property `backend` of the bucket types and buckets that have
+/// one. All other buckets belong to the default engine.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Assignments {
     /// Names of engines by bucket type.
@@ -14,7 +14,7 @@ pub struct Assignments {
 }
 
 impl Assignments {
-    /// The name of the engine of a bucket; `None` = the default one.
+    /// Name of the engine of a bucket; `None` for the default engine.
     pub(super) fn of(&self, bucket: BucketRef<'_>) -> Option<&str> {
         let own = (bucket.bucket_type.to_vec(), bucket.bucket.to_vec());
         let of_type = || self.types.get(bucket.bucket_type);
@@ -22,9 +22,9 @@ impl Assignments {
     }
 }
 
-/// Knows the assignment of buckets to engines. Asked on the request path.
+/// Source of the assignments. Requests call it.
 pub trait Routing: Send + Sync {
-    /// A number that is another one whenever the assignments may be others. Cheap.
+    /// Version of the assignments: it differs whenever the assignments may differ. Cheap.
     fn version(&self) -> u64;
 
     /// The assignments.

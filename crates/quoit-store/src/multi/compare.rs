@@ -1,4 +1,4 @@
-//! Copies in several engines, compared as one.
+//! Comparison of copies that are spread over several engines.
 
 use super::engine::MultiEngine;
 use super::merge;
@@ -10,7 +10,8 @@ use crate::index::Tag;
 use bytes::Bytes;
 use quoit_model::hash::Partition;
 
-/// Engines that drop records to keep their bounds are left out: what they have is not complete anywhere.
+/// Engines that evict records to keep their bounds are left out, because their copies are not complete on
+/// any node.
 impl Compare for MultiEngine {
     fn digests(&self, partition: Partition, hour_min: u32) -> Result<Digests, StoreError> {
         let mut digests = Digests::default();

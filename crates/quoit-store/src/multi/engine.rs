@@ -1,4 +1,4 @@
-//! The engine's face.
+//! The engine's public type.
 
 use super::assignments::Routing;
 use super::file;
@@ -28,11 +28,12 @@ use std::task::{Poll, Waker};
 
 /// Several engines behind one. See the module's documentation.
 ///
-/// A request costs a shared lock, which is held until its engine has answered, and two lookups at most.
-/// The first call after properties were changed waits for the disk if buckets changed their engine.
+/// A request takes a shared lock, which it holds until its engine has answered, and at most two lookups.
+/// The first call after properties were changed waits for the disk if buckets may change their engine.
 pub struct MultiEngine {
     pub(super) named: NamedEngines,
-    /// Held by requests as long as an engine works on them: what a bucket has may not change under them.
+    /// Requests hold the read lock while an engine works on them, so that the engine of a bucket does not
+    /// change meanwhile.
     pub(super) routes: RwLock<Routes>,
     pub(super) routing: Arc<dyn Routing>,
     pub(super) tickets: Tickets,
@@ -43,20 +44,20 @@ pub struct MultiEngine {
 }
 
 impl MultiEngine {
-    /// Identity of the store: of all of its engines together.
+    /// Identity of the store, shared by all of its engines.
     #[must_use]
     pub const fn identity(&self) -> &Arc<StoreIdentity> {
         &self.identity
     }
 
-    /// Name and figures of each engine.
+    /// Name and statistics of each engine.
     #[must_use]
     pub fn stats_by_name(&self) -> Vec<(&str, EngineStats)> {
         let names = self.named.names.iter().map(String::as_str);
         names.zip(&self.named.engines).map(|(name, engine)| (name, engine.stats())).collect()
     }
 
-    /// The name of the engine that a bucket has now.
+    /// Name of the engine that a bucket has now.
     #[must_use]
     pub fn engine_of(&self, bucket: BucketRef<'_>) -> &str {
         let place = self.routes().of_bucket(bucket_of(bucket));
@@ -68,7 +69,7 @@ impl MultiEngine {
         self.named.engines.iter().filter_map(|engine| engine.compared())
     }
 
-    /// The routes by the assignments as they are now.
+    /// The routes, updated to the current assignments.
     fn routes(&self) -> RwLockReadGuard<'_, Routes> {
         let routes = self.routes.read();
         if routes.version == Some(self.routing.version()) {
@@ -77,7 +78,7 @@ impl MultiEngine {
         drop(routes);
         let mut routes = self.routes.write();
         if let Err(error) = self.follow(&mut routes) {
-            // What buckets have stays right; it is tried again with the next change, or after a restart.
+            // The current routes stay valid. The next change of properties or a restart tries again.
             tracing::warn!(
                 %error,
                 "buckets keep their storage engines: which others they shall have can't be written down"
@@ -87,16 +88,17 @@ impl MultiEngine {
         RwLockWriteGuard::downgrade(routes)
     }
 
-    /// Follows the assignments as they are now.
+    /// Updates routes to the current assignments.
     pub(super) fn follow(&self, routes: &mut Routes) -> Result<(), StoreError> {
-        // Asked first: what changes in between is seen by the next request.
+        // The version is read first: a change after it has another version, which the next request sees.
         let version = self.routing.version();
         if routes.version == Some(version) {
             return Ok(());
         }
         let assignments = self.routing.assignments();
         if let Some(kept) = routes.follow(version, assignments, &self.named)? {
-            // A bucket that is empty now must not have records again after a crash.
+            // Syncs the records, so that a bucket which is empty now does not have records again after a
+            // crash.
             self.all(|engine| engine.sync())?;
             file::write(&*self.disk, &kept)?;
             *routes = Routes::followed(version, kept, &self.named);
@@ -115,7 +117,7 @@ impl MultiEngine {
         }
     }
 
-    /// Answers of all engines.
+    /// Collects the answers of all engines.
     fn all<T>(
         &self,
         ask: impl Fn(&dyn Engine) -> Result<T, StoreError>,
@@ -307,7 +309,7 @@ impl Maintenance for MultiEngine {
     }
 
     fn sync(&self) -> Result<(), StoreError> {
-        // All of them, whatever happens to one.
+        // Syncs all engines, even if one fails.
         let synced: Vec<Result<(), StoreError>> =
             self.named.engines.iter().map(|engine| engine.sync()).collect();
         synced.into_iter().collect()
@@ -326,7 +328,8 @@ impl Maintenance for MultiEngine {
         if !self.identity.begin_close() {
             return Err(StoreError::Closed);
         }
-        // Changes that are under way may still need the counter. All of them, whatever happens to one.
+        // Changes that are under way may still reserve counters, so the engines are closed first. Closes
+        // all engines, even if one fails.
         let closed: Vec<Result<(), StoreError>> =
             self.named.engines.iter().map(|engine| engine.close()).collect();
         closed.into_iter().collect::<Result<(), _>>()?;

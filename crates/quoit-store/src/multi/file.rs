@@ -1,9 +1,9 @@
-//! The file `ROUTES`: which engine each bucket has.
+//! The file `ROUTES`, which records the engine of each bucket.
 //!
-//! Lines of words: `default ENGINE`, `type TYPE ENGINE`, `bucket TYPE BUCKET ENGINE`, `kept TYPE BUCKET
-//! ENGINE`, and at last `sum` with the XXH3-64 of all before in 16 hexadecimal digits. Bucket types and
-//! buckets are in hexadecimal digits too, behind an `x`. `kept` are buckets that stay where their records
-//! are.
+//! It has lines of words: `default ENGINE`, `type TYPE ENGINE`, `bucket TYPE BUCKET ENGINE`,
+//! `kept TYPE BUCKET ENGINE`, and a last line `sum` with the XXH3-64 of all lines before, in 16 hexadecimal
+//! digits. Bucket types and buckets are written as an `x` and hexadecimal digits. A `kept` line is a bucket
+//! that stays in the engine that has its records, although it is assigned to another.
 
 use super::assignments::Assignments;
 use crate::error::StoreError;
@@ -12,7 +12,7 @@ use quoit_seam::Disk;
 use std::collections::{BTreeMap, BTreeSet};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The file's name.
+/// Name of the file.
 const ROUTES_NAME: &str = "ROUTES";
 
 /// Contents of the file.
@@ -68,7 +68,7 @@ impl RoutesFile {
     }
 }
 
-/// Reads the file; `None` when there is none, or it is damaged.
+/// Reads the file; `None` if it is missing or damaged.
 pub(super) fn read(disk: &dyn Disk) -> Result<Option<RoutesFile>, StoreError> {
     if !disk.list()?.iter().any(|name| name == ROUTES_NAME) {
         return Ok(None);
@@ -84,11 +84,11 @@ pub(super) fn read(disk: &dyn Disk) -> Result<Option<RoutesFile>, StoreError> {
     Ok(kept)
 }
 
-/// Names of the engines that buckets have, as far as the file tells.
+/// Names of the engines that buckets have, according to the file.
 ///
 /// # Errors
 ///
-/// When the disk refuses.
+/// If the disk fails.
 pub fn engines_in_use(disk: &dyn Disk) -> Result<BTreeSet<String>, StoreError> {
     let Some(kept) = read(disk)? else { return Ok(BTreeSet::new()) };
     let Assignments { types, buckets } = kept.assignments;
@@ -96,7 +96,7 @@ pub fn engines_in_use(disk: &dyn Disk) -> Result<BTreeSet<String>, StoreError> {
     Ok(assigned.chain(kept.buckets.into_values()).chain([kept.default]).collect())
 }
 
-/// Writes the file, durably.
+/// Writes the file durably.
 pub(super) fn write(disk: &dyn Disk, kept: &RoutesFile) -> Result<(), StoreError> {
     let mut output = Output::create(disk, ROUTES_NAME)?;
     output.push(kept.text().as_bytes())?;
@@ -149,7 +149,7 @@ mod tests {
             let place = place.index(text.len() - 1);
             text[place] ^= 1 << bit;
             let read = String::from_utf8(text).ok().and_then(|text| RoutesFile::read(&text));
-            // A digit of the sum may be a capital as well.
+            // A hexadecimal digit of the sum may be upper case as well.
             prop_assert!(read.is_none_or(|read| read == kept));
         }
     }

@@ -1,4 +1,4 @@
-//! Pages of several engines as one. A record is in one engine alone.
+//! Merging of pages from several engines. Each record is in only one engine.
 
 use crate::compare::LeafPage;
 use crate::engine::{EngineStats, KeyPage, Record, RecordPage};
@@ -7,16 +7,17 @@ use bytes::Bytes;
 use quoit_model::hash::{Identity, KeyHash, PlacementRule};
 use quoit_model::key::KeyRef;
 
-/// A name in the order of listings. Names that can't be read come last.
+/// A name as a sort key in the order of listings. Undecodable names come last.
 fn name(encoded: &[u8]) -> (bool, &[u8], &[u8], &[u8]) {
     KeyRef::decode(encoded).map_or((true, encoded, &[], &[]), |key| {
         (false, key.bucket.bucket_type, key.bucket.bucket, key.key)
     })
 }
 
-/// Pages of listings that went on from the same place.
+/// Merges pages of listings that started at the same position.
 pub(super) fn keys(pages: Vec<KeyPage>, limit: usize) -> KeyPage {
-    // What comes after the end of a page that is not the last may be in that engine too.
+    // An engine may have further keys after the end of its page, so the merged page ends where the first
+    // incomplete page ends.
     let end = pages.iter().filter_map(|page| page.next.clone());
     let end = end.min_by(|one, other| name(one).cmp(&name(other)));
     let mut entries: Vec<_> = pages.into_iter().flat_map(|page| page.entries).collect();
@@ -33,7 +34,7 @@ pub(super) fn keys(pages: Vec<KeyPage>, limit: usize) -> KeyPage {
     KeyPage { entries, next: end }
 }
 
-/// Up to `limit` first buckets of lists of as many each.
+/// The first `limit` buckets of several lists, each with up to `limit` buckets.
 pub(super) fn buckets(lists: Vec<Vec<(Bytes, Bytes)>>, limit: usize) -> Vec<(Bytes, Bytes)> {
     let mut buckets: Vec<_> = lists.into_iter().flatten().collect();
     buckets.sort_unstable();
@@ -42,19 +43,19 @@ pub(super) fn buckets(lists: Vec<Vec<(Bytes, Bytes)>>, limit: usize) -> Vec<(Byt
     buckets
 }
 
-/// The identity of a record that is no piece of another.
+/// The identity of a record that is not a piece.
 fn identity((encoded, _): &(Bytes, Record)) -> Identity {
     let bucket = KeyRef::decode(encoded).map(|key| key.bucket);
     let bucket = bucket.unwrap_or(quoit_model::key::BucketRef::untyped(&[]));
-    // An identity does not depend on how the record is placed.
+    // The identity does not depend on the bucket's placement rule.
     KeyHash::of(encoded, bucket, PlacementRule::BucketAndKey).identity
 }
 
-/// Pages of folds that went on from the same identity.
+/// Merges pages of folds that started at the same identity.
 pub(super) fn records(pages: Vec<RecordPage>) -> RecordPage {
     let next = pages.iter().filter_map(|page| page.next).min();
     let mut damaged: Vec<Tag> = pages.iter().flat_map(|page| &page.damaged).copied().collect();
-    // Those of one tag stay together.
+    // A damaged record with the tag of `next` may be before `next`, so it is kept.
     damaged.retain(|tag| next.is_none_or(|next| *tag <= Tag::of(next)));
     damaged.sort_unstable();
     damaged.dedup();
@@ -65,7 +66,7 @@ pub(super) fn records(pages: Vec<RecordPage>) -> RecordPage {
     RecordPage { entries: entries.into_iter().map(|(_, entry)| entry).collect(), damaged, next }
 }
 
-/// Pages of leaves that went on from the same tag.
+/// Merges pages of leaves that started at the same tag.
 pub(super) fn leaves(pages: Vec<LeafPage>) -> LeafPage {
     let next = pages.iter().filter_map(|page| page.next).min();
     let mut leaves: Vec<_> = pages.into_iter().flat_map(|page| page.leaves).collect();
@@ -74,7 +75,7 @@ pub(super) fn leaves(pages: Vec<LeafPage>) -> LeafPage {
     LeafPage { leaves, next }
 }
 
-/// Figures of all together.
+/// Sums the statistics of all engines.
 pub(super) fn stats(all: impl Iterator<Item = EngineStats>) -> EngineStats {
     all.fold(EngineStats::default(), |sum, each| EngineStats {
         key_count: sum.key_count + each.key_count,

@@ -1,15 +1,15 @@
-//! Several engines behind one: each bucket is kept by the engine that its property `backend` names.
+//! Several engines behind one: the bucket property `backend` names the engine that stores a bucket.
 //!
 //! The parts:
 //!
-//! - `assignments`: the engine that each bucket shall have, as the control plane knows it.
+//! - `assignments`: the engine that each bucket should have, according to the control plane.
 //! - `routes`: the engine that each bucket has. The two differ while a bucket whose property was changed
-//!   still has records in the former engine; `file` keeps that across restarts.
+//!   still has records in its former engine. `file` keeps the routes across restarts.
 //! - `tickets`: one order of the writes of all engines.
-//! - `merge`, `compare`: answers of several engines as one.
+//! - `merge`, `compare`: combining the answers of several engines.
 //! - `engine`: the trait; `transact`: transactions; `open`: the store's identity.
 //!
-//! `docs/design/several-engines.md` has the reasons.
+//! `docs/design/several-engines.md` gives the reasons.
 
 mod assignments;
 mod compare;

@@ -1,4 +1,4 @@
-//! Opening: who the store is, and which engine each bucket has.
+//! Opening: the store's identity, and the engine of each bucket.
 
 use super::assignments::Routing;
 use super::engine::MultiEngine;
@@ -16,56 +16,56 @@ use quoit_model::store_opening::LastOpening;
 use quoit_seam::Disk;
 use std::sync::Arc;
 
-/// The engine's name.
+/// Name of this engine.
 const NAME: &str = "multi";
 
-/// An engine under a name.
+/// An engine with its name.
 pub struct NamedEngine {
-    /// The name: what the property `backend` says.
+    /// The name by which the property `backend` refers to it.
     pub name: String,
     /// The engine, opened for the same ring.
     pub engine: Arc<dyn Engine>,
-    /// Whether it has all that it had before: it was made before and closed in good order. Never true of an
-    /// engine that keeps nothing.
+    /// True if the engine has all of its earlier records: it existed before and its last stop was clean.
+    /// Never true for an engine without files.
     pub is_intact: bool,
 }
 
 /// Settings of several engines behind one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MultiSettings {
-    /// Random bits: the id of a store that is made new.
+    /// Random bits: the id of a store that is created.
     pub entropy: u64,
     /// Number of partitions that records may belong to.
     pub ring_size: RingSize,
-    /// The last opening that the node knows of: what tells whose events they are went back in time otherwise.
+    /// The last opening of the store that the node has noted. A store whose file `STORE` is older was
+    /// rolled back.
     pub last_opening: Option<LastOpening>,
-    /// Name of the engine of buckets that have no property `backend`.
+    /// Name of the engine of buckets without the property `backend`.
     pub default: String,
 }
 
-/// Reports of opening several engines behind one.
+/// Result of opening several engines behind one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MultiReport {
-    /// Whether the store was made new.
+    /// True if the store was created by this opening.
     pub created: bool,
-    /// Whether it was closed in good order before, with all of its engines.
+    /// True if the last stop was clean and all engines are intact.
     pub clean: bool,
     /// Records in all engines, tombstones included.
     pub key_count: u64,
 }
 
 impl MultiEngine {
-    /// Puts engines behind one. Their common directory has the file that says who the store is, and the one
-    /// that says which engine each bucket has. Looks through the buckets whose assignment was changed since.
+    /// Combines engines to one. Their common directory has the files `STORE` and `ROUTES`. Scans the
+    /// buckets whose assignment has changed since the last start.
     ///
     /// # Errors
     ///
-    /// When the directory is in use, has data of another engine or for another ring size, or the disk
-    /// refuses.
+    /// If the directory is in use, has data of another engine or for another ring size, or the disk fails.
     ///
     /// # Panics
     ///
-    /// When no engine has the default's name.
+    /// If no engine has the name of the default engine.
     pub fn open(
         disk: Arc<dyn Disk>,
         engines: Vec<NamedEngine>,
@@ -82,9 +82,11 @@ impl MultiEngine {
         let last = meta.meta().clone();
         let known = settings.last_opening.filter(|known| known.is_later_than(&last.opening()));
         let incarnation = match known {
-            // Starts that the node knows nothing of may have had others: a random number lies in between.
+            // Starts that the node does not know of may have used higher incarnations, so the number skips
+            // a random distance.
             Some(known) => last.incarnation.max(known.incarnation) + 1 + (settings.entropy >> 32),
-            // Events that an engine has forgotten may be known elsewhere: nothing may follow them.
+            // Other nodes may know events that an engine has lost, so this incarnation must not make
+            // further events.
             None => last.incarnation + u64::from(!created && clean && !intact),
         };
         let mark = last.mark.max(known.map_or(0, |known| known.mark)) + 1;

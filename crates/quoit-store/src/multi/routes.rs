@@ -1,4 +1,4 @@
-//! Which engine each bucket has.
+//! Routes: the engine of each bucket.
 
 use super::assignments::Assignments;
 use super::file::RoutesFile;
@@ -9,11 +9,11 @@ use quoit_model::key::{BucketRef, KeyRef};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// The engines that there are.
+/// The engines of this node.
 pub(super) struct NamedEngines {
     pub(super) names: Vec<String>,
     pub(super) engines: Vec<Arc<dyn Engine>>,
-    /// The place of the default engine.
+    /// Index of the default engine.
     pub(super) default: usize,
 }
 
@@ -22,7 +22,7 @@ impl NamedEngines {
         self.names.iter().position(|each| each == name)
     }
 
-    /// The assignments with the default engine's name for names that this node does not have.
+    /// Replaces the names of engines that this node does not have by the name of the default engine.
     fn resolved(&self, mut assignments: Assignments) -> Assignments {
         let names = assignments.types.values_mut().chain(assignments.buckets.values_mut());
         for name in names.filter(|name| self.place(name).is_none()) {
@@ -31,22 +31,22 @@ impl NamedEngines {
         assignments
     }
 
-    /// The place of the engine that a bucket is assigned to.
+    /// Index of the engine that a bucket is assigned to.
     fn assigned(&self, assignments: &Assignments, bucket: BucketRef<'_>) -> usize {
         assignments.of(bucket).and_then(|name| self.place(name)).unwrap_or(self.default)
     }
 }
 
-/// The engine of a bucket type's buckets.
+/// The engine of the buckets of a bucket type, and exceptions.
 #[derive(Default)]
 struct TypeRoute {
     engine: usize,
     buckets: HashMap<Box<[u8]>, usize>,
 }
 
-/// Which engine each bucket has.
+/// The engine of each bucket.
 pub(super) struct Routes {
-    /// Version of the assignments that they follow; `None` = of a former start.
+    /// Version of the assignments that the routes follow; `None` if the routes are from an earlier start.
     pub(super) version: Option<u64>,
     kept: RoutesFile,
     default: usize,
@@ -72,7 +72,7 @@ impl Routes {
         Self { version, kept, default: named.default, types }
     }
 
-    /// The engine of a bucket: two lookups at most, none while no bucket is assigned.
+    /// Index of the engine of a bucket: at most two lookups, and no lookup while no bucket is assigned.
     pub(super) fn of_bucket(&self, bucket: BucketRef<'_>) -> usize {
         if self.types.is_empty() {
             return self.default;
@@ -81,16 +81,16 @@ impl Routes {
         of_type.buckets.get(bucket.bucket).copied().unwrap_or(of_type.engine)
     }
 
-    /// The engine of a record: a piece is where its record is.
+    /// Index of the engine of a record. A piece is in the engine of its record.
     pub(super) fn of_key(&self, key: KeyRef<'_>) -> usize {
         self.of_bucket(bucket_of(key.bucket))
     }
 
-    /// Follows assignments, as far as buckets have no records elsewhere: those stay where they are. Looks
-    /// through the buckets whose assignment is another one now, and waits for the disk. Whether there is
-    /// anything new to be written down.
+    /// Computes the routes for new assignments. A bucket with records in another engine than its assigned
+    /// one stays there. Scans the buckets whose assignment has changed, and waits for the disk. Returns the
+    /// new routes if they have to be written to the file.
     ///
-    /// There must be no writes meanwhile.
+    /// The caller must exclude writes meanwhile.
     pub(super) fn follow(
         &mut self,
         version: u64,
@@ -100,7 +100,7 @@ impl Routes {
         let default = named.names[named.default].clone();
         let assignments = named.resolved(assignments);
         let is_same = self.kept.assignments == assignments && self.kept.default == default;
-        // At a start, buckets that were kept where they are may have become empty.
+        // At a start, buckets that stayed in another engine may have become empty.
         if is_same && (self.version.is_some() || self.kept.buckets.is_empty()) {
             self.version = Some(version);
             return Ok(None);
@@ -121,7 +121,7 @@ impl Routes {
         Ok(Some(kept))
     }
 
-    /// The routes after they were written down.
+    /// The routes after they were written to the file.
     pub(super) fn followed(version: u64, kept: RoutesFile, named: &NamedEngines) -> Self {
         for ((bucket_type, bucket), engine) in &kept.buckets {
             tracing::warn!(
@@ -135,17 +135,17 @@ impl Routes {
         Self::new(Some(version), kept, named)
     }
 
-    /// Routes from before nothing is assigned: all buckets have to be looked at.
+    /// Routes without a file. All buckets have to be scanned.
     pub(super) fn unknown(named: &NamedEngines) -> Self {
         Self::new(None, RoutesFile::default(), named)
     }
 
-    /// Routes as they were written down.
+    /// The routes in the file.
     pub(super) fn restored(kept: RoutesFile, named: &NamedEngines) -> Self {
         Self::new(None, kept, named)
     }
 
-    /// Buckets that may have records where they are not assigned to any more.
+    /// The buckets that may have records in an engine to which they are no longer assigned.
     fn reassigned(&self, next: &RoutesFile, named: &NamedEngines) -> Vec<Reassigned> {
         let before = &self.kept;
         if before.default != next.default {
@@ -166,7 +166,7 @@ impl Routes {
     }
 }
 
-/// The bucket that decides where records of a bucket are: a piece's is that of its record.
+/// The bucket that decides about the engine: for pieces, the bucket of their record.
 pub(super) fn bucket_of(bucket: BucketRef<'_>) -> BucketRef<'_> {
     if !bucket.key(&[]).is_piece() {
         return bucket;
@@ -174,7 +174,7 @@ pub(super) fn bucket_of(bucket: BucketRef<'_>) -> BucketRef<'_> {
     KeyRef::decode(bucket.bucket).map_or(bucket, |record| record.bucket)
 }
 
-/// Buckets to look at.
+/// Buckets to scan.
 enum Reassigned {
     All,
     BucketType(Vec<u8>),
@@ -193,10 +193,10 @@ impl Reassigned {
     }
 }
 
-/// Hardly a key comes after this one in its bucket. Where one does, the bucket is seen once more.
+/// Almost no key of a bucket is above this one. If one is, the bucket is found twice, which does no harm.
 const LAST_KEY: &[u8] = &[0xff; 64];
 
-/// Shows the buckets of a range that have records, tombstones included. One listing for each.
+/// Calls a function for the buckets of a range that have records or tombstones. Costs one listing for each.
 fn each_bucket(
     engine: &dyn Engine,
     range: KeyRange<'_>,

@@ -1,5 +1,5 @@
-//! One order of the writes of several engines. A write waits for its own engine alone: one that can't sync
-//! does not hold the writes of others.
+//! One order of the writes of several engines. A write waits only for its own engine, so an engine that
+//! cannot sync does not block the writes of others.
 
 use crate::engine::Ticket;
 use crate::error::StoreError;
@@ -7,11 +7,12 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::task::Poll;
 
-/// Tickets of an engine that are remembered; the oldest of more are taken for later ones.
+/// Maximum number of remembered tickets of an engine. Beyond it, the oldest write is merged with the next
+/// one, and waits until that is durable.
 const REMEMBERED_MAX: usize = 1_024;
 
-/// Bits of a ticket that name the engine of its write; the number of the write is above them. Numbers last
-/// for eighty years of a hundred thousand writes a second.
+/// Number of bits of a ticket that name the engine of its write; the number of the write is in the bits
+/// above. At a hundred thousand writes a second the numbers last for eighty years.
 const ENGINE_BITS: u32 = 16;
 
 /// The engines whose writes a ticket covers.
@@ -21,7 +22,7 @@ enum Covered {
     One(usize),
 }
 
-/// A write: its number among all engines', and the ticket of its engine.
+/// A write: its number among the writes of all engines, and its ticket of its own engine.
 type Numbered = (u64, Ticket);
 
 fn ticket_of(number: u64, covered: Covered) -> Ticket {
@@ -49,11 +50,11 @@ pub(super) fn joined(one: Ticket, other: Ticket) -> Ticket {
 #[derive(Default)]
 struct TicketState {
     last: u64,
-    /// Writes of each engine that may not be durable yet, both numbers ascending.
+    /// Writes of each engine that may not be durable yet. Both numbers ascend.
     waiting: Vec<VecDeque<Numbered>>,
 }
 
-/// The order. A write costs a lock.
+/// The common order of writes. A write costs a lock.
 pub(super) struct Tickets {
     remembered_max: usize,
     state: Mutex<TicketState>,
@@ -69,8 +70,8 @@ impl Tickets {
         Self { remembered_max, state: Mutex::new(TicketState { last: 0, waiting }) }
     }
 
-    /// The ticket among all engines' of a write that an engine gave this ticket to. It covers the former
-    /// writes of that engine.
+    /// The common ticket of a write for which an engine has returned `ticket`. It covers the earlier writes
+    /// of that engine too.
     pub(super) fn issue(&self, engine: usize, ticket: Ticket) -> Ticket {
         let mut state = self.state.lock();
         state.last += 1;
@@ -78,7 +79,7 @@ impl Tickets {
         ticket_of(state.last, Covered::One(engine))
     }
 
-    /// The ticket of a write that all engines gave these tickets to.
+    /// The common ticket of a write for which all engines have returned tickets.
     pub(super) fn issue_of_all(&self, of_engines: Vec<Ticket>) -> Ticket {
         let mut state = self.state.lock();
         state.last += 1;
@@ -90,7 +91,7 @@ impl Tickets {
 
     fn remember(&self, state: &mut TicketState, engine: usize, ticket: Ticket) {
         let waiting = &mut state.waiting[engine];
-        // Two threads may come here in another order than to the engine.
+        // Two threads may get here in another order than that of the engine's tickets.
         let ticket = waiting.back().map_or(ticket, |last| ticket.max(last.1));
         waiting.push_back((state.last, ticket));
         if waiting.len() > self.remembered_max {
@@ -101,8 +102,8 @@ impl Tickets {
         }
     }
 
-    /// As `PointAccess::poll_durable`, of the engines that a ticket covers; `poll_engine` asks the engine of
-    /// a number. No lock is held while it does.
+    /// Implements `PointAccess::poll_durable` for the engines that a ticket covers. `poll_engine` polls the
+    /// engine with a number. No lock is held while it runs.
     pub(super) fn poll(
         &self,
         ticket: Ticket,
@@ -118,7 +119,8 @@ impl Tickets {
             let Some(wanted) = self.wanted(engine, number) else { continue };
             match poll_engine(engine, wanted) {
                 Poll::Ready(Ok(())) => {
-                    // By the engine's ticket: numbers may stand with later ones by now.
+                    // Removal goes by the engine's ticket, because a number may have been merged with a
+                    // later write meanwhile.
                     let waiting = &mut self.state.lock().waiting[engine];
                     let count = waiting.partition_point(|each| each.1 <= wanted);
                     waiting.drain(..count);
@@ -130,7 +132,8 @@ impl Tickets {
         if is_durable { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
-    /// The ticket up to which an engine must be durable for the writes up to a number.
+    /// The ticket up to which an engine must be durable so that its writes up to `number` are; `None` if
+    /// they are known to be.
     fn wanted(&self, engine: usize, number: u64) -> Option<Ticket> {
         let state = self.state.lock();
         let waiting = &state.waiting[engine];
@@ -144,17 +147,17 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Events of three engines, whose tickets are counted separately.
+    /// Events of three engines, each with tickets of its own.
     #[derive(Clone, Debug)]
     enum Step {
-        /// This many writes of an engine.
+        /// An engine makes this many writes.
         Write(usize, u64),
         /// A write of all engines at once.
         WriteAll,
-        /// An engine makes durable what it was given.
+        /// An engine makes its writes durable.
         Sync(usize),
-        /// A caller asks for a write, counted back from the last one; meanwhile an engine is given
-        /// this many writes by another thread.
+        /// A caller polls a write, counted back from the last one. Meanwhile another thread makes this many
+        /// writes in an engine.
         Poll(usize, usize, u64),
     }
 
@@ -169,7 +172,7 @@ mod tests {
         ]
     }
 
-    /// Engines, the tickets of all writes with the engine's number of each, and what of them is durable.
+    /// Engines, the common tickets of all writes with the engines' own numbers, and the durable numbers.
     #[derive(Default)]
     struct Model {
         given: [u64; 3],
@@ -190,14 +193,14 @@ mod tests {
             self.writes.push((ticket, self.given.into_iter().enumerate().collect()));
         }
 
-        /// Whether a write, and those before it of the same engines, are durable.
+        /// True if a write and the earlier writes of the same engines are durable.
         fn is_durable(&self, place: usize) -> bool {
             let of_engines = &self.writes[place].1;
             of_engines.iter().all(|(engine, number)| *number <= self.durable[*engine])
         }
 
-        /// Asks for a write while another thread writes. Engines whose writes are not durable fail, or are
-        /// not asked.
+        /// Polls a write while another thread writes. Engines that the write does not concern must not be
+        /// polled, and the poll must not be ready before the write is durable.
         fn poll(&mut self, tickets: &Tickets, place: usize, other: usize, count: u64) {
             let durable = self.durable;
             let mut is_written = false;
@@ -240,7 +243,7 @@ mod tests {
                     }
                 }
             }
-            // Once the engines have all, no caller waits for anything.
+            // When the engines are durable, no caller waits.
             model.write_all(&tickets);
             let tickets_of_all = model.writes.iter().map(|(ticket, _)| *ticket);
             let last = tickets_of_all.reduce(joined).expect("at least one");

@@ -1,11 +1,11 @@
-//! Transactions of one of several engines.
+//! Transactions in one of several engines.
 
 use super::routes::Routes;
 use crate::engine::{Interrupted, Interruption, Record, RecordAt, RecordMeta, Transaction};
 use crate::error::StoreError;
 use quoit_model::hash::Partition;
 
-/// Finds out where the first record of a transaction is, and goes no further.
+/// Finds the engine of the first record of a transaction, and interrupts the body there.
 pub(super) struct Probe<'r> {
     pub(super) routes: &'r Routes,
     pub(super) partition: Partition,
@@ -34,7 +34,7 @@ impl Transaction for Probe<'_> {
     }
 }
 
-/// Holds a transaction to its engine.
+/// Wraps a transaction and fails if it leaves its engine.
 pub(super) struct Within<'t> {
     pub(super) routes: &'t Routes,
     pub(super) engine: usize,

@@ -1,8 +1,8 @@
-//! Comparing names and index entries with the records that they are of, and mending what disagrees.
+//! Comparison of names and index entries with their records, and repair of differences.
 //!
-//! A record without its name is missing in listings, and one without an index entry in queries, though it can
-//! be read: copies are compared by records, so no other check would find that out. A name without its record
-//! may be all that is left of one.
+//! A record without its name is missing in listings, and a record without an index entry is missing in
+//! queries, though it can be read. Replicas compare only records, so no other check would notice that. A
+//! name without its record may be all that is left of a lost record.
 
 use super::backend::Space;
 use super::keys::{IndexKey, NameKey, expiry_key, index_key, name_key};
@@ -22,14 +22,14 @@ use quoit_model::hash::Partition;
 use quoit_model::key::BucketRef;
 use quoit_model::secondary_index::record_of_place;
 
-/// Entries that are read at once.
+/// Number of entries that are read at once.
 const READ_COUNT: usize = 64;
 
-/// A look at another space counts as so many bytes that were read.
+/// Number of bytes that a lookup in another space counts as.
 pub(super) const LOOK_BYTES: u64 = 512;
 
 impl StoreShared {
-    /// The entries that a record should have and lacks.
+    /// Adds the entries that a record should have and lacks to `stored`.
     pub(super) fn stage_missing(
         &self,
         at: &RecordAt<'_>,
@@ -58,7 +58,7 @@ impl StoreShared {
         }
         for (space, key, value) in wanted {
             let found = match self.overlay.get(space, &key) {
-                // What is written anew goes over what can't be read.
+                // An entry that cannot be read is written again.
                 Err(StoreError::Corrupt { .. }) => None,
                 found => found?,
             };
@@ -69,7 +69,7 @@ impl StoreShared {
         Ok(())
     }
 
-    /// Adds the entries that a record lacks.
+    /// Writes the entries that a record lacks.
     pub(super) fn mend_entries(
         &self,
         at: &RecordAt<'_>,
@@ -80,7 +80,8 @@ impl StoreShared {
         if stored.is_empty() {
             return Ok(());
         }
-        // It may have been changed between the looks.
+        // The record may have changed between the lookups, so they are repeated while its partition is
+        // locked.
         let _changing = self.begin_change(at.partition, Access::Wait)?;
         let FoundRecord::Present(record) = self.find(at, RecordPart::Head, Access::Wait)? else {
             return Ok(());
@@ -99,8 +100,8 @@ impl StoreShared {
         Ok(())
     }
 
-    /// Verifies some names, or index entries, from a key on, and removes those that no record has. Where to
-    /// go on.
+    /// Verifies some names or index entries from a key on, and removes those without a record. Returns the
+    /// key from which the next call continues.
     pub(super) fn verify_derived(
         &self,
         space: Space,
@@ -109,7 +110,7 @@ impl StoreShared {
     ) -> Result<Option<Bytes>, StoreError> {
         let range = Range { space, from, to: None, value_bytes_max: 0 };
         let scanned = match self.overlay.scan(range, READ_COUNT) {
-            // What is damaged can't be passed over. Listings and queries tell of it.
+            // Damage cannot be skipped here. Listings and queries report it.
             Err(error @ StoreError::Corrupt { .. }) => {
                 self.note_damage(&error);
                 return Ok(None);
@@ -121,7 +122,8 @@ impl StoreShared {
             let Some(owner) = self.owner_of(space, key) else { continue };
             let is_stray =
                 self.is_stray(space, key, &owner)? && self.remove_stray(space, key, &owner)?;
-            // Others may have the record. Its name tells of it once.
+            // Another replica may have the record. A record has several index entries but one name, so only
+            // the name reports it.
             if space == Space::Names && (is_stray || self.is_unreadable(&owner)?) {
                 verified.damaged.push((owner.partition, Tag::of(owner.identity)));
             }
@@ -129,8 +131,8 @@ impl StoreShared {
         Ok(scanned.next)
     }
 
-    /// The record that a name or an index entry of a current epoch is of. Those of former epochs are removed
-    /// with their records.
+    /// The record of a name or an index entry, if the entry is of the current epoch. Entries of former
+    /// epochs are removed with their records.
     pub(super) fn owner_of(&self, space: Space, key: &[u8]) -> Option<Witness> {
         let is_current = |partition: Partition, epoch| {
             let state = self.partitions.get(usize::from(partition.0));
@@ -147,7 +149,8 @@ impl StoreShared {
         is_current(partition, epoch).then(|| witness_of(name, partition))
     }
 
-    /// Whether a name or an index entry is none of its record's. A record that can't be read may have it.
+    /// True if the record of a name or an index entry does not exist or does not have it. False if the
+    /// record cannot be read.
     pub(super) fn is_stray(
         &self,
         space: Space,
@@ -171,7 +174,7 @@ impl StoreShared {
         })
     }
 
-    /// Whether a record is where nothing can be read, so that those who go through all records miss it.
+    /// True if a record is in an unreadable part of the store, where walks over all records miss it.
     fn is_unreadable(&self, owner: &Witness) -> Result<bool, StoreError> {
         match owner.at(|at| self.overlay.get(Space::Records, &self.key_of(at))) {
             Err(StoreError::Corrupt { .. }) => Ok(true),
@@ -219,7 +222,7 @@ mod tests {
         StoreShared::open(&kind, &*disk, clock, OrderedSettings::new(7)).unwrap().0
     }
 
-    /// Calls with where a record of a name is.
+    /// Calls a function with the address of the record of a name.
     fn with<T>(name: &str, run: impl FnOnce(&RecordAt<'_>) -> T) -> T {
         let key = BUCKET.key(name.as_bytes());
         let encoded = key.encoded();
@@ -245,7 +248,7 @@ mod tests {
         page.entries.iter().map(|(encoded, _)| name(encoded)).collect()
     }
 
-    /// Verifies everything, piece by piece; the records that are told to be damaged.
+    /// Verifies everything, in parts. Returns the records that were reported as damaged.
     fn verify(store: &StoreShared) -> Vec<(Partition, Tag)> {
         let (mut damaged, mut next) = (Vec::new(), None);
         loop {
@@ -300,7 +303,7 @@ mod tests {
     fn an_index_entry_that_no_record_has_is_removed() {
         let store = open();
         put(&store, "one");
-        // The record has no entries.
+        // The record has no index entries.
         let terms = quoit_model::object::IndexTerm::integer(7);
         let entry =
             quoit_model::object::IndexEntry { field: Bytes::from_static(b"n_int"), term: terms };

@@ -5,18 +5,18 @@ use crate::error::StoreError;
 use bytes::Bytes;
 use std::ops::ControlFlow;
 
-/// A key space of the store: ordered bytewise, apart from the others.
+/// A key space of the store: ordered bytewise, separate from the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Space {
     /// Records, or only their heads, in the order of partitions and hashes.
     Records,
-    /// Bodies of records, where they are kept apart from the heads.
+    /// Bodies of records, if they are stored apart from the heads.
     Bodies,
     /// Metadata of each record, in the order of names.
     Names,
     /// Entries of secondary indexes, in their order.
     Indexes,
-    /// Sums, expiries and dropped partitions, told apart by their first byte.
+    /// Sums, expiries and dropped partitions, distinguished by their first byte.
     Side,
 }
 
@@ -35,10 +35,10 @@ impl Space {
     }
 }
 
-/// Gets entries of a scan in ascending order, until it breaks off.
+/// Receives the entries of a scan in ascending order, until it returns `Break`.
 pub(crate) type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
 
-/// Figures of an ordered store.
+/// Statistics of an ordered store.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Figures {
     pub(crate) disk_bytes: u64,
@@ -52,8 +52,8 @@ pub(crate) trait OrderedStore: Send + Sync {
     /// The value of a key.
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>, StoreError>;
 
-    /// Looks up values of keys, each with its place, and hands them over with those places, in the same
-    /// order. Ascending keys cost least.
+    /// Looks up the values of several keys. Each key comes with a number, and `take` gets each value with
+    /// that number, in the same order. Ascending keys cost least.
     fn get_each(
         &self,
         space: Space,
@@ -69,68 +69,70 @@ pub(crate) trait OrderedStore: Send + Sync {
     /// Shows the entries from a key on.
     fn scan(&self, space: Space, from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError>;
 
-    /// Makes all writes of a batch, or none of them, also across a crash; they survive the death of the
-    /// process. Called by one thread at a time.
-    ///
-    /// [`StoreError::Overloaded`] and [`StoreError::DiskFull`] say that nothing was written and that the
-    /// same call may succeed later; after any other error the store takes no more writes.
-    fn apply(&self, batch: &PendingWrites) -> Result<(), StoreError>;
-
-    /// Whether what is applied is durable by that.
-    fn is_durable_when_applied(&self) -> bool;
-
-    /// Makes what was applied durable.
-    fn sync(&self) -> Result<(), StoreError>;
-
-    /// Whether the store is behind with its own work, and no thread does it.
-    fn lags(&self) -> bool {
-        false
-    }
-
-    /// Does a piece of that work, if [`lags`](Self::lags) says so, which may take seconds; whether it did.
+    /// Makes all writes of a batch or none, also across a crash. They survive the death of the process.
     /// Called by one thread at a time.
     ///
     /// # Errors
     ///
-    /// Nothing is lost by one, and the same call may succeed later.
+    /// After [`StoreError::Overloaded`] and [`StoreError::DiskFull`] nothing was written, and the same call
+    /// may succeed later. After any other error the store accepts no more writes.
+    fn apply(&self, batch: &PendingWrites) -> Result<(), StoreError>;
+
+    /// True if a batch is durable as soon as `apply` returns.
+    fn is_durable_when_applied(&self) -> bool;
+
+    /// Makes all applied batches durable.
+    fn sync(&self) -> Result<(), StoreError>;
+
+    /// True if the store's own work has fallen behind and no thread does it.
+    fn lags(&self) -> bool {
+        false
+    }
+
+    /// Does a part of that work, if [`lags`](Self::lags) returns true; it may take seconds. Returns true if
+    /// it did some. Called by one thread at a time.
+    ///
+    /// # Errors
+    ///
+    /// An error loses nothing, and the same call may succeed later.
     fn catch_up(&self) -> Result<bool, StoreError> {
         Ok(false)
     }
 
-    /// Puts what can be read in the place of what reads have shown to be damaged, where the store can do
-    /// that. Whether it did: the same read may succeed now, or say what is lost. May take as long as reading
-    /// the whole store, and others wait for it.
+    /// Replaces parts that reads have found damaged by what can be read of them, if the store can do that.
+    /// Returns true if it did: the same read may succeed now, or report which records are lost. May take as
+    /// long as reading the whole store, and other calls wait meanwhile.
     ///
     /// # Errors
     ///
-    /// Nothing is lost by one, and the same call may succeed later.
+    /// An error loses nothing, and the same call may succeed later.
     fn mend(&self) -> Result<bool, StoreError> {
         Ok(false)
     }
 
-    /// Whether [`OrderedStore::mend`] may ever do something.
+    /// True if [`OrderedStore::mend`] may ever repair something.
     fn can_mend(&self) -> bool {
         false
     }
 
-    /// Frees parts that no reader uses any more, which may take tenths of a second, where the store would do
-    /// so with all others waiting. After how many microseconds to do so again; `None` where there is no such
-    /// thing. Called by one thread at a time.
+    /// Frees parts that no reader uses any more, which may take tenths of a second. The store would
+    /// otherwise do so while all others wait. Returns the number of microseconds after which to call it
+    /// again; `None` for a store without such parts. Called by one thread at a time.
     fn release(&self) -> Option<u64> {
         None
     }
 
-    /// Says which file is damaged, if an error tells of damage and not where. May read all files.
+    /// Adds the damaged file to an error that reports damage without a location. May read all files.
     fn diagnosed(&self, error: StoreError) -> StoreError {
         error
     }
 
-    /// The damage that has ended writes, once [`OrderedStore::mend`] has looked for it.
+    /// The damage after which writes have failed for good, once [`OrderedStore::mend`] has located it.
     fn known_damage(&self) -> Option<StoreError> {
         None
     }
 
-    /// Largest key that it takes.
+    /// Maximum size of a key in bytes.
     fn key_bytes_max(&self) -> usize;
 
     fn figures(&self) -> Figures;

@@ -1,11 +1,13 @@
-//! Records that were read or written lately, kept so that to read them again takes no look at the ordered
-//! store: calls that must not wait are answered with them.
+//! A cache of records that were read or written recently. Reading them again needs no lookup in the ordered
+//! store, so calls that must not wait can be answered from it.
 //!
-//! A record that is kept is the one that is stored. Two things could spoil that: a read that began before a
-//! write and keeps what it has found after it, and a record that is still kept when its next write has left
-//! the batches for the store. So a record that is about to be written is forgotten first, nothing that
-//! shares its guard is kept while the write counts nowhere yet, and what a read has found is kept only if
-//! nothing that shares its guard was written since the read began.
+//! A cached record always equals the stored one. Two races could break that: a read that began before a
+//! write and caches its result after it, and a record that is still cached when its next write has moved
+//! from the batches to the store. Therefore:
+//!
+//! - A record that is about to be written is first removed from the cache.
+//! - While a write is between that moment and taking effect, no record with the same guard is cached.
+//! - A read caches its result only if no record with the same guard was written since the read began.
 
 use super::backend::Space;
 use super::tallies::SpaceWrites;
@@ -18,35 +20,35 @@ use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 use std::hash::BuildHasher;
 
-/// Records share this many guards, by hash.
+/// Number of guards. Records share them by hash.
 const GUARD_COUNT: usize = 256;
 
-/// Estimated memory of a cached record beside its key and value.
+/// Estimated memory of a cached record in bytes, in addition to its key and value.
 const RECORD_OVERHEAD_BYTES: u64 = 128;
 
-/// The cache has so many parts at most, each with a lock of its own.
+/// Maximum number of shards of the cache, each with its own lock.
 const PART_COUNT_MAX: u64 = 16;
 
-/// Parts are not made smaller than this; a record that is larger than a part is not kept.
+/// Minimum size of a shard in bytes. A record that is larger than a shard is not cached.
 const PART_BYTES_MIN: u64 = 4 << 20;
 
-/// Size that records are reckoned to have when the tables are laid out.
+/// Assumed size of a record in bytes when the tables are sized.
 const RECORD_BYTES_ABOUT: u64 = 1_024;
 
-/// How writes of some records went by.
+/// The state of the writes of the records that share a guard.
 #[derive(Default)]
 struct Guard {
-    /// Writes that are about to count.
+    /// Number of writes that are about to take effect.
     writer_count: u32,
-    /// Writes that count.
+    /// Number of writes that have taken effect.
     version: u64,
 }
 
-/// How far the writes of a record had come when a read of it began.
+/// The state of a record's guard when a read of the record began.
 #[derive(Clone, Copy)]
 pub(super) struct Seen {
     guard: usize,
-    /// `None` when a write was about to count.
+    /// `None` if a write was about to take effect.
     version: Option<u64>,
 }
 
@@ -59,7 +61,7 @@ impl Weighter<Bytes, Record> for BytesOfRecord {
     }
 }
 
-/// Records by the keys that they have in the ordered store.
+/// Cached records by their keys in the ordered store.
 pub(super) struct RecordCache {
     records: Cache<Bytes, Record, BytesOfRecord, FixedState>,
     guards: Box<[Mutex<Guard>]>,
@@ -67,15 +69,15 @@ pub(super) struct RecordCache {
 }
 
 impl RecordCache {
-    /// Keeps at most `size_bytes`, keys included; `None` for nothing. The seed keeps those who choose names
-    /// from choosing places.
+    /// A cache of at most `size_bytes`, keys included; `None` for a size of 0. The random seed keeps
+    /// clients from choosing names with colliding hashes.
     pub(super) fn new(size_bytes: u64, seed: u64) -> Option<Self> {
         if size_bytes == 0 {
             return None;
         }
         let hashes = FixedState::with_seed(seed);
         let count = usize::try_from(size_bytes / RECORD_BYTES_ABOUT).unwrap_or(usize::MAX);
-        // Each part must have room for large records too.
+        // Each shard must have room for large records too.
         let part_count = (size_bytes / PART_BYTES_MIN).clamp(1, PART_COUNT_MAX);
         let options = OptionsBuilder::new()
             .shards(part_count as usize)
@@ -93,25 +95,25 @@ impl RecordCache {
         Some(Self { records, guards, hashes })
     }
 
-    /// The record that is stored under a key, if it is kept.
+    /// The record that is stored under a key, if it is cached.
     pub(super) fn get(&self, key: &[u8]) -> Option<Record> {
         self.records.get(key)
     }
 
-    /// The same, for a caller whose lookup says nothing about later reads.
+    /// The same, for a caller whose lookup is no sign that the record will be read again.
     pub(super) fn peek(&self, key: &[u8]) -> Option<Record> {
         self.records.peek(key)
     }
 
-    /// Notes that a read begins, before it looks at anything.
+    /// Notes that a read begins. Called before the read looks at the batches or the store.
     pub(super) fn begin_read(&self, key: &[u8]) -> Seen {
         let guard = self.guard_of(key);
         let Guard { writer_count, version } = *self.guards[guard].lock();
         Seen { guard, version: (writer_count == 0).then_some(version) }
     }
 
-    /// Keeps what a read has found, if it is still what is stored. It is copied: what comes from the store
-    /// may be a piece of something larger.
+    /// Caches the result of a read, if it still equals the stored record. Copies it, because a record from
+    /// the store may be a part of a larger buffer.
     pub(super) fn keep(&self, key: &[u8], seen: Seen, record: &Record) {
         let key = Bytes::copy_from_slice(key);
         if BytesOfRecord.weight(&key, record) > self.records.shard_capacity() {
@@ -124,7 +126,7 @@ impl RecordCache {
         }
     }
 
-    /// Makes writes count by `count`, and keeps what they have written.
+    /// Runs `count`, which makes writes take effect, and caches the written records.
     pub(super) fn write<T>(&self, writes: SpaceWrites, count: impl FnOnce(SpaceWrites) -> T) -> T {
         let written = written_records(&writes);
         for (key, _) in &written {
@@ -149,7 +151,7 @@ impl RecordCache {
     }
 }
 
-/// The records among some entries, and what they become: `None` where they are removed.
+/// The records among some entries, with their new values; `None` for a removed record.
 fn written_records(writes: &SpaceWrites) -> Vec<(Bytes, Option<Record>)> {
     let mut written: Vec<(Bytes, Option<Record>)> = Vec::new();
     for (space, key, value) in writes {
@@ -159,7 +161,7 @@ fn written_records(writes: &SpaceWrites) -> Vec<(Bytes, Option<Record>)> {
                 let record = read_meta(stored).map(|meta| of_head(meta, stored));
                 written.push((key.clone(), record));
             }
-            // Behind its head, where bodies are apart.
+            // A body comes after its head if bodies are stored apart.
             (Space::Bodies, Some(body)) => {
                 if let Some((_, Some(record))) = written.last_mut() {
                     record.value = body.clone();

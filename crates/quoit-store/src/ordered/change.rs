@@ -1,4 +1,4 @@
-//! Changes of records: one, several of a partition, or any.
+//! Changes of records: of one, of several in a partition, and of any.
 
 use super::backend::Space;
 use super::indexes::ReplacedRecord;
@@ -20,14 +20,14 @@ use parking_lot::MutexGuard;
 use quoit_model::hash::Partition;
 use std::collections::BTreeMap;
 
-/// Bodies have sizes of 32 bits, and room for a head.
+/// Maximum size of a body in bytes: sizes have 32 bits, and the head needs room too.
 const BODY_BYTES_MAX: u64 = u32::MAX as u64 - 1_024;
 
-/// A record that is written, and what is known of it until then.
+/// A write of a record, with the facts about the version that it replaces.
 struct RecordWrite<'w> {
     at: RecordAt<'w>,
     former: ReplacedRecord,
-    /// `None` removes it.
+    /// The new metadata and value; `None` removes the record.
     after: Option<(RecordMeta, &'w [u8])>,
 }
 
@@ -62,8 +62,8 @@ impl StoreShared {
         let record = shown.as_ref().map(RecordRef::shared);
         let after = match change(record.as_ref(), &mut value) {
             Decision::Keep => {
-                // Exchanges see what is stored: the tombstone of an expired record has to be. If it can't be
-                // stored now, a later change or upkeep does so.
+                // Comparisons with other replicas see only what is stored, so the tombstone of an expired
+                // record has to be stored. If that fails now, a later change or upkeep does it.
                 if let Some(left) = shown.filter(|left| former.meta != Some(left.meta)) {
                     let after = Some((left.meta, &left.value[..]));
                     let write = RecordWrite { at: *at, former, after };
@@ -112,13 +112,13 @@ impl StoreShared {
         let at_of = |write: &BatchWrite<'_>| match write {
             BatchWrite::Put { at, .. } | BatchWrite::Remove { at } => at.partition,
         };
-        // In the order of their numbers, so that two batches never wait for each other.
+        // In the order of partitions, so that two batches cannot deadlock.
         let mut changing: BTreeMap<Partition, Option<MutexGuard<'_, ()>>> =
             writes.iter().map(|write| (at_of(write), None)).collect();
         for (partition, guard) in &mut changing {
             *guard = self.begin_change(*partition, Access::Wait)?;
         }
-        // Of several writes of one record the last one counts.
+        // Only the last write of each record counts.
         let mut last: BTreeMap<(Partition, &[u8]), RecordWrite<'_>> = BTreeMap::new();
         for write in writes {
             let (at, after) = match write {
@@ -163,8 +163,8 @@ impl StoreShared {
         Ok(ticket)
     }
 
-    /// Takes back the room of a record that has expired and whose partition is held: what stays of it takes
-    /// its place.
+    /// Reclaims the space of an expired record, replacing it by its tombstone if there is one. The caller
+    /// holds its partition.
     pub(super) fn end_expired(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {
         let FoundRecord::Present(record) = self.find(at, RecordPart::Whole, Access::Wait)? else {
             return self.discard(at);
@@ -176,15 +176,15 @@ impl StoreShared {
         self.write(at.partition, &[write]).map(drop)
     }
 
-    /// Removes a record whose partition is held, whatever it is.
+    /// Removes a record, whatever its state. The caller holds its partition.
     pub(super) fn discard(&self, at: &RecordAt<'_>) -> Result<(), StoreError> {
         let former = self.former(at, Access::Wait)?.unwrap_or_default();
         let write = RecordWrite { at: *at, former, after: None };
         self.write(at.partition, &[write]).map(drop)
     }
 
-    /// Takes the partition for a change, if there is room for one; `None` where that would have to be waited
-    /// for.
+    /// Locks a partition for a change, if the batches have room. `None` if the call would have to wait and
+    /// must not.
     pub(super) fn begin_change(
         &self,
         partition: Partition,
@@ -203,12 +203,13 @@ impl StoreShared {
             Access::NoWait => changing.try_lock(),
             Access::Wait => Some(changing.lock()),
         };
-        // Closing waits for calls that hold a partition, and for no later ones.
+        // Closing waits for calls that hold a partition. A call that gets the lock later must see that the
+        // store is closed.
         self.check_open()?;
         Ok(held)
     }
 
-    /// Makes writes of one partition, which is held, count together.
+    /// Makes writes of one partition take effect together. The caller holds the partition.
     fn write(
         &self,
         partition: Partition,
@@ -228,11 +229,11 @@ impl StoreShared {
         Ok(ticket)
     }
 
-    /// Lets the list of buckets know of records that were not live and are now. They were handed over, and
-    /// their partitions are still held: no other call changes them meanwhile.
+    /// Adds records that have become live to the list of buckets. Their writes have taken effect and their
+    /// partitions are still held, so no other call changes them meanwhile.
     fn note_live(&self, writes: &[RecordWrite<'_>]) {
         for RecordWrite { at, former, after } in writes {
-            // What expires may have.
+            // A record that expires may have expired.
             let was_live = former.meta.is_some_and(|meta| meta.expires_at_secs == 0);
             if !was_live && after.is_some_and(|(meta, _)| !meta.is_piece()) {
                 self.buckets.note(at, DataPlace::default());
@@ -259,7 +260,7 @@ impl StoreShared {
         Ok(())
     }
 
-    /// The entries that a write changes, but for counts and digests.
+    /// Adds the entries that a write changes, without counts and digests.
     fn stage(&self, write: &RecordWrite<'_>, places: &[Vec<u8>], stored: &mut SpaceWrites) {
         let RecordWrite { at, former, after } = write;
         let expires_at_secs = after.map_or(0, |(meta, _)| meta.expires_at_secs);
@@ -292,7 +293,7 @@ impl StoreShared {
         }
     }
 
-    /// Lets writes count, and has them moved to the ordered store.
+    /// Makes writes take effect, and wakes the worker that moves them to the ordered store.
     pub(super) fn hand_over(&self, stored: SpaceWrites) -> Ticket {
         let (ticket, is_first) = match &self.cache {
             Some(cache) => cache.write(stored, |stored| self.overlay.write(stored)),
@@ -310,7 +311,7 @@ fn change_of(write: &RecordWrite<'_>) -> RecordChange {
     RecordChange { identity: write.at.identity, before: write.former.meta, after }
 }
 
-/// The places of the index entries that records have after their writes.
+/// The encoded index entries of records after their writes.
 fn new_places(writes: &[RecordWrite<'_>]) -> Result<Vec<Vec<Vec<u8>>>, StoreError> {
     let places = |RecordWrite { at, after, .. }: &RecordWrite<'_>| match after {
         Some((meta, value)) => places_of(at.key, meta, value),
@@ -319,7 +320,7 @@ fn new_places(writes: &[RecordWrite<'_>]) -> Result<Vec<Vec<Vec<u8>>>, StoreErro
     writes.iter().map(places).collect()
 }
 
-/// A transaction while its body runs, its partition held.
+/// A transaction while its body runs. Its partition is held.
 struct OrderedTransaction<'s> {
     store: &'s StoreShared,
     partition: Partition,
@@ -327,7 +328,7 @@ struct OrderedTransaction<'s> {
     writes: ByRecord<Staged>,
 }
 
-/// A write that the transaction ends with.
+/// A write that will be part of the transaction's batch.
 struct Staged {
     former: ReplacedRecord,
     after: Option<Record>,

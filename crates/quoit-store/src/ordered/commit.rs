@@ -1,4 +1,4 @@
-//! Moving writes to the ordered store, and group commit: one sync for all who wait.
+//! Moving writes to the ordered store, and group commit: one sync for all waiting requests.
 
 use super::store::StoreShared;
 use crate::durability::Durability;
@@ -11,28 +11,28 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// Pause after the store was found to be behind with its own work.
+/// Pause after the store's own work has fallen behind, in microseconds.
 const BEHIND_PAUSE_US: u64 = 10_000;
 
-/// How long a store that is behind is waited for when the engine is closed.
+/// Maximum time to wait for a store that has fallen behind when the engine is closed, in microseconds.
 const LAST_PATIENCE_US: u64 = 60_000_000;
 
-/// Pause after the disk was found to be full.
+/// Pause after the disk was full, in microseconds.
 const FULL_PAUSE_US: u64 = 1_000_000;
 
-/// How far writes have come, and who waits.
+/// Progress of writes, and the requests that wait for it.
 #[derive(Default)]
 pub(super) struct StoreCommitter {
     /// Writes up to this ticket are in the ordered store.
     applied: AtomicU64,
     /// Writes up to this ticket are durable.
     synced: AtomicU64,
-    /// When the last sync began.
+    /// Time at which the last sync began, in microseconds.
     synced_at_us: AtomicU64,
     waiting: Mutex<StoreWaiters>,
-    /// Whether `waiting` has a failure.
+    /// True if `waiting` has a failure.
     has_failed: AtomicBool,
-    /// Held while a batch is moved or synced.
+    /// Held while batches are moved or synced.
     moving: Mutex<()>,
     handle: OnceLock<Arc<dyn WorkerHandle>>,
     sync_count: AtomicU64,
@@ -42,11 +42,11 @@ pub(super) struct StoreCommitter {
 #[derive(Default)]
 struct StoreWaiters {
     waiters: Vec<(Ticket, Waker)>,
-    /// Why writes are refused.
+    /// The reason why writes are refused.
     failure: Option<StoreError>,
 }
 
-/// Whether a failure goes by.
+/// True if a failure may be temporary.
 fn is_passing(failure: &StoreError) -> bool {
     matches!(
         failure,
@@ -57,7 +57,7 @@ fn is_passing(failure: &StoreError) -> bool {
 }
 
 impl StoreCommitter {
-    /// Tells how to wake the thread that steps the writer.
+    /// Sets the handle that wakes the thread of the writer.
     pub(super) fn attach(&self, handle: Arc<dyn WorkerHandle>) {
         assert!(self.handle.set(handle).is_ok(), "a committer is attached once");
     }
@@ -68,7 +68,7 @@ impl StoreCommitter {
         }
     }
 
-    /// Fails when writes are refused.
+    /// Fails if writes are refused.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         if !self.has_failed.load(Ordering::Acquire) {
             return Ok(());
@@ -80,7 +80,7 @@ impl StoreCommitter {
         matches!(self.check(), Err(StoreError::DiskFull { .. }))
     }
 
-    /// Number of syncs made, and of writes that they made durable.
+    /// Number of syncs, and number of writes that they made durable.
     pub(super) fn counts(&self) -> (u64, u64) {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (load(&self.sync_count), load(&self.synced_write_count))
@@ -105,7 +105,7 @@ impl StoreCommitter {
 }
 
 impl StoreShared {
-    /// Why writes are refused, unless that passes.
+    /// The reason why writes are refused for good, if they are.
     pub(super) fn write_failure(&self) -> Option<WriteFailure> {
         let failure = self.committer.check().err().filter(|failure| !is_passing(failure))?;
         let known = self.overlay.backend.known_damage();
@@ -114,7 +114,7 @@ impl StoreShared {
         Some(WriteFailure { directory: self.path.clone(), reason, is_damage })
     }
 
-    /// Whether writes up to a ticket last as long as they are meant to.
+    /// True if writes up to a ticket have the durability that the settings ask for.
     fn lasts(&self, ticket: Ticket) -> bool {
         let reached = match self.settings.durability {
             Durability::Strict => &self.committer.synced,
@@ -139,7 +139,7 @@ impl StoreShared {
         if self.lasts(ticket) {
             return Poll::Ready(Ok(()));
         }
-        // Tickets come in about ascending order: one that waits already is found near the end.
+        // Tickets come in roughly ascending order, so a ticket that waits already is near the end.
         let is_known = waiting
             .waiters
             .iter()
@@ -151,20 +151,20 @@ impl StoreShared {
             waiting.waiters.push((ticket, waker.clone()));
         }
         drop(waiting);
-        // As long as writes wait, the writer goes on by itself.
+        // While writes wait, the writer starts its next round without being woken.
         if is_first {
             self.committer.wake();
         }
         Poll::Pending
     }
 
-    /// Moves what waits at this moment to the ordered store.
+    /// Moves all writes that wait now to the ordered store.
     pub(super) fn flush(&self) -> Result<(), StoreError> {
         let _one_at_a_time = self.committer.moving.lock();
         self.move_waiting()
     }
 
-    /// Makes everything written so far durable, and waits for it.
+    /// Makes all writes so far durable, and waits for it.
     pub(super) fn sync(&self) -> Result<(), StoreError> {
         let _one_at_a_time = self.committer.moving.lock();
         self.move_waiting()?;
@@ -175,13 +175,14 @@ impl StoreShared {
         }
         self.committer.synced_at_us.store(self.clock.monotonic_us(), Ordering::Relaxed);
         self.overlay.backend.sync().inspect_err(|error| self.committer.fail(error))?;
-        // The failure was a passing one, if there was any.
+        // The earlier failure, if any, was temporary.
         self.committer.recover();
         self.note_synced(before, applied);
         Ok(())
     }
 
-    /// Makes everything durable at the end, when no worker runs any more: also where the store is behind.
+    /// Makes all writes durable when the engine is closed and no worker runs any more. Waits for a store
+    /// that has fallen behind.
     pub(super) fn sync_at_last(&self) -> Result<(), StoreError> {
         let began_us = self.clock.monotonic_us();
         loop {
@@ -198,7 +199,7 @@ impl StoreShared {
         }
     }
 
-    /// With `moving` held.
+    /// Moves the waiting writes to the ordered store. The caller holds `moving`.
     fn move_waiting(&self) -> Result<(), StoreError> {
         if let Err(failure) = self.committer.check()
             && !is_passing(&failure)
@@ -208,11 +209,12 @@ impl StoreShared {
         let target = self.overlay.last_ticket();
         let before = self.committer.applied.load(Ordering::Acquire);
         while self.committer.applied.load(Ordering::Acquire) < target {
-            // What could not be moved the last time comes first.
+            // `take` returns a batch again that could not be applied the last time.
             let Some(batch) = self.overlay.take() else { break };
             match self.overlay.backend.apply(&batch) {
                 Ok(()) => self.committer.recover(),
-                // No write is refused before the waiting ones have filled their bound.
+                // This is not a failure for writers: they are accepted until the waiting writes fill their
+                // bound.
                 Err(StoreError::Overloaded) => return Err(StoreError::Overloaded),
                 Err(error) => {
                     self.committer.fail(&error);
@@ -247,7 +249,7 @@ impl StoreShared {
         ready.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// Microseconds until the next sync is due; `None` when everything is durable.
+    /// Microseconds until the next sync is due; `None` if everything is durable.
     fn sync_due_us(&self) -> Option<u64> {
         let applied = self.committer.applied.load(Ordering::Acquire);
         if self.committer.synced.load(Ordering::Acquire) >= applied {
@@ -259,7 +261,7 @@ impl StoreShared {
     }
 }
 
-/// The worker that moves writes to the ordered store and syncs.
+/// The worker that moves writes to the ordered store and syncs them.
 pub(super) struct Writer(pub(super) Arc<StoreShared>);
 
 impl Worker for Writer {

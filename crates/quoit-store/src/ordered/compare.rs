@@ -11,7 +11,7 @@ use crate::index::Tag;
 use bytes::Bytes;
 use quoit_model::hash::Partition;
 
-/// Heads that are read at once.
+/// Number of heads that are read at once.
 const WALKED_COUNT: usize = 256;
 
 impl Compare for StoreShared {
@@ -80,8 +80,8 @@ impl Compare for StoreShared {
 }
 
 impl StoreShared {
-    /// The digest of a range: of whole buckets what is counted, of parts of them, and of those in which
-    /// anything expires, what the heads say.
+    /// The digest of a range. Uses the counted digests of tally buckets that are wholly in the range and
+    /// have no expiring records, and reads the heads of other buckets.
     fn range_digest(
         &self,
         partition: Partition,
@@ -116,7 +116,8 @@ impl StoreShared {
         Ok(digest)
     }
 
-    /// Adds the leaves from a tag to another to those that are there, some of them; where to go on.
+    /// Adds some of the leaves between two tags to `leaves`. Returns the tag from which the next call
+    /// continues.
     fn walk_leaves(
         &self,
         partition: Partition,
@@ -128,7 +129,7 @@ impl StoreShared {
         let class = class_place(scope.n_val_class);
         let HashWalk { mut records, mut next, .. } =
             self.walk(partition, from.identity_min(), WALKED_COUNT)?;
-        // Those of one tag stay together.
+        // The records of one tag stay together.
         while let Some(identity) = next
             && records.last().is_some_and(|last| Tag::of(last.identity) == Tag::of(identity))
         {

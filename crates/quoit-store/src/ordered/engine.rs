@@ -1,4 +1,4 @@
-//! The engines' face: the trait, opening and closing, background work.
+//! The engines' public type: implements the traits, opens and closes the store, and starts background work.
 
 use super::backend::OrderedStore;
 use super::commit::Writer;
@@ -30,13 +30,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
 
-/// Name of the worker that moves writes to the ordered store and syncs.
+/// Name of the worker that moves writes to the ordered store and syncs them.
 pub const WRITE_WORKER: &str = "write";
 
-/// Name of the worker that removes what has expired or was dropped.
+/// Name of the worker that removes expired records and dropped partitions.
 pub const UPKEEP_WORKER: &str = "upkeep";
 
-/// Name of the worker that frees what the ordered store is done with.
+/// Name of the worker that frees unused parts of the ordered store.
 const RELEASE_WORKER: &str = "release";
 
 /// Directory of the log-structured merge trees in the data directory.
@@ -49,13 +49,13 @@ pub struct OrderedEngine {
 }
 
 impl OrderedEngine {
-    /// Opens `leveled`, heads and bodies in log-structured merge trees of their own, or makes a new one in
-    /// the directory.
+    /// Opens `leveled`, or creates it in the directory. It keeps heads and bodies in separate
+    /// log-structured merge trees.
     ///
     /// # Errors
     ///
-    /// When the directory is in use, has data of another engine or for another ring size, is damaged or was
-    /// written by a newer release, or the disk refuses.
+    /// If the directory is in use, has data of another engine or for another ring size, is damaged, or was
+    /// written by a newer release, or the disk fails.
     pub fn open_leveled(
         directory: &Path,
         clock: Arc<dyn Clock>,
@@ -66,11 +66,11 @@ impl OrderedEngine {
         Self::open_lsm("leveled", true, directory, clock, execution, settings, of_trees)
     }
 
-    /// Opens `leveldb`, records in a log-structured merge tree, or makes a new one in the directory.
+    /// Opens `leveldb`, or creates it in the directory. It keeps records in a log-structured merge tree.
     ///
     /// # Errors
     ///
-    /// As [`OrderedEngine::open_leveled`].
+    /// As for [`OrderedEngine::open_leveled`].
     pub fn open_leveldb(
         directory: &Path,
         clock: Arc<dyn Clock>,
@@ -101,11 +101,11 @@ impl OrderedEngine {
         Self::open_kind(&kind, &disk, clock, execution, settings)
     }
 
-    /// Opens `innostore`, records in a B+tree, or makes a new one in the directory.
+    /// Opens `innostore`, or creates it in the directory. It keeps records in a B+tree.
     ///
     /// # Errors
     ///
-    /// As [`OrderedEngine::open_leveled`].
+    /// As for [`OrderedEngine::open_leveled`].
     pub fn open_innostore(
         disk: &Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
@@ -143,7 +143,7 @@ impl OrderedEngine {
         Ok((Self { store, workers: Mutex::new(vec![release, upkeep, write]) }, report))
     }
 
-    /// The engine's name, as it is configured.
+    /// Name of the engine in settings.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.store.name
@@ -328,7 +328,7 @@ impl Maintenance for OrderedEngine {
             return Err(StoreError::Closed);
         }
         self.stop_workers();
-        // Changes that began before are through when the partitions can be had.
+        // A change that began before has ended when its partition can be locked.
         self.store.partitions.iter().for_each(|partition| drop(partition.changing.lock()));
         self.store.sync_at_last()?;
         let mut meta = self.store.identity.file();

@@ -1,22 +1,23 @@
-//! The files of `fjall` beside its journals, looked at before it opens them.
+//! Checks of `fjall`'s files other than journals, before `fjall` opens them.
 //!
-//! `fjall` believes lengths before it looks at their checksums, takes a keyspace without its file `current`
-//! for one whose making was cut short and removes it, and does not say which file is damaged. So the small
-//! files that say what there is are checked first, and the tables of contents of all others; where `fjall`
-//! does not open the store even so, the damaged file is looked for.
+//! `fjall` trusts lengths before it verifies their checksums, takes a keyspace without the file `current`
+//! for an unfinished one and removes it, and does not say which file is damaged. So Quoit first checks the
+//! small files that list the others, and the tables of contents of all files. If `fjall` still cannot open
+//! the store, Quoit looks for the damaged file.
 //!
 //! ```text
 //! version    "FJL" 3
 //! current    number n of the version 8, XXH3-128 of the file v<n> 16, 0
-//! v<n>       sections, among them `tables`: number of levels 1; of each, number of runs 1; of each, number
-//!            of tables 4; of each, number 8, kind of checksum 1, checksum 16, sequence 8; and `blob_files`:
-//!            their number 4; of each, number 8, kind of checksum 1, checksum 16
-//! archive    sections; their table of contents: "TOC!", number of sections 4; of each, offset 8, size 8,
+//! v<n>       sections, among them `tables`: number of levels 1; for each, number of runs 1; for each, number
+//!            of tables 4; for each, number 8, kind of checksum 1, checksum 16, sequence 8; and `blob_files`:
+//!            their number 4; for each, number 8, kind of checksum 1, checksum 16
+//! archive    sections; their table of contents: "TOC!", number of sections 4; for each, offset 8, size 8,
 //!            size of the name 2, name; then "SFA!", 1, 0, XXH3-128 of the table of contents 16, its offset
 //!            8, its size 8
 //! ```
 //!
-//! Numbers are little-endian. `v<n>`, tables and blob files are archives.
+//! Numbers are little-endian; a number after a field is its size in bytes. `v<n>`, tables and blob files
+//! are archives.
 
 use crate::error::StoreError;
 use std::fs::{self, File};
@@ -34,7 +35,7 @@ const CURRENT_NAME: &str = "current";
 pub(super) const TABLES_NAME: &str = "tables";
 pub(super) const BLOBS_NAME: &str = "blobs";
 
-/// These folders with the sections in `v<n>` that tell of their files.
+/// The same folders, with the sections of `v<n>` that list their files.
 const TABLES: (&str, &str) = (TABLES_NAME, "tables");
 const BLOBS: (&str, &str) = (BLOBS_NAME, "blob_files");
 
@@ -44,12 +45,12 @@ const BUFFER_BYTES: usize = 1 << 16;
 
 const REMEDY: &str = "put it back from a copy if there is one";
 
-/// Checks the files that say what there is, and the tables of contents of the others. `keyspace_count` is how
-/// many keyspaces there have to be if there is any data. Costs a few reads for each file.
+/// Checks the files that list the others, and the tables of contents of all files. `keyspace_count` is the
+/// number of keyspaces that must exist if there is any data. Costs a few reads for each file.
 ///
 /// # Errors
 ///
-/// [`StoreError::Corrupt`] names the file that is damaged or missing.
+/// [`StoreError::Corrupt`] names the damaged or missing file.
 pub(super) fn check(
     directory: &Path,
     has_data: bool,
@@ -74,7 +75,7 @@ pub(super) fn check(
     keyspaces.iter().try_for_each(|keyspace| check_keyspace(keyspace, has_data))
 }
 
-/// Looks for the file that is damaged where a store can't be opened. Reads all of them.
+/// Looks for the damaged file of a store that cannot be opened. Reads all files.
 pub(super) fn diagnose(directory: &Path) -> Option<StoreError> {
     let keyspaces = keyspaces(&directory.join(KEYSPACES_NAME)).ok()?;
     for keyspace in keyspaces {
@@ -93,11 +94,11 @@ pub(super) fn diagnose(directory: &Path) -> Option<StoreError> {
     None
 }
 
-/// The tables of a keyspace that count; `None` when nothing says which they are. They may be missing.
+/// The tables that a keyspace lists as current, whether they exist or not; `None` if the list is missing.
 ///
 /// # Errors
 ///
-/// When the file that says so is damaged, or the disk refuses.
+/// If the list is damaged or the disk fails.
 pub(super) fn listed_tables(keyspace: &Path) -> Result<Option<Vec<PathBuf>>, StoreError> {
     let listed = KeyspaceFiles::read(keyspace)?;
     let folder = keyspace.join(TABLES_NAME);
@@ -129,7 +130,7 @@ fn keyspaces(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
 
 fn check_keyspace(keyspace: &Path, has_data: bool) -> Result<(), StoreError> {
     let Some(listed) = KeyspaceFiles::read(keyspace)? else {
-        // Its making was cut short, unless anything was ever written.
+        // Without data, its creation was interrupted.
         let current = keyspace.join(CURRENT_NAME);
         return if has_data { Err(damaged(&current, 0, "it is missing")) } else { Ok(()) };
     };
@@ -146,13 +147,13 @@ fn check_archive(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// The files of a keyspace, with their checksums.
+/// The files that a keyspace lists, with their checksums.
 struct KeyspaceFiles {
     files: Vec<(PathBuf, u128)>,
 }
 
 impl KeyspaceFiles {
-    /// `None` when nothing says what there is.
+    /// `None` if the list is missing.
     fn read(keyspace: &Path) -> Result<Option<Self>, StoreError> {
         let path = keyspace.join(CURRENT_NAME);
         let current = match fs::read(&path) {

@@ -1,9 +1,10 @@
-//! A store whose making was cut short.
+//! Stores whose creation was interrupted.
 //!
-//! `fjall` makes a store step by step, and its version marker last; what comes after that it finishes by
-//! itself when it opens the store again. `redb` makes its file as large as it will be, and writes the bytes
-//! last by which it knows it. A process that is killed before leaves files that neither opens, or makes anew.
-//! There is nothing in them, so they are removed, and the store is made again.
+//! `fjall` creates a store step by step, with the version marker as the last step that matters: it finishes
+//! later steps itself when it opens the store again. `redb` extends its file to its size, and writes last
+//! the bytes by which it recognizes the file. A process that is killed before that leaves files that
+//! `fjall` or `redb` neither opens nor creates again. They contain no data, so they are removed, and the
+//! store is created again.
 
 use crate::error::StoreError;
 use quoit_seam::DiskFile;
@@ -11,32 +12,34 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The marker, and how many bytes it has when it is whole.
+/// Name of the marker, and its size in bytes.
 const MARKER: &str = "version";
 const MARKER_BYTES: u64 = 4;
 
-/// Files that exist before the marker does: a lock, a directory and the first journal, which is of zero bytes
-/// until something is written to it.
+/// Files that are created before the marker: a lock, a directory, and the first journal, which has only
+/// zeros until a batch is written to it.
 const LOCK: &str = "lock";
 const KEYSPACES: &str = "keyspaces";
 const JOURNAL: &str = "0.jnl";
 
-/// As many bytes of a journal as tell whether something was written to it.
+/// Number of bytes at the start of a journal that show if a batch was written to it.
 const JOURNAL_FRONT_BYTES: u64 = 4_096;
 
-/// Bytes at the front of a `redb` file by which it knows it, and bytes of the header that they begin.
+/// Number of bytes at the start of a `redb` file by which `redb` recognizes it, and size of the header that
+/// begins with them.
 const KNOWN_BY_BYTES: usize = 9;
 const HEADER_BYTES: u64 = 320;
 
-/// As many bytes of a `redb` file are looked at together.
+/// Number of bytes of a `redb` file that are read at once.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Removes a log-structured merge store whose making was cut short. No other process may have the directory
-/// that it is in.
+/// Removes a log-structured merge store whose creation was interrupted. No other process may have the
+/// directory above it open.
 ///
 /// # Errors
 ///
-/// When the disk refuses, and when there is no whole marker beside what may be data: nothing is removed then.
+/// If the disk fails, or if the marker is missing or cut off beside files that may be data. Nothing is
+/// removed then.
 pub(super) fn clear(path: &Path) -> Result<(), StoreError> {
     let failed = |action| {
         move |error: io::Error| StoreError::Io {
@@ -62,7 +65,7 @@ fn is_whole(marker: &Path) -> bool {
     fs::metadata(marker).is_ok_and(|found| found.len() >= MARKER_BYTES)
 }
 
-/// Whether there is nothing but what there is before the marker.
+/// True if there are only files that are created before the marker.
 fn is_empty(path: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(path)? {
         let entry = entry?;
@@ -85,11 +88,12 @@ fn is_unwritten(journal: &Path) -> io::Result<bool> {
     Ok(front.iter().all(|byte| *byte == 0))
 }
 
-/// Empties a `redb` file whose making was cut short; whether it was. Costs a read of some bytes.
+/// Empties a `redb` file whose creation was interrupted. Returns true if it was. Costs a read of a few
+/// bytes.
 ///
 /// # Errors
 ///
-/// When the disk refuses.
+/// If the disk fails.
 pub(super) fn clear_tree(file: &dyn DiskFile, path: &str) -> Result<bool, StoreError> {
     if file.size_bytes()? == 0 || !is_unmade(file)? {
         return Ok(false);
@@ -99,7 +103,7 @@ pub(super) fn clear_tree(file: &dyn DiskFile, path: &str) -> Result<bool, StoreE
     Ok(true)
 }
 
-/// Whether there is nothing in the file but, at most, a header without its first bytes.
+/// True if the file has at most a header without its first bytes.
 fn is_unmade(file: &dyn DiskFile) -> Result<bool, StoreError> {
     let mut front = [0; KNOWN_BY_BYTES];
     file.read_at(&mut front, 0)?;

@@ -1,4 +1,4 @@
-//! Secondary indexes: entries beside the records, written with them.
+//! Secondary indexes: entries beside the records, written in the same batch.
 
 use super::backend::Space;
 use super::keys::{Epoch, IndexKey, RecordKey, SideKey, all_unread, index_key};
@@ -14,21 +14,21 @@ use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
 use quoit_model::secondary_index::{IndexPosition, IndexRange, bucket_span, record_of_place};
 
-/// Entries that are read at once where all of a bucket are looked at.
+/// Number of entries that are read at once when the entries of a whole bucket are scanned.
 const READ_COUNT: usize = 4_096;
 
-/// A record that a write replaces, as far as it is known.
+/// The facts about a record that a write replaces.
 #[derive(Default)]
 pub(super) struct ReplacedRecord {
-    /// `None` when there was none, or its head and name are damaged.
+    /// `None` if there was no record, or if its head and its name are damaged.
     pub(super) meta: Option<RecordMeta>,
-    /// The places of its index entries.
+    /// Encoded index entries of the record.
     pub(super) places: Vec<Vec<u8>>,
 }
 
 impl StoreShared {
-    /// The record that a write replaces, damaged or not; `None` where the disk would have to be waited for.
-    /// The body is read only if it has index entries.
+    /// The record that a write replaces, damaged or not; `None` if the call would have to wait and must
+    /// not. Reads the body only if the record has index entries.
     pub(super) fn former(
         &self,
         at: &RecordAt<'_>,
@@ -54,13 +54,13 @@ impl StoreShared {
 
     /// The facts about a record that was read as a whole.
     pub(super) fn former_of(&self, at: &RecordAt<'_>, record: &Record) -> ReplacedRecord {
-        // They could be read when the record was stored.
+        // Encoding them cannot fail: it succeeded when the record was stored.
         let places = places_of(at.key, &record.meta, &record.value).unwrap_or_default();
         ReplacedRecord { meta: Some(record.meta), places }
     }
 
-    /// The facts about a record that can't be read. Unless its name says that it has no index entries, all of
-    /// its bucket are looked at.
+    /// The facts about a damaged record. Unless its name says that it has no index entries, scans all index
+    /// entries of its bucket.
     fn damaged_former(
         &self,
         at: &RecordAt<'_>,
@@ -94,7 +94,8 @@ impl StoreShared {
         }
     }
 
-    /// The entries of a record in the place of its former ones. What stays comes last.
+    /// Replaces the index entries of a record. The new entries come last in the batch, so an entry that
+    /// stays wins over its removal.
     pub(super) fn stage_entries(
         &self,
         partition: Partition,
@@ -157,8 +158,8 @@ impl StoreShared {
         }
     }
 
-    /// Refuses a query where entries may be lost, of records that can't be read. The marks of records that
-    /// were replaced or removed go.
+    /// Fails if a wanted partition has a damaged record whose entries may be lost. Removes the marks of
+    /// records that were written again or removed.
     fn check_unread(&self, partitions: &dyn Fn(Partition) -> bool) -> Result<(), StoreError> {
         let (from, to) = all_unread();
         let range = Range { space: Space::Side, from: &from, to: Some(&to), value_bytes_max: 0 };

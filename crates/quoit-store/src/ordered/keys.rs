@@ -2,21 +2,23 @@
 //!
 //! ```text
 //! records, bodies   partition 2, epoch 4, identity 8, encoded name
-//! names             bucket type, bucket, key, each escaped and ended; partition 2, epoch 4
-//! indexes           place of the entry; partition 2, epoch 4
-//! side   't'        partition 2, bucket of hashes 2                 counts and digests of the bucket
-//!        'h'        partition 2, hour 4, n_val class 1              digest of what expires in that hour
-//!        'e'        second of expiry 4, key of the record           nothing
-//!        'p'        partition 2                                     its epoch
-//!        'd'        partition 2, epoch 4                            nothing: that epoch was dropped
-//!        'm'                                                        how often the store was opened, closed
-//!        'g'                                                        mark of the last batch (`journal`)
+//! names             bucket type, bucket, key, each escaped and terminated; partition 2, epoch 4
+//! indexes           encoded entry; partition 2, epoch 4
+//! side   't'        partition 2, tally bucket 2                      counts and digests of the tally bucket
+//!        'h'        partition 2, hour 4, n_val class 1               digest of the records that expire then
+//!        'e'        second of expiry 4, key of the record            nothing
+//!        'p'        partition 2                                      its epoch
+//!        'd'        partition 2, epoch 4                             nothing: that epoch was dropped
+//!        'u'        key of a damaged record                          nothing: its index entries may be lost
+//!        'm'                                                         number of openings and closings
+//!        'g'                                                         mark of the last batch (`journal`)
 //! ```
 //!
-//! Numbers are big-endian, so that their order is that of the bytes. In a name, a zero byte is followed by
-//! 255, and the end of a part is two zero bytes: that keeps the order of names.
+//! Numbers are big-endian, so that the order of the bytes is the order of the numbers; a number after a
+//! field is its size in bytes. In a name, a zero byte is followed by 255, and a part ends with two zero
+//! bytes, which keeps the order of names.
 //!
-//! A partition that is dropped gets another epoch; what was written in former ones is no longer looked at.
+//! Dropping a partition increments its epoch. Entries of former epochs are ignored until they are removed.
 
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
@@ -35,14 +37,14 @@ const MARK: u8 = b'm';
 const GROUP: u8 = b'g';
 const UNREAD: u8 = b'u';
 
-/// Where the mark of the last batch stands that a log-structured merge store was given.
+/// Key of the mark of the last batch that was applied to a log-structured merge store.
 pub(super) const GROUP_KEY: &[u8; 1] = &[GROUP];
 
-/// How often a partition was dropped.
+/// Number of times that a partition was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub(super) struct Epoch(pub(super) u32);
 
-/// Where all records of a partition are that have at least this identity.
+/// Key from which on all records of a partition have at least this identity.
 pub(super) fn records_from(partition: Partition, epoch: Epoch, identity: Identity) -> Vec<u8> {
     let mut key = Vec::with_capacity(RECORD_PREFIX_BYTES);
     key.extend_from_slice(&partition.0.to_be_bytes());
@@ -51,7 +53,7 @@ pub(super) fn records_from(partition: Partition, epoch: Epoch, identity: Identit
     key
 }
 
-/// The first key behind all records of a partition's epoch.
+/// The first key after all records of a partition's epoch.
 pub(super) fn records_end(partition: Partition, epoch: Epoch) -> Vec<u8> {
     let place = (u64::from(partition.0) << 32 | u64::from(epoch.0)) + 1;
     place.to_be_bytes()[2..].to_vec()
@@ -67,7 +69,7 @@ pub(super) fn record_key(
     Bytes::from([parts[0], parts[1], parts[2], encoded].concat())
 }
 
-/// A record's key, read.
+/// The parts of a record's key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecordKey<'k> {
     pub(super) partition: Partition,
@@ -77,7 +79,7 @@ pub(super) struct RecordKey<'k> {
 }
 
 impl<'k> RecordKey<'k> {
-    /// `None` when the bytes are no key of a record.
+    /// `None` if the bytes are not the key of a record.
     pub(super) fn read(key: &'k [u8]) -> Option<Self> {
         let (partition, rest) = key.split_first_chunk()?;
         let (epoch, rest) = rest.split_first_chunk()?;
@@ -111,7 +113,7 @@ pub(super) fn index_key(place: &[u8], partition: Partition, epoch: Epoch) -> Byt
     Bytes::from([place, &partition.0.to_be_bytes(), &epoch.0.to_be_bytes()].concat())
 }
 
-/// The key of an index entry, read.
+/// The parts of the key of an index entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IndexKey<'k> {
     pub(super) place: &'k [u8],
@@ -120,7 +122,7 @@ pub(super) struct IndexKey<'k> {
 }
 
 impl<'k> IndexKey<'k> {
-    /// `None` when the bytes are no key of an entry.
+    /// `None` if the bytes are not the key of an index entry.
     pub(super) fn read(key: &'k [u8]) -> Option<Self> {
         let (rest, epoch) = key.split_last_chunk()?;
         let (place, partition) = rest.split_last_chunk()?;
@@ -129,7 +131,7 @@ impl<'k> IndexKey<'k> {
     }
 }
 
-/// Where the names begin that are not below this one.
+/// Key from which on all names are not below this one.
 pub(super) fn names_from(key: KeyRef<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(key.encoded_len() + NAME_SUFFIX_BYTES + 6);
     push_bucket(&mut out, key.bucket);
@@ -138,14 +140,14 @@ pub(super) fn names_from(key: KeyRef<'_>) -> Vec<u8> {
     out
 }
 
-/// Where the names begin that are above this one.
+/// Key from which on all names are above this one.
 pub(super) fn names_after(key: KeyRef<'_>) -> Vec<u8> {
     let mut out = names_from(key);
     out.extend_from_slice(&[0, 1]);
     out
 }
 
-/// Where the names of the buckets begin that are above this one.
+/// Key from which on the buckets of all names are above this one.
 pub(super) fn names_after_bucket(bucket: BucketRef<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     push_bucket(&mut out, bucket);
@@ -153,7 +155,7 @@ pub(super) fn names_after_bucket(bucket: BucketRef<'_>) -> Vec<u8> {
     out
 }
 
-/// The key of a name, read.
+/// The parts of the key of a name.
 pub(super) struct NameKey {
     bucket_type: Vec<u8>,
     bucket: Vec<u8>,
@@ -163,7 +165,7 @@ pub(super) struct NameKey {
 }
 
 impl NameKey {
-    /// `None` when the bytes are no key of a name.
+    /// `None` if the bytes are not the key of a name.
     pub(super) fn read(key: &[u8]) -> Option<Self> {
         let (parts, suffix) = key.split_last_chunk::<NAME_SUFFIX_BYTES>()?;
         let (bucket_type, rest) = read_part(parts)?;
@@ -200,7 +202,7 @@ pub(super) fn expiry_key(expires_at_secs: u32, record_key: &[u8]) -> Bytes {
     side_key(EXPIRY, &[&expires_at_secs.to_be_bytes(), record_key])
 }
 
-/// The expiries up to a second, which is not the last there is: from, to.
+/// The bounds (from, to) of the expiries up to a second. The second must not be `u32::MAX`.
 pub(super) fn expiries_until(now_secs: u32) -> (Bytes, Bytes) {
     (side_key(EXPIRY, &[]), side_key(EXPIRY, &[&now_secs.saturating_add(1).to_be_bytes()]))
 }
@@ -213,27 +215,27 @@ pub(super) fn dropped_key(partition: Partition, epoch: Epoch) -> Bytes {
     side_key(DROPPED, &[&partition.0.to_be_bytes(), &epoch.0.to_be_bytes()])
 }
 
-/// The marks of all epochs that were dropped: from, to.
+/// The bounds (from, to) of the marks of dropped epochs.
 pub(super) fn all_dropped() -> (Bytes, Bytes) {
     (side_key(DROPPED, &[]), side_key(DROPPED + 1, &[]))
 }
 
-/// Marks a record that can't be read and whose index entries may be lost as well.
+/// Key of the mark of a damaged record whose index entries may be lost too.
 pub(super) fn unread_key(record_key: &[u8]) -> Bytes {
     side_key(UNREAD, &[record_key])
 }
 
-/// The marks of all such records: from, to.
+/// The bounds (from, to) of these marks.
 pub(super) fn all_unread() -> (Bytes, Bytes) {
     (side_key(UNREAD, &[]), side_key(UNREAD + 1, &[]))
 }
 
-/// Where the store notes how often it was opened and closed.
+/// Key of the number of times that the store was opened or closed.
 pub(super) fn mark_key() -> Bytes {
     side_key(MARK, &[])
 }
 
-/// A key of the side space, read.
+/// The parts of a key of the side space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SideKey<'k> {
     Tally { partition: Partition, bucket: u16 },
@@ -247,7 +249,7 @@ pub(super) enum SideKey<'k> {
 }
 
 impl<'k> SideKey<'k> {
-    /// `None` when the bytes are none of these.
+    /// `None` if the bytes are not a key of the side space.
     pub(super) fn read(key: &'k [u8]) -> Option<Self> {
         let (kind, rest) = key.split_first()?;
         if *kind == EXPIRY {
@@ -280,13 +282,14 @@ impl<'k> SideKey<'k> {
         }
     }
 
-    /// The tallies of a partition, and its hours: (from, to) twice.
+    /// The bounds (from, to) of a partition's tallies, and those of its hours.
     pub(super) fn sums_of(partition: Partition) -> [(Bytes, Option<Bytes>); 2] {
         let (own, next) = (partition.0.to_be_bytes(), (partition.0 + 1).to_be_bytes());
         [TALLY, HOUR].map(|kind| (side_key(kind, &[&own]), Some(side_key(kind, &[&next]))))
     }
 
-    /// All keys of the side space but expiries, which may be many: (from, to) twice.
+    /// The bounds (from, to) of all keys of the side space before and after the expiries, which may be
+    /// many.
     pub(super) fn all_but_expiries() -> [(Bytes, Option<Bytes>); 2] {
         let before = (Bytes::new(), Some(side_key(EXPIRY, &[])));
         [before, (side_key(EXPIRY + 1, &[]), None)]

@@ -1,4 +1,4 @@
-//! Listings by name, and folds in the order of hashes.
+//! Listings by name, and folds in hash order.
 
 use super::backend::Space;
 use super::keys::{
@@ -19,28 +19,28 @@ use bytes::Bytes;
 use quoit_model::hash::{Identity, KeyHash, Partition, PlacementRule};
 use quoit_model::key::{BucketRef, KeyRef};
 
-/// Entries that are looked at before a listing of few hands over what it has.
+/// Number of entries that a listing or a fold looks at before it may return fewer than were asked for.
 const LOOKED_AT_MIN: usize = 1_024;
 
-/// Entries that are looked at for the first live key of a bucket, at first.
+/// Number of entries that the search for the first live key of a bucket reads at first.
 const FIRST_LOOK: usize = 4;
 
-/// A record as a walk over hashes finds it.
+/// A record that a walk in hash order has found.
 pub(super) struct Walked {
     pub(super) identity: Identity,
     pub(super) encoded: Bytes,
     pub(super) head: ValueHead,
 }
 
-/// A record is there and can't be read.
+/// The record exists and cannot be read.
 struct IsDamaged;
 
-/// A piece of a walk over hashes.
+/// A part of a walk in hash order.
 pub(super) struct HashWalk {
     pub(super) records: Vec<Walked>,
     /// Records whose heads are damaged.
     pub(super) damaged: Vec<Identity>,
-    /// Where to go on; `None` at the end.
+    /// Identity from which the next call continues; `None` at the end.
     pub(super) next: Option<Identity>,
 }
 
@@ -76,7 +76,7 @@ impl StoreShared {
                     continue;
                 }
                 let encoded = Bytes::copy_from_slice(&name.key().encoded());
-                // Rules of placement may change: one name may be in two partitions.
+                // A bucket's placement rule may change, so one name may be in two partitions.
                 if page.entries.last().is_none_or(|(last, _)| *last != encoded) {
                     page.entries.push((encoded.clone(), meta));
                 }
@@ -85,7 +85,7 @@ impl StoreShared {
                     return Ok(page);
                 }
             }
-            // Between live names may be those of dropped partitions.
+            // Names of dropped partitions may be between live names.
             let last = page.entries.last().filter(|_| looked_at >= limit.max(LOOKED_AT_MIN));
             match (scanned.next, last) {
                 (None, _) => return Ok(page),
@@ -108,7 +108,7 @@ impl StoreShared {
         self.buckets.list(self, bucket_type, after, limit)
     }
 
-    /// A name as it is stored, and what is known of its record.
+    /// Decodes a stored name and its metadata.
     pub(super) fn named(
         &self,
         stored: &[u8],
@@ -122,7 +122,7 @@ impl StoreShared {
         })
     }
 
-    /// Whether a name is one of a record that is there and has not expired.
+    /// True if the name belongs to the current epoch of its partition and has not expired.
     pub(super) fn is_live(&self, name: &NameKey, meta: &RecordMeta) -> bool {
         let state = self.partitions.get(usize::from(name.partition.0));
         state.is_some_and(|state| state.epoch() == name.epoch) && !self.is_expired(meta)
@@ -162,7 +162,8 @@ impl StoreShared {
         Ok(page)
     }
 
-    /// A record that was found before, or what stays of it; `None` if it has gone or is damaged.
+    /// A record that a walk has found, or the tombstone that replaces it after its expiry; `None` if it was
+    /// removed or is damaged.
     pub(super) fn record_of(
         &self,
         partition: Partition,
@@ -172,7 +173,8 @@ impl StoreShared {
         Ok(self.read_walked(partition, identity, encoded)?.ok().flatten())
     }
 
-    /// A record that a walk has found, or what stays of it; `None` if it has gone.
+    /// A record that a walk has found, or the tombstone that replaces it after its expiry; `None` if it was
+    /// removed.
     fn read_walked(
         &self,
         partition: Partition,
@@ -191,8 +193,8 @@ impl StoreShared {
         })
     }
 
-    /// Heads of a partition from an identity on, about `limit` of them, those of one identity together.
-    /// Damaged records are told apart.
+    /// Heads of a partition from an identity on, about `limit` of them, but all of one identity together.
+    /// Damaged records are listed separately.
     pub(super) fn walk(
         &self,
         partition: Partition,
@@ -234,7 +236,7 @@ impl StoreShared {
             }
             let Some(next) = scanned.next else { return Ok(walk) };
             start = next;
-            // Goes on until an identity ends.
+            // Continues to the last record of the identity.
             is_last = walk.records.len() >= limit;
         }
     }
@@ -291,10 +293,11 @@ impl Keys for StoreShared {
     }
 }
 
-/// A record by its name.
+/// The address of a record, by its name.
 pub(super) fn witness_of(key: KeyRef<'_>, partition: Partition) -> Witness {
     let encoded = Bytes::copy_from_slice(&key.encoded());
-    // Names do not have it, and it is not what records are asked for by here.
+    // Names are stored without the identity. It does not depend on the placement rule, and `live_place`
+    // finds the record by its name.
     let identity = KeyHash::of(&encoded, key.bucket, PlacementRule::BucketAndKey).identity;
     Witness { encoded, identity, partition, place: DataPlace::default() }
 }

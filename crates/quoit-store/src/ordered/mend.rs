@@ -1,16 +1,16 @@
-//! Copies what can be read of a damaged tree into a new file, which takes its place.
+//! Repair of a damaged tree: copies its readable entries into a new file, which replaces the damaged one.
 //!
-//! A damaged page costs the entries that it had. They are found from the rest, since a record has
-//! its name, its index entries and the mark of its expiry beside it:
+//! A damaged page costs its entries. They can be found from the other spaces, because a record has its
+//! name, its index entries and its mark of expiry beside it:
 //!
-//! - Of a record that is lost the name is left. It gets a record that can't be read: to read it is an error,
-//!   as of any damaged record, and not that there is none. Others can replace it.
-//! - Where index entries are lost as well, such records are marked: queries of their partitions are errors
-//!   until they are replaced.
-//! - Names, index entries and marks of expiries are made again from records.
-//! - Where it can't be told what is lost, because records are lost and names too, or counts and numbers of
-//!   dropped partitions, a file says so to the next opening: then the store has lost records, and makes again
-//!   all that is derived from them.
+//! - The name of a lost record is left. The copy gets a damaged record in its place, so that reading it is
+//!   an error, as for any damaged record, and does not say that the record is missing. Replicas can replace
+//!   it.
+//! - If index entries are lost too, such records are marked: queries of their partitions fail until the
+//!   records are replaced.
+//! - Names, index entries and marks of expiry are rebuilt from the records.
+//! - If nothing tells which records are lost (because both records and names are lost, or counts and
+//!   epochs), a file tells the next opening: the store has lost records, and rebuilds all derived data.
 
 use super::backend::{OrderedStore, Space};
 use super::keys::{
@@ -32,23 +32,23 @@ use quoit_seam::{Disk, DiskFile};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The copy, as long as it is made.
+/// Name of the copy until it is complete.
 const COPY_FILE: TreeFile = TreeFile { name: "tree.redb.new", mend: None, ..ENGINE_FILE };
 
-/// Says, until the next opening, that records are lost of which nothing is known.
+/// Name of the file that tells the next opening of lost records whose names are not known.
 const LOST_NAME: &str = "tree.redb.lost";
 
-/// Bytes that are written to the copy at once.
+/// Number of bytes that are written to the copy at once.
 const BATCH_BYTES: u64 = 4 << 20;
 
-/// More than a reason has.
+/// Upper bound of the size of a reason in bytes.
 const REASON_BYTES_MAX: usize = 4_096;
 
-/// Mends the file of a tree that no process has open.
+/// Repairs the file of a tree that no process has open.
 ///
 /// # Errors
 ///
-/// When the disk refuses, or not even the header of the file can be read. Nothing is changed then.
+/// If the disk fails, or the file's header cannot be read. Nothing is changed then.
 pub(super) fn mend(disk: &Arc<dyn Disk>, settings: TreeSettings) -> Result<(), StoreError> {
     let path = format!("{}/{}", disk.path(), ENGINE_FILE.name);
     let file = disk.open(ENGINE_FILE.name, false)?;
@@ -61,7 +61,7 @@ pub(super) fn mend(disk: &Arc<dyn Disk>, settings: TreeSettings) -> Result<(), S
         return Err(StoreError::Corrupt { path, offset: 0, reason });
     };
     if !settings.has_replicas && !walk.has_root(Space::Records.name()) && has_records(&*file)? {
-        // A copy would have none of them, and take the place of the file that has.
+        // A copy would not have any of the records, and would replace the file that has them.
         let reason =
             "the root of its records can't be read, and others of its pages can".to_owned();
         return Err(StoreError::Corrupt { path, offset: 0, reason });
@@ -86,8 +86,9 @@ pub(super) fn mend(disk: &Arc<dyn Disk>, settings: TreeSettings) -> Result<(), S
         output.push(reason.as_bytes())?;
         output.finish()?;
     }
-    // The file first: its header is whole, so beside the former checksums it is known as another one, and
-    // looked through when it is opened. The damaged one might be taken for a later state of the new one's.
+    // The file of the tree is renamed first. Its header is valid, so beside the old file of checksums it is
+    // recognized as a different file, and verified when it is opened. In the other order, the damaged file
+    // might be taken for a later state of the new one.
     disk.rename(COPY_FILE.name, ENGINE_FILE.name)?;
     disk.rename(&sums_name(COPY_FILE.name), &sums_name(ENGINE_FILE.name))?;
     disk.sync_directory()?;
@@ -95,22 +96,22 @@ pub(super) fn mend(disk: &Arc<dyn Disk>, settings: TreeSettings) -> Result<(), S
     Ok(())
 }
 
-/// Whether any page of a file has a record that can be read. Reads the file up to that.
+/// True if any page of a file has a readable record. Reads the file up to the first one.
 fn has_records(file: &dyn DiskFile) -> Result<bool, StoreError> {
     let mut is_found = false;
     let visited = visit_leaves(file, &mut |key, value| {
         is_found = whole_record(key, value).is_some();
-        // The error ends the walk.
+        // The error ends the visit.
         if is_found { Err(StoreError::Closed) } else { Ok(()) }
     });
     if is_found { Ok(true) } else { visited.map(|()| false) }
 }
 
-/// How it is known that records are lost, if mending has told so since the last opening.
+/// The reason for which records are known to be lost, if a repair has noted one since the last opening.
 ///
 /// # Errors
 ///
-/// When the disk refuses.
+/// If the disk fails.
 pub(super) fn lost(disk: &dyn Disk) -> Result<Option<String>, StoreError> {
     if !disk.list()?.iter().any(|name| name == LOST_NAME) {
         return Ok(None);
@@ -120,11 +121,11 @@ pub(super) fn lost(disk: &dyn Disk) -> Result<Option<String>, StoreError> {
     Ok(Some(String::from_utf8_lossy(&reason[..count]).into_owned()))
 }
 
-/// Forgets that, when it was noted elsewhere.
+/// Removes that note, after the loss was noted elsewhere.
 ///
 /// # Errors
 ///
-/// When the disk refuses: the next opening is told again.
+/// If the disk fails. The next opening finds the note again then.
 pub(super) fn forget_lost(disk: &dyn Disk) -> Result<(), StoreError> {
     disk.remove(LOST_NAME)?;
     Ok(disk.sync_directory()?)
@@ -134,13 +135,13 @@ struct MendRun {
     walk: TreeWalk,
     copy: TreeStore,
     waiting: MendBatch,
-    /// Keys of records that are lost, and had index entries.
+    /// Keys of lost records that had index entries.
     lost_indexed: Vec<Bytes>,
-    /// Holes of each space.
+    /// Holes of each space, that is, key ranges of lost pages.
     holes: [Vec<Hole>; Space::ALL.len()],
 }
 
-/// Records that are to be written to the copy.
+/// Entries that wait to be written to the copy.
 #[derive(Default)]
 struct MendBatch {
     writes: Vec<(Space, Bytes, Option<Bytes>)>,
@@ -168,8 +169,8 @@ impl MendBatch {
 }
 
 impl MendRun {
-    /// Copies what can be read, and puts a record that can't be read in the place of each lost one whose name
-    /// is left. How many these are.
+    /// Copies all readable entries, and writes a damaged record for each lost record whose name is left.
+    /// Returns the number of these records.
     fn copy_all(&mut self) -> Result<u64, StoreError> {
         let mut lost_count = 0;
         for space in Space::ALL {
@@ -202,7 +203,7 @@ impl MendRun {
         holes.iter().any(|hole| hole.contains(key))
     }
 
-    /// Makes names, index entries, marks of expiries and numbers of dropped partitions again that are lost.
+    /// Rebuilds lost names, index entries, marks of expiry and epochs.
     fn derive(&mut self) -> Result<(), StoreError> {
         let Self { walk, copy, waiting, lost_indexed, holes } = self;
         let [names, entries, side] =
@@ -264,7 +265,7 @@ impl MendRun {
         self.waiting.flush(&self.copy)
     }
 
-    /// Why it can't be told what is lost, if it can't.
+    /// The reason why it is not known which records are lost, if it is not.
     fn reason(&self) -> Option<String> {
         let has_holes = |space: Space| !self.holes[space as usize].is_empty();
         let reason = if has_holes(Space::Side) {
@@ -278,7 +279,7 @@ impl MendRun {
     }
 }
 
-/// The key of the record that a name is of.
+/// The key of the record with this name.
 fn key_of_named(name: &NameKey) -> Bytes {
     let key = name.key();
     let encoded = key.encoded();

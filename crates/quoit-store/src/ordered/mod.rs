@@ -1,29 +1,29 @@
 //! The engines on ordered key-value stores: `leveldb` and `leveled` on log-structured merge trees,
 //! `innostore` on a B+tree.
 //!
-//! One adapter serves all of them. A write is decided under the lock of its partition, counts at once in a
-//! batch in memory, and is moved to the ordered store by one worker, with all writes that have come in
-//! meanwhile: records, names, counts and digests of one write are in one atomic batch. Reads look at the
-//! batches first.
+//! One adapter serves all of them. A write is decided under the lock of its partition. It takes effect at
+//! once in a batch in memory, and a worker moves the batch to the ordered store, together with all writes
+//! that were added meanwhile. Records, names, counts and digests of one write are in one atomic batch.
+//! Reads look at the batches in memory first.
 //!
 //! The parts:
 //!
 //! - `backend`: the trait of ordered stores; `lsm` with `retired`, `tree`: its implementations; `journal`,
-//!   `files`: repair after power cuts and damage.
-//! - `keys`, `value`: the formats; `tallies`: counts and digests.
-//! - `overlay`: writes that wait for the store, and reads of both together.
-//! - `cache`: records that were read or written lately.
-//! - `store`: the state that the parts share; `point`, `change`, `list`, `visit`, `compare`, `verify`: the
+//!   `files`: repair after power failures and damage.
+//! - `keys`, `value`: formats; `tallies`: counts and digests.
+//! - `overlay`: writes that wait for the store, and reads that merge both.
+//! - `cache`: records that were read or written recently.
+//! - `store`: state that the parts share; `point`, `change`, `list`, `visit`, `compare`, `verify`:
 //!   requests.
-//! - `salvage`: reading files that can't be opened any more.
+//! - `salvage`: reading files that cannot be opened any more.
 //! - `commit`, `upkeep`: the workers; `rebuild`: recovery after a loss; `agree`: comparison of names and
 //!   index entries with records.
 //! - `engine`: the trait, opening and closing.
 //!
-//! Locks are taken in this order: changes of a partition (one, or several by ascending partition), counts of
-//! a partition, guards of the cache, batches. The disk is waited for under the first alone.
+//! Lock order: changes of a partition (one, or several by ascending partition), counts of a partition,
+//! guards of the cache, batches. Threads wait for the disk only under the first.
 //!
-//! `docs/design/ordered-engines.md` has the reasons.
+//! `docs/design/ordered-engines.md` gives the reasons.
 
 mod agree;
 mod backend;

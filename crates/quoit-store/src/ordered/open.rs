@@ -1,4 +1,4 @@
-//! Opening: whose data it is, who the store is, and what its counts are.
+//! Opening: the marker, the store's identity, and the counts.
 
 use super::backend::{OrderedStore, Space};
 use super::cache::RecordCache;
@@ -21,44 +21,45 @@ use quoit_model::hash::{Partition, RingSize};
 use quoit_seam::{Clock, Disk};
 use std::sync::{Arc, OnceLock};
 
-/// Entries that are read at once.
+/// Number of entries that are read at once.
 const READ_COUNT: usize = 4_096;
 
-/// Report of opening an engine on an ordered store.
+/// Result of opening an engine on an ordered store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OrderedReport {
-    /// Whether the store was made new.
+    /// True if the store was created by this opening.
     pub created: bool,
-    /// Whether the store was closed in good order before (also true of a new one).
+    /// True if the last stop was clean, and for a new store.
     pub clean: bool,
-    /// Records that were durable and are gone; found now, or before by a node that has not made up for it.
+    /// Loss of durable records, found by this opening or by an earlier one, that the node has not repaired
+    /// yet.
     pub loss: Option<RecordLoss>,
     /// Random id of the store.
     pub store_id: u64,
-    /// 1 at creation, one more after each stop that was not in good order.
+    /// Number of the incarnation: 1 at creation, incremented after each unclean stop, and when records turn
+    /// out to be lost.
     pub incarnation: u64,
     /// Records in the store, tombstones included.
     pub key_count: u64,
 }
 
-/// Kind of an engine, beside its settings.
+/// The properties that distinguish the engines.
 pub(super) struct EngineKind<'k> {
     pub(super) name: &'static str,
     pub(super) bodies_apart: bool,
-    /// Opens the ordered store, when the directory is known to be its own.
+    /// Opens the ordered store, after the marker was checked.
     pub(super) open: &'k OpenFn<'k>,
 }
 
 /// Opens an ordered store.
 type OpenFn<'k> = dyn Fn(&mut StoreOpening<'_>) -> Result<Box<dyn OrderedStore>, StoreError> + 'k;
 
-/// Surroundings that an ordered store gets when it is opened, and the place where it reports
-/// losses.
+/// Facts that an ordered store gets when it is opened, and its means to report losses.
 pub(super) struct StoreOpening<'o> {
-    /// Whether the store was closed in good order.
+    /// True if the last stop was clean.
     pub(super) clean: bool,
     meta: &'o mut MetaFile,
-    /// How it was found out that durable writes are gone.
+    /// Explanation of how the loss of durable writes was noticed.
     loss: Option<String>,
 }
 
@@ -67,11 +68,11 @@ impl StoreOpening<'_> {
         self.meta.meta().store_id
     }
 
-    /// Notes durably that batches of durable writes are gone, before anything hides that.
+    /// Notes durably that batches of durable writes are lost, before the evidence disappears.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If the disk fails.
     pub(super) fn note_loss(&mut self, reason: String) -> Result<(), StoreError> {
         tracing::error!(reason, "durable writes of this store are gone");
         self.loss.get_or_insert(reason);
@@ -144,22 +145,22 @@ impl StoreShared {
     }
 }
 
-/// Facts that were found before the data was looked at.
+/// Facts that were found before the data was read.
 struct EarlyFindings {
-    /// Whether the store should be there and is not.
+    /// True if the store should exist and does not.
     is_missing: bool,
-    /// Whether it was closed in good order.
+    /// True if the last stop was clean.
     clean: bool,
-    /// How the ordered store has found out that durable writes are gone.
+    /// Explanation of how the ordered store has noticed that durable writes are lost.
     loss: Option<String>,
 }
 
-/// Holds the data against the file that says who the store is: both count how often the store was opened and
-/// closed, the data first. Begins a new incarnation if one of them is older than the other.
+/// Compares the data with the file `STORE`: both have the number of times that the store was opened or
+/// closed, and the data is written first. Begins a new incarnation if one of them is older than the other.
 ///
 /// # Errors
 ///
-/// When the disk refuses.
+/// If the disk fails.
 fn check_mark(
     overlay: &Overlay,
     meta: &mut MetaFile,
@@ -175,17 +176,18 @@ fn check_mark(
         _ if known.is_some() => Some(OLDER_THAN_THE_NODE),
         _ if loss.is_some() => loss.as_deref(),
         found if found < last.mark => Some("the data is older than the file that says whose it is"),
-        // The data is written first.
+        // The data is written first, so it may be ahead by one.
         found if found > last.mark + 1 => {
             Some("the data is newer than the file that says whose it is")
         }
         _ => None,
     };
-    // An incarnation that none of the forgotten starts can have had.
+    // Skips the incarnations that forgotten starts may have used.
     let skipped = found.saturating_sub(last.mark + 1);
     let ends = reason.is_some() && clean;
     let incarnation = match known {
-        // Starts that the node knows nothing of may have had others: a random number lies in between.
+        // Starts that the node does not know of may have used higher incarnations, so the number skips a
+        // random distance.
         Some(known) => last.incarnation.max(known.incarnation) + 1 + (settings.entropy >> 32),
         None => last.incarnation + u64::from(ends) + skipped,
     };
@@ -194,7 +196,7 @@ fn check_mark(
     if reason.is_some() {
         meta.write(noted.clone())?;
     }
-    // A start that was killed after it wrote to the data, and before it wrote to the file, is made again.
+    // A start that was killed between writing the data and writing the file is repeated.
     let base = if skipped > 0 { found } else { noted.mark };
     let base = known.map_or(base, |known| base.max(known.mark));
     let mark = write_mark(overlay, base)?;
@@ -206,18 +208,18 @@ fn check_mark(
     Ok(found_now.or(has_lost.then(RecordLoss::known)))
 }
 
-/// Notes durably in the data that the store was opened or closed once more than so often. The new number; the
-/// old one where the data takes no writes at present.
+/// Notes durably in the data that the store was opened or closed once more than `last`. Returns the new
+/// number, or `last` if the data accepts no writes at present.
 ///
 /// # Errors
 ///
-/// When the disk refuses.
+/// If the disk fails.
 pub(super) fn write_mark(overlay: &Overlay, last: u64) -> Result<u64, StoreError> {
     let mark = last + 1;
     let value = Bytes::copy_from_slice(&mark.to_be_bytes());
     match overlay.backend.apply(&PendingWrites::of(vec![(Space::Side, mark_key(), Some(value))])) {
         Ok(()) => {}
-        // The next opening or closing is noted again.
+        // The next opening or closing writes it again.
         Err(StoreError::Overloaded | StoreError::DiskFull { .. }) => return Ok(last),
         Err(error) => return Err(error),
     }
@@ -227,18 +229,18 @@ pub(super) fn write_mark(overlay: &Overlay, last: u64) -> Result<u64, StoreError
     Ok(mark)
 }
 
-/// Partitions as they were stored.
+/// The stored states of partitions.
 struct Restored {
     partitions: Vec<(Tallies, Epoch)>,
-    /// Whether a part of the counts can't be read.
+    /// True if a part of the counts could not be read.
     is_damaged: bool,
 }
 
-/// The state of all partitions as it was stored. Counts that can't be read are left out.
+/// The stored states of all partitions. Unreadable counts are left out.
 ///
 /// # Errors
 ///
-/// When the disk refuses, or the epoch of a partition can't be read.
+/// If the disk fails, or the epoch of a partition cannot be read.
 fn restore(overlay: &Overlay, ring_size: RingSize) -> Result<Restored, StoreError> {
     let new = || {
         let tallies = |number| Tallies::new(Partition(number), ring_size);
@@ -249,7 +251,7 @@ fn restore(overlay: &Overlay, ring_size: RingSize) -> Result<Restored, StoreErro
         Err(StoreError::Corrupt { .. }) => {}
         taken => return taken.map(|()| restored),
     }
-    // Where the damage is can't be told: partition by partition most can be had.
+    // The location of the damage is unknown. Reading partition by partition recovers most counts.
     let mut restored = Restored { partitions: new(), is_damaged: true };
     for number in 0..ring_size.get() {
         let partition = Partition(number);
@@ -293,7 +295,7 @@ impl Restored {
     }
 }
 
-/// Whether an entry of the side space could be taken over.
+/// True if an entry of the side space was decoded and applied.
 fn restore_entry(restored: &mut [(Tallies, Epoch)], key: &[u8], value: &[u8]) -> bool {
     let (partition, key) = match SideKey::read(key) {
         None => return false,

@@ -1,4 +1,4 @@
-//! Reads a snapshot.
+//! Reading of snapshots.
 
 use super::format::{FOOTER_BYTES, Footer, HEADER_BYTES, ROW_BYTES, Row, VERSION, header};
 use crate::error::StoreError;
@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
-/// A snapshot whose footer, table and state are checked; the entries are checked when they are
-/// loaded.
+/// A snapshot whose footer, table and state were verified. Entries are verified when they are loaded.
 pub struct Snapshot {
     file: Arc<dyn DiskFile>,
     path: String,
@@ -25,7 +24,7 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// When the file is missing, or is not a complete snapshot.
+    /// If the file is missing, or is not a complete snapshot.
     pub fn open(disk: &dyn Disk, name: &str) -> Result<Self, StoreError> {
         let file = disk.open(name, false)?;
         let path = format!("{}/{name}", disk.path());
@@ -64,13 +63,13 @@ impl Snapshot {
         Ok(Self { file, path, rows, state, entries_end: footer.state_offset })
     }
 
-    /// Number of partitions that the snapshot was made with.
+    /// Number of partitions in the snapshot.
     #[must_use]
     pub fn partition_count(&self) -> usize {
         self.rows.len()
     }
 
-    /// The state that the engine gave.
+    /// The engine's state.
     #[must_use]
     pub fn state(&self) -> &[u8] {
         &self.state
@@ -82,12 +81,12 @@ impl Snapshot {
         self.rows.iter().map(|row| row.entry_count).sum()
     }
 
-    /// The indexes of all partitions, from 0 on. Works on `thread_count` threads, at most
-    /// [`Snapshot::THREADS_MAX`]; with one, on the caller's.
+    /// Loads the indexes of all partitions, from partition 0 on. Uses two threads if `thread_count` is
+    /// above 1 (see [`Snapshot::THREADS_MAX`]), otherwise only the caller's.
     ///
     /// # Errors
     ///
-    /// When the disk refuses, or entries are damaged: then nothing of the snapshot is good for use.
+    /// If the disk fails or entries are damaged. No part of the snapshot is usable then.
     pub fn load(&self, thread_count: usize) -> Result<Vec<PartitionIndex>, StoreError> {
         let next = AtomicUsize::new(0);
         let slots = Mutex::new(Vec::new());
@@ -115,7 +114,7 @@ impl Snapshot {
         Ok(slots.into_inner())
     }
 
-    /// More threads than this do not make loading faster: memory is the limit.
+    /// Maximum number of threads that make loading faster: beyond it, memory is the bottleneck.
     pub const THREADS_MAX: usize = 2;
 
     fn load_partition(&self, row: &Row, run: &mut Vec<u8>) -> Result<PartitionIndex, StoreError> {

@@ -1,4 +1,4 @@
-//! Writes a snapshot.
+//! Writing of snapshots.
 
 use super::format::{Footer, MAGIC, Row, VERSION, header};
 use crate::error::StoreError;
@@ -8,10 +8,10 @@ use quoit_model::hash::{Partition, RingSize};
 use quoit_seam::Disk;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
-/// Entries that are copied while a partition is locked: some 30 microseconds.
+/// Number of entries that are copied at once while a partition is locked: some 30 microseconds.
 const PIECE_ENTRIES: usize = 8192;
 
-/// Writes a snapshot under a temporary name; [`SnapshotWriter::finish`] gives it its own.
+/// Writes a snapshot under a temporary name; [`SnapshotWriter::finish`] renames it to its final name.
 pub struct SnapshotWriter<'d> {
     output: Output<'d>,
     rows: Vec<Row>,
@@ -23,7 +23,7 @@ impl<'d> SnapshotWriter<'d> {
     ///
     /// # Errors
     ///
-    /// When the file can't be made.
+    /// If the file cannot be created.
     pub fn create(disk: &'d dyn Disk, name: &str, ring_size: RingSize) -> Result<Self, StoreError> {
         let mut output = Output::create(disk, name)?;
         output.push(&header())?;
@@ -32,18 +32,18 @@ impl<'d> SnapshotWriter<'d> {
         Ok(Self { output, rows, piece: Vec::new() })
     }
 
-    /// Writes the entries of a partition. `locked` calls the function that it is given with the
-    /// partition's index, which is copied from under its lock in pieces: changes made between them
-    /// are in the snapshot or not, as if each had happened before or after. Partitions may come in
-    /// any order; those that don't come are empty.
+    /// Writes the entries of a partition. `locked` must lock the partition and call the given function with
+    /// its index; the writer calls `locked` once for each part of the entries. A change between two parts
+    /// is in the snapshot if its entry comes in a later part. Partitions may be written in any order;
+    /// partitions that are not written are empty.
     ///
     /// # Errors
     ///
-    /// When the disk refuses. The snapshot can't be completed then.
+    /// If the disk fails. The snapshot cannot be completed then.
     ///
     /// # Panics
     ///
-    /// When the ring has no such partition.
+    /// If the ring has no such partition.
     pub fn write_partition(
         &mut self,
         partition: Partition,
@@ -67,11 +67,11 @@ impl<'d> SnapshotWriter<'d> {
         Ok(())
     }
 
-    /// Completes the snapshot with the engine's state, makes it durable, and gives it its name.
+    /// Completes the snapshot with the engine's state, makes it durable, and renames it to its final name.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If the disk fails.
     pub fn finish(mut self, state: &[u8]) -> Result<(), StoreError> {
         let footer = Footer {
             state_offset: self.output.offset(),
