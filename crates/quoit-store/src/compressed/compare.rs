@@ -1,4 +1,4 @@
-//! Copies are compared by what is known of records, however their values are stored.
+//! Comparison of copies. It uses only metadata, so it does not depend on compression.
 
 use super::engine::{CompressedEngine, unpacked_all};
 use crate::compare::{Digests, HashRange, LeafPage, Scope};

@@ -1,4 +1,4 @@
-//! The engine before an engine.
+//! The engine that wraps another one.
 
 use super::transact::Packing;
 use crate::engine::{
@@ -20,52 +20,52 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-/// Values up to so many bytes are shown in a buffer that the thread keeps; larger ones in bytes that can be
-/// shared.
+/// Maximum size in bytes of values that are shown in a buffer that the thread keeps. Larger ones are shown
+/// in a buffer that can be shared.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 
 thread_local! {
     static KEPT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Decides whose values are compressed. Asked for each value that is stored and not small.
+/// Decides which buckets' values are compressed. Called for each stored value that is not small.
 pub trait CompressionChoice: Send + Sync {
-    /// Whether values of a bucket are compressed from now on. Cheap.
+    /// True if values of a bucket are compressed from now on. Cheap.
     fn compresses(&self, bucket: BucketRef<'_>) -> bool;
 }
 
-/// An engine whose values may be stored compressed. See the module's documentation.
+/// An engine that may store values compressed. See the module's documentation.
 ///
-/// A value that is not compressed costs a look at its first byte when it is read; one that is stored costs a
-/// question besides, if it is not small. Compressing is done under the record's stripe, and so is
-/// decompressing for a change that wants to see all of the stored value; for a read it is done without any
-/// lock.
+/// Reading a plain value costs a test of its first byte. Storing a value that is not small also costs a
+/// call of [`CompressionChoice::compresses`]. Values are compressed under the record's stripe lock, and
+/// decompressed under it for a change that wants the whole stored value. For a read they are decompressed
+/// without a lock.
 pub struct CompressedEngine {
     engine: Arc<dyn Engine>,
     choice: Arc<dyn CompressionChoice>,
 }
 
 impl CompressedEngine {
-    /// Puts itself before an engine.
+    /// Wraps an engine.
     #[must_use]
     pub const fn new(engine: Arc<dyn Engine>, choice: Arc<dyn CompressionChoice>) -> Self {
         Self { engine, choice }
     }
 
-    /// Gives what was written to the end of a buffer the form in which it is stored.
+    /// Packs the value in `out[start..]` into its stored form, in place.
     pub(super) fn pack(&self, key: KeyRef<'_>, out: &mut Vec<u8>, start: usize) {
         if frame::may_be_framed(&out[start..]) {
             frame::pack(out, start, self.compresses(key));
         }
     }
 
-    /// A value in the form in which it is stored, where that is not its own.
+    /// The stored form of a value, if it differs from the value.
     pub(super) fn packed(&self, key: KeyRef<'_>, value: &[u8]) -> Option<Vec<u8>> {
         let compresses = frame::may_be_framed(value).then(|| self.compresses(key))?;
         frame::packed(value, compresses)
     }
 
-    /// Whether a record's value is compressed; a piece is treated as its record is.
+    /// True if the values of a record's bucket are compressed. A piece is treated like its record.
     fn compresses(&self, key: KeyRef<'_>) -> bool {
         let owner = key.is_piece().then(|| KeyRef::decode(key.bucket.bucket));
         match owner {
@@ -75,19 +75,19 @@ impl CompressedEngine {
         }
     }
 
-    /// The engine's copies, where it has any that can be compared.
+    /// Comparison of the wrapped engine's copies. The engine must have such copies.
     pub(super) fn copies(&self) -> &dyn Compare {
         self.engine.compared().expect("asked only where the engine's copies can be compared")
     }
 }
 
-/// A frame of a record's value makes no sense.
+/// The error for an invalid frame of a record's value.
 fn damaged(key: KeyRef<'_>, fault: &frame::FrameError) -> StoreError {
     let path = format!("the value of {}", key.key.escape_ascii());
     StoreError::Corrupt { path, offset: 0, reason: fault.to_string() }
 }
 
-/// A record as it was given to be stored.
+/// The record as it was written, decompressed if necessary.
 pub(super) fn unpacked(key: KeyRef<'_>, record: Record) -> Result<Record, StoreError> {
     if !frame::is_framed(&record.value) {
         return Ok(record);
@@ -96,7 +96,7 @@ pub(super) fn unpacked(key: KeyRef<'_>, record: Record) -> Result<Record, StoreE
     Ok(Record { value: value.into_owned().into(), ..record })
 }
 
-/// Records as they were given to be stored; what is damaged is left out.
+/// The records as they were written. Leaves damaged ones out.
 pub(super) fn unpacked_all(mut entries: Vec<(Bytes, Record)>) -> Vec<(Bytes, Record)> {
     if entries.iter().all(|(_, record)| !frame::is_framed(&record.value)) {
         return entries;
@@ -120,7 +120,7 @@ fn show_unpacked(
     record: &RecordRef<'_>,
     look: &mut dyn FnMut(&RecordRef<'_>),
 ) -> Result<(), frame::FrameError> {
-    // Taken out, not borrowed: who reads while it is in use gets another one.
+    // The buffer is taken out, not borrowed: a nested read gets another buffer.
     let mut buffer = KEPT.take();
     let size_bytes = frame::unpack_into(record.value, &mut buffer)?;
     if buffer.capacity() <= KEPT_BYTES_MAX {
@@ -133,7 +133,7 @@ fn show_unpacked(
     Ok(())
 }
 
-/// Shows records as they were given to be stored.
+/// Shows records as they were written.
 struct UnpackingVisitor<'v> {
     visitor: &'v mut dyn RecordVisitor,
 }
@@ -186,7 +186,7 @@ impl PointAccess for CompressedEngine {
         self.engine.head(at)
     }
 
-    /// Of one that is compressed, as it is compressed.
+    /// For a compressed record, the bound of its compressed size.
     fn size_bound(&self, at: &RecordAt<'_>, access: Access) -> SizeBound {
         self.engine.size_bound(at, access)
     }

@@ -1,10 +1,10 @@
-//! Values that are stored compressed, on whatever engine.
+//! Compression of values, in front of any engine.
 //!
-//! [`CompressedEngine`] stands before an engine. It compresses a value where [`CompressionChoice`] says so
-//! and it saves space, and it always returns the value as it was given. The engine behind keeps bytes.
-//! Compressed and plain values stay readable for ever, whatever the choice is now.
+//! [`CompressedEngine`] wraps an engine. It compresses a value if [`CompressionChoice`] says so and it
+//! saves space, and always returns the value as it was written. The wrapped engine stores the bytes.
+//! Compressed and plain values remain readable whatever the choice is later.
 //!
-//! [`frame`](crate::frame) has the form of a compressed value.
+//! [`frame`](crate::frame) describes the format of a compressed value.
 
 mod compare;
 mod engine;

@@ -3,7 +3,7 @@
 use super::engine::{CompressedEngine, unpacked};
 use crate::engine::{Interrupted, Record, RecordAt, RecordMeta, Transaction};
 
-/// Shows values as they were given, and stores them as they are wanted.
+/// Shows values as they were written, and stores them compressed if they should be.
 pub(super) struct Packing<'t> {
     pub(super) of: &'t CompressedEngine,
     pub(super) inner: &'t mut dyn Transaction,

@@ -1,4 +1,8 @@
-//! Writes that are not in the ordered store yet, and reads that combine both.
+//! Writes that are not in the ordered store yet, and reads that combine them with the store.
+//!
+//! Writes go to a young batch. The writer takes that batch, applies it to the store, and settles it. Until
+//! then reads look into both batches before they look into the store, so a write is visible at every
+//! moment.
 
 use super::backend::{OrderedStore, Space};
 use crate::error::StoreError;
@@ -9,22 +13,22 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-/// Bytes that a write is taken to cost beside its key and value.
+/// Estimated memory of a write in bytes, in addition to its key and value.
 const WRITE_OVERHEAD_BYTES: u64 = 64;
 
 type OverlayEntries = BTreeMap<Bytes, Option<Bytes>>;
 
-/// Writes that are made together; of several writes of one key the last one.
+/// A batch of writes; only the last write of each key.
 #[derive(Default)]
 pub(crate) struct PendingWrites {
     spaces: [OverlayEntries; Space::ALL.len()],
     bytes: u64,
-    /// The last ticket whose writes are in it.
+    /// Ticket of the last write in the batch.
     pub(crate) last_ticket: u64,
 }
 
 impl PendingWrites {
-    /// All writes: the value, or `None` where the key is removed.
+    /// All writes: the value, or `None` if the key is removed.
     pub(crate) fn writes(&self) -> impl Iterator<Item = (Space, &Bytes, Option<&Bytes>)> {
         Space::ALL.into_iter().zip(&self.spaces).flat_map(|(space, writes)| {
             writes.iter().map(move |(key, value)| (space, key, value.as_ref()))
@@ -46,7 +50,7 @@ impl PendingWrites {
         batch
     }
 
-    /// About the bytes that it takes.
+    /// Estimated memory of the batch in bytes.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -66,40 +70,40 @@ impl PendingWrites {
     }
 }
 
-/// The writes that are under way.
+/// The batches in memory.
 #[derive(Default)]
 struct Pending {
-    /// Batch that takes new writes.
+    /// The batch that takes new writes.
     young: PendingWrites,
-    /// Batch that is being written.
+    /// The batch that is being applied to the store.
     leaving: Option<Arc<PendingWrites>>,
     last_ticket: u64,
-    /// How many batches have left.
+    /// Number of batches that were settled.
     moved_count: u64,
 }
 
-/// The ordered store with what was written and is not in it yet: reads see both as one.
+/// The ordered store together with the writes that are not in it yet. Reads see both as one.
 pub(crate) struct Overlay {
     pub(crate) backend: Box<dyn OrderedStore>,
     pending: RwLock<Pending>,
 }
 
-/// A piece of a scan.
+/// A part of a scan.
 pub(crate) struct ScanPage {
-    /// Keys and values, or the first bytes of these, by ascending keys.
+    /// Keys, and values or their first bytes, by ascending keys.
     pub(crate) entries: Vec<(Bytes, Bytes)>,
-    /// The key to go on from; `None` at the end.
+    /// Key from which the next call continues; `None` at the end.
     pub(crate) next: Option<Bytes>,
 }
 
-/// Which entries a scan wants.
+/// The entries that a scan returns.
 #[derive(Clone, Copy)]
 pub(crate) struct Range<'r> {
     pub(crate) space: Space,
     pub(crate) from: &'r [u8],
-    /// The first key that is not wanted any more.
+    /// End of the range, exclusive.
     pub(crate) to: Option<&'r [u8]>,
-    /// Bytes that are wanted of each value.
+    /// Maximum number of bytes of each value.
     pub(crate) value_bytes_max: usize,
 }
 
@@ -108,8 +112,8 @@ impl Overlay {
         Self { backend, pending: RwLock::default() }
     }
 
-    /// Adds writes that belong together; they count from now on. Their ticket, and whether they are the
-    /// first to wait: then no call has told the writer yet.
+    /// Adds writes, which take effect together from now on. Returns their ticket, and true if no other
+    /// write waits: then the caller has to wake the writer.
     pub(crate) fn write(&self, writes: Vec<(Space, Bytes, Option<Bytes>)>) -> (u64, bool) {
         let mut pending = self.pending.write();
         let is_first = pending.young.is_empty();
@@ -126,13 +130,12 @@ impl Overlay {
         self.pending.read().last_ticket
     }
 
-    /// Bytes that wait to be taken.
+    /// Bytes of the writes in the young batch.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         self.pending.read().young.bytes
     }
 
-    /// Takes the batch that is to be written next: the one that was taken and not settled, or
-    /// everything that has come in since.
+    /// Takes the batch to apply next: the one that was taken and not settled, otherwise the young batch.
     pub(crate) fn take(&self) -> Option<Arc<PendingWrites>> {
         let mut pending = self.pending.write();
         if pending.leaving.is_none() && !pending.young.is_empty() {
@@ -141,19 +144,20 @@ impl Overlay {
         pending.leaving.clone()
     }
 
-    /// Tells that what was taken is in the store.
+    /// Notes that the taken batch is in the store.
     pub(crate) fn settle(&self) {
         let mut pending = self.pending.write();
         pending.leaving = None;
         pending.moved_count += 1;
     }
 
-    /// How many batches were settled so far: as long as that is the same, the store is too.
+    /// Number of batches that were settled. While it is the same, so are the contents of the store.
     pub(crate) fn moved_count(&self) -> u64 {
         self.pending.read().moved_count
     }
 
-    /// The waiting write of a key: its value, or its removal; `None` when none waits.
+    /// The waiting write of a key: its value, or `None` inside for its removal. `None` if no write of the
+    /// key waits.
     pub(crate) fn waiting(&self, space: Space, key: &[u8]) -> Option<Option<Bytes>> {
         let pending = self.pending.read();
         let batches = [Some(&pending.young), pending.leaving.as_deref()];
@@ -171,8 +175,9 @@ impl Overlay {
         }
     }
 
-    /// Looks up values of keys, each with its place, and hands them over with those places, in no order. Keys
-    /// that are not wanted any more when their turn comes are left out. May wait for the disk.
+    /// Looks up the values of several keys. Each key comes with a number, and `take` gets each value with
+    /// that number, in any order. Skips keys that `is_wanted` rejects when their turn comes. May wait for
+    /// the disk.
     pub(crate) fn get_each(
         &self,
         space: Space,
@@ -180,7 +185,7 @@ impl Overlay {
         is_wanted: &dyn Fn(usize) -> bool,
         take: &mut dyn FnMut(usize, Option<Bytes>),
     ) -> Result<(), StoreError> {
-        // First what waits: what leaves it meanwhile is in the store by then.
+        // The batches are read first: a write that is settled meanwhile is in the store by then.
         let mut waiting = Vec::new();
         {
             let pending = self.pending.read();
@@ -205,10 +210,10 @@ impl Overlay {
         self.backend.get_each(space, &mut keys, take)
     }
 
-    /// The first entries of a range, `limit` of them or some less or more. May wait for the disk.
+    /// About the first `limit` entries of a range. May wait for the disk.
     pub(crate) fn scan(&self, range: Range<'_>, limit: usize) -> Result<ScanPage, StoreError> {
         let limit = limit.max(1);
-        // First what waits: what leaves it meanwhile is in the store by then.
+        // The batches are read first: a write that is settled meanwhile is in the store by then.
         let (waiting, mut last) = self.waiting_from(range, limit);
         let mut waiting = waiting.into_iter().peekable();
         let cut =
@@ -238,17 +243,18 @@ impl Overlay {
         let within = |key: &Bytes| last.as_ref().is_none_or(|last| key <= last);
         let behind = waiting.take_while(|(key, _)| within(key));
         entries.extend(behind.filter_map(|(key, value)| Some((key, value?))));
-        // The lowest key above the last.
+        // The lowest key above `last`.
         let next = last.map(|last| Bytes::from([&last[..], &[0]].concat()));
         Ok(ScanPage { entries, next })
     }
 
-    /// Waiting writes at the beginning of a range, and the last key that is known of if there may be more.
+    /// The waiting writes at the beginning of a range; and, if there may be more of them, the key up to
+    /// which they are complete.
     fn waiting_from(&self, range: Range<'_>, limit: usize) -> (OverlayEntries, Option<Bytes>) {
         let pending = self.pending.read();
         let mut merged = OverlayEntries::new();
         let mut last: Option<Bytes> = None;
-        // The younger one goes over the older one.
+        // The young batch comes second, because its writes replace those of the older one.
         for batch in [pending.leaving.as_deref(), Some(&pending.young)].into_iter().flatten() {
             let to = range.to.map_or(Bound::Unbounded, Bound::Excluded);
             if range.to.is_some_and(|to| to <= range.from) {

@@ -1,4 +1,4 @@
-//! Looking at one record.
+//! Lookup of single records.
 
 use super::backend::Space;
 use super::keys::name_key;
@@ -9,21 +9,21 @@ use crate::error::StoreError;
 use crate::index::Tag;
 use bytes::Bytes;
 
-/// How much of a record is wanted.
+/// Part of a record that a caller wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RecordPart {
     Head,
     Whole,
 }
 
-/// A stored record, expired or not.
+/// Result of a lookup. The record may have expired.
 #[derive(Clone, Debug)]
 pub(super) enum FoundRecord {
     Absent,
-    /// The body is empty where only the head was wanted.
+    /// The body is empty if only the head was wanted.
     Present(Record),
     Damaged(StoreError),
-    /// The disk would have to be waited for.
+    /// The call would have to wait for the disk.
     WouldBlock,
 }
 
@@ -55,7 +55,7 @@ impl StoreShared {
         }
     }
 
-    /// The size of a record, as its head tells it.
+    /// The size of a record, according to its head.
     pub(super) fn size_bound(&self, at: &RecordAt<'_>, access: Access) -> SizeBound {
         let key = self.key_of(at);
         if let Some(record) = self.cache.as_ref().and_then(|cache| cache.peek(&key)) {
@@ -80,7 +80,7 @@ impl StoreShared {
         self.unless_damaged(self.look(&self.key_of(at), part, access))
     }
 
-    /// Looks up a whole record for a caller that goes through many: it is not kept for that.
+    /// Looks up a whole record for a walk over many records. Does not cache it.
     pub(super) fn find_in_passing(&self, at: &RecordAt<'_>) -> Result<FoundRecord, StoreError> {
         let found = self.unless_damaged(self.look_in_passing(&self.key_of(at)));
         if let Ok(FoundRecord::Damaged(_)) = &found {
@@ -102,7 +102,7 @@ impl StoreShared {
         }
     }
 
-    /// Looks a record up by its key, of whatever epoch. A whole one is kept.
+    /// Looks up a record by its key, of any epoch. Caches it if it was wanted as a whole.
     fn look(
         &self,
         key: &[u8],
@@ -128,7 +128,7 @@ impl StoreShared {
         Ok(found)
     }
 
-    /// Looks a whole record up by its key, of whatever epoch.
+    /// Looks up a whole record by its key, of any epoch. Does not cache it.
     pub(super) fn look_in_passing(&self, key: &[u8]) -> Result<FoundRecord, StoreError> {
         match self.cache.as_ref().and_then(|cache| cache.peek(key)) {
             Some(record) => Ok(FoundRecord::Present(record)),
@@ -136,7 +136,7 @@ impl StoreShared {
         }
     }
 
-    /// Looks a record up where it is stored, or waits to be.
+    /// Looks up a record in the batches and the store.
     fn look_stored(
         &self,
         key: &[u8],
@@ -170,7 +170,7 @@ impl StoreShared {
         }
     }
 
-    /// The value of a key; `None` where the disk would have to be waited for.
+    /// The value of a key; `None` if the call would have to wait for the disk.
     fn value(
         &self,
         space: Space,
@@ -184,7 +184,7 @@ impl StoreShared {
         }
     }
 
-    /// Metadata of a record whose head is damaged, from the copy that stands with its name.
+    /// Metadata of a record whose head is damaged, from the copy beside its name.
     pub(super) fn known_by_name(&self, at: &RecordAt<'_>) -> Option<RecordMeta> {
         let epoch = self.partition(at.partition).epoch();
         let stored = self.overlay.get(Space::Names, &name_key(at.key, at.partition, epoch));

@@ -1,8 +1,10 @@
-//! Makes again what is derived from records: names, index entries, marks of expiries, counts and digests.
+//! Rebuilding of the data that is derived from records: names, index entries, marks of expiry, counts and
+//! digests.
 //!
-//! All entries of a write are in one batch, and a lost batch loses all of them. But each space has tables of
-//! its own, some of which may have had a part of the batch, and counts and digests are stored as they were
-//! after all changes before: later ones count what is lost. So after a loss nothing of that is believed.
+//! All entries of a write are in one batch, and losing the batch loses all of them. But each space has
+//! tables of its own, and some of them may already have had their part of the batch. And counts and digests
+//! are stored as totals, so later ones include the lost writes. So after a loss all derived data is checked
+//! against the records.
 
 use super::backend::Space;
 use super::keys::{RecordKey, records_end};
@@ -17,16 +19,16 @@ use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::KeyRef;
 
-/// Entries that are read at once.
+/// Number of entries that are read at once.
 const READ_COUNT: usize = 1_024;
 
 impl StoreShared {
-    /// Makes again all that is derived from records, durably. Reads all of the data. No other call may use
-    /// the store meanwhile. `are_sums_known` says whether all counts that are stored could be read.
+    /// Rebuilds all data that is derived from records, durably. Reads the whole store. No other call may
+    /// use the store meanwhile. `are_sums_known` is true if all stored counts could be read.
     ///
     /// # Errors
     ///
-    /// When the disk refuses.
+    /// If the disk fails.
     pub(super) fn rebuild_derived(&self, are_sums_known: bool) -> Result<(), StoreError> {
         tracing::warn!(
             path = self.path,
@@ -50,7 +52,8 @@ impl StoreShared {
         Ok(())
     }
 
-    /// Adds the entries that the records of a partition lack, and counts the records. How many were added.
+    /// Adds the entries that the records of a partition lack, and counts the records. Returns the number of
+    /// added entries.
     fn rebuild_partition(
         &self,
         partition: Partition,
@@ -89,7 +92,8 @@ impl StoreShared {
                         made_count += stored.len() as u64;
                         self.write_rebuilt(stored)?;
                     }
-                    // It is counted out by that when it is replaced.
+                    // Counted with this metadata, because the write that replaces the record will subtract
+                    // the same.
                     Err(_) => {
                         self.found_damage.note(partition, Tag::of(identity));
                         let meta = self.known_by_name(&at);
@@ -107,21 +111,21 @@ impl StoreShared {
         Ok(made_count)
     }
 
-    /// Where records go on behind those from a place on that can't be read: the next bucket of hashes.
+    /// Key at which records continue after an unreadable part: that of the next tally bucket.
     fn behind_damage(&self, partition: Partition, start: &[u8]) -> Option<Bytes> {
         let tag = Tag::of(RecordKey::read(start)?.identity);
         let next = self.partition(partition).tallies.read().bucket_end(tag)?;
         Some(Bytes::from(self.place_of(partition, next.identity_min())))
     }
 
-    /// Removes the names, or the index entries, that no record has. How many.
+    /// Removes the names or the index entries without a record. Returns their number.
     fn remove_strays(&self, space: Space) -> Result<u64, StoreError> {
         let mut removed_count = 0;
         let mut from = Some(Bytes::new());
         while let Some(start) = from {
             let range = Range { space, from: &start, to: None, value_bytes_max: 0 };
             let scanned = match self.overlay.scan(range, READ_COUNT) {
-                // A read there gets an error.
+                // Reads of that part will fail.
                 Err(error @ StoreError::Corrupt { .. }) => {
                     self.note_damage(&error);
                     break;

@@ -1,8 +1,9 @@
 //! Memtables and tables that `fjall` no longer needs, because they became tables or were merged.
 //!
-//! It lets go of both with the lock held that each read and write of the keyspace takes. If no other part
-//! holds them, that frees a memtable record by record and removes a table's files, tenths of a second in
-//! which all requests wait. So they are held here as well, and released where no request waits.
+//! `fjall` drops both while it holds the lock that every read and write of the keyspace takes. If it has
+//! the last reference, dropping frees a memtable record by record and removes a table's files: tenths of a
+//! second in which all requests wait. So this module holds references too, and drops them on a thread that
+//! no request waits for.
 
 use fjall::{AbstractTree, Keyspace};
 use std::any::Any;
@@ -11,24 +12,25 @@ use std::sync::Arc;
 
 type Memtable = Arc<dyn Any + Send + Sync>;
 
-/// One state of a keyspace's tables. Its holder keeps their files.
+/// One version of a keyspace's tables. A reference to it keeps their files.
 struct Tables {
     version: u64,
     _held: Box<dyn Any + Send>,
 }
 
-/// Retired parts of one keyspace that are still held, the oldest first.
+/// References to retired parts of one keyspace, the oldest first.
 #[derive(Default)]
 pub(super) struct RetiredParts {
-    /// The one that is written to, and those before it.
+    /// The active memtable and earlier ones.
     memtables: VecDeque<Memtable>,
-    /// The tables as they are, and as they were.
+    /// The current version of the tables and earlier ones.
     tables: VecDeque<Tables>,
 }
 
 impl RetiredParts {
-    /// Holds what the keyspace has now, and lets go of what only this has any more. Whether the keyspace has
-    /// changed since the last time: more will have to be let go then.
+    /// Takes references to the current parts of the keyspace, and drops those that only this object still
+    /// has. Returns true if the keyspace has changed since the last call: then more will have to be
+    /// dropped.
     pub(super) fn look(&mut self, keyspace: &Keyspace) -> bool {
         let has_changed =
             self.hold_memtable(keyspace.tree.active_memtable()) | self.hold_tables(keyspace);
@@ -55,8 +57,8 @@ impl RetiredParts {
         is_new
     }
 
-    /// Lets go of states before those that the keyspace has still: the last one and `former_count` before it.
-    /// Each has the next number.
+    /// Drops the versions that the keyspace has dropped. It still has the current one and `former_count`
+    /// before it; their numbers are consecutive.
     fn forget_tables(&mut self, former_count: u64) {
         let last = self.tables.back().map_or(0, |last| last.version);
         let known = last.saturating_sub(former_count);
@@ -73,7 +75,7 @@ mod tests {
     use fjall::{Database, KeyspaceCreateOptions};
     use std::path::Path;
 
-    /// Tables that have files.
+    /// Number of files of tables.
     fn file_count(directory: &Path) -> usize {
         let folders = std::fs::read_dir(directory.join("keyspaces")).unwrap();
         folders
@@ -83,7 +85,7 @@ mod tests {
             .sum()
     }
 
-    /// A keyspace that merges only when it is told to.
+    /// A keyspace that never compacts by itself.
     fn keyspace(database: &Database) -> Keyspace {
         let never = || {
             let never = Arc::new(Leveled::default().with_l0_threshold(u8::MAX));
@@ -111,7 +113,7 @@ mod tests {
         assert!(!retired.look(&keyspace), "nothing has changed");
 
         keyspace.major_compact().unwrap();
-        // Merged tables are forgotten with the next change.
+        // The next change makes `fjall` drop the merged tables.
         write_table(&keyspace, 4);
         write_table(&keyspace, 5);
         let left_count = file_count(directory.path()) - others_count - keyspace.table_count();

@@ -1,4 +1,4 @@
-//! Settings that every engine on an ordered store has.
+//! Settings that all engines on ordered stores share.
 
 use crate::durability::Durability;
 use crate::opening::{OpeningWatch, Unwatched};
@@ -8,31 +8,31 @@ use quoit_model::store_opening::LastOpening;
 /// Settings of an engine on an ordered store.
 #[derive(Clone, Copy, Debug)]
 pub struct OrderedSettings {
-    /// Random bits: the id of a store that is made new.
+    /// Random bits: the id of a store that is created.
     pub entropy: u64,
-    /// Whether the store is known to have been there before: that it has to be made new is a loss.
+    /// True if the store must exist already. If it has to be created, that is a loss of records.
     pub is_expected: bool,
-    /// The last opening of the store that the node knows of: an older store went back in time.
+    /// The last opening of the store that the node has noted. An older store was rolled back.
     pub last_opening: Option<LastOpening>,
-    /// Hears how far the opening is.
+    /// Receives the progress of the opening.
     pub watch: &'static dyn OpeningWatch,
     /// Number of partitions that records may belong to.
     pub ring_size: RingSize,
-    /// When an accepted write counts as durable. With [`Durability::Relaxed`], when it survives the death of
-    /// the process.
+    /// Moment at which an accepted write counts as durable. With [`Durability::Relaxed`] it is the moment
+    /// at which it survives the death of the process.
     pub durability: Durability,
-    /// Writes that no request waits for are synced this often.
+    /// Interval in microseconds at which writes are synced that no request waits for.
     pub sync_interval_us: u64,
-    /// Bytes of writes that may wait for the ordered store; then writers wait, and are refused when it has
-    /// fallen behind.
+    /// Maximum number of bytes of writes that wait for the ordered store. Beyond it, writers wait, and are
+    /// refused if the store has fallen behind.
     pub waiting_bytes_max: u64,
-    /// Memory for records that were read or written lately, in bytes: calls that must not wait are answered
-    /// with them. 0 for none.
+    /// Memory of the cache of recently read and written records, in bytes. Calls that must not wait are
+    /// answered from it. 0 turns it off.
     pub record_cache_bytes: u64,
 }
 
 impl OrderedSettings {
-    /// The defaults, with the random bits that a new store is made from.
+    /// The defaults, with the random bits for a new store.
     #[must_use]
     pub fn new(entropy: u64) -> Self {
         Self {

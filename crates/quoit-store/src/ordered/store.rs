@@ -20,9 +20,9 @@ use quoit_seam::{Clock, DiskLock, WorkerHandle};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// A partition's state in memory.
+/// State of a partition in memory.
 pub(super) struct PartitionState {
-    /// Held by who changes records of the partition, from the first look on.
+    /// Held by a change of records of the partition, from its first lookup on.
     pub(super) changing: Mutex<()>,
     pub(super) tallies: RwLock<Tallies>,
     epoch: AtomicU32,
@@ -44,9 +44,9 @@ impl PartitionState {
 }
 
 pub(super) struct StoreShared {
-    /// The engine's name.
+    /// Name of the engine.
     pub(super) name: &'static str,
-    /// Whether bodies are kept apart from heads.
+    /// True if bodies are stored apart from heads.
     pub(super) bodies_apart: bool,
     /// The data directory.
     pub(super) path: String,
@@ -57,7 +57,7 @@ pub(super) struct StoreShared {
     pub(super) partitions: Box<[PartitionState]>,
     pub(super) committer: StoreCommitter,
     pub(super) buckets: BucketList,
-    /// Where verification has arrived among names or index entries.
+    /// Key that verification has reached among names or index entries.
     pub(super) verified_to: Mutex<Bytes>,
     pub(super) upkeep: OnceLock<Arc<dyn WorkerHandle>>,
     pub(super) identity: Arc<StoreIdentity>,
@@ -77,7 +77,8 @@ impl StoreShared {
     ///
     /// # Panics
     ///
-    /// When the partition's number is not below the ring size: callers compute it from a placement.
+    /// If the partition's number is not below the ring size. Callers compute it from a placement, so it
+    /// always is.
     pub(super) fn partition(&self, partition: Partition) -> &PartitionState {
         &self.partitions[usize::from(partition.0)]
     }
@@ -86,7 +87,7 @@ impl StoreShared {
         record_key(at.partition, self.partition(at.partition).epoch(), at.identity, at.encoded)
     }
 
-    /// Where the partition's records are from an identity on.
+    /// Key from which on the partition's records have at least this identity.
     pub(super) fn place_of(&self, partition: Partition, identity: Identity) -> Vec<u8> {
         records_from(partition, self.partition(partition).epoch(), identity)
     }
@@ -95,12 +96,12 @@ impl StoreShared {
         meta.expires_at_secs != 0 && u64::from(meta.expires_at_secs) <= self.clock.unix_secs()
     }
 
-    /// A whole record as it is shown: itself, or what stays of it when it has expired.
+    /// The record, or the tombstone that replaces it after its expiry.
     pub(super) fn shown(&self, record: Record) -> Option<Record> {
         if self.is_expired(&record.meta) { after_expiry(&record) } else { Some(record) }
     }
 
-    /// The error of a damaged record.
+    /// The error for a damaged record.
     pub(super) fn damaged(&self, reason: &str) -> StoreError {
         StoreError::Corrupt {
             path: self.path.clone(),
@@ -109,7 +110,7 @@ impl StoreShared {
         }
     }
 
-    /// Counts and reports damage.
+    /// Counts and logs damage.
     pub(super) fn note_damage(&self, error: &StoreError) {
         self.corrupt_records.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(%error, engine = self.name, "stored data is damaged");

@@ -1,7 +1,8 @@
-//! Counts and digests of a partition, kept up with every write and stored in its batch.
+//! Counts and digests of a partition, updated with every write and stored in its batch.
 //!
-//! A partition's hashes are split into buckets of equal size. Each has its counts and the digests of what
-//! never expires; what expires is summed up by the hour, for the whole partition.
+//! A partition's hash space is split into tally buckets of equal size (no relation to buckets of keys).
+//! Each has its counts, and the digests of its records that never expire. The digests of expiring records
+//! are kept by hour, for the whole partition.
 
 use super::backend::Space;
 use super::keys::{hour_key, tally_key};
@@ -13,8 +14,8 @@ use quoit_model::hash::{Identity, Partition, RingSize};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
-/// All partitions together have 2 to the power of so many buckets, but no partition more than 2 to the
-/// power of [`BUCKET_BITS_MAX`]: a few hundred keys each where a node has a hundred million.
+/// Binary logarithm of the number of tally buckets of all partitions together. With a hundred million keys
+/// on a node, each bucket has a few hundred. A partition has at most 2^[`BUCKET_BITS_MAX`] buckets.
 const NODE_BUCKET_BITS: u32 = 18;
 
 const BUCKET_BITS_MAX: u32 = 12;
@@ -22,20 +23,20 @@ const BUCKET_BITS_MAX: u32 = 12;
 const COUNT_BYTES: usize = 16;
 const DIGEST_BYTES: usize = 9;
 
-/// Counts of the records of a bucket.
+/// Counts and digests of the records of a tally bucket.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Bucket {
     pub(super) entry_count: u32,
     piece_count: u32,
     tombstone_count: u32,
-    /// Those that expire and are no tombstones.
+    /// Number of records that expire and are not tombstones.
     pub(super) expiring_count: u32,
-    /// Digests of what never expires, by class. None is zero.
+    /// Digests of the records that never expire, by class, without zeros.
     digests: SmallVec<[(u8, u64); 1]>,
 }
 
 impl Bucket {
-    /// The digest of what never expires in a class.
+    /// The digest of the records of a class that never expire.
     pub(super) fn lasting(&self, class: usize) -> u64 {
         let of_class = self.digests.iter().find(|(each, _)| usize::from(*each) == class);
         of_class.map_or(0, |(_, bits)| *bits)
@@ -72,7 +73,7 @@ impl Bucket {
         Bytes::from(out)
     }
 
-    /// `None` when the bytes are no bucket's.
+    /// `None` if the bytes are not an encoded bucket.
     fn read(bytes: &[u8]) -> Option<Self> {
         let (counts, digests) = bytes.split_first_chunk::<COUNT_BYTES>()?;
         let (digests, []) = digests.as_chunks::<DIGEST_BYTES>() else { return None };
@@ -89,7 +90,7 @@ impl Bucket {
     }
 }
 
-/// A record that comes, goes or changes.
+/// A change of a record: it is added, removed or replaced.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecordChange {
     pub(super) identity: Identity,
@@ -120,7 +121,7 @@ impl Tallies {
         &self.sums
     }
 
-    /// Buckets by number, and the first and last tag of each.
+    /// The first and the last tag of each bucket, and the bucket, in order.
     pub(super) fn buckets(&self) -> impl Iterator<Item = (Tag, Tag, &Bucket)> {
         let width_bits = TAG_BITS - self.bucket_bits;
         self.buckets.iter().map(move |(number, bucket)| {
@@ -130,13 +131,13 @@ impl Tallies {
         })
     }
 
-    /// The first tag behind the bucket that a tag belongs to; `None` behind the last bucket.
+    /// The first tag after the bucket of `tag`; `None` after the last bucket.
     pub(super) fn bucket_end(&self, tag: Tag) -> Option<Tag> {
         let width_bits = TAG_BITS - self.bucket_bits;
         Tag::from_number(tag.number() | ((1 << width_bits) - 1)).next()
     }
 
-    /// Takes over what was stored; whether it could be read.
+    /// Restores a stored bucket. Returns false if it cannot be decoded.
     pub(super) fn restore_bucket(&mut self, number: u16, bytes: &[u8]) -> bool {
         let Some(bucket) = Bucket::read(bytes) else { return false };
         let counts = [bucket.entry_count, bucket.piece_count, bucket.tombstone_count];
@@ -145,14 +146,14 @@ impl Tallies {
         true
     }
 
-    /// As [`Tallies::restore_bucket`].
+    /// Restores a stored digest of an hour. Returns false if it cannot be decoded.
     pub(super) fn restore_hour(&mut self, hour: u32, class: u8, bytes: &[u8]) -> bool {
         let Ok(bits) = bytes.try_into().map(u64::from_be_bytes) else { return false };
         self.sums.restore_hour((hour, class), bits);
         true
     }
 
-    /// Counts a record, and stores nothing.
+    /// Counts a record, without storing the count.
     pub(super) fn add(&mut self, identity: Identity, meta: &RecordMeta) {
         let share = share_of(identity, meta);
         let number = self.bucket_number(identity);
@@ -160,8 +161,8 @@ impl Tallies {
         self.sums.add(&share);
     }
 
-    /// Takes the place of other tallies of the partition; what has to be stored is added to the writes.
-    /// `are_known` says whether the former ones are all that is stored.
+    /// Replaces other tallies of the partition, and adds what has to be stored to `writes`. `are_known` is
+    /// true if the former tallies have all that is stored.
     pub(super) fn replace(self, former: &mut Self, are_known: bool, writes: &mut SpaceWrites) {
         former.clear(writes);
         let unknown = (0..1 << self.bucket_bits).filter(|_| !are_known);
@@ -180,13 +181,13 @@ impl Tallies {
         (Tag::of(identity).number() >> (TAG_BITS - self.bucket_bits)) as u16
     }
 
-    /// Counts a change; what has to be stored with it is added to the writes.
+    /// Counts a change, and adds what has to be stored with it to `writes`.
     pub(super) fn count(&mut self, change: &RecordChange, writes: &mut SpaceWrites) {
         let number = self.bucket_number(change.identity);
         let bucket = self.buckets.entry(number).or_default();
         let mut hours: SmallVec<[(u32, u8); 2]> = SmallVec::new();
         if let Some(share) = change.before.map(|meta| share_of(change.identity, &meta)) {
-            // What was damaged may have left a bucket with less than it has.
+            // After damage a bucket may have lower counts than it should.
             bucket.count(&share, u32::saturating_sub);
             self.sums.subtract(&share);
             hours.extend(share.hour.map(|hour| (hour, share.class as u8)));
@@ -209,7 +210,7 @@ impl Tallies {
         }
     }
 
-    /// Forgets everything; what has to be removed is added to the writes.
+    /// Clears all counts, and adds what has to be removed to `writes`.
     pub(super) fn clear(&mut self, writes: &mut SpaceWrites) {
         for number in std::mem::take(&mut self.buckets).into_keys() {
             writes.push((Space::Side, tally_key(self.partition, number), None));

@@ -1,4 +1,5 @@
-//! Taking back the room of what has expired and of dropped partitions, and helping a store that is behind.
+//! Background work: reclaims the space of expired records and dropped partitions, and helps a store that
+//! has fallen behind.
 
 use super::backend::Space;
 use super::keys::{
@@ -18,17 +19,17 @@ use quoit_model::key::KeyRef;
 use quoit_seam::{Next, Pace, Worker};
 use std::sync::Arc;
 
-/// Records that are removed in one step.
+/// Maximum number of records that are removed in one step.
 const STEP_COUNT: usize = 256;
 
-/// Pause between steps that have more to do: requests come first.
+/// Pause between steps while there is more to do, in microseconds, so that requests come first.
 const STEP_PAUSE_US: u64 = 5_000;
 
-/// Pause when there is nothing to do.
+/// Pause while there is nothing to do, in microseconds.
 const IDLE_PAUSE_US: u64 = 10_000_000;
 
-/// The worker that removes records that no reader can see any more, and does the store's own work where that
-/// is left.
+/// The worker that removes records which no reader can see any more, and does the store's own work if no
+/// thread of the store does.
 pub(super) struct Upkeep(pub(super) Arc<StoreShared>);
 
 impl Worker for Upkeep {
@@ -59,7 +60,7 @@ impl Worker for Upkeep {
     }
 }
 
-/// The worker that frees what the store is done with.
+/// The worker that frees unused parts of the store.
 pub(super) struct Release(pub(super) Arc<StoreShared>);
 
 impl Worker for Release {
@@ -69,8 +70,8 @@ impl Worker for Release {
 }
 
 impl StoreShared {
-    /// Removes some records that have expired. Whether there may be more: what a scan meets and does not
-    /// show was removed before, and waits to be moved to the store.
+    /// Removes some expired records. Returns true if there may be more. (A scan may return no entries and
+    /// yet not be at its end, because removals that wait in memory hide what they remove.)
     fn remove_expired(&self) -> Result<bool, StoreError> {
         let now_secs = u32::try_from(self.clock.unix_secs()).unwrap_or(u32::MAX);
         let (from, to) = expiries_until(now_secs);
@@ -108,10 +109,10 @@ impl StoreShared {
         Ok(())
     }
 
-    /// Removes some records of partitions that were dropped. Whether there may be more.
+    /// Removes some records of dropped partitions. Returns true if there may be more.
     fn remove_dropped(&self) -> Result<bool, StoreError> {
         self.check_open()?;
-        // Where nothing can be removed nothing is looked for.
+        // If writes are refused, there is no point in searching.
         self.committer.check()?;
         let (from, to) = all_dropped();
         let range =
@@ -124,7 +125,7 @@ impl StoreShared {
         Ok(true)
     }
 
-    /// Removes some records of an epoch, and its mark with the last of them.
+    /// Removes some records of an epoch, and with the last of them the mark of the epoch.
     fn remove_epoch(
         &self,
         partition: Partition,
@@ -172,8 +173,8 @@ impl StoreShared {
         Ok(())
     }
 
-    /// The places of the index entries of a record of a former epoch. What can't be read has left entries
-    /// that no reader sees.
+    /// The encoded index entries of a record of a former epoch. The entries of an unreadable record stay;
+    /// no reader sees them.
     fn places_of_dropped(
         &self,
         record_key: &Bytes,

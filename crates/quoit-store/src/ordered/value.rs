@@ -1,14 +1,14 @@
 //! Values of the ordered store.
 //!
 //! ```text
-//! records   byte  0     flags: bit 0 tombstone, bit 1 the body is apart, bit 2 has index entries
+//! records   byte  0     flags: bit 0 tombstone, bit 1 the body is stored apart, bit 2 has index entries
 //!           byte  1     n_val class (0: a piece)
-//!           byte  2  4  when it expires, seconds since 1970
+//!           byte  2  4  time of expiry, seconds since 1970
 //!           byte  6  8  digest
 //!           byte 14  4  size of the body
 //!           byte 18  8  XXH3-64 of the body
-//!           byte 26  4  lowest half of the XXH3-64 of the key and all before
-//!           byte 30     the body, unless it is apart
+//!           byte 26  4  low half of the XXH3-64 of the key and all bytes before
+//!           byte 30     the body, unless it is stored apart
 //! bodies    the body
 //! names     the first 14 bytes of the head
 //! ```
@@ -27,7 +27,7 @@ const FLAG_TOMBSTONE: u8 = 1;
 const FLAG_APART: u8 = 1 << 1;
 const FLAG_INDEXED: u8 = 1 << 2;
 
-/// Header that stands before a record's body.
+/// The header before a record's body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ValueHead {
     pub(super) meta: RecordMeta,
@@ -37,7 +37,7 @@ pub(super) struct ValueHead {
 }
 
 impl ValueHead {
-    /// The head of a body.
+    /// The head for a body.
     pub(super) fn of(meta: RecordMeta, body: &[u8], is_apart: bool) -> Self {
         Self { meta, is_apart, body_bytes: body.len() as u32, body_check: xxh3_64(body) }
     }
@@ -53,8 +53,7 @@ impl ValueHead {
         bytes
     }
 
-    /// Reads the head of a record, of which maybe only the head is there; what is wrong with it if it is
-    /// damaged.
+    /// Decodes and verifies the head of a record. The body may be missing. The error says what is wrong.
     pub(super) fn read(key: &[u8], record: &[u8]) -> Result<Self, &'static str> {
         let head: &[u8; HEAD_BYTES] = record.first_chunk().ok_or("the head is cut off")?;
         if head_check(key, &head[..CHECK_AT]).to_be_bytes() != head[CHECK_AT..] {
@@ -68,7 +67,7 @@ impl ValueHead {
         })
     }
 
-    /// Whether these are the bytes that the head was made for.
+    /// True if these bytes are the body of this head.
     pub(super) fn has_body(&self, body: &[u8]) -> bool {
         body.len() == self.body_bytes as usize && xxh3_64(body) == self.body_check
     }
@@ -78,7 +77,7 @@ impl ValueHead {
     }
 }
 
-/// A record's value: the head, and the body unless it is apart.
+/// A record's value: the head, and the body unless it is stored apart.
 pub(super) fn record_value(key: &[u8], head: &ValueHead, body: &[u8]) -> Bytes {
     let encoded = head.encode(key);
     if head.is_apart {
@@ -87,7 +86,7 @@ pub(super) fn record_value(key: &[u8], head: &ValueHead, body: &[u8]) -> Bytes {
     Bytes::from([&encoded[..], body].concat())
 }
 
-/// Encodes a record's metadata as it stands with its name.
+/// Encodes a record's metadata as it is stored beside its name.
 pub(super) fn encode_meta(meta: &RecordMeta) -> [u8; META_BYTES] {
     let mut bytes = [0; META_BYTES];
     bytes[0] = u8::from(meta.tombstone) * FLAG_TOMBSTONE + u8::from(meta.indexed) * FLAG_INDEXED;
@@ -97,7 +96,7 @@ pub(super) fn encode_meta(meta: &RecordMeta) -> [u8; META_BYTES] {
     bytes
 }
 
-/// Reads what is known of a record; `None` when it is cut off.
+/// Decodes metadata; `None` if it is cut off.
 pub(super) fn read_meta(bytes: &[u8]) -> Option<RecordMeta> {
     let bytes: &[u8; META_BYTES] = bytes.first_chunk()?;
     Some(RecordMeta {
@@ -116,7 +115,7 @@ fn head_check(key: &[u8], head: &[u8]) -> u32 {
     hasher.digest() as u32
 }
 
-/// The bytes from `at`, which are there.
+/// The `N` bytes at offset `at`, which the caller has checked to exist.
 fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut array = [0; N];
     array.copy_from_slice(&bytes[at..at + N]);

@@ -1,4 +1,4 @@
-//! Reading what is stored, comparing checksums, and records with what is derived from them.
+//! Verification: reads all data, compares checksums, and compares records with the data derived from them.
 
 use super::agree::LOOK_BYTES;
 use super::backend::Space;
@@ -13,14 +13,15 @@ use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::KeyRef;
 
-/// Records that are read at once.
+/// Number of records that are read at once.
 const READ_COUNT: usize = 16;
 
 impl StoreShared {
-    /// See `Engine::verify`. Records are read by partition and hash: a place's segment is the partition, its
-    /// offset an identity. Where the store's own pages are damaged, so that what is in them can't be told,
-    /// that is reported and the rest of their bucket of hashes passed over. Behind the partitions are two
-    /// segments more: names, which also tell of records on damaged pages, and index entries.
+    /// See `Engine::verify`. Records are read by partition and hash: the segment of a position is the
+    /// partition, and its offset is an identity. If a page of the store itself is damaged, the records in
+    /// it are not known; the damage is reported, and the rest of their tally bucket is skipped. After the
+    /// partitions come two more segments: names, which also report records on damaged pages, and index
+    /// entries.
     pub(super) fn verify(
         &self,
         from: Option<DataPlace>,
@@ -42,7 +43,7 @@ impl StoreShared {
             };
             let from = Identity(place.offset);
             let next = match self.verify_from(partition, from, &mut verified) {
-                // Then the records that are lost are found one by one.
+                // After the repair, the lost records are found one by one.
                 Err(StoreError::Corrupt { .. })
                     if matches!(self.overlay.backend.mend(), Ok(true)) =>
                 {
@@ -64,7 +65,7 @@ impl StoreShared {
         Ok(verified)
     }
 
-    /// Verifies some names or index entries. Where to go on.
+    /// Verifies some names or index entries. Returns the position from which the next call continues.
     fn verify_other(
         &self,
         place: DataPlace,
@@ -74,7 +75,8 @@ impl StoreShared {
         let number = place.segment as usize - self.partitions.len();
         let Some(space) = spaces.get(number) else { return Ok(None) };
         let mut reached = self.verified_to.lock();
-        // The place has no room for a key. After a start the space is begun again.
+        // A position has no room for a key, so the key is kept in memory. After a restart verification of
+        // the space begins again.
         let from = if place.offset == 0 { Bytes::new() } else { std::mem::take(&mut *reached) };
         let next = self.verify_derived(*space, &from, verified)?;
         let end = DataPlace { segment: place.segment + 1, ..DataPlace::default() };
@@ -84,7 +86,7 @@ impl StoreShared {
         })))
     }
 
-    /// Verifies some records from an identity on. Where to go on.
+    /// Verifies some records from an identity on. Returns the identity from which the next call continues.
     fn verify_from(
         &self,
         partition: Partition,
@@ -116,9 +118,9 @@ impl StoreShared {
                 }
             }
         }
-        // Where the scan broke off, which may be far behind what is left of it: removals that wait hide what
-        // they remove. Identities are rarely shared, and to read a record twice does no harm; but the next
-        // step has to get further.
+        // Continues where the scan ended, which may be far after the last returned record, because waiting
+        // removals hide what they remove. Identities are rarely shared, and reading a record twice does no
+        // harm, but the next step must get further.
         Ok(scanned.next.and_then(|next| {
             let reached = RecordKey::read(&next).map(|read| read.identity);
             let further = reached.filter(|reached| *reached > from);
@@ -126,7 +128,7 @@ impl StoreShared {
         }))
     }
 
-    /// Verifies a record as it was read.
+    /// Verifies a record that was read.
     fn verify_record(&self, key: &Bytes, value: &Bytes) -> Result<ValueHead, StoreError> {
         let head = ValueHead::read(key, value).map_err(|reason| self.damaged(reason))?;
         let wrong = || self.damaged("the body is not the one that was written");
@@ -137,7 +139,7 @@ impl StoreShared {
         if body.is_some_and(|body| head.has_body(&body)) {
             return Ok(head);
         }
-        // Written again between the two reads?
+        // The record may have been written again between the two reads.
         let again = self.overlay.get(Space::Records, key)?;
         if again.as_ref() == Some(value) { Err(wrong()) } else { Ok(head) }
     }

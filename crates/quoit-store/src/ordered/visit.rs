@@ -1,9 +1,9 @@
 //! Walks over the records of a range with their values.
 //!
-//! Names are in their order, records in that of their hashes. So a walk goes piece by piece: the names of
-//! some records, in one pass, and then their records, each looked up once, in the order in which they lie.
-//! How large a piece may be for its bytes is told by the records before it; the first few are read in the
-//! order of their names, so that a walk over large ones reads none that it does not show.
+//! Names are stored in their order, records in the order of their hashes. So a walk goes part by part: it
+//! reads the names of some records in one pass, and then looks up their records in storage order. The
+//! average size of the records so far determines the number of records in a part. The first few are read in
+//! the order of their names, so that a walk over large records reads none that it does not show.
 
 use super::backend::Space;
 use super::keys::{names_after, names_from};
@@ -22,53 +22,53 @@ use quoit_model::key::KeyRef;
 use quoit_seam::give_way;
 use std::cell::{Cell, RefCell};
 
-/// Records of the first piece.
+/// Number of records of the first part.
 const FIRST_COUNT: usize = 8;
 
-/// Names that are looked at, wanted or not, for each record that a call may show.
+/// Maximum number of names that a call looks at for each record that it may show.
 const LOOKED_AT_PER_RECORD: usize = 8;
 
-/// Names that a call looks at, if it may show few records.
+/// Minimum of the bound on the names that a call looks at.
 const LOOKED_AT_MIN: usize = 1_024;
 
-/// Names that are read at once.
+/// Number of names that are read at once.
 const NAMES_AT_ONCE: usize = 1_024;
 
-/// Records that are read before other threads have their turn.
+/// Number of records that are read before the walk yields to other threads.
 const READ_AT_ONCE: usize = 32;
 
 /// A record that a visitor wants.
 struct OrderedName {
     encoded: Bytes,
     place: RecordPlace,
-    /// Key of its record.
+    /// Key of the record in the ordered store.
     key: Bytes,
 }
 
-/// Names of some records.
+/// Names of the next wanted records.
 struct WantedNames {
     wanted: Vec<OrderedName>,
     looked_at_count: usize,
-    /// The last name; `None` when there are no more.
+    /// The last name; `None` if there are no more.
     next: Option<Bytes>,
 }
 
-/// A record as the ordered store has it.
+/// A record in the ordered store.
 enum OrderedRecord {
-    /// With a body that may have to be read yet.
+    /// The record exists. `body` is `None` while the body has not been read.
     Present {
         head: ValueHead,
         body: Option<Bytes>,
     },
     Missing,
-    /// To be looked up by itself.
+    /// The record has to be looked up by itself.
     Unclear,
 }
 
-/// The records of a piece, those with the lowest names within a bound on their bytes.
+/// The records of a part: those with the lowest names, within a bound on their bytes.
 struct PieceRecords {
-    /// By the places of their names, as far as they were read. Those behind the end are left to a later
-    /// piece.
+    /// Records by the position of their names, as far as they were read. Records that were cut off at the
+    /// end are left to a later part.
     records: Vec<Option<OrderedRecord>>,
     read_count: usize,
     bytes: u64,
@@ -92,7 +92,7 @@ impl PieceRecords {
         Some(record)
     }
 
-    /// Adds a record, and gives up those with the highest names that there is no room for then.
+    /// Adds a record, and drops the records with the highest names while the total is above the bound.
     fn add(&mut self, place: usize, record: OrderedRecord) {
         let Some(free) = self.records.get_mut(place) else { return };
         self.bytes += body_bytes(&record);
@@ -130,7 +130,7 @@ impl StoreShared {
             let left_bytes = bytes_max.saturating_sub(shown_bytes);
             let count = match shown_count {
                 0 => FIRST_COUNT,
-                // As many as fit if they are like those before.
+                // The number of records that fit if they have the average size of the earlier ones.
                 _ => (left_bytes.saturating_mul(shown_count as u64) / shown_bytes.max(1)) as usize,
             };
             let count = count.clamp(1, count_max - shown_count);
@@ -152,8 +152,8 @@ impl StoreShared {
         }
     }
 
-    /// The names of the next records that a visitor wants, `count` of them or less, and at least one live
-    /// name, wanted or not, unless there are no more.
+    /// The names of the next records that a visitor wants, at most `count`. Looks at at least one live
+    /// name, unless there are no more.
     fn wanted_names(
         &self,
         range: KeyRange<'_>,
@@ -183,7 +183,7 @@ impl StoreShared {
                     continue;
                 }
                 let encoded = key.encoded();
-                // Rules of placement may change: one name may be in two partitions.
+                // A bucket's placement rule may change, so one name may be in two partitions.
                 if last.as_deref() == Some(&encoded[..]) {
                     continue;
                 }
@@ -199,7 +199,7 @@ impl StoreShared {
                     return Ok(names);
                 }
             }
-            // Between live names may be those of dropped partitions.
+            // Names of dropped partitions may be between live names.
             match (scanned.next, &last) {
                 (None, _) => return Ok(names),
                 (Some(_), Some(_)) if names.looked_at_count >= LOOKED_AT_MIN => {
@@ -212,8 +212,7 @@ impl StoreShared {
         }
     }
 
-    /// Reads the records of a piece: those that lie side by side one after the other, or all in the order of
-    /// their names.
+    /// Reads the records of a part, in storage order or, if `in_order`, in the order of their names.
     fn read_piece(
         &self,
         wanted: &[OrderedName],
@@ -250,8 +249,8 @@ impl StoreShared {
         Ok(piece)
     }
 
-    /// Looks up the values of records at these places in a space, and has each made a record of: from what is
-    /// known of it, its key, and the value if there is one.
+    /// Looks up the values of records in a space. `make` builds each record from its earlier state, its
+    /// key, and its value if there is one.
     fn read_each(
         &self,
         space: Space,
@@ -276,7 +275,7 @@ impl StoreShared {
             piece.add(place, make(known, &wanted[place].key, value));
         };
         match self.overlay.get_each(space, keys, &is_wanted, &mut take) {
-            // Which record it is shows when each is looked up by itself.
+            // The damaged record is found when the records are looked up one by one.
             Err(StoreError::Corrupt { .. }) => {
                 for record in &mut piece.borrow_mut().records {
                     *record = record.take().filter(is_complete);
@@ -287,7 +286,7 @@ impl StoreShared {
         }
     }
 
-    /// Shows the records of a piece. The bytes of their values.
+    /// Shows the records of a part. Returns the bytes of their values.
     fn show_piece(
         &self,
         wanted: &[OrderedName],
@@ -322,7 +321,7 @@ impl StoreShared {
         Ok(shown_bytes)
     }
 
-    /// Shows one record, which is not kept for that.
+    /// Shows one record without caching it.
     fn show_in_passing(
         &self,
         at: &RecordAt<'_>,

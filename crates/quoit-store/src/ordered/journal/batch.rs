@@ -1,15 +1,16 @@
-//! One batch of a journal: reading it, looking for the next one, and making one.
+//! A batch of a journal: reading it, searching the next one, and making one.
 //!
 //! ```text
 //! start  1, number of items 4, sequence 8
-//! item   2, type 1, compression 1, keyspace 8, size of the key 2, of the value 4, of the value as it is
-//!        stored 4, key, value as it is stored
+//! item   2, type 1, compression 1, keyspace 8, size of the key 2, of the value 4, of the stored value 4,
+//!        key, stored value
 //! clear  4, keyspace 8
 //! end    3, XXH3-64 of all items and clears 8, "FJL" 3
 //! ```
 //!
-//! Numbers are little-endian. The start has no sum of its own: where all behind it is whole, it is made
-//! again.
+//! Numbers are little-endian; a number after a field is its size in bytes, and the first number of a line
+//! is the tag. The start has no checksum of its own: if the rest of the batch is intact, a damaged start is
+//! rebuilt.
 
 use super::groups::{MARK_BYTES, Mark};
 use crate::ordered::keys::GROUP_KEY;
@@ -26,29 +27,30 @@ pub(super) const START_BYTES: usize = 13;
 const END_BYTES: u64 = 13;
 const TRAILER: [u8; 4] = *b"FJL\x03";
 
-/// Bytes of an item before its key, without the tag.
+/// Size in bytes of an item before its key, without the tag.
 pub(super) const ITEM_HEAD_BYTES: usize = 20;
 
-/// The item with the mark, which is a batch's first.
+/// Size in bytes of the item with the mark, which is the first of a batch.
 const MARK_ITEM_BYTES: usize = 1 + ITEM_HEAD_BYTES + 1 + MARK_BYTES;
 
-/// Bytes at the front of a batch by which it is found.
+/// Size in bytes of the beginning of a batch, by which a search finds it.
 const FRONT_BYTES: usize = START_BYTES + MARK_ITEM_BYTES;
 
-/// Where the item with the mark has the sizes of its key and of its value, which are the same in each one.
+/// Offset in the item with the mark of the sizes of its key and value, which are the same in each such
+/// item.
 const SIZES_AT: usize = 11;
 
-/// So many bytes are searched at once.
+/// Number of bytes that are searched at once.
 const PIECE_BYTES: usize = 1 << 18;
 
-/// A batch of which all behind the start is as it was written.
+/// A batch that is intact after its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct JournalBatch {
     pub(super) size_bytes: u64,
     pub(super) sequence: u64,
     item_count: u32,
     pub(super) is_start_sound: bool,
-    /// The mark, and the keyspace that it is in; `None` in batches of older releases.
+    /// The mark and its keyspace; `None` in batches of older releases.
     pub(super) marked: Option<(Mark, u64)>,
 }
 
@@ -66,7 +68,7 @@ fn start(item_count: u32, sequence: u64) -> [u8; START_BYTES] {
     bytes
 }
 
-/// Reads the batch that begins where the journal stands; `None` if none does that is whole.
+/// Reads the batch at the current position of the journal; `None` if there is no intact one.
 pub(super) fn read(journal: &mut impl Read, store_id: u64) -> io::Result<Option<JournalBatch>> {
     match read_to_end(journal, store_id) {
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
@@ -116,7 +118,7 @@ fn read_to_end(journal: &mut impl Read, store_id: u64) -> io::Result<Option<Jour
     }
 }
 
-/// Goes past an item behind its tag. Its size.
+/// Skips an item after its tag. Returns its size in bytes.
 fn pass_item(journal: &mut impl Read, hash: &mut Xxh3Default) -> io::Result<u64> {
     let head: [u8; ITEM_HEAD_BYTES] = array(journal)?;
     hash.update(&head);
@@ -124,7 +126,7 @@ fn pass_item(journal: &mut impl Read, hash: &mut Xxh3Default) -> io::Result<u64>
     Ok(head.len() as u64 + pass(journal, key_bytes + value_bytes, hash)?)
 }
 
-/// As [`pass_item`], for the first item. Also its mark, if it has one, and its keyspace.
+/// Like [`pass_item`], for the first item of a batch. Also returns its mark and keyspace, if it has a mark.
 fn pass_first_item(
     journal: &mut impl Read,
     hash: &mut Xxh3Default,
@@ -146,7 +148,7 @@ fn pass_first_item(
     Ok((size_bytes, read_mark(&item, store_id)))
 }
 
-/// Sizes of an item's key and value as they are stored.
+/// Sizes in bytes of an item's key and stored value.
 pub(super) fn sizes(head: &[u8; ITEM_HEAD_BYTES]) -> (u64, u64) {
     let [.., k0, k1, _, _, _, _, v0, v1, v2, v3] = *head;
     (u64::from(u16::from_le_bytes([k0, k1])), u64::from(u32::from_le_bytes([v0, v1, v2, v3])))
@@ -171,7 +173,7 @@ fn mark_sizes() -> [u8; 10] {
 fn mark_item(keyspace: u64, mark: &Mark, store_id: u64) -> [u8; MARK_ITEM_BYTES] {
     let mut item = [0; MARK_ITEM_BYTES];
     item[0] = ITEM;
-    // The type is that of a value, and nothing is compressed: both are 0.
+    // The type is that of a value, and the value is not compressed: both are 0.
     item[3..11].copy_from_slice(&keyspace.to_le_bytes());
     item[SIZES_AT..21].copy_from_slice(&mark_sizes());
     item[21..22].copy_from_slice(GROUP_KEY);
@@ -179,15 +181,15 @@ fn mark_item(keyspace: u64, mark: &Mark, store_id: u64) -> [u8; MARK_ITEM_BYTES]
     item
 }
 
-/// A batch that has a mark and nothing else.
+/// A batch that has only a mark.
 pub(super) fn mark_alone(keyspace: u64, mark: &Mark, sequence: u64, store_id: u64) -> Vec<u8> {
     let item = mark_item(keyspace, mark, store_id);
     let check = xxh3_64(&item).to_le_bytes();
     [&start(1, sequence)[..], &item, &[END], &check, &TRAILER].concat()
 }
 
-/// Looks for the front of a batch from a place on whose groups are above one; where it is. Its start may be
-/// damaged, and what follows.
+/// Searches from an offset on for the beginning of a batch with a group above `above`. Returns its offset.
+/// The start of that batch and the rest of it may be damaged.
 pub(super) fn seek(
     journal: &mut (impl Read + Seek),
     from: u64,
@@ -197,7 +199,7 @@ pub(super) fn seek(
     journal.seek(SeekFrom::Start(from))?;
     let mut position = from;
     let mut bytes: Vec<u8> = Vec::with_capacity(PIECE_BYTES + FRONT_BYTES);
-    // A journal is megabytes of zeros behind its last batch.
+    // A fast search is needed, because a journal ends with megabytes of zeros.
     let sizes = mark_sizes();
     let sizes = memmem::Finder::new(&sizes);
     loop {
@@ -222,7 +224,7 @@ pub(super) fn seek(
     }
 }
 
-/// The mark of a batch whose front is at a place.
+/// The mark of the batch at an offset.
 pub(super) fn front_at(
     journal: &mut (impl Read + Seek),
     place: u64,
@@ -234,7 +236,7 @@ pub(super) fn front_at(
     Ok(if front.len() == FRONT_BYTES { mark_of(&front, store_id) } else { None })
 }
 
-/// The mark of a batch with this front, whatever its start says.
+/// The mark of a batch with this beginning, whatever its start says.
 fn mark_of(front: &[u8], store_id: u64) -> Option<Mark> {
     let item: &[u8; MARK_ITEM_BYTES] = front[START_BYTES..].first_chunk()?;
     if item[0] != ITEM || item[21] != GROUP_KEY[0] {
@@ -243,7 +245,7 @@ fn mark_of(front: &[u8], store_id: u64) -> Option<Mark> {
     read_mark(item, store_id).map(|(mark, _)| mark)
 }
 
-/// Goes past so many bytes; takes no memory for them, since their number may be wrong.
+/// Skips bytes. Allocates no memory for them, since their number may be wrong.
 fn pass(journal: &mut impl Read, size_bytes: u64, hash: &mut Xxh3Default) -> io::Result<u64> {
     let mut buffer = [0; 4_096];
     let mut left = size_bytes;

@@ -1,19 +1,20 @@
-//! Numbers of the batches in the journals, and up to which of them all is durable.
+//! Numbers of the batches in the journals, and the part of them that was durable.
 //!
-//! Each batch begins with an entry of the side space that tells its *group*: a number that goes up by one
-//! with each batch of the store's life. A hole between two batches is found by that. So is the lack of the
-//! last ones, by the group that was synced last: it stands in later batches, and in the file `synced` beside
-//! the journals.
+//! Each batch begins with an entry of the side space that has its *group*: a number that increases by one
+//! with each batch in the store's life. So a gap in the numbers shows that batches are missing. The last
+//! batches are missing if a later group was synced: its number is in later batches, and in the file
+//! `synced` beside the journals.
 //!
 //! ```text
-//! mark     first group that it stands for 8, group 8, last group known to be synced 8,
+//! mark     first group that the batch stands for 8, group 8, last group known to be synced 8,
 //!          lowest number that the batch's sequence may have 8,
-//!          XXH3-64 of all before, seeded with the store's id 8
+//!          XXH3-64 of all bytes before, seeded with the store's id 8
 //! synced   last group that was synced 8, XXH3-64 of that, seeded with the store's id 8
 //! ```
 //!
-//! Numbers are little-endian. The first group is the group itself, but for the first batch after an opening,
-//! which stands for those that were cut off as well, and for the batch that takes the place of damaged ones.
+//! Numbers are little-endian; a number after a field is its size in bytes. The first group equals the group
+//! in most batches. It is lower in the first batch after an opening, which also stands for the groups that
+//! were cut off, and in a batch that replaces damaged ones.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -21,13 +22,13 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// The file with the last group that was synced.
+/// Name of the file with the last group that was synced.
 const SYNCED_NAME: &str = "synced";
 const SYNCED_BYTES: usize = 16;
 
 pub(super) const MARK_BYTES: usize = 40;
 
-/// A batch's mark: see the module.
+/// The mark of a batch. See the module's documentation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) struct Mark {
     pub(in super::super) first: u64,
@@ -48,7 +49,7 @@ impl Mark {
         bytes
     }
 
-    /// `None` when the bytes are no mark of this store.
+    /// `None` if the bytes are not a mark of this store.
     pub(in super::super) fn read(bytes: &[u8], store_id: u64) -> Option<Self> {
         let (numbers, rest) = bytes.split_last_chunk::<8>()?;
         let (numbers, []) = numbers.as_chunks::<8>() else { return None };
@@ -65,8 +66,8 @@ impl Mark {
     }
 }
 
-/// The file that says which group was synced last. It is written after each sync and not synced itself: it
-/// survives the death of the process, and after that of the machine it may say less than was synced.
+/// The file with the last group that was synced. It is written after each sync and not synced itself: it
+/// survives the death of the process, and after the death of the machine it may have an older group.
 pub(in super::super) struct SyncedFile {
     file: File,
     store_id: u64,
@@ -86,7 +87,7 @@ impl SyncedFile {
         self.file.write_all_at(&bytes, 0)
     }
 
-    /// The last group that is known to have been synced; 0 when nothing is.
+    /// The last group that is known to have been synced; 0 if none is known.
     pub(super) fn read(directory: &Path, store_id: u64) -> io::Result<u64> {
         let bytes = match std::fs::read(directory.join(SYNCED_NAME)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),

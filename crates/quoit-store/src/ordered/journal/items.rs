@@ -1,4 +1,4 @@
-//! The items of the batches of a journal that are whole, for readers of a store without `fjall`.
+//! The items of the intact batches of a journal, for a salvage without `fjall`.
 
 use super::batch::{self, ITEM, ITEM_HEAD_BYTES, START_BYTES, sizes};
 use super::paths_of;
@@ -17,20 +17,20 @@ pub(in crate::ordered) struct JournalItem {
     pub(in crate::ordered) keyspace: u64,
     pub(in crate::ordered) key: Vec<u8>,
     pub(in crate::ordered) sequence: u64,
-    /// 0: a value; others: a removal.
+    /// 0 for a value, other numbers for a removal.
     pub(in crate::ordered) kind: u8,
     pub(in crate::ordered) is_compressed: bool,
-    /// Size of the value.
+    /// Size of the value in bytes.
     pub(in crate::ordered) value_bytes: u32,
-    /// Size of the value as it is stored.
+    /// Size of the stored value in bytes.
     pub(in crate::ordered) stored_bytes: u32,
     pub(in crate::ordered) journal: Arc<PathBuf>,
-    /// Where the value is.
+    /// Offset of the value in the journal.
     pub(in crate::ordered) offset: u64,
 }
 
-/// Shows the items of all whole batches in the journals of a store. Batches behind a gap that a power failure
-/// has left are shown as well: a salvage wants everything.
+/// Shows the items of all intact batches in the journals of a store, including batches after a gap that a
+/// power failure left: a salvage wants all of them.
 pub(in crate::ordered) fn visit_items(
     directory: &Path,
     store_id: u64,
@@ -50,7 +50,7 @@ pub(in crate::ordered) fn visit_items(
                 journal.seek(SeekFrom::Start(position))?;
                 let Some(batch) = batch::read(&mut journal, store_id)? else { break };
                 let mark = batch.marked.map(|(mark, _)| mark.sequence_min);
-                // The start has no checksum of its own; what stands in the mark has one.
+                // The start has no checksum, but the mark has one.
                 let sequence = match mark {
                     Some(least)
                         if !(least..least + SEQUENCES_AHEAD_MAX).contains(&batch.sequence) =>
@@ -67,7 +67,7 @@ pub(in crate::ordered) fn visit_items(
     Ok(())
 }
 
-/// Shows the items of a batch that is whole.
+/// Shows the items of an intact batch.
 fn visit_batch(
     journal: &mut BufReader<File>,
     path: &Arc<PathBuf>,
@@ -81,7 +81,7 @@ fn visit_batch(
         let mut front = [0; 1 + ITEM_HEAD_BYTES];
         journal.read_exact(&mut front[..1])?;
         if front[0] != ITEM {
-            // The store never clears a keyspace: it is the end.
+            // The store never clears a keyspace, so this is the end.
             return Ok(());
         }
         journal.read_exact(&mut front[1..])?;

@@ -1,15 +1,21 @@
-//! The journals of `fjall`, read before it opens them.
+//! The journals of `fjall`, checked and repaired before `fjall` opens them.
 //!
-//! `fjall` believes what it reads: a damaged length may ask for more memory than there is, and damage in the
-//! middle is taken for the end, or refuses the start. So all journals are checked first, after each stop.
-//! Batches that are whole stay. The others are told apart ([`verdict`]): batches that were not durable and
-//! that a power failure has taken are cut off, with all behind them; durable ones are lost, and reported, and
-//! nothing else is. `fjall` then gets journals of nothing but whole batches.
+//! `fjall` trusts what it reads: it may allocate as much memory as a damaged length says, and takes damage
+//! in the middle of a journal for its end, or refuses to start. So after each stop Quoit checks all
+//! journals first:
 //!
-//! - `batch`: the form of a batch; `groups`: the numbers of the batches.
-//! - `survey`: what stands in a journal; `verdict`: what is to become of it; `items`: reading whole batches.
+//! 1. Whole batches stay.
+//! 2. [`verdict`] decides about the rest. Batches that were not durable and that a power failure has torn
+//!    are cut off, with all batches after them. Damaged durable batches are lost and reported, and no
+//!    others are lost.
+//! 3. `fjall` gets journals that consist of whole batches only.
 //!
-//! That knows the form of `fjall`'s journals; its release is pinned.
+//! The parts:
+//!
+//! - `batch`: the format of a batch; `groups`: the numbers of the batches.
+//! - `survey`: the contents of a journal; `verdict`: the decision about it; `items`: reading whole batches.
+//!
+//! This depends on the format of `fjall`'s journals, so its version is pinned.
 
 mod batch;
 mod groups;
@@ -32,16 +38,16 @@ use verdict::{JournalSurroundings, Lost, Outcome, Step, Verdict, judge};
 
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// The name of a journal that is being made.
+/// Extension of the name of an unfinished journal.
 const NEW_EXTENSION: &str = "jnl-new";
 
-/// So many lost stretches are told one by one.
+/// Maximum number of lost ranges that a message lists.
 const STRETCHES_TOLD_MAX: usize = 4;
 
-/// The journals that were found in a store.
+/// The journals of a store, with the verdict about them.
 pub(super) struct Journals {
     directory: PathBuf,
-    /// The oldest first.
+    /// Paths of the journals, the oldest first.
     paths: Vec<PathBuf>,
     verdict: Verdict,
 }
@@ -50,7 +56,7 @@ pub(super) struct Journals {
 ///
 /// # Errors
 ///
-/// When the disk refuses.
+/// If the disk fails.
 pub(super) fn check(directory: &Path, clean: bool, store_id: u64) -> Result<Journals, StoreError> {
     let failed = |path: &Path| {
         let path = path.display().to_string();
@@ -89,7 +95,7 @@ fn paths_of(directory: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 impl Journals {
-    /// Description, for operators, of durable data that is lost.
+    /// Description for operators of the durable data that is lost.
     pub(super) fn loss(&self) -> Option<String> {
         let lost = &self.verdict.lost;
         let of_one = |lost: &Lost| {
@@ -109,27 +115,28 @@ impl Journals {
         (!lost.is_empty()).then(|| format!("the journal is damaged: lost are {told}"))
     }
 
-    /// The last group that the journals have; `None` when they have no batches.
+    /// The last group in the journals; `None` if they have no batches.
     pub(super) fn last_group(&self) -> Option<u64> {
         self.verdict.last_group
     }
 
-    /// The last group that was durable, as far as it is known.
+    /// The last group that is known to have been durable.
     pub(super) fn synced(&self) -> u64 {
         self.verdict.synced
     }
 
-    /// Leaves nothing in the journals but what is to be kept, durably.
+    /// Rewrites the journals so that they have only what the verdict keeps, durably.
     ///
     /// # Errors
     ///
-    /// When the disk refuses. The call may be repeated.
+    /// If the disk fails. The call may be repeated.
     pub(super) fn mend(&self) -> Result<(), StoreError> {
         if let Some((journal, position)) = self.verdict.torn {
             let path = self.paths[journal].display();
             tracing::warn!(%path, position, "the end of a journal was not all written, and is cut off");
         }
-        // The newest first: what was never durable must not be kept behind what is cut off.
+        // The newest journal comes first, so that a crash in between does not leave batches that were never
+        // durable after a cut.
         for (path, outcome) in self.paths.iter().zip(&self.verdict.outcomes).rev() {
             let made = make(path, outcome).and_then(|is_made| match is_made {
                 true => File::open(&self.directory)?.sync_all(),
@@ -145,7 +152,7 @@ impl Journals {
     }
 }
 
-/// Makes a journal what it is to be, durably but for the directory. Whether it is another file now.
+/// Rewrites a journal, durably except for the directory. Returns true if it is another file now.
 fn make(path: &Path, outcome: &Outcome) -> io::Result<bool> {
     let only_front = match &outcome.steps[..] {
         [] => Some(0),

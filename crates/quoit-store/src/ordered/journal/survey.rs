@@ -1,14 +1,15 @@
-//! Survey of one journal: batches that are whole, and stretches without one.
+//! Survey of one journal: its intact batches, and the ranges without one.
 
 use super::batch::{self, JournalBatch, START_BYTES};
 use std::io::{self, BufRead, Seek, SeekFrom};
 
-/// A batch's sequence is so far above the lowest that it may have, at most: threads of `fjall` take some.
+/// Maximum distance of a batch's sequence from the lowest that it may have: threads of `fjall` use some
+/// sequences in between.
 pub(super) const SEQUENCES_AHEAD_MAX: u64 = 1 << 20;
 
 const ZEROS: [u8; 4096] = [0; 4096];
 
-/// A stretch of a journal.
+/// A range of a journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct JournalPiece {
     pub(super) start: u64,
@@ -18,9 +19,9 @@ pub(super) struct JournalPiece {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum JournalPart {
-    /// Batches one after the other, without a gap in their groups.
+    /// Consecutive batches, without a gap in their groups.
     Batches(Batches),
-    /// No batch that is whole, and not only zeros up to the end.
+    /// No intact batch, and not only zeros up to the end.
     Hole,
 }
 
@@ -30,7 +31,7 @@ pub(super) struct Batches {
     pub(super) groups: Option<SurveyedGroups>,
     pub(super) first_sequence: u64,
     pub(super) last_sequence: u64,
-    /// The right start of the batch; only where the journal has one batch whose start is damaged.
+    /// The rebuilt start of the batch. Only for a piece of one batch whose start is damaged.
     pub(super) mended_start: Option<[u8; START_BYTES]>,
 }
 
@@ -38,21 +39,21 @@ pub(super) struct Batches {
 pub(super) struct SurveyedGroups {
     pub(super) first: u64,
     pub(super) last: u64,
-    /// The keyspace that marks are in.
+    /// The keyspace of the marks.
     pub(super) keyspace: u64,
 }
 
-/// Everything that was found in a journal, in the order of its bytes.
+/// The contents of a journal, in the order of its bytes.
 #[derive(Default, PartialEq, Eq, Debug)]
 pub(super) struct Survey {
     pub(super) pieces: Vec<JournalPiece>,
-    /// The last group that the journal says was synced.
+    /// The last group that was synced, according to the journal.
     pub(super) synced: u64,
-    /// The batch before the place that was reached, which is no piece yet.
+    /// The last batch that was read, which is not in a piece yet.
     pending: Option<(u64, JournalBatch)>,
 }
 
-/// Surveys a journal. Groups up to `above` stand in older ones.
+/// Surveys a journal. Older journals have groups up to `above`.
 pub(super) fn survey(
     journal: &mut (impl BufRead + Seek),
     above: u64,
@@ -60,7 +61,7 @@ pub(super) fn survey(
 ) -> io::Result<Survey> {
     let mut survey = Survey::default();
     let (mut position, mut above) = (0, above);
-    // Where the hole begins that the position is in.
+    // Start of the hole that contains the position, if it is in one.
     let mut hole: Option<u64> = None;
     loop {
         if let Some(batch) = batch::read(journal, store_id)? {
@@ -104,7 +105,8 @@ fn is_zero_from(journal: &mut (impl BufRead + Seek), from: u64) -> io::Result<bo
 }
 
 impl Survey {
-    /// The last group that the journal has a whole batch of; 0 where its batches have no marks.
+    /// The last group of which the journal has an intact batch; 0 if its batches have no marks; `None`
+    /// without batches.
     pub(super) fn last_group(&self) -> Option<u64> {
         let of_piece = |piece: &JournalPiece| match piece.part {
             JournalPart::Batches(batches) => Some(batches.groups.map_or(0, |groups| groups.last)),
@@ -128,8 +130,8 @@ impl Survey {
         self.pending = Some((start, batch));
     }
 
-    /// Makes the batch that was read last a piece, or a part of one. `next_min` is the lowest sequence of the
-    /// next one, where that is known.
+    /// Adds the batch that was read last to the last piece, or makes it a new one. `next_min` is the lowest
+    /// possible sequence of the next batch, if it is known.
     fn end_batch(&mut self, next_min: Option<u64>) {
         let Some((start, batch)) = self.pending.take() else { return };
         let sequence = match batch.marked {

@@ -1,10 +1,10 @@
-//! Decides what the journals are to become, by what was found in them.
+//! The decision which parts of the journals are kept, lost or cut off.
 //!
-//! Of what no sync had covered, a power failure may have taken any part. A hole among such batches ends the
-//! log, since changes build on each other: what stands behind it was never durable either. A hole in what was
-//! synced is damage, and costs what was in it alone. Groups tell the two apart ([`groups`](super::groups)),
-//! and so does an orderly stop, before which everything was synced; a journal is synced before the next one
-//! is begun.
+//! A power failure may lose any part of the batches that no sync had covered. A hole among such batches
+//! ends the log, because changes depend on earlier ones; no batch after the hole was durable either. A hole
+//! among synced batches is damage, and loses only the batches in it. The two are distinguished by the
+//! groups ([`groups`](super::groups)), by a clean stop, before which all batches were synced, and by the
+//! rule that a journal is synced before the next one is begun.
 
 use super::batch::{self, START_BYTES};
 use super::groups::Mark;
@@ -13,53 +13,54 @@ use super::survey::{Batches, JournalPart, JournalPiece, Survey, SurveyedGroups};
 /// Facts beside the journals themselves.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct JournalSurroundings {
-    /// Whether the store was closed in good order.
+    /// True if the last stop was clean.
     pub(super) clean: bool,
-    /// The last group that was synced, as the file beside the journals has it.
+    /// The last group that was synced, according to the file beside the journals.
     pub(super) synced: u64,
     pub(super) store_id: u64,
 }
 
-/// A stretch of what a journal is to be.
+/// A part of a rewritten journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// These bytes of it.
+    /// These bytes of the old journal.
     Copy { start: u64, end: u64 },
-    /// These bytes, with another start.
+    /// These bytes of the old journal, with another start.
     CopyBehind { start: u64, end: u64, front: [u8; START_BYTES] },
-    /// Other bytes.
+    /// New bytes.
     Write(Vec<u8>),
 }
 
-/// The journal that is to be written, and what is lost with it.
+/// The parts of a rewritten journal.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Outcome {
     pub(super) steps: Vec<Step>,
-    /// Whether that is what it is, zeros at its end aside.
+    /// True if the journal need not be rewritten, except for zeros at its end.
     pub(super) is_as_it_is: bool,
 }
 
-/// Durable batches that are gone.
+/// A loss of durable batches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Lost {
-    /// The journal, and the bytes of it where they stood or should stand.
+    /// Index of the journal, and the range of its bytes where the batches were or should be.
     pub(super) journal: usize,
     pub(super) start: u64,
     pub(super) end: u64,
-    /// How many; `None` when that is not known.
+    /// Number of the batches; `None` if unknown.
     pub(super) batch_count: Option<u64>,
 }
 
 #[derive(Default, Debug)]
 pub(super) struct Verdict {
-    /// For each journal.
+    /// One for each journal.
     pub(super) outcomes: Vec<Outcome>,
     pub(super) lost: Vec<Lost>,
-    /// From where on what was never durable is cut off: the journal, and the place in it.
+    /// Position from which on batches that were never durable are cut off: index of the journal, and offset
+    /// in it.
     pub(super) torn: Option<(usize, u64)>,
-    /// The last group that the journals will have; `None` when they will have no batches.
+    /// The last group that the rewritten journals have; `None` if they have no batches.
     pub(super) last_group: Option<u64>,
-    /// The last group that was durable, as far as it is known.
+    /// The last group that is known to have been durable.
     pub(super) synced: u64,
 }
 
@@ -87,22 +88,21 @@ struct Judge {
     known: JournalSurroundings,
     /// All groups up to this one were durable.
     durable: u64,
-    /// The last group that was taken; 0 where batches of an older release were.
+    /// The last group that was kept; 0 after batches of an older release.
     last_group: Option<u64>,
     last_sequence: Option<u64>,
-    /// Where the stretches are that came since: journal, start, end.
+    /// The holes since the last batch: index of the journal, start, end.
     holes: Vec<(usize, u64, u64)>,
     verdict: Verdict,
 }
 
-/// Batches that are missing between two others.
+/// The batches that are missing between two others.
 struct MissingBatches {
-    /// How many durable batches; `None` when none are, `Some(None)` when some are and their number is
-    /// unknown.
+    /// The durable batches among them: `None` if there are none, `Some(None)` if their number is unknown.
     lost: Option<Option<u64>>,
-    /// Whether others are missing too, so that the log ends there.
+    /// True if batches that were not durable are missing too, so that the log ends there.
     ends: bool,
-    /// The first group that is missing.
+    /// The first missing group.
     first: u64,
 }
 
@@ -133,7 +133,7 @@ impl Judge {
         is_sealed: bool,
     ) {
         if let Some(groups) = batches.groups {
-            // A journal is begun when the one before is durable.
+            // A journal is begun when the one before it is durable.
             let is_of_sealed = is_sealed
                 || piece.start == 0 && self.holes.iter().all(|(other, ..)| *other < journal);
             let missing = self.missing_before(groups, is_of_sealed);
@@ -173,12 +173,12 @@ impl Judge {
                 let lost = (lost_count > 0).then_some(Some(lost_count));
                 MissingBatches { lost, ends: before > last.max(durable), first: last + 1 }
             }
-            // Batches without marks: they were made durable before the first one with a mark was written.
+            // Batches without marks were made durable before the first batch with a mark was written.
             Some(_) => {
                 let lost = (has_hole || before.min(durable) > 0).then_some(None);
                 MissingBatches { lost, ends: before > durable, first: 1 }
             }
-            // Those before may be in tables.
+            // Earlier batches may be in tables already.
             None => {
                 let ends = has_hole && before > durable;
                 MissingBatches {
@@ -195,7 +195,7 @@ impl Judge {
         self.verdict.lost.push(Lost { journal, start, end, batch_count });
     }
 
-    /// Puts a batch into the place of those that are lost, so that they are missed once.
+    /// Adds a batch that stands for the lost ones, so that later starts do not report them again.
     fn fill(&mut self, first: u64, next: SurveyedGroups, next_sequence: u64) {
         let sequence =
             self.last_sequence.map_or(next_sequence.checked_sub(1), |last| Some(last + 1));
@@ -211,7 +211,7 @@ impl Judge {
         outcome.steps.push(Step::Write(bytes));
     }
 
-    /// Judges what is behind the last batch.
+    /// Judges what follows the last batch.
     fn end(mut self, surveys: &[Survey]) -> Verdict {
         let synced = self.verdict.synced;
         let newest = surveys.len().saturating_sub(1);
@@ -220,7 +220,7 @@ impl Judge {
             let place = last_end.map_or(0, |piece| piece.end);
             match self.last_group {
                 Some(last) if last < synced => self.note_lost(newest, place, Some(synced - last)),
-                // What is not said to be durable was, before an orderly stop.
+                // Before a clean stop all batches were durable, even those that no mark names as synced.
                 _ if self.known.clean && synced == 0 && !self.holes.is_empty() => {
                     self.note_lost(newest, place, None);
                 }

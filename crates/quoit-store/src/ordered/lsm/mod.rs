@@ -1,12 +1,14 @@
-//! Log-structured merge trees: `fjall`, one keyspace for each space.
+//! Log-structured merge trees: `fjall`, with one keyspace for each space.
 //!
-//! `fjall` sleeps in the thread that writes when its own work falls behind, for ever when that work has
-//! died, and after an error of the disk it takes no more writes until it is opened again. So its counters are
-//! looked at before each batch, and so is the room on the disk: it is never asked for more than it can do.
-//! Where something else has filled the disk even so, it is opened again when there is room.
+//! `fjall` has three properties that this module works around:
 //!
-//! `fjall` looks for tables to merge a few times after each flush, and at no other time. Where that was not
-//! enough it would stay behind for ever once writes are refused for that: then tables are merged from here.
+//! - It blocks the writing thread when its background work falls behind, forever if that work has died. And
+//!   after a disk error it accepts no more writes until it is opened again. So before each batch this
+//!   module checks `fjall`'s counters and the free space on the disk, and never asks for more than `fjall`
+//!   can do. If another program fills the disk, the store is opened again when there is space.
+//! - It looks for tables to merge only a few times after each flush. If that was not enough, it would stay
+//!   behind forever once writes are refused for that reason. Then this module merges tables itself.
+//! - It frees memtables and tables while it holds a lock that requests need; see `retired`.
 
 mod opened;
 
@@ -28,39 +30,39 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// A store that was full is not opened again with less room than this, in bytes.
+/// Minimum of free space in bytes at which a store that was full is opened again.
 const REOPEN_ROOM_BYTES: u64 = 32 << 20;
 
-/// Pause between two looks whether reads are through that a store was opened for which is to be closed.
+/// Pause between two checks if all reads have left a store that has to be closed.
 const READS_PAUSE: Duration = Duration::from_millis(1);
 
-/// Nothing that was written again goes: scans that go on may still read what was there before, and only
-/// `fjall` knows of them. It goes with the next merge of these tables.
+/// A sequence number that makes a merge keep all old versions. Running scans may still read them, and only
+/// `fjall` knows these scans. The next merge of the tables by `fjall` removes them.
 const KEEP_ALL: SeqNo = 0;
 
-/// Pause between two looks at what is done with while there is such.
+/// Pause between two releases while the store changes, in microseconds.
 const RELEASE_PAUSE_US: u64 = 20_000;
 
-/// The same while nothing changes: it takes longer until something is done with.
+/// Pause between two releases while the store does not change, in microseconds.
 const RELEASE_IDLE_PAUSE_US: u64 = 500_000;
 
-/// Keys are stored with a length of 16 bits.
+/// Maximum size of a key in bytes: `fjall` stores the size in 16 bits.
 const KEY_BYTES_MAX: usize = u16::MAX as usize;
 
 /// Settings of the engines on log-structured merge trees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LsmSettings {
-    /// Memory for blocks that were read, in bytes.
+    /// Size of the cache of blocks in bytes.
     pub cache_bytes: u64,
-    /// Size at which what was written lately is moved from memory to a table, in bytes; for each of three or
-    /// four trees. Up to three more of the size may wait in memory.
+    /// Size in bytes at which a memtable is written to a table, for each of three or four trees. Up to
+    /// three more memtables of that size may wait in memory.
     pub write_buffer_bytes: u64,
-    /// Blocks are about so large, in bytes, from 1 KiB to 1 MiB.
+    /// Approximate size of a block in bytes, from 1 KiB to 1 MiB.
     pub block_bytes: u32,
-    /// Whether tables and large values are compressed.
+    /// True if tables and large values are compressed.
     pub compression: bool,
-    /// Writes are refused while the disk has less room than this, in bytes: what is in memory must find its
-    /// place.
+    /// Minimum of free space on the disk in bytes. Writes that would leave less are refused, because
+    /// memtables must still find room.
     pub room_bytes_min: u64,
 }
 
@@ -76,21 +78,22 @@ impl Default for LsmSettings {
     }
 }
 
-/// Says how many bytes the disk has room for; `None` when that can't be told.
+/// Returns the free space on the disk in bytes; `None` if it is unknown.
 pub(super) type DiskRoom = dyn Fn() -> Option<u64> + Send + Sync;
 
 pub(super) struct LsmStore {
-    /// `None` while it is opened again, and where that failed.
+    /// `None` while the store is opened again, and after that has failed.
     opened: ArcSwapOption<OpenedKeyspaces>,
-    /// Held while it is opened again.
+    /// Held while the store is opened again.
     reopening: Mutex<()>,
-    /// Whether it takes no more writes since the disk was full, until it is opened again.
+    /// True after the disk was full: `fjall` accepts no more writes until it is opened again.
     is_stuck: AtomicBool,
-    /// Whether there was little room since the last write for which there was enough.
+    /// True if there was little free space since the last write for which there was enough.
     had_little_room: AtomicBool,
-    /// Whether it takes no more writes for another reason: one failed, or a merge has met damage.
+    /// True if `fjall` accepts no more writes for another reason: a write has failed, or a merge has met
+    /// damage.
     is_broken: AtomicBool,
-    /// Result of the search for damage that may be the reason of a failure.
+    /// Result of the search for damage that may have caused a failure.
     damage: OnceLock<Option<StoreError>>,
     place: KeyspaceSettings,
     room: Box<DiskRoom>,
@@ -121,8 +124,8 @@ impl LsmStore {
         })
     }
 
-    /// Calls with the store as it is opened; waits while it is opened again. Costs no write to memory that
-    /// threads share.
+    /// Calls a function with the opened store. Waits while it is opened again. Costs no write to memory
+    /// that threads share.
     fn with<T>(
         &self,
         run: impl FnOnce(&OpenedKeyspaces) -> Result<T, StoreError>,
@@ -141,7 +144,7 @@ impl LsmStore {
         run(opened.as_ref().ok_or_else(closed)?)
     }
 
-    /// Refuses what there is no room for. Whether there is little.
+    /// Fails if there is not enough free space. Returns true if there is little.
     fn check_room(&self, size_bytes: u64) -> Result<bool, StoreError> {
         let wanted_bytes = size_bytes + self.place.settings.room_bytes_min;
         let room_bytes = (self.room)().unwrap_or(u64::MAX);
@@ -160,7 +163,7 @@ impl LsmStore {
         StoreError::DiskFull { path: self.place.path.display().to_string(), size_bytes }
     }
 
-    /// Opens the store again that the disk was too small for, if there is room.
+    /// Opens a store again that has run out of space, if there is space now.
     fn reopen_if_stuck(&self) -> Result<(), StoreError> {
         if !self.is_stuck.load(Ordering::Acquire) {
             return Ok(());
@@ -170,10 +173,10 @@ impl LsmStore {
             return Err(self.full(room_bytes));
         }
         let _reopening = self.reopening.lock();
-        // The journals have all that was committed. Reads wait until it is open again.
+        // The journals have all committed writes. Reads wait until the store is open again.
         let mut closing = self.opened.swap(None);
         while let Some(shared) = closing {
-            // Its last holder closes it, and can't be opened before.
+            // The last holder closes the store, which cannot be opened before.
             closing = match Arc::try_unwrap(shared) {
                 Ok(last) => {
                     drop(last);
@@ -196,12 +199,13 @@ impl LsmStore {
         Ok(())
     }
 
-    /// The error of a write that failed. Where the disk is full that passes; else the store takes no more
-    /// writes.
+    /// The error of a failed write. A full disk is temporary; after any other error the store accepts no
+    /// more writes.
     fn failed_write(&self, error: StoreError) -> StoreError {
         let is_full = match &error {
             StoreError::DiskFull { .. } => true,
-            // What has failed before is not told: a thread of its own may have met the full disk.
+            // `fjall` does not say what had failed before. One of its own threads may have met the full
+            // disk.
             StoreError::SyncFailed { .. } => {
                 self.had_little_room.load(Ordering::Acquire) || self.lacks_room(REOPEN_ROOM_BYTES)
             }
@@ -218,7 +222,7 @@ impl LsmStore {
 
 impl OrderedStore for LsmStore {
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
-        // `fjall` panics over keys that can't be there.
+        // `fjall` panics over keys that are too long to exist.
         if key.len() > KEY_BYTES_MAX {
             return Ok(None);
         }
@@ -229,7 +233,7 @@ impl OrderedStore for LsmStore {
     }
 
     fn scan(&self, space: Space, from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
-        // A key below a longer one is not above its front.
+        // A prefix of `from` is not above any key that is not below `from`.
         let front = &from[..from.len().min(KEY_BYTES_MAX)];
         let mut scan = |opened: &OpenedKeyspaces| {
             for entry in opened.keyspace(space).range(front..) {
@@ -247,7 +251,7 @@ impl OrderedStore for LsmStore {
     }
 
     fn apply(&self, batch: &PendingWrites) -> Result<(), StoreError> {
-        // A store without room is behind as well, and that is why.
+        // A store without space also falls behind, so this check comes first and gives the right reason.
         let is_little = self.check_room(batch.bytes())?;
         self.reopen_if_stuck()?;
         self.with(|opened| {
@@ -266,7 +270,7 @@ impl OrderedStore for LsmStore {
         self.reopen_if_stuck()?;
         let synced = self.with(|opened| opened.sync(&self.place.path));
         synced.map_err(|error| match error {
-            // It was not tried.
+            // An earlier failure had poisoned `fjall`, and the sync was not tried.
             StoreError::SyncFailed { .. } => self.failed_write(error),
             error => broken(&self.place.path, error),
         })
@@ -299,8 +303,8 @@ impl OrderedStore for LsmStore {
         Some(if is_at_work { RELEASE_PAUSE_US } else { RELEASE_IDLE_PAUSE_US })
     }
 
-    /// Nothing can be mended here. But where writes have ended, the file is looked for, once: `fjall` does
-    /// not say which one a merge could not read.
+    /// Repairs nothing, but after a failure of writes searches the damaged file, once: `fjall` does not say
+    /// which file a merge could not read.
     fn mend(&self) -> Result<bool, StoreError> {
         if self.is_broken.load(Ordering::Acquire) {
             self.damage.get_or_init(|| files::diagnose(&self.place.path));
@@ -336,7 +340,7 @@ impl OrderedStore for LsmStore {
     }
 }
 
-/// Calls `fjall`. It panics over some damage, and holds no lock then that others need for reading.
+/// Calls `fjall`. It panics over some damage; it holds no lock then that others need for reading.
 fn guarded<T>(
     action: &'static str,
     path: &Path,
@@ -352,10 +356,10 @@ fn guarded<T>(
     }
 }
 
-/// Names the file that is damaged, if one is.
+/// Adds the damaged file to an error, if one is found.
 fn diagnosed(path: &Path, error: StoreError) -> StoreError {
     match error {
-        // Merges of damaged tables fail, and all writes after them.
+        // A merge of damaged tables fails, and all later writes with it.
         StoreError::Corrupt { .. } | StoreError::SyncFailed { .. } => {
             files::diagnose(path).unwrap_or(error)
         }
@@ -363,7 +367,7 @@ fn diagnosed(path: &Path, error: StoreError) -> StoreError {
     }
 }
 
-/// A failed write: the store takes no more of them.
+/// The error for a failed write, after which the store accepts no more.
 fn broken(path: &Path, error: StoreError) -> StoreError {
     let reason = match error {
         StoreError::Io { reason, .. }
@@ -382,7 +386,7 @@ fn store_error(action: &'static str, path: &Path, error: &Error) -> StoreError {
         Error::Poisoned => StoreError::SyncFailed { path, reason },
         Error::Io(error) | Error::Storage(fjall::LsmError::Io(error)) => match error.kind() {
             ErrorKind::StorageFull => StoreError::DiskFull { path, size_bytes: 0 },
-            // It has read what makes no sense.
+            // `fjall` has read nonsense, so a file is damaged.
             ErrorKind::UnexpectedEof | ErrorKind::InvalidData | ErrorKind::InvalidInput => {
                 StoreError::Corrupt { path, offset: 0, reason }
             }

@@ -1,4 +1,4 @@
-//! `fjall` opened: the database, a keyspace for each space, and the numbers of its batches.
+//! An open `fjall` store: the database, a keyspace for each space, and the numbers of its batches.
 
 use super::{LsmSettings, diagnosed, guarded, store_error};
 use crate::error::StoreError;
@@ -16,33 +16,33 @@ use fjall::{
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 
-/// Sealed memtables of a keyspace from which on no batch is written: `fjall` sleeps at four.
+/// Number of sealed memtables of a keyspace from which on no batch is written: `fjall` blocks at four.
 const SEALED_COUNT_MAX: usize = 3;
 
-/// Young tables of a keyspace from which on no batch is written: `fjall` slows down at twenty.
+/// Number of young tables of a keyspace from which on no batch is written: `fjall` slows down at twenty.
 const YOUNG_TABLE_COUNT_MAX: usize = 19;
 
-/// Young tables of a keyspace from which on they are merged from here, if `fjall` does not. It begins at
-/// four.
+/// Number of young tables of a keyspace from which on this module merges them, if `fjall` does not. `fjall`
+/// begins at four.
 const LAGGING_TABLE_COUNT: usize = 12;
 
-/// Values of this size and more are kept apart from the tree, where bodies are.
+/// Minimum size in bytes of values that are stored apart from the tree, in the keyspace of bodies.
 const SEPARATED_BYTES_MIN: u32 = 1_024;
 
-/// How many threads flush and compact. The first one only flushes: asked for a compaction it passes it on,
-/// and does so again and again, a processor's worth, while no other thread is free to take it. With two
-/// others that is seldom: one has a long compaction, the other takes what else is asked for.
+/// Number of threads that flush and compact. The first thread only flushes: it passes a request for a
+/// compaction on, again and again, using a whole processor while no other thread is free. With two other
+/// threads that is rare: one runs a long compaction, and the other takes further requests.
 const WORKER_COUNT: usize = 3;
 
-/// Of so many entries of a block one is written in full. Heads are small, and looked up by each write: blocks
-/// with more of them are found through faster, and take a tenth more room.
+/// One of this many entries of a block is stored in full. Heads are small, and each write looks one up:
+/// more full entries make searching a block faster, and take a tenth more space.
 const HEADS_RESTART_INTERVAL: u8 = 4;
 
-/// How a store is opened, and opened again.
+/// Facts for opening a store, and opening it again.
 pub(super) struct KeyspaceSettings {
     pub(super) path: PathBuf,
     pub(super) settings: LsmSettings,
-    /// Whether bodies are kept apart from heads.
+    /// True if bodies are stored apart from heads.
     pub(super) bodies_apart: bool,
     pub(super) store_id: u64,
 }
@@ -50,27 +50,27 @@ pub(super) struct KeyspaceSettings {
 pub(super) struct OpenedKeyspaces {
     pub(super) database: Database,
     pub(super) keyspaces: [Keyspace; Space::ALL.len()],
-    /// For each keyspace.
+    /// One for each keyspace.
     pub(super) retired: Mutex<[RetiredParts; Space::ALL.len()]>,
     groups: Mutex<BatchGroups>,
     synced_file: SyncedFile,
     store_id: u64,
 }
 
-/// Numbers of batches: see [`journal`].
+/// Numbers of batches. See [`journal`].
 struct BatchGroups {
-    /// The first that the next batch stands for.
+    /// The first group that the next batch stands for.
     first: u64,
-    /// The next batch's own.
+    /// The group of the next batch.
     next: u64,
     synced: u64,
 }
 
-/// Told of durable writes that are gone, before anything hides that.
+/// Notes a loss of durable writes, before the evidence disappears.
 pub(super) type NoteLoss<'n> = dyn FnMut(String) -> Result<(), StoreError> + 'n;
 
 impl OpenedKeyspaces {
-    /// Opens the store in a directory, or makes a new one. `clean` says whether it was closed in good order.
+    /// Opens or creates the store in a directory. `clean` is true if the last stop was clean.
     pub(super) fn open(
         place: &KeyspaceSettings,
         clean: bool,
@@ -85,7 +85,7 @@ impl OpenedKeyspaces {
         let is_known = loss.is_some();
         loss.map_or(Ok(()), &mut *note_loss)?;
         journals.mend()?;
-        // With one of `fjall`'s own.
+        // One more keyspace, which is `fjall`'s own.
         files::check(path, journals.last_group().is_some(), Space::ALL.len() + 1)?;
         let builder =
             Database::builder(path).cache_size(settings.cache_bytes).worker_threads(WORKER_COUNT);
@@ -118,7 +118,7 @@ impl OpenedKeyspaces {
             ))?;
         }
         let last = journals.last_group().unwrap_or(0).max(stored).max(journals.synced());
-        // All that is there was synced when it was opened.
+        // Opening synced all existing batches.
         let first = journals.last_group().unwrap_or(last) + 1;
         let groups = Mutex::new(BatchGroups { first, next: last + 1, synced: last });
         let synced_file = SyncedFile::open(path, store_id)
@@ -131,7 +131,7 @@ impl OpenedKeyspaces {
         &self.keyspaces[space as usize]
     }
 
-    /// Refuses what `fjall` would sleep over.
+    /// Fails if `fjall` would block.
     pub(super) fn check_pace(&self) -> Result<(), StoreError> {
         let is_behind = |keyspace: &Keyspace| {
             keyspace.sealed_memtable_count() >= SEALED_COUNT_MAX
@@ -140,7 +140,7 @@ impl OpenedKeyspaces {
         if self.keyspaces.iter().any(is_behind) { Err(StoreError::Overloaded) } else { Ok(()) }
     }
 
-    /// Makes the writes of a batch.
+    /// Commits the writes of a batch.
     pub(super) fn commit(&self, path: &Path, batch: &PendingWrites) -> Result<(), StoreError> {
         let mut writes = self.database.batch().durability(Some(PersistMode::Buffer));
         let mut groups = self.groups.lock();
@@ -158,19 +158,19 @@ impl OpenedKeyspaces {
         Ok(())
     }
 
-    /// Makes what was committed durable.
+    /// Makes all committed writes durable.
     pub(super) fn sync(&self, path: &Path) -> Result<(), StoreError> {
         let last = self.groups.lock().next - 1;
         guarded("sync", path, || self.database.persist(PersistMode::SyncData))?;
         self.groups.lock().synced = last;
-        // Without it less is known after a stop that was not in good order.
+        // Without the note, an unclean stop leaves less knowledge of what was durable.
         if let Err(error) = self.synced_file.write(last) {
             tracing::debug!(%error, "the number of the last synced batch could not be written");
         }
         Ok(())
     }
 
-    /// A keyspace with tables to merge that no thread of `fjall` is at.
+    /// A keyspace with tables to merge that no thread of `fjall` works on.
     pub(super) fn lagging(&self) -> Option<&Keyspace> {
         if self.database.active_compactions() > 0 || self.database.outstanding_flushes() > 0 {
             return None;
@@ -184,7 +184,7 @@ const fn compression(settings: &LsmSettings) -> CompressionType {
 }
 
 fn options_of(settings: &LsmSettings) -> KeyspaceCreateOptions {
-    // Young tables are soon written again: only tables that stay are compressed.
+    // Young tables are soon rewritten, so only older ones are compressed.
     let policy = [CompressionType::None, CompressionType::None, compression(settings)];
     KeyspaceCreateOptions::default()
         .max_memtable_size(settings.write_buffer_bytes)
@@ -192,7 +192,7 @@ fn options_of(settings: &LsmSettings) -> KeyspaceCreateOptions {
         .data_block_compression_policy(CompressionPolicy::new(policy))
 }
 
-/// How large values are kept apart.
+/// Options for storing large values apart.
 fn separation(settings: &LsmSettings) -> Option<KvSeparationOptions> {
     let options = KvSeparationOptions::default()
         .separation_threshold(SEPARATED_BYTES_MIN)

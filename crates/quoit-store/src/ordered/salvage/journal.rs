@@ -1,4 +1,4 @@
-//! Writes of a keyspace that the journals of `fjall` contain, in the order of keys.
+//! Writes of a keyspace in the journals of `fjall`, in the order of keys.
 
 use super::Unread;
 use super::table::{TableEntry, TableEntryKind};
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Items of one keyspace. Keys are in memory, values are read when they are asked for.
+/// Items of one keyspace. Keys are in memory; values are read when they are needed.
 pub(super) struct JournalRun {
     items: Vec<JournalItem>,
     next: usize,

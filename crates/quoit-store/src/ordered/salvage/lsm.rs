@@ -1,18 +1,18 @@
 //! Salvage of the files of a `fjall` store, without `fjall`.
 //!
-//! `fjall` opens all of a store or nothing of it. Here each table is read by itself ([`super::table`]), with
-//! the whole batches of the journals, and the latest version of each key is found by its sequence number. The
-//! file of a version says which tables count; where it can't be read, all that are there are taken, which may
-//! be some that were merged and not yet removed.
+//! `fjall` opens a whole store or no part of it. A salvage reads each table by itself ([`super::table`]),
+//! and the intact batches of the journals, and finds the latest version of each key by its sequence number.
+//! The file of a keyspace's version lists its current tables. If that file cannot be read, the salvage
+//! takes all existing tables, which may include some that were merged and not yet removed.
 //!
-//! Bodies of `leveled` are looked for at the same keys as their heads, in the tables and in the blob files
-//! that these point to. A head has the checksum of its body, so no other body passes for it.
+//! Bodies of `leveled` are searched at the keys of their heads, in the tables and in the blob files to
+//! which these point. A head has the checksum of its body, so no other body is taken for it.
 //!
 //! ```text
 //! blob    "BLOB", XXH3-128 of key and stored value 16, sequence 8, size of the key 2, of the value 4, of the
 //!         stored value 4, key, stored value; numbers are little-endian
-//! pointer offset, number of the blob file, size of the stored value, size of the value; each with 7 bits in
-//!         a byte, the lowest first, the highest bit of a byte says that more follow
+//! pointer offset, number of the blob file, size of the stored value, size of the value; each has 7 bits in
+//!         a byte, the lowest first, and the highest bit of a byte is set if more bytes follow
 //! ```
 
 use super::journal::JournalRun;
@@ -35,34 +35,34 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 const BLOB_HEAD_BYTES: usize = 38;
 
-/// Number of the keyspace that names the others, and what the keys of names there begin with.
+/// Number of the keyspace with the names of the others, and the first byte of the keys of names in it.
 const NAMES_KEYSPACE: u64 = 0;
 const NAME_TAG: u8 = b'n';
 
-/// Larger blobs than this can't be: a value has less.
+/// Maximum size of a blob in bytes; values are smaller.
 const BLOB_BYTES_MAX: u64 = 1 << 30;
 
 /// The files of a store that no process has open.
 pub(super) struct LsmSource {
     directory: PathBuf,
     store_id: u64,
-    /// Directory and number of each space's keyspace.
+    /// Directory and number of the keyspace of each space.
     keyspaces: [(PathBuf, u64); Space::ALL.len()],
     unread: Vec<Unread>,
-    /// Whether writes of the journals are known to be lost.
+    /// True if writes of the journals are known to be lost.
     lacks_writes: bool,
 }
 
 impl LsmSource {
-    /// Looks at the journals, and which keyspaces there are. `store_id` and `clean` are what the store's own
-    /// file says, if it can be read.
+    /// Reads the journals and the names of keyspaces. `store_id` and `clean` come from the file `STORE`, if
+    /// it can be read.
     pub(super) fn open(directory: &Path, store_id: u64, clean: bool) -> Result<Self, StoreError> {
         let journals = journal::check(directory, clean, store_id)?;
         let folder = directory.join(files::KEYSPACES_NAME);
         let mut source = Self {
             directory: directory.to_owned(),
             store_id,
-            // They are made in this order.
+            // Keyspaces are created in this order.
             keyspaces: Space::ALL.map(|space| {
                 let number = space as u64 + 1;
                 (folder.join(number.to_string()), number)
@@ -103,7 +103,7 @@ impl LsmSource {
         names
     }
 
-    /// Whether journals are missing: a later batch was durable than the last one that is there.
+    /// Checks if journals are missing: if a later batch was durable than the last one that exists.
     fn check_last_group(&mut self, last: u64, synced: u64) {
         let mut side = self.merged(Space::Side, &mut Vec::new(), false).0;
         let mut stored = last;
@@ -121,7 +121,7 @@ impl LsmSource {
         }
     }
 
-    /// The tables of a keyspace, and whether it is known which ones count.
+    /// The tables of a keyspace, and true if it is known which ones are current.
     fn tables(&self, keyspace: &Path, unread: &mut Vec<Unread>) -> (Vec<Run>, bool) {
         let mut note = |path: &Path, reason: &str| {
             let (path, reason) = (path.display().to_string(), reason.to_owned());
@@ -134,7 +134,7 @@ impl LsmSource {
                 let paths: Vec<PathBuf> = fs::read_dir(&folder)
                     .map(|found| found.flatten().map(|entry| entry.path()).collect())
                     .unwrap_or_default();
-                // A keyspace that was never written to disk has neither.
+                // A keyspace that was never written to disk has no list and no tables.
                 if let Err(error) = &unlisted {
                     note(keyspace, &error.to_string());
                 } else if !paths.is_empty() || !keyspace.exists() {
@@ -153,7 +153,7 @@ impl LsmSource {
         (runs, is_known)
     }
 
-    /// All entries of a space, and whether it is known which tables count.
+    /// All entries of a space, and true if it is known which tables are current.
     fn merged(
         &self,
         space: Space,
@@ -178,7 +178,7 @@ impl LsmSource {
         (Merged::new(runs), is_known)
     }
 
-    /// The body of a head among the versions of its key.
+    /// The body of a head, among the versions of its key.
     fn body_of(&self, bodies: &mut Merged, key: &[u8], head: &ValueHead) -> Option<Bytes> {
         while bodies.next_key().is_some_and(|next| next < key) {
             bodies.next();
@@ -197,7 +197,7 @@ impl LsmSource {
         body
     }
 
-    /// The value that an entry points to.
+    /// The value to which an entry points.
     fn blob(&self, entry: &TableEntry) -> Option<Bytes> {
         let mut pointer = &entry.value[..];
         let [offset, number, stored_bytes] = [(); 3].map(|()| varint(&mut pointer));
@@ -220,7 +220,8 @@ impl LsmSource {
         let value_bytes = u32::from_le_bytes(*head[30..].first_chunk()?);
         match is_whole {
             false => None,
-            // The checksum of the body tells the two apart where the sizes are the same by chance.
+            // If the sizes are equal by chance although the value is compressed, the checksum of the body
+            // rejects it.
             true if u64::from(value_bytes) == stored_bytes => Some(Bytes::copy_from_slice(stored)),
             true => Some(lz4_flex::decompress(stored, value_bytes as usize).ok()?.into()),
         }
@@ -261,7 +262,7 @@ impl Source for LsmSource {
                 take.unread(stretch)?;
             }
         }
-        // Bodies are only read as far as there are heads.
+        // Bodies were read only as far as there are heads.
         for stretch in records.take_unread().into_iter().chain(bodies.take_unread()) {
             is_whole = false;
             take.unread(stretch)?;

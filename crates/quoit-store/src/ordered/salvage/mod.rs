@@ -1,10 +1,10 @@
-//! Copies what can be read of a store's files into another engine, where the store can't be opened or goes on
-//! failing. Nothing of the old files is changed.
+//! Salvage: copies the readable records of a store's files into another engine, if the store cannot be
+//! opened or keeps failing. The old files are not changed.
 //!
-//! A record is copied if it is as it was written, by the checksums of its head and of its body. What is
-//! derived (names, index entries, counts) the new engine makes of the records. Where something could not be
-//! read, the names of the old store are held against what was copied ([`names`]): they tell which records are
-//! lost, which are older than the last version, and which had been removed.
+//! A record is copied if the checksums of its head and body are right. The new engine derives names, index
+//! entries and counts from the records. If any part could not be read, the names of the old store are
+//! compared with the copied records ([`names`]): they tell which records are lost, which copies are older
+//! than the last version, and which records had been removed.
 //!
 //! - `lsm`: the files of `fjall`, with `table`, `journal` and `runs`; `tree`: the file of `redb`.
 //! - `names`: the comparison at the end.
@@ -37,47 +37,47 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tree::TreeSource;
 
-/// Writes are handed over in batches of about so many bytes and records.
+/// Approximate size of a batch of writes to the new engine: bytes, and number of records.
 const BATCH_BYTES: usize = 4 << 20;
 const BATCH_COUNT: usize = 512;
 
-/// A stretch of a file that could not be read.
+/// A range of a file that could not be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unread {
-    /// The file, or the directory if it is not known which of its files.
+    /// The file, or the directory if the file is not known.
     pub path: String,
-    /// The first byte of the stretch.
+    /// First byte of the range.
     pub start: u64,
-    /// The first byte behind it; the same as `start` where no stretch is known.
+    /// End of the range, exclusive; equal to `start` if the range is not known.
     pub end: u64,
     /// Description of the damage.
     pub reason: String,
 }
 
-/// Fate of a record that is not copied as it was last written.
+/// Fate of a record that was not copied in its last version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordFate {
     /// No version of it could be read.
     Lost,
     /// An older version was copied.
     Older,
-    /// It had been removed and was found all the same: it was removed again.
+    /// It had been removed and was copied all the same; the copy was removed again.
     Removed,
 }
 
-/// An event of a salvage, for its watcher.
+/// An event of a salvage, for the caller.
 #[derive(Clone, Copy, Debug)]
 pub enum SalvageEvent<'e> {
-    /// So many records and bytes were copied.
+    /// Totals of what was copied so far.
     Progress {
-        /// Records.
+        /// Number of records.
         record_count: u64,
         /// Bytes of their names and values.
         byte_count: u64,
     },
-    /// A stretch of a file can't be read.
+    /// A range of a file cannot be read.
     Unread(&'e Unread),
-    /// A record that is not copied as it was last written.
+    /// A record was not copied in its last version.
     Record {
         /// Its name.
         key: KeyRef<'e>,
@@ -86,31 +86,31 @@ pub enum SalvageEvent<'e> {
     },
 }
 
-/// Gets the events; an error of it ends the salvage.
+/// Receives the events. An error that it returns ends the salvage.
 pub type Watch<'w> = dyn FnMut(&SalvageEvent<'_>) -> Result<(), StoreError> + 'w;
 
 /// Result of a salvage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Salvaged {
-    /// Records in the new engine, pieces of large ones included.
+    /// Number of records in the new engine, pieces included.
     pub record_count: u64,
     /// Bytes of names and values that were copied.
     pub byte_count: u64,
-    /// Stretches of files that could not be read.
+    /// Number of ranges of files that could not be read.
     pub unread_count: u64,
-    /// Records that are known to be lost.
+    /// Number of records that are known to be lost.
     pub lost_count: u64,
-    /// Records of which an older version was copied.
+    /// Number of records of which an older version was copied.
     pub older_count: u64,
-    /// Records that had been removed and were found, and were removed again.
+    /// Number of records that had been removed, were copied, and were removed again.
     pub removed_count: u64,
-    /// Whether everything was read, in its last version.
+    /// True if all records were read, in their last versions.
     pub is_whole: bool,
-    /// Whether records may be there again that were deleted: the old names could not all be read.
+    /// True if deleted records may be in the new engine, because not all old names could be read.
     pub may_have_deleted: bool,
 }
 
-/// Gets what a source finds.
+/// Receives the records that a source finds.
 pub(super) struct SalvageSink<'f> {
     filling: Filling<'f>,
     epochs: BTreeMap<Partition, Epoch>,
@@ -120,23 +120,23 @@ pub(super) struct SalvageSink<'f> {
 
 /// The files of a store that no process has open.
 trait Source {
-    /// Shows all records that can be read, in the order of keys unless [`Source::may_repeat`]; whether
-    /// nothing is missing.
+    /// Shows all readable records, in the order of keys unless [`Source::may_repeat`]. Returns true if no
+    /// record is missing.
     fn records(&mut self, take: &mut SalvageSink<'_>) -> Result<bool, StoreError>;
 
-    /// Shows the entries of another space, in the order of keys; whether nothing is missing.
+    /// Shows the entries of another space, in the order of keys. Returns true if no entry is missing.
     fn entries(&mut self, space: Space, take: &mut Take<'_>) -> Result<bool, StoreError>;
 
-    /// Whether one record may come in several versions, in any order.
+    /// True if several versions of one record may come, in any order.
     fn may_repeat(&self) -> bool;
 }
 
-/// Copies what can be read of the store of an engine on an ordered store in `directory` into `target`, an
-/// empty engine, and syncs it. The caller keeps others away from both.
+/// Copies the readable records of a store in `directory` into `target`, an empty engine, and syncs it. No
+/// other process may have the store open, and no other thread may use the target.
 ///
 /// # Errors
 ///
-/// When there is no such store, the target refuses a write, or `watch` fails.
+/// If there is no such store, the target refuses a write, or `watch` fails.
 pub fn salvage(
     directory: &Path,
     target: &dyn Engine,
@@ -172,7 +172,7 @@ fn source_of(directory: &Path) -> Result<Box<dyn Source>, StoreError> {
     let names = disk.list()?;
     let lsm = directory.join(LSM_DIRECTORY);
     if lsm.is_dir() {
-        // Where it can't be read, marks of batches can't be told.
+        // Without the store's id, the marks of batches cannot be verified.
         let meta = MetaFile::open(&disk, &names).ok().flatten();
         let (store_id, clean) =
             meta.map_or((0, false), |meta| (meta.meta().store_id, meta.meta().clean));
@@ -191,7 +191,7 @@ fn source_of(directory: &Path) -> Result<Box<dyn Source>, StoreError> {
     })
 }
 
-/// A record that is as it was written, by all that it says of itself: its head and its body.
+/// Splits a record whose head and body are intact.
 pub(super) fn whole_record<'r>(key: &[u8], value: &'r [u8]) -> Option<(ValueHead, &'r [u8])> {
     let head = ValueHead::read(key, value).ok()?;
     let body = value.get(HEAD_BYTES..)?;
@@ -199,7 +199,7 @@ pub(super) fn whole_record<'r>(key: &[u8], value: &'r [u8]) -> Option<(ValueHead
 }
 
 impl SalvageSink<'_> {
-    /// Takes a record with its body as far as that was found. Whether it could be read.
+    /// Adds a record, with its body if that was found. Returns false if the record is unreadable.
     fn record(
         &mut self,
         key: &[u8],
@@ -215,7 +215,7 @@ impl SalvageSink<'_> {
         if partition.0 >= self.ring_size.get()
             || self.epochs.get(&partition).is_some_and(|current| *current != epoch)
         {
-            // It was dropped with its partition.
+            // The record was dropped with its partition.
             return Ok(true);
         }
         let head = ValueHead::read(key, value).ok();
@@ -232,14 +232,14 @@ impl SalvageSink<'_> {
         Ok(true)
     }
 
-    /// Tells of a stretch that can't be read.
+    /// Reports a range that cannot be read.
     fn unread(&mut self, stretch: Unread) -> Result<(), StoreError> {
         self.filling.salvaged.unread_count += 1;
         (self.filling.watch)(&SalvageEvent::Unread(&stretch))
     }
 }
 
-/// The new engine, and what waits for it.
+/// The new engine, and the records that wait to be written to it.
 struct Filling<'f> {
     target: &'f dyn Engine,
     watch: &'f mut Watch<'f>,
@@ -260,7 +260,7 @@ impl<'f> Filling<'f> {
         if is_full { self.flush() } else { Ok(()) }
     }
 
-    /// Writes what waits, and tells how far it has come.
+    /// Writes the waiting records, and reports progress.
     fn flush(&mut self) -> Result<(), StoreError> {
         let waiting = std::mem::take(&mut self.waiting);
         let writes: Vec<BatchWrite<'_>> = waiting
@@ -285,7 +285,7 @@ impl<'f> Filling<'f> {
         (self.watch)(&SalvageEvent::Progress { record_count, byte_count })
     }
 
-    /// Writes a version of a record unless a later one is there.
+    /// Writes a version of a record unless a later one is in the new engine.
     fn put_if_newer(
         &mut self,
         encoded: &Bytes,
@@ -312,7 +312,7 @@ impl<'f> Filling<'f> {
         }
     }
 
-    /// Tells what becomes of a record.
+    /// Reports the fate of a record.
     fn tell(&mut self, key: KeyRef<'_>, fate: RecordFate) -> Result<(), StoreError> {
         match fate {
             RecordFate::Lost => self.salvaged.lost_count += 1,
@@ -325,7 +325,7 @@ impl<'f> Filling<'f> {
         (self.watch)(&SalvageEvent::Record { key, fate })
     }
 
-    /// The new engine's metadata under a name.
+    /// The new engine's metadata of a record.
     fn meta_of(
         &self,
         key: KeyRef<'_>,
@@ -340,8 +340,8 @@ fn decoded(encoded: &Bytes) -> KeyRef<'_> {
     KeyRef::decode(encoded).expect("it was decoded before it was put")
 }
 
-/// Whether a version of a record is later than another one: it has seen the other's events, or, where neither
-/// has, was written later. Of what is no object the first one that was found stays.
+/// True if a version of a record is later than another: it has seen the other's events, or, if neither has
+/// seen the other, it was modified later. If one of them is not an object, the first version stays.
 fn is_newer(value: &[u8], former: &[u8]) -> bool {
     let object_of = |stored: &[u8]| {
         let plain = frame::unpack(stored).ok()?;

@@ -1,8 +1,8 @@
-//! Names of the old store held against the records that were copied.
+//! Comparison of the old store's names with the copied records.
 //!
-//! Each write of a record writes its name in the same batch, into other files. So where a part of the records
-//! could not be read, and all of the names can, they tell which records there were, and in which version.
-//! Both are gone through in the order of names.
+//! Each write of a record also writes its name in the same batch, to other files. So if some records could
+//! not be read and all names can, the names tell which records existed, and in which version. The
+//! comparison goes through names and copied records together, in the order of names.
 
 use super::{Filling, RecordFate, Source};
 use crate::caught_up::caught_up;
@@ -17,18 +17,18 @@ use quoit_model::hash::{Partition, RingSize};
 use quoit_model::key::KeyRef;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Names of the new engine that are read at once.
+/// Number of names of the new engine that are read at once.
 const PAGE_COUNT: usize = 1_024;
 
-/// Tells which records are lost, older, or had been removed; those are removed again. What can't be told, as
-/// names are missing too, is noted.
+/// Reports which records are lost, which copies are older than the last version, and which records had been
+/// removed; the last are removed again. If names are missing too, notes that removed records may be left.
 pub(super) fn compare(
     source: &mut dyn Source,
     epochs: &BTreeMap<Partition, Epoch>,
     ring_size: RingSize,
     filling: &mut Filling<'_>,
 ) -> Result<(), StoreError> {
-    // Whether the names can be relied on is known when all of them were read.
+    // The names are read twice: the first pass finds out if they are complete.
     let are_whole = source.entries(Space::Names, &mut |_, _| Ok(()))?;
     filling.salvaged.may_have_deleted = !are_whole;
     let mut copied = Copied::default();
@@ -51,7 +51,7 @@ pub(super) fn compare(
             }
         }
         match copied.take(name.key(), filling)? {
-            // It may have expired meanwhile.
+            // The copy may have expired meanwhile.
             None if meta.expires_at_secs != 0 => Ok(()),
             None => filling.tell(name.key(), RecordFate::Lost),
             Some(found) if are_whole && found.digest != meta.digest => {
@@ -66,11 +66,11 @@ pub(super) fn compare(
     Ok(())
 }
 
-/// The names of the new engine, in their order.
+/// The names of the new engine, in order.
 #[derive(Default)]
 struct Copied {
     page: VecDeque<(Bytes, RecordMeta)>,
-    /// Where the next page begins.
+    /// Position at which the next page begins.
     after: Option<Bytes>,
     is_over: bool,
 }
@@ -92,7 +92,7 @@ impl Copied {
         Ok(self.page.pop_front())
     }
 
-    /// Takes the next name if it is below one.
+    /// Takes the next name if it is below `key`.
     fn take_below(
         &mut self,
         key: KeyRef<'_>,
@@ -105,7 +105,7 @@ impl Copied {
         Ok(self.page.pop_front_if(is_below).map(|(encoded, _)| encoded))
     }
 
-    /// Takes the next name if it is this one.
+    /// Takes the next name if it is `key`.
     fn take(
         &mut self,
         key: KeyRef<'_>,
@@ -119,14 +119,14 @@ impl Copied {
     }
 }
 
-/// Removes a record that the old store had no name of: it had been removed.
+/// Removes a record without a name in the old store: it had been removed there.
 fn remove(
     encoded: &Bytes,
     ring_size: RingSize,
     filling: &mut Filling<'_>,
 ) -> Result<(), StoreError> {
     let Ok(key) = KeyRef::decode(encoded) else { return Ok(()) };
-    // Where it belongs depends on the bucket's properties, which are unknown here.
+    // The partition depends on the bucket's properties, which are unknown here.
     for partition in (0..ring_size.get()).map(Partition) {
         if filling.meta_of(key, partition)?.is_some() {
             let at = RecordAt::of(key, encoded, partition);

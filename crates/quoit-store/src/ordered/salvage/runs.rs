@@ -1,4 +1,4 @@
-//! Sorted runs of entries, and all of them together in the order of keys.
+//! Sorted runs of entries, and their merge in the order of keys.
 
 use super::Unread;
 use super::journal::JournalRun;
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Entries in the order of keys, the latest version of a key first.
+/// Entries in the order of keys, with the latest version of a key first.
 pub(super) enum Run {
     Table(SalvagedTable),
     Journal(JournalRun),
@@ -29,15 +29,15 @@ impl Run {
     }
 }
 
-/// Where a run goes on: key, the latest sequence first, the run's number.
+/// Next entry of a run: key, sequence (the latest first), number of the run.
 type RunHead = Reverse<(Bytes, Reverse<u64>, usize)>;
 
-/// All entries of several runs, by key and the latest first. Of a run that was not reached yet only its first
-/// key is in memory.
+/// The merged entries of several runs, by key, with the latest version first. A run that was not reached
+/// yet has only its first key in memory.
 pub(super) struct Merged {
     runs: Vec<Run>,
     heads: BinaryHeap<RunHead>,
-    /// The entries that the heads stand for, of runs that were reached.
+    /// The entries of the heads, for runs that were reached.
     reached: Vec<Option<TableEntry>>,
 }
 
@@ -71,7 +71,7 @@ impl Merged {
         self.heads.peek().map(|Reverse((key, ..))| &key[..])
     }
 
-    /// The latest version of the next key.
+    /// The latest version of the next key. Skips its older versions.
     pub(super) fn next_latest(&mut self) -> Option<TableEntry> {
         let latest = self.next()?;
         while self.next_key() == Some(&latest.key[..]) {
@@ -80,7 +80,7 @@ impl Merged {
         Some(latest)
     }
 
-    /// Takes what the runs could not read so far.
+    /// Takes the ranges that the runs could not read so far.
     pub(super) fn take_unread(&mut self) -> Vec<Unread> {
         let of_run = |run: &mut Run| match run {
             Run::Table(table) => std::mem::take(&mut table.unread),

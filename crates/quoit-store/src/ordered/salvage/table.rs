@@ -1,15 +1,15 @@
-//! Reads a table of `fjall` block by block, around those that are damaged.
+//! Reading of a table of `fjall` block by block, skipping damaged blocks.
 //!
-//! A table begins with its data blocks, one behind the other, in the order of keys; blocks of other kinds
-//! follow. Each block has a header with a checksum of its own:
+//! A table begins with its data blocks, one after the other, in the order of keys. Blocks of other kinds
+//! follow. Each block has a header with its own checksum:
 //!
 //! ```text
-//! "LSM" 3, kind of block 1 (0: data), XXH3-128 of what follows the header 16, its size 4, its size when it
-//! is decompressed 4, lowest 4 bytes of the XXH3-128 of all before; numbers are little-endian
+//! "LSM" 3, kind of block 1 (0: data), XXH3-128 of the rest of the block 16, size of the rest 4, its
+//! decompressed size 4, lowest 4 bytes of the XXH3-128 of all bytes before; numbers are little-endian
 //! ```
 //!
-//! So a table can be read without its index, without its table of contents, and when its end is missing.
-//! Behind a damaged header the next header that is whole is looked for.
+//! So a table can be read without its index and its table of contents, even if its end is missing. After a
+//! damaged header, the reader searches the next intact one.
 
 use super::Unread;
 use bytes::Bytes;
@@ -29,10 +29,10 @@ const HEADER_BYTES: usize = 33;
 const HEADER_SUM_AT: usize = 29;
 const DATA_BLOCK: u8 = 0;
 
-/// So many bytes are searched for a header at once.
+/// Number of bytes that are searched for a header at once.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Where a read fails, the search goes on at the next multiple of this.
+/// After a failed read, the search continues at the next multiple of this number of bytes.
 const SECTOR_BYTES: u64 = 4 << 10;
 
 /// Kind of an entry: a value, or one of the kinds of removal.
@@ -40,7 +40,7 @@ const SECTOR_BYTES: u64 = 4 << 10;
 pub(super) enum TableEntryKind {
     Value,
     Removal,
-    /// The value is in a blob file; the entry's own bytes say where.
+    /// The value is in a blob file, and `value` has the pointer to it.
     Elsewhere,
 }
 
@@ -48,25 +48,26 @@ pub(super) enum TableEntryKind {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct TableEntry {
     pub(super) key: Bytes,
-    /// Later versions have higher numbers.
+    /// Later versions have higher sequences.
     pub(super) sequence: u64,
     pub(super) kind: TableEntryKind,
     pub(super) value: Bytes,
 }
 
-/// A table that is read from front to back.
+/// A table that is read sequentially.
 pub(super) struct SalvagedTable {
     path: PathBuf,
-    /// Open while it is read: there may be more tables than a process may have files.
+    /// Open only while the table is read, because there may be more tables than a process may have open
+    /// files.
     file: Option<File>,
     offset: u64,
     waiting: VecDeque<TableEntry>,
     is_over: bool,
-    /// Stretches without a block that can be read.
+    /// Ranges without a readable block.
     pub(super) unread: Vec<Unread>,
 }
 
-/// The header of a block, as far as it tells where the next block is.
+/// The header of a block, as far as it is needed to find the next block.
 #[derive(Clone, Copy)]
 struct BlockHeader {
     kind: u8,
@@ -95,7 +96,7 @@ impl SalvagedTable {
         Self { path, file: None, offset: 0, waiting, is_over: false, unread }
     }
 
-    /// Goes back to the beginning, and closes the file until it is read.
+    /// Goes back to the beginning. Closes the file until the next read.
     pub(super) fn rewind(&mut self) {
         *self = Self::open(&self.path);
     }
@@ -119,7 +120,7 @@ impl SalvagedTable {
         self.unread.push(Unread { path, start, end, reason });
     }
 
-    /// Reads the next block, or passes a stretch without one.
+    /// Reads the next block, or skips a range without one.
     fn refill(&mut self) -> io::Result<()> {
         let file = match self.file.take() {
             Some(file) => file,
@@ -154,16 +155,17 @@ impl SalvagedTable {
     }
 }
 
-/// The entries of the data block at a place; `None` if they can't be read.
+/// The entries of the data block at an offset; `None` if they cannot be read.
 fn entries_of(file: &File, start: u64, header: BlockHeader) -> Option<Vec<TableEntry>> {
     let mut bytes = vec![0; usize::try_from(header.block_bytes()).ok()?];
-    // A read may fail once.
+    // Reads are tried twice, because an error may be temporary.
     file.read_exact_at(&mut bytes, start)
         .or_else(|_| file.read_exact_at(&mut bytes, start))
         .ok()?;
     let is_plain = header.stored_bytes == header.bytes;
     let compression = if is_plain { CompressionType::None } else { CompressionType::Lz4 };
-    // The crate believes what is in a block: a checksum that is right by chance must not end the salvage.
+    // The crate trusts the contents of a block. A panic over a block whose checksum is right by chance must
+    // not end the salvage.
     let read = rented::catch(|| {
         let block = Block::from_reader(&mut &bytes[..], compression).ok()?;
         let block = DataBlock::new(block);
@@ -178,13 +180,13 @@ fn entry_of(item: InternalValue) -> TableEntry {
         ValueType::Indirection => TableEntryKind::Elsewhere,
         ValueType::Tombstone | ValueType::WeakTombstone => TableEntryKind::Removal,
     };
-    // Copies: a slice would keep its whole block in memory.
+    // Copied, because a slice would keep its whole block in memory.
     let key = Bytes::copy_from_slice(&item.key.user_key);
     let value = Bytes::copy_from_slice(&item.value);
     TableEntry { key, sequence: item.key.seqno, kind, value }
 }
 
-/// Where the next header is that is whole, from a place on.
+/// Offset of the next intact header.
 fn next_header(file: &File, from: u64, size: u64) -> Option<u64> {
     let mut position = from;
     let mut piece = vec![0; PIECE_BYTES + HEADER_BYTES];
@@ -198,7 +200,7 @@ fn next_header(file: &File, from: u64, size: u64) -> Option<u64> {
             }
         };
         let found = piece[..count].windows(HEADER_BYTES).position(|bytes| {
-            // The first byte tells most places apart without a checksum.
+            // The magic rules most positions out without a checksum.
             bytes.starts_with(MAGIC) && BlockHeader::read(bytes).is_some()
         });
         if let Some(found) = found {

@@ -1,10 +1,10 @@
 //! Salvage of the file of `innostore`, without `redb`.
 //!
-//! As long as the root of the records can be read, everything is found from there, and each page is held
-//! against the checksum that the page above has of it. Without the root, all pages are looked at that may be
-//! leaves. `redb` never writes over pages of its last commit, and leaves those of former ones as they were
-//! until it needs the room. So such a search finds records of any time: several versions of one, and some
-//! that were removed since.
+//! If the root of the records can be read, all records are found from there, and each page is verified by
+//! the checksum in the page above it. Without the root, the salvage looks at all pages that may be leaves.
+//! `redb` never overwrites pages of its last commit, and leaves pages of earlier commits unchanged until it
+//! needs their space. So such a search finds records of any age: several versions of one, and some that
+//! were removed since.
 
 use super::{SalvageSink, Source, Unread, whole_record};
 use crate::error::StoreError;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub(super) struct TreeSource {
     path: String,
     file: Arc<dyn DiskFile>,
-    /// `None` where not even the header can be read.
+    /// `None` if the header cannot be read.
     walk: Option<TreeWalk>,
 }
 

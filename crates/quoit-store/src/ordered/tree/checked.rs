@@ -1,19 +1,18 @@
-//! A tree's file with a checksum for each of its blocks: a block that is not as it was written is an error to
-//! the one that reads it.
+//! A tree's file with a checksum for each block, so that reading a damaged block is an error.
 //!
-//! `redb` keeps checksums of its pages, and compares them only when it opens a file that was not closed. So
-//! damage of a page that is read later would be an answer that is wrong or short. Here each block that was
-//! read is compared, with checksums in a file beside ([`super::sums`]).
+//! `redb` has checksums of its pages, but compares them only when it opens a file that was not closed.
+//! Without further checks, damage of a page that is read later would give a wrong or incomplete answer. So
+//! each block that is read is compared with a checksum in a second file ([`super::sums`]).
 //!
-//! A commit is over when its header is in the file of checksums, together with those of its blocks. Before
-//! that, the tree's file was synced: so whatever a crash leaves, the header that was saved last is one
-//! whose tree is whole, and whose blocks have their checksums. `redb` does not write over blocks of the
-//! last commit. When the file is opened, that header is put in the place of the one that is found there:
-//! also where a bit of it was flipped, which nothing else would notice.
+//! A commit is complete when its header is in the file of checksums, together with the checksums of its
+//! blocks. The tree's file was synced before that. So after any crash, the last saved header has an intact
+//! tree whose blocks have their checksums, since `redb` does not overwrite blocks of the last commit. When
+//! the file is opened, the saved header replaces the header of the file, which also repairs flipped bits in
+//! it that no other check would notice.
 //!
-//! Where there are no checksums (a file of an earlier release), or they are of another time of the file (one
-//! of the two was restored), or a crash has torn them, they are learned: `redb` compares all pages with its
-//! own checksums, and what it reads for that is taken as right.
+//! If there are no checksums (a file of an earlier release), if they belong to another state of the file
+//! (one of the two was restored), or if a crash has torn them, they are learned: `redb` compares all pages
+//! with its own checksums, and the blocks that it reads for that are taken as right.
 
 use super::header::{HEADER_BYTES, TreeHeader};
 use super::sums::{BLOCK_BYTES, ChecksumTable, PIECE_SUMS, SumsFile, UNKNOWN, sum_of};
@@ -24,7 +23,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The name of the file of checksums beside the file of this name.
+/// Name of the file of checksums for the tree's file with this name.
 pub(crate) fn sums_name(name: &str) -> String {
     format!("{name}.sums")
 }
@@ -32,20 +31,20 @@ pub(crate) fn sums_name(name: &str) -> String {
 pub(super) struct CheckedFile {
     path: String,
     file: Arc<dyn DiskFile>,
-    /// One for each block.
+    /// One checksum for each block.
     table: RwLock<ChecksumTable>,
-    /// Whether a block whose checksum is not known is taken as right.
+    /// True if a block without a known checksum is taken as right.
     is_learning: AtomicBool,
     unsaved: Mutex<Unsaved>,
-    /// Held while something is saved.
+    /// Held while checksums are saved.
     saved: Mutex<LastSaved>,
 }
 
 /// Changes of the file that are not saved yet.
 struct Unsaved {
-    /// Whether the file has blocks, or a length, that no sync has covered.
+    /// True if the file has blocks or a size that no sync has covered.
     is_written: bool,
-    /// Pieces of the table.
+    /// Pieces of the table of checksums.
     pieces: BTreeSet<usize>,
     header: TreeHeader,
 }
@@ -56,8 +55,8 @@ struct LastSaved {
 }
 
 impl CheckedFile {
-    /// Opens a tree's file that is not half made. Makes the file of checksums if there is none; whether it
-    /// did.
+    /// Opens a tree's file whose creation was completed. Creates the file of checksums if it is missing;
+    /// returns true if it did.
     pub(super) fn open(
         disk: &dyn Disk,
         name: &str,
@@ -81,7 +80,7 @@ impl CheckedFile {
         }
         let is_learning = table.is_none() && size_bytes > 0;
         if table.is_none() {
-            // The last commit may be durable by the saved header alone.
+            // The last commit may depend on the saved header alone, which is about to be deleted.
             file.sync()?;
             sums.clear()?;
         }
@@ -102,15 +101,15 @@ impl CheckedFile {
         Ok((checked, is_new))
     }
 
-    /// Whether checksums are learned: the caller has to read and compare all valid pages.
+    /// True while checksums are learned. The caller has to read and verify all valid pages.
     pub(super) fn is_learning(&self) -> bool {
         self.is_learning.load(Ordering::Acquire)
     }
 
-    /// Ends learning, when all that counts was read and found to be right.
+    /// Ends learning, after all valid pages were read and verified.
     pub(super) fn end_learning(&self) -> Result<(), StoreError> {
         self.unsaved.lock().pieces = (0..self.table.read().len().div_ceil(PIECE_SUMS)).collect();
-        // All that was taken as right by then can be relied on.
+        // The blocks that were taken as right must be durable before their checksums are.
         self.file.sync()?;
         self.save()?;
         self.is_learning.store(false, Ordering::Release);
@@ -140,7 +139,7 @@ impl CheckedFile {
         Ok(())
     }
 
-    /// Takes blocks as right whose checksums are not known.
+    /// Takes blocks without a known checksum as right.
     fn learn(&self, first: u64, read: &[u8]) {
         let mut table = self.table.write();
         for (block, bytes) in (first..).zip(read.chunks(BLOCK_BYTES)) {
@@ -150,7 +149,7 @@ impl CheckedFile {
         }
     }
 
-    /// Writes blocks, or the header.
+    /// Writes blocks, or a part of the header.
     pub(super) fn write(&self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
         let Some(first) = first_block(offset, data.len()) else {
             let mut unsaved = self.unsaved.lock();
@@ -169,7 +168,7 @@ impl CheckedFile {
         Ok(())
     }
 
-    /// Cuts the file off, or extends it with zeros.
+    /// Truncates the file, or extends it with zeros.
     pub(super) fn set_size(&self, size_bytes: u64) -> Result<(), StoreError> {
         self.file.truncate(size_bytes)?;
         let mut unsaved = self.unsaved.lock();
@@ -182,7 +181,8 @@ impl CheckedFile {
         Ok(())
     }
 
-    /// Makes what was written durable. A header that stands for a new state counts from now on.
+    /// Makes all writes durable. If the header stands for a new state, that state is the valid one from now
+    /// on.
     pub(super) fn sync(&self) -> Result<(), StoreError> {
         if self.is_learning() {
             return Ok(self.file.sync()?);
@@ -192,14 +192,14 @@ impl CheckedFile {
             (std::mem::take(&mut unsaved.is_written), unsaved.header)
         };
         let is_changed = header.is_known() && header.differs(&self.saved.lock().header);
-        // A file that is closed may go elsewhere without its checksums.
+        // A file that was closed may be copied without its checksums, so its header must be durable too.
         if is_written || is_changed && header.is_closed() {
             self.file.sync()?;
         }
         if is_changed { self.save() } else { Ok(()) }
     }
 
-    /// Saves the header, and the checksums of all blocks that were written.
+    /// Saves the header, and the checksums of all written blocks.
     fn save(&self) -> Result<(), StoreError> {
         let mut saved = self.saved.lock();
         let (pieces, header) = {
@@ -220,11 +220,11 @@ const fn block_count(size_bytes: u64) -> usize {
     size_bytes.div_ceil(BLOCK_BYTES as u64) as usize
 }
 
-/// The number of the first block of some bytes that are read or written; `None` where they are the header's.
+/// Number of the first block of a range that is read or written; `None` for a range in the header.
 ///
 /// # Panics
 ///
-/// When they are neither blocks nor in the header: `redb` reads and writes whole pages.
+/// If the range has partial blocks and is not in the header. `redb` reads and writes whole pages.
 fn first_block(offset: u64, count: usize) -> Option<u64> {
     if offset + count as u64 <= HEADER_BYTES as u64 {
         return None;

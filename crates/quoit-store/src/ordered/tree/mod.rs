@@ -1,14 +1,15 @@
-//! A B+tree with copy on write: `redb`, one table for each space, in one file.
+//! A copy-on-write B+tree: `redb`, with one table for each space, in one file.
 //!
-//! `redb` has one writer, and each of its commits waits for the device: what it is given are batches of all
-//! that has come in since the last one. After an error of the disk it has to be opened again, which is done
-//! before the next batch; beside a full disk at once, so that reads go on. That may take long, since all of
-//! the file may have to be read: so no batch is begun that there is hardly room for. It may panic on a
-//! damaged file where an error would be right; that is caught.
+//! `redb` has one writer, and each commit waits for the device, so it gets batches of all writes since the
+//! last commit. After a disk error it has to be opened again, which happens before the next batch, or at
+//! once if the disk is full, so that reads go on. Opening may take long, because it may have to read the
+//! whole file, so no batch is begun if there is hardly enough space. `redb` may panic on a damaged file;
+//! the panic is caught and becomes an error.
 //!
-//! - `checked`: the file with a checksum for each block; `sums`: where these are; `header`: the one part of
-//!   the file that is written in place.
-//! - `storage`: the file as `redb` wants it, and reads that fail.
+//! - `checked`: the file with a checksum for each block; `sums`: the file of checksums; `header`: the only
+//!   part of the file that is written in place.
+//! - `storage`: the file as a storage backend of `redb`, and failing reads.
+//! - `walk`: reading the tree without `redb`.
 
 mod checked;
 mod header;
@@ -38,7 +39,7 @@ pub(super) use walk::{Hole, Take, TreeWalk, visit_leaves};
 pub(super) const ENGINE_FILE: TreeFile =
     TreeFile { name: "tree.redb", quick_repair: false, mend: Some(mend::mend) };
 
-/// Keys are as large as names can be, twice, and some bytes.
+/// Maximum size of a key in bytes: a key of the store contains up to twice the largest name.
 const KEY_BYTES_MAX: usize = 1 << 18;
 
 type SpaceTable = TableDefinition<'static, &'static [u8], &'static [u8]>;
@@ -50,14 +51,14 @@ const fn table_of(space: Space) -> SpaceTable {
 /// Settings of the engine on a B+tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TreeSettings {
-    /// Memory for pages, in bytes.
+    /// Size of the page cache in bytes.
     pub cache_bytes: u64,
-    /// Writes are refused while the disk has less room than this, in bytes, and twice what is to be written:
-    /// pages that change are written anew.
+    /// Minimum of free space on the disk in bytes, in addition to twice the size of a batch: pages that
+    /// change are written to new places. Writes that would leave less are refused.
     pub room_bytes_min: u64,
-    /// Whether other nodes have the records as well: then a file whose records can only be found by a search
-    /// of all pages is given up, the loss is reported, and the node gets them from the others. Else such a
-    /// file is refused, so that it can be salvaged.
+    /// True if other nodes have the records too. Then a file whose records can only be found by a search of
+    /// all pages is given up: the loss is reported, and the node gets the records from the others.
+    /// Otherwise such a file is refused, so that it can be salvaged.
     pub has_replicas: bool,
 }
 
@@ -67,17 +68,17 @@ impl Default for TreeSettings {
     }
 }
 
-/// Mends a file that no process has open.
+/// Repairs a file that no process has open.
 pub(crate) type MendFn = fn(&Arc<dyn Disk>, TreeSettings) -> Result<(), StoreError>;
 
-/// Which file, and how it is kept.
+/// A tree's file, with its options.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TreeFile {
     pub(crate) name: &'static str,
-    /// Whether each commit writes what opening after a crash needs: commits take longer, and opening does
-    /// not read the whole file.
+    /// True if each commit also writes what opening after a crash needs. Commits take longer, and opening
+    /// does not read the whole file.
     pub(crate) quick_repair: bool,
-    /// Puts a file with what can be read in the place of a damaged one.
+    /// Replaces a damaged file by one with the readable entries.
     pub(crate) mend: Option<MendFn>,
 }
 
@@ -86,11 +87,11 @@ pub(crate) struct TreeStore {
     of_file: TreeFile,
     path: String,
     settings: TreeSettings,
-    /// `None` after an error, until it is opened again.
+    /// `None` after an error, until the file is opened again.
     database: RwLock<Option<Database>>,
-    /// Whether a read has come upon damage: the file is mended before the next write.
+    /// True if a read has met damage: the file is repaired before the next write.
     is_damaged: AtomicBool,
-    /// Why mending was refused: it would be again.
+    /// The error with which a repair was refused. Another attempt would have the same result.
     unmendable: OnceLock<StoreError>,
 }
 
@@ -108,7 +109,7 @@ impl TreeStore {
         Ok(store)
     }
 
-    /// Removes the files that a store is in. No process may open it meanwhile.
+    /// Removes the files of a store. No process may open it meanwhile.
     pub(crate) fn remove(disk: &dyn Disk, of_file: TreeFile) -> Result<(), StoreError> {
         let names = disk.list()?;
         for name in [of_file.name, &sums_name(of_file.name)] {
@@ -119,7 +120,7 @@ impl TreeStore {
         Ok(())
     }
 
-    /// Whether it can be read: not after an error, until it is opened again.
+    /// True if the file is open. After an error it is not, until it is opened again.
     pub(crate) fn is_open(&self) -> bool {
         self.database.read().is_some()
     }
@@ -128,10 +129,10 @@ impl TreeStore {
         if self.is_open() { Ok(()) } else { self.reopen() }
     }
 
-    /// Opens it again, and mends it before if it is damaged and can be mended.
+    /// Opens the file again. Repairs it first if it is damaged and can be repaired.
     fn reopen(&self) -> Result<(), StoreError> {
         let mut database = self.database.write();
-        // Two handles would each have their own idea of the pages.
+        // Two handles would each have their own view of the pages, so the old one is closed first.
         self.close(database.take());
         *database = Some(match (self.open_file(), self.of_file.mend) {
             (Err(StoreError::Corrupt { .. }), Some(mend)) => {
@@ -143,7 +144,7 @@ impl TreeStore {
         Ok(())
     }
 
-    /// Mends it, although it can be opened, if what was read of it was damaged. Whether it did.
+    /// Repairs the file, although it can be opened, if a read has met damage. Returns true if it did.
     fn mend_if_damaged(&self) -> Result<bool, StoreError> {
         let is_damaged = || self.is_damaged.load(Ordering::Acquire);
         let Some(mend) = self.of_file.mend.filter(|_| is_damaged()) else { return Ok(false) };
@@ -160,7 +161,7 @@ impl TreeStore {
                 self.unmendable.get_or_init(|| error.clone());
             }
         });
-        // Where there is no room for a copy, what can be read still can.
+        // If there was no space for a copy, the undamaged part can still be read.
         *database = Some(self.open_file()?);
         mended?;
         self.is_damaged.store(false, Ordering::Release);
@@ -179,16 +180,16 @@ impl TreeStore {
                 .set_cache_size(usize::try_from(self.settings.cache_bytes).unwrap_or(usize::MAX));
             let mut opened = builder.create_with_backend(Backend { file: Arc::clone(&file) })?;
             if file.is_learning() {
-                // It repairs what only says which pages are free.
+                // The check repairs only the record of free pages.
                 opened.check_integrity()?;
                 file.end_learning().map_err(io::Error::other)?;
             }
-            // Only where one lacks: there may be no room for a commit.
+            // Only if a table is missing, because there may be no space for a commit.
             let known_count = opened.begin_read()?.list_tables()?.count();
             if known_count >= Space::ALL.len() {
                 return Ok(opened);
             }
-            // A table is made when it is opened for writing.
+            // Opening a table for writing creates it.
             let transaction = opened.begin_write()?;
             for space in Space::ALL {
                 transaction.open_table(table_of(space))?;
@@ -202,7 +203,7 @@ impl TreeStore {
         Ok(opened)
     }
 
-    /// Closes the file, which writes to it and may come upon what is damaged.
+    /// Closes the file. Closing writes to it, and may meet damage.
     fn close(&self, database: Option<Database>) {
         let closed = self.guarded("close", || {
             drop(database);
@@ -213,7 +214,7 @@ impl TreeStore {
         }
     }
 
-    /// Runs something that looks at the file's bytes.
+    /// Runs a function that reads the file's bytes, and turns panics into errors.
     fn guarded<T>(
         &self,
         action: &'static str,
@@ -239,7 +240,7 @@ impl TreeStore {
         match error {
             redb::Error::Io(error) => match error.downcast::<StoreError>() {
                 Ok(error) => error,
-                // It has read what makes no sense.
+                // `redb` has read nonsense, so the file is damaged.
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -273,7 +274,7 @@ impl TreeStore {
         })
     }
 
-    /// Refuses what there is hardly room for.
+    /// Fails if there is hardly enough space.
     fn check_room(&self, batch: &PendingWrites) -> Result<(), StoreError> {
         let size_bytes = batch.bytes().saturating_mul(2);
         match self.disk.room_bytes() {
@@ -286,7 +287,7 @@ impl TreeStore {
         }
     }
 
-    /// Closes the file after an error, and opens it again beside a full disk: reads go on.
+    /// Closes the file after an error. If the disk is full, opens it again at once, so that reads go on.
     fn give_up(&self, error: &StoreError) {
         if !matches!(error, StoreError::DiskFull { .. }) {
             let mut database = self.database.write();
@@ -326,11 +327,11 @@ impl TreeStore {
     }
 }
 
-/// A tree's file that no process has open, with the header that was saved last where it differs.
+/// A tree's file that no process has open. If its header differs from the last saved one, restores that.
 ///
 /// # Errors
 ///
-/// When the file can't be opened.
+/// If the file cannot be opened.
 pub(super) fn with_saved_header(
     disk: &dyn Disk,
     name: &str,
@@ -389,7 +390,7 @@ impl OrderedStore for TreeStore {
         self.reopen_if_closed()?;
         self.check_room(batch)?;
         match self.mend_if_damaged() {
-            // It may be one that need not be read for this.
+            // The damaged page may not be needed for this batch.
             Ok(_) | Err(StoreError::DiskFull { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -398,7 +399,7 @@ impl OrderedStore for TreeStore {
                 self.is_damaged.store(true, Ordering::Release);
                 self.mend_if_damaged().and_then(|_| self.commit(batch))
             }
-            // It refuses everything until it is opened again.
+            // `redb` refuses all calls after a failed read, until the file is opened again.
             Err(StoreError::Io { action: "read", .. }) => {
                 self.reopen()?;
                 self.commit(batch)

@@ -1,8 +1,8 @@
-//! A checked file as `redb` wants it.
+//! A checked file as a storage backend of `redb`.
 //!
-//! A read of the file that fails would fail all that comes after it, until the file is opened again. So a
-//! read transaction does not get to hear of it: it is left by unwinding, where it holds none of `redb`'s
-//! locks, and what others read and write goes on.
+//! After a failed read, `redb` would fail all later calls until the file is opened again. So the error of a
+//! read in a read transaction is not returned to `redb`: a panic unwinds the transaction, which holds none
+//! of `redb`'s locks then, and other reads and writes go on.
 
 use super::checked::CheckedFile;
 use redb::StorageBackend;
@@ -12,11 +12,11 @@ use std::io;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-/// A read of the file that has failed in a read transaction.
+/// A failed read of the file in a read transaction.
 pub(super) struct FailedRead(pub(super) io::Error);
 
 thread_local! {
-    /// Whether this thread is in a read transaction.
+    /// True while this thread is in a read transaction.
     static IS_READING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -54,7 +54,7 @@ impl StorageBackend for Backend {
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         match self.file.read(offset, out).map_err(io::Error::other) {
-            // `redb` would not read anything more.
+            // `redb` would refuse all further reads.
             Err(error) if IS_READING.get() => resume_unwind(Box::new(FailedRead(error))),
             read => read,
         }

@@ -2,26 +2,26 @@
 //!
 //! | bytes | meaning |
 //! | --- | --- |
-//! | 0..4096, 4096..8192 | two slots, written by turns, each of them twice |
-//! | 8192.. | a checksum of 4 bytes for each block of 4 KiB of the tree's file; 0 = not known |
+//! | 0..4096, 4096..8192 | two slots, written in turn, each with two copies |
+//! | 8192.. | a checksum of 4 bytes for each block of 4 KiB of the tree's file; 0 = unknown |
 //!
-//! The last commit of a tree may be durable by the newest slot alone. So a flipped bit must not cost that
-//! slot: both copies of it are written at once, and each counts.
+//! The last commit of a tree may depend on the newest slot alone. So that a flipped bit does not lose the
+//! slot, both copies are written at once, and either is enough.
 //!
 //! A slot:
 //!
 //! | bytes | meaning |
 //! | --- | --- |
 //! | 0..8 | `QUOITSUM` |
-//! | 8..16 | number of the slot: of two slots the higher one counts |
+//! | 8..16 | number of the slot; the slot with the higher number is the valid one |
 //! | 16..24 | XXH3-64 of the pieces that were written with it |
 //! | 24..28 | number of these pieces |
 //! | 32..352 | `redb`'s header |
-//! | 352..1952 | which pieces they are |
-//! | 2040..2048 | XXH3-64 of all before |
+//! | 352..1952 | numbers of these pieces |
+//! | 2040..2048 | XXH3-64 of all bytes before |
 //!
-//! A piece is 4 KiB of checksums. Numbers are little-endian. A block's checksum is the lower half of the
-//! XXH3-64 of its bytes, with the number of the block as seed; 1 stands for 0.
+//! A piece is 4 KiB of checksums. Numbers are little-endian. The checksum of a block is the low half of the
+//! XXH3-64 of its bytes, with the number of the block as seed, and 1 instead of 0.
 
 use super::header::{HEADER_BYTES, TreeHeader};
 use crate::error::StoreError;
@@ -30,16 +30,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
-/// Bytes that a checksum is of.
+/// Size of a block in bytes: the unit that has a checksum.
 pub(super) const BLOCK_BYTES: usize = 4_096;
 
 const SUM_BYTES: usize = 4;
 const PIECE_BYTES: usize = 4_096;
-/// Checksums in a piece.
+/// Number of checksums in a piece.
 pub(super) const PIECE_SUMS: usize = PIECE_BYTES / SUM_BYTES;
 
 const SLOT_BYTES: usize = 2_048;
-/// Bytes of a slot in the file.
+/// Size in bytes of both copies of a slot.
 const COPIES_BYTES: usize = 2 * SLOT_BYTES;
 const TABLE_AT: u64 = 2 * COPIES_BYTES as u64;
 const MAGIC: [u8; 8] = *b"QUOITSUM";
@@ -47,33 +47,33 @@ const HEADER_AT: usize = 32;
 const PIECES_AT: usize = HEADER_AT + HEADER_BYTES;
 const SLOT_SUM_AT: usize = SLOT_BYTES - 8;
 
-/// Pieces that a slot can name. More of them are made durable before the slot is written.
+/// Maximum number of pieces that a slot names. If more were written, they are synced before the slot is
+/// written.
 const NAMED_PIECES_MAX: usize = 400;
 
-/// A checksum that is not known.
+/// An unknown checksum.
 pub(super) const UNKNOWN: u32 = 0;
 
 /// The checksum of a block.
 pub(super) fn sum_of(block: u64, bytes: &[u8]) -> u32 {
-    // The lower half is meant.
+    // The cast keeps the low half.
     let sum = xxh3_64_with_seed(bytes, block) as u32;
     if sum == UNKNOWN { 1 } else { sum }
 }
 
-/// The checksums of all blocks that a file has.
+/// The checksums of all blocks of a file.
 pub(super) type ChecksumTable = Vec<u32>;
 
-/// The state that a file of checksums tells of.
+/// Contents of a file of checksums.
 pub(super) struct Saved {
     pub(super) header: TreeHeader,
-    /// `None` where a slot, or a piece that belongs to the newest one, is not what was written, because a
-    /// crash tore it or because it is damaged.
+    /// `None` if a slot, or a piece of the newest one, is torn or damaged.
     pub(super) table: Option<ChecksumTable>,
 }
 
 pub(super) struct SumsFile {
     file: Arc<dyn DiskFile>,
-    /// The number of the slot that was written last.
+    /// Number of the slot that was written last.
     number: u64,
 }
 
@@ -82,18 +82,18 @@ impl SumsFile {
         Self { file, number: 0 }
     }
 
-    /// Forgets everything.
+    /// Deletes all checksums.
     pub(super) fn clear(&mut self) -> Result<(), StoreError> {
         Ok(self.file.truncate(0)?)
     }
 
-    /// Reads what was saved last; `None` where no slot is whole.
+    /// Reads the last saved state; `None` if no slot is valid.
     pub(super) fn load(&mut self) -> Result<Option<Saved>, StoreError> {
         let mut front = vec![0; TABLE_AT as usize];
         self.file.read_at(&mut front, 0)?;
         let (first, second) = front.split_at(COPIES_BYTES);
         let slots = [ChecksumSlot::read_copies(first), ChecksumSlot::read_copies(second)];
-        // The last save was cut short: it may have changed pieces of the table.
+        // If a slot is torn, the last save was interrupted and may have changed pieces of the table.
         let is_torn = slots.iter().any(Result::is_err);
         let Some(newest) = slots.into_iter().flatten().flatten().max_by_key(|slot| slot.number)
         else {
@@ -109,7 +109,7 @@ impl SumsFile {
         Ok(Some(Saved { header: newest.header, table: is_whole.then_some(table) }))
     }
 
-    /// Saves pieces of the table, and the header that they go with, durably.
+    /// Saves pieces of the table durably, together with the header.
     pub(super) fn save(
         &mut self,
         header: &TreeHeader,
@@ -161,7 +161,7 @@ struct ChecksumSlot {
     pieces: Vec<usize>,
 }
 
-/// A slot is not what was written.
+/// The slot is torn or damaged.
 struct IsTorn;
 
 impl ChecksumSlot {
@@ -181,7 +181,7 @@ impl ChecksumSlot {
         bytes
     }
 
-    /// Reads a slot by either of its copies. `None` where none was written yet.
+    /// Reads a slot from either of its copies. `None` if it was not written yet.
     fn read_copies(bytes: &[u8]) -> Result<Option<Self>, IsTorn> {
         let (first, second) = bytes.split_at(SLOT_BYTES);
         let copies = [Self::read(first), Self::read(second)];
@@ -192,7 +192,7 @@ impl ChecksumSlot {
         }
     }
 
-    /// `None` where none was written yet.
+    /// `None` if the slot was not written yet.
     fn read(bytes: &[u8]) -> Result<Option<Self>, IsTorn> {
         if bytes.iter().all(|byte| *byte == 0) {
             return Ok(None);

@@ -1,9 +1,9 @@
-//! Walks through a tree's file page by page, around those that are damaged.
+//! Walks through a tree's file page by page, skipping damaged pages.
 //!
-//! `redb` gives up where a page is damaged, and with it what is behind. Its format is documented
-//! (`docs/design.md` of the crate): each page is known by a checksum in the page above, up to the commit slot
-//! of the header. So what can be read of a file is found without it, and no byte counts that is not as it was
-//! written. A page that is damaged leaves a [`Hole`]: the keys that it had lie between two that are known.
+//! `redb` gives up at a damaged page, and does not return the entries after it. Its format is documented
+//! (`docs/design.md` of the crate): each page has a checksum in the page above it, up to the commit slot of
+//! the header. So this module finds the readable pages without `redb`, and uses only bytes whose checksum
+//! is right. A damaged page leaves a [`Hole`]: the range between two known keys that contained its keys.
 
 use super::header::{HEADER_BYTES, TreeHeader};
 use super::sums::BLOCK_BYTES;
@@ -15,27 +15,29 @@ use xxhash_rust::xxh3::xxh3_128;
 const LEAF: u8 = 1;
 const BRANCH: u8 = 2;
 
-/// Where the numbers of a leaf's entries begin, and those of a branch's children.
+/// Offsets at which the numbers of a leaf's entries begin, and those of a branch's children.
 const LEAF_FRONT_BYTES: usize = 4;
 const BRANCH_FRONT_BYTES: usize = 8;
 
-/// Bytes of a checksum and of a page's number.
+/// Sizes in bytes of a checksum and of a page's number.
 const SUM_BYTES: usize = 16;
 const PAGE_BYTES: usize = 8;
 
-/// Where the definition of a table says whether it has a root, and the root's page and checksum.
+/// Offset in the definition of a table of the flag that it has a root, with the root's page and checksum
+/// after it.
 const TABLE_ROOT_AT: usize = 9;
 
-/// Larger pages than this, as powers of two of blocks, can't be: a region has no more.
+/// Maximum size of a page, as a power of two in blocks: a region has no more.
 const ORDER_MAX: u64 = 20;
 const PAGE_BYTES_MAX: u64 = (BLOCK_BYTES as u64) << ORDER_MAX;
 
-/// Keys of a damaged page: all above `after`, up to `until`. `None` is the end of the table.
+/// The range of keys of a damaged page: all above `after`, up to and including `until`. `None` is the end
+/// of the table.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(in crate::ordered) struct Hole {
     pub(in crate::ordered) after: Option<Vec<u8>>,
     pub(in crate::ordered) until: Option<Vec<u8>>,
-    /// Where the page is in the file, if it is in it at all.
+    /// Offset of the page in the file, if its number is valid.
     pub(in crate::ordered) page_at: Option<u64>,
 }
 
@@ -46,10 +48,10 @@ impl Hole {
     }
 }
 
-/// Gets the entries of a table that can be read, in order.
+/// Receives the readable entries of a table, in order.
 pub(in crate::ordered) type Take<'t> = dyn FnMut(&[u8], &[u8]) -> Result<(), StoreError> + 't;
 
-/// A page, and the checksum that it has to have.
+/// A reference to a page: its number and its checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PageRef {
     number: u64,
@@ -57,7 +59,7 @@ pub(super) struct PageRef {
 }
 
 impl PageRef {
-    /// Reads a number and a checksum that stands behind it.
+    /// Decodes a number and the checksum after it.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let (number, rest) = bytes.split_first_chunk()?;
         Some(Self { number: u64::from_le_bytes(*number), sum: *rest.first_chunk()? })
@@ -71,12 +73,12 @@ pub(in crate::ordered) struct TreeWalk {
     region_header_bytes: u64,
     /// Names and roots; `None` is the root of an empty table.
     tables: Vec<(Vec<u8>, Option<PageRef>)>,
-    /// Whether a part of the list of tables is damaged.
+    /// True if a part of the list of tables is damaged.
     is_partial: bool,
 }
 
 impl TreeWalk {
-    /// Looks at the header and the list of tables. `None` where not even the header can be read.
+    /// Reads the header and the list of tables. `None` if the header cannot be read.
     pub(in crate::ordered) fn open(file: Arc<dyn DiskFile>) -> Result<Option<Self>, StoreError> {
         let mut header = TreeHeader([0; HEADER_BYTES]);
         file.read_at(&mut header.0, 0)?;
@@ -106,7 +108,7 @@ impl TreeWalk {
         Ok(Some(walk))
     }
 
-    /// Shows all entries of a table that can be read, in order. Where others are missing.
+    /// Shows all readable entries of a table, in order. Returns the holes.
     pub(in crate::ordered) fn visit(
         &self,
         table: &str,
@@ -122,7 +124,7 @@ impl TreeWalk {
         Ok(holes)
     }
 
-    /// Whether the page can be read from which all others of a table are found.
+    /// True if the root page of a table can be read.
     pub(in crate::ordered) fn has_root(&self, table: &str) -> bool {
         match self.tables.iter().find(|(name, _)| name == table.as_bytes()) {
             Some((_, root)) => root.is_none_or(|root| self.page(root).is_some()),
@@ -155,7 +157,7 @@ impl TreeWalk {
         Ok(())
     }
 
-    /// Where a page begins, and its size in bytes.
+    /// Offset and size of a page in bytes.
     fn place_of(&self, page: PageRef) -> Option<[u64; 2]> {
         let order = page.number >> 59;
         if order > ORDER_MAX {
@@ -171,14 +173,14 @@ impl TreeWalk {
         Some([start, page_bytes])
     }
 
-    /// The bytes of a page, if they are those that were written.
+    /// The bytes of a page, if its checksum is right.
     fn page(&self, page: PageRef) -> Option<Vec<u8>> {
         let [start, page_bytes] = self.place_of(page)?;
         if start + page_bytes > self.file.size_bytes().ok()? {
             return None;
         }
         let mut bytes = vec![0; usize::try_from(page_bytes).ok()?];
-        // A read may fail once.
+        // Reads are tried twice, because an error may be temporary.
         let read = |bytes: &mut [u8]| self.file.read_at(bytes, start);
         let count = read(&mut bytes).or_else(|_| read(&mut bytes)).ok()?;
         let end = match bytes[0] {
@@ -192,9 +194,9 @@ impl TreeWalk {
     }
 }
 
-/// Shows the entries of everything in a file that looks like a leaf, in no order, by whatever pages it is
-/// known or was known. Nothing says that an entry still counts, or that it is one: its user has to
-/// look at what it says of itself. Reads all of the file.
+/// Shows the entries of all blocks in a file that look like a leaf, in any order, whether a page refers to
+/// them or not. An entry may be outdated or not be an entry at all, so the caller has to verify it. Reads
+/// the whole file.
 pub(in crate::ordered) fn visit_leaves(
     file: &dyn DiskFile,
     take: &mut Take<'_>,
@@ -202,7 +204,7 @@ pub(in crate::ordered) fn visit_leaves(
     let size_bytes = file.size_bytes()?;
     let mut front = vec![0; BLOCK_BYTES];
     for start in (0..size_bytes).step_by(BLOCK_BYTES) {
-        // A bad sector: others can be read.
+        // A bad sector. Other blocks can be read.
         let Ok(count) = file.read_at(&mut front, start) else { continue };
         let Some(end) = leaf_end(&front[..count]).filter(|_| front[0] == LEAF) else { continue };
         let leaf_bytes = end as u64;
@@ -226,7 +228,8 @@ fn number_at(page: &[u8], at: usize) -> Option<usize> {
     page.get(at..)?.first_chunk().map(|number| u32::from_le_bytes(*number) as usize)
 }
 
-/// Where keys and values of a leaf begin and end: the ends of all keys, then those of all values.
+/// Offsets at which the key and the value of an entry of a leaf begin and end. A leaf stores the ends of
+/// all keys, then the ends of all values.
 fn leaf_ends(page: &[u8], entry: usize) -> Option<[usize; 4]> {
     let count = count_of(page)?;
     let end_at = |number: usize| number_at(page, LEAF_FRONT_BYTES + 4 * number);
@@ -253,8 +256,8 @@ fn leaf_entries(page: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// The number of keys of a branch, and where their ends stand: behind the checksums and numbers of all
-/// children, of which there is one more.
+/// Number of keys of a branch, and offset of the list of their ends. The list comes after the checksums and
+/// numbers of all children, of which there is one more than keys.
 fn branch_keys(page: &[u8]) -> Option<(usize, usize)> {
     let count = count_of(page)?;
     Some((count, BRANCH_FRONT_BYTES + (SUM_BYTES + PAGE_BYTES) * (count + 1)))
@@ -265,7 +268,7 @@ fn branch_end(page: &[u8]) -> Option<usize> {
     number_at(page, ends_at + 4 * count.checked_sub(1)?)
 }
 
-/// The children of a branch, each with the key up to which it goes; the last one goes to the end.
+/// The children of a branch, each with the highest key that it may have; `None` for the last child.
 fn branch_children(page: &[u8]) -> impl Iterator<Item = (PageRef, Option<&[u8]>)> {
     let (count, ends_at) = branch_keys(page).unwrap_or((0, 0));
     (0..=count).filter_map(move |child| {
