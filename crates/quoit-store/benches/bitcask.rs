@@ -1,10 +1,10 @@
-//! Nanoseconds of the Bitcask engine's operations on one thread, files cached.
+//! Measures the Bitcask engine's operations on one thread, in nanoseconds, with cached files.
 //!
 //! `cargo bench -p quoit-store --bench bitcask -- [KEYS] [VALUE_BYTES] [DIRECTORY]`
 //!
-//! With `--only-open KEYS VALUE_BYTES DIRECTORY` it opens the store of a former run, says how long it
-//! took, and closes it: kill the former run to measure the start after a kill, and do it twice to measure
-//! the start after a stop in good order.
+//! With `--only-open KEYS VALUE_BYTES DIRECTORY` it opens the store of an earlier run, prints how long that
+//! took, and closes it. Kill the earlier run to measure a start after a kill; repeat it to measure a start
+//! after a clean stop.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring tool")]
 
@@ -68,13 +68,13 @@ fn put(engine: &BitcaskEngine, name: &Name, before: Before, value: &[u8]) -> Tic
     }
 }
 
-/// CPU time of this thread, so that a busy machine does not spoil the figures.
+/// CPU time of this thread in nanoseconds, which other load on the machine affects little.
 fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Times `operation` on each key, in no order.
+/// Times `operation` on each key, in a scattered order.
 fn measure(what: &str, names: &[Name], mut operation: impl FnMut(&Name)) {
     let step = 7_919;
     let (started, started_cpu) = (Instant::now(), cpu_ns());

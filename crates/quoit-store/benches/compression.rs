@@ -1,11 +1,10 @@
-//! Costs and savings of compressing values on each engine: processor time of a put and a get, and bytes on
-//! disk, with and without it.
+//! Measures costs and savings of compression on each engine: processor time of a put and of a get, and
+//! bytes on disk, with and without compression.
 //!
 //! `cargo bench -p quoit-store --bench compression -- [VALUES] [DIRECTORY]`
 //!
-//! Values have 8 KiB: half random bytes and half lines of a text, as `semi_compressible` of the load
-//! generator makes them. They are put once in their order, then read twice each in another order, files
-//! cached, and nothing else changes.
+//! Values have 8 KiB: half random bytes and half lines of a text, like those of the load generator's
+//! `semi_compressible`. Each is put once, in order, and read twice, in another order, with cached files.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring tool")]
 
@@ -36,7 +35,7 @@ impl CompressionChoice for Always {
     }
 }
 
-/// Numbers without end: xorshift64*.
+/// A generator of random numbers: xorshift64*.
 struct Random(u64);
 
 impl Random {
@@ -48,7 +47,7 @@ impl Random {
     }
 }
 
-/// Makes values that are all different.
+/// Generates values that all differ.
 struct Values {
     random: Random,
     lines: Vec<Vec<u8>>,
@@ -153,7 +152,7 @@ fn get_all(engine: &dyn Engine, count: u64) {
 fn measure(engine: &str, compresses: bool, count: u64, directory: &Path) -> Cost {
     let place = directory.join(format!("quoit-compression-{}", std::process::id()));
     std::fs::create_dir_all(&place).unwrap();
-    // The time of making values is taken out of that of putting them.
+    // The time for generating values is subtracted from the time of the puts.
     let mut making_us = cpu_us();
     let mut values = Values::new();
     (0..count).for_each(|_| values.next(&mut Vec::new()));

@@ -1,9 +1,10 @@
-//! Cost of a range query of a secondary index on each engine, with files cached.
+//! Measures a range query of a secondary index on each engine, with cached files.
 //!
 //! `cargo bench -p quoit-store --bench secondary_index -- [ENTRIES] [RESULTS] [ENGINE...]`
 //!
-//! Writes so many records (10 000 000) with one entry each, in no order, then asks for ranges of so many
-//! results (1000): how long the first page of 100 takes, and all pages.
+//! Writes ENTRIES records (default: 10 000 000) with one entry each, in scattered order. Then it queries
+//! ranges of RESULTS entries (default: 1000), and prints the times of the first page of 100 and of all
+//! pages.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring tool")]
 
@@ -27,10 +28,10 @@ use std::time::{Duration, Instant};
 const FIELD: &[u8] = b"number_int";
 const BUCKET: BucketRef<'static> = BucketRef::untyped(b"test");
 
-/// Queries that are timed.
+/// Number of queries that are timed.
 const QUERY_COUNT: u64 = 200;
 
-/// Results of a page.
+/// Number of results in a page.
 const PAGE_COUNT: usize = 100;
 
 fn open(engine: &str, directory: &Path) -> Box<dyn Engine> {
@@ -100,13 +101,13 @@ fn put(engine: &dyn Engine, number: u64) {
         match engine.update(&at, Before::Read, Access::Wait, change) {
             Ok(Applied::Written(_)) => return,
             Ok(other) => panic!("a put was {other:?}"),
-            // The store is behind: as a client would, wait and try again.
+            // The store has fallen behind. Like a client, wait and try again.
             Err(_) => std::thread::sleep(Duration::from_millis(10)),
         }
     }
 }
 
-/// How long the first page takes, and all of them.
+/// Times of the first page and of all pages.
 fn query(engine: &dyn Engine, from: u64, result_count: u64) -> (Duration, Duration) {
     let min = IndexTerm::integer(from.into());
     let max = IndexTerm::integer((from + result_count - 1).into());
@@ -130,7 +131,7 @@ fn measure(name: &str, entry_count: u64, result_count: u64) {
     let directory = tempfile::tempdir().unwrap();
     let engine = open(name, directory.path());
     let started = Instant::now();
-    // A prime that does not divide the count: each number once, in no order.
+    // A prime that does not divide the count: each number comes once, in scattered order.
     (0..entry_count).for_each(|number| put(&*engine, number * 7_919_317 % entry_count));
     engine.sync().unwrap();
     let put_us = started.elapsed().as_micros() as f64 / entry_count as f64;

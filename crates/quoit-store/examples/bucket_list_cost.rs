@@ -1,4 +1,4 @@
-//! Overwrites records whose keys are live, to count what the list of buckets costs each of them.
+//! Overwrites records of live keys, to count what the list of buckets costs each write.
 //!
 //! ```text
 //! cargo build --profile dist -p quoit-store --example bucket_list_cost
@@ -6,10 +6,10 @@
 //!     target/dist/examples/bucket_list_cost ENGINE lasting|expiring [KEYS] [ROUNDS]
 //! ```
 //!
-//! ENGINE is `bitcask`, `leveldb` or `memory`. Writes KEYS records of one bucket (default: 8), lists the
-//! buckets, and then writes them ROUNDS times more (default: 1000), which is what is counted. Records that
-//! expire do so in a day. `callgrind_annotate --inclusive=yes` tells the instructions of `overwrite_all`, and
-//! those of `BucketList::note` among them.
+//! ENGINE is `bitcask`, `leveldb` or `memory`. Writes KEYS records in one bucket (default: 8), lists the
+//! buckets, and then overwrites the records ROUNDS times (default: 1000); the overwrites are counted.
+//! Expiring records expire in a day. `callgrind_annotate --inclusive=yes` prints the instructions of
+//! `overwrite_all`, and those of `BucketList::note` among them.
 
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 

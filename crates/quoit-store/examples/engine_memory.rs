@@ -1,13 +1,13 @@
-//! Memory of a process that does nothing but hold a store with many keys (default: a million keys of 67
-//! bytes with values of 10).
+//! Measures the memory of a process that only holds a store with many keys (default: a million keys of 67
+//! bytes with values of 10 bytes).
 //!
 //! ```text
 //! cargo run --profile dist -p quoit-store --example engine_memory -- [KEYS] [KEY_BYTES] [DIRECTORY]
 //! ```
 //!
 //! Writes each key once through the whole Bitcask engine, into a temporary folder in DIRECTORY (default:
-//! that of the system), and prints bytes a key as the kernel counts the process's memory and as the index
-//! counts its own. A second process, started by this one, opens the store again and prints its figures.
+//! the system's), and prints the bytes for each key, as the kernel counts the process's memory and as the
+//! index counts its own. A second process, which it starts, opens the store again and prints its figures.
 
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 const BUCKET: BucketRef<'static> = BucketRef::untyped(b"test");
 const VALUE: [u8; 10] = [b'v'; 10];
-/// A key has its number in decimal digits.
+/// Minimum size of a key in bytes: it contains its number in decimal digits.
 const KEY_BYTES_MIN: usize = 20;
 
 fn open(directory: &Path) -> Result<BitcaskEngine, StoreError> {

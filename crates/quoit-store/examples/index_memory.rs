@@ -1,13 +1,13 @@
-//! Memory and speed of the index at a given number of keys (default: ten million).
+//! Measures memory and speed of the index at a given number of keys (default: ten million).
 //!
 //! ```text
 //! cargo run --profile dist -p quoit-store --example index_memory -- [KEYS] [DIRECTORY]
 //! ```
 //!
-//! Fills 64 partitions by single inserts in random order, and prints bytes a key as the kernel
-//! counts the process's memory and as the index counts its own, nanoseconds of CPU an insert and a
-//! lookup, and the time to write a snapshot into DIRECTORY (default: a temporary one). A second
-//! process, started by this one, loads the snapshot from the page cache and prints its figures.
+//! Fills 64 partitions by single inserts in random order. Prints the bytes for each key, as the kernel
+//! counts the process's memory and as the index counts its own; the CPU time of an insert and of a lookup
+//! in nanoseconds; and the time to write a snapshot into DIRECTORY (default: a temporary one). A second
+//! process, which it starts, loads the snapshot from the page cache and prints its figures.
 
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
@@ -24,7 +24,7 @@ const PARTITIONS: usize = 64;
 const LOOKUPS: u64 = 5_000_000;
 const NAME: &str = "index_memory.snapshot";
 
-/// SplitMix64 of a number: a hash, and a source of numbers that differ.
+/// SplitMix64 of a number: a hash that is different for each number.
 fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -32,7 +32,7 @@ fn mixed(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// The `number`th key: its partition, and its entry.
+/// Partition and index entry of the key with this number.
 fn key(number: u64) -> (usize, IndexEntry) {
     let identity = mixed(number);
     let location = Location::new((number >> 20) as u32, (number & 0xf_ffff) * 16);
@@ -57,13 +57,13 @@ fn memory_bytes(indexes: &[PartitionIndex]) -> u64 {
     indexes.iter().map(PartitionIndex::memory_bytes).sum()
 }
 
-/// CPU time that this thread has taken, in nanoseconds.
+/// CPU time of this thread in nanoseconds.
 fn cpu_ns() -> u64 {
     let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     schedstat.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }
 
-/// CPU time that each of `count` calls takes, in nanoseconds.
+/// Average CPU time of `count` calls, in nanoseconds.
 fn measure_each(count: u64, mut call: impl FnMut(u64)) -> f64 {
     let start = cpu_ns();
     (0..count).for_each(&mut call);

@@ -1,12 +1,12 @@
-//! Speed and size of key files: what a start without a snapshot has to do.
+//! Measures speed and size of key files: the work of a start without a snapshot.
 //!
 //! ```text
 //! cargo run --profile dist -p quoit-store --example key_file_merge -- [KEYS] [DIRECTORY]
 //! ```
 //!
-//! Writes the key files of ten segments (default: of a million keys together, each 67 bytes
-//! encoded), merges them on one thread and builds 64 partition indexes from them, and prints
-//! nanoseconds of CPU a key for each step.
+//! Writes the key files of ten segments (default: a million keys together, each 67 bytes encoded), merges
+//! them on one thread, builds 64 partition indexes from them, and prints the CPU time of each step in
+//! nanoseconds for each key.
 
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 const SEGMENTS: u32 = 10;
 
-/// CPU time that this thread has taken, in nanoseconds.
+/// CPU time of this thread in nanoseconds.
 fn cpu_ns() -> u64 {
     let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     schedstat.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)

@@ -1,5 +1,5 @@
-//! Measures how much processor time and disk `innostore` takes for a record that is put, in batches of a
-//! hundred records of 1 KiB in random order.
+//! Measures processor time and disk time of puts to `innostore`, in batches of a hundred records of 1 KiB
+//! in random order.
 //!
 //! `cargo run --profile dist -p quoit-store --example tree_commit_cost -- DIRECTORY`
 

@@ -13,43 +13,44 @@ use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::{BucketRef, KeyRef, PIECE_TYPE};
 use quoit_seam::Clock;
 
-/// Writes are handed over in batches of about so many bytes and records.
+/// Approximate size of a batch of writes to the new engine: bytes, and number of records.
 const BATCH_BYTES: usize = 4 << 20;
 const BATCH_COUNT: usize = 512;
 
-/// Records that are read at once, at most; fewer where they are large.
+/// Maximum number of records that are read at once; fewer if they are large.
 const PAGE_COUNT_MAX: usize = 256;
 
-/// So many are read first of each partition: how large they are is not known, and those before may have been
-/// of other buckets.
+/// Number of records that are read at first in each partition. Their size is unknown, because earlier
+/// records may have been of other buckets.
 const PAGE_COUNT_FIRST: usize = 1;
 
-/// Pieces of a record that are listed at once.
+/// Number of pieces of a record that are listed at once.
 const PIECE_COUNT: usize = 256;
 
-/// How far a conversion has come.
+/// Progress of a conversion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
     /// The partition that is copied now.
     pub partition: u16,
-    /// Records copied, before this run too.
+    /// Number of records copied, by earlier runs too.
     pub record_count: u64,
-    /// Their bytes.
+    /// Bytes of the copied records.
     pub byte_count: u64,
-    /// Records that the old engine has.
+    /// Number of records of the old engine.
     pub record_count_all: u64,
-    /// Whether a run that is killed now goes on from here: everything so far is durable and noted.
+    /// True if a run that is killed now would continue from here: everything so far is durable and noted.
     pub is_noted: bool,
 }
 
-/// How a conversion notes how far it has come.
+/// Settings of the notes of a conversion's progress.
 #[derive(Clone, Copy)]
 pub struct Notes<'c> {
-    /// After so many bytes.
+    /// Number of copied bytes between two notes.
     pub every_bytes: u64,
-    /// The clock of both engines: what has expired when all is copied, or does soon, is not compared.
+    /// The clock of both engines. Records that have expired when all is copied, or expire soon after, are
+    /// not compared.
     pub clock: &'c dyn Clock,
-    /// Whether the new engine may lack what can't be read in the old one.
+    /// True if the new engine may lack records that cannot be read in the old one.
     pub accepts_damage: bool,
 }
 
@@ -73,7 +74,7 @@ struct Copying<'c> {
     to: &'c dyn Engine,
     waiting: Vec<BufferedWrite>,
     waiting_bytes: usize,
-    /// Since the last note.
+    /// Bytes copied since the last note.
     copied_bytes: u64,
 }
 
@@ -87,7 +88,7 @@ impl Copying<'_> {
         self.waiting_bytes >= BATCH_BYTES || self.waiting.len() >= BATCH_COUNT
     }
 
-    /// Hands what waits to the new engine.
+    /// Writes the waiting records to the new engine.
     fn flush(&mut self) -> Result<(), ConvertError> {
         if self.waiting.is_empty() {
             return Ok(());
@@ -95,7 +96,7 @@ impl Copying<'_> {
         match self.write(&self.waiting) {
             Ok(_) => {}
             Err(StoreError::TooLarge { .. } | StoreError::IndexEntryTooLarge(_)) => {
-                // One of them is: which one?
+                // One of the records is too large. Writing them one by one finds it.
                 for one in self.waiting.chunks(1) {
                     self.write(one).map_err(|reason| ConvertError::Refused {
                         record: shown(one[0].at().key),
@@ -111,7 +112,7 @@ impl Copying<'_> {
         Ok(())
     }
 
-    /// Writes once the engine is not behind any more.
+    /// Writes records. Waits while the engine has fallen behind.
     fn write(&self, waiting: &[BufferedWrite]) -> Result<Ticket, StoreError> {
         let writes: Vec<BatchWrite<'_>> = waiting
             .iter()
@@ -124,15 +125,16 @@ impl Copying<'_> {
         caught_up(|| self.to.batch(&writes))
     }
 
-    /// Copies the pieces of a record, if it has any; how many of them can't be read, or at least how many: a
-    /// listing that meets damage tells nothing of those behind it.
+    /// Copies the pieces of a record, if it has any. Returns the number of pieces that cannot be read. If a
+    /// listing meets damage, it counts as one piece, and the pieces after it are unknown.
     fn pieces(
         &mut self,
         owner: &[u8],
         at: Partition,
         record: &Record,
     ) -> Result<u64, ConvertError> {
-        // The first byte tells. What can't be read is found damaged by the reader.
+        // The first byte shows if the record has pieces. A damaged frame is left for readers of the record
+        // to report.
         let front = match frame::is_framed(&record.value) {
             true => frame::front_of(&record.value).unwrap_or_default(),
             false => &record.value,
@@ -145,7 +147,7 @@ impl Copying<'_> {
         let mut after = None;
         loop {
             let page = match self.from.list_keys(all, after.as_deref(), PIECE_COUNT) {
-                // Which others there are can't be found out then.
+                // The remaining pieces cannot be listed.
                 Err(StoreError::Corrupt { .. }) => return Ok(damaged_count + 1),
                 listed => listed?,
             };
@@ -169,7 +171,7 @@ impl Copying<'_> {
     }
 }
 
-/// A record's name for a person.
+/// A record's name, readable for people.
 fn shown(key: KeyRef<'_>) -> String {
     let BucketRef { bucket_type, bucket } = key.bucket;
     let part = |bytes: &[u8]| bytes.escape_ascii().to_string();
@@ -177,13 +179,14 @@ fn shown(key: KeyRef<'_>) -> String {
 }
 
 impl Conversion {
-    /// Copies what the old engine has and the new one lacks, and compares both at the end. `observe` is told
+    /// Copies the records that the new engine lacks, and compares both engines at the end. Calls `observe`
     /// after each page.
     ///
     /// # Errors
     ///
-    /// When an engine fails, the new one can't store a record, the old one can't read all of its own, or they
-    /// are not of the same store any more. What was copied stays; the next call goes on from there.
+    /// If an engine fails, the new one cannot store a record, the old one cannot read all of its records,
+    /// or the two no longer belong to the same store. Copied records stay, and the next call continues from
+    /// there.
     pub fn copy(
         &mut self,
         from: &dyn Engine,
@@ -224,7 +227,8 @@ impl Conversion {
             if is_noted {
                 copying.flush()?;
                 caught_up(|| to.sync())?;
-                // An engine that is killed and opened again may not know any more of what it could not read.
+                // An engine that is killed and opened again may have forgotten what it could not read, so
+                // it is noted.
                 state.lacks_records |=
                     from.stats().corrupt_record_count > before.corrupt_record_count;
                 self.note(state.clone())?;
@@ -241,7 +245,7 @@ impl Conversion {
         self.compare(from, to, notes)
     }
 
-    /// Compares what both engines have.
+    /// Compares the contents of both engines.
     fn compare(
         &mut self,
         from: &dyn Engine,
@@ -250,8 +254,8 @@ impl Conversion {
     ) -> Result<(), ConvertError> {
         let mut unequal = Vec::new();
         if let (Some(old), Some(new)) = (from.compared(), to.compared()) {
-            // What expires within the hour may have, on one side. The hour of now, not of the beginning:
-            // what has expired since then was not copied.
+            // A record that expires within the hour may have been removed on one side. The hour is that of
+            // the end, not of the beginning: records that have expired since then were not copied.
             let hour_min = hour_of(notes.clock.unix_secs()) + 2;
             for number in 0..self.ring_size.get() {
                 let partition = Partition(number);
@@ -281,11 +285,11 @@ fn size_bytes(encoded: &[u8], record: &Record) -> usize {
     encoded.len() + record.value.len()
 }
 
-/// How many records are read at once after a page that was asked for `limit` of them: so many that they have
-/// some megabytes if they are like those, but no more than twice as many, since the next ones may be larger.
+/// Number of records to read after a page of `limit`: enough for some megabytes if they have the same
+/// average size, but at most twice as many, since the next ones may be larger.
 fn next_limit(limit: usize, page: &[(Bytes, Record)]) -> usize {
     if page.is_empty() {
-        // Whatever is there has expired, which tells nothing of the others.
+        // The records of this part have expired, which says nothing about the size of others.
         return limit;
     }
     let page_bytes: usize = page.iter().map(|(encoded, record)| size_bytes(encoded, record)).sum();

@@ -4,19 +4,19 @@ use crate::error::StoreError;
 use quoit_seam::DiskError;
 use thiserror::Error;
 
-/// Why a conversion can't go on. The old data is as it was, unless it says otherwise.
+/// Reason why a conversion cannot continue. The old data is unchanged, unless the error says otherwise.
 #[derive(Clone, Debug, Error)]
 pub enum ConvertError {
-    /// An engine or the disk refuses.
+    /// An engine or the disk has failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There is data where the new engine's shall be.
+    /// There is data in the place of the new engine's data.
     #[error("{path} has files already; move it away, or remove it if it is not needed")]
     TargetExists {
         /// The directory.
         path: String,
     },
-    /// Something that is not of a conversion is where conversions have their data.
+    /// A file that does not belong to a conversion is in the directory of conversions.
     #[error(
         "{path} does not belong to a conversion, which needs this place; move it away, or remove it if it \
          is not needed"
@@ -25,7 +25,7 @@ pub enum ConvertError {
         /// The file or directory.
         path: String,
     },
-    /// The store of one of the directories was made another one since the conversion began.
+    /// One of the directories was given another store's identity since the conversion began.
     #[error(
         "{old} and {new} no longer belong to the same store: the file STORE of one of them was damaged; \
          give the conversion up with --abandon, and begin it again"
@@ -33,29 +33,29 @@ pub enum ConvertError {
     OtherStore {
         /// The old directory.
         old: String,
-        /// The new one.
+        /// The new directory.
         new: String,
     },
     /// The new engine can't store a record.
     #[error("the record {record} can't be stored by the new engine: {reason}")]
     Refused {
-        /// Its name.
+        /// Name of the record.
         record: String,
-        /// The engine's words.
+        /// The engine's error.
         reason: StoreError,
     },
-    /// The copy lacks records of the old engine: they are damaged there.
+    /// The copy lacks records of the old engine, because they are damaged there.
     #[error(
         "{count} records can't be read (partitions {partitions}): they are damaged. If there are other \
          replicas, continue without them with --accept-damage, and the node gets them back"
     )]
     Damaged {
-        /// How many, if that is known, else at least.
+        /// Number of records, or a lower bound of it.
         count: u64,
-        /// Where, as a list of numbers.
+        /// Numbers of the partitions, as a list.
         partitions: String,
     },
-    /// The new data counts already.
+    /// The new data is valid already.
     #[error("the new data is complete and valid already: finish the conversion instead")]
     TooLate,
 }

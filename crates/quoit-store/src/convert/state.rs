@@ -1,4 +1,4 @@
-//! The file that says what is converted, and how far it has come.
+//! The file with the engines and the progress of a conversion.
 
 use crate::error::StoreError;
 use crate::output::{Output, TEMPORARY_SUFFIX};
@@ -6,12 +6,12 @@ use quoit_model::hash::Identity;
 use quoit_seam::{Disk, RealDisk};
 use std::path::Path;
 
-/// The file's name.
+/// Name of the file.
 const STATE_NAME: &str = "CONVERSION";
 
 const FORMAT: u32 = 1;
 
-/// More than the file has.
+/// Upper bound of the size of the file, in bytes.
 const SIZE_BYTES_MAX: usize = 4_096;
 
 /// A conversion that has begun.
@@ -25,7 +25,7 @@ pub struct UnderWay {
     pub old_name: String,
     /// Name of the new one there.
     pub new_name: String,
-    /// Whether the new data is complete: it counts.
+    /// True if the new data is complete, and therefore the valid data.
     pub is_complete: bool,
 }
 
@@ -33,15 +33,15 @@ pub struct UnderWay {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ConversionState {
     pub(super) what: UnderWay,
-    /// Everything before this partition and identity was copied, durably.
+    /// All records before this partition and identity were copied durably.
     pub(super) partition: u16,
     pub(super) identity: Identity,
-    /// Records and their bytes that were copied.
+    /// Number of copied records, and their bytes.
     pub(super) record_count: u64,
     pub(super) byte_count: u64,
-    /// Pieces of records that could not be read.
+    /// Number of pieces of records that could not be read.
     pub(super) damaged_count: u64,
-    /// Whether the new data lacks records of the old engine that can't be read.
+    /// True if the new data lacks records of the old engine, because they could not be read.
     pub(super) lacks_records: bool,
 }
 
@@ -59,7 +59,7 @@ impl ConversionState {
         format!("format {FORMAT}\n{names}phase {phase}\n{place}{counts}")
     }
 
-    /// Reads what [`ConversionState::text`] wrote; what is wrong with it otherwise.
+    /// Decodes the output of [`ConversionState::text`]. The error says what is wrong.
     fn read(text: &str) -> Result<Self, String> {
         let mut lines = text.lines();
         let mut value = |name: &str| {
@@ -95,14 +95,14 @@ impl ConversionState {
         })
     }
 
-    /// Makes this what the file says, durably.
+    /// Replaces the contents of the file, durably.
     pub(super) fn write(&self, disk: &dyn Disk) -> Result<(), StoreError> {
         let mut output = Output::create(disk, STATE_NAME)?;
         output.push(self.text().as_bytes())?;
         output.finish()
     }
 
-    /// Reads the state file of a directory; `None` when there is none.
+    /// Reads the state file of a directory; `None` if there is none.
     pub(super) fn load(directory: &Path) -> Result<Option<Self>, StoreError> {
         if !directory.join(STATE_NAME).exists() {
             return Ok(None);
@@ -118,13 +118,13 @@ impl ConversionState {
         })
     }
 
-    /// Whether a name is that of the file, or of one that was not written to its end.
+    /// True for the name of the file, and for that of an unfinished version of it.
     pub(super) fn is_name(name: &str) -> bool {
         name.strip_prefix(STATE_NAME)
             .is_some_and(|rest| rest.is_empty() || rest == TEMPORARY_SUFFIX)
     }
 
-    /// Removes the file, durably.
+    /// Removes the file durably.
     pub(super) fn remove(disk: &dyn Disk) -> Result<(), StoreError> {
         disk.remove(STATE_NAME)?;
         Ok(disk.sync_directory()?)

@@ -1,4 +1,4 @@
-//! The steps of a conversion around the copying.
+//! The steps of a conversion before and after the copying.
 
 use super::error::ConvertError;
 use super::state::{ConversionState, UnderWay};
@@ -12,16 +12,16 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The directory of a conversion in the base directory.
+/// Name of the directory of a conversion, in the base directory.
 const WORK: &str = "converting";
-/// The new engine's data there, until it is complete.
+/// Name in it of the new engine's data, until that is complete.
 const NEW: &str = "new";
-/// The old engine's data there, until it is removed.
+/// Name in it of the old engine's data, until that is removed.
 const OLD: &str = "old";
 
 /// A conversion. See the module's documentation.
 ///
-/// Its holder keeps others away from the base directory meanwhile.
+/// The caller keeps other processes away from the base directory meanwhile.
 #[derive(Debug)]
 pub struct Conversion {
     base: PathBuf,
@@ -29,11 +29,11 @@ pub struct Conversion {
     pub(super) state: ConversionState,
 }
 
-/// The conversion that has begun in a base directory; `None` when there is none.
+/// The conversion that has begun in a base directory; `None` if there is none.
 ///
 /// # Errors
 ///
-/// When the disk refuses, or the file that tells is damaged or of a newer release.
+/// If the disk fails, or the state file is damaged or of a newer release.
 pub fn under_way(base: &Path) -> Result<Option<UnderWay>, StoreError> {
     Ok(ConversionState::load(&base.join(WORK))?.map(|state| state.what))
 }
@@ -55,18 +55,17 @@ fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
     fs::rename(from, to).map_err(|error| io_error("rename", from, &error))
 }
 
-/// Names of the entries of a directory; a directory that does not exist is empty. One that is not
-/// there is empty.
+/// Names of the entries of a directory; empty if the directory does not exist.
 fn names_in(path: &Path) -> Result<Vec<String>, StoreError> {
     if path.exists() { Ok(RealDisk::open(path)?.list()?) } else { Ok(Vec::new()) }
 }
 
-/// Whether a name in the directory of a conversion is one of its own.
+/// True if a name in the directory of a conversion belongs to the conversion.
 fn is_own(name: &str) -> bool {
     [NEW, OLD].contains(&name) || ConversionState::is_name(name)
 }
 
-/// Removes what a conversion has in its directory, and that unless there are other files.
+/// Removes a conversion's files from its directory, and the directory unless it has other files.
 fn remove_work(work: &Path) -> Result<(), StoreError> {
     remove_directory(&work.join(NEW))?;
     remove_directory(&work.join(OLD))?;
@@ -89,7 +88,7 @@ fn sync(directory: &Path) -> Result<(), StoreError> {
     Ok(RealDisk::open(directory)?.sync_directory()?)
 }
 
-/// Reads the store's metadata from an engine's directory.
+/// Reads the file `STORE` of an engine's directory.
 fn meta_of(directory: &Path) -> Result<(RealDisk, Option<MetaFile>), StoreError> {
     let disk = RealDisk::open(directory)?;
     let names = disk.list()?;
@@ -97,18 +96,18 @@ fn meta_of(directory: &Path) -> Result<(RealDisk, Option<MetaFile>), StoreError>
     Ok((disk, meta))
 }
 
-/// Notes durably that one of several engines in `base` may have forgotten events, so that their store begins
-/// a new incarnation when it is opened next. Where no store of several engines is, there is nothing to note:
-/// an engine alone notes it in its own directory.
+/// Notes durably that one of several engines in `base` may have forgotten events, so that their common
+/// store begins a new incarnation at its next opening. Does nothing if there is no store of several
+/// engines: a single engine notes its losses in its own directory.
 ///
-/// Losses of an engine show when it is opened, and only then: a caller that opens one of several engines
-/// alone has to note them before it closes the engine in good order.
+/// Only the opening of an engine reports its losses. A caller that opens one of several engines alone has
+/// to note them here before it closes the engine cleanly.
 ///
 /// # Errors
 ///
-/// When the disk refuses, or a newer release wrote the file that says whose store it is.
+/// If the disk fails, or a newer release wrote the file `STORE`.
 pub fn note_loss(base: &Path) -> Result<(), StoreError> {
-    // One that can't be read becomes another store.
+    // An unreadable file makes it another store anyway.
     let Some(mut of_all) = meta_of(base)?.1 else { return Ok(()) };
     let last = of_all.meta().clone();
     if last.clean { of_all.write(Meta { clean: false, ..last }) } else { Ok(()) }
@@ -123,24 +122,24 @@ fn no_identity(directory: &Path) -> StoreError {
 }
 
 impl Conversion {
-    /// Takes up the conversion that is under way in `base`, if there is one.
+    /// Resumes the conversion in `base`, if there is one.
     ///
     /// # Errors
     ///
-    /// As [`under_way`].
+    /// As for [`under_way`].
     pub fn resume(base: &Path, ring_size: RingSize) -> Result<Option<Self>, ConvertError> {
         let state = ConversionState::load(&base.join(WORK))?;
         let base = base.to_owned();
         Ok(state.map(|state| Self { base, ring_size, state }))
     }
 
-    /// Begins a conversion of what is in a directory of `base`, which is open: makes the new directory, as
-    /// that of the same store.
+    /// Begins a conversion of an engine in a directory of `base`; the engine is open. Creates the new
+    /// directory, with the same store's identity.
     ///
     /// # Errors
     ///
-    /// When there is something in the place of the new directory, or something else in that of conversions,
-    /// or the disk refuses.
+    /// If the place of the new directory is taken, the directory of conversions has other files, or the
+    /// disk fails.
     pub fn begin(base: &Path, ring_size: RingSize, what: UnderWay) -> Result<Self, ConvertError> {
         let target = base.join(&what.new_name);
         if what.new_name != what.old_name && !names_in(&target)?.is_empty() {
@@ -153,7 +152,7 @@ impl Conversion {
             });
         }
         let (new_path, old_path) = (work_path.join(NEW), base.join(&what.old_name));
-        // What is left of one that was given up, or that a crash kept from being removed.
+        // Remains of a conversion that was abandoned, or that a crash kept from being removed.
         remove_directory(&new_path)?;
         remove_directory(&work_path.join(OLD))?;
         let of_old = meta_of(&old_path)?.1.ok_or_else(|| no_identity(&old_path))?;
@@ -191,25 +190,25 @@ impl Conversion {
         &self.state.what
     }
 
-    /// Where the old data is, until it does not count any more.
+    /// Path of the old data while it is valid.
     #[must_use]
     pub fn old_path(&self) -> PathBuf {
         self.base.join(&self.state.what.old_name)
     }
 
-    /// Where the new data is, until it counts.
+    /// Path of the new data until it is valid.
     #[must_use]
     pub fn new_path(&self) -> PathBuf {
         self.work().join(NEW)
     }
 
-    /// Records that were copied so far.
+    /// Number of records that were copied so far.
     #[must_use]
     pub const fn record_count(&self) -> u64 {
         self.state.record_count
     }
 
-    /// Whether the new data lacks records that could not be read, in this run or in one before.
+    /// True if the new data lacks records that could not be read, in this run or an earlier one.
     #[must_use]
     pub const fn lacks_records(&self) -> bool {
         self.state.lacks_records
@@ -219,8 +218,8 @@ impl Conversion {
         self.base.join(WORK)
     }
 
-    /// Refuses to go on between directories of two stores: what says whose store one is was damaged since the
-    /// conversion began, and it was made that of another one.
+    /// Fails if the directories belong to different stores: the file `STORE` of one was damaged since the
+    /// conversion began, so that it got a new identity.
     pub(super) fn check_same_store(&self) -> Result<(), ConvertError> {
         let store_of = |path: PathBuf| -> Result<u64, StoreError> {
             let meta = meta_of(&path)?.1.ok_or_else(|| no_identity(&path))?;
@@ -233,22 +232,22 @@ impl Conversion {
         Err(ConvertError::OtherStore { old: shown(self.old_path()), new: shown(self.new_path()) })
     }
 
-    /// Notes durably how far copying has come.
+    /// Notes the progress durably.
     pub(super) fn note(&mut self, state: ConversionState) -> Result<(), ConvertError> {
         state.write(&RealDisk::open(self.work())?)?;
         self.state = state;
         Ok(())
     }
 
-    /// Lets the new data count: both engines are closed, and everything was copied.
+    /// Makes the new data the valid one. Both engines must be closed, and all records copied.
     ///
-    /// The new store goes on where the old one stopped: with its incarnation and its counters. If it lacks
-    /// records, it begins a new incarnation: their events may have been this store's, and known elsewhere. So
-    /// does the store of several engines that it is one of.
+    /// The new store continues with the old one's incarnation and counters. If it lacks records, it begins
+    /// a new incarnation, because the missing records may have events of this store that other nodes know.
+    /// The store of several engines that it belongs to does the same.
     ///
     /// # Errors
     ///
-    /// When the disk refuses: the old data counts then.
+    /// If the disk fails. The old data remains valid then.
     pub fn complete(&mut self) -> Result<(), ConvertError> {
         let of_old = meta_of(&self.old_path())?.1.ok_or_else(|| no_identity(&self.old_path()))?;
         let of_new = meta_of(&self.new_path())?.1;
@@ -257,11 +256,11 @@ impl Conversion {
         assert!(old.store_id == new.store_id, "copying has checked it");
         assert!(old.clean && new.clean, "both engines were closed in good order");
         if self.state.lacks_records {
-            // First: once the new data counts, nothing tells that it lacks any.
+            // This comes first: when the new data is valid, nothing else tells that it lacks records.
             note_loss(&self.base)?;
         }
         of_new.write(Meta {
-            // The new one began others when it was killed; no events were made in them.
+            // The new store began further incarnations if it was killed, but no events were made in them.
             incarnation: old.incarnation.max(new.incarnation) + u64::from(self.state.lacks_records),
             reserved_counter: old.reserved_counter,
             given_away_counter: old.given_away_counter,
@@ -272,21 +271,21 @@ impl Conversion {
         self.note(ConversionState { what, ..self.state.clone() })
     }
 
-    /// Puts the new directory in the place of the old one, and removes that.
+    /// Puts the new directory in the place of the old one, and removes the old one.
     ///
     /// # Errors
     ///
-    /// When the disk refuses: the next call goes on from there.
+    /// If the disk fails. The next call continues from there.
     ///
     /// # Panics
     ///
-    /// When the new data does not count yet.
+    /// If the new data is not valid yet.
     pub fn switch(self) -> Result<(), ConvertError> {
         while self.step()? {}
         Ok(())
     }
 
-    /// Does what comes next; false when nothing is left. Each step is durable before the next one.
+    /// Does the next step; returns false if there is none. Each step is durable before the next one.
     pub(super) fn step(&self) -> Result<bool, StoreError> {
         assert!(self.state.what.is_complete, "the old data still counts");
         let (old, new) = (self.old_path(), self.new_path());
@@ -295,7 +294,7 @@ impl Conversion {
             if old.exists() {
                 rename(&old, &away)?;
             } else {
-                // Nothing, or an empty directory.
+                // `target` does not exist or is an empty directory.
                 rename(&new, &target)?;
             }
             sync(&self.work())?;
@@ -317,16 +316,16 @@ impl Conversion {
         Ok(false)
     }
 
-    /// Gives the conversion up: the old data is as it was.
+    /// Abandons the conversion. The old data is unchanged.
     ///
     /// # Errors
     ///
-    /// When the new data counts already, or the disk refuses.
+    /// If the new data is valid already, or the disk fails.
     pub fn abandon(self) -> Result<(), ConvertError> {
         if self.state.what.is_complete {
             return Err(ConvertError::TooLate);
         }
-        // First of all: what is half removed must not be gone on with.
+        // The file goes first, so that a half-removed conversion is not resumed.
         ConversionState::remove(&RealDisk::open(self.work())?)?;
         remove_work(&self.work())?;
         Ok(sync(&self.base)?)

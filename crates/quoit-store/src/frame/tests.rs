@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Half noise, half text, as many values are.
+/// Half noise and half text, like many real values.
 fn half_compressible(size_bytes: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let noise = std::iter::repeat_with(|| {
@@ -48,7 +48,7 @@ proptest! {
         prop_assert!(stored.len() <= value.len() + PLAIN_HEADER_BYTES);
         prop_assert_eq!(unpack(&stored).unwrap(), value.as_slice());
         if is_framed(&stored) {
-            // The front is there before the rest is.
+            // The front can be read before the rest.
             let front = front_of(&stored).unwrap();
             prop_assert!(value.starts_with(front) && front.len() >= value.len().min(FRONT_BYTES));
             let cut_off = &stored[..stored.len().min(HEADER_BYTES + FRONT_BYTES)];
@@ -74,7 +74,7 @@ proptest! {
             let mut buffer = Vec::new();
             let unpacked = unpack_into(&stored, &mut buffer);
             prop_assert!(buffer.len() <= stored.len() * RATIO_MAX);
-            // Whatever the buffer had before, nothing of it shows.
+            // Old contents of the buffer must not show.
             let mut used = vec![0xAA; buffer.len()];
             prop_assert_eq!(&unpack_into(&stored, &mut used), &unpacked);
             if let Ok(size_bytes) = unpacked {
@@ -128,7 +128,7 @@ fn sizes_that_can_not_be_take_no_memory() {
     let fault = unpack_into(&hostile, &mut buffer).unwrap_err();
     assert!(matches!(fault, FrameError::Size { told_bytes: 0xFFFF_FFFF, .. }), "{fault}");
     assert_eq!(buffer.capacity(), 0);
-    // Less than the front that is there.
+    // Less than the size of the front.
     hostile[4..8].copy_from_slice(&10_u32.to_le_bytes());
     assert!(matches!(unpack(&hostile), Err(FrameError::Size { told_bytes: 10, .. })));
 }
@@ -159,7 +159,7 @@ fn a_buffer_grows_to_what_is_wanted_and_no_further() {
 
 #[test]
 fn what_a_thread_keeps_tells_nothing_of_the_value_before() {
-    // Small and large tables, in turns, with values that have much in common.
+    // Alternates between the small and the large table, with values that have much in common.
     for size_bytes in [200_000, 1_000, 70_000, 600, 65_727, 65_726, 200_000] {
         for value in [half_compressible(size_bytes), vec![b'x'; size_bytes]] {
             let stored = packed(&value, true).unwrap();
