@@ -1,4 +1,4 @@
-//! Memory that values on the memory engine take of the process.
+//! Memory of the process that values in the memory engine take.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 const VALUES: usize = 10_000;
 const VALUE_BYTES: usize = 6000;
-/// Capacity of the buffer that a value was written in before it was stored.
+/// Capacity of the buffer that holds a value before it is stored.
 const BUFFER_BYTES: usize = 12_000;
 
 fn resident_bytes() -> usize {
@@ -22,7 +22,7 @@ fn resident_bytes() -> usize {
     kib << 10
 }
 
-/// One test: the figure is the whole process's.
+/// The only test of this program, because it measures the whole process.
 #[test]
 fn values_take_the_memory_of_their_size_not_of_the_buffer_that_they_were_written_in() {
     let clock = Arc::new(ManualClock::at(1_000_000));

@@ -6,24 +6,24 @@ use std::sync::atomic::AtomicBool;
 
 const TYPE: &[u8] = b"t";
 
-/// Keys of a bucket with their partitions, and whether they are live.
+/// Keys of a bucket with their partitions; true if the key is live.
 type KeysOfBucket = BTreeMap<(Vec<u8>, Partition), bool>;
 
-/// The partition of records that are not said to be in another one.
+/// Default partition of the test records.
 const PARTITION: Partition = Partition(0);
 
-/// Keys of one bucket type by bucket.
+/// In-memory source of keys: the keys of one bucket type, by bucket.
 #[derive(Default)]
 struct FakeKeys {
     buckets: Mutex<BTreeMap<Vec<u8>, KeysOfBucket>>,
-    /// Keys that were gone through.
+    /// Number of keys that searches have scanned.
     passed: AtomicU64,
-    /// Keys that were looked up.
+    /// Number of point lookups.
     asked: AtomicU64,
 }
 
 impl FakeKeys {
-    /// Sets whether a key is live; by who makes it live, the list is told.
+    /// Sets whether a key is live. If the key becomes live, notifies the list.
     fn set(&self, list: &BucketList, bucket: &[u8], key: &[u8], is_live: bool) {
         self.set_in(list, PARTITION, bucket, key, is_live);
     }
@@ -68,7 +68,7 @@ impl Keys for FakeKeys {
             let name = (at.key.key.to_vec(), at.partition);
             self.buckets.lock().get(at.key.bucket.bucket)?.get(&name).copied()
         });
-        // What was looked for may change before it is known.
+        // Gives other threads the chance to change the key before the caller sees the result.
         std::thread::yield_now();
         Ok(is_live.unwrap_or(false).then_some(witness.place))
     }
@@ -96,7 +96,8 @@ impl Keys for FakeKeys {
     }
 }
 
-/// Keys, one of which is changed by another call after the first look at a witness.
+/// Source of keys that applies a change right after the first lookup of a witness, as a concurrent call
+/// would.
 struct ChangedMeanwhile<'a, F: Fn()> {
     keys: &'a FakeKeys,
     is_changed: AtomicBool,
@@ -122,7 +123,7 @@ impl<F: Fn()> Keys for ChangedMeanwhile<'_, F> {
     }
 }
 
-/// Keys, the first search of which fails.
+/// Source of keys whose first search fails.
 struct FailingOnce<'a> {
     keys: &'a FakeKeys,
     has_failed: AtomicBool,
@@ -146,7 +147,7 @@ impl Keys for FailingOnce<'_> {
     }
 }
 
-/// The list's estimate of its memory, and the same estimate counted anew.
+/// The list's running estimate of its memory, and the same estimate recomputed from scratch.
 fn bytes_and_recounted(list: &BucketList) -> (i64, i64) {
     let known = list.known.read();
     let costs = known.by_front.iter().map(|(front, listed)| {
@@ -157,7 +158,7 @@ fn bytes_and_recounted(list: &BucketList) -> (i64, i64) {
     (list.bytes.load(Ordering::Relaxed), costs.sum())
 }
 
-/// All buckets, page by page.
+/// Lists all buckets, in pages of `limit`.
 fn listed(list: &BucketList, keys: &FakeKeys, limit: usize) -> Vec<Vec<u8>> {
     let mut found: Vec<Vec<u8>> = Vec::new();
     loop {
@@ -176,7 +177,7 @@ fn number(number: usize) -> Vec<u8> {
     format!("{number:05}").into_bytes()
 }
 
-/// Buckets of so many keys each, of which the list was not told.
+/// Creates `bucket_count` buckets of `key_count` keys each, without notifying the list.
 fn filled(bucket_count: usize, key_count: usize, is_live: bool) -> FakeKeys {
     let keys = FakeKeys::default();
     for bucket in 0..bucket_count {
@@ -250,13 +251,13 @@ fn what_leaves_the_list_is_given_back() {
     assert!(listed(&list, &keys, 10).is_empty());
     for round in 0..100 {
         let bucket = number(round % 3);
-        // Names of all lengths, and every now and then more than there are witnesses.
+        // Names of various lengths, and from time to time more keys than a bucket can have witnesses.
         let count = if round % 10 == 0 { 2 * WITNESSES_MAX } else { 1 + round % 5 };
         let all: Vec<_> = (0..count).map(|key| vec![b'k'; 1 + (round + 53 * key) % 250]).collect();
         all.iter().for_each(|key| keys.set(&list, &bucket, key, true));
         let (bytes, recounted) = bytes_and_recounted(&list);
         assert_eq!(bytes, recounted, "{round}: filled");
-        // The last one is found by a search where there were too many.
+        // If there were too many keys, the list finds the last one by a search.
         all[1..].iter().for_each(|key| keys.set(&list, &bucket, key, false));
         assert_eq!(listed(&list, &keys, 10), keys.live());
         let (bytes, recounted) = bytes_and_recounted(&list);
@@ -294,7 +295,7 @@ fn witnesses_that_died_cost_one_search() {
     let count = 2 * WITNESSES_MAX;
     (0..count).for_each(|key| keys.set(&list, b"b", &number(key), true));
     assert_eq!(listed(&list, &keys, 10).len(), 1);
-    // The oldest are no witnesses any more.
+    // The oldest keys are no longer witnesses.
     (1..count).for_each(|key| keys.set(&list, b"b", &number(key), false));
     let passed = keys.passed();
     assert_eq!(listed(&list, &keys, 10).len(), 1);
@@ -364,7 +365,7 @@ fn a_list_that_becomes_too_large_while_it_is_learnt_is_given_up() {
     assert!(list.known.read().by_front.is_empty());
 }
 
-/// Changes of keys, and requests for pages.
+/// A step of the test: a change of keys, or a request for a page.
 #[derive(Clone, Debug)]
 enum Step {
     Set {
@@ -373,7 +374,7 @@ enum Step {
         partition: u16,
         is_live: bool,
     },
-    /// More keys than there are witnesses.
+    /// Sets more keys than a bucket can have witnesses.
     Fill {
         bucket: usize,
         is_live: bool,
@@ -447,7 +448,7 @@ fn who_has_written_finds_it_listed_whatever_others_do() {
     };
     std::thread::scope(|scope| {
         let (list, keys, has, is_done) = (&list, &keys, &has, &is_done);
-        // Lists all the time, and so forgets witnesses, searches and learns while others write.
+        // Lists continuously. The list thus drops witnesses, searches and learns while other threads write.
         scope.spawn(move || {
             while !is_done.load(Ordering::Acquire) {
                 listed(list, keys, 2);
@@ -458,7 +459,7 @@ fn who_has_written_finds_it_listed_whatever_others_do() {
                 scope.spawn(move || {
                     let bucket = number(own);
                     for round in 0..500 {
-                        // More than there are witnesses, every now and then.
+                        // From time to time, more keys than a bucket can have witnesses.
                         let count = if round % 50 == 0 { 2 * WITNESSES_MAX } else { 1 };
                         let all = (round..round + count).map(number);
                         all.clone().for_each(|key| keys.set(list, &bucket, &key, true));
@@ -467,7 +468,7 @@ fn who_has_written_finds_it_listed_whatever_others_do() {
                         assert!(has(&bucket), "{own} {round}: still there and not listed");
                         keys.set(list, &bucket, &number(round), false);
                         assert!(!has(&bucket), "{own} {round}: gone and listed");
-                        // The only key is written again while others find it gone.
+                        // Rewrites the only key while other threads may just have found it deleted.
                         let only = number(round);
                         for is_live in [true, false, true] {
                             keys.set(list, &bucket, &only, is_live);
@@ -481,7 +482,8 @@ fn who_has_written_finds_it_listed_whatever_others_do() {
             })
             .collect();
         let results: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
-        // First, so that a failure is seen and not waited for.
+        // Set before the results are checked. Otherwise a failed writer would leave the listing thread
+        // running for ever.
         is_done.store(true, Ordering::Release);
         results.into_iter().for_each(|result| result.expect("no writer has failed"));
     });

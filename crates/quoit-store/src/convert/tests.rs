@@ -1,5 +1,6 @@
-//! Killed between any two steps of the switch; what is read at once, what has expired meanwhile, what a store
-//! of several engines is told, and what is not a conversion's own.
+//! Tests of conversions: a kill between any two steps of the switch, page sizes, records that expire
+//! meanwhile, what the enclosing store of several engines learns, and files that don't belong to a
+//! conversion.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -21,7 +22,7 @@ use std::sync::Arc;
 const NOW_SECS: u64 = 1_700_000_000;
 const HOUR_US: u64 = 3_600_000_000;
 
-/// A conversion from bitcask to innostore, and both engines.
+/// A conversion that has begun, from bitcask to innostore, and both engines.
 struct Begun {
     conversion: Conversion,
     old: BitcaskEngine,
@@ -95,7 +96,7 @@ fn put(engine: &dyn Engine, key: &str, value: &[u8], expires_at_secs: u32) {
     engine.batch(&[BatchWrite::Put { at, meta, value }]).unwrap();
 }
 
-/// Writes so many records that belong to one partition.
+/// Writes `count` records that belong to one partition.
 fn put_many(engine: &dyn Engine, partition: u16, count: usize, value: &[u8]) {
     let keys = (0..).map(|number| format!("k{number}"));
     let there = keys.filter(|key| partition_of(key) == Partition(partition));
@@ -112,7 +113,8 @@ fn a_switch_that_is_killed_between_any_two_steps_is_finished() {
             let base = base.path();
             made(base, old_name, new_name);
             let mut done = 0;
-            // Each step by a process of its own, as it were, and the last ones by one.
+            // The first steps run one by one, as if each process were killed after its step. The last
+            // process runs the rest.
             while done < killed_after {
                 let resumed = Conversion::resume(base, RingSize::DEFAULT).unwrap();
                 let Some(resumed) = resumed else { break };
@@ -153,7 +155,7 @@ fn what_is_not_of_a_conversion_stops_it_and_is_never_removed() {
     let base = tempfile::tempdir().unwrap();
     let base = base.path();
     drop(open_old(base, "log", &Arc::new(ManualClock::at(NOW_SECS * 1_000_000))));
-    // One of several engines may have had this name.
+    // An engine of the store may be named like the directory of conversions.
     let theirs = base.join("converting/0000001.log");
     let put_theirs = || {
         std::fs::create_dir_all(base.join("converting")).unwrap();
@@ -167,7 +169,7 @@ fn what_is_not_of_a_conversion_stops_it_and_is_never_removed() {
     assert_eq!(under_way(base).unwrap(), None);
     std::fs::remove_dir_all(base.join("converting")).unwrap();
 
-    // What comes later stays, too.
+    // A foreign file that appears later isn't removed either.
     drop(begun(base, "log", "log"));
     put_theirs();
     resumed(base).abandon().unwrap();
@@ -185,7 +187,7 @@ fn what_is_not_of_a_conversion_stops_it_and_is_never_removed() {
 fn what_a_crash_has_left_of_the_conversion_before_is_no_hindrance() {
     let base = tempfile::tempdir().unwrap();
     let base = base.path();
-    // CONVERSION was gone before what is removed first.
+    // The crash came after CONVERSION was removed and before the directories were removed.
     for left in ["old", "new"] {
         std::fs::create_dir_all(base.join("converting").join(left)).unwrap();
         std::fs::write(base.join("converting").join(left).join("0000001.log"), b"old").unwrap();
@@ -242,7 +244,7 @@ fn large_records_are_read_a_few_at_a_time_whatever_came_before() {
     for large in [0, 2] {
         assert_eq!(counts(large).collect::<Vec<_>>()[..4], [1, 2, 3, 3]);
     }
-    // Small ones are read many at a time soon.
+    // The page size soon grows for small records.
     assert_eq!(counts(1).max(), Some(256));
     assert!(counts(1).count() <= 11, "{pages:?}");
 }
@@ -268,7 +270,7 @@ fn what_expires_while_the_rest_is_copied_is_not_taken_for_damage() {
     assert!((200..400).contains(&begun.conversion.record_count()), "not all had expired");
 }
 
-/// Spoils a value of a bitcask engine that is closed.
+/// Damages a value of a closed bitcask engine.
 fn spoil(directory: &Path, value: &[u8]) {
     let segment = directory.join("0000001.log");
     let mut bytes = std::fs::read(&segment).unwrap();
@@ -287,7 +289,7 @@ fn what_the_first_part_could_not_read_is_remembered_by_the_next() {
     drop(old);
     spoil(&base.join("bitcask"), &[9; 300]);
     let mut begun = begun(base, "bitcask", "innostore");
-    // Killed when all is copied and nothing is compared.
+    // The process is killed after copying and before comparing.
     let killed = catch_unwind(AssertUnwindSafe(|| {
         begun.copy(false, &mut |progress| {
             let is_last = progress.partition + 1 == RingSize::DEFAULT.get();
@@ -297,14 +299,14 @@ fn what_the_first_part_could_not_read_is_remembered_by_the_next() {
     assert!(killed.is_err());
     let resumed = Conversion::resume(base, RingSize::DEFAULT).unwrap().unwrap();
     assert!(resumed.lacks_records());
-    // So it is told in the end, whatever the engines say of each other then.
+    // Reported at the end, whatever a comparison of the engines then says.
     begun.conversion = resumed;
     assert!(matches!(begun.copy(false, &mut |_| {}), Err(ConvertError::Damaged { .. })));
     begun.copy(true, &mut |_| {}).unwrap();
     assert!(begun.conversion.lacks_records());
 }
 
-/// The incarnation of a store of several engines that is opened again after one of them was converted.
+/// Incarnation of a store of several engines that is opened again after one of them was converted.
 fn incarnation_after(damaged: bool) -> u64 {
     let base = tempfile::tempdir().unwrap();
     let base = base.path();
@@ -322,7 +324,7 @@ fn incarnation_after(damaged: bool) -> u64 {
     begun.copy(true, &mut |_| {}).unwrap();
     assert_eq!(begun.conversion.lacks_records(), damaged);
     begun.complete();
-    // As by another process, which was not there when records were found to lack.
+    // As in another process, which hasn't seen which records are missing.
     let resumed = resumed(base);
     assert_eq!(resumed.lacks_records(), damaged);
     resumed.switch().unwrap();

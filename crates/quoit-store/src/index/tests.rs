@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use quoit_model::hash::Identity;
 use std::collections::BTreeMap;
 
-/// SplitMix64: the same sequence on every run.
+/// The SplitMix64 generator: the same sequence in every run.
 struct Random(u64);
 
 impl Random {
@@ -17,7 +17,7 @@ impl Random {
     }
 }
 
-/// The `number`th of many entries with evenly spread tags.
+/// The `number`th entry of a sequence with uniformly distributed tags.
 fn numbered(number: u64) -> IndexEntry {
     let identity = Identity(Random(number).next());
     IndexEntry {
@@ -33,7 +33,7 @@ fn numbered(number: u64) -> IndexEntry {
     }
 }
 
-/// The `number`th of many entries that never expire and are of one class.
+/// Like [`numbered`], but never expires, and all entries have the same class.
 fn lasting(number: u64) -> IndexEntry {
     IndexEntry { expires: false, n_val_class: 3, ..numbered(number) }
 }
@@ -48,7 +48,7 @@ fn load(index: &PartitionIndex) -> f64 {
 
 type Model = BTreeMap<(Tag, Location), IndexEntry>;
 
-/// Checks an index against the model from which it was made.
+/// Checks an index against its model.
 fn check(index: &PartitionIndex, model: &Model) {
     let mut of_tag: BTreeMap<Tag, u64> = BTreeMap::new();
     model.keys().for_each(|(tag, _)| *of_tag.entry(*tag).or_default() += 1);
@@ -73,10 +73,10 @@ fn check(index: &PartitionIndex, model: &Model) {
     }
 }
 
-/// The hours from which on tests compare: all, some, and none of what expires.
+/// Values of `hour_min` that include all, some and none of the expiring entries.
 const HOURS: [u32; 3] = [0, 1 << 20, 1 << 21];
 
-/// Whether a record belongs to what is compared.
+/// True if a comparison of this scope includes the entry.
 fn is_compared(entry: &IndexEntry, scope: Scope) -> bool {
     let hour = (entry.digest >> 43) as u32;
     let lasts = !entry.expires || hour >= scope.hour_min;
@@ -113,7 +113,7 @@ fn check_digests(index: &PartitionIndex, model: &Model) {
     }
 }
 
-/// Leaves of a range, page by page.
+/// Leaves of a range, read in pages.
 fn all_leaves(index: &PartitionIndex, scope: Scope, range: HashRange, limit: usize) -> Vec<Leaf> {
     let mut leaves = Vec::new();
     let mut next = Some(Tag::MIN);
@@ -126,7 +126,7 @@ fn all_leaves(index: &PartitionIndex, scope: Scope, range: HashRange, limit: usi
     leaves
 }
 
-/// How tags of a test are spread.
+/// Distribution of the tags of a test.
 #[derive(Clone, Copy, Debug)]
 enum Spread {
     Even,

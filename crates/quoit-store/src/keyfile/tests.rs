@@ -21,7 +21,7 @@ fn encoded(name: &Name) -> Vec<u8> {
     bytes
 }
 
-/// Few and short names, so that buckets are prefixes of each other and writes meet.
+/// Few and short names, so that buckets are prefixes of each other and different writes have the same key.
 fn name() -> impl Strategy<Value = Name> {
     let part = |len| prop::collection::vec(prop_oneof![Just(0u8), Just(b'a'), Just(255)], 1..len);
     (part(3), part(4), part(6))
@@ -50,23 +50,24 @@ fn facts() -> impl Strategy<Value = WriteFacts> {
     )
 }
 
-/// Writes of one segment; their sequences are put in later.
+/// Writes of one segment. Their sequences are assigned later.
 fn writes(count: usize) -> impl Strategy<Value = Vec<(Name, WriteFacts)>> {
     prop::collection::vec((name(), facts()), 0..count)
 }
 
-/// Key files and runs of some segments, and what their merge must be: with the segment of each
-/// write.
+/// Key files and runs of some segments, and the expected result of merging them: the newest write of each
+/// key, with its segment.
 struct Segments {
     sources: Vec<KeySource>,
     model: BTreeMap<(Name, u16), (WriteFacts, u32)>,
 }
 
-/// Segments of the writes; `in_memory` says which are runs.
+/// Creates segments of the writes. `in_memory` says which segments are runs in memory; the others are key
+/// files.
 fn segments(segments: Vec<Vec<(Name, WriteFacts)>>, in_memory: &[bool]) -> Segments {
     let disk = FaultyDisk::new(1);
     let mut made = Segments { sources: Vec::new(), model: BTreeMap::new() };
-    // Sequences go up and down from segment to segment, as after merges.
+    // The order of sequences differs from that of segments, as after merges.
     let count = segments.len() as u64;
     for (number, writes) in segments.into_iter().enumerate() {
         let segment = number as u32;
@@ -227,7 +228,7 @@ proptest! {
             Ok(file) => {
                 match walked(&file) {
                     Err(error) => prop_assert!(is_corrupt(&error), "{error}"),
-                    // Damage of an inner block is noticed by who seeks.
+                    // Damage of an inner block is noticed only by lookups.
                     Ok(found) => prop_assert_eq!(found, whole),
                 }
                 if let Err(error) = file.find(key_ref(&wanted), Partition(0)) {
@@ -267,7 +268,7 @@ fn plain_facts(number: u64) -> WriteFacts {
     }
 }
 
-/// A run of keys `0000000`, `0000002` and so on, each as long as `padding` makes it.
+/// A run with the keys `0000000`, `0000002` and so on, each followed by `padding` dashes.
 fn even_numbers(count: u64, padding: usize) -> (Model, KeyRun) {
     let mut builder = KeyRunBuilder::default();
     let mut model = Model::new();

@@ -23,7 +23,7 @@ fn index(first: u64, count: u64) -> PartitionIndex {
     PartitionIndex::from_entries((first..first + count).map(entry).collect())
 }
 
-/// Partition `n` of 8 has `counts[n]` entries.
+/// Indexes of 8 partitions, of which partition `n` has `counts[n]` entries.
 fn indexes(counts: &[u64; 8]) -> Vec<PartitionIndex> {
     (0..8).map(|number| index(number * 1_000_000, counts[number as usize])).collect()
 }
@@ -208,7 +208,7 @@ fn a_snapshot_has_the_bytes_of_the_specification() {
     expected.extend(entry);
     let mut tail = b"log".to_vec();
     for partition in 0..8u64 {
-        // Partitions were written from the last to the first.
+        // The partitions were written in reverse order.
         let (offset, count, entries) = match partition {
             0 => (12u64 + 21, 0u64, &[][..]),
             1 => (12, 1, &entry[..]),

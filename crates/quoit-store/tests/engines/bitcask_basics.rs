@@ -1,4 +1,4 @@
-//! The Bitcask engine on a real disk: reads give back what was written, also after a restart.
+//! The Bitcask engine on a real disk: reads return the written values, also after a restart.
 
 use crate::support::{Faulty, Name, keys, put, remove, value};
 use quoit_model::hash::{Identity, Partition};

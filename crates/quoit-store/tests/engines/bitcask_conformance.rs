@@ -1,4 +1,4 @@
-//! The Bitcask engine does what every engine must.
+//! Runs the conformance tests on the Bitcask engine.
 
 use crate::conformance;
 use crate::conformance::{Identities, START_SECS, Subject, ring_size};
@@ -12,9 +12,9 @@ struct Bitcask {
     clock: Arc<ManualClock>,
     execution: ManualExecution,
     engine: Option<BitcaskEngine>,
-    /// Whether restarts are in good order.
+    /// True if restarts close the engine cleanly.
     closes: bool,
-    /// Held as long as the files are needed.
+    /// Keeps the directory until the subject is dropped.
     _directory: Option<tempfile::TempDir>,
 }
 

@@ -1,4 +1,4 @@
-//! The Bitcask engine on bad days: full and failing disks, damaged, missing and foreign files.
+//! The Bitcask engine under faults: full and failing disks; damaged, missing and foreign files.
 
 use crate::support;
 use crate::support::{Faulty, Name, get, keys, put, try_put, value};
@@ -18,7 +18,7 @@ const SEGMENT_BYTES: u64 = 2_000;
 /// Bytes of a record before its name.
 const HEADER_BYTES: usize = 56;
 
-/// A store that was closed with these many keys, `key00` and so on, in several segments.
+/// Creates a store with `key_count` keys, `key00` and so on, in several segments, and closes it.
 fn closed_store(key_count: u32) -> Faulty {
     let mut store = Faulty::new(SEGMENT_BYTES);
     for number in 0..key_count {
@@ -32,7 +32,7 @@ fn value_of(number: u32) -> Vec<u8> {
     vec![number as u8; 100 + number as usize]
 }
 
-/// Keys of a `closed_store` that are not as they were.
+/// Numbers of the keys of a [`closed_store`] that no longer have their values.
 fn lost(store: &Faulty, key_count: u32) -> Vec<u32> {
     let is_lost = |number: &u32| {
         let found = get(store.engine(), &format!("key{number:02}"));
@@ -240,7 +240,8 @@ fn a_record_whose_name_or_header_rots_is_not_taken_for_absent() {
     const RECORD_AT: usize = 64;
     let large = vec![7; 2_000];
     let at = Name::new("key");
-    // Beyond the name, the front of a value is shown as it is: who asks for it knows its digest.
+    // The loop ends after the name, because the engine shows the front of a value without verifying it. The
+    // caller verifies it with the record's digest.
     for offset in RECORD_AT..RECORD_AT + HEADER_BYTES + at.at().encoded.len() {
         let mut store = Faulty::new(SEGMENT_BYTES);
         put(store.engine(), "key", &large);
@@ -314,7 +315,8 @@ fn damaged_snapshots_and_key_files_are_made_again() {
             }
             store.close();
             if store.disk.bytes(&name).is_some_and(|bytes| bytes.len() == size) {
-                // A key file whose damage was not met yet is still the damaged one.
+                // The damage of a key file may not have been noticed yet; then the file is still the
+                // damaged one.
                 let report = store.open().unwrap();
                 assert!(lost(&store, 12).is_empty(), "{report:?}");
                 store.close();
@@ -339,7 +341,7 @@ fn foreign_files_are_reported_and_left_alone() {
     let report = store.open().unwrap();
     assert_eq!(report.damage_count, 0, "{report:?}");
     for (name, bytes) in &foreign {
-        // The start of a segment that was never completed belongs to no store.
+        // The start of a segment whose creation was never completed. The engine may remove it.
         let is_ours = *name == "0000901.log";
         assert_eq!(report.foreign_files.iter().any(|other| other == name), !is_ours, "{name}");
         assert!(is_ours || store.disk.bytes(name).as_ref() == Some(bytes), "{name}");
@@ -362,7 +364,7 @@ fn a_segment_of_another_store_is_left_alone() {
     assert_eq!(store.disk.bytes("0000500.log").unwrap(), bytes);
 }
 
-/// Gives files of a disk new names, all at once.
+/// Renames files of a disk, all at once.
 fn rename(store: &Faulty, names: &[(String, String)]) {
     let bytes: Vec<_> = names.iter().map(|(from, _)| store.disk.bytes(from).unwrap()).collect();
     names.iter().for_each(|(from, _)| store.disk.delete(from));
@@ -394,7 +396,8 @@ fn a_renaming_that_a_crash_interrupted_goes_on() {
     let mut store = closed_store(12);
     let segments = store.segments();
     let [first, second] = [&segments[0], &segments[1]];
-    // Both had each other's name; one has gone half the way.
+    // The two segments had each other's names, and a crash interrupted the repair: one has its interim
+    // name.
     rename(&store, &[(first.clone(), format!("{first}.moved")), (second.clone(), first.clone())]);
     let report = store.open().unwrap();
     assert_eq!(report.loss, None, "{report:?}");
@@ -443,7 +446,7 @@ fn damage_after_a_clean_stop_begins_an_incarnation() {
     store.close();
     let segment = store.segments().remove(0);
     let size = store.disk.bytes(&segment).unwrap().len();
-    // A record in the middle, and the last one of the segment: nothing tells it from one cut short.
+    // A record in the middle, and the last record of the segment, whose damage looks like a torn write.
     for at in [64 + 60, size - 20] {
         store.forget_indexes();
         store.disk.flip_bit(&segment, at, 1);
@@ -452,7 +455,7 @@ fn damage_after_a_clean_stop_begins_an_incarnation() {
         assert!(report.lost_after_clean_stop, "byte {at}");
         assert_eq!(store.engine().identity().incarnation(), last + 1);
         last = report.incarnation;
-        // For good, whatever happens next.
+        // The new incarnation is durable, even after a crash.
         store.crash();
         let report = store.open().unwrap();
         assert!(!report.clean && report.incarnation == last + 1, "byte {at}: {report:?}");
@@ -472,7 +475,7 @@ fn a_loss_that_is_met_at_every_start_begins_one_incarnation() {
     store.close();
     let segment = store.segments().remove(0);
     let size = store.disk.bytes(&segment).unwrap().len();
-    // The last record, which may as well be a torn tail, and then the segment's header, too.
+    // The last record, whose damage looks like a torn write, and then the segment's header as well.
     for at in [size - 20, 30] {
         store.disk.flip_bit(&segment, at, 1);
         store.forget_indexes();
@@ -517,10 +520,10 @@ fn a_value_that_looks_like_a_log_is_not_taken_for_one() {
     put(store.engine(), "secret", b"removed");
     store.engine().sync().unwrap();
     let log = store.disk.bytes(&store.segments()[0]).unwrap();
-    // The copy lies where the records in it would have to be if it were the segment.
+    // The copy's records lie at offsets where the log itself could have records.
     put(store.engine(), "copy", &log.repeat(50));
     support::remove(store.engine(), "secret");
-    // What is written next tells that all before it is durable.
+    // The record written next tells that everything before it is durable.
     store.engine().sync().unwrap();
     put(store.engine(), "later", b"value");
     store.kill();

@@ -1,4 +1,5 @@
-//! Secondary indexes of the Bitcask engine on bad days: their file lost or damaged, the log behind them too.
+//! Secondary indexes of the Bitcask engine under faults: their file is lost or damaged, or the log is
+//! damaged as well.
 
 use crate::support::indexes::{check_indexes, indexed, query_all, try_put_indexed};
 use crate::support::{Faulty, Name, get, keys, put, remove, value};
@@ -23,7 +24,7 @@ fn without_index_entries_there_is_no_file_of_them() {
     assert!(!store.names().contains(&"SECONDARY".to_owned()), "{:?}", store.names());
 }
 
-/// Harm that is done to the file of secondary indexes while the store is closed.
+/// Damage that is done to the file of secondary indexes while the store is closed.
 type Harm = fn(&Faulty);
 
 #[test]
@@ -49,7 +50,7 @@ fn lost_and_damaged_indexes_are_rebuilt_and_never_incomplete() {
         store.close();
         harm(&store);
         store.open().unwrap();
-        // What comes meanwhile is not lost either.
+        // Entries that are written meanwhile aren't lost either.
         try_put_indexed(store.engine(), "young", 1_000).unwrap();
         let unavailable = query_all(store.engine());
         assert!(
@@ -66,7 +67,7 @@ fn lost_and_damaged_indexes_are_rebuilt_and_never_incomplete() {
     }
 }
 
-/// A worker that is woken by its own failure tries again at once, for ever.
+/// Regression test: a worker that its own failure wakes would retry at once, for ever.
 #[test]
 fn damaged_indexes_on_a_full_disk_are_tried_after_a_pause_and_rebuilt_when_there_is_room() {
     let mut store = Faulty::new(4_000);
@@ -76,7 +77,7 @@ fn damaged_indexes_on_a_full_disk_are_tried_after_a_pause_and_rebuilt_when_there
     store.close();
     store.disk.put("SECONDARY", vec![0x5a; 9_000]);
     store.open().unwrap();
-    // Less than a new file takes, the room of the old one included.
+    // Less capacity than a new file takes, even when the old file's space is reused.
     let capacity_bytes = store.disk.used_bytes() - 8_000;
     store.disk.set_faults(|faults| faults.capacity_bytes = Some(capacity_bytes));
     for _ in 0..3 {
@@ -95,7 +96,8 @@ fn damaged_indexes_on_a_full_disk_are_tried_after_a_pause_and_rebuilt_when_there
 fn entries_of_versions_that_damage_brings_back_are_found() {
     let mut store = Faulty::new(1 << 20);
     store.close();
-    // Entries are moved to their file at once, and with them that those of earlier versions are gone.
+    // Entries are moved to their file at once, together with the removals of the previous versions'
+    // entries.
     store.settings.entry_buffer_bytes = 1;
     store.open().unwrap();
     (0..20).for_each(|record| {
@@ -108,7 +110,7 @@ fn entries_of_versions_that_damage_brings_back_are_found() {
     }
     check_indexes(store.engine());
     store.kill();
-    // In the middle of the later versions, and at their end, where it looks like a record cut short.
+    // Damage in the middle of the later versions, and at their end, where it looks like a torn write.
     let [_, later] = &store.segments()[..] else { panic!("a segment for each time") };
     let size = store.disk.bytes(later).unwrap().len();
     [1_000, size - 20].into_iter().for_each(|at| store.disk.flip_bit(later, at, 1));
@@ -132,7 +134,7 @@ fn queries_are_errors_while_a_record_is_damaged_whose_entries_nobody_knows() {
     store.disk.delete("SECONDARY");
     let segment = store.segments().remove(0);
     let bytes = store.disk.bytes(&segment).unwrap();
-    // In the value of a record whose name is known.
+    // In the value of a record whose name is still readable.
     store.disk.flip_bit(&segment, bytes.len() / 2, 1);
     store.open().unwrap();
     while store.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
@@ -143,7 +145,7 @@ fn queries_are_errors_while_a_record_is_damaged_whose_entries_nobody_knows() {
     assert_eq!(store.engine().take_found_damage(), []);
     let damaged = |key: &String| get(store.engine(), key).is_err();
     let name = keys(store.engine()).into_iter().find(damaged).unwrap();
-    // As one that is healed, it is replaced unseen.
+    // The damaged record is replaced without reading it, as in a repair from another replica.
     remove(store.engine(), &name);
     query(&store).unwrap();
     check_indexes(store.engine());

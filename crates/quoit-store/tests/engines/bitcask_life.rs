@@ -1,4 +1,4 @@
-//! The Bitcask engine over time: commits, expiry, merges, counters.
+//! The Bitcask engine over its lifetime: durability, expiry, merges, counters.
 
 use crate::support;
 use crate::support::{Faulty, Name, keys, put, remove, try_put, value};
@@ -68,7 +68,7 @@ fn relaxed_writes_are_durable_at_once() {
     assert!(matches!(store.engine().poll_durable(ticket, Waker::noop()), Poll::Ready(Ok(()))));
 }
 
-/// Hears how far openings are.
+/// Collects the progress reports of openings.
 #[derive(Debug)]
 struct Heard(Mutex<Vec<(u64, u64)>>);
 
@@ -98,7 +98,7 @@ fn an_opening_tells_how_much_of_the_log_it_has_read() {
     assert!(heard.iter().all(|(_, total_bytes)| *total_bytes == log_bytes));
     assert!(heard.is_sorted(), "{heard:?}");
     assert_eq!(heard.last(), Some(&(log_bytes, log_bytes)));
-    // The newest segment has no key file: all of it was read.
+    // The newest segment has no key file, so all of it was read.
     assert!(heard.len() as u64 > 300 * (64 << 10) / TOLD_BYTES / 3, "{heard:?}");
 }
 
@@ -133,7 +133,7 @@ fn counters_in_copies_that_are_given_away_are_noted_for_good() {
     assert_eq!(store.engine().identity().given_away_counter(), 1_000);
 }
 
-/// Fills segments of a store and overwrites most of it.
+/// Fills several segments of a store, overwriting most records.
 fn churn(store: &Faulty) {
     for round in 0..10 {
         for number in 0..20 {
@@ -197,7 +197,7 @@ fn a_segment_with_a_damaged_record_survives_merges() {
     let found = support::get(store.engine(), "rotten");
     assert!(found.is_err(), "{found:?}");
     assert_eq!(keys(store.engine()).len(), 11);
-    // It may go when the record was replaced, but is not tried at once.
+    // The segment can be removed once the record was replaced, but the merge isn't retried at once.
     let change = &mut |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
         out.extend_from_slice(b"repaired");
         Decision::Put(RecordMeta::default())
@@ -212,14 +212,14 @@ fn a_segment_with_a_damaged_record_survives_merges() {
     assert_eq!(value(store.engine(), "rotten").unwrap(), b"repaired");
 }
 
-/// Writes one record so often.
+/// Writes one record `count` times.
 fn overwrite(store: &Faulty, count: u8) {
     for round in 0..count {
         put(store.engine(), "churned", &[round; 150]);
     }
 }
 
-/// Merges until there is nothing more to do now.
+/// Merges until no more merge is due now.
 fn merge_until_rest(store: &Faulty) {
     for _ in 0..100 {
         if store.execution.step(MERGE_WORKER) != Some(Next::Again) {
@@ -237,7 +237,8 @@ fn removals_beside_a_damaged_segment_are_not_merged_for_ever() {
     }
     put(store.engine(), "rotten", &[1; 150]);
     overwrite(&store, 10);
-    // Removals in another segment: they have to be kept, because the damaged one has older writes.
+    // The tombstones in another segment must be kept, because the damaged segment has older writes of the
+    // same keys.
     (0..10).for_each(|number| remove(store.engine(), &format!("gone{number}")));
     overwrite(&store, 40);
     while store.execution.step(SEAL_WORKER) == Some(Next::Again) {}
@@ -255,7 +256,7 @@ fn removals_beside_a_damaged_segment_are_not_merged_for_ever() {
         merge_until_rest(&store);
     }
     let after = store.engine().stats();
-    // The removals go along whenever the damaged segment is tried again.
+    // Tombstones are copied again only when a merge of the damaged segment is retried.
     assert!(after.merge_count - before.merge_count < 8, "{before:?} {after:?}");
     store.kill();
     store.forget_indexes();
@@ -269,10 +270,10 @@ fn merges_that_gain_nothing_are_tried_less_and_less() {
     store.kill();
     store.settings.merge.small_file_threshold_bytes = 0;
     store.open().unwrap();
-    // The oldest segment of all, of which little stays.
+    // The oldest segment of all; little of it is live.
     put(store.engine(), "oldest", &[1; 150]);
     overwrite(&store, 30);
-    // Segments that are not worth a merge, with older writes of what is removed.
+    // Segments that aren't worth a merge, with older writes of the removed keys.
     for number in 0..34 {
         put(store.engine(), &format!("key{number:02}"), &[2; 150]);
     }
@@ -303,7 +304,7 @@ fn expired_records_are_missing_and_merges_drop_them() {
     let mut store = Faulty::new(4_000);
     let now_secs = store.clock.unix_secs() as u32;
     let expiring = RecordMeta { expires_at_secs: now_secs + 100, ..RecordMeta::default() };
-    // An older write that never expires must not come back when the newer one is dropped.
+    // This older write never expires. It must not reappear when a merge drops the newer, expired one.
     put(store.engine(), "again", &[1; 100]);
     for number in 0..30 {
         put(store.engine(), &format!("stays{number:02}"), &[2; 100]);
@@ -334,7 +335,7 @@ fn expired_records_are_missing_and_merges_drop_them() {
 fn an_expired_overwrite_leaves_a_tombstone() {
     let mut store = Faulty::new(4_000);
     support::expired::an_expired_overwrite_leaves_a_tombstone(store.engine(), &store.clock, || {
-        // The segment of the two is closed, and has expired as a whole.
+        // Closes the segment that has both writes, whose records have all expired.
         for number in 0..3 {
             put(store.engine(), &format!("filler{number}"), &[1; 4_000]);
         }

@@ -1,4 +1,4 @@
-//! Reading the data on disk before a request needs it.
+//! Verification of the stored data, which finds damage before a request does.
 
 use crate::support::{BUCKET, Faulty, Name, get, keys, put};
 use quoit_model::hash::Partition;
@@ -27,7 +27,7 @@ fn key(number: u32) -> String {
     format!("key{number:02}")
 }
 
-/// The damage that is found in pieces of `limit_bytes`, and how many bytes were read.
+/// Verifies the store in steps of `limit_bytes`. Returns the damage found and the number of bytes read.
 fn verified(store: &Faulty, limit_bytes: u64) -> (BTreeSet<(Partition, Tag)>, u64) {
     let (mut damaged, mut byte_count) = (BTreeSet::new(), 0);
     let mut place = None;
@@ -43,7 +43,7 @@ fn verified(store: &Faulty, limit_bytes: u64) -> (BTreeSet<(Partition, Tag)>, u6
     }
 }
 
-/// Records that can't be read.
+/// Records whose reads fail with [`StoreError::Corrupt`].
 fn unreadable(store: &Faulty) -> BTreeSet<(Partition, Tag)> {
     let is_damaged = |number: &u32| {
         matches!(get(store.engine(), &key(*number)), Err(StoreError::Corrupt { .. }))

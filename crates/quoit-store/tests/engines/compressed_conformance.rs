@@ -1,4 +1,4 @@
-//! Every engine does what it must behind compression, while that is switched on and off.
+//! Runs the conformance tests on each engine behind compression, which is switched on and off meanwhile.
 
 use crate::conformance;
 use crate::conformance::{Identities, START_SECS, Subject, ring_size};
@@ -21,7 +21,7 @@ enum Which {
     Memory,
 }
 
-/// Compresses what is in some buckets, in others the next time.
+/// Compresses the values of some buckets. The selection changes with each turn.
 #[derive(Default)]
 struct Changing(AtomicU64);
 

@@ -1,4 +1,4 @@
-//! Effects of compression on an engine's values, and what it leaves alone.
+//! Tests of compression: its effects on values, and the values that it leaves unchanged.
 
 use crate::support::indexes::{check_indexes, try_put_indexed};
 use crate::support::{BUCKET, Name, expired, get, put, remove, try_put, value};
@@ -17,7 +17,7 @@ use quoit_store::index::Tag;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
 use std::sync::Arc;
 
-/// Compresses everything or nothing, and notes whom it was asked about.
+/// Compresses everything or nothing, and records the buckets for which it was asked.
 #[derive(Default)]
 struct Switch {
     is_on: Mutex<bool>,
@@ -31,7 +31,7 @@ impl CompressionChoice for Switch {
     }
 }
 
-/// An engine, and what stands before it.
+/// An engine, and the compressing engine in front of it.
 struct Both {
     engine: Arc<dyn Engine>,
     front: CompressedEngine,
@@ -209,7 +209,7 @@ fn index_entries_of_compressed_objects_are_found_and_go_with_them() {
     check_indexes(&both.front);
 }
 
-/// Stores a frame below that can't be read.
+/// Stores a frame in the inner engine that can't be decompressed.
 fn damage(both: &Both, key: &str) {
     put(&both.front, key, &text(1));
     let mut frame = both.stored(key);
@@ -250,7 +250,7 @@ fn a_damaged_frame_is_told_left_out_of_folds_and_can_be_replaced() {
 #[test]
 fn a_change_that_wants_only_the_front_has_nothing_decompressed() {
     for both in [Both::on_log(), Both::in_memory()] {
-        // A frame that can't be decompressed shows whether any code tries.
+        // Any attempt to decompress this frame would fail.
         damage(&both, "k");
         let mut front = Vec::new();
         let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
@@ -286,7 +286,7 @@ fn an_expired_overwrite_leaves_a_tombstone_that_the_engine_behind_finds_in_the_f
     let settings = MemorySettings::default();
     let engine = MemoryEngine::new(settings, RingSize::DEFAULT, Arc::clone(&clock) as _);
     let both = Both::before(Arc::new(engine));
-    // Each write takes back some of the room.
+    // Each write reclaims some memory of expired records.
     let write = || {
         put(&both.front, "other", b"value");
         remove(&both.front, "other");

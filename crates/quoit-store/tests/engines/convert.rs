@@ -1,4 +1,4 @@
-//! Data moves from each engine to each other one, however often that is interrupted.
+//! Conversions from each engine to each other engine, with interruptions.
 
 use crate::support;
 use crate::support::indexes::{check_indexes, try_put_indexed};
@@ -23,10 +23,10 @@ use std::sync::Arc;
 
 const NOW_SECS: u64 = 1_700_000_000;
 
-/// The first byte of a record that lies in pages.
+/// First byte of a record that has pages.
 const PAGED: u8 = 0x70;
 
-/// A way that takes each step from one engine to another.
+/// A sequence of engines in which each ordered pair of different engines follows each other once.
 const WAY: [&str; 13] = [
     "bitcask",
     "leveldb",
@@ -50,12 +50,12 @@ struct Opened {
 }
 
 impl Opened {
-    /// Counters that were reserved, and that were given away.
+    /// The highest reserved and the highest exported counter.
     fn counters(&self) -> (u64, u64) {
         (self.identity.reserved_counter(), self.identity.given_away_counter())
     }
 
-    /// Notes both counters.
+    /// Records both counters.
     fn count(&self, reserved: u64, given_away: u64) {
         self.identity.reserve_counter(reserved).unwrap();
         self.identity.note_given_away(given_away).unwrap();
@@ -112,7 +112,7 @@ fn put_pages(engine: &dyn Engine, owner: &str, count: u32) {
     }
 }
 
-/// Records of all kinds.
+/// Writes records of all kinds.
 fn fill(engine: &dyn Engine) {
     for number in 0..400_u64 {
         let meta = RecordMeta {
@@ -132,7 +132,7 @@ fn fill(engine: &dyn Engine) {
     put(engine, "large", &large);
     put_pages(engine, "set", 700);
     put_pages(engine, "empty set", 0);
-    // What nothing refers to stays behind.
+    // An expired record isn't copied.
     let expired = RecordMeta { expires_at_secs: NOW_SECS as u32 - 1, ..RecordMeta::default() };
     try_put(engine, "expired", b"v", expired).unwrap();
 }
@@ -177,8 +177,8 @@ static CLOCK: ManualClock = ManualClock::at(NOW_SECS * 1_000_000);
 
 static NOTES: Notes<'static> = Notes { every_bytes: 100_000, clock: &CLOCK, accepts_damage: false };
 
-/// One run of the converter, which ends when `is_killed` says so of the number of pages copied. False when it
-/// was.
+/// Runs the converter. `is_killed` gets the number of pages copied and says if the run ends there. Returns
+/// false if it did.
 fn run(
     base: &Path,
     from: &str,
@@ -226,12 +226,12 @@ fn everything_moves_from_each_engine_to_each_other_one() {
     for (number, step) in WAY.windows(2).enumerate() {
         let [from, to] = step else { unreachable!() };
         let counters = (1_001 + number as u64, 71 + number as u64);
-        // Killed three times: at the beginning, later, and further on.
+        // Three runs are killed, each one later than the last.
         for kill_at in [1, 12, 20] {
             assert!(!run(base, from, to, &NOTES, |count| count == kill_at).unwrap());
             assert_eq!(under_way(base).unwrap(), Some(what(from, to)));
         }
-        // The new directory was made with those of before.
+        // The old engine's counters rise after the new directory was created with the earlier ones.
         let opened = open(from, base);
         opened.count(counters.0, counters.1);
         close(opened);
@@ -242,11 +242,11 @@ fn everything_moves_from_each_engine_to_each_other_one() {
         let moved = open(to, base);
         assert_eq!(everything(&*moved.engine), expected, "{from} to {to}");
         check_sums(&*moved.engine);
-        // After a kill, bitcask makes its entries again in the background.
+        // After a kill, bitcask rebuilds its secondary indexes in the background.
         while moved.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
         check_indexes(&*moved.engine);
         check_pages(&*moved.engine);
-        // No event is made twice: counters go on, in this incarnation or in an unused one.
+        // No dot is used twice: the counters continue, in this incarnation or in an unused one.
         assert_eq!((moved.identity.store_id(), moved.counters()), (store_id, counters));
         assert!(moved.identity.incarnation() >= incarnation);
         incarnation = moved.identity.incarnation();
@@ -272,7 +272,7 @@ fn a_conversion_that_is_given_up_leaves_the_old_data_as_it_was() {
     let opened = open("bitcask", base);
     assert_eq!(everything(&*opened.engine), expected);
     close(opened);
-    // Another one begins from the beginning.
+    // The next conversion starts from scratch.
     assert!(run(base, "bitcask", "leveled", &NOTES, |_| false).unwrap());
     assert_eq!(everything(&*open("leveled", base).engine), expected);
 }
@@ -320,7 +320,7 @@ fn damaged_records_stop_a_conversion_until_they_are_given_up() {
     let found = everything(&*moved.engine);
     assert_eq!(found.len(), 49);
     assert!(found.iter().all(|(name, record)| whole[name] == *record));
-    // Events of this store that only the damaged record had must not be made again.
+    // The store may have assigned dots that only the damaged record had; they must not be assigned again.
     assert!(moved.identity.incarnation() > incarnation);
 }
 
@@ -335,7 +335,7 @@ fn a_damaged_list_of_keys_costs_pages_and_nothing_else_if_damage_is_accepted() {
     }
     let expected = everything(&*opened.engine);
     close(opened);
-    // A page of the set is damaged, too: the list can't be made again from the records.
+    // A page of the set is damaged, too, so that the key file can't be rebuilt from the records.
     for (name, part) in [("0000002.log", 2), ("0000002.keys", 2)] {
         let path = base.join("bitcask").join(name);
         let mut bytes = std::fs::read(&path).unwrap();
@@ -355,7 +355,7 @@ fn a_record_that_the_new_engine_can_not_store_is_named() {
     let base = tempfile::tempdir().unwrap();
     let base = base.path();
     let opened = open("bitcask", base);
-    // In a name of an ordered engine each zero byte takes two.
+    // In the names of an ordered engine each zero byte takes two bytes.
     let long = "\0".repeat(40_000);
     put(&*opened.engine, &long, b"v");
     put(&*opened.engine, "short", b"v");

@@ -1,4 +1,5 @@
-//! Engines on ordered stores of whose files one is gone: the rest is whole, or told as a loss, or refused.
+//! Ordered engines whose store lacks one file. The remaining data is complete, the engine reports a loss,
+//! or it refuses to open.
 
 use crate::support::files::copy;
 use crate::support::indexes::{query_all, try_put_indexed};
@@ -23,7 +24,7 @@ fn open(
     let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
     let is_expected = last_opening.is_some();
     let settings = OrderedSettings { is_expected, last_opening, ..OrderedSettings::new(7) };
-    // Tables are written while records come.
+    // A small write buffer, so that tables are written while the test puts records.
     let of_trees = LsmSettings {
         cache_bytes: 1 << 20,
         write_buffer_bytes: 64 << 10,
@@ -32,7 +33,7 @@ fn open(
     open_ordered(engine, directory, clock, &ManualExecution::default(), settings, of_trees)
 }
 
-/// All files and directories below a directory.
+/// All files and directories below a directory, sorted.
 fn entries_of(directory: &Path) -> Vec<PathBuf> {
     let mut entries = Vec::new();
     for entry in std::fs::read_dir(directory).unwrap() {
@@ -46,7 +47,7 @@ fn entries_of(directory: &Path) -> Vec<PathBuf> {
     entries
 }
 
-/// Counts what is missing of a store without an error that tells of it.
+/// Counts the records, names and index entries that are missing without an error.
 fn missing(engine: &dyn Engine) -> [u64; 3] {
     let is_missing = |number: &u64| matches!(get(engine, &format!("key{number}")), Ok(None));
     let records = (0..RECORD_COUNT).filter(is_missing).count() as u64;
@@ -88,7 +89,7 @@ fn a_store_that_lacks_a_file_says_so() {
         let known = opened.identity().opening();
         opened.close().unwrap();
         drop(opened);
-        // What keyspaces and the store are known by.
+        // The directories and files by which the store and its keyspaces are found.
         let is_known_by = |entry: &PathBuf| {
             let below = entry.strip_prefix(sound.path()).unwrap().components().count();
             below < 4 || entry.ends_with("current")

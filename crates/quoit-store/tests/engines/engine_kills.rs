@@ -1,4 +1,4 @@
-//! Processes with an engine are killed in the midst of their writes.
+//! Kills processes that run an engine while they write.
 
 use crate::support::indexes::{check_indexes, query_all, try_put_indexed};
 use crate::support::ordered::open_ordered;
@@ -13,24 +13,25 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Tells a process of this test which engine to write to, and where.
+/// Environment variables that tell a child process of this test which engine to run, and in which
+/// directory.
 const ENGINE_VARIABLE: &str = "QUOIT_TEST_KILLED_ENGINE";
 const DIRECTORY_VARIABLE: &str = "QUOIT_TEST_KILLED_DIRECTORY";
 
-/// Says how often each engine's process is killed, 3 times unless it is set.
+/// Environment variable with the number of kills of each engine's process; 3 by default.
 const COUNT_VARIABLE: &str = "QUOIT_TEST_KILL_COUNT";
 
-/// Keys that are written in turns.
+/// Number of keys that the writer overwrites in turn.
 const KEY_COUNT: u64 = 40;
 
-/// An engine that was opened, and what it says of its last stop.
+/// An open engine, and its report on the last stop.
 struct Opened {
     engine: Box<dyn Engine>,
     clean: bool,
     incarnation: u64,
 }
 
-/// Opens an engine with bounds so small that it seals, flushes and merges within a test.
+/// Opens an engine with limits so small that it seals, flushes and merges within a test.
 fn open(engine: &str, directory: &Path) -> Opened {
     match engine {
         "bitcask" => open_bitcask(directory),
@@ -65,7 +66,7 @@ fn open_tree(engine: &str, directory: &Path) -> Opened {
     Opened { engine: Box::new(engine), clean: report.clean, incarnation: report.incarnation }
 }
 
-/// Waits until the indexes are there: `bitcask` makes them anew after a stop that was not in good order.
+/// Waits until the secondary indexes are available: `bitcask` rebuilds them after an unclean stop.
 fn wait_for_indexes(engine: &dyn Engine) {
     let began = Instant::now();
     while query_all(engine).is_err() {
@@ -74,8 +75,7 @@ fn wait_for_indexes(engine: &dyn Engine) {
     }
 }
 
-/// The process that is killed: it writes, and says what is durable. As a test among others it does
-/// nothing.
+/// The child process: writes, and prints what is durable. Does nothing when it runs as an ordinary test.
 #[test]
 fn writer() {
     let Ok(engine) = std::env::var(ENGINE_VARIABLE) else { return };
@@ -112,8 +112,8 @@ fn number_of(body: &[u8]) -> u64 {
     u64::from_be_bytes(*body.first_chunk().unwrap())
 }
 
-/// Starts a writer, lets it say some times that something is durable, and kills it; gives the last number
-/// that it has said.
+/// Starts a writer, waits until it has reported durable writes `said_count + 1` times, and kills it.
+/// Returns the last number that it reported as durable.
 fn write_and_kill(engine: &str, directory: &Path, said_count: usize) -> u64 {
     let mut process = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "engine_kills::writer", "--nocapture"])

@@ -1,4 +1,4 @@
-//! Engines in a directory where a process was killed while it made their store.
+//! Engines in a directory where a process was killed while it created the store.
 
 use crate::support::ordered::open_ordered;
 use crate::support::{try_put, value};
@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Size of a journal to which nothing was written.
+/// Size of an empty journal.
 const JOURNAL_BYTES: u64 = 64 << 20;
 
 fn open(engine: &str, directory: &Path) -> Result<OrderedEngine, StoreError> {
@@ -20,7 +20,7 @@ fn open(engine: &str, directory: &Path) -> Result<OrderedEngine, StoreError> {
     Ok(open_ordered(engine, directory, clock, &Threads, settings, of_trees)?.0)
 }
 
-/// The first steps of a new store, one by one.
+/// The first steps of the creation of a store.
 const STEPS: [fn(&Path); 6] = [
     |store| fs::create_dir(store).unwrap(),
     |store| drop(File::create_new(store.join("lock")).unwrap()),
@@ -60,7 +60,7 @@ fn a_store_with_data_that_has_lost_its_marker_is_refused_and_left_as_it_is() {
     };
     fs::rename(store.join("version"), &kept).unwrap();
     refused();
-    // A journal alone may be all that is left.
+    // The journal may be the only remaining file.
     fs::rename(store.join("keyspaces"), directory.path().join("keyspaces")).unwrap();
     refused();
     fs::rename(directory.path().join("keyspaces"), store.join("keyspaces")).unwrap();
@@ -68,7 +68,7 @@ fn a_store_with_data_that_has_lost_its_marker_is_refused_and_left_as_it_is() {
     assert_eq!(value(&open("leveled", directory.path()).unwrap(), "k").unwrap(), b"v");
 }
 
-/// A file of the size that it begins with, and a header that lacks what it is known by.
+/// A file of the initial size, whose header lacks the magic number.
 fn unmade_tree(header: u8) -> Vec<u8> {
     let mut bytes = vec![0; 1 << 20];
     bytes[9..320].fill(header);
@@ -97,7 +97,7 @@ fn a_tree_with_data_that_has_lost_its_first_bytes_is_refused_and_left_as_it_is()
     drop(opened);
     let path = directory.path().join("tree.redb");
     let whole = fs::read(&path).unwrap();
-    // Otherwise they would be known from there.
+    // With its checksums, the file would be recognized.
     fs::remove_file(directory.path().join("tree.redb.sums")).unwrap();
     let damaged = [&[0; 9], &whole[9..]].concat();
     fs::write(&path, &damaged).unwrap();

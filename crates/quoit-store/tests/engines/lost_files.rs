@@ -1,4 +1,4 @@
-//! Stores that lost files, or went back in time, say so, and their actor ends.
+//! Stores that lost files, or whose files are older than they should be, report it and change their actor.
 
 use crate::support::files::copy;
 use crate::support::ordered::{ORDERED, open_ordered};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 const SEGMENT_BYTES: u64 = 2_000;
 
-/// A store that was closed with keys in several segments.
+/// A closed store with keys in several segments.
 fn closed_store() -> Faulty {
     let mut store = Faulty::new(SEGMENT_BYTES);
     for number in 0..60 {
@@ -23,8 +23,8 @@ fn closed_store() -> Faulty {
     store
 }
 
-/// Opens a store that has lost something since it was closed in good order, and looks at what it says until
-/// the node has made up for it.
+/// Opens a store that has lost data since it was closed cleanly, and checks the reports until the node has
+/// repaired the loss.
 fn check_loss_after_clean_stop(store: &mut Faulty, incarnation: u64) {
     let found = store.open().unwrap();
     assert!(found.clean && found.lost_after_clean_stop, "{found:?}");
@@ -171,8 +171,8 @@ fn a_newest_segment_that_was_cut_off_is_noticed_after_a_kill_once_and_a_torn_wri
     }
 }
 
-/// A store that was killed after writes of three keys, whose second one can't be read. What was written
-/// before the last one is synced or not.
+/// A store that was killed after writes of three keys, of which the second can't be read. `is_synced` says
+/// if the second was synced before the third was written.
 fn with_a_gap(is_synced: bool) -> Faulty {
     let mut store = Faulty::new(SEGMENT_BYTES);
     put(store.engine(), "before", &[1; 100]);
@@ -309,7 +309,7 @@ fn open_known(
     open_ordered(engine, directory, clock, &execution, settings, of_trees).unwrap()
 }
 
-/// The directory that goes back in time.
+/// Part of the store that is restored from an older copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Restored {
     Nothing,
@@ -352,7 +352,8 @@ fn an_ordered_store_whose_parts_went_back_in_time_says_so() {
             Restored::Nothing | Restored::All => {}
         }
         let (opened, report) = open(engine, &live, true);
-        // What is restored together fits together: only others can tell.
+        // A store that is restored as a whole is consistent. Only other files of the node can tell that it
+        // is old.
         let is_found = restored == Restored::Data || restored == Restored::StoreFile;
         assert_eq!(report.loss.is_some(), is_found, "{engine}, {restored:?}: {report:?}");
         assert_eq!(report.incarnation > 1, is_found, "{engine}, {restored:?}: {report:?}");

@@ -1,4 +1,5 @@
-//! `leveldb` and `leveled` on a store that is behind with its own work, and whose threads do not see to it.
+//! `leveldb` and `leveled` on a store that is behind with flushes and merges, which its own threads don't
+//! do.
 
 use crate::support::ordered::open_ordered;
 use crate::support::{try_put, value};
@@ -12,13 +13,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The engine writes beside 18 young tables at most; the first may become an old one at once.
+/// Writes are accepted with at most 18 level-0 tables. The first table may leave level 0 at once.
 const TABLE_COUNT: u8 = 24;
 
-/// How long the engine may take to do the store's work.
+/// Time that the engine may take to catch up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs no worker at all.
+/// Execution that runs no worker at all.
 struct Nobody;
 
 impl Execution for Nobody {
@@ -40,7 +41,7 @@ fn open(engine: &str, directory: &Path, execution: &dyn Execution) -> OrderedEng
     open_ordered(engine, directory, clock, execution, OrderedSettings::new(7), of_trees).unwrap().0
 }
 
-/// Makes a store with many young tables, of a keyspace that `fjall` does not merge by itself.
+/// Creates a store with many level-0 tables, in a keyspace that `fjall` doesn't merge by itself.
 fn behind(directory: &Path) {
     let database = Database::builder(directory.join("lsm")).open().unwrap();
     let never = || {

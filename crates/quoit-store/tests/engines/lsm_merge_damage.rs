@@ -1,4 +1,5 @@
-//! A merge of `leveldb` that meets a damaged block: the file is told, and a salvaged store takes writes.
+//! A merge of `leveldb` meets a damaged block: the engine names the file, and a salvaged store accepts
+//! writes.
 
 use crate::support::ordered::open_ordered;
 use crate::support::{get, mix, try_put};
@@ -10,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long the engine may take to meet the damage, and to look for it.
+/// Time that the engine may take to meet the damage, and to locate it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const RECORD_COUNT: u64 = 400;
@@ -41,14 +42,14 @@ fn write(engine: &dyn Engine, number: u64) -> bool {
     put.is_ok() && (!number.is_multiple_of(20) || engine.sync().is_ok())
 }
 
-/// Writes until the engine says why it takes no more.
+/// Writes until the engine reports a damaged file as the reason why it accepts no more writes.
 fn failure_of(engine: &dyn Engine) -> WriteFailure {
     let began = Instant::now();
     let mut number = RECORD_COUNT;
     while began.elapsed() < PATIENCE {
         match engine.stats().write_failure {
             Some(failure) if failure.is_damage => return failure,
-            // The worker for upkeep looks for the file.
+            // The upkeep worker is locating the damaged file.
             Some(_) => std::thread::yield_now(),
             None => {
                 number += 1;
@@ -72,7 +73,7 @@ fn a_merge_that_meets_damage_is_told_with_the_file_and_salvage_is_a_remedy() {
     for entry in std::fs::read_dir(&tables).unwrap() {
         let path = entry.unwrap().path();
         let mut bytes = std::fs::read(&path).unwrap();
-        // In the first block, behind its header.
+        // In the first block, after its header.
         bytes[50] ^= 1;
         std::fs::write(path, bytes).unwrap();
         table_count += 1;

@@ -1,5 +1,5 @@
-//! Power cuts under `leveldb` and `leveled`: of what was written to their journal and not synced, some or all
-//! is lost, in any order. A copy of the files stands for the disk that the machine finds again.
+//! Power failures under `leveldb` and `leveled`: part or all of what was written to the journal and not
+//! synced is lost, in any order. A copy of the files stands for the disk after the failure.
 
 use crate::support::indexes::{check_indexes, query_all, try_put_indexed};
 use crate::support::ordered::open_ordered;
@@ -12,27 +12,27 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Disks write so many bytes at once or not at all.
+/// Bytes that a disk writes atomically.
 const SECTOR_BYTES: usize = 512;
 
-/// Power cuts of each engine.
+/// Number of power failures of each engine.
 const CUT_COUNT: u64 = 16;
 
-/// More than is written to a journal here.
+/// Upper bound of the bytes that a test writes to a journal.
 const JOURNAL_BYTES_MAX: u64 = 1 << 20;
 
 const KEY_COUNT: u64 = 20;
 
 fn open(engine: &str, directory: &Path, execution: &ManualExecution) -> OrderedEngine {
     let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
-    // What is read comes from the files.
+    // Without a record cache, reads come from the files.
     let settings = OrderedSettings { record_cache_bytes: 0, ..OrderedSettings::new(7) };
     let of_trees =
         LsmSettings { cache_bytes: 1 << 20, room_bytes_min: 0, ..LsmSettings::default() };
     open_ordered(engine, directory, clock, execution, settings, of_trees).unwrap().0
 }
 
-/// Writes a version of everything: records, one with index entries, and two in one batch.
+/// Writes one version of each kind: a record, a record with index entries, and two records in one batch.
 fn write(engine: &dyn Engine, version: u64) {
     let body = body_of(version);
     put(engine, &format!("key{}", version % KEY_COUNT), &body);
@@ -59,8 +59,7 @@ fn files_of(directory: &Path) -> Vec<PathBuf> {
     paths.flat_map(files).collect()
 }
 
-/// The journal that is written to: its path within the directory, and its bytes without the zeros that have
-/// been allocated behind them.
+/// The active journal: its path within the directory, and its bytes without the preallocated zeros.
 fn journal(directory: &Path) -> (PathBuf, Vec<u8>) {
     let files = files_of(directory).into_iter();
     let mut journals: Vec<PathBuf> =
@@ -75,7 +74,7 @@ fn journal(directory: &Path) -> (PathBuf, Vec<u8>) {
     (path.strip_prefix(directory).unwrap().to_owned(), bytes)
 }
 
-/// Copies all files of a directory, one of them with other bytes, and behind these with nothing but zeros.
+/// Copies all files of a directory. Replaces the contents of one by the given bytes, followed by zeros.
 fn copy(from: &Path, to: &Path, other: &Path, bytes: &[u8]) {
     for file in files_of(from) {
         let name = file.strip_prefix(from).unwrap();
@@ -91,8 +90,8 @@ fn copy(from: &Path, to: &Path, other: &Path, bytes: &[u8]) {
     }
 }
 
-/// The journal as it is on disk after a power cut: everything that was synced, and of the rest the beginning,
-/// or some sectors here and there.
+/// The journal on the disk after a power failure: all synced bytes, and either a prefix of the rest or some
+/// of its sectors.
 fn torn(mut bytes: Vec<u8>, synced_bytes: usize, seed: u64) -> Vec<u8> {
     let unsynced_bytes = bytes.len() - synced_bytes;
     if seed.is_multiple_of(2) {
@@ -122,7 +121,7 @@ fn survives_power_cuts(engine: &str) {
         let last = durable + 10;
         for version in durable..last {
             write(&opened, version);
-            // Handed to the system, and not synced.
+            // Written to the operating system, and not synced.
             execution.step(WRITE_WORKER);
         }
         let (_, written) = journal(before.path());

@@ -1,6 +1,6 @@
-//! The storage engines: each does what every engine must, on good days and bad ones.
+//! Tests of the storage engines: the contract of each engine, faults and recovery.
 //!
-//! One program for all of them, since linking one for each subject takes longer than the tests.
+//! All tests are in one program, because linking one program per topic takes longer than running the tests.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 

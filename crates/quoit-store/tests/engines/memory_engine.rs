@@ -1,4 +1,4 @@
-//! Behaviour of the memory engine.
+//! Tests of the memory engine.
 
 use crate::conformance;
 use crate::conformance::{Identities, START_SECS, Subject, ring_size};
@@ -57,7 +57,7 @@ impl Subject for InMemory {
     }
 }
 
-/// All records of these tests are in partition 3.
+/// Calls `then` with a record in partition 3, as are all records of these tests.
 fn with_record<T>(key: &str, then: impl FnOnce(&RecordAt<'_>) -> T) -> T {
     let key = BucketRef::untyped(b"bucket").key(key.as_bytes());
     let mut encoded = Vec::new();
@@ -150,7 +150,7 @@ fn an_expired_overwrite_leaves_a_tombstone() {
     let clock = Arc::new(ManualClock::at(u64::from(START_SECS) * 1_000_000));
     let settings = MemorySettings::default();
     let engine = MemoryEngine::new(settings, RingSize::DEFAULT, Arc::clone(&clock) as _);
-    // Each write takes back some of it.
+    // Each write reclaims some memory of expired records.
     let write = || {
         put(&engine, "other", b"value");
         remove(&engine, "other");
@@ -204,7 +204,7 @@ fn a_damaged_place_to_go_on_from_is_an_error() {
     assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
 }
 
-/// A record with two pieces of so many bytes, in one transaction. Partition 3.
+/// Writes a record with two pieces of `size` bytes each in one transaction, to partition 3.
 fn put_large(subject: &InMemory, key: &str, size: usize) {
     with_record(key, |root| {
         with_pieces(root, |pieces| {
@@ -233,7 +233,7 @@ fn with_pieces<T>(root: &RecordAt<'_>, then: impl FnOnce(&[RecordAt<'_>]) -> T) 
     then(&pieces)
 }
 
-/// How many of the record and its two pieces there are.
+/// Number of the parts that exist: the record and its two pieces.
 fn part_count(subject: &InMemory, key: &str) -> usize {
     let is_there = |at: &RecordAt<'_>| {
         matches!(subject.engine.get(at, Access::Wait).unwrap(), Fetch::Found(_))
@@ -263,7 +263,7 @@ fn a_record_is_evicted_with_all_of_its_pieces_or_not_at_all() {
         assert_eq!(matches!(left, Fetch::Found(_)), number < 3, "{number}");
     }
     assert_eq!(part_count(&subject, "large"), 0);
-    // What belongs together is too much: it goes together, and what is left is within the bound.
+    // A record and its pieces exceed the limit together, so they are evicted together.
     put_large(&subject, "larger", 6_000);
     assert_eq!(part_count(&subject, "larger"), 0);
     assert!(subject.engine.stats().index_bytes <= 10_000);
@@ -275,7 +275,7 @@ fn pieces_end_with_their_record_and_are_gone_when_it_is_written_again() {
     let subject = InMemory::with(bounds);
     put_large(&subject, "key", 100);
     subject.clock.advance_us(15_000_000);
-    // Only the root is written, and lives on with its pieces.
+    // Only the root is written. Its pieces live on with it.
     subject.put("key", 10).unwrap();
     subject.clock.advance_us(15_000_000);
     assert_eq!(part_count(&subject, "key"), 3);
@@ -289,7 +289,7 @@ fn pieces_end_with_their_record_and_are_gone_when_it_is_written_again() {
     assert_eq!(subject.engine.stats().index_bytes, 0);
 }
 
-/// An operation on the naive model.
+/// An operation on the engine and the naive model.
 #[derive(Clone, Copy, Debug)]
 enum Use {
     Put(usize),
@@ -314,7 +314,7 @@ fn uses() -> impl Strategy<Value = Vec<(usize, Use)>> {
     prop::collection::vec((0..12usize, one), 1..200)
 }
 
-/// Does an operation; whether the record was there.
+/// Runs an operation. Returns whether the record existed.
 fn apply(subject: &InMemory, key: &str, operation: Use) -> bool {
     let engine = &subject.engine;
     with_record(key, |at| match operation {
@@ -352,7 +352,7 @@ proptest! {
         const BYTES_MAX: u64 = 10_000;
         let bounds = MemorySettings { partition_bytes_max: Some(BYTES_MAX), ttl_secs: None };
         let subject = InMemory::with(bounds);
-        // Least recently used first.
+        // Keys and their bytes, least recently used first.
         let mut model: Vec<(usize, u64)> = Vec::new();
         for (number, operation) in operations {
             let key = format!("key{number:02}");

@@ -1,4 +1,4 @@
-//! Several engines behind one do what every engine must, and keep each bucket where its records are.
+//! Several engines behind one pass the conformance tests, and each bucket stays where its records are.
 
 #[allow(
     dead_code,
@@ -23,7 +23,7 @@ use quoit_store::ordered::{OrderedEngine, OrderedSettings, TreeSettings};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-/// Assignments that a test changes.
+/// Assignments that a test can change.
 #[derive(Default)]
 struct Table(Mutex<(u64, Assignments)>);
 
@@ -44,7 +44,7 @@ impl Routing for Table {
     }
 }
 
-/// `types` as `TYPE=ENGINE`, `buckets` as `TYPE/BUCKET=ENGINE`.
+/// Parses assignments: `TYPE=ENGINE` for types, `TYPE/BUCKET=ENGINE` for buckets.
 fn assigned(words: &[&str]) -> Assignments {
     let mut assignments = Assignments::default();
     for word in words {
@@ -67,12 +67,12 @@ struct Several {
     executions: [ManualExecution; 2],
     table: Arc<Table>,
     default: &'static str,
-    /// Beside those on disks.
+    /// Settings of an additional memory engine.
     memory: Option<MemorySettings>,
     engine: Option<MultiEngine>,
-    /// Restarts so far.
+    /// Number of restarts.
     restarts: usize,
-    /// Changes of assignments in turn, as the engine's upkeep.
+    /// Assignments that `maintain` sets in turn.
     turns: &'static [&'static [&'static str]],
     turn: usize,
 }
@@ -205,7 +205,7 @@ impl Subject for Several {
         if self.restarts.is_multiple_of(2) {
             engine.close().unwrap();
         } else {
-            // What waits in memory would be lost with the process.
+            // Otherwise writes in memory would be lost with the process.
             engine.sync().unwrap();
         }
         drop(engine);
@@ -232,13 +232,13 @@ fn step_all(execution: &ManualExecution) {
     }
 }
 
-/// `TYPE/BUCKET`.
+/// Parses `TYPE/BUCKET`.
 fn bucket_of(name: &str) -> BucketRef<'_> {
     let (bucket_type, bucket) = name.split_once('/').unwrap();
     BucketRef { bucket_type: bucket_type.as_bytes(), bucket: bucket.as_bytes() }
 }
 
-/// All records of these tests are in partition 3.
+/// Calls `then` with a record in partition 3, as are all records of these tests.
 fn with_record<T>(bucket: &str, key: &str, then: impl FnOnce(&RecordAt<'_>) -> T) -> T {
     let key = bucket_of(bucket).key(key.as_bytes());
     let mut encoded = Vec::new();
@@ -255,7 +255,8 @@ fn behave_like_the_model() {
 
 #[test]
 fn behave_like_the_model_while_buckets_are_assigned_to_other_engines() {
-    // The programs have pieces without a record in `default/a`: nothing would keep them where they are.
+    // `default/a` always stays on `log`: the programs have pieces without a record there, so no record
+    // keeps the bucket on its engine.
     let make = || {
         Several::turning(&[
             &["maps=tree"],

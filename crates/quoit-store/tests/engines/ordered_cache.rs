@@ -1,5 +1,5 @@
-//! Records that the engines on ordered stores keep in memory: they answer calls that must not wait, and are
-//! never older than what was written.
+//! The record cache of the engines on ordered stores: it answers calls that must not wait, and is never
+//! older than the last acknowledged write.
 
 use crate::support::ordered::open_ordered;
 use crate::support::{Name, put, remove, value};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const ENGINES: [&str; 3] = ["leveldb", "leveled", "innostore"];
 
-/// Values of this size are apart from the tree on `leveled`.
+/// Size of values that `leveled` stores outside of the tree.
 const VALUE_BYTES: usize = 2_000;
 
 fn open(name: &str, directory: &Path, record_cache_bytes: u64) -> OrderedEngine {
@@ -35,7 +35,7 @@ fn open_with(
     open_ordered(name, directory, clock, execution, settings, of_trees).unwrap().0
 }
 
-/// Result of a get that must not wait; `None` where it would have to.
+/// Result of a get that must not wait; `None` if it would have to wait.
 fn at_once(engine: &dyn Engine, key: &str) -> Option<Option<Vec<u8>>> {
     match engine.get(&Name::new(key).at(), Access::NoWait).unwrap() {
         Fetch::Found(record) => Some(Some(record.value.to_vec())),
@@ -44,7 +44,7 @@ fn at_once(engine: &dyn Engine, key: &str) -> Option<Option<Vec<u8>>> {
     }
 }
 
-/// A change that must not wait, of a record that it has to see.
+/// Tries, without waiting, a change that needs to see the stored record.
 fn try_change(engine: &dyn Engine, key: &str, value: &[u8]) -> Applied {
     let change = &mut |stored: Option<&quoit_store::engine::RecordRef<'_>>, out: &mut Vec<u8>| {
         assert!(stored.is_some());
@@ -123,18 +123,18 @@ fn a_dropped_partition_is_not_kept() {
     }
 }
 
-/// Keys that are written and read at the same time, more than fit.
+/// Keys that are written and read concurrently; not all fit into the cache.
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 
-/// The number in a value, all of which must be of one write.
+/// The number in a value. Checks that the whole value is of one write.
 fn number_in(value: &[u8]) -> u64 {
     let (first, rest) = value.split_first_chunk::<8>().unwrap();
     assert!(rest.chunks_exact(8).all(|chunk| chunk == first), "parts of several writes");
     u64::from_be_bytes(*first)
 }
 
-/// Reads keys until they have their last values: none may be older than one that was acknowledged, or seen,
-/// before the read began.
+/// Reads the keys until all have their last values. No value may be older than one that was acknowledged or
+/// read before the read began.
 fn read_until_last(engine: &OrderedEngine, written: &[AtomicU64; 4], last: u64) {
     let mut seen = [0; 4];
     while seen != [last; 4] {
@@ -177,7 +177,7 @@ fn the_size_of_a_record_is_told_by_its_head() {
     for name in ENGINES {
         for cache_bytes in [0, 1 << 20] {
             let directory = tempfile::tempdir().unwrap();
-            // Without a worker, what was written waits until it is synced.
+            // Without a worker, writes stay in memory until they are synced.
             let engine =
                 open_with(&ManualExecution::default(), name, directory.path(), cache_bytes);
             let bound = |key: &str, access| engine.size_bound(&Name::new(key).at(), access);

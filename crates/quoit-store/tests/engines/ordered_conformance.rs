@@ -1,4 +1,4 @@
-//! The engines on ordered stores do what every engine must.
+//! Runs the conformance tests on the engines on ordered stores.
 
 use crate::conformance;
 use crate::conformance::{Identities, START_SECS, Subject, ring_size};
@@ -22,10 +22,10 @@ struct Ordered {
     clock: Arc<ManualClock>,
     execution: ManualExecution,
     engine: Option<OrderedEngine>,
-    /// Whether restarts are in good order.
+    /// True if the next restart closes the engine cleanly.
     closes: bool,
     open_count: usize,
-    /// Where the files are of engines that need real ones.
+    /// Directory for the engines that need real files.
     directory: tempfile::TempDir,
 }
 
@@ -57,7 +57,7 @@ impl Ordered {
     }
 
     fn open(&mut self) {
-        // All that fits, some of it, nothing: what is kept in memory must not show.
+        // Room for all records, for some, or for none. Results must not depend on the cache.
         let record_cache_bytes = [64 << 20, 2_000, 0][self.open_count % 3];
         self.open_count += 1;
         let settings = OrderedSettings {
@@ -98,7 +98,7 @@ impl Subject for Ordered {
         if self.closes {
             engine.close().unwrap();
         } else {
-            // What waits in memory would be lost with the process.
+            // Otherwise writes in memory would be lost with the process.
             engine.sync().unwrap();
         }
         self.closes = !self.closes;

@@ -1,5 +1,5 @@
-//! Real files of the engines on ordered stores, damaged at random: never a panic, never wrong bytes. The
-//! damage is the same in every run.
+//! The files of the engines on ordered stores with random damage: the engines must not panic or return
+//! wrong bytes. The damage is the same in every run.
 
 use crate::support::files::copy;
 use crate::support::ordered::open_ordered;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 const RECORD_COUNT: u64 = 200;
 
-/// Copies of each engine's files that are damaged.
+/// Number of damaged copies of each engine's files.
 const DAMAGE_COUNT: u64 = 24;
 
 fn open(engine: &str, directory: &Path) -> Result<OrderedEngine, StoreError> {
@@ -35,7 +35,7 @@ fn value_of(number: u64) -> Vec<u8> {
     (0..size).map(|place| mix(number ^ place << 20) as u8).collect()
 }
 
-/// All files below a directory that have bytes, in order.
+/// All nonempty files below a directory, sorted.
 fn files_of(directory: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(directory).unwrap() {
@@ -50,7 +50,7 @@ fn files_of(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Writes over a stretch of one of the files.
+/// Overwrites a random stretch of one of the files. Returns its path.
 fn damage(directory: &Path, seed: u64) -> PathBuf {
     let files = files_of(directory);
     let path = files[(mix(seed) % files.len() as u64) as usize].clone();
@@ -64,7 +64,7 @@ fn damage(directory: &Path, seed: u64) -> PathBuf {
     path
 }
 
-/// The outcome of a look at a record.
+/// Outcome of reading a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
     Right,
@@ -72,7 +72,7 @@ enum Outcome {
     Damaged,
 }
 
-/// Looks at all records, and keeps what it has seen of each.
+/// Collects the outcome of each record of a walk.
 struct OutcomeVisitor<'d> {
     seen: Vec<(u64, Outcome)>,
     damaged: &'d Path,
@@ -105,7 +105,8 @@ fn number_of(encoded: &[u8]) -> u64 {
     std::str::from_utf8(&key[3..]).unwrap().parse().unwrap()
 }
 
-/// Walks over all records; how each was found that has a name. `None` where the names can't be read.
+/// Walks over all records. Returns the outcome of each record whose name is found; `None` if the names
+/// can't be read.
 fn walk_all(engine: &OrderedEngine, damaged: &Path) -> Option<Vec<(u64, Outcome)>> {
     let mut visitor = OutcomeVisitor { seen: Vec::new(), damaged };
     let mut after: Option<Bytes> = None;
@@ -119,7 +120,7 @@ fn walk_all(engine: &OrderedEngine, damaged: &Path) -> Option<Vec<(u64, Outcome)
     }
 }
 
-/// Reads all there is; how many records were right, lost and told to be damaged.
+/// Reads everything. Returns the numbers of records that are right, lost, and reported as damaged.
 fn read_all(engine: &OrderedEngine, damaged: &Path) -> [u64; 3] {
     let mut outcomes = Vec::new();
     for number in 0..RECORD_COUNT {
@@ -141,7 +142,7 @@ fn read_all(engine: &OrderedEngine, damaged: &Path) -> [u64; 3] {
     }
     let counts = [Outcome::Right, Outcome::Lost, Outcome::Damaged]
         .map(|of| outcomes.iter().filter(|outcome| **outcome == of).count() as u64);
-    // What else is read may fail, and must not panic.
+    // The remaining reads may fail, but must not panic.
     let partitions = (0..64).map(quoit_model::hash::Partition);
     for partition in partitions {
         let _ = engine.fold(partition, quoit_model::hash::Identity(0), 1_000, false);

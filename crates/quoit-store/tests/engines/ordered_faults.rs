@@ -1,4 +1,4 @@
-//! Behaviour of the engines on ordered stores when the disk, the process or the operator fails.
+//! The engines on ordered stores under failures of the disk, the process and the operator.
 
 use crate::support::indexes::{check_indexes, indexed, query_all, try_put_indexed};
 use crate::support::ordered::open_ordered;
@@ -21,7 +21,7 @@ use std::task::{Poll, Waker};
 
 const TREE: &str = "tree.redb";
 
-/// `innostore` on a faulty disk.
+/// An `innostore` on a faulty disk.
 struct Tree {
     disk: FaultyDisk,
     clock: Arc<ManualClock>,
@@ -44,9 +44,9 @@ impl Tree {
     fn open(&mut self) -> Result<OrderedReport, StoreError> {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let clock = Arc::clone(&self.clock);
-        // What is read comes from the file.
+        // Without a record cache, reads come from the file.
         let settings = OrderedSettings { record_cache_bytes: 0, ..OrderedSettings::new(7) };
-        // It is not told in time that the disk fills up.
+        // Disables the early warning of a full disk.
         let of_tree = TreeSettings { cache_bytes: 1 << 20, room_bytes_min: 0, has_replicas: true };
         let (engine, report) =
             OrderedEngine::open_innostore(&disk, clock, &self.execution, settings, of_tree)?;
@@ -136,7 +136,7 @@ fn a_read_that_fails_fails_no_other_read_and_no_write() {
     for name in &names {
         put(tree.engine(), name, &body);
     }
-    // None of it is in memory any more.
+    // Drops everything from memory.
     tree.engine().close().unwrap();
     tree.engine = None;
     tree.open().unwrap();
@@ -152,7 +152,7 @@ fn a_read_that_fails_fails_no_other_read_and_no_write() {
             {
                 failed_count += 1;
             }
-            // Writes have brought it into memory.
+            // The writes have read it into memory.
             Ok(Fetch::Found(_)) => fail(0),
             other => panic!("{name}: {other:?}"),
         }
@@ -181,7 +181,7 @@ fn a_full_disk_refuses_writes_and_goes_on_when_there_is_room() {
     let refused = try_put(engine, "other", b"x", RecordMeta::default());
     assert!(matches!(refused, Err(StoreError::DiskFull { .. })), "{refused:?}");
     assert_eq!(value(engine, "large").map(|value| value.len()), Some(3_000_000));
-    // However often it is tried again, what was there before can be read.
+    // Failed retries don't change what can be read.
     for _ in 0..3 {
         assert_eq!(value(engine, "small").as_deref(), Some(&b"before"[..]));
         assert_eq!(keys(engine), ["large", "small"]);
@@ -216,7 +216,7 @@ fn damaged_bytes_are_never_shown_and_are_found_by_verification() {
     assert_eq!(verified.damaged, [(name.at().partition, Tag::of(name.at().identity))]);
     assert_eq!(verified.next, None);
     assert!(engine.stats().corrupt_record_count > 0);
-    // What replaces it needs not see it.
+    // A replacement doesn't have to read the damaged record.
     let change = &mut |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
         out.extend_from_slice(b"healed");
         Decision::Put(RecordMeta::default())
@@ -231,7 +231,7 @@ fn damaged_bytes_are_never_shown_and_are_found_by_verification() {
 fn verification_gets_past_records_whose_removal_waits() {
     let tree = Tree::new();
     let engine = tree.engine();
-    // All in one partition, so that a step of verification meets nothing but removals.
+    // All in one partition, so that a step of verification meets only pending removals.
     let names: Vec<String> = (0..10_000).map(|number| format!("key{number}")).collect();
     let first = Name::new(&names[0]).at().partition;
     let own: Vec<&String> =
@@ -256,7 +256,7 @@ fn entries_of_a_damaged_record_go_with_it() {
     tree.engine().close().unwrap();
     tree.engine = None;
     let mut bytes = tree.disk.bytes(TREE).unwrap();
-    // All copies of its value that the file has.
+    // All copies of the value in the file.
     let places: Vec<usize> =
         (0..bytes.len() - 1_000).filter(|at| bytes[*at..*at + 1_000] == [4; 1_000]).collect();
     assert!(!places.is_empty());
@@ -274,7 +274,7 @@ fn entries_of_a_damaged_record_go_with_it() {
     let applied = engine.update(&at.at(), Before::Skip, Access::Wait, replace).unwrap();
     assert!(matches!(applied, Applied::Written(_)));
     assert_eq!(query_all(engine).unwrap().len(), 2);
-    // The other one was in the same page: its entries are found, and it can't be read.
+    // The other record was in the same page: its entries are found, but it can't be read.
     engine.sync().unwrap();
     assert_eq!(query_all(engine).unwrap().len(), 2);
     assert!(matches!(get(engine, "whole"), Err(StoreError::Corrupt { .. })));

@@ -1,6 +1,6 @@
-//! Single flipped bits in files of `leveldb` and `leveled`, after stops in good order and others: no value
-//! that was never written, nothing short without an error or a reported loss, and no more lost than the
-//! damaged batch.
+//! Single flipped bits in files of `leveldb` and `leveled`, after clean and unclean stops. The engine never
+//! returns a value that was never written, never returns an incomplete answer without an error or a
+//! reported loss, and loses no more than the damaged batch.
 
 use crate::support::files::copy;
 use crate::support::indexes::{indexed, query_all};
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// Says how many bits are flipped in copies of each store, 16 unless it is set.
+/// Environment variable with the number of bits to flip, each in a copy of a store; 16 by default.
 const COUNT_VARIABLE: &str = "QUOIT_TEST_FLIP_COUNT";
 
 const KEY_COUNT: u64 = 12;
@@ -29,7 +29,7 @@ fn flip_count() -> u64 {
 
 fn open(engine: &str, directory: &Path) -> Result<(OrderedEngine, OrderedReport), StoreError> {
     let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
-    // What is read comes from the files.
+    // Without a record cache, reads come from the files.
     let settings = OrderedSettings { record_cache_bytes: 0, ..OrderedSettings::new(7) };
     let of_trees = LsmSettings {
         cache_bytes: 1 << 20,
@@ -41,19 +41,19 @@ fn open(engine: &str, directory: &Path) -> Result<(OrderedEngine, OrderedReport)
     open_ordered(engine, directory, clock, &ManualExecution::default(), settings, of_trees)
 }
 
-/// A key's versions, each with the number of the sync that covered it.
+/// The versions of a key, each with the number of the sync that made it durable.
 type Versions = Vec<(u64, Option<Vec<u8>>)>;
 
-/// A store, and the versions of each key that were written to it.
+/// A store, and all versions of each key that were written to it.
 struct Made {
     directory: TempDir,
     versions: BTreeMap<String, Versions>,
 }
 
-/// Makes a store in which each write was synced with a few others.
+/// Creates a store with `sync_count` syncs, each after up to three writes.
 fn make(engine: &str, sync_count: u64, closes: bool) -> Made {
     let directory = tempfile::tempdir().unwrap();
-    // Opened a second time it has a journal without zeros at its end.
+    // The journal of the second opening has no zeros at its end.
     open(engine, directory.path()).unwrap().0.close().unwrap();
     let (opened, report) = open(engine, directory.path()).unwrap();
     assert_eq!(report.loss, None);
@@ -86,7 +86,7 @@ fn make(engine: &str, sync_count: u64, closes: bool) -> Made {
     Made { directory, versions }
 }
 
-/// Writes a record: one with index entries, one that expires, or one that does not.
+/// Writes a record. Its kind says if it has index entries, expires, or neither.
 fn write(engine: &OrderedEngine, kind: u64, key: &str, number: u64) -> Vec<u8> {
     let (value, meta) = match kind {
         0 => indexed(number),
@@ -101,7 +101,7 @@ fn write(engine: &OrderedEngine, kind: u64, key: &str, number: u64) -> Vec<u8> {
     value
 }
 
-/// All files below a directory that have bytes, in order.
+/// All nonempty files below a directory, sorted.
 fn files_of(directory: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(directory).unwrap() {
@@ -116,7 +116,7 @@ fn files_of(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Flips one bit of a file, in front of the zeros at its end.
+/// Flips one bit of a file, before the zeros at its end. Returns a description.
 fn flip(path: &Path, seed: u64) -> String {
     let mut bytes = std::fs::read(path).unwrap();
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(1, |last| last + 1);
@@ -126,17 +126,18 @@ fn flip(path: &Path, seed: u64) -> String {
     format!("bit {bit} of byte {place} of {end} of {}", path.display())
 }
 
-/// Everything that is read of a store after damage.
+/// Results of reading a damaged store.
 struct Seen {
-    /// Syncs of which something is missing.
+    /// Numbers of the syncs of which a version is missing.
     lost: BTreeSet<u64>,
     /// Records that can't be read.
     damaged: BTreeSet<String>,
-    /// Listings and queries that failed.
+    /// Number of failed listings and queries.
     error_count: u64,
 }
 
-/// Reads all there is: nothing that was not written, and listings and queries that fit the records.
+/// Reads everything. Checks that all values were written, and that listings and queries agree with the
+/// records.
 fn check(opened: &OrderedEngine, made: &Made, flipped: &str) -> Seen {
     let mut seen = Seen { lost: BTreeSet::new(), damaged: BTreeSet::new(), error_count: 0 };
     let (mut there, mut entries) = (BTreeSet::new(), BTreeSet::new());
@@ -190,7 +191,7 @@ fn check(opened: &OrderedEngine, made: &Made, flipped: &str) -> Seen {
     seen
 }
 
-/// Verifies everything; the records that are told to be damaged.
+/// Verifies the whole store. Returns the records reported as damaged.
 fn verify(opened: &OrderedEngine) -> Vec<(Partition, Tag)> {
     let (mut damaged, mut next) = (Vec::new(), None);
     loop {
@@ -225,7 +226,7 @@ fn loses_no_more_than_a_damaged_batch(engine: &str) {
             if seen.damaged.is_empty() {
                 check_sums(&opened);
             }
-            // It stays as it is, and is told until the node has made up for it.
+            // The contents stay the same, and the loss is reported until the node has repaired it.
             put(&opened, "young", b"v");
             opened.close().unwrap();
             drop(opened);
@@ -249,8 +250,8 @@ fn leveled_loses_no_more_than_a_damaged_batch_of_its_journal() {
     loses_no_more_than_a_damaged_batch("leveled");
 }
 
-/// Flips bits of any file of `fjall`. A start may be refused, with the name of the file; what is read is
-/// right, an error, or a loss that was told.
+/// Flips bits in all files of `fjall`. An opening may be refused with an error that names the file.
+/// Otherwise each read is right or an error, or the engine reports a loss.
 fn tells_of_damage(engine: &str) {
     let mut outcomes = [0; 3];
     for closes in [true, false] {
@@ -276,10 +277,11 @@ fn tells_of_damage(engine: &str) {
                     for key in &seen.damaged {
                         let name = Name::new(key);
                         let record = (name.at().partition, Tag::of(name.at().identity));
-                        // A record that was removed, where nothing can be read, has no name that tells.
+                        // Verification finds unreadable keys by their names, and a removed record has none.
                         let is_removed =
                             made.versions[key].last().is_some_and(|(_, value)| value.is_none());
-                        // A merge reads tables without their filters, and makes new ones.
+                        // A merge reads tables without their filters and writes new ones, so the record may
+                        // be readable now.
                         let is_whole = || {
                             get(&opened, key).ok()
                                 == made.versions[key].last().map(|last| last.1.clone())
@@ -310,8 +312,7 @@ fn leveled_tells_of_damage_of_any_file() {
     tells_of_damage("leveled");
 }
 
-/// Moves all that is in the tables of a closed store to their lowest level, whose filters are not kept in
-/// memory.
+/// Moves all tables of a closed store to the lowest level, whose filters aren't kept in memory.
 fn compact(directory: &Path) {
     let database = fjall::Database::builder(directory.join("lsm")).open().unwrap();
     for name in database.list_keyspace_names() {
@@ -321,12 +322,12 @@ fn compact(directory: &Path) {
     }
 }
 
-/// Flips bits at the end of a table of records, where its filter is. Point reads use it, scans do not:
-/// verification finds the damage by the names of the records.
+/// Flips bits near the end of a table of records, where its filter is. Point reads use the filter, and
+/// scans don't. Verification has to find the damage by the names of the records.
 fn verifies_filters(engine: &str) {
     let made = tempfile::tempdir().unwrap();
     let (opened, _) = open(engine, made.path()).unwrap();
-    // So many that the filter has some kilobytes.
+    // Enough keys that the filter has some kilobytes.
     let keys: Vec<String> = (0..3_000).map(|number| format!("1-{number}")).collect();
     for key in &keys {
         put(&opened, key, b"v");
@@ -335,7 +336,7 @@ fn verifies_filters(engine: &str) {
     opened.close().unwrap();
     drop(opened);
     compact(made.path());
-    // The records' tables were made first.
+    // The keyspace of records was created first.
     let tables = files_of(&made.path().join("lsm/keyspaces/1/tables"));
     let last = tables.last().unwrap().strip_prefix(made.path()).unwrap();
     let mut damaged_count = 0;
@@ -370,7 +371,8 @@ fn leveled_verifies_filters_of_tables() {
     verifies_filters("leveled");
 }
 
-/// Removes each file in turn: nothing is made anew over it, and nothing that was there is removed.
+/// Removes each file in turn. An engine that refuses to open must not remove other files; one that opens
+/// must report what is lost.
 fn misses_files(engine: &str) {
     let made = make(engine, 60, true);
     for path in files_of(made.directory.path()) {

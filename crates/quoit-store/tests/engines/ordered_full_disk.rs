@@ -1,5 +1,5 @@
-//! The engines on ordered stores on a disk that is full: a small file system in memory, mounted for a process
-//! of the test alone. Where the system does not allow that, the tests say so and are skipped.
+//! The engines on ordered stores on a full disk: a small file system in memory, which is mounted only for a
+//! child process of the test. On systems that don't allow that, the tests say so and are skipped.
 
 use crate::support::ordered::open_ordered;
 use crate::support::{check_sums, try_put, value};
@@ -13,28 +13,29 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Tells a process of this test what to do, and where.
+/// Environment variables that tell a child process of this test its task and its directory.
 const TASK_VARIABLE: &str = "QUOIT_TEST_FULL_DISK_TASK";
 const DIRECTORY_VARIABLE: &str = "QUOIT_TEST_FULL_DISK_DIRECTORY";
 
-/// Of the file system, and of a file in it that makes room when it goes.
+/// Sizes of the file system, and of a file in it whose removal makes room.
 const DISK_BYTES: u64 = 96 << 20;
 const BALLAST_BYTES: usize = 48 << 20;
 
-/// More than that can't have been written.
+/// Number of writes that the disk can't hold.
 const WRITE_COUNT_MAX: u64 = 4 * DISK_BYTES / BODY_BYTES as u64;
 
 const BODY_BYTES: usize = 64 << 10;
 
-/// So many keys are written in turns: a tree that replaces its pages fills the disk with them too.
+/// Number of keys that are overwritten in turn. A tree replaces its pages, so overwrites fill the disk as
+/// well.
 const KEY_COUNT: u64 = 1_000;
 
-/// How long the engine may take to go on when there is room.
+/// Time that the engine may take to accept writes again after room was made.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn open(engine: &str, directory: &Path, room_bytes_min: u64) -> OrderedEngine {
     let clock = Arc::new(SystemClock::default());
-    // What is read comes from the files.
+    // Without a record cache, reads come from the files.
     let settings = OrderedSettings { record_cache_bytes: 0, ..OrderedSettings::new(7) };
     let of_trees = LsmSettings {
         write_buffer_bytes: 2 << 20,
@@ -45,7 +46,7 @@ fn open(engine: &str, directory: &Path, room_bytes_min: u64) -> OrderedEngine {
     open_ordered(engine, directory, clock, &Threads, settings, of_trees).unwrap().0
 }
 
-/// A body that tells its number and does not compress.
+/// A body that contains its number and doesn't compress.
 fn body_of(number: u64) -> Vec<u8> {
     let mut random = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut body = number.to_be_bytes().to_vec();
@@ -67,7 +68,7 @@ fn write(engine: &dyn Engine, number: u64) -> Result<(), StoreError> {
     engine.sync()
 }
 
-/// Writes until that is refused: how many were durable, and why no more.
+/// Writes until the engine refuses. Returns the number of durable writes, and the error.
 fn write_until_refused(engine: &dyn Engine) -> (u64, StoreError) {
     for number in 0..WRITE_COUNT_MAX {
         if let Err(error) = write(engine, number) {
@@ -77,7 +78,7 @@ fn write_until_refused(engine: &dyn Engine) -> (u64, StoreError) {
     panic!("{WRITE_COUNT_MAX} writes fit on a disk of {DISK_BYTES} bytes");
 }
 
-/// Checks that of each key at least the version is there that was durable last.
+/// Checks that each key has its last durable version or a newer one.
 fn check_durable(engine: &dyn Engine, durable_count: u64) {
     for number in durable_count.saturating_sub(KEY_COUNT)..durable_count {
         let found = value(engine, &key_of(number)).expect("a durable record");
@@ -95,8 +96,8 @@ fn wait_until_writes_go(engine: &dyn Engine, number: u64) {
     }
 }
 
-/// Told in time that the disk fills up, an engine refuses writes, goes on reading, and writes again when
-/// there is room.
+/// With an early warning of the full disk, the engine refuses writes, continues to serve reads, and accepts
+/// writes again after room was made.
 fn refuses_and_goes_on(engine: &str, directory: &Path, ballast: &Path) {
     let data = directory.join("data");
     let opened = open(engine, &data, 24 << 20);
@@ -115,7 +116,7 @@ fn refuses_and_goes_on(engine: &str, directory: &Path, ballast: &Path) {
     opened.close().unwrap();
 }
 
-/// An engine whose disk was full in the midst of its own work goes on when there is room.
+/// An engine that hits the full disk during its background work continues after room was made.
 fn goes_on_after_the_midst(engine: &str, directory: &Path, ballast: &Path) {
     let data = directory.join("data");
     let opened = open(engine, &data, 0);
@@ -125,7 +126,7 @@ fn goes_on_after_the_midst(engine: &str, directory: &Path, ballast: &Path) {
     while !opened.stats().disk_full {
         assert!(began.elapsed() < PATIENCE, "not told to be full: {error}");
         match write(&opened, durable_count) {
-            // Behind, but not yet for lack of room.
+            // The refusal was because the store was behind with its work, not because of the full disk.
             Ok(()) => durable_count += 1,
             Err(error) => assert!(
                 matches!(error, StoreError::DiskFull { .. } | StoreError::Overloaded),
@@ -146,8 +147,8 @@ fn goes_on_after_the_midst(engine: &str, directory: &Path, ballast: &Path) {
     opened.close().unwrap();
 }
 
-/// An engine whose disk is full in the midst of its own work takes no more writes; what was durable can be
-/// read before and after it is opened again.
+/// An engine that hits the full disk during its background work accepts no more writes. All durable records
+/// can be read, also after it is opened again.
 fn keeps_what_was_durable(engine: &str, directory: &Path, ballast: &Path) {
     let data = directory.join("data");
     let opened = open(engine, &data, 0);
@@ -164,7 +165,7 @@ fn keeps_what_was_durable(engine: &str, directory: &Path, ballast: &Path) {
     opened.close().unwrap();
 }
 
-/// The process on the small disk. As a test among others it does nothing.
+/// The child process on the small disk. Does nothing when it runs as an ordinary test.
 #[test]
 fn on_a_small_disk() {
     let Ok(task) = std::env::var(TASK_VARIABLE) else { return };
@@ -179,7 +180,7 @@ fn on_a_small_disk() {
     println!("task done");
 }
 
-/// A program that runs with a disk of its own at a directory.
+/// A command that runs the program with its own small disk mounted at the directory.
 fn on_disk_of_its_own(directory: &Path, program: &Path) -> Command {
     let script = format!("mount -t tmpfs -o size={DISK_BYTES} tmpfs \"$0\" && exec \"$@\"");
     let mut command = Command::new("unshare");
@@ -196,7 +197,7 @@ fn run(task: &str) {
         Err(error) => Some(error.to_string()),
     };
     if let Some(reason) = refused {
-        // To the terminal itself: what a test prints is shown only where it fails.
+        // Directly to standard error, because the output of passing tests is captured.
         let told = writeln!(
             std::io::stderr(),
             "skipped: this machine lets nobody mount a file system of their own ({reason}), so \

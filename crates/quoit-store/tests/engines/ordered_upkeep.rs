@@ -1,4 +1,5 @@
-//! Records that have expired or were dropped leave the engines on ordered stores, however slow the disk is.
+//! Upkeep of the engines on ordered stores removes expired records and dropped partitions, however slow the
+//! disk is.
 
 use crate::support::indexes::{query_all, try_put_indexed};
 use crate::support::ordered::open_ordered;
@@ -17,13 +18,13 @@ const START_SECS: u32 = 1_700_000_000;
 
 const RECORD_COUNT: u64 = 1_500;
 
-/// More steps than these records take, of which each removes some hundreds.
+/// More steps than the removals take. Each step removes some hundreds of records.
 const STEP_COUNT_MAX: u32 = 100;
 
-/// The worker comes back so soon while there is more to do.
+/// Longest pause of the worker while it has more to do.
 const SOON_US: u64 = 100_000;
 
-/// An engine under test with its surroundings.
+/// An engine's directory, clock and workers.
 struct World {
     directory: tempfile::TempDir,
     clock: Arc<ManualClock>,
@@ -44,8 +45,8 @@ impl World {
     }
 }
 
-/// Lets upkeep work until it says that there is nothing to do for a while. What it removes is moved to the
-/// store with every third step only.
+/// Runs upkeep until it reports that there is nothing more to do for now. Only every third step is followed
+/// by a commit of the removals.
 fn tidy_up(execution: &ManualExecution) {
     for step in 0..STEP_COUNT_MAX {
         match execution.step(UPKEEP_WORKER) {
@@ -109,7 +110,7 @@ fn what_was_dropped_goes_without_a_rest() {
         tidy_up(&world.execution);
         opened.close().unwrap();
         drop(opened);
-        // Had something been left, there would be more to do.
+        // If records had been left, upkeep would have more to do.
         let opened = world.open(engine);
         let next = world.execution.step(UPKEEP_WORKER);
         assert!(matches!(next, Some(Next::AfterUs(us)) if us > SOON_US), "{engine}: {next:?}");

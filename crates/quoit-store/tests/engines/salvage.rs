@@ -1,5 +1,5 @@
-//! Files of `leveldb`, `leveled` and `innostore` that are flipped, cut off or missing, and what a salvage
-//! brings of them into a new store: right records, each in its last version unless it is told.
+//! Salvage of `leveldb`, `leveled` and `innostore` from files that have flipped bits, are truncated or
+//! missing. Each salvaged record is right and in its last version, unless the salvage reports otherwise.
 
 use crate::support::files::copy;
 use crate::support::indexes::{check_indexes, indexed, query_all, try_put_indexed};
@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const RECORD_COUNT: u64 = 210;
-/// Bits that are flipped, each in a copy of a store.
+/// Number of flipped bits, each in a copy of a store.
 const FLIP_COUNT: u64 = 10;
-/// Of so many records one was written twice, and one removed.
+/// Every `REWRITTEN_EVERY`th record is written twice, and every `REMOVED_EVERY`th record is removed.
 const REWRITTEN_EVERY: u64 = 5;
 const REMOVED_EVERY: u64 = 7;
 
@@ -49,11 +49,11 @@ fn is_removed(number: u64) -> bool {
     number % REMOVED_EVERY == 3
 }
 
-/// A store, and the value that each record has at last.
+/// A store, and the final value of each record.
 struct Made {
     directory: TempDir,
     last: BTreeMap<String, Vec<u8>>,
-    /// All values that a record ever had.
+    /// All values that each record ever had.
     versions: BTreeMap<String, BTreeSet<Vec<u8>>>,
 }
 
@@ -90,12 +90,12 @@ fn make(engine: &str, closes: bool) -> Made {
     Made { directory, last, versions }
 }
 
-/// The directory of the tables of records.
+/// The directory of the record tables.
 fn tables_of(directory: &Path) -> PathBuf {
     directory.join("lsm/keyspaces/1/tables")
 }
 
-/// Waits until there is a table of records: they are written in the background, late on a busy machine.
+/// Waits until there is a table of records. Tables are written in the background, on a busy machine late.
 fn until_tables(directory: &Path) {
     let (tables, end) = (tables_of(directory), Instant::now() + Duration::from_secs(60));
     while !tables.is_dir() || files_of(&tables).is_empty() {
@@ -104,7 +104,7 @@ fn until_tables(directory: &Path) {
     }
 }
 
-/// The second version of a record, which has seen the first.
+/// The second version of a record. Its clock includes that of the first.
 fn rewritten(number: u64) -> (Vec<u8>, RecordMeta) {
     let object_of = |number| Object::decode(&Bytes::from(indexed(number).0)).unwrap();
     let mut object = object_of(number + RECORD_COUNT);
@@ -160,7 +160,7 @@ fn salvaged(engine: &str, from: &Path, made: &Made) -> Outcome {
 }
 
 impl Outcome {
-    /// Whether each record that is not as it was written last is told.
+    /// Checks that the salvage reports each record that doesn't have its final value.
     fn check(&self, made: &Made, what: &str) {
         let Self { salvaged, told, unread, found } = self;
         let is_told = |key: &String| told.contains_key(key) || salvaged.may_have_deleted;
@@ -190,13 +190,13 @@ fn files_of(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// One file of each kind: names of which only numbers differ are of one kind.
+/// One file of each kind. Files whose names differ only in digits are of one kind.
 fn kinds_of_files(made: &Made) -> Vec<PathBuf> {
     let mut kinds = BTreeMap::<String, Vec<PathBuf>>::new();
     for file in files_of(made.directory.path()) {
         let name = file.strip_prefix(made.directory.path()).unwrap().display().to_string();
         let is_numbered = |letter: char| if letter.is_ascii_digit() { 'N' } else { letter };
-        // Those of each keyspace are of a kind.
+        // The files of all keyspaces are of the same kinds.
         let kind = name.replace("keyspaces/", "").chars().map(is_numbered).collect();
         if std::fs::metadata(&file).unwrap().len() > 0 {
             kinds.entry(kind).or_default().push(file);
@@ -207,7 +207,7 @@ fn kinds_of_files(made: &Made) -> Vec<PathBuf> {
     kinds.values().map(drawn).collect()
 }
 
-/// A copy of a store in which something is done to one file.
+/// A copy of a store, with damage done to one file.
 fn damaged(made: &Made, file: &Path, damage: impl FnOnce(&Path)) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     copy(made.directory.path(), directory.path());
@@ -233,7 +233,7 @@ fn a_file_that_is_missing_costs_what_was_in_it_and_is_told() {
     for (engine, closes) in [("leveldb", true), ("leveled", false), ("innostore", true)] {
         let made = make(engine, closes);
         for file in kinds_of_files(&made) {
-            // Without it there is nothing to salvage.
+            // Without this file there is nothing to salvage.
             if file.ends_with("tree.redb") {
                 continue;
             }
@@ -278,7 +278,7 @@ fn a_flipped_bit_costs_a_block_and_is_told() {
     }
 }
 
-/// Makes all blocks of `innostore`'s file unreadable from which others are found.
+/// Destroys all branch pages of `innostore`'s file, which lead to the other pages.
 fn without_branches(file: &Path) {
     let mut bytes = std::fs::read(file).unwrap();
     for page in bytes.chunks_mut(4_096).filter(|page| page[0] == 2) {
@@ -299,7 +299,7 @@ fn pages_of_a_tree_without_a_root_are_found_and_the_start_says_that_there_are_so
     let missing = made.last.keys().filter(|key| !outcome.found.contains_key(*key)).count();
     assert_eq!(missing, 0, "{:?}", outcome.unread);
     assert!(outcome.salvaged.may_have_deleted && !outcome.salvaged.is_whole);
-    // All versions are in the file: the last one counts.
+    // The file has older versions as well; the last one must win.
     let is_last = |(key, value): &(&String, &Vec<u8>)| outcome.found.get(*key) == Some(*value);
     assert_eq!(made.last.iter().filter(is_last).count(), made.last.len());
 }
@@ -307,7 +307,7 @@ fn pages_of_a_tree_without_a_root_are_found_and_the_start_says_that_there_are_so
 #[test]
 fn names_that_can_be_read_keep_removed_records_away() {
     let made = make("leveldb", true);
-    // Tables of records, of which the latest have what was removed.
+    // Tables of records. The latest ones contain the removals.
     let tables = files_of(&tables_of(made.directory.path()));
     assert!(!tables.is_empty());
     for file in tables {

@@ -1,5 +1,5 @@
-//! Flipped bits and bad sectors in the files that `redb` keeps: the secondary indexes of `bitcask`, and all
-//! of `innostore`. What is answered is right and whole, or an error, and nothing panics.
+//! Flipped bits and bad sectors in the files of `redb`: the secondary indexes of `bitcask`, and all data of
+//! `innostore`. Each answer is right and complete, or an error, and nothing panics.
 
 use crate::support::indexes::{check_indexes, indexed, query_all, try_put_indexed};
 use crate::support::{Faulty, Name, check_sums, get, mix, put};
@@ -18,10 +18,10 @@ const TREE: &str = "tree.redb";
 
 const RECORD_COUNT: u64 = 400;
 
-/// Places of each file that are damaged, one in each copy of it.
+/// Number of damaged copies of each file, with one damaged offset each.
 const FLIP_COUNT: u64 = 48;
 
-/// How often something has panicked.
+/// Number of panics.
 static PANIC_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn count_panics() {
@@ -43,20 +43,20 @@ fn key(number: u64) -> String {
     format!("key{number}")
 }
 
-/// The files of a disk.
+/// All files of a disk.
 fn files_of(disk: &FaultyDisk) -> Vec<(String, Vec<u8>)> {
     let names = disk.list().unwrap();
     names.into_iter().map(|name| (name.clone(), disk.bytes(&name).unwrap())).collect()
 }
 
-/// A disk with these files, of which one bit is flipped: mostly of the file of this name, else of its
-/// checksums.
+/// A disk with the files, after one bit was flipped: mostly in the named file, sometimes in its checksum
+/// file.
 fn disk_with_a_flip(files: &[(String, Vec<u8>)], name: &str, seed: u64) -> FaultyDisk {
     let disk = FaultyDisk::new(seed);
     files.iter().for_each(|(name, bytes)| disk.put(name, bytes.clone()));
     let name = if seed % 6 == 5 { format!("{name}.sums") } else { name.to_owned() };
     let bytes = disk.bytes(&name).unwrap();
-    // Not where nothing was ever written, as far as possible.
+    // Prefers nonzero bytes, because zeros may never have been written.
     let mut places = (0..64).map(|draw| mix(seed << 8 | draw) as usize % bytes.len());
     let place = places.clone().find(|place| bytes[*place] != 0).or(places.next_back());
     disk.flip_bit(&name, place.unwrap(), (mix(seed) % 8) as u32);
@@ -67,7 +67,7 @@ fn tend(store: &Faulty) {
     while store.execution.step(SNAPSHOT_WORKER) == Some(Next::Again) {}
 }
 
-/// A store all of whose entries are in their file.
+/// A store whose index entries have all been moved to their file.
 fn store_with_indexes() -> Faulty {
     let mut store = Faulty::new(1 << 20);
     store.close();
@@ -123,7 +123,7 @@ fn indexes_on_a_bad_piece_of_the_disk_get_another_file() {
     let mut store = store_with_indexes();
     let expected = query_all(store.engine()).unwrap();
     let size = store.disk.bytes(INDEXES).unwrap().len() as u64;
-    // Writes go on, whatever of the file is bad.
+    // Writes continue even if the whole file is bad.
     store.disk.spoil(INDEXES, 0..size);
     for number in 0..50 {
         try_put_indexed(store.engine(), &key(number), 20_000 + number).unwrap();
@@ -131,7 +131,7 @@ fn indexes_on_a_bad_piece_of_the_disk_get_another_file() {
     tend(&store);
     assert_eq!(query_all(store.engine()).unwrap().len(), expected.len());
     check_indexes(store.engine());
-    // Nor does what can't be read fail a query for good.
+    // An unreadable file doesn't fail queries permanently.
     store.close();
     store.disk.spoil(INDEXES, 4_096..size);
     store.open().unwrap();
@@ -140,7 +140,7 @@ fn indexes_on_a_bad_piece_of_the_disk_get_another_file() {
     assert!(is_told, "{unavailable:?}");
     tend(&store);
     check_indexes(store.engine());
-    // A fault that passes costs nothing.
+    // A transient read error costs nothing.
     store.close();
     store.open().unwrap();
     store.disk.set_faults(|faults| faults.failing_reads = 1);
@@ -162,14 +162,14 @@ fn open_beside(
 ) -> Result<(OrderedEngine, OrderedReport), StoreError> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
-    // What is read comes from the file.
+    // Without a record cache, reads come from the file.
     let settings = OrderedSettings { record_cache_bytes: 0, ..OrderedSettings::new(7) };
     let of_tree = TreeSettings { cache_bytes: 1 << 20, room_bytes_min: 0, has_replicas };
     let execution = ManualExecution::default();
     OrderedEngine::open_innostore(&disk, clock, &execution, settings, of_tree)
 }
 
-/// All names of a store, page by page.
+/// All names of a store, read in pages.
 fn list_all(engine: &dyn Engine) -> Result<Vec<Vec<u8>>, StoreError> {
     let (mut names, mut after) = (Vec::new(), None);
     loop {
@@ -182,7 +182,7 @@ fn list_all(engine: &dyn Engine) -> Result<Vec<Vec<u8>>, StoreError> {
     }
 }
 
-/// The files of an `innostore` with records, and how many names and index entries it lists.
+/// The files of an `innostore` with records, and the numbers of names and index entries that it lists.
 fn sound_tree(is_clean: bool) -> (Vec<(String, Vec<u8>)>, [usize; 2]) {
     let disk = FaultyDisk::new(1);
     let engine = open_tree(&disk).unwrap();
@@ -204,7 +204,7 @@ fn sound_tree(is_clean: bool) -> (Vec<(String, Vec<u8>)>, [usize; 2]) {
     (files_of(&killed), listed)
 }
 
-/// Writes a record without a look at the former one.
+/// Writes a record without reading the stored one.
 fn try_replace(
     engine: &dyn Engine,
     key: &str,
@@ -224,7 +224,7 @@ fn replace(engine: &dyn Engine, key: &str, value: &[u8], meta: RecordMeta) {
     try_replace(engine, key, value, meta).unwrap();
 }
 
-/// Opens a store, finds out whatever is damaged, writes a record and closes the store.
+/// Opens a store, finds all damage, writes a record and closes the store.
 fn find_all_and_write(disk: &FaultyDisk, has_replicas: bool) -> Result<(), StoreError> {
     let (engine, _) = open_beside(disk, has_replicas)?;
     let _ = (list_all(&engine), query_all(&engine), engine.verify(None, u64::MAX));
@@ -233,14 +233,14 @@ fn find_all_and_write(disk: &FaultyDisk, has_replicas: bool) -> Result<(), Store
     engine.close()
 }
 
-/// How much of the store is right, how much an error.
+/// Numbers of right answers and of errors.
 #[derive(Default, Debug)]
 struct Answers {
     right_count: u64,
     error_count: u64,
 }
 
-/// Asks for everything: nothing may be wrong, and nothing missing without an error.
+/// Reads everything. Panics if an answer is wrong, or if something is missing without an error.
 fn ask(engine: &dyn Engine, listed: [usize; 2], seed: u64) -> Answers {
     let mut answers = Answers::default();
     let mut count = |is_right: bool| match is_right {
@@ -271,7 +271,8 @@ fn a_damaged_tree_answers_what_is_right_and_whole_or_an_error_and_is_mended() {
             let answers = ask(&engine, listed, seed);
             all.right_count += answers.right_count;
             all.error_count += answers.error_count;
-            // The next write has it mended: from then on only records are missing, and each is an error.
+            // The next write triggers a repair. After it, listings and queries are complete, and only reads
+            // of lost records are errors.
             replace(&engine, "new", b"value", RecordMeta::default());
             engine.sync().unwrap();
             let with_new = [listed[0] + 1, listed[1]];
@@ -284,7 +285,7 @@ fn a_damaged_tree_answers_what_is_right_and_whole_or_an_error_and_is_mended() {
             assert!(after.error_count <= 40, "seed {seed}: {after:?}");
             let known_count = engine.stats().key_count;
             assert_eq!(known_count, RECORD_COUNT + 1, "seed {seed}");
-            // What can't be read can be written again.
+            // Unreadable records can be written again.
             for number in 0..RECORD_COUNT {
                 if get(&engine, &key(number)).is_err() {
                     let (value, meta) = indexed(number);
@@ -320,7 +321,7 @@ fn a_tree_with_damage_all_over_is_told_as_a_loss_where_records_are_missing() {
         let used = find_all_and_write(&disk, false);
         let is_refused = used.is_err();
         if let Err(refused) = used {
-            // Records that can be read are not given up: a salvage finds them.
+            // The engine doesn't give up records that a salvage could still find.
             let is_damage = matches!(refused, StoreError::Corrupt { .. });
             assert!(is_damage, "seed {seed}: {refused}");
             let again = open_tree(&disk);
@@ -331,7 +332,7 @@ fn a_tree_with_damage_all_over_is_told_as_a_loss_where_records_are_missing() {
             }
             drop(again);
             refused_count += 1;
-            // Other nodes have them as well: then they are.
+            // If other nodes have replicas of the records, it does.
             find_all_and_write(&disk, true).unwrap();
         }
         let (engine, report) = open_beside(&disk, is_refused).unwrap();
@@ -375,7 +376,7 @@ fn a_tree_without_its_checksums_or_with_foreign_ones_gets_them_again() {
             |disk, sums| disk.delete(sums),
             |disk, sums| disk.put(sums, Vec::new()),
             |disk, sums| disk.put(sums, vec![0x5a; 9_000]),
-            // Those of the file as it was when it was made.
+            // The checksums of a newly created file.
             |disk, sums| {
                 let young = FaultyDisk::new(1);
                 drop(open_tree(&young).unwrap());
@@ -391,7 +392,7 @@ fn a_tree_without_its_checksums_or_with_foreign_ones_gets_them_again() {
             assert_eq!(ask(&engine, listed, number as u64).error_count, 0, "harm {number}");
             engine.close().unwrap();
             drop(engine);
-            // From then on damage is found by them.
+            // From now on, these checksums detect damage.
             let files = files_of(&disk);
             let mut error_count = 0;
             for seed in (0..8).map(|seed| 6 * seed) {
@@ -412,7 +413,7 @@ fn damage_that_came_before_there_were_checksums_is_mended_when_they_are_made() {
     for seed in (0..FLIP_COUNT).map(|seed| 6 * seed) {
         let disk = disk_with_a_flip(&files, TREE, seed);
         disk.delete("tree.redb.sums");
-        // An older commit may be the last that is whole.
+        // The opening may fall back to an older commit, if that is the last intact one.
         let Ok((engine, report)) = open_and_report(&disk) else { continue };
         if report.loss.is_none() {
             error_count += ask(&engine, listed, seed).error_count;
@@ -422,7 +423,7 @@ fn damage_that_came_before_there_were_checksums_is_mended_when_they_are_made() {
     check_no_panics();
 }
 
-/// The last commit may be durable by its copy of the header alone.
+/// The copy of the header in the checksum file may be the only durable trace of the last commit.
 #[test]
 fn a_flipped_bit_among_the_checksums_takes_no_commit_back_when_power_fails() {
     for seed in 0..200 {

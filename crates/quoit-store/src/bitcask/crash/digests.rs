@@ -1,4 +1,4 @@
-//! Whether digests are those of what is stored.
+//! Checks that the digests match the stored records.
 
 use super::super::BitcaskEngine;
 use crate::compare::{Digests, HashRange, Leaf, Scope, compared_digest};
@@ -8,7 +8,7 @@ use crate::index::Tag;
 use quoit_model::hash::{Identity, Partition};
 use std::collections::BTreeMap;
 
-/// Compares the digests of all partitions with those of their records.
+/// Compares the digests of all partitions with those computed from their records.
 pub(super) fn check(
     engine: &BitcaskEngine,
     partition_count: u16,

@@ -1,4 +1,4 @@
-//! Values with index entries, and what a query of them has to find.
+//! Values with index entries, and the expected results of queries.
 
 use crate::engine::Engine;
 use crate::error::StoreError;
@@ -13,11 +13,11 @@ use std::collections::BTreeSet;
 
 const FIELD: &[u8] = b"n_int";
 
-/// Terms are below this.
+/// Exclusive upper bound of the index terms.
 const TERMS: u64 = 6;
 
-/// An object of an operation with one to three entries. Other values begin with the number of their
-/// operation, whose first byte is zero.
+/// An encoded object with one to three index entries. All other values begin with their operation's number,
+/// whose first byte is zero.
 pub(super) fn indexed_value(random: &mut Random, operation: u64, size: u64) -> Vec<u8> {
     let actor = Actor(operation.to_be_bytes().to_vec().into());
     let dot = Dot { actor, counter: 1, time_secs: 0 };
@@ -39,7 +39,7 @@ pub(super) fn is_indexed(value: &[u8]) -> bool {
     value.first() == Some(&OBJECT_FORMAT_1)
 }
 
-/// Compares all entries of a bucket with those of the records that are there.
+/// Queries all index entries of a bucket and compares them with those of the given records.
 pub(super) fn check(
     engine: &dyn Engine,
     bucket: BucketRef<'_>,

@@ -1,6 +1,7 @@
-//! Seeded crash tests: random work on a faulty disk, and restarts at bad moments.
+//! Randomized crash tests: a random workload on a faulty disk, with restarts at bad moments. Each run is
+//! determined by its seed.
 //!
-//! `QUOIT_CRASH_SEED=n` runs that seed alone; `QUOIT_CRASH_SEEDS=n` runs so many.
+//! `QUOIT_CRASH_SEED=n` runs only seed `n`; `QUOIT_CRASH_SEEDS=n` runs `n` seeds.
 
 mod digests;
 mod indexes;
@@ -12,7 +13,7 @@ use super::{BitcaskSettings, MergeSettings};
 use quoit_planted::PlantedFault;
 use world::{Plan, World};
 
-/// Seeds of a test run.
+/// Number of seeds of a test run.
 const SEEDS: u64 = 1_000;
 
 fn plan() -> Plan {
@@ -57,11 +58,11 @@ fn what_was_acknowledged_survives_crashes_of_a_failing_disk() {
     run_all(&Plan { faults: true, ..plan() });
 }
 
-/// Seeds that look for a planted bug. Most are found within ten; a batch that was torn mostly goes with the
-/// gap that it is.
+/// Maximum number of seeds to search for a planted bug. Most bugs are found within ten seeds. Accepting
+/// torn batches takes more, because the gap that a torn batch leaves usually discards it anyway.
 const PLANTED_SEEDS: u64 = 5_000;
 
-/// Whether one of some seeds finds something wrong.
+/// True if one of the seeds fails.
 fn is_found(plan: &Plan) -> bool {
     (0..PLANTED_SEEDS).any(|seed| {
         let run = std::panic::AssertUnwindSafe(|| World::run(seed, plan));

@@ -1,12 +1,12 @@
-//! A model of the states that a store may be in after a crash.
+//! A model of the states in which a store may be after a crash.
 
 use crate::engine::RecordMeta;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A value, or that there is none.
+/// A value; `None` if the key doesn't exist.
 pub(super) type ModelState = Option<Vec<u8>>;
 
-/// A state as the operation that wrote it, for messages.
+/// A state for messages, named by the operation that wrote it.
 fn told(state: &ModelState) -> String {
     let Some(value) = state else {
         return "missing".to_owned();
@@ -25,44 +25,44 @@ impl std::fmt::Debug for Version {
 /// One write of a key.
 #[derive(Clone)]
 struct Version {
-    /// Number of the operation; that of a batch is the same for all its writes.
+    /// Number of the operation. All writes of a batch have the same number.
     operation: u64,
     state: ModelState,
-    /// `None`: the engine reported an error, so that the write may be there or not.
+    /// `None` if the engine reported an error; the write may or may not be on the disk.
     ticket: Option<u64>,
 }
 
 /// The writes of each key since the last restart.
 #[derive(Default)]
 pub(super) struct Model {
-    /// The first version is what was found at the last restart.
+    /// The first version of each key is the state found at the last restart.
     keys: BTreeMap<u8, Vec<Version>>,
     /// Writes with tickets up to this one are durable.
     durable: u64,
 }
 
-/// How the process ended.
+/// Way in which the process ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
-    /// The machine died: what no sync has covered may be lost.
+    /// The machine crashed: writes that no sync has covered may be lost.
     Crash,
-    /// The process died: everything that was accepted is there.
+    /// The process was killed: all accepted writes are still there.
     Kill,
 }
 
 impl Model {
-    /// The state that a reader must see now.
+    /// The state that a read must return now.
     pub(super) fn now(&self, key: u8) -> ModelState {
         let versions = self.keys.get(&key)?;
         versions.iter().rev().find(|version| version.ticket.is_some())?.state.clone()
     }
 
-    /// Keys that a listing must show now.
+    /// Keys that a listing must return now.
     pub(super) fn keys_now(&self) -> Vec<u8> {
         self.keys.keys().copied().filter(|key| self.now(*key).is_some()).collect()
     }
 
-    /// A write was accepted, or failed in a way that leaves open what is on the disk.
+    /// Records a write that was accepted, or that failed with an unknown effect on the disk.
     pub(super) fn write(
         &mut self,
         key: u8,
@@ -79,7 +79,7 @@ impl Model {
         self.durable = self.durable.max(ticket);
     }
 
-    /// Checks what is found after a restart, and goes on from it.
+    /// Checks the state found after a restart, and continues from it.
     pub(super) fn restart(
         &mut self,
         end: End,
@@ -133,8 +133,8 @@ impl Model {
 }
 
 impl Model {
-    /// Checks that what is found after a power failure is what some operation left: no later one is there
-    /// without it. Where operations failed that cannot be told.
+    /// Checks that the state after a power failure is the state after some operation: no write survived
+    /// without all earlier ones. Skipped if an operation failed, because its effect is unknown.
     fn check_prefix(&self, found: &BTreeMap<u8, ModelState>) -> Result<(), String> {
         let versions = || self.keys.values().flatten();
         if versions().any(|version| version.ticket.is_none()) {
@@ -162,14 +162,14 @@ impl Model {
     }
 }
 
-/// The metadata that the engine is given with a value.
+/// The metadata that is stored with a value.
 pub(super) fn meta_of(value: &[u8]) -> RecordMeta {
     let indexed = super::indexes::is_indexed(value);
     RecordMeta {
         digest: xxhash_rust::xxh3::xxh3_64(value),
         tombstone: value.len().is_multiple_of(5) && !indexed,
         n_val_class: (value.len() % 15 + 1) as u8,
-        // Some expire, each in an hour of its own, after the end of all runs.
+        // Some values expire, each in a different hour, and all after the end of the runs.
         expires_at_secs: if value.len().is_multiple_of(7) {
             2_000_000_000 + value.len() as u32 * 3_600
         } else {

@@ -1,4 +1,4 @@
-//! An engine on a faulty disk, a random workload, and restarts at bad moments.
+//! An engine on a faulty disk, with a random workload and restarts at bad moments.
 
 use super::model::{End, Model, ModelState, meta_of};
 use crate::bitcask::{BitcaskEngine, BitcaskSettings, OpenReport, SNAPSHOT_WORKER};
@@ -15,36 +15,36 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-/// Keys of a run.
+/// Number of keys of a run.
 const KEYS: u8 = 40;
 
 const PARTITIONS: u16 = 8;
 
-/// How a run is made.
+/// Parameters of a run.
 #[derive(Clone)]
 pub(super) struct Plan {
     pub(super) rounds: u64,
     pub(super) operations_max: u64,
-    /// Whether writes and syncs fail and the disk gets full.
+    /// True to inject failing writes and syncs, and to fill the disk.
     pub(super) faults: bool,
     pub(super) settings: BitcaskSettings,
     pub(super) forget_syncs: bool,
-    /// Whether some values have index entries; half of the runs are without.
+    /// True if some values have index entries. Each run sets it at random.
     pub(super) indexes: bool,
 }
 
-/// The engine under test with its faulty disk; restarts it and runs its background work.
+/// The engine under test on its faulty disk. Restarts the engine and runs its background work.
 pub(super) struct World {
     disk: FaultyDisk,
     execution: ManualExecution,
     hands: Hands,
     incarnation: u64,
-    /// Whether a sync has failed: what is in memory may never reach the disk.
+    /// True after a failed sync: writes in memory may never reach the disk.
     sync_failed: bool,
 }
 
-/// Makes requests of the engine and knows the right answers. Lent out while background work runs, so that
-/// requests come in the middle of it.
+/// Sends requests to the engine and checks the answers against the model. Lent to the hook that runs during
+/// background work, so that requests also arrive in the middle of it.
 struct Hands {
     random: Random,
     plan: Plan,
@@ -53,7 +53,7 @@ struct Hands {
     model: Model,
     operation: u64,
     last_ticket: u64,
-    /// Whether requests may fail.
+    /// True if requests may fail.
     may_fail: bool,
 }
 
@@ -69,7 +69,7 @@ impl WorldName {
         let bytes = [b'k', key];
         let encoded = key_ref(&bytes).encoded();
         let hash = KeyHash::of(&encoded, key_ref(&bytes).bucket, PlacementRule::BucketAndKey);
-        // Every fourth key shares its identity with its neighbour.
+        // Every fourth key has the same identity as its neighbour.
         let identity = if key % 8 < 2 { Identity(u64::from(key / 8)) } else { hash.identity };
         let partition = Partition(u16::from(key / 8) % PARTITIONS);
         Self { key: bytes, encoded, identity, partition }
@@ -95,8 +95,8 @@ impl World {
     pub(super) fn run(seed: u64, plan: &Plan) -> Result<(), String> {
         let mut random = Random(seed ^ 0x5eed);
         let mut plan = plan.clone();
-        // Some merge eagerly, some leave a lot behind.
-        // A store that leaves room alone and one that takes all of it.
+        // Half of the seeds keep some bytes of the disk free, the others use all of it. Some runs merge
+        // early, others leave much garbage.
         plan.settings.kept_room_bytes = seed % 2 * 2_000;
         let merge = &mut plan.settings.merge;
         merge.frag_threshold_percent = [25, 50, 80][random.below(3) as usize];
@@ -212,7 +212,7 @@ impl World {
         std::mem::replace(&mut self.hands, nobody)
     }
 
-    /// Lets one of the workers make a step, with requests in the middle of it.
+    /// Lets a random worker do one step, with requests in the middle of it.
     fn background(&mut self) -> Result<(), String> {
         let names = self.execution.names();
         let name = names[self.hands.random.below(names.len() as u64) as usize];
@@ -352,7 +352,7 @@ impl Hands {
         self.note(&writes, applied)
     }
 
-    /// Writes all keys of a partition in one step, and removes every third.
+    /// Writes the keys of a partition in one transaction; removes every third one.
     fn transact(&mut self) -> Result<(), String> {
         let key = self.random.below(u64::from(KEYS)) as u8;
         let partition = WorldName::new(key).partition;
@@ -395,7 +395,7 @@ impl Hands {
         self.note(&writes, applied)
     }
 
-    /// Tells the model of writes that belong together.
+    /// Records writes of one operation in the model.
     fn note(
         &mut self,
         writes: &[(u8, ModelState)],
@@ -440,7 +440,7 @@ impl Hands {
         }
     }
 
-    /// Queries the indexes of all buckets, which may lack entries unless they have to be complete.
+    /// Queries the indexes of all buckets. Unless `has_to_be_complete`, the indexes may be unavailable.
     fn query(&self, has_to_be_complete: bool) -> Result<(), String> {
         for bucket in [b"one".as_slice(), b"another"] {
             let bucket = BucketRef::untyped(bucket);
@@ -518,7 +518,7 @@ impl World {
         let names =
             (0..KEYS).map(WorldName::new).map(|name| (name.encoded.to_vec(), name.identity));
         super::digests::check(self.hands.engine(), PARTITIONS, &names.collect())?;
-        // Tickets go on, or start again below what was lost.
+        // Tickets continue, or start again below the lost ones.
         self.hands.last_ticket = 0;
         self.hands.list()?;
         self.query()?;
@@ -531,7 +531,7 @@ impl World {
         Ok(())
     }
 
-    /// Queries the indexes, after they were rebuilt if they have to be.
+    /// Queries the indexes, after rebuilding them if necessary.
     fn query(&mut self) -> Result<(), String> {
         self.hands.query(false)?;
         let range =
@@ -542,7 +542,7 @@ impl World {
         self.hands.query(true)
     }
 
-    /// Sometimes removes files that the engine can make again.
+    /// Sometimes removes files that the engine can rebuild.
     fn lose_derived_files(&mut self) {
         let which = self.hands.random.below(6);
         for name in self.disk.list().unwrap_or_default() {
@@ -557,12 +557,12 @@ impl World {
         }
     }
 
-    /// Starts, dies meanwhile in the same way as before, and starts again.
+    /// Opens the store, crashes or kills it while it opens (the same way as before), and opens it again.
     fn die_while_opening(&mut self, end: End) -> Result<(), String> {
         let left = self.hands.random.below(60);
         self.disk.set_faults(|faults| faults.operations_left = Some(left));
         let incarnation = self.incarnation;
-        // It may have come so far that it runs; a store that runs has an incarnation of its own.
+        // The opening may have succeeded before the process died. An opened store has its own incarnation.
         let _ = self.open(false);
         self.hands.engine = None;
         self.disk = if end == End::Crash { self.disk.crash() } else { self.disk.kill() };

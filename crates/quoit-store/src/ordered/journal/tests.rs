@@ -9,7 +9,8 @@ use xxhash_rust::xxh3::xxh3_64;
 const STORE_ID: u64 = 77;
 const SIDE: u64 = 5;
 
-/// The batches of a journal: the groups of each, the last group that was synced before it, and its body.
+/// A batch of a journal: the first and last group in it, the last group that was synced before it, and its
+/// body.
 #[derive(Clone, Debug)]
 struct Written {
     first: u64,
@@ -23,7 +24,7 @@ impl Written {
         1_000 + 3 * self.group
     }
 
-    /// The batch as `fjall` writes it: the mark, and a record.
+    /// The batch as `fjall` writes it: the mark and one record.
     fn bytes(&self) -> Vec<u8> {
         let sequence = self.sequence();
         let mark = Mark {
@@ -42,7 +43,8 @@ impl Written {
     }
 }
 
-/// Batches with groups from one on; each tells what was synced some batches before it.
+/// Batches of one group each, starting with group `first`. The mark of group g names g - 1 -
+/// `synced_before` as the last synced group.
 fn batches(first: u64, count: u64, synced_before: u64) -> Vec<Written> {
     let batch = |group: u64| Written {
         first: group,
@@ -57,7 +59,7 @@ fn bytes_of(batches: &[Written]) -> Vec<u8> {
     batches.iter().flat_map(Written::bytes).collect()
 }
 
-/// Where the batches of a journal begin, and its end.
+/// Offsets of the batches of a journal, and its end.
 fn bounds_of(batches: &[Written]) -> Vec<usize> {
     let mut bounds = vec![0];
     for batch in batches {
@@ -80,7 +82,7 @@ fn known(clean: bool, synced: u64) -> JournalSurroundings {
     JournalSurroundings { clean, synced, store_id: STORE_ID }
 }
 
-/// Mends the journals, and checks that mending them again changes nothing.
+/// Repairs the journals, and checks that a second repair changes nothing.
 fn mended(journals: &[Vec<u8>], known: JournalSurroundings) -> (Vec<Vec<u8>>, Verdict) {
     let verdict = judge(&surveys_of(journals), known);
     let apply = |(journal, outcome): (&Vec<u8>, &Outcome)| {
@@ -104,8 +106,8 @@ fn mended(journals: &[Vec<u8>], known: JournalSurroundings) -> (Vec<Vec<u8>>, Ve
     (made, verdict)
 }
 
-/// The groups that journals have batches of which are as they were written, sequences aside: any between
-/// those of their neighbours will do.
+/// Groups of the batches in the journals that are as they were written, except for their sequences: a
+/// repair may choose any sequence between those of the neighbouring batches.
 fn groups_in(journals: &[Vec<u8>], written: &[Written]) -> Vec<u64> {
     let mut groups = Vec::new();
     for journal in journals {
@@ -128,8 +130,8 @@ fn lost_count(verdict: &Verdict) -> Option<u64> {
     verdict.lost.iter().map(|lost| lost.batch_count).sum()
 }
 
-/// Flips a byte at each place of a journal in turn; `check` gets the number of the batch that has it, and the
-/// groups and the verdict that came of it.
+/// Flips a byte at each offset of a journal in turn. `check` gets the number of the damaged batch, the
+/// groups that are left, and the verdict.
 fn flip_each(
     written: &[Written],
     zeros: usize,
@@ -193,7 +195,7 @@ fn a_damaged_start_costs_nothing() {
 
 #[test]
 fn what_no_sync_had_covered_ends_at_the_first_batch_that_is_not_whole() {
-    // The batches say that 41 to 45 were synced, and so does the file.
+    // Both the batches' marks and the file say that groups 41 to 45 were synced.
     let mut written = batches(41, 9, 1);
     written.iter_mut().for_each(|batch| batch.synced = batch.synced.min(45));
     flip_each(&written, 200, known(false, 45), |batch, groups, verdict| {
@@ -239,7 +241,8 @@ fn a_journal_that_is_shorter_than_what_was_synced_is_a_loss() {
                 let left_count = bounds.iter().filter(|bound| **bound <= len).count() as u64 - 1;
                 let groups: Vec<u64> = (11..11 + left_count).collect();
                 assert_eq!(groups_in(&made, &written), groups);
-                // The batches that are left tell as well, and so does the front of the one that is cut short.
+                // The remaining batches also tell what was synced, and so does the start of a truncated
+                // one.
                 let told = |count: u64| {
                     written[..count.min(7) as usize]
                         .last()
@@ -301,7 +304,8 @@ fn batches_without_marks_are_durable_before_the_first_one_with_a_mark() {
         let is_start = at % unmarked[0].len() < 13;
         assert!(verdict.lost.len() == 1 || is_start && verdict.lost.is_empty(), "{verdict:?}");
     }
-    // Alone, and not closed in good order, they end where they are torn, as ever.
+    // Without marked batches, and after an unclean stop, unmarked batches end at the first torn one, as in
+    // older releases.
     let mut torn = unmarked.concat();
     torn[unmarked[0].len() + 20] ^= 1;
     let (made, verdict) = mended(&[torn.clone()], known(false, 0));
@@ -310,7 +314,7 @@ fn batches_without_marks_are_durable_before_the_first_one_with_a_mark() {
     assert_eq!(verdict.lost.len(), 1, "all was durable");
 }
 
-/// A batch as older releases had them.
+/// A batch without a mark, as older releases wrote it.
 fn unmarked(sequence: u64) -> Vec<u8> {
     let head =
         [&[2, 0, 0][..], &1_u64.to_le_bytes(), &[1, 0], &[3, 0, 0, 0], &[3, 0, 0, 0]].concat();
@@ -322,7 +326,7 @@ fn unmarked(sequence: u64) -> Vec<u8> {
 #[test]
 fn a_journal_in_a_value_is_not_taken_for_a_part_of_the_journal() {
     let mut written = batches(20, 3, 0);
-    // Bytes of the same store's journal, older and younger than the batch that they are in.
+    // Bytes of the same store's journal, from groups before and after the enclosing batch.
     written[1].body = bytes_of(&batches(5, 2, 0));
     let bounds = bounds_of(&written);
     for at in bounds[1]..bounds[2] {
@@ -337,10 +341,10 @@ fn a_journal_in_a_value_is_not_taken_for_a_part_of_the_journal() {
     }
 }
 
-/// Keys that are put or removed together.
+/// Keys that are put or removed in one batch.
 type Writes = Vec<(Vec<u8>, Option<Vec<u8>>)>;
 
-/// The journal that `fjall` writes for some batches.
+/// The journal that `fjall` writes for the batches.
 fn written_by_fjall(directory: &Path, batches: &[Writes]) -> PathBuf {
     let database = Database::builder(directory).open().unwrap();
     let keyspace = database.keyspace("k", KeyspaceCreateOptions::default).unwrap();
@@ -404,7 +408,7 @@ proptest! {
             let mark = Mark { first, group: first + 1, synced: 0, sequence_min: 1 };
             journal.extend(noise);
             let whole = batch::mark_alone(SIDE, &mark, 1_000, STORE_ID);
-            // Every third one has lost its end.
+            // Every third batch is truncated.
             let end = if first % 3 == 0 { whole.len() / 2 } else { whole.len() };
             journal.extend(&whole[..end]);
         }

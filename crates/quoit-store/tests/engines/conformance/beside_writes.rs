@@ -1,5 +1,5 @@
-//! Folds and listings while others write: nothing that stays is left out or shown twice, nothing is shown
-//! that was not written, and each writer finds its records.
+//! Folds and listings during concurrent writes: a record that stays is shown exactly once, a value that was
+//! never written isn't shown, and each writer finds its own records.
 
 use super::{RING_SIZE, Subject, ring_size};
 use bytes::Bytes;
@@ -14,18 +14,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const BUCKET: BucketRef<'static> = BucketRef::untyped(b"beside");
 
-/// Records that are written once, records that are written again and again, and records that come and go.
+/// Numbers of records that are written once, of records that are rewritten all the time, and of records
+/// that are put and removed in turn.
 const STILL_COUNT: u64 = 120;
 const CHANGING_COUNT: u64 = 40;
 const PASSING_COUNT: u64 = 40;
 
-/// Bursts of writes; between them the engine does its background work.
+/// Number of bursts of writes. Between them the engine does its background work.
 const ROUNDS: u64 = 4;
 
-/// Rounds through all changing records of a burst.
+/// Number of times that a burst rewrites all changing records.
 const CHANGES: u64 = 8;
 
-/// Says that it is over when it is dropped, also by a panic: others would wait for ever.
+/// Sets the flag when it is dropped, even by a panic, so that other threads don't run for ever.
 struct Until<'a>(&'a AtomicBool);
 
 impl Drop for Until<'_> {
@@ -34,7 +35,7 @@ impl Drop for Until<'_> {
     }
 }
 
-/// A record of these tests by its kind and number.
+/// The name of a test record, made of its kind and number.
 struct Name {
     key: Vec<u8>,
     encoded: EncodedKey,
@@ -58,7 +59,7 @@ impl Name {
     }
 }
 
-/// A value that tells its version, of a size that differs from version to version.
+/// A value that contains its version. Its size varies with the version.
 fn value_of(version: u64) -> Vec<u8> {
     let mut value = version.to_be_bytes().to_vec();
     value.resize(8 + (version % 5) as usize * 700, version as u8);
@@ -85,17 +86,17 @@ fn remove(engine: &dyn Engine, name: &Name) {
     engine.update(&name.at(), Before::Skip, Access::Wait, &mut change).unwrap();
 }
 
-/// Folds and lists while two threads write; between bursts the engine seals, merges and flushes.
+/// Folds and lists while two threads write. Between bursts the engine seals, merges and flushes.
 ///
 /// # Panics
 ///
-/// When a fold leaves out what was there all the time, shows something twice, out of order or torn, or in a
-/// state older than the one that was there when the fold began.
+/// If a fold omits a record that was there all the time, shows a record twice, out of order or torn, or
+/// shows a version older than the current one at the start of the fold.
 pub fn folds_beside_writes_are_right(subject: &mut impl Subject) {
     for number in 0..STILL_COUNT {
         put(subject.engine(), &Name::new('s', number), number);
     }
-    // All changing records are there before the first fold.
+    // All changing records exist before the first fold.
     (0..CHANGING_COUNT).for_each(|number| put(subject.engine(), &Name::new('c', number), 0));
     let written = AtomicU64::new(0);
     let mut fold_count = 0;
@@ -137,7 +138,7 @@ pub fn folds_beside_writes_are_right(subject: &mut impl Subject) {
     list_all(subject.engine());
 }
 
-/// Folds all partitions; changing records must be of this version or a later one.
+/// Folds all partitions. Checks that changing records have at least the version `version_min`.
 fn fold_all(engine: &dyn Engine, version_min: u64) {
     let mut versions: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
     for number in 0..RING_SIZE {
@@ -166,7 +167,7 @@ fn fold_all(engine: &dyn Engine, version_min: u64) {
     }
 }
 
-/// Lists all keys: those that stay must be there, once each.
+/// Lists all keys. Checks that the lasting ones are listed exactly once.
 fn list_all(engine: &dyn Engine) {
     let mut found = Vec::new();
     let mut after = None;
@@ -186,11 +187,11 @@ fn list_all(engine: &dyn Engine) {
     assert_eq!((count(b's'), count(b'c')), (STILL_COUNT, CHANGING_COUNT), "keys that stay");
 }
 
-/// Buckets whose only keys come and go.
+/// Number of buckets whose only key is put and removed in turn, and of rounds of each way to put it.
 const BUCKET_COUNT: usize = 60;
 const BUCKET_ROUNDS: usize = 25;
 
-/// A bucket of one key.
+/// A bucket with one key.
 struct Single {
     bucket: Vec<u8>,
     encoded: EncodedKey,
@@ -203,7 +204,7 @@ impl Single {
         Self { bucket, encoded }
     }
 
-    /// All are in one partition, so that they can be changed together.
+    /// All records are in one partition, so that one transaction can change them.
     fn at(&self) -> RecordAt<'_> {
         let bucket = BucketRef::untyped(&self.bucket);
         let hash = KeyHash::of(&self.encoded, bucket, PlacementRule::BucketAndKey);
@@ -216,7 +217,7 @@ impl Single {
     }
 }
 
-/// Makes the only keys of buckets live, in one of three ways.
+/// Puts the only keys of the buckets, in one of three ways.
 fn fill(engine: &dyn Engine, singles: &[Single], way: usize) {
     let meta = RecordMeta::default();
     match way % 3 {
@@ -253,12 +254,12 @@ fn all_buckets(engine: &dyn Engine) -> Vec<Bytes> {
     }
 }
 
-/// Makes the only keys of many buckets live and removes them, while others list buckets, and so forget keys
+/// Puts and removes the only keys of many buckets, while other threads list buckets and thereby forget keys
 /// that they find dead.
 ///
 /// # Panics
 ///
-/// When a writer does not find the buckets listed, or finds them after the keys are removed.
+/// If the buckets aren't all listed after the keys were put, or any is listed after the keys were removed.
 pub fn buckets_of_one_key_are_listed_beside_others(subject: &impl Subject) {
     let engine = subject.engine();
     let singles: Vec<Single> = (0..BUCKET_COUNT).map(Single::new).collect();
@@ -266,7 +267,7 @@ pub fn buckets_of_one_key_are_listed_beside_others(subject: &impl Subject) {
     let removes = singles.iter().map(|single| BatchWrite::Remove { at: single.at() });
     let removes: Vec<_> = removes.collect();
     let is_over = AtomicBool::new(false);
-    // The first listings that were wrong: asserted when the others have stopped.
+    // The first wrong listings. The assertion comes after the other threads have stopped.
     let mut wrong = None;
     std::thread::scope(|scope| {
         for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! Digests and leaves of a partition, compared with those of the model's records.
+//! Compares the digests and leaves of a partition with those of the model's records.
 
 use super::START_SECS;
 use bytes::Bytes;
@@ -9,14 +9,14 @@ use quoit_store::engine::{Engine, Record};
 use quoit_store::index::Tag;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Checks an engine whose copies can be compared.
+/// Checks an engine that supports comparisons of replicas.
 ///
 /// # Panics
 ///
-/// When it says anything else than `records` do.
+/// If its answers differ from those computed from `records`.
 pub fn check(engine: &dyn Engine, partition: Partition, records: &[(Identity, Bytes, Record)]) {
     let Some(engine) = engine.compared() else { return };
-    // Hours before the clock's may have passed: there engines may still count what they don't show.
+    // In hours that may have passed, engines may still count records that they no longer show.
     let first_hour = hour_of(u64::from(START_SECS)) + 1_000;
     for hour_min in [first_hour, first_hour + 100_000] {
         let mut expected = Digests::default();

@@ -1,4 +1,4 @@
-//! Secondary indexes: records with entries, and queries compared with those of the model's records.
+//! Records with index entries, and queries that are compared with the model's records.
 
 use super::Subject;
 use super::model::BUCKETS;
@@ -31,7 +31,8 @@ fn term(of_integers: bool, number: usize) -> IndexTerm {
     }
 }
 
-/// A record whose value is an object with entries: some have two values, of which one may be deleted.
+/// A record whose value is an object with index entries. Some objects have two siblings, of which one may
+/// be deleted.
 pub fn indexed_record(content: &Content, meta: RecordMeta) -> Record {
     let Content { fill, size, entries, .. } = *content;
     let content_bytes = [
@@ -41,7 +42,7 @@ pub fn indexed_record(content: &Content, meta: RecordMeta) -> Record {
         &meta.digest.to_be_bytes(),
         &meta.expires_at_secs.to_be_bytes(),
     ];
-    // Different objects have different events.
+    // Different objects have different dots.
     let actor = Actor(content_bytes.concat().into());
     let mut object = Object::default();
     let mut add = |counter: u64, bits: u16, deleted: bool| {
@@ -70,7 +71,7 @@ pub fn indexed_record(content: &Content, meta: RecordMeta) -> Record {
     Record { meta: RecordMeta { digest: object.digest(), indexed, ..meta }, value: value.into() }
 }
 
-/// Asks an engine everything about its indexes.
+/// Compares all index entries of all buckets.
 pub fn check_everything(subject: &impl Subject, records: &[(KeyRef<'_>, Partition, &Record)]) {
     for bucket in 0..BUCKETS.len() {
         for of_integers in [false, true] {
@@ -82,7 +83,7 @@ pub fn check_everything(subject: &impl Subject, records: &[(KeyRef<'_>, Partitio
     check_long_bounds(subject.engine());
 }
 
-/// Bounds that are longer than any name or term may be are bounds like others.
+/// Bounds may be longer than the longest possible name or term.
 fn check_long_bounds(engine: &dyn Engine) {
     let (bucket_type, bucket) = BUCKETS[0];
     let bucket = BucketRef { bucket_type, bucket };
@@ -98,7 +99,7 @@ fn check_long_bounds(engine: &dyn Engine) {
     }
 }
 
-/// Compares the answer to a query, page by page, with what the records say.
+/// Compares the answer to a query, read in pages, with the model's records.
 pub fn check(subject: &impl Subject, records: &[(KeyRef<'_>, Partition, &Record)], query: &Query) {
     let (bucket_type, bucket) = BUCKETS[query.bucket];
     let bucket = BucketRef { bucket_type, bucket };
@@ -140,8 +141,8 @@ pub fn check(subject: &impl Subject, records: &[(KeyRef<'_>, Partition, &Record)
     assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{query:?}");
 }
 
-/// Stores a record with other entries again and again, removes it, and compares what was counted; after a
-/// restart the engine begins anew, or goes on if it has forgotten nothing.
+/// Overwrites a record several times with different index entries, removes it, and checks the counts. After
+/// a restart the engine's counts start at zero, unless it is an engine that keeps its memory.
 pub fn writes_of_entries_are_counted(subject: &mut impl Subject) {
     let (bucket_type, bucket) = BUCKETS[0];
     let key = BucketRef { bucket_type, bucket }.key(b"counted");
@@ -160,7 +161,7 @@ pub fn writes_of_entries_are_counted(subject: &mut impl Subject) {
     };
     let before = subject.engine().index_activity();
     assert_eq!(before, IndexActivity::default());
-    // Two entries; one other in the place of one of them; none, twice; one; gone.
+    // Two entries; one of them is replaced by another; none, twice; one; removed.
     for entries in [Some(0b011), Some(0b110), Some(0), Some(0), Some(0b1000), None] {
         update(subject.engine(), entries);
     }

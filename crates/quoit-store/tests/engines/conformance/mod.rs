@@ -1,7 +1,7 @@
 //! Conformance tests of storage engines, checked against a naive model.
 //!
-//! An engine's test file implements [`Subject`] and calls the checks.
-//! Any program that holds for one engine holds for all.
+//! The tests of each engine implement [`Subject`] and call the checks. Each program must have the same
+//! results on all engines.
 
 mod beside_writes;
 mod digests;
@@ -24,56 +24,56 @@ use quoit_store::engine::{
     Access, Applied, Before, Decision, Engine, RecordAt, RecordMeta, RecordRef,
 };
 
-/// Partitions of the engines under test.
+/// Number of partitions of the engines under test.
 pub const RING_SIZE: u16 = 8;
 
-/// Where the clocks of the engines under test start: some time in 2023.
+/// Start of the clocks of the engines under test, in Unix seconds: a time in 2023.
 pub const START_SECS: u32 = 1_700_000_000;
 
 /// An engine under test.
 pub trait Subject {
-    /// The engine. Made with a ring of [`RING_SIZE`] partitions and this subject's clock.
+    /// The engine. It was created with a ring of [`RING_SIZE`] partitions and this subject's clock.
     fn engine(&self) -> &dyn Engine;
 
     /// The engine's clock. Starts at [`START_SECS`].
     fn clock(&self) -> &ManualClock;
 
-    /// Does what the engine has to do before it can be queried.
+    /// Rebuilds the secondary indexes, if the engine needs that before it can answer queries.
     fn rebuild_indexes(&self) {}
 
-    /// Closes the engine and opens it again with what it has stored. Engines that forget do
-    /// nothing.
+    /// Closes the engine and opens it again with its stored data. Does nothing for engines that store
+    /// nothing durably.
     fn restart(&mut self) {}
 
-    /// Does what else the engine may do at any time: seal, merge, write a snapshot.
+    /// Runs background work that the engine may run at any time: seals, merges, snapshots.
     fn maintain(&mut self) {}
 
-    /// Whether records of both buckets can be changed together.
+    /// True if records of both buckets can be changed in one transaction.
     fn changes_together(&self, _one: BucketRef<'_>, _other: BucketRef<'_>) -> bool {
         true
     }
 }
 
-/// The ring of the engines under test.
+/// Ring size of the engines under test.
 #[must_use]
 pub fn ring_size() -> RingSize {
     RingSize::new(RING_SIZE).unwrap()
 }
 
-/// How a program's keys get their identities.
+/// Source of the identities of a program's keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Identities {
-    /// By the public hash.
+    /// The public hash of the name.
     Hashed,
-    /// Few, so that different keys share one, or all of its bits but the lowest.
+    /// A few values, so that identities of different keys are equal, or differ only in their lowest bit.
     Shared,
 }
 
-/// Runs `cases` random programs against the engine and the model. The same programs on every run.
+/// Runs `cases` random programs on the engine and the model. The programs are the same in every run.
 ///
 /// # Panics
 ///
-/// When the engine and the model disagree; the message has the smallest program found.
+/// If the engine and the model disagree. The message has the smallest such program that was found.
 pub fn behaves_like_the_model<S: Subject>(
     cases: u32,
     identities: Identities,
@@ -99,11 +99,11 @@ pub fn behaves_like_the_model<S: Subject>(
     }
 }
 
-/// Increments records from several threads at once; no increment may be lost.
+/// Increments records from several threads at once. No increment may be lost.
 ///
 /// # Panics
 ///
-/// When one is.
+/// If an increment was lost.
 pub fn concurrent_updates_are_not_lost(subject: &impl Subject) {
     const THREADS: u64 = 4;
     const INCREMENTS: u64 = 500;

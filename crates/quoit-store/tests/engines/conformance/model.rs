@@ -1,4 +1,4 @@
-//! The naive model, and how an engine is compared with it.
+//! The naive model, and its comparison with an engine.
 
 use super::program::{Content, Part, Step, Which};
 use super::{Identities, START_SECS, Subject, ring_size};
@@ -13,7 +13,7 @@ use quoit_store::engine::{
 use std::collections::BTreeMap;
 use std::task::{Poll, Waker};
 
-/// Types and buckets of all programs: names that start like others, and bytes at the ends of the
+/// Types and buckets of all programs, with names that are prefixes of others and bytes at both ends of the
 /// range.
 pub const BUCKETS: [(&[u8], &[u8]); 7] = [
     (b"default", b"a"),
@@ -25,22 +25,22 @@ pub const BUCKETS: [(&[u8], &[u8]); 7] = [
     (PIECE_TYPE, RECORD_OF_PIECES),
 ];
 
-/// The encoded name of a record that has pieces.
+/// The encoded name of a record with pieces.
 const RECORD_OF_PIECES: &[u8] = b"\0\x07\0\x01defaulta0";
 
-/// Bucket type, bucket, key: ordered as listings are.
+/// Bucket type, bucket and key, in the order of listings.
 type Name = (Vec<u8>, Vec<u8>, Vec<u8>);
 
-/// See the module.
+/// A map of the stored records. Applies each step to itself and to the engine, and compares the results.
 pub struct Model {
     identities: Identities,
     records: BTreeMap<Name, Record>,
     last_ticket: Ticket,
-    /// Whether a record has ended so far: then engines may count what they no longer show.
+    /// True once a record has expired. From then on, engines may count records that they no longer show.
     expired: bool,
 }
 
-/// A name and everything that is derived from it.
+/// A name, and everything that is derived from it.
 struct Place {
     name: Name,
     encoded: Vec<u8>,
@@ -65,12 +65,12 @@ fn key_ref(name: &Name) -> KeyRef<'_> {
 
 fn name_of(which: Which) -> Name {
     let (bucket_type, bucket) = BUCKETS[which.bucket];
-    // Keys `0`, `00`, `000`, `1` and so on: some are prefixes of others.
+    // Keys `0`, `00`, `000`, `1` and so on, of which some are prefixes of others.
     let digit = b'0' + (which.key / 3) as u8;
     (bucket_type.to_vec(), bucket.to_vec(), vec![digit; which.key % 3 + 1])
 }
 
-/// Runs something that may say that it would block, and then again so that it doesn't.
+/// Runs a call without waiting, and if it would block, once more with waiting.
 fn unblocked<T>(mut run: impl FnMut(Access) -> T, would_block: impl Fn(&T) -> bool) -> T {
     let first = run(Access::NoWait);
     if !would_block(&first) {
@@ -86,7 +86,7 @@ impl Model {
         Self { identities, records: BTreeMap::new(), last_ticket: Ticket(0), expired: false }
     }
 
-    /// Applies a step to the engine and to the model and compares what they say.
+    /// Applies a step to the engine and to the model, and compares the results.
     pub fn check(&mut self, subject: &mut impl Subject, step: &Step) {
         self.expire(subject);
         let engine = subject.engine();
@@ -129,7 +129,7 @@ impl Model {
         }
     }
 
-    /// Compares all that can be asked.
+    /// Compares everything that the engine can be asked.
     pub fn check_everything(&mut self, subject: &impl Subject) {
         self.expire(subject);
         let engine = subject.engine();
@@ -159,7 +159,7 @@ impl Model {
         }
     }
 
-    /// The records of a partition by identity and encoded name.
+    /// The records of a partition, sorted by identity and encoded name.
     fn of_partition(&self, partition: u16) -> Vec<(Identity, Bytes, Record)> {
         let placed = self
             .keys()
@@ -170,12 +170,12 @@ impl Model {
             .collect()
     }
 
-    /// The records that are no pieces of others.
+    /// The records that aren't pieces of others.
     fn keys(&self) -> impl Iterator<Item = (&Name, &Record)> {
         self.records.iter().filter(|(name, _)| !key_ref(name).is_piece())
     }
 
-    /// The records with their names and partitions.
+    /// All records with their names and partitions.
     fn keyed(&self) -> Vec<(KeyRef<'_>, Partition, &Record)> {
         let keyed = self.records.iter().map(|(name, record)| {
             (key_ref(name), place_of(self.identities, name.clone()).partition, record)
@@ -227,7 +227,7 @@ impl Model {
         let expected = self.records.get(&place.name).cloned();
         let added = record_of(subject, which, content);
         let value = match &expected {
-            // Objects can't be appended.
+            // An encoded object can't be appended.
             Some(before) if !added.meta.indexed => [&before.value[..], &added.value].concat(),
             _ => added.value.to_vec(),
         };
@@ -308,7 +308,7 @@ impl Model {
         let place = place_of(self.identities, name.clone());
         let found = engine.head(&place.at()).unwrap();
         let expected = self.records.get(name).map(|record| record.meta);
-        // Where hashes collide, a record that is missing may be taken for another one.
+        // With colliding identities, the engine may mistake a missing record for another one.
         if expected.is_some() || self.identities == Identities::Hashed {
             assert_eq!(found, expected, "{name:?}");
         }
@@ -351,7 +351,7 @@ impl Model {
             let mut applied =
                 subject.engine().transact(Partition(0), Access::NoWait, body).unwrap();
             if applied == Applied::WouldBlock {
-                // What was written before has to be waited for.
+                // The engine has to wait for earlier writes.
                 applied = subject.engine().transact(Partition(0), Access::Wait, body).unwrap();
             }
             assert_eq!(applied, Applied::Kept);
@@ -515,7 +515,7 @@ impl Model {
                 .collect();
             assert!(entries.is_sorted_by_key(|entry| entry.0), "identities are out of order");
             assert!(entries.first().is_none_or(|entry| entry.0 >= from), "a page starts too early");
-            // Records of one identity may come in any order.
+            // Records with the same identity may come in any order.
             entries.sort_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
             let last = entries.last().map(|entry| entry.0);
             found.extend(entries);
@@ -531,7 +531,7 @@ impl Model {
     }
 }
 
-/// Whether a record can be changed together with the first one.
+/// True if the record can be changed in the same transaction as the first one.
 fn changes_together(subject: &impl Subject, first: Option<Which>, which: Which) -> bool {
     let bucket = |which: Which| {
         let (bucket_type, bucket) = BUCKETS[which.bucket];
@@ -551,7 +551,7 @@ fn place_of(identities: Identities, name: Name) -> Place {
     }
     let identity = match identities {
         Identities::Hashed => hash.identity,
-        // Three tags, and two identities of each.
+        // Three tags, with two identities each.
         Identities::Shared => Identity(((hash.identity.0 >> 8) % 3) << 60 | (hash.identity.0 & 1)),
     };
     let partition = ring_size().partition(hash.placement);

@@ -1,120 +1,120 @@
-//! Random programs.
+//! Random programs: lists of steps for the engine and the model.
 
 use proptest::prelude::*;
 use quoit_store::engine::RecordMeta;
 
-/// Names of a program: `BUCKETS` buckets of three types, `KEYS` keys each.
+/// Number of keys of each bucket of a program.
 pub const KEYS: usize = 12;
 
-/// A record of a program, by number.
+/// A record of a program, as indexes of its bucket and key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Which {
-    /// Which bucket.
+    /// Index of the bucket in `BUCKETS`.
     pub bucket: usize,
-    /// Which of its keys.
+    /// Number of the key in the bucket.
     pub key: usize,
 }
 
-/// A value of a program.
+/// Content of a value of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Content {
-    /// All bytes of the value.
+    /// Value of all its bytes.
     pub fill: u8,
-    /// Their number.
+    /// Number of bytes.
     pub size: usize,
-    /// Metadata that the engine is given.
+    /// Metadata that is stored with the value.
     pub meta: RecordMeta,
-    /// Seconds from now to expiry, 0 = never; replaces what `meta` says.
+    /// Seconds from now until expiry; 0 = never. Overrides `meta`.
     pub expires_in_secs: u32,
-    /// Which entries of secondary indexes the value has, a bit each: [`TERMS`] of the one field and as many
-    /// of the other. With any the value is an object.
+    /// Secondary index entries of the value, as bits: [`TERMS`] for one field, then as many for the other.
+    /// A value with entries is an object.
     pub entries: u16,
 }
 
-/// Terms of each field of a program's indexes.
+/// Number of terms of each index field of a program.
 pub const TERMS: usize = 5;
 
-/// Which part of the keys a listing wants.
+/// Range of keys of a listing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// All.
+    /// All keys.
     All,
-    /// Those of the bucket's type.
+    /// The keys of the bucket's type.
     BucketType(usize),
-    /// Those of the bucket.
+    /// The keys of the bucket.
     Bucket(usize),
-    /// Those of the bucket that start like this key.
+    /// The keys of the bucket that start with this key.
     Prefix(Which),
-    /// Those of the bucket from this key to that, or to the end.
+    /// The keys of the bucket from this key to the other one, or to the end.
     Between(Which, Option<usize>),
 }
 
-/// Which entries a query wants.
+/// A secondary index query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Query {
-    /// Of which bucket.
+    /// Index of the bucket.
     pub bucket: usize,
-    /// Of integers, not of bytes.
+    /// True to query the field of integers, false for the one of binary terms.
     pub of_integers: bool,
-    /// The first term and the last one.
+    /// The first and the last term.
     pub terms: (usize, usize),
-    /// Of which partitions, a bit each.
+    /// The queried partitions, as bits.
     pub partitions: u8,
-    /// How many at a time.
+    /// Number of entries of a page.
     pub limit: usize,
 }
 
-/// One step of a program.
+/// A step of a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Store without looking.
+    /// Puts without reading the stored record.
     Put(Which, Content),
-    /// Append to what is there.
+    /// Appends to the stored value.
     Append(Which, Content),
-    /// Look and leave as it is.
+    /// Reads the record in an update, and keeps it.
     Keep(Which),
-    /// Remove.
+    /// Removes the record.
     Remove(Which),
-    /// Read.
+    /// Gets the record.
     Get(Which),
-    /// Ask the index.
+    /// Gets the record's metadata.
     Head(Which),
-    /// Write several at once; `None` removes.
+    /// Writes several records in one batch; `None` removes.
     Batch(Vec<(Which, Option<Content>)>),
-    /// Append to several of one partition at once, that of the first; `None` removes. What is false is
-    /// written without looking.
+    /// Appends to several records in one transaction on the first record's partition; `None` removes. If
+    /// the flag is false, the record is written without reading it.
     Transact(Vec<(Which, Option<Content>, bool)>),
-    /// List keys, so many at a time.
+    /// Lists keys, in pages of this size.
     ListKeys(Part, usize),
-    /// Query a secondary index.
+    /// Queries a secondary index.
     Query(Query),
-    /// List the buckets of one's type, so many at a time.
+    /// Lists the buckets of a bucket's type, in pages of this size.
     ListBuckets(usize, usize),
-    /// Fold a partition, so many at a time.
+    /// Folds a partition.
     Fold {
-        /// The partition's number.
+        /// Number of the partition.
         partition: u16,
-        /// Records a page.
+        /// Number of records of a page.
         limit: usize,
-        /// Whether only tombstones are wanted.
+        /// True to get only tombstones.
         tombstones_only: bool,
     },
-    /// Drop a partition.
+    /// Drops a partition.
     DropPartition(u16),
-    /// Let time go by.
+    /// Advances the clock.
     Advance {
-        /// How much.
+        /// Number of seconds.
         secs: u32,
     },
-    /// Make everything durable.
+    /// Makes all writes durable.
     Sync,
-    /// Close and open again.
+    /// Closes and reopens the engine.
     Restart,
-    /// Do background work.
+    /// Runs background work.
     Maintain,
 }
 
-/// Programs.
+/// A strategy for programs.
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step(), 1..160)
 }

@@ -1,4 +1,4 @@
-//! Walks over records with their values, compared with the records of the model.
+//! Walks over records with their values, compared with the model's records.
 
 use bytes::Bytes;
 use quoit_store::engine::{
@@ -6,7 +6,7 @@ use quoit_store::engine::{
 };
 use std::collections::BTreeMap;
 
-/// Wants the records of a model, but for those whose digest is a multiple of three.
+/// Visits a model's records, except those whose digest is a multiple of three.
 struct ModelVisitor<'m> {
     places: &'m BTreeMap<Bytes, (RecordPlace, Record)>,
     found: Vec<(Bytes, Record)>,
@@ -30,11 +30,11 @@ impl RecordVisitor for ModelVisitor<'_> {
     }
 }
 
-/// Checks a walk over a range, so many records or bytes at a time.
+/// Checks a walk over a range, in pages of `limit` records, with and without a limit of their bytes.
 ///
 /// # Panics
 ///
-/// When it shows anything else than `records`, which are in order.
+/// If the visited records differ from `records`.
 pub fn check(
     engine: &dyn Engine,
     range: KeyRange<'_>,

@@ -1,4 +1,4 @@
-//! The tombstones that engines keep of objects that have expired.
+//! Tombstones that engines keep of expired objects.
 
 use super::{Name, keys, try_put};
 use bytes::Bytes;
@@ -16,7 +16,7 @@ const LIFE_SECS: u32 = 100;
 fn written(stored: Option<&Object>, counter: u64, expires_at_secs: Option<u32>) -> Object {
     let new = NewValue {
         meta: Metadata { expires_at_secs, ..Metadata::default() },
-        // Long enough to be compressed, and not to be read with its front.
+        // Long enough to be compressed, and longer than the front of a value.
         value: Bytes::from(vec![b'v'; 5_000]),
         last_modified_us: counter,
         ..NewValue::default()
@@ -32,7 +32,7 @@ fn store(engine: &dyn Engine, key: &str, object: &Object) {
     try_put(engine, key, &value, RecordMeta::of(object, 3)).unwrap();
 }
 
-/// The record as every way of looking at it shows it.
+/// Reads the record in every way, and checks that all results are the same.
 fn shown(engine: &dyn Engine, key: &str) -> Option<Record> {
     let name = Name::new(key);
     let at = name.at();
@@ -64,8 +64,8 @@ fn shown(engine: &dyn Engine, key: &str) -> Option<Record> {
     found
 }
 
-/// Stores an object that has replaced an older one and one that has not, and looks at what is left of them
-/// when they have expired: before the engine takes back their room, and afterwards.
+/// Stores two objects that expire, one of which has replaced an older object. Checks what is left of them
+/// after expiry, before and after the engine reclaims their space.
 pub fn an_expired_overwrite_leaves_a_tombstone(
     engine: &dyn Engine,
     clock: &ManualClock,
@@ -86,7 +86,7 @@ pub fn an_expired_overwrite_leaves_a_tombstone(
         assert_eq!(record.meta, RecordMeta::of(&tombstone, 3));
         assert_eq!(Object::decode(&record.value).unwrap(), tombstone);
     };
-    // Before and after a change has met it.
+    // Before and after an update has read it.
     let found = engine.get(&Name::new("overwrite").at(), Access::Wait).unwrap();
     assert!(matches!(found, Fetch::Found(record) if record.meta == RecordMeta::of(&tombstone, 3)));
     assert_eq!(engine.head(&Name::new("fresh").at()).unwrap(), None);

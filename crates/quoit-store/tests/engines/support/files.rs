@@ -1,8 +1,8 @@
-//! Directories of stores.
+//! Copies of directories.
 
 use std::path::Path;
 
-/// Copies a directory with all that is in it.
+/// Copies a directory with all its contents.
 pub fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {

@@ -1,4 +1,4 @@
-//! Records with index entries, and queries compared with the records that are there.
+//! Records with index entries, and a comparison of queries with the stored records.
 
 use super::{BUCKET, try_put};
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 const FIELD: &[u8] = b"n_int";
 
-/// An object with two entries: its number, and one that seven numbers share.
+/// An object with two index entries: a unique term, and one that it shares with six other numbers.
 pub fn indexed(number: u64) -> (Vec<u8>, RecordMeta) {
     let actor = Actor(number.to_be_bytes().to_vec().into());
     let dot = Dot { actor, counter: 1, time_secs: 0 };
@@ -37,7 +37,7 @@ pub fn try_put_indexed(engine: &dyn Engine, key: &str, number: u64) -> Result<Ti
     try_put(engine, key, &value, meta)
 }
 
-/// All terms and keys of the index of [`indexed`] records, asked for page by page.
+/// All terms and keys of the index of [`indexed`] records, read in pages.
 pub fn query_all(engine: &dyn Engine) -> Result<Vec<IndexPosition>, StoreError> {
     let (min, max) = (IndexTerm::integer(0), IndexTerm::integer(i128::MAX));
     let range = IndexRange { bucket: BUCKET, field: FIELD, min: &min, max: &max };
@@ -53,7 +53,7 @@ pub fn query_all(engine: &dyn Engine) -> Result<Vec<IndexPosition>, StoreError> 
     }
 }
 
-/// Checks that a query finds the entries of all records that are there, and no others.
+/// Checks that a query finds exactly the entries of all stored records.
 pub fn check_indexes(engine: &dyn Engine) {
     let mut expected = BTreeSet::new();
     for number in 0..RingSize::DEFAULT.get() {

@@ -1,4 +1,4 @@
-//! Helpers that the tests of engines share.
+//! Helpers shared by the tests of engines.
 
 pub mod expired;
 pub mod files;
@@ -19,12 +19,12 @@ use quoit_store::index::Tag;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a store may be behind.
+/// Time that a store may stay behind with merges.
 const SYNC_PATIENCE: Duration = Duration::from_secs(60);
 
 pub const BUCKET: BucketRef<'static> = BucketRef::untyped(b"bucket");
 
-/// The output function of SplitMix64: what is chosen by it is the same in every run.
+/// The output function of SplitMix64. Its pseudorandom numbers are the same in every run.
 pub fn mix(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -32,7 +32,7 @@ pub fn mix(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// The name of a record of [`BUCKET`].
+/// The name of a record in [`BUCKET`].
 pub struct Name {
     key: Vec<u8>,
     encoded: EncodedKey,
@@ -55,8 +55,8 @@ impl Name {
     }
 }
 
-/// Makes what was written durable, and waits for a store that is behind with merges: on a busy machine any
-/// store of small buffers can be.
+/// Makes all writes durable. Waits if the store is behind with merges, as a store with small buffers may be
+/// on a busy machine.
 pub fn sync(engine: &dyn Engine) {
     let began = Instant::now();
     while let Err(error) = engine.sync() {
@@ -118,7 +118,7 @@ pub fn keys(engine: &dyn Engine) -> Vec<String> {
     }
 }
 
-/// Checks that counts and digests are those of the records that are there.
+/// Checks that the counts and digests match the stored records.
 pub fn check_sums(engine: &dyn Engine) {
     let mut key_count = 0;
     for number in 0..RingSize::DEFAULT.get() {
@@ -147,7 +147,7 @@ pub fn check_sums(engine: &dyn Engine) {
     assert_eq!(page.entries.len() as u64, key_count);
 }
 
-/// An engine on a faulty disk.
+/// A Bitcask engine on a faulty disk.
 pub struct Faulty {
     pub disk: FaultyDisk,
     pub clock: Arc<ManualClock>,
@@ -157,14 +157,14 @@ pub struct Faulty {
 }
 
 impl Faulty {
-    /// A new store with segments of about so many bytes.
+    /// A new store with segments of about `segment_bytes`.
     pub fn new(segment_bytes: u64) -> Self {
         Self::with_id(segment_bytes, 7)
     }
 
-    /// A new store with this id.
+    /// A new store with the given id.
     pub fn with_id(segment_bytes: u64, id: u64) -> Self {
-        // Disks of tests have some thousand bytes where they are nearly full.
+        // The nearly full disks of some tests have only some thousand bytes.
         let settings = BitcaskSettings {
             max_file_size_bytes: segment_bytes,
             kept_room_bytes: 0,
@@ -209,7 +209,7 @@ impl Faulty {
         self.disk = self.disk.crash();
     }
 
-    /// Removes snapshot and key files, so that the next start reads the segments.
+    /// Deletes the snapshot and the key files, so that the next opening reads the segments.
     pub fn forget_indexes(&self) {
         for name in self.names() {
             if name == "INDEX" || name.ends_with(".keys") {

@@ -1,4 +1,4 @@
-//! The engines on ordered stores, by their names.
+//! The engines on ordered stores, by name.
 
 use quoit_seam::{Clock, Disk, Execution, RealDisk};
 use quoit_store::error::StoreError;
@@ -8,15 +8,15 @@ use quoit_store::ordered::{
 use std::path::Path;
 use std::sync::Arc;
 
-/// All of them.
+/// All engines on ordered stores.
 pub const ORDERED: [&str; 3] = ["leveldb", "leveled", "innostore"];
 
-/// Opens one in a real directory. `innostore` has as much memory, and leaves as much room, as the trees of
-/// the others.
+/// Opens an engine in a real directory. `innostore` gets the same cache size and minimum free space as the
+/// others.
 ///
 /// # Panics
 ///
-/// When no such engine has the name.
+/// If `engine` isn't the name of an engine on ordered stores.
 pub fn open_ordered(
     engine: &str,
     directory: &Path,
