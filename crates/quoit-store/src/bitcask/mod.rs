@@ -9,7 +9,7 @@
 //! - `record`, `segment`, `directory`: formats of the files.
 //! - `log`, `commit`: appending, and making durable.
 //! - `store`: state that the parts share; `point`, `batch`, `transact`, `list`: requests.
-//! - `keys`, `seal`: keys of young segments in memory, key files of closed segments.
+//! - `keys`, `seal`: keys in memory of segments without a key file, key files of closed segments.
 //! - `indexes`: secondary indexes.
 //! - `checkpoint`: snapshots of the index; `merge`: reclaiming the space of dead records.
 //! - `open`, `gap`, `load`, `scan`, `replay`, `rebuild`: starting.

@@ -84,7 +84,7 @@ pub struct RecordHeader {
     pub value_bytes: u32,
     /// Metadata that the caller stored with the record.
     pub meta: RecordMeta,
-    /// How much of the log before this record was durable when it was written.
+    /// Part of the log before this record that was durable when the record was written.
     pub synced: SyncedBefore,
 }
 

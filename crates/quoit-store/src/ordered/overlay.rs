@@ -1,8 +1,8 @@
 //! Writes that are not in the ordered store yet, and reads that combine them with the store.
 //!
-//! Writes go to a young batch. The writer takes that batch, applies it to the store, and settles it. Until
-//! then reads look into both batches before they look into the store, so a write is visible at every
-//! moment.
+//! At most two batches are in memory. New writes go to the open batch (`young`). The writer closes that
+//! batch (`leaving`), applies it to the store, and then drops it (`settle`). Reads look into both
+//! batches before they look into the store, so a write is visible at every moment.
 
 use super::backend::{OrderedStore, Space};
 use crate::error::StoreError;
@@ -78,7 +78,7 @@ struct Pending {
     /// The batch that is being applied to the store.
     leaving: Option<Arc<PendingWrites>>,
     last_ticket: u64,
-    /// Number of batches that were settled.
+    /// Number of batches that were applied.
     moved_count: u64,
 }
 
@@ -130,12 +130,12 @@ impl Overlay {
         self.pending.read().last_ticket
     }
 
-    /// Bytes of the writes in the young batch.
+    /// Bytes of the writes in the open batch.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         self.pending.read().young.bytes
     }
 
-    /// Takes the batch to apply next: the one that was taken and not settled, otherwise the young batch.
+    /// Takes the batch to apply next: the one that was taken and not applied, otherwise the open batch.
     pub(crate) fn take(&self) -> Option<Arc<PendingWrites>> {
         let mut pending = self.pending.write();
         if pending.leaving.is_none() && !pending.young.is_empty() {
@@ -151,7 +151,7 @@ impl Overlay {
         pending.moved_count += 1;
     }
 
-    /// Number of batches that were settled. While it is the same, so are the contents of the store.
+    /// Number of batches that were applied. While it is the same, so are the contents of the store.
     pub(crate) fn moved_count(&self) -> u64 {
         self.pending.read().moved_count
     }
@@ -185,7 +185,7 @@ impl Overlay {
         is_wanted: &dyn Fn(usize) -> bool,
         take: &mut dyn FnMut(usize, Option<Bytes>),
     ) -> Result<(), StoreError> {
-        // The batches are read first: a write that is settled meanwhile is in the store by then.
+        // The batches are read first: a write that is applied meanwhile is in the store by then.
         let mut waiting = Vec::new();
         {
             let pending = self.pending.read();
@@ -213,7 +213,7 @@ impl Overlay {
     /// About the first `limit` entries of a range. May wait for the disk.
     pub(crate) fn scan(&self, range: Range<'_>, limit: usize) -> Result<ScanPage, StoreError> {
         let limit = limit.max(1);
-        // The batches are read first: a write that is settled meanwhile is in the store by then.
+        // The batches are read first: a write that is applied meanwhile is in the store by then.
         let (waiting, mut last) = self.waiting_from(range, limit);
         let mut waiting = waiting.into_iter().peekable();
         let cut =
@@ -254,7 +254,7 @@ impl Overlay {
         let pending = self.pending.read();
         let mut merged = OverlayEntries::new();
         let mut last: Option<Bytes> = None;
-        // The young batch comes second, because its writes replace those of the older one.
+        // The open batch comes second, because its writes replace those of the older one.
         for batch in [pending.leaving.as_deref(), Some(&pending.young)].into_iter().flatten() {
             let to = range.to.map_or(Bound::Unbounded, Bound::Excluded);
             if range.to.is_some_and(|to| to <= range.from) {

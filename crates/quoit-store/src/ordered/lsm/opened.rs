@@ -19,11 +19,11 @@ use std::path::{Path, PathBuf};
 /// Number of sealed memtables of a keyspace from which on no batch is written: `fjall` blocks at four.
 const SEALED_COUNT_MAX: usize = 3;
 
-/// Number of young tables of a keyspace from which on no batch is written: `fjall` slows down at twenty.
+/// Number of level-0 tables of a keyspace from which on no batch is written: `fjall` slows down at twenty.
 const YOUNG_TABLE_COUNT_MAX: usize = 19;
 
-/// Number of young tables of a keyspace from which on this module merges them, if `fjall` does not. `fjall`
-/// begins at four.
+/// Number of level-0 tables of a keyspace from which on this module merges them, if `fjall` does not.
+/// `fjall` begins at four.
 const LAGGING_TABLE_COUNT: usize = 12;
 
 /// Minimum size in bytes of values that are stored apart from the tree, in the keyspace of bodies.
