@@ -60,7 +60,7 @@ pub(super) struct LogPosition {
     pub(super) offset: u64,
 }
 
-/// The end of the log, behind one short lock.
+/// The end of the log. Appends hold one lock, for a short time.
 pub(super) struct Log {
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,

@@ -79,8 +79,8 @@ impl LogStore {
     ///
     /// # Panics
     ///
-    /// If the partition's number is not below the ring size. Callers compute it from a placement, so it
-    /// always is.
+    /// If the partition's number is not below the ring size. That is a bug, because callers compute the
+    /// number from a placement.
     pub(super) fn stripe(&self, partition: Partition) -> &IndexStripe {
         &self.stripes[usize::from(partition.0)]
     }

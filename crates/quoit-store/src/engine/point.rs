@@ -43,7 +43,8 @@ pub enum Decision {
     Keep,
     /// Store the bytes that the function appended to its buffer.
     Put(RecordMeta),
-    /// Remove the record and leave no tombstone (reaping). The caller answers for causality.
+    /// Remove the record and leave no tombstone (reaping). The caller has to know that no older version of
+    /// the record can return from another replica.
     Remove,
 }
 

@@ -100,7 +100,8 @@ impl RecordCache {
         self.records.get(key)
     }
 
-    /// The same, for a caller whose lookup is no sign that the record will be read again.
+    /// Like `get`, but does not count as a use of the record. For lookups that do not suggest that the
+    /// record will be read again.
     pub(super) fn peek(&self, key: &[u8]) -> Option<Record> {
         self.records.peek(key)
     }

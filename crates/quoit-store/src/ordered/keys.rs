@@ -44,7 +44,7 @@ pub(super) const GROUP_KEY: &[u8; 1] = &[GROUP];
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub(super) struct Epoch(pub(super) u32);
 
-/// Key from which on all records of a partition have at least this identity.
+/// Lower bound of the keys of a partition's records that have at least this identity.
 pub(super) fn records_from(partition: Partition, epoch: Epoch, identity: Identity) -> Vec<u8> {
     let mut key = Vec::with_capacity(RECORD_PREFIX_BYTES);
     key.extend_from_slice(&partition.0.to_be_bytes());
@@ -131,7 +131,7 @@ impl<'k> IndexKey<'k> {
     }
 }
 
-/// Key from which on all names are not below this one.
+/// Lower bound of the keys of this name and all names above it.
 pub(super) fn names_from(key: KeyRef<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(key.encoded_len() + NAME_SUFFIX_BYTES + 6);
     push_bucket(&mut out, key.bucket);
@@ -140,14 +140,14 @@ pub(super) fn names_from(key: KeyRef<'_>) -> Vec<u8> {
     out
 }
 
-/// Key from which on all names are above this one.
+/// Lower bound of the keys of all names above this one.
 pub(super) fn names_after(key: KeyRef<'_>) -> Vec<u8> {
     let mut out = names_from(key);
     out.extend_from_slice(&[0, 1]);
     out
 }
 
-/// Key from which on the buckets of all names are above this one.
+/// Lower bound of the keys of all names in buckets above this one.
 pub(super) fn names_after_bucket(bucket: BucketRef<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     push_bucket(&mut out, bucket);

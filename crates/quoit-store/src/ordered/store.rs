@@ -77,8 +77,8 @@ impl StoreShared {
     ///
     /// # Panics
     ///
-    /// If the partition's number is not below the ring size. Callers compute it from a placement, so it
-    /// always is.
+    /// If the partition's number is not below the ring size. That is a bug, because callers compute the
+    /// number from a placement.
     pub(super) fn partition(&self, partition: Partition) -> &PartitionState {
         &self.partitions[usize::from(partition.0)]
     }
@@ -87,7 +87,7 @@ impl StoreShared {
         record_key(at.partition, self.partition(at.partition).epoch(), at.identity, at.encoded)
     }
 
-    /// Key from which on the partition's records have at least this identity.
+    /// Lower bound of the keys of a partition's records that have at least this identity.
     pub(super) fn place_of(&self, partition: Partition, identity: Identity) -> Vec<u8> {
         records_from(partition, self.partition(partition).epoch(), identity)
     }

@@ -69,7 +69,7 @@ impl WorldName {
         let bytes = [b'k', key];
         let encoded = key_ref(&bytes).encoded();
         let hash = KeyHash::of(&encoded, key_ref(&bytes).bucket, PlacementRule::BucketAndKey);
-        // Every fourth key has the same identity as its neighbour.
+        // Two of each eight keys have the same identity.
         let identity = if key % 8 < 2 { Identity(u64::from(key / 8)) } else { hash.identity };
         let partition = Partition(u16::from(key / 8) % PARTITIONS);
         Self { key: bytes, encoded, identity, partition }

@@ -256,7 +256,7 @@ impl TreeStore {
         }
     }
 
-    /// Reads in a transaction of its own.
+    /// Runs a function in a new read transaction.
     fn read<T>(
         &self,
         read: impl FnOnce(&redb::ReadTransaction) -> Result<T, redb::Error>,
