@@ -1,4 +1,4 @@
-//! Names of records as Riak's Bitcask and Leveled backends encode them in their keys.
+//! Encoding of record names as keys of Riak's Bitcask and Leveled backends.
 
 use crate::etf::{EtfError, Limits, Term};
 use crate::key::{BucketRef, DEFAULT_BUCKET_TYPE, ENCODED_KEY_BYTES_MAX, KeyRef};
@@ -12,11 +12,11 @@ const TYPED: u8 = 0x03;
 /// First byte of version 0, an external term.
 const VERSION_0: u8 = crate::etf::ETF_VERSION;
 
-/// Names are shallow: `{{Type, Bucket}, Key}`.
+/// A name is a shallow term: `{{Type, Bucket}, Key}`.
 const LIMITS: Limits =
     Limits { depth_max: 4, terms_max: 8, inflated_bytes_max: 2 * ENCODED_KEY_BYTES_MAX };
 
-/// A record's name read from a key of Riak's.
+/// Name of a record, read from a key of Riak.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BitcaskKey {
     /// Bucket type; `default` for untyped buckets.
@@ -27,35 +27,36 @@ pub struct BitcaskKey {
     pub key: Bytes,
 }
 
-/// Why bytes are not a key of Riak's.
+/// Error of decoding a key of Riak.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum BitcaskKeyError {
-    /// The lengths do not fit.
+    /// The key is shorter than the lengths in it say.
     #[error("stored key of {size_bytes} bytes is shorter than its parts")]
     CutOff {
-        /// Size of the key.
+        /// Size of the key in bytes.
         size_bytes: usize,
     },
-    /// Neither version 0 nor 1.
+    /// The first byte is of neither version 0 nor version 1.
     #[error("stored key begins with byte {first}: not 2, 3 (version 1) or 131 (version 0)")]
     UnknownVersion {
         /// The first byte.
         first: u8,
     },
-    /// A term that is unreadable.
+    /// The term of a key of version 0 can't be read.
     #[error("stored key of version 0: {0}")]
     Term(#[from] EtfError),
-    /// A term that is no name.
+    /// The term of a key of version 0 is not a name.
     #[error("stored key of version 0 is not {{Bucket, Key}} or {{{{Type, Bucket}}, Key}}")]
     NotAName,
 }
 
 impl BitcaskKey {
-    /// Reads a key of either version; its parts share the input.
+    /// Decodes a key of either version; its parts share the input.
     ///
     /// # Errors
     ///
-    /// When the bytes are no key. Empty parts are none: check with [`KeyRef::check`] before use.
+    /// Returns an error if the bytes are not a key. Parts may be empty: check the name with
+    /// [`KeyRef::check`] before use.
     pub fn decode(bytes: &Bytes) -> Result<Self, BitcaskKeyError> {
         let cut_off = || BitcaskKeyError::CutOff { size_bytes: bytes.len() };
         match *bytes.first().ok_or_else(cut_off)? {
@@ -83,18 +84,19 @@ impl BitcaskKey {
         Ok(Self { bucket_type, bucket, key: binary(key)? })
     }
 
-    /// The name.
+    /// Borrows the name.
     #[must_use]
     pub fn as_key_ref(&self) -> KeyRef<'_> {
         BucketRef { bucket_type: &self.bucket_type, bucket: &self.bucket }.key(&self.key)
     }
 }
 
-/// Appends the version 1 key of a record: without a type for buckets of the default type.
+/// Appends the version 1 key of a record. It omits the bucket type of untyped buckets.
 ///
 /// # Panics
 ///
-/// When the name was not checked with [`KeyRef::check`] and is too long.
+/// Panics if a part of the name is longer than 65 535 bytes, which [`KeyRef::check`] would have
+/// refused.
 pub fn encode_bitcask_key(key: KeyRef<'_>, out: &mut Vec<u8>) {
     if key.bucket.is_untyped() {
         out.push(UNTYPED);

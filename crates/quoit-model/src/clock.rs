@@ -1,28 +1,33 @@
 //! Actors, dots and version vectors.
+//!
+//! An event is one update of a record by one actor; a dot names it. A version vector is a set of
+//! events that contains, with an event, all earlier events of the same actor.
 
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
-/// Identity under which events are made: an opaque byte string. Quoit's own actors have 8 bytes.
+/// Identity under which a store makes events: an opaque byte string. Quoit's own actors have 8
+/// bytes; the actors of data types and those from Riak have other lengths.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Actor(pub SmallVec<[u8; 16]>);
 
 impl Clone for Actor {
-    /// One copy of the bytes; the derived one would clone them one by one.
+    /// Copies the bytes at once; the derived implementation would clone them one by one.
     #[inline]
     fn clone(&self) -> Self {
         Self(SmallVec::from_slice(&self.0))
     }
 }
 
-/// One event: the `counter`-th of `actor`. Compared by actor and counter alone.
+/// Name of one event: the `counter`-th event of `actor`. Equality ignores the time.
 #[derive(Clone, Debug)]
 pub struct Dot {
     /// Actor that made the event.
     pub actor: Actor,
-    /// The event's number, from 1.
+    /// Number of the event, from 1.
     pub counter: u64,
-    /// When, in seconds since year 0 as Riak counts them; only for pruning rules and display.
+    /// Time of the event in seconds since year 0, as Riak counts; 0 if unknown. Only pruning and
+    /// display use it.
     pub time_secs: u64,
 }
 
@@ -35,7 +40,7 @@ impl PartialEq for Dot {
 impl Eq for Dot {}
 
 impl Dot {
-    /// Takes over counter and time of a later event of the same actor.
+    /// Takes over counter and time of `other`, an event of the same actor, if it is later.
     fn raise(&mut self, other: &Self) {
         if (other.counter, other.time_secs) > (self.counter, self.time_secs) {
             self.counter = other.counter;
@@ -44,21 +49,21 @@ impl Dot {
     }
 }
 
-/// A set of events, downward closed for each actor: actor -> highest counter.
+/// A version vector: a set of events that has, for each actor, all events up to a counter.
 ///
-/// Entries keep the order in which they arrived (Riak's encodings depend on it); equality does not
-/// look at order or times.
+/// Entries keep the order in which they arrived, because Riak's encodings depend on it. Equality
+/// ignores the order and the times.
 #[derive(Clone, Debug, Default)]
 pub struct VersionVector {
     entries: SmallVec<[Dot; 2]>,
 }
 
-/// Number of entries up to which looking through all of them beats a table.
+/// Number of entries up to which a linear search is faster than a hash table.
 const SCAN_ENTRIES_MAX: usize = 32;
 
 impl VersionVector {
-    /// A vector of entries in arrival order; of entries with one actor the highest counter stays,
-    /// in the first one's place.
+    /// Makes a vector of entries in their order of arrival. Of several entries of one actor, the
+    /// highest counter stays, in the place of the first.
     #[must_use]
     pub fn from_entries(entries: impl IntoIterator<Item = Dot>) -> Self {
         let mut vector = Self::default();
@@ -66,7 +71,8 @@ impl VersionVector {
         vector
     }
 
-    /// A vector of entries whose actors are all different; `None` when two are the same.
+    /// Makes a vector of entries with distinct actors; returns `None` if two entries have the same
+    /// actor.
     pub(crate) fn from_distinct(entries: SmallVec<[Dot; 2]>) -> Option<Self> {
         let distinct = if entries.len() <= SCAN_ENTRIES_MAX {
             let mut rest = entries.as_slice();
@@ -84,19 +90,19 @@ impl VersionVector {
         distinct.then_some(Self { entries })
     }
 
-    /// A vector of entries sorted by actor, no actor twice.
+    /// Makes a vector of entries that are sorted by actor, with each actor once.
     pub(crate) fn from_sorted(entries: SmallVec<[Dot; 2]>) -> Self {
         debug_assert!(entries.is_sorted_by(|a, b| a.actor < b.actor), "unsorted: {entries:?}");
         Self { entries }
     }
 
-    /// Whether no event is in the set.
+    /// True if the set has no event.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Adds one event (and those of its actor before it).
+    /// Adds one event and, with it, all earlier events of its actor.
     pub fn advance(&mut self, dot: &Dot) {
         match self.entries.iter_mut().find(|entry| entry.actor == dot.actor) {
             Some(entry) => entry.raise(dot),
@@ -104,14 +110,15 @@ impl VersionVector {
         }
     }
 
-    /// Drops the entries of these dots' actors. `dots` are sorted by actor.
+    /// Drops the entries of the actors of `dots`, which must be sorted by actor.
     pub(crate) fn forget(&mut self, dots: &[Dot]) {
         debug_assert!(dots.is_sorted_by_key(|dot| &dot.actor), "unsorted: {dots:?}");
         let forgotten = |entry: &Dot| dots.binary_search_by(|dot| dot.actor.cmp(&entry.actor));
         self.entries.retain(|entry| forgotten(entry).is_err());
     }
 
-    /// Adds every event of `other`. Of an event that both have, the later time stays.
+    /// Adds every event of `other`. Where both vectors have an actor with the same counter, the
+    /// later time stays.
     pub fn merge(&mut self, other: &Self) {
         self.absorb(other.entries.iter());
     }
@@ -121,7 +128,8 @@ impl VersionVector {
             dots.for_each(|dot| self.advance(dot));
             return;
         }
-        // Contexts may bring thousands of entries: each is looked up in a table, not by scanning.
+        // A context may have thousands of entries, for which a linear search for each would be
+        // slow.
         let indexed = self.entries.iter().enumerate();
         let mut places: HashMap<Actor, usize> =
             indexed.map(|(place, entry)| (entry.actor.clone(), place)).collect();
@@ -136,25 +144,25 @@ impl VersionVector {
         }
     }
 
-    /// One entry an actor, in arrival order.
+    /// One entry for each actor, in order of arrival.
     #[must_use]
     pub fn entries(&self) -> &[Dot] {
         &self.entries
     }
 
-    /// Highest counter of `actor`, 0 when it has none.
+    /// Highest counter of `actor`; 0 if the vector has no event of that actor.
     #[must_use]
     pub fn counter(&self, actor: &Actor) -> u64 {
         self.entries.iter().find(|entry| entry.actor == *actor).map_or(0, |entry| entry.counter)
     }
 
-    /// Whether the event is in the set.
+    /// True if the event is in the set.
     #[must_use]
     pub fn contains(&self, dot: &Dot) -> bool {
         self.counter(&dot.actor) >= dot.counter
     }
 
-    /// Whether every event of `other` is in the set.
+    /// True if every event of `other` is in the set.
     #[must_use]
     pub fn descends(&self, other: &Self) -> bool {
         if self.entries.len().min(other.entries.len()) <= SCAN_ENTRIES_MAX {

@@ -1,6 +1,9 @@
-//! Quoit's stored form of objects, format 1, as `docs/design/object-format.md` specifies it.
+//! Stored form of objects, format 1, as `docs/design/object-format.md` specifies it byte by byte.
 //!
-//! Decoding copies no value: byte strings of the decoded object are slices of the input.
+//! The form is a format byte, the clock, and the siblings. A 16-bit word of flags says which fields
+//! a sibling has; the value comes last. Decoding copies no value: byte strings of the decoded
+//! object are slices of the input. There is no checksum, because the log's records and the
+//! internode frames have their own.
 
 use crate::clock::{Actor, Dot, VersionVector};
 use crate::cursor::{Cursor, CutOff, put_counted, put_varint};
@@ -13,7 +16,8 @@ mod rare;
 
 use rare::{decode_rare, encode_rare};
 
-/// First byte of the stored form. Riak's forms begin with 53 and 131.
+/// First byte of the stored form. Riak's forms begin with 53 or 131, so the first byte tells them
+/// apart.
 pub const OBJECT_FORMAT_1: u8 = 0x51;
 
 pub(crate) const DELETED: u16 = 1 << 0;
@@ -31,11 +35,11 @@ pub(crate) const EXPIRES_AT: u16 = 1 << 11;
 pub(crate) const OTHER: u16 = 1 << 12;
 pub(crate) const REPLACES: u16 = 1 << 13;
 pub(crate) const KNOWN_FLAGS: u16 = (1 << 14) - 1;
-/// Flags of what most objects lack; one test skips them all.
+/// Flags of the fields that most objects lack. One test skips them all.
 const RARE: u16 = CHARSET | CONTENT_ENCODING | LINKS | USER_META | INDEXES | EXPIRES_AT | OTHER;
 
-/// Content types that are stored as their place here: saves their bytes and, on each read, a
-/// reference to the input. The table is part of the format and must not change.
+/// Content types that are stored by their position in this table. This saves their bytes and, on
+/// each read, a reference to the input. The table is part of the format and must not change.
 pub(crate) const COMMON_CONTENT_TYPES: [&[u8]; 12] = [
     b"application/json",
     b"application/octet-stream",
@@ -51,13 +55,13 @@ pub(crate) const COMMON_CONTENT_TYPES: [&[u8]; 12] = [
     b"image/png",
 ];
 
-/// Why stored bytes are not an object.
+/// Error of decoding a stored object.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ObjectError {
-    /// The bytes end too early, or a length in them is larger than what follows.
+    /// The bytes end too early, or a length in them exceeds the bytes that follow.
     #[error("stored object is cut off at byte {at}; restore the record from another replica")]
     CutOff {
-        /// Offset of the field that does not fit.
+        /// Offset in bytes of the field that does not fit.
         at: usize,
     },
     /// A format that this version does not know.
@@ -69,14 +73,14 @@ pub enum ObjectError {
         /// The first byte.
         format: u8,
     },
-    /// A field has a value that no writer makes.
+    /// A field has a value that no encoder writes.
     #[error("stored object has {what} {value} at byte {at}; restore it from another replica")]
     BadField {
-        /// Which field.
+        /// Name of the field.
         what: &'static str,
-        /// Its value.
+        /// Value of the field.
         value: u64,
-        /// Offset behind the field.
+        /// Offset in bytes of the end of the field.
         at: usize,
     },
 }
@@ -88,7 +92,8 @@ impl From<CutOff> for ObjectError {
 }
 
 impl Object {
-    /// Appends the stored form. One reservation, then copies; equal objects give equal bytes.
+    /// Appends the stored form, with one reservation of memory. The bytes depend on the order of
+    /// clock entries and siblings, so equal objects need not have equal bytes.
     pub fn encode_into(&self, out: &mut Vec<u8>) {
         let values: usize = self.siblings.iter().map(|sibling| sibling.value.len() + 128).sum();
         out.reserve(32 + values);
@@ -100,16 +105,18 @@ impl Object {
         }
     }
 
-    /// Reads the stored form. Values and metadata share `input`; nothing is allocated for an object
-    /// of one sibling and at most two clock entries that has neither links, user metadata nor
-    /// indexes.
+    /// Decodes the stored form. Values and metadata share `input`. Decoding allocates nothing for
+    /// an object of one sibling and at most two clock entries, if its actors have at most 16 bytes
+    /// and it has neither links, user metadata, index entries nor other metadata.
     ///
     /// # Errors
     ///
-    /// When the bytes are cut off, of another format, or not what a writer makes.
+    /// Returns an error if the bytes are cut off, have another format, or hold a value that no
+    /// encoder writes.
     pub fn decode(input: &Bytes) -> Result<Self, ObjectError> {
         let mut cursor = Cursor::new(input);
-        // Filled in place: an object has some 400 bytes, and moving it costs as much as reading it.
+        // Fields are filled in place, since an object has some 400 bytes and moving it costs as
+        // much as decoding it.
         let mut object = Self { clock: decode_clock(&mut cursor)?, siblings: SmallVec::new() };
         let sibling_count = cursor.count()?;
         if sibling_count > 0 {
@@ -127,12 +134,12 @@ impl Object {
         Ok(object)
     }
 
-    /// Reads only the clock of the stored form. The bytes behind it are not read, so a prefix of
-    /// the stored bytes will do.
+    /// Decodes the clock alone. `input` may be any prefix of the stored form that holds the whole
+    /// clock.
     ///
     /// # Errors
     ///
-    /// As [`Object::decode`], for the clock alone.
+    /// As [`Object::decode`], for the clock.
     pub fn decode_clock(input: &Bytes) -> Result<VersionVector, ObjectError> {
         decode_clock(&mut Cursor::new(input))
     }
@@ -226,8 +233,8 @@ pub(crate) fn encode_sibling(sibling: &Sibling, clock: &VersionVector, out: &mut
     put_counted(out, &sibling.value);
 }
 
-/// A varint that is odd for a place in the table (twice the place and one) and even for a type that
-/// is written out (twice its length).
+/// Appends a content type: a varint that is odd for a position in the table (twice the position
+/// plus one), or even for a type that follows in full (twice its length).
 pub(crate) fn encode_content_type(content_type: &[u8], out: &mut Vec<u8>) {
     match COMMON_CONTENT_TYPES.iter().position(|common| *common == content_type) {
         Some(place) => put_varint(out, place as u64 * 2 + 1),
@@ -261,7 +268,7 @@ fn decode_sibling(
     Ok(())
 }
 
-/// Reads all of a sibling but its value.
+/// Decodes all fields of a sibling except its value.
 #[inline]
 pub(crate) fn decode_description(
     cursor: &mut Cursor<'_>,

@@ -1,7 +1,7 @@
-//! Causal contexts: what a client was told about the history of a record and hands back with its
-//! write.
+//! Causal contexts: the causal history of a record as clients receive it with an answer and send it
+//! back with their next write.
 //!
-//! To clients a context is an opaque byte string. Ours is, in this order:
+//! To clients a context is an opaque byte string. Quoit's own form has, in this order:
 //!
 //! | piece | form |
 //! | --- | --- |
@@ -10,8 +10,9 @@
 //! | entry | varint length of the actor, actor, varint counter (not 0) |
 //! | checksum | lowest 32 bits of the XXH3-64 of all before it, little-endian |
 //!
-//! Times are left out, so equal vectors have equal contexts. Contexts that a Riak node made are
-//! taken too: clients keep them across a migration.
+//! A context omits the times of entries, so equal version vectors have equal contexts.
+//! [`decode_context`] accepts contexts of Riak nodes as well, because clients keep them across a
+//! migration.
 
 use crate::clock::{Actor, Dot, VersionVector};
 use crate::cursor::{Cursor, CutOff, put_counted, put_varint};
@@ -23,28 +24,29 @@ use std::fmt::Write;
 use thiserror::Error;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// First byte of a context. Bits 1 and 2 are the block type of a DEFLATE stream, and 3 is none.
+/// First byte of a context. Bits 1 and 2 would be the block type of a DEFLATE stream, and 3 is not
+/// a valid type.
 pub const CONTEXT_FORMAT_1: u8 = 0x57;
 
-/// Most entries that a context may have.
+/// Maximum number of entries of a context.
 pub const CONTEXT_ENTRIES_MAX: usize = 10_000;
 
-/// Largest size of a Riak clock when inflated, in bytes.
+/// Maximum size of a Riak clock after inflation, in bytes.
 pub const RIAK_CLOCK_BYTES_MAX: usize = 1 << 20;
 
 const CHECKSUM_BYTES: usize = 4;
 
-/// A clock's entry is five terms: two tuples, actor, counter and time.
+/// An entry of a clock has five terms: two tuples, actor, counter and time.
 const RIAK_CLOCK_LIMITS: Limits = Limits {
     depth_max: 8,
     terms_max: CONTEXT_ENTRIES_MAX as u32 * 5 + 8,
     inflated_bytes_max: RIAK_CLOCK_BYTES_MAX,
 };
 
-/// Why bytes from a client are not a context to write with.
+/// Error of reading a causal context that a client sent.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ContextError {
-    /// Not a context of ours nor of Riak's.
+    /// The bytes are neither a context of Quoit nor one of Riak.
     #[error(
         "vector clock of {size_bytes} bytes that begins with {start} is not valid: {why}; send back the \
          bytes of an earlier answer unchanged, or none"
@@ -57,7 +59,7 @@ pub enum ContextError {
         /// Description of the fault.
         why: String,
     },
-    /// More entries than any clock of a working cluster has.
+    /// The context has more than [`CONTEXT_ENTRIES_MAX`] entries.
     #[error(
         "vector clock has {entry_count} entries, more than {CONTEXT_ENTRIES_MAX}; \
          read the record again and send the clock of that answer"
@@ -66,7 +68,7 @@ pub enum ContextError {
         /// Number of entries.
         entry_count: usize,
     },
-    /// Claims an event of this store that never was.
+    /// The context claims an event of this store's actor that the store has not issued.
     #[error(
         "vector clock claims event {counter} of this store's actor {actor}, which has issued \
          {issued_max} so far; read the record again and send the clock of that answer"
@@ -81,8 +83,9 @@ pub enum ContextError {
     },
 }
 
-/// The context for a clock. Equal clocks have equal contexts, whatever the order and times of their
-/// entries; even the empty clock's is not empty. Costs one allocation and a short hash.
+/// Encodes the context of a clock. Equal clocks have equal contexts, whatever the order and times
+/// of their entries. The context of the empty clock is not empty. Costs one allocation and a short
+/// hash.
 #[must_use]
 pub fn encode_context(clock: &VersionVector) -> Bytes {
     let entries = clock.entries();
@@ -92,8 +95,7 @@ pub fn encode_context(clock: &VersionVector) -> Bytes {
     out.into()
 }
 
-/// Appends what [`encode_context`] returns, without an allocation of its own for up to four
-/// entries.
+/// Appends the bytes that [`encode_context`] returns, without an allocation for up to four entries.
 pub fn encode_context_into(clock: &VersionVector, out: &mut Vec<u8>) {
     let start = out.len();
     out.push(CONTEXT_FORMAT_1);
@@ -108,7 +110,7 @@ pub fn encode_context_into(clock: &VersionVector, out: &mut Vec<u8>) {
     out.extend_from_slice(&checksum);
 }
 
-/// Entries without an event say nothing and are left out.
+/// Appends the entries, without those of counter 0, which stand for no event.
 fn put_entries(out: &mut Vec<u8>, entries: &[&Dot]) {
     let told = || entries.iter().filter(|entry| entry.counter > 0);
     put_varint(out, told().count() as u64);
@@ -118,8 +120,8 @@ fn put_entries(out: &mut Vec<u8>, entries: &[&Dot]) {
     }
 }
 
-/// The context for a clock as a Riak node makes it: with the times of the entries. Messages
-/// to Riak nodes have this form, and [`decode_context`] takes it, too.
+/// Encodes the context of a clock as a Riak node does, with the times of the entries. Messages to
+/// Riak nodes use this form, and [`decode_context`] accepts it.
 #[must_use]
 pub fn encode_riak_context(clock: &VersionVector) -> Bytes {
     let mut term = Vec::new();
@@ -127,11 +129,13 @@ pub fn encode_riak_context(clock: &VersionVector) -> Bytes {
     deflate_raw(&term)
 }
 
-/// The clock that a context stands for. No bytes are the empty clock: a writer that knows nothing.
+/// Decodes the clock of a context. An empty context stands for the empty clock: the writer has seen
+/// nothing.
 ///
 /// # Errors
 ///
-/// When the bytes are neither a context of ours nor one of Riak's, or have too many entries.
+/// Returns an error if the bytes are neither a context of Quoit nor one of Riak, or have too many
+/// entries.
 pub fn decode_context(context: &[u8]) -> Result<VersionVector, ContextError> {
     let clock = match context.first() {
         None => return Ok(VersionVector::default()),
@@ -145,12 +149,14 @@ pub fn decode_context(context: &[u8]) -> Result<VersionVector, ContextError> {
     Ok(clock)
 }
 
-/// Refuses a context that claims events which this store's own actor has not issued: writes that
-/// are still to come would count as known to it, and be dropped. Events of other actors are normal.
+/// Refuses a context that claims events of this store's own actor that the store has not issued.
+/// Otherwise later writes with those events would count as already seen by that client, and a merge
+/// would drop them. Events of other actors are normal.
 ///
 /// # Errors
 ///
-/// When the counter of `own` is above `issued_max`, the highest counter issued so far.
+/// Returns an error if the counter of `own` exceeds `issued_max`, the highest counter that the
+/// store has issued.
 pub fn check_context(
     clock: &VersionVector,
     own: &Actor,
@@ -199,8 +205,8 @@ fn read_entry(cursor: &mut Cursor<'_>) -> Result<Dot, CutOff> {
     Ok(Dot { actor, counter: cursor.varint()?, time_secs: 0 })
 }
 
-/// Riak's two forms: `{encode_raw | encode_zlib, Data}` as a term, else a raw DEFLATE stream of a
-/// clock.
+/// Decodes Riak's two forms: the external term `{encode_raw | encode_zlib, Data}`, and a raw
+/// DEFLATE stream of a clock.
 fn decode_riak(context: &[u8]) -> Result<VersionVector, RiakContextError> {
     if context[0] == ETF_VERSION
         && let Ok(term) = Term::decode(&Bytes::copy_from_slice(context), &RIAK_CLOCK_LIMITS)

@@ -1,18 +1,19 @@
-//! Reading and writing of the small pieces that Quoit's own formats are made of.
+//! Readers and writers of the primitives of Quoit's own formats: varints, counted byte strings and
+//! fixed-size integers.
 
 use bytes::Bytes;
 
-/// The input ended, or a number in it says more than the input holds.
+/// The input ends too early, or a length in it exceeds the bytes that follow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct CutOff {
-    /// Offset of the piece that did not fit.
+    /// Offset in bytes of the piece that did not fit.
     pub(crate) at: usize,
 }
 
 /// Reads pieces from the front of a buffer.
 pub(crate) struct Cursor<'a> {
     input: &'a [u8],
-    /// The buffer that byte strings share; without one they are copied.
+    /// The buffer that returned byte strings share; without one they are copied.
     owner: Option<&'a Bytes>,
     at: usize,
 }
@@ -30,7 +31,7 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
-    /// Goes on at an offset that was passed before.
+    /// Moves back to an earlier offset.
     pub(crate) fn go_to(&mut self, at: usize) {
         debug_assert!(at <= self.at, "not passed yet");
         self.at = at;
@@ -80,7 +81,7 @@ impl<'a> Cursor<'a> {
         if len <= self.remaining() { Ok(self.at + len) } else { Err(CutOff { at: self.at }) }
     }
 
-    /// A number of up to 64 bits in groups of seven, lowest group first.
+    /// Reads an unsigned number of up to 64 bits in groups of seven bits, lowest group first.
     #[inline]
     pub(crate) fn varint(&mut self) -> Result<u64, CutOff> {
         match self.input.get(self.at) {
@@ -110,7 +111,8 @@ impl<'a> Cursor<'a> {
         Err(CutOff { at: self.input.len() })
     }
 
-    /// A varint that counts bytes or pieces of at least one byte each: at most what remains.
+    /// Reads a varint that counts bytes, or pieces of at least one byte each. A count above the
+    /// remaining bytes is an error.
     #[inline]
     pub(crate) fn count(&mut self) -> Result<usize, CutOff> {
         let at = self.at;
@@ -121,14 +123,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A varint length and as many bytes.
+    /// Reads a varint length and that many bytes.
     #[inline]
     pub(crate) fn counted_bytes(&mut self) -> Result<Bytes, CutOff> {
         let len = self.count()?;
         self.bytes(len)
     }
 
-    /// As [`Cursor::counted_bytes`], borrowed.
+    /// As [`Cursor::counted_bytes`], but borrows the bytes.
     #[inline]
     pub(crate) fn counted_slice(&mut self) -> Result<&'a [u8], CutOff> {
         let len = self.count()?;

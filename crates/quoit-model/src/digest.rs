@@ -1,4 +1,4 @@
-//! The digest of an object: one number by which replicas compare what they hold without sending it.
+//! The digest of an object: a number by which replicas compare their copies without sending them.
 
 use crate::clock::{Dot, VersionVector};
 use crate::codec::encode_sibling;
@@ -12,26 +12,27 @@ const UNDOTTED: u8 = 4;
 const CLOUD: u8 = 5;
 const LONG_ACTOR: u8 = 0x80;
 
-/// Longest actor that is hashed as it is; longer ones by their 128-bit hash.
+/// Maximum length in bytes of an actor that is hashed as it is. A longer one is replaced by its
+/// 128-bit hash.
 const ACTOR_BYTES_MAX: usize = 55;
 
 impl Object {
-    /// Equal on all replicas that hold the same causal state, different (but for chance, 2^-64)
-    /// where states differ. It covers the clock without times, and for each sibling its dot and
-    /// whether it is deleted, or, where there is no dot, everything; of data types also the events
-    /// beyond gaps. Neither the order of siblings nor that of clock entries matters.
+    /// The digest is equal on all replicas with the same causal state, and different for other
+    /// states, but for chance (2^-64). It covers the clock without its times. For each sibling it
+    /// covers the dot and the tombstone flag or, without a dot, the whole sibling; for data types
+    /// also the dot cloud. The order of siblings and clock entries does not matter.
     ///
     /// Costs one short hash for each clock entry and sibling; values are hashed only without a dot.
     #[must_use]
     pub fn digest(&self) -> u64 {
         let clock = self.clock.entries().iter().map(|entry| hash_dot(CLOCK_ENTRY, entry));
         let siblings = self.siblings.iter().map(hash_sibling);
-        // A sum, so that order does not matter; not XOR, in which equal parts would vanish.
+        // A sum does not depend on the order, and unlike XOR does not cancel equal parts.
         clock.chain(siblings).fold(0, u64::wrapping_add)
     }
 }
 
-/// The digest of an object of one live value.
+/// The digest of an object with one live value.
 pub(crate) fn of_plain(clock: &VersionVector, dot: &Dot) -> u64 {
     let clock = clock.entries().iter().map(|entry| hash_dot(CLOCK_ENTRY, entry));
     clock.fold(hash_dot(LIVE_DOT, dot), u64::wrapping_add)
@@ -60,7 +61,7 @@ fn hash_dot(kind: u8, dot: &Dot) -> u64 {
     hash_dot_of(kind, dot, 0)
 }
 
-/// The hash of an event's part in what `seed` stands for.
+/// Hash of an event. `kind` says what it is part of, `seed` distinguishes places of the same kind.
 pub(crate) fn hash_dot_of(kind: u8, dot: &Dot, seed: u64) -> u64 {
     let mut input = [0; 9 + ACTOR_BYTES_MAX];
     input[1..9].copy_from_slice(&dot.counter.to_le_bytes());

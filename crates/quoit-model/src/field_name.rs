@@ -1,34 +1,34 @@
-//! Names of the fields of maps.
+//! Names and kinds of the fields of maps.
 
 use bytes::Bytes;
 use std::fmt;
 
-/// Most maps inside one another, the outermost included.
+/// Maximum depth of nested maps, the outermost included.
 ///
-/// Bounds the recursion of everything that walks through a map. Both protocols' parsers stop somewhat
-/// deeper by themselves.
+/// Bounds the recursion of every function that walks through a map. The parsers of both protocols
+/// have limits somewhat deeper.
 pub const MAP_DEPTH_MAX: usize = 32;
 
-/// Kind of a map's field. Grow-only sets and HyperLogLogs can't be in maps.
+/// Kind of a map's field. A map can't contain grow-only sets and HyperLogLogs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum FieldKind {
     /// A number that is incremented and decremented.
     Counter,
     /// A set of byte strings.
     Set,
-    /// A byte string; the latest assignment wins.
+    /// A byte string; the assignment with the latest time wins.
     Register,
-    /// A truth value; enabling wins over disabling at the same time.
+    /// A boolean; enabling wins over a concurrent disabling.
     Flag,
-    /// A map of such fields again.
+    /// A map of fields.
     Map,
 }
 
 impl FieldKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 5] = [Self::Counter, Self::Set, Self::Register, Self::Flag, Self::Map];
 
-    /// The word in JSON, where it ends the field's name (`visits_counter`).
+    /// Suffix of the field's name in JSON (`visits_counter`).
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -41,19 +41,19 @@ impl FieldKind {
     }
 }
 
-/// The name of a field: two fields of one name and different kinds are different fields.
+/// Name of a field. Fields with one name and different kinds are different fields.
 ///
-/// Sorted by name, then by kind.
+/// Ordered by name, then by kind.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FieldName {
-    /// The name that clients gave, without the kind.
+    /// The name that the client gave, without the kind.
     pub name: Bytes,
     /// Kind of the field's content.
     pub kind: FieldKind,
 }
 
 impl FieldName {
-    /// The name of a field.
+    /// Makes the name of a field.
     #[must_use]
     pub fn new(name: impl Into<Bytes>, kind: FieldKind) -> Self {
         Self { name: name.into(), kind }
@@ -61,7 +61,7 @@ impl FieldName {
 }
 
 impl fmt::Display for FieldName {
-    /// As JSON names it, with bytes that are no printable ASCII escaped.
+    /// Writes the name as JSON does; bytes that are not printable ASCII are escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}_{}", self.name.escape_ascii(), self.kind.as_str())
     }

@@ -1,43 +1,44 @@
 //! The two hashes of a record and the partition that it belongs to.
 //!
-//! **Placement** names the partition, **identity** names the record in indexes and digests. Both
-//! come from XXH3-128 with seed 0 over the encoded record key ([`crate::key::KeyRef::encoded`]) and
-//! are therefore the same in every cluster and for ever: stored indexes, digests exchanged between
-//! nodes and the ownership of data all depend on them.
+//! The **placement** hash decides the partition; the **identity** hash names the record in indexes
+//! and digests. Both are halves of the XXH3-128 with seed 0 of the encoded record key
+//! ([`crate::key::KeyRef::encoded`]). They are the same in every cluster and must never change:
+//! stored indexes, digests that nodes exchange, and the placement of data depend on them.
 
 use crate::key::BucketRef;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Names the partition of a record: its highest bits are the partition's number.
+/// Hash that decides the partition of a record: its highest bits are the partition's number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Placement(pub u64);
 
-/// Names a record within its partition. Different records may share it; keys are compared on read.
+/// Hash that names a record within its partition. Two records may have the same one, so a read
+/// compares the keys as well.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Identity(pub u64);
 
-/// Rule for the placement of a bucket's records (the property `chash_keyfun`).
+/// Rule for the placement of a bucket's records (property `chash_keyfun`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum PlacementRule {
-    /// Bucket and key: records of a bucket spread over all partitions.
+    /// Hash of bucket type, bucket and key: the records of a bucket spread over all partitions.
     #[default]
     BucketAndKey,
-    /// The bucket alone: all records of a bucket share one partition.
+    /// Hash of bucket type and bucket: all records of a bucket are in one partition.
     BucketOnly,
 }
 
 /// Both hashes of one record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyHash {
-    /// Names the partition.
+    /// Placement, which decides the partition.
     pub placement: Placement,
-    /// Names the record.
+    /// Identity, which names the record within the partition.
     pub identity: Identity,
 }
 
 impl KeyHash {
-    /// Hashes a checked name whose encoded form is at hand. Costs one XXH3 of it; with
-    /// [`PlacementRule::BucketOnly`] a second one of the bucket's name.
+    /// Hashes a checked name. `encoded` is its encoded form. Costs one XXH3 of that form;
+    /// [`PlacementRule::BucketOnly`] costs a second one, of the bucket's name.
     #[must_use]
     pub fn of(encoded: &[u8], bucket: BucketRef<'_>, rule: PlacementRule) -> Self {
         let both = xxh3_128(encoded);
@@ -48,8 +49,8 @@ impl KeyHash {
         Self { placement: Placement(placement), identity: Identity(both as u64) }
     }
 
-    /// Hashes the encoded name of a piece ([`KeyRef::piece`](crate::key::KeyRef::piece)): it is placed where
-    /// its record is.
+    /// Hashes the encoded name of a piece ([`KeyRef::piece`](crate::key::KeyRef::piece)). A piece
+    /// has the placement of its record.
     #[must_use]
     pub fn of_piece(encoded: &[u8], record: Placement) -> Self {
         Self { placement: record, identity: Identity(xxh3_128(encoded) as u64) }
@@ -65,10 +66,10 @@ fn high(hash: u128) -> u64 {
 pub struct RingSize(u16);
 
 impl RingSize {
-    /// Partitions of a cluster whose operator said nothing.
+    /// Default number of partitions of a new cluster.
     pub const DEFAULT: Self = Self(64);
 
-    /// Accepts powers of two from 8 to 4096.
+    /// Returns `None` unless the count is a power of two from 8 to 4096.
     #[must_use]
     pub const fn new(partition_count: u16) -> Option<Self> {
         if partition_count.is_power_of_two() && partition_count >= 8 && partition_count <= 4096 {
@@ -84,23 +85,23 @@ impl RingSize {
         self.0
     }
 
-    /// The partition that a placement names.
+    /// The partition of a record with this placement.
     #[must_use]
     pub const fn partition(self, placement: Placement) -> Partition {
         Partition((placement.0 >> (64 - self.0.trailing_zeros())) as u16)
     }
 }
 
-/// A partition's number, 0 to ring size - 1.
+/// A partition's number, from 0 to the ring size less one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Partition(pub u16);
 
 impl Partition {
-    /// The index that clients and operators are shown: number * 2^160 / ring size, in decimal.
+    /// The index that clients and operators see: number * 2^160 / ring size, in decimal.
     #[must_use]
     pub fn index_decimal(self, ring_size: RingSize) -> String {
-        // The product is number << (160 - log2 ring size); five 32-bit limbs hold it, divided by
-        // ten until nothing is left.
+        // The index is number << (160 - log2 ring size), which takes five 32-bit limbs. Each
+        // division by ten yields one decimal digit.
         let shift = 160 - ring_size.0.trailing_zeros();
         let mut limbs = [0u32; 6];
         let placed = u64::from(self.0) << (shift % 32);

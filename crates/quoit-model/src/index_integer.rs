@@ -1,15 +1,15 @@
-//! Integers of secondary index entries: as Riak's, they have no fixed width.
+//! Integers of secondary index entries. As in Riak, they have no fixed width.
 
 use num_bigint::{BigInt, Sign};
 use std::cmp::Ordering;
 use std::fmt;
 
-/// The longest magnitude of an integer, in bytes; 9 865 decimal digits at most. An index entry is bounded by
-/// its whole size as well, but reading and writing an integer as decimal text takes time that grows with the
-/// square of its digits.
+/// Maximum size of an integer's magnitude, in bytes (at most 9 865 decimal digits). The size of an
+/// index entry as a whole is bounded too, but converting an integer to or from decimal text takes
+/// time that grows with the square of its digits.
 pub const INTEGER_BYTES_MAX: usize = 4096;
 
-/// Digits that an integer of [`INTEGER_BYTES_MAX`] can have.
+/// Maximum number of decimal digits of an integer of [`INTEGER_BYTES_MAX`] bytes.
 const DIGITS_MAX: usize = INTEGER_BYTES_MAX * 8 * 30103 / 100_000 + 1;
 
 /// An integer of an index entry, ordered by value.
@@ -24,8 +24,8 @@ enum Repr {
 }
 
 impl IndexInteger {
-    /// Reads decimal text with an optional sign. `None` for other text, and for integers with a magnitude of
-    /// more than [`INTEGER_BYTES_MAX`] bytes.
+    /// Reads decimal text with an optional sign. Returns `None` for other text, and for integers
+    /// with a magnitude of more than [`INTEGER_BYTES_MAX`] bytes.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let digits = match text {
@@ -45,7 +45,7 @@ impl IndexInteger {
         Self::bounded(text.parse().ok()?)
     }
 
-    /// The integer as an `i128`, when it is in its range.
+    /// The integer as an `i128`; `None` if it is outside that range.
     #[must_use]
     pub const fn to_i128(&self) -> Option<i128> {
         match self.0 {
@@ -54,7 +54,7 @@ impl IndexInteger {
         }
     }
 
-    /// Bytes of memory that the integer takes beside its own, about.
+    /// Approximate size in bytes of the memory that the integer takes on the heap.
     #[must_use]
     pub fn large_bytes(&self) -> usize {
         match &self.0 {
@@ -63,7 +63,8 @@ impl IndexInteger {
         }
     }
 
-    /// The sign, true below zero, and the magnitude with the lowest byte first and no zero byte last.
+    /// The sign, which is true for negative integers, and the magnitude, lowest byte first, without
+    /// zero bytes at the end.
     #[must_use]
     pub fn sign_and_magnitude(&self) -> (bool, Vec<u8>) {
         match &self.0 {
@@ -80,8 +81,8 @@ impl IndexInteger {
         }
     }
 
-    /// The integer of a sign and a magnitude with the lowest byte first; `None` beyond [`INTEGER_BYTES_MAX`]
-    /// significant bytes.
+    /// Makes an integer of a sign and a magnitude, lowest byte first. Returns `None` for more than
+    /// [`INTEGER_BYTES_MAX`] significant bytes.
     #[must_use]
     pub fn from_sign_and_magnitude(is_negative: bool, magnitude: &[u8]) -> Option<Self> {
         let significant = magnitude.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -176,7 +177,7 @@ mod tests {
         assert_eq!(IndexInteger::from_sign_and_magnitude(true, &above), None);
         assert_eq!(IndexInteger::parse(&[b'9'; DIGITS_MAX]), None);
         assert_eq!(IndexInteger::parse(&[b'9'; 100_000]), None);
-        // Zeros in front are no digits of the number.
+        // Leading zeros do not count as digits of the number.
         assert!(IndexInteger::parse(&[b'0'; 100_000]).is_some());
     }
 

@@ -1,8 +1,7 @@
 //! Names of records: bucket type, bucket and key.
 //!
-//! A record is named by three byte strings. [`KeyRef`] borrows them (the request path never copies
-//! a name it only looks at); the encoded form made by [`KeyRef::encode_into`] is what is hashed and
-//! what is stored.
+//! [`KeyRef`] borrows the three byte strings, so that the request path copies no name. Hashes and
+//! engines use the encoded form that [`KeyRef::encode_into`] makes.
 
 use smallvec::SmallVec;
 use thiserror::Error;
@@ -10,7 +9,8 @@ use thiserror::Error;
 /// The bucket type of untyped buckets. It always exists and is always active.
 pub const DEFAULT_BUCKET_TYPE: &[u8] = b"default";
 
-/// The bucket type of pieces of large records. No bucket type of an operator can have this name.
+/// The bucket type of pieces of large records, such as the pages of a large set. An operator can't
+/// create a bucket type with this name.
 pub const PIECE_TYPE: &[u8] = &[0];
 
 /// Upper bound of an encoded record key, in bytes: the two lengths, bucket type, bucket and key.
@@ -40,7 +40,7 @@ impl<'a> BucketRef<'a> {
         Self { bucket_type: DEFAULT_BUCKET_TYPE, bucket }
     }
 
-    /// Whether the bucket is of the default type.
+    /// True if the bucket is of the default type.
     #[must_use]
     pub fn is_untyped(&self) -> bool {
         self.bucket_type == DEFAULT_BUCKET_TYPE
@@ -63,25 +63,26 @@ pub struct KeyRef<'a> {
 }
 
 impl<'a> KeyRef<'a> {
-    /// A piece of the record whose encoded name is given. Pieces belong to the partition of their record
-    /// ([`KeyHash::of_piece`](crate::hash::KeyHash::of_piece)), and appear in no listing.
+    /// The name of a piece of a record; `record` is the encoded name of the record. A piece belongs
+    /// to the partition of its record ([`KeyHash::of_piece`](crate::hash::KeyHash::of_piece)) and
+    /// appears in no listing.
     #[must_use]
     pub const fn piece(record: &'a [u8], piece: &'a [u8]) -> Self {
         BucketRef { bucket_type: PIECE_TYPE, bucket: record }.key(piece)
     }
 
-    /// Whether this names a piece of a record.
+    /// True if this is the name of a piece of a record.
     #[must_use]
     pub fn is_piece(&self) -> bool {
         self.bucket.bucket_type == PIECE_TYPE
     }
 
-    /// Checks that every part is non-empty and that the encoded form fits
+    /// Checks that bucket type, bucket and key are not empty and that the encoded form fits
     /// [`ENCODED_KEY_BYTES_MAX`].
     ///
     /// # Errors
     ///
-    /// Names the first part that is empty, or the size that is too large.
+    /// Returns an error that names the first empty part, or the size of a name that is too long.
     pub fn check(&self) -> Result<(), KeyError> {
         if self.bucket.bucket.is_empty() {
             return Err(KeyError::EmptyBucket);
@@ -105,18 +106,19 @@ impl<'a> KeyRef<'a> {
         LENGTHS_BYTES + self.bucket.bucket_type.len() + self.bucket.bucket.len() + self.key.len()
     }
 
-    /// Appends the encoded form: length of bucket type and of bucket (16-bit big-endian each), then
-    /// bucket type, bucket, key.
+    /// Appends the encoded form: the lengths of bucket type and bucket (16 bits each, big-endian),
+    /// then bucket type, bucket and key.
     ///
     /// # Panics
     ///
-    /// When the name does not pass [`KeyRef::check`]'s size limit: callers check names at the edge.
+    /// Panics if the encoded form is longer than [`ENCODED_KEY_BYTES_MAX`]. Callers check names
+    /// that clients send with [`KeyRef::check`].
     pub fn encode_into(&self, out: &mut Vec<u8>) {
         out.reserve(self.encoded_len());
         self.parts(|part| out.extend_from_slice(part));
     }
 
-    /// The encoded form by itself; no allocation unless it is unusually long.
+    /// Returns the encoded form. It needs no allocation up to 192 bytes.
     ///
     /// # Panics
     ///
@@ -152,7 +154,7 @@ impl<'a> KeyRef<'a> {
     ///
     /// # Errors
     ///
-    /// When the lengths do not fit the input or a part is empty.
+    /// Returns an error if the lengths do not fit the input, or a part is empty.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, KeyError> {
         let (lengths, names) = bytes.split_first_chunk::<LENGTHS_BYTES>().ok_or(KeyError::Torn)?;
         let type_len = usize::from(u16::from_be_bytes([lengths[0], lengths[1]]));
@@ -165,7 +167,7 @@ impl<'a> KeyRef<'a> {
     }
 }
 
-/// Why a name is not the name of a record.
+/// Error of checking or decoding a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum KeyError {
     /// The bucket has no bytes.
@@ -177,7 +179,7 @@ pub enum KeyError {
     /// The bucket type has no bytes.
     #[error("Type cannot be zero-length")]
     EmptyBucketType,
-    /// The parts together are too large.
+    /// The encoded name is longer than [`ENCODED_KEY_BYTES_MAX`].
     #[error(
         "bucket type, bucket and key take {size_bytes} bytes together, \
          more than the {ENCODED_KEY_BYTES_MAX} of the longest name; use a shorter name"
@@ -186,7 +188,7 @@ pub enum KeyError {
         /// Size of the encoded name.
         size_bytes: usize,
     },
-    /// Bytes that should hold a name are cut off.
+    /// The bytes end before the name does.
     #[error("stored name is cut off or its lengths are wrong")]
     Torn,
 }

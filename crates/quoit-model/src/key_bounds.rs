@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 
-/// A range of keys, from one on to another that is not in it any more.
+/// A range of keys, from an inclusive lower bound to an exclusive upper bound.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyBounds {
-    /// The first key; empty: from the beginning.
+    /// Inclusive lower bound; empty if the range has none.
     pub from: Bytes,
-    /// The first key that is beyond; `None`: to the end.
+    /// Exclusive upper bound; `None` if the range has none.
     pub end: Option<Bytes>,
 }
 
@@ -15,10 +15,10 @@ impl KeyBounds {
     /// All keys.
     pub const ALL: Self = Self { from: Bytes::new(), end: None };
 
-    /// The keys between two, both inclusive.
+    /// The keys from `first` to `last`, both inclusive.
     #[must_use]
     pub fn between(first: Bytes, last: &[u8]) -> Self {
-        // No key lies between one and itself with a zero byte behind.
+        // The least key above `last` is `last` with a zero byte appended.
         Self { from: first, end: Some([last, &[0]].concat().into()) }
     }
 
@@ -34,7 +34,7 @@ impl KeyBounds {
         Self { from: prefix, end }
     }
 
-    /// The keys that are in both ranges.
+    /// The intersection of two ranges.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let end = match (self.end, other.end) {
@@ -44,13 +44,13 @@ impl KeyBounds {
         Self { from: self.from.max(other.from), end }
     }
 
-    /// Whether a key is in the range.
+    /// True if the key is in the range.
     #[must_use]
     pub fn has(&self, key: &[u8]) -> bool {
         *key >= self.from[..] && self.end.as_deref().is_none_or(|end| key < end)
     }
 
-    /// Whether no key can be in the range.
+    /// True if the range contains no key.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.end.as_ref().is_some_and(|end| *end <= self.from)

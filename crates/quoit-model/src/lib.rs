@@ -1,8 +1,18 @@
-//! Pure values of the store: keys, hashes, partitions, layouts, causality, objects, data types and
-//! bucket properties.
+//! The data model of Quoit as pure values: keys, hashes, partitions, layouts, causality, objects,
+//! data types and bucket properties.
 //!
-//! Nothing here does I/O, waits, or reads a clock or a source of randomness that is not an
-//! argument.
+//! Nothing in this crate does I/O, blocks, or reads a clock or a source of randomness. Functions
+//! that need the time or a random number take it as an argument.
+//!
+//! Where to begin:
+//!
+//! - [`key`] and [`hash`]: the name of a record and the partition that it belongs to.
+//! - [`clock`] and [`object`]: dots, version vectors, and objects with their siblings.
+//! - [`merge`]: the rules by which writes and merges change an object.
+//! - [`data_type`]: counters, sets, maps and HyperLogLogs, which merge by rules of their own.
+//! - [`layout`]: the assignment of partitions to nodes.
+//! - [`codec`]: the stored form of objects. [`riak_object`] and [`riak_data_type`] read and write
+//!   Riak's forms.
 
 pub mod bitcask_key;
 pub mod clock;

@@ -1,10 +1,11 @@
-//! How objects change: writes under each policy, and the merge of replicas.
+//! Rules by which objects change: writes under each policy, and the merge of two replicas.
 //!
 //! The rules are those of dotted version vector sets (Preguiça, Baquero, Almeida and others,
 //! "Dotted Version Vectors: Logical Clocks for Optimistic Replication", 2010; "Scalable and
-//! Accurate Causality Tracking for Eventually Consistent Stores", 2014): every value carries the
-//! event that wrote it, and it goes exactly when a clock that knows the event comes without the
-//! value. Values without a dot, which come from Riak, fall back to the comparison of whole clocks.
+//! Accurate Causality Tracking for Eventually Consistent Stores", 2014). Every value carries the
+//! dot of the event that wrote it. A merge drops a value if the other object's clock covers its dot
+//! and the other object does not have the value. Values without a dot, which come from Riak, are
+//! compared by the clocks of the whole objects.
 
 use crate::clock::{Actor, Dot, VersionVector};
 use crate::object::{Metadata, Object, Sibling};
@@ -13,46 +14,48 @@ use quoit_planted::planted;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 
-/// A bucket's way with values that the writer had not seen.
+/// Rule of a bucket for stored values that the writer had not seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WritePolicy {
-    /// They stay beside the new one (`allow_mult` = true).
+    /// They stay as siblings of the new value (`allow_mult` = true).
     Siblings,
-    /// They go unless they are later; clients see the latest (`allow_mult` = false).
+    /// They go, unless they are later than the new value; clients see the latest (`allow_mult` =
+    /// false).
     LatestModified,
-    /// They go, known or not (`last_write_wins` = true).
+    /// They go, as do those that the writer had seen (`last_write_wins` = true).
     LastWriteWins,
-    /// As [`WritePolicy::Siblings`], and writers know nothing (`write_once` = true).
+    /// As [`WritePolicy::Siblings`], but the context of the writer is ignored (`write_once` =
+    /// true).
     WriteOnce,
 }
 
 impl WritePolicy {
-    /// Whether a write may replace older values, here or on other replicas: then a tombstone has to stay
-    /// when its value expires. `has_stored`: whether a stored object was found.
+    /// True if a write may replace older values, on this replica or on others. A tombstone then has
+    /// to stay when the new value expires. `has_stored` is true if a stored object was found.
     #[must_use]
     pub fn may_replace(self, has_stored: bool, context: &VersionVector) -> bool {
         match self {
             Self::Siblings | Self::LatestModified => has_stored || !context.is_empty(),
-            // It knows nothing, and what is stored stays beside it under one clock.
+            // The context is ignored, and stored values stay beside the new one under one clock.
             Self::WriteOnce => has_stored,
-            // Nobody may have looked for a stored object.
+            // The coordinator may not have read the stored object at all.
             Self::LastWriteWins => true,
         }
     }
 }
 
-/// A value that is about to be written.
+/// A value that a client writes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NewValue {
-    /// Everything that describes the value.
+    /// Metadata of the value.
     pub meta: Metadata,
-    /// The value itself, empty for a tombstone.
+    /// The bytes of the value; empty for a tombstone.
     pub value: Bytes,
-    /// Whether the write is a delete.
+    /// True if the write is a delete.
     pub deleted: bool,
-    /// When the value is written, microseconds since 1970.
+    /// Time of the write in microseconds since 1970.
     pub last_modified_us: u64,
-    /// The entity tag that clients see, without quotes.
+    /// Entity tag that clients see, without quotes.
     pub vtag: Bytes,
 }
 
@@ -64,16 +67,18 @@ impl NewValue {
 }
 
 impl Object {
-    /// Merges two replicas of a record: keeps each value that one of them has and the other has not
-    /// replaced. Siblings of `self` come first, each in its order.
+    /// Merges two replicas of a record: keeps each value that both have, and each value that one of
+    /// them has and the other has not replaced. Siblings of `self` come first, each group in its
+    /// order.
     ///
-    /// A value that two events have written (its put was forwarded twice, so they have one tag) stands there
-    /// once, under the lesser of them. The clock covers both, so that the other one goes from every replica;
-    /// and a value that replaces the lesser one has been written by a client that saw it.
+    /// A put that was forwarded twice may have written one value under two events; both copies have
+    /// the same tag. The merge keeps the copy with the lesser event. The clock covers both events,
+    /// so the other copy disappears from every replica. A later value that replaces the kept copy
+    /// comes from a client that has seen it.
     ///
-    /// Commutative and idempotent as far as [`Object::digest`] looks, and associative between
-    /// objects whose siblings all have dots; a value without one may come back as a false sibling,
-    /// never get lost. Costs the product of the numbers of siblings; shares the values.
+    /// As far as [`Object::digest`] can tell, the merge is commutative and idempotent. It is
+    /// associative for objects whose siblings all have dots; a sibling without a dot may come back,
+    /// but is never lost. Costs the product of the numbers of siblings; values are shared.
     #[must_use]
     pub fn merge(&self, other: &Self) -> Self {
         if (self.has_data_type() || other.has_data_type())
@@ -99,9 +104,10 @@ impl Object {
         Self { clock, siblings }
     }
 
-    /// Whether this object stays as it is whatever plain object of that clock is merged with it: it knows
-    /// all that one knows and more, and has nothing of which that one could know that it is replaced. Never
-    /// for data types, nor for an empty clock, which says nothing.
+    /// True if a merge with any plain object of this clock leaves this object as it is. Its clock
+    /// then covers `clock` strictly, and `clock` covers none of its siblings, so the other object
+    /// can't have replaced one of them. False for data types, for siblings without a dot, and for
+    /// an empty clock, which says nothing.
     #[must_use]
     pub fn supersedes(&self, clock: &VersionVector) -> bool {
         let is_unknown = |sibling: &Sibling| {
@@ -113,15 +119,16 @@ impl Object {
             && self.siblings.iter().all(is_unknown)
     }
 
-    /// Merges two replicas of a record where the last write wins: keeps the value with the latest time, as
-    /// [`Object::resolve_latest`] chooses, under its own clock. The events of what is dropped are not kept:
-    /// replicas drop different values, and would differ in their clocks for ever.
+    /// Merges two replicas of a record of a bucket where the last write wins: keeps the latest
+    /// value, chosen as [`Object::resolve_latest`] does, under its own clock. The events of the
+    /// dropped values are not kept: replicas drop different values, so their clocks would never
+    /// become equal.
     ///
-    /// Commutative, associative and idempotent as far as [`Object::digest`] looks, once both hold one
-    /// value: the choice is the greatest in a total order of all values ever written, which no replica
-    /// can have dropped for another. So what it drops may be dropped for good, unlike the answers of
-    /// [`Object::resolve_latest`]. Causality is not looked at: a write that did not read the stored
-    /// object does not know its events.
+    /// As far as [`Object::digest`] can tell, the merge is commutative, associative and idempotent
+    /// once both objects hold one value. The kept value is the greatest in a total order of all
+    /// values ever written, so no replica can have dropped it for another one. Therefore the result
+    /// may be stored, unlike the answer of [`Object::resolve_latest`]. Causality plays no part: a
+    /// write that did not read the stored object does not know its events.
     #[must_use]
     pub fn merge_last_write_wins(&self, other: &Self) -> Self {
         let latest = |of: &Self| of.siblings.iter().max_by(|a, b| by_age(a, b)).cloned();
@@ -140,21 +147,20 @@ impl Object {
         Self { clock, siblings: latest.into_iter().collect() }
     }
 
-    /// The object after a write that this store coordinates.
+    /// Returns the object after a write that this store coordinates.
     ///
-    /// `context` is what the writer had read; it may be stale, concurrent with what is stored,
-    /// empty, or ahead of it. `dot` is the new event: its counter is above every counter of its
-    /// actor in `stored` and
-    /// `context`, which the caller has seen to (see
+    /// `context` is the causal history that the writer had read. It may be stale, concurrent with
+    /// the stored object, empty, or ahead of it. `dot` is the new event. The caller ensures that
+    /// its counter is above every counter of its actor in `stored` and `context` (see
     /// [`check_context`](crate::context::check_context)).
     ///
-    /// Under [`WritePolicy::LatestModified`] values that the writer did not know go as well, unless
-    /// they are later than the new one: those stay beside it, and [`Object::resolve_latest`]
-    /// answers with the latest. Nothing is ever dropped but for a newer event whose value is kept:
-    /// were the new value dropped for a later one, replicas that decide so about different pairs
-    /// could between them drop all.
+    /// Under [`WritePolicy::LatestModified`], values that the writer had not seen go too, unless
+    /// they are later than the new value. Later values stay beside it, and
+    /// [`Object::resolve_latest`] answers with the latest. A value is only ever dropped for a newer
+    /// event whose value is kept. If a write dropped its own value in favour of a later one,
+    /// replicas that compare different pairs could together drop all values.
     ///
-    /// Copies the clock and those siblings that stay; values are shared.
+    /// Copies the clock and the siblings that stay; values are shared.
     #[must_use]
     pub fn write(
         stored: Option<&Self>,
@@ -170,7 +176,7 @@ impl Object {
             return object;
         }
         let blind = VersionVector::default();
-        // A write-once value knows nothing, so that it can't replace anything on another replica either.
+        // With an empty context a write-once value replaces no value, on other replicas either.
         let context = if policy == WritePolicy::WriteOnce { &blind } else { context };
         let mut clock = stored.map_or_else(VersionVector::default, |object| object.clock.clone());
         if !planted!(ForgetsContexts) {
@@ -184,7 +190,8 @@ impl Object {
         let mut siblings = match (stored, policy) {
             (None, _) | (_, WritePolicy::LastWriteWins) => one(new),
             (Some(stored), WritePolicy::Siblings) => with_new(stored.unknown_to(context), new),
-            // Also of an object without a clock, which everybody's context is beyond.
+            // `unknown_to` would not do here: every context, even the empty one, covers an object
+            // without a clock.
             (Some(stored), WritePolicy::WriteOnce) => with_new(stored.siblings.iter(), new),
             (Some(stored), WritePolicy::LatestModified) => {
                 let new_us = new.last_modified_us;
@@ -197,16 +204,18 @@ impl Object {
         Self { clock, siblings }
     }
 
-    /// A value with a clock that was made elsewhere, without a new event: what replication and repair tools
-    /// have merged with what is stored (`asis`).
+    /// Makes an object of a value and a clock from elsewhere, without a new event (option `asis`).
+    /// Replication and repair tools write such objects; the store merges them with the stored
+    /// object.
     #[must_use]
     pub fn given(clock: VersionVector, mut new: NewValue) -> Self {
-        // Which values it has replaced elsewhere is not known.
+        // The values that it replaced elsewhere are not known, so assume that there were some.
         new.meta.replaces = new.meta.expires_at_secs.is_some();
         Self { clock, siblings: one(new.into_sibling(None)) }
     }
 
-    /// Whether the last values of the two can only be told apart by a look at these, which are states.
+    /// True if the order of the latest values of two objects depends on their bytes, and one of
+    /// them is the state of a data type.
     pub(crate) fn is_as_late_as(&self, other: &Self) -> bool {
         let latest = |of: &Self| of.siblings.iter().max_by(|a, b| by_age(a, b)).cloned();
         let (Some(mut ours), Some(theirs)) = (latest(self), latest(other)) else { return false };
@@ -214,11 +223,13 @@ impl Object {
         (ours.is_data_type() || theirs.is_data_type()) && by_age(&ours, &theirs) == Ordering::Equal
     }
 
-    /// Drops all siblings but the one modified last: what clients of a bucket without siblings are
-    /// answered. For answers only, never to be stored: the clock still covers the siblings that
-    /// were dropped, so two replicas that stored their choices could lose both values in the next
-    /// merge. Of equal times a live value beats a tombstone; what is left to choose is decided by
-    /// dot, vtag and value, so that all replicas choose the same.
+    /// Drops all siblings but the one modified last, for answers to clients of a bucket with
+    /// `allow_mult` = false.
+    ///
+    /// The result must not be stored: its clock still covers the dropped siblings, so two replicas
+    /// that stored different choices could lose both values in the next merge. At equal times a
+    /// live value beats a tombstone; then dot, vtag and bytes decide, so that all replicas choose
+    /// the same value.
     pub fn resolve_latest(&mut self) {
         if self.siblings.len() > 1 {
             let latest = self.siblings.drain(..).max_by(by_age);
@@ -226,7 +237,7 @@ impl Object {
         }
     }
 
-    /// Whether this object has the very sibling: of the same event or, where there is none, equal.
+    /// True if this object has the sibling: one with the same dot or, without a dot, an equal one.
     fn has(&self, sibling: &Sibling) -> bool {
         self.siblings.iter().any(|own| match (&own.dot, &sibling.dot) {
             (Some(own), Some(dot)) => own == dot,
@@ -235,13 +246,13 @@ impl Object {
         })
     }
 
-    /// Whether this object, which does not have the sibling, knows that it was replaced. `is_newer`
-    /// says whether its clock is strictly beyond that of the sibling's object.
+    /// True if this object, which does not have the sibling, has replaced it. `is_newer` is true if
+    /// this object's clock strictly covers that of the sibling's object.
     fn replaced(&self, sibling: &Sibling, is_newer: bool) -> bool {
         sibling.dot.as_ref().map_or(is_newer, |dot| self.clock.contains(dot))
     }
 
-    /// The siblings that a writer with this context had not seen.
+    /// Siblings that a writer with this context had not seen.
     fn unknown_to(&self, context: &VersionVector) -> impl Iterator<Item = &Sibling> {
         let knows_all = context.descends(&self.clock);
         self.siblings.iter().filter(move |sibling| {
@@ -262,8 +273,9 @@ fn with_new<'a>(old: impl Iterator<Item = &'a Sibling>, new: Sibling) -> SmallVe
     siblings
 }
 
-/// Drops each sibling of which another one is the same write by its tag and content, under a lesser event.
-/// The tag alone would not do: Riak makes it of the writer's context, which two writers may share.
+/// Drops each sibling that repeats a write of another one: same tag and content, but a greater
+/// event. The tag alone is not enough: Riak derives it from the writer's context, which two writers
+/// may share.
 fn keep_once(siblings: &mut SmallVec<[Sibling; 1]>) {
     if siblings.len() < 2 || planted!(KeepsRepeated) {
         return;
@@ -278,14 +290,15 @@ fn keep_once(siblings: &mut SmallVec<[Sibling; 1]>) {
     siblings.retain(|_| !is_repeated.next().unwrap_or(false));
 }
 
-/// Drops what stays of expired values where there is another value: the clock keeps their events.
+/// Drops the tombstones of expired values if there is another value. The clock keeps their events.
 fn drop_expired(siblings: &mut SmallVec<[Sibling; 1]>) {
     if siblings.len() > 1 && !siblings.iter().all(Sibling::has_expired) {
         siblings.retain(|sibling| !sibling.has_expired());
     }
 }
 
-/// Whether two siblings have the same tag and content. Each coordinator has computed times by its own clock.
+/// True if two siblings have the same tag and content. Times of expiry are ignored, because each
+/// coordinator computes them by its own clock.
 fn is_same_write(one: &Sibling, other: &Sibling) -> bool {
     let has_same_meta = || {
         let Metadata { expires_at_secs, replaces, .. } = other.meta;
@@ -297,7 +310,7 @@ fn is_same_write(one: &Sibling, other: &Sibling) -> bool {
         && has_same_meta()
 }
 
-/// The event of a value that has an entity tag of its own.
+/// Event of a value that has an entity tag of its own and is not a data type.
 fn tagged_event(sibling: &Sibling) -> Option<(&Actor, u64)> {
     let dot = sibling.dot.as_ref()?;
     let is_tagged = !sibling.vtag.is_empty() && !sibling.is_data_type();

@@ -1,9 +1,9 @@
-//! Nodes, by the name that never changes.
+//! Identities of nodes.
 
 use std::fmt;
 
-/// Permanent identity of a node, whatever its name and addresses: random bytes, made once with the
-/// data directory.
+/// Permanent identity of a node: 16 random bytes, drawn when the data directory is created. The
+/// node's name and addresses may change; its identity does not.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(pub [u8; 16]);
 

@@ -1,8 +1,9 @@
-//! Objects: what a record's value means.
+//! Objects: the siblings of a record with their metadata and their causal history.
 //!
-//! An object is a clock and its siblings: values that no later write has replaced. Every sibling
-//! that was written here carries its dot, the event that wrote it; siblings without a dot come from
-//! Riak. Byte strings are [`Bytes`], so that an object decoded from a read buffer shares it.
+//! An object has a clock and siblings, the values that no later write has replaced. Every sibling
+//! that Quoit wrote carries its dot, the event that wrote it. Siblings without a dot come from
+//! Riak. Byte strings are [`Bytes`], so that an object decoded from a read buffer shares that
+//! buffer.
 
 use crate::clock::{Dot, VersionVector};
 use crate::index_integer::IndexInteger;
@@ -10,61 +11,64 @@ use crate::vtag::clock_tag;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-/// A record's clock and siblings. An object without siblings holds nothing but history.
+/// Clock and siblings of a record. An object without siblings has only a causal history.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Object {
     /// All events that this object has seen.
     pub clock: VersionVector,
-    /// Values not replaced by a later one; more than one is a conflict for the client to resolve.
+    /// Values that no later write has replaced. If there are several, the client resolves the
+    /// conflict.
     pub siblings: SmallVec<[Sibling; 1]>,
 }
 
 /// One value of an object.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Sibling {
-    /// The event that wrote this value.
+    /// The event that wrote this value; `None` if it is unknown, as for some values from Riak.
     pub dot: Option<Dot>,
-    /// Whether this is a tombstone: a delete that other replicas have to learn of.
+    /// True for a tombstone.
     pub deleted: bool,
-    /// When the value was written, microseconds since 1970; 0 when unknown.
+    /// Time of the write in microseconds since 1970; 0 if unknown.
     pub last_modified_us: u64,
-    /// The entity tag that clients see, without quotes; empty when unknown.
+    /// Entity tag that clients see, without quotes; empty if unknown.
     pub vtag: Bytes,
-    /// Everything that describes the value.
+    /// Metadata of the value.
     pub meta: Metadata,
-    /// The value itself, empty for tombstones and for heads.
+    /// The bytes of the value; empty for a tombstone, and where only the metadata was fetched.
     pub value: Bytes,
 }
 
-/// Metadata of a value. Absent and empty are different for the optional fields.
+/// Metadata of a value. For the optional fields, absent and empty are different.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Metadata {
-    /// Media type without parameters.
+    /// Media type as the client sent it. A client of Protocol Buffers may include parameters.
     pub content_type: Option<Bytes>,
-    /// Character set parameter of the media type.
+    /// Character set of the value.
     pub charset: Option<Bytes>,
-    /// Content coding, for example `gzip`; never applied by the server.
+    /// Content coding, for example `gzip`. The server stores it and does not apply it.
     pub content_encoding: Option<Bytes>,
-    /// Links to other records, in the order given.
+    /// Links to other records, in the client's order.
     pub links: Vec<Link>,
-    /// The user's pairs, in the order given; names may repeat.
+    /// Pairs of user metadata, in the client's order; names may repeat.
     pub user_meta: Vec<UserMeta>,
     /// Secondary index entries, sorted, without duplicates.
     pub indexes: Vec<IndexEntry>,
-    /// When the object expires, seconds since 1970; `None` = never.
+    /// Time at which the value expires, in seconds since 1970; `None` if it never expires.
     pub expires_at_secs: Option<u32>,
-    /// Whether the value expires and its writer had seen or met older values of the record. Their copies
-    /// may still exist, so a tombstone has to stay when the value expires ([`Object::after_expiry`]).
+    /// True if the value expires and its writer had seen or met older values of the record. Copies
+    /// of those values may still exist, so a tombstone stays when the value expires
+    /// ([`Object::after_expiry`]).
     pub replaces: bool,
-    /// Entries of Riak objects that have no field here: encoded name and encoded value as stored;
-    /// and notes on their stored form (see [`riak_object`](crate::riak_object)).
+    /// Entries of a Riak object for which this type has no field, as encoded name and encoded
+    /// value; and notes on the stored form of the sibling (see
+    /// [`riak_object`](crate::riak_object)).
     pub other: Vec<(Bytes, Bytes)>,
 }
 
 /// A link from one record to another.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Link {
-    /// Bucket of the target; links name untyped buckets only.
+    /// Bucket of the target, of the default bucket type.
     pub bucket: Bytes,
     /// Key of the target.
     pub key: Bytes,
@@ -77,19 +81,20 @@ pub struct Link {
 pub struct UserMeta {
     /// Name as the client sent it.
     pub name: Bytes,
-    /// Value; `None` when the client sent none.
+    /// Value; `None` if the client sent a name without a value.
     pub value: Option<Bytes>,
-    /// How Riak stores such a pair: kept so that its objects come back as they were.
+    /// Form in which Riak stores the pair, kept so that objects from Riak are written back
+    /// unchanged.
     pub form: UserMetaForm,
 }
 
-/// The two ways in which Riak stores user metadata.
+/// The two forms in which Riak stores user metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum UserMetaForm {
-    /// Erlang binaries: written over Protocol Buffers.
+    /// Erlang binaries, as Riak stores pairs that were written over Protocol Buffers.
     #[default]
     Binary,
-    /// Erlang strings: written over HTTP.
+    /// Erlang strings, as Riak stores pairs that were written over HTTP.
     Text,
 }
 
@@ -98,11 +103,11 @@ pub enum UserMetaForm {
 pub struct IndexEntry {
     /// Lower-case field name, ending in `_bin` or `_int`.
     pub field: Bytes,
-    /// The term that the record is found under.
+    /// The term under which a query finds the record.
     pub term: IndexTerm,
 }
 
-/// A secondary index term. Integers sort before binaries and by value.
+/// Term of a secondary index entry. Integers sort by value, and before binaries.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum IndexTerm {
     /// Term of an `_int` field.
@@ -112,7 +117,7 @@ pub enum IndexTerm {
 }
 
 impl IndexTerm {
-    /// The term of an `_int` field with a number of up to 128 bits.
+    /// Makes the term of an `_int` field from a number of up to 128 bits.
     #[must_use]
     pub fn integer(number: i128) -> Self {
         Self::Integer(number.into())
@@ -120,8 +125,8 @@ impl IndexTerm {
 }
 
 impl Object {
-    /// The entity tag of the whole object, without quotes: the tag of its only value, or with siblings a
-    /// tag made from the clock.
+    /// Entity tag of the whole object, without quotes: the tag of its only value or, if there are
+    /// several or the value has no tag, one made from the clock.
     #[must_use]
     pub fn etag(&self) -> Bytes {
         match self.siblings.as_slice() {
@@ -130,14 +135,14 @@ impl Object {
         }
     }
 
-    /// When the latest value was written, microseconds since 1970; 0 when unknown.
+    /// Time of the latest write in microseconds since 1970; 0 if unknown.
     #[must_use]
     pub fn last_modified_us(&self) -> u64 {
         self.siblings.iter().map(|sibling| sibling.last_modified_us).max().unwrap_or(0)
     }
 
-    /// When the last value expires, seconds since 1970; `None` when one of them never does, and of a
-    /// tombstone.
+    /// Time at which the last value expires, in seconds since 1970. `None` for a tombstone, and if
+    /// a value never expires.
     #[must_use]
     pub fn expires_at_secs(&self) -> Option<u32> {
         if self.is_tombstone() {
@@ -150,16 +155,19 @@ impl Object {
         latest
     }
 
-    /// Whether every value is a tombstone (or there is none): to clients the record does not exist.
+    /// True if every sibling is a tombstone, or there are no siblings. For clients the record then
+    /// does not exist.
     #[must_use]
     pub fn is_tombstone(&self) -> bool {
         self.siblings.iter().all(|sibling| sibling.deleted)
     }
 
-    /// The tombstone that stays of an object whose values have all expired. It has the object's clock, which
-    /// keeps out the older values that the object has replaced. All replicas that hold the object make the
-    /// same one. `None` when nothing has to stay, because the object has seen no event but those of its
-    /// values; and of data types, of which nothing stays.
+    /// Returns the tombstone that replaces an object whose values have all expired. It keeps the
+    /// object's clock, so that older values that the object had replaced can't come back. All
+    /// replicas of the object make the same tombstone.
+    ///
+    /// Returns `None` if the object may be dropped whole: it has seen no events but those of its
+    /// own values, or it holds a data type, of which nothing is kept.
     #[must_use]
     pub fn after_expiry(&self) -> Option<Self> {
         let is_own = |entry: &Dot| {
@@ -177,7 +185,8 @@ impl Object {
 }
 
 impl Sibling {
-    /// A tombstone in place of a value that has expired. Unlike that of a delete it has a time of expiry.
+    /// Makes the tombstone of an expired value. Unlike the tombstone of a delete, it has a time of
+    /// expiry.
     fn after_expiry(&self) -> Self {
         let expires_at_secs = self.meta.expires_at_secs;
         Self {
@@ -190,8 +199,8 @@ impl Sibling {
         }
     }
 
-    /// Whether this is what stays of a value that has expired ([`Object::after_expiry`]). It is no sibling
-    /// to clients: any other value takes its place.
+    /// True if this is the tombstone of an expired value ([`Object::after_expiry`]). Clients do not
+    /// see it as a sibling: any other value takes its place.
     pub(crate) const fn has_expired(&self) -> bool {
         self.deleted && self.meta.expires_at_secs.is_some()
     }

@@ -1,9 +1,11 @@
-//! Byte strings side by side in one, so that the order of the whole is that of the parts.
+//! An encoding of several byte strings in one that keeps their order: encoded strings compare as
+//! their parts do, one after the other.
 //!
-//! A zero byte of a part is followed by 255, and a part ends with two zero bytes. No encoded part is the
-//! beginning of another.
+//! A zero byte within a part is followed by 255, and two zero bytes end a part. So no encoded part
+//! is a prefix of another.
 
-/// Appends the bytes of a part without its end: all parts that begin with it begin like this.
+/// Appends a part without its end. The encoding of every part that begins with these bytes begins
+/// so.
 pub fn push_front(out: &mut Vec<u8>, part: &[u8]) {
     for byte in part {
         out.push(*byte);
@@ -19,7 +21,8 @@ pub fn push_part(out: &mut Vec<u8>, part: &[u8]) {
     out.extend_from_slice(&[0, 0]);
 }
 
-/// The part that the bytes begin with, and what follows it; `None` when there is none.
+/// Reads the first part; returns it with the bytes that follow, or `None` if the input does not
+/// begin with a whole part.
 #[must_use]
 pub fn read_part(bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut part = Vec::new();

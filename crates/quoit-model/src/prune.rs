@@ -1,32 +1,34 @@
-//! Pruning: keeps the clocks of long-lived objects from growing with every actor that ever was.
+//! Pruning of clocks, so that the clock of a long-lived object does not keep an entry for every
+//! actor that ever wrote it.
 //!
-//! The rule is Riak's, of the bucket properties `small_vclock`, `big_vclock`, `young_vclock` and
-//! `old_vclock`. An event that is pruned is forgotten: a replica that still has its value may bring
-//! it back as a sibling. So only entries that are old, or too many, go.
+//! The rule is Riak's, with the bucket properties `small_vclock`, `big_vclock`, `young_vclock` and
+//! `old_vclock`. A pruned event is forgotten: a replica that still has its value may bring it back
+//! as a sibling. Therefore a clock only loses entries that are old, or that are too many.
 
 use crate::clock::Dot;
 use crate::object::Object;
 
-/// When a clock is pruned.
+/// Limits by which a clock is pruned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PruneLimits {
-    /// Clocks of up to this many entries are never pruned (`small_vclock`).
+    /// A clock of up to this many entries is never pruned (`small_vclock`).
     pub small_entries: u32,
-    /// Clocks of more entries are pruned whatever the age (`big_vclock`).
+    /// A clock of more than this many entries is pruned even if its entries are not old
+    /// (`big_vclock`).
     pub big_entries: u32,
-    /// Entries younger than this are never pruned, in seconds (`young_vclock`).
+    /// Age in seconds below which an entry is never pruned (`young_vclock`).
     pub young_secs: u32,
-    /// Entries older than this are pruned while the clock is not small, in seconds (`old_vclock`).
+    /// Age in seconds above which an entry is pruned, until the clock is small (`old_vclock`).
     pub old_secs: u32,
 }
 
 impl Object {
-    /// Drops the oldest entries of the clock as `limits` say; `now_secs` counts from year 0 as
-    /// entries do. An entry of unknown time is as old as can be. Entries that cover a sibling's dot
-    /// stay: without them no writer could ever replace that sibling.
+    /// Drops the oldest entries of the clock, within `limits`. `now_secs` counts from year 0, as
+    /// the times of entries do. An entry of unknown time counts as the oldest. An entry whose actor
+    /// wrote a sibling stays: without it no later write could replace that sibling.
     ///
-    /// For writes only, not for merges: replicas that prune on their own would never agree. Costs
-    /// nothing for clocks of up to `small_entries`, else a sort of the entries.
+    /// Only writes prune, not merges: replicas that prune independently would never have equal
+    /// clocks. Costs nothing for clocks of up to `small_entries`; longer ones are sorted.
     pub fn prune_clock(&mut self, limits: &PruneLimits, now_secs: u64) {
         let mut left = self.clock.entries().len();
         if left <= limits.small_entries as usize {
@@ -65,8 +67,8 @@ mod tests {
     const LIMITS: PruneLimits =
         PruneLimits { small_entries: 2, big_entries: 4, young_secs: 20, old_secs: 1000 };
 
-    /// Ages of the entries that are left of a clock with entries of these ages; the value's event
-    /// is that of the first one.
+    /// Checks the ages, in seconds, of the entries that pruning leaves of a clock with entries of
+    /// the given ages. The first entry is the event of the object's value.
     fn check(ages_secs: &[u64], expected: &[u64]) {
         let entry = |(name, age_secs): (u8, &u64)| Dot {
             time_secs: NOW_SECS - age_secs,

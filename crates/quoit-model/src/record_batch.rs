@@ -1,4 +1,4 @@
-//! Records on their way into a cluster: many in one body, in Riak's own forms.
+//! Batches of records to import into a cluster: a body of many records in Riak's own forms.
 //!
 //! | piece | form |
 //! | --- | --- |
@@ -7,7 +7,7 @@
 //! | object length | 32 bits, big-endian |
 //! | object | [as Riak stores it](crate::riak_object) |
 //!
-//! and so on to the end of the body.
+//! These four pieces repeat to the end of the body.
 
 use crate::bitcask_key::{BitcaskKey, BitcaskKeyError, encode_bitcask_key};
 use crate::clock::VersionVector;
@@ -18,21 +18,21 @@ use bytes::Bytes;
 use thiserror::Error;
 use xxhash_rust::xxh3::Xxh3;
 
-/// Why a body is not a batch of records.
+/// Error of reading a batch of records.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RecordBatchError {
-    /// A length in it is larger than what follows.
+    /// A length exceeds the bytes that follow.
     #[error("the batch is cut off at byte {at}")]
     CutOff {
-        /// Offset of the field that does not fit.
+        /// Offset in bytes of the piece that does not fit.
         at: usize,
     },
-    /// A key that is none.
+    /// A key can't be read.
     #[error("record {record} of the batch: {fault}")]
     Key {
         /// Number of the record, from 0.
         record: usize,
-        /// Fault of the key.
+        /// Error of the key.
         fault: BitcaskKeyError,
     },
 }
@@ -40,17 +40,17 @@ pub enum RecordBatchError {
 /// A record of a batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BatchRecord {
-    /// Its name.
+    /// Name of the record.
     pub key: BitcaskKey,
-    /// The object in its stored form.
+    /// The object in Riak's stored form.
     pub object: Bytes,
 }
 
-/// Appends a record, given its object in Riak's stored form.
+/// Appends a record; `object` is in Riak's stored form.
 ///
 /// # Panics
 ///
-/// When the name was not checked, or the object has 4 GiB or more.
+/// Panics if the name was not checked and is too long, or if the object has 4 GiB or more.
 pub fn put_record(key: KeyRef<'_>, object: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
@@ -66,7 +66,8 @@ pub fn put_record(key: KeyRef<'_>, object: &[u8], out: &mut Vec<u8>) {
 ///
 /// # Errors
 ///
-/// When the body ends within a record, or a key is unreadable. Objects are not looked at.
+/// Returns an error if the body ends within a record, or a key can't be read. Objects are not
+/// checked.
 pub fn read_records(body: &Bytes) -> Result<Vec<BatchRecord>, RecordBatchError> {
     let cut_off = |cut_off: CutOff| RecordBatchError::CutOff { at: cut_off.at };
     let mut cursor = Cursor::new(body);
@@ -84,8 +85,9 @@ pub fn read_records(body: &Bytes) -> Result<Vec<BatchRecord>, RecordBatchError> 
     Ok(records)
 }
 
-/// A number for a key with the events that its object has seen: equal in Riak and here, also of data types.
-/// The sum of those of all records of a bucket, wrapping, tells whether two clusters hold the same versions.
+/// A hash of a key and of the events that its object has seen. It has the same value in a Riak
+/// cluster and in Quoit, for data types too. If the wrapping sums over all records of a bucket are
+/// equal, two clusters hold the same versions.
 #[must_use]
 pub fn version_digest(key: &[u8], clock: &VersionVector) -> u64 {
     let clock = clock_in_riak(clock);

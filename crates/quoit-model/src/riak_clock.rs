@@ -1,4 +1,4 @@
-//! Riak's encoding of clocks and dots: external terms of `[{Actor, {Counter, Time}}]`.
+//! Riak's encoding of clocks and dots: the external term `[{Actor, {Counter, Time}}]`.
 
 use crate::clock::{Actor, Dot, VersionVector};
 use crate::etf::{
@@ -9,13 +9,13 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use thiserror::Error;
 
-/// Why bytes are not a clock or a dot of Riak's.
+/// Error of decoding a clock or dot of Riak.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RiakClockError {
-    /// Not an external term.
+    /// The bytes are not an external term.
     #[error("clock is no readable term: {0}")]
     Term(#[from] EtfError),
-    /// A term that is not a list of entries.
+    /// The term is not a list of entries.
     #[error(
         "clock is a term, but not a list of {{Actor, {{Counter, Time}}}}; entry {entry} is wrong"
     )]
@@ -29,7 +29,7 @@ pub enum RiakClockError {
 ///
 /// # Errors
 ///
-/// When the bytes are not an external term, or the term is not a clock.
+/// Returns an error if the bytes are not an external term, or the term is not a clock.
 pub fn decode_riak_clock(bytes: &Bytes, limits: &Limits) -> Result<VersionVector, RiakClockError> {
     clock_of_term(&Term::decode(bytes, limits)?)
 }
@@ -41,7 +41,7 @@ pub(crate) fn clock_of_term(term: &Term) -> Result<VersionVector, RiakClockError
     Ok(VersionVector::from_entries(entries))
 }
 
-/// The dot that the term `{Actor, {Counter, Time}}` says.
+/// Reads the term `{Actor, {Counter, Time}}`.
 pub(crate) fn dot_of_term(term: &Term) -> Option<Dot> {
     let [actor, event] = term.as_tuple()?;
     let [counter, time] = event.as_tuple()?;

@@ -1,18 +1,18 @@
-//! Segments of the hash trees that Riak compares its copies by: a few of many thousand parts of all records,
-//! by the MD5 of their names. Operators and tools name parts of a bucket by
-//! them.
+//! Segments of the hash trees by which Riak compares replicas. A tree divides all records into
+//! thousands of segments by the MD5 of their names. Operators and tools select parts of a bucket by
+//! segment.
 //!
-//! Source: `leveled`'s tictac trees, as Riak 3 uses them.
+//! Source: the tictac trees of `leveled`, as Riak 3 uses them.
 
 use crate::key::{BucketRef, DEFAULT_BUCKET_TYPE};
 use md5::{Digest, Md5};
 use std::fmt;
 use std::str::FromStr;
 
-/// Leaves of each branch.
+/// Number of leaves (segments) of each branch of a tree.
 pub const BRANCH_LEAVES: u32 = 256;
 
-/// How large a tree is. Each has four times the segments of the one before.
+/// Size of a tree. Each size has four times the segments of the size before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TreeSize {
     /// 4096 segments.
@@ -29,21 +29,21 @@ pub enum TreeSize {
     XLarge,
 }
 
-/// Error of a text that is not the size of a tree.
+/// Error of a text or number that is not a size of trees.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0} is not a size of trees: use one of xxsmall, xsmall, small, medium, large, xlarge")]
 pub struct NoTreeSize(pub String);
 
 impl TreeSize {
-    /// All, by size: the place of each is its number in messages.
+    /// All sizes in ascending order. The position of a size is its number in messages.
     pub const ALL: [Self; 6] =
         [Self::XxSmall, Self::XSmall, Self::Small, Self::Medium, Self::Large, Self::XLarge];
 
-    /// The size that a message's number stands for.
+    /// The size with this number in messages.
     ///
     /// # Errors
     ///
-    /// Numbers above 5.
+    /// Returns an error for numbers above 5.
     pub fn of_number(number: u32) -> Result<Self, NoTreeSize> {
         let size = usize::try_from(number).ok().and_then(|number| Self::ALL.get(number));
         size.copied().ok_or_else(|| NoTreeSize(number.to_string()))
@@ -61,7 +61,7 @@ impl TreeSize {
         BRANCH_LEAVES * self.branch_count()
     }
 
-    /// The size's name.
+    /// Name of the size, in Riak's spelling.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -90,7 +90,7 @@ impl FromStr for TreeSize {
     }
 }
 
-/// More segments than can be named at once.
+/// Error of a request that selects too many segments.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "{0} segments are named, more than the {max} of one request: send several requests",
@@ -98,7 +98,7 @@ impl FromStr for TreeSize {
 )]
 pub struct TooManySegments(pub usize);
 
-/// Some segments of a tree.
+/// A selection of segments of a tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Segments {
     segment_count: u32,
@@ -107,14 +107,15 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// How many can be named at once.
+    /// Maximum number of segments of a selection.
     pub const COUNT_MAX: usize = 1 << 16;
 
-    /// These segments of a tree of a size. Numbers that such a tree does not have name nothing.
+    /// Selects segments of a tree of this size by number. Numbers that the tree does not have are
+    /// ignored.
     ///
     /// # Errors
     ///
-    /// More than [`Segments::COUNT_MAX`] numbers.
+    /// Returns an error for more than [`Segments::COUNT_MAX`] numbers.
     pub fn new(size: TreeSize, numbers: Vec<u32>) -> Result<Self, TooManySegments> {
         if numbers.len() > Self::COUNT_MAX {
             return Err(TooManySegments(numbers.len()));
@@ -122,7 +123,8 @@ impl Segments {
         Ok(Self::of_count(size.segment_count(), numbers))
     }
 
-    /// These segments of so many; of none where there are none.
+    /// Selects segments of a tree of `segment_count` segments. Numbers that the tree does not have
+    /// are ignored.
     #[must_use]
     pub fn of_count(segment_count: u32, mut numbers: Vec<u32>) -> Self {
         numbers.retain(|number| *number < segment_count);
@@ -131,19 +133,19 @@ impl Segments {
         Self { segment_count, numbers }
     }
 
-    /// Of how many segments these are some.
+    /// Number of segments of the whole tree.
     #[must_use]
     pub const fn segment_count(&self) -> u32 {
         self.segment_count
     }
 
-    /// The segments, ascending.
+    /// Numbers of the selected segments, ascending.
     #[must_use]
     pub fn numbers(&self) -> &[u32] {
         &self.numbers
     }
 
-    /// Whether a record of a bucket is in one of the segments.
+    /// True if the record is in one of the selected segments.
     #[must_use]
     pub fn has(&self, bucket: BucketRef<'_>, key: &[u8]) -> bool {
         let segment = segment_of(bucket, key).checked_rem(self.segment_count);
@@ -151,18 +153,19 @@ impl Segments {
     }
 }
 
-/// Where a record is in trees, by the MD5 of the names of its bucket type, bucket and key.
+/// Place of a record in a tree, from the MD5 of its bucket type, bucket and key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TreePlace {
-    /// The segment in a tree of 2^32 segments; smaller trees have what is left by their number.
+    /// Number of the segment in a tree of 2^32 segments. In a smaller tree it is this number modulo
+    /// the number of segments.
     pub segment: u32,
-    /// Mask with which the hash of the record's clock is combined: records of one clock differ by
-    /// it.
+    /// Mask that is combined with the hash of the record's clock, so that records with equal clocks
+    /// differ.
     pub mask: u32,
 }
 
 impl TreePlace {
-    /// The place of a record of a bucket.
+    /// Computes the place of a record. The default bucket type is not hashed.
     #[must_use]
     pub fn of(bucket: BucketRef<'_>, key: &[u8]) -> Self {
         let mut hasher = Md5::new();

@@ -1,14 +1,14 @@
-//! The order in which clients see siblings: that of Riak's terms.
+//! The order in which clients see siblings, which is the order of Riak's Erlang terms.
 //!
-//! Riak orders siblings by value and then by metadata, which is an Erlang `dict` of 16 slots: the number of
-//! its entries comes first, then its slots from the first to the last. The hash of a name gives its slot
-//! (`erlang:phash(Name, 16)`), so that the order of the parts below is fixed. A part that is absent comes
-//! before one that is there.
+//! Riak orders siblings by value and then by metadata. The metadata is an Erlang `dict` of 16
+//! slots, compared by the number of its entries and then slot by slot. The slot of an entry is the
+//! hash of its name (`erlang:phash(Name, 16)`), so the order of the parts below is fixed. An absent
+//! part sorts before a present one.
 
 use crate::object::{IndexEntry, Link, Object, Sibling, UserMeta, UserMetaForm};
 use std::cmp::Ordering;
 
-/// Metadata by slots, each with the names that it has.
+/// Metadata by slot number.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Slots<'a> {
     /// Slot 3.
@@ -17,7 +17,7 @@ struct Slots<'a> {
     content_encoding: Option<&'a [u8]>,
     /// Slot 5: actor, counter and time of the dot.
     dot: Option<(&'a [u8], u64, u64)>,
-    /// Slot 11 has the content type before the entity tag, if there is one.
+    /// Slot 11, with the content type before the entity tag.
     content_type: Option<&'a [u8]>,
     vtag: &'a [u8],
     /// Slot 12.
@@ -26,14 +26,14 @@ struct Slots<'a> {
     deleted: bool,
     /// Slot 14.
     last_modified_us: u64,
-    /// Slot 16 has the character set before the user's pairs. A slot with only the latter comes before one
-    /// that has both, since `X-Riak-Meta` is less than `charset`.
+    /// Slot 16, with the character set before user metadata. A slot with only user metadata comes
+    /// before a slot with both, since `X-Riak-Meta` sorts before `charset`.
     last: (u8, Option<&'a [u8]>, Vec<UserPair<'a>>),
-    /// Names that only foreign writers know.
+    /// Entries for which [`Sibling`] has no field.
     other: &'a [(bytes::Bytes, bytes::Bytes)],
 }
 
-/// A pair as a term: strings, which Erlang keeps as lists, come before binaries.
+/// A pair of user metadata as a term. Strings, which are lists in Erlang, sort before binaries.
 type UserPair<'a> = (bool, &'a [u8], Option<&'a [u8]>);
 
 /// Compares two siblings of an object.
@@ -44,15 +44,16 @@ fn compare(one: &Sibling, other: &Sibling) -> Ordering {
         .then_with(|| slots(one).cmp(&slots(other)))
 }
 
-/// Puts the siblings of an object into the order in which Riak shows them: by value, then by the number of
-/// entries of their metadata, then by these.
+/// Sorts the siblings of an object as Riak shows them: by value, then by the number of metadata
+/// entries, then by these entries.
 pub fn sort_for_clients(object: &mut Object) {
     if object.siblings.len() > 1 {
         object.siblings.sort_by(compare);
     }
 }
 
-/// Number of the entries that not every sibling has: index entries have one in Riak also when there are none.
+/// Number of metadata entries that not every sibling has. Index entries are not counted, because
+/// Riak stores an entry for them even if there are none.
 fn entry_count(sibling: &Sibling) -> usize {
     let meta = &sibling.meta;
     let given = [&meta.content_type, &meta.charset, &meta.content_encoding];
@@ -98,7 +99,7 @@ mod tests {
     use crate::clock::{Actor, Dot};
     use bytes::Bytes;
 
-    /// A sibling with the tag `name`, changed as told.
+    /// A sibling with the tag `name`, changed by `change`.
     fn sibling(name: &'static str, change: impl FnOnce(&mut Sibling)) -> Sibling {
         let mut sibling = Sibling { value: "v".into(), vtag: name.into(), ..Sibling::default() };
         change(&mut sibling);
@@ -135,7 +136,8 @@ mod tests {
             let actor = Actor(actor.iter().copied().collect());
             Some(Dot { actor, counter, time_secs: 0 })
         };
-        // Each has one entry beside the tag; a later slot that is there is less than an earlier one.
+        // Each sibling has one entry besides the tag. A present entry in a later slot is less than
+        // one in an earlier slot.
         let siblings = vec![
             sibling("f", |it| it.meta.user_meta.push(pair)),
             sibling("e", |it| it.meta.charset = text("utf-8")),
@@ -147,7 +149,7 @@ mod tests {
             sibling("7", |it| it.meta.content_encoding = text("gzip")),
             sibling("6", |it| it.meta.links.push(link)),
         ];
-        // The tag shares a slot with the content type and comes before what is in later slots.
+        // The tag and the content type share a slot; the parts of later slots sort after it.
         assert_eq!(shown(siblings), ["c", "d", "e", "f", "b", "9", "8", "7", "6"]);
     }
 

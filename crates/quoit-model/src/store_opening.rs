@@ -1,18 +1,19 @@
-//! The numbers by which the rest of a node knows the opening of a store.
+//! Identification of the opening of a store, by which a node finds out that a store was replaced or
+//! restored from an old copy.
 
-/// The last opening of a store that the node knows of.
+/// The last opening of a store that the node has noted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LastOpening {
-    /// Random id of the store. One with another id is another store, and nothing is known of it.
+    /// Random id of the store. Nothing is known of a store with another id.
     pub store_id: u64,
-    /// How often the store was opened and closed.
+    /// Number that grows with each opening of the store.
     pub mark: u64,
     /// The store's incarnation.
     pub incarnation: u64,
 }
 
 impl LastOpening {
-    /// Whether a store that was opened as `other` is older than this.
+    /// True if `other` is an opening of the same store and earlier than this one.
     #[must_use]
     pub const fn is_later_than(&self, other: &Self) -> bool {
         self.store_id == other.store_id && self.mark > other.mark

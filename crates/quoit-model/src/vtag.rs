@@ -1,35 +1,36 @@
-//! Names that the store makes up: entity tags and keys; and Riak's way to count seconds.
+//! Names that a store generates: entity tags, and keys of records stored without one; and
+//! conversions of Riak's time stamps.
 
 use crate::clock::{Dot, VersionVector};
 use crate::context::encode_context;
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Seconds from year 0 to 1970: Riak's time stamps count from year 0.
+/// Seconds from year 0 to 1970. Riak's time stamps count from year 0.
 pub const UNIX_EPOCH_RIAK_SECS: u64 = 62_167_219_200;
 
-/// Number of base-62 digits of 64 bits.
+/// Number of base-62 digits of a 64-bit number.
 const HALF_DIGITS: usize = 11;
 /// Number of characters of entity tags and generated keys.
 pub const NAME_CHARS: usize = 2 * HALF_DIGITS;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Seconds of a Riak time stamp for seconds since 1970.
+/// Converts seconds since 1970 to a Riak time stamp.
 #[must_use]
 pub const fn riak_secs(unix_secs: u64) -> u64 {
     unix_secs.saturating_add(UNIX_EPOCH_RIAK_SECS)
 }
 
-/// Seconds since 1970 of a Riak time stamp; 0 for those before.
+/// Converts a Riak time stamp to seconds since 1970; 0 for times before 1970.
 #[must_use]
 pub const fn unix_secs(riak_secs: u64) -> u64 {
     riak_secs.saturating_sub(UNIX_EPOCH_RIAK_SECS)
 }
 
-/// The entity tag of the value written by `dot` to the record with this identity hash: 22 base-62
-/// characters of an XXH3-128, which every replica would make alike. Values of one record never
-/// share a tag but by chance (2^-128). Costs one short hash and one allocation.
+/// The entity tag of the value that `dot` wrote to the record with this identity hash: 22 base-62
+/// characters of an XXH3-128. Every replica computes the same tag. Two values of one record have
+/// different tags, but for chance (2^-128). Costs one short hash and one allocation.
 #[must_use]
 pub fn make_vtag(dot: &Dot, identity: u64) -> Bytes {
     Bytes::copy_from_slice(&vtag_text(dot, identity))
@@ -52,15 +53,14 @@ pub fn vtag_text(dot: &Dot, identity: u64) -> [u8; NAME_CHARS] {
     base_62(hash)
 }
 
-/// The entity tag of an object with siblings: 22 base-62 characters of an XXH3-128 of the clock's
-/// context, so that equal clocks have equal tags.
+/// The entity tag of an object with siblings: 22 base-62 characters of the XXH3-128 of the clock's
+/// context. Equal clocks have equal tags.
 #[must_use]
 pub fn clock_tag(clock: &VersionVector) -> Bytes {
     Bytes::copy_from_slice(&base_62(xxh3_128(&encode_context(clock))))
 }
 
-/// Both halves as 11 digits each: 64-bit divisions are an order of magnitude cheaper than 128-bit
-/// ones.
+/// Encodes each 64-bit half as 11 digits, since 64-bit divisions cost a tenth of 128-bit ones.
 fn base_62(number: u128) -> [u8; NAME_CHARS] {
     let mut text = [0; NAME_CHARS];
     let (high, low) = text.split_at_mut(HALF_DIGITS);

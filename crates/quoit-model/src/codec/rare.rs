@@ -1,4 +1,5 @@
-//! Metadata that few siblings have: links, index entries, user metadata and the like.
+//! Stored form of the metadata that few siblings have: links, user metadata, index entries and the
+//! like.
 
 use super::{CHARSET, CONTENT_ENCODING, EXPIRES_AT, INDEXES, LINKS, OTHER, ObjectError, USER_META};
 use crate::cursor::{Cursor, put_counted, put_varint};
@@ -124,7 +125,7 @@ fn optional(cursor: &mut Cursor<'_>, flags: u16, flag: u16) -> Result<Option<Byt
     if flags & flag == 0 { Ok(None) } else { Ok(Some(cursor.counted_bytes()?)) }
 }
 
-/// Grows with what it reads: a count in the input reserves nothing.
+/// Decodes a list. It reserves no memory by the count, which damaged input may state wrongly.
 fn decode_list<'a, T>(
     cursor: &mut Cursor<'a>,
     read: impl Fn(&mut Cursor<'a>) -> Result<T, ObjectError>,

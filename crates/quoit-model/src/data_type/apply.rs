@@ -1,8 +1,7 @@
-//! From an operation to the change that it makes: the rules of each type for one request.
+//! Computation of the change that an operation makes, by the rules of each data type.
 //!
-//! The state is not changed. Earlier changes of the request are in the change that is being made,
-//! so that later parts of a request find what earlier parts left, and a request that fails halfway has
-//! done nothing.
+//! The state is not changed. Earlier changes of the request are in the change under construction,
+//! where later parts of the request find them. So a request that fails halfway has no effect.
 
 use super::change::{ContentChange, FieldChange};
 use super::content::{Assigned, Content, MapField, Totals};
@@ -19,21 +18,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Most runs of events that what is read of a record for an operation may be waiting for because somebody
-/// removed what they wrote: all of the record, or of one in pages, its root and the pages that the operation
-/// is about. Removes that wait in other pages are not counted.
+/// Maximum number of runs of deferred events that a record may have after an operation. Deferred
+/// events are events of writes that were removed before this replica saw them. For a whole record
+/// all of them count; for a record in pages, those of the root and of the pages that the operation
+/// reads.
 ///
-/// A replica refuses removes that would make more. Only contexts that claim events nobody here has seen
-/// lead there.
+/// A replica refuses removes that would exceed this number. Only contexts that claim events that
+/// this replica has not seen can lead there.
 pub const DEFERRED_RUNS_MAX: usize = 10_000;
 
-/// Why an operation was not done. Nothing of it was.
+/// Error of applying an operation. The operation then has no effect.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ApplyError {
-    /// It can't be done whatever is stored.
+    /// The operation can't be applied, whatever is stored.
     #[error(transparent)]
     Operation(#[from] OperationError),
-    /// A remove without context of an element that is not there.
+    /// A remove without a context names an element that is absent.
     #[error(
         "element \"{}\" is not in the set; fetch the set and send its context with the remove",
         .element.escape_ascii()
@@ -42,60 +42,61 @@ pub enum ApplyError {
         /// The element.
         element: Bytes,
     },
-    /// A remove without context of a field that is not there.
+    /// A remove without a context names a field that is absent.
     #[error("field {field} is not in the map; fetch the map and send its context with the remove")]
     NoSuchField {
         /// The field.
         field: FieldName,
     },
-    /// More removes would be waiting for what they remove than [`DEFERRED_RUNS_MAX`].
+    /// The record would have more runs of deferred events than [`DEFERRED_RUNS_MAX`].
     #[error(
         "context is ahead of the record, and would have to wait for {run_count} runs of events, more than \
          {DEFERRED_RUNS_MAX}; fetch the record again and send the context of that answer"
     )]
     TooManyDeferred {
-        /// How many it would be.
+        /// Number of runs that it would have.
         run_count: usize,
     },
-    /// The actor's counter has reached 2^64.
+    /// The actor's counter has reached 2^64 - 1, its maximum.
     #[error("actor has no events left; the store needs a new incarnation")]
     NoEventLeft,
 }
 
-/// Maker of an operation's events, and their time.
+/// Actor and times of the events of an operation, and the settings of its coordinator.
 #[derive(Clone, Copy, Debug)]
 pub struct EventAuthor<'a> {
     /// The incarnation that makes the events.
     pub actor: &'a Actor,
-    /// The time of the events in the clock, seconds since year 0 as in [`Dot`].
+    /// Time of the events in the clock, in seconds since year 0 as in [`Dot`].
     pub time_secs: u64,
-    /// The time of assignments to registers, microseconds since 1970.
+    /// Time of assignments to registers, in microseconds since 1970.
     pub now_us: u64,
-    /// The precision of new HyperLogLogs. Stored ones of a higher precision are reduced to it.
+    /// Precision of new HyperLogLogs. A stored one of higher precision is reduced to it.
     pub hll_precision: Precision,
 }
 
-/// One request under way.
+/// A request while its change is computed.
 pub(super) struct Request<'a> {
-    /// Context that the client had read, if it sent one.
+    /// The context that the client sent, if any.
     context: Option<&'a CausalClock>,
-    /// The part of the context that the state has not seen.
+    /// Events of the context that the state has not seen.
     ahead: EventSet,
-    /// Runs of events that are waited for, with those that this request adds.
+    /// Number of runs of deferred events, including those that this request adds.
     deferred_run_count: usize,
     coordinator: EventAuthor<'a>,
     /// Counter of the first event.
     first: u64,
-    /// Counter of the last event so far; below `first` when there is none.
+    /// Counter of the last event so far; `first - 1` before the first one.
     last: u64,
-    /// Whether all changes share one event.
+    /// True if all changes share one event.
     shared: bool,
-    /// Stored fields that were removed, by their addresses, which stay the same while the request is made:
-    /// all that the client had seen of them is undone, in the change of the field or of one around it.
+    /// Stored fields that the request has removed, by their addresses, which are stable while the
+    /// request is computed. The writes of such a field that the client had seen are already undone,
+    /// in the change of the field or of an enclosing one.
     removed: BTreeSet<*const MapField>,
 }
 
-/// Events that a request has undone in the fields around an item.
+/// Events that a request has undone in the fields that enclose an item.
 #[derive(Clone, Copy)]
 struct Undone<'a> {
     events: &'a EventSet,
@@ -113,8 +114,8 @@ fn is_undone(dot: &Dot, around: Option<&Undone<'_>>) -> bool {
 }
 
 impl<'a> Request<'a> {
-    /// A request for a record with this clock. `shared` says whether all its changes are one
-    /// event.
+    /// Starts a request for a record with this clock. If `shared` is true, all changes of the
+    /// request share one event.
     pub(super) fn new(
         clock: &CausalClock,
         record: &MapField,
@@ -130,8 +131,8 @@ impl<'a> Request<'a> {
         Ok(Self { context, ahead, deferred_run_count, coordinator, first, last, shared, removed })
     }
 
-    /// Changes that an operation makes to a record, and the events of these changes. The first one says that
-    /// the record is there.
+    /// Computes the changes that an operation makes to a record, and the run of their events. The
+    /// first event marks the record as present.
     pub(super) fn operate(
         mut self,
         record: &MapField,
@@ -160,12 +161,13 @@ impl<'a> Request<'a> {
             }
             (change, operation) => unreachable!("{operation:?} makes no {change:?}"),
         }
-        // Once, and not after each part of a request that may change one field in many.
+        // Pruned once at the end, since a request may change one field many times.
         change.content.prune();
         Ok((change, Run { first: self.first, last: self.last }))
     }
 
-    /// Counts elements in a HyperLogLog. All that was counted here and the new ones become one write.
+    /// Adds elements to a HyperLogLog. The new write has all elements of the writes that count here
+    /// and the new ones.
     fn insert(
         &mut self,
         item: Option<&Item<Arc<HyperLogLog>>>,
@@ -193,7 +195,8 @@ impl<'a> Request<'a> {
         Ok(Dot { actor: actor.clone(), counter: self.last, time_secs })
     }
 
-    /// Adds up a counter. The amount that this incarnation had counted and the new one become one write.
+    /// Adds to a counter. The new write has the sum of what this incarnation has counted before and
+    /// the new amount.
     fn count(
         &mut self,
         item: Option<&Item<Totals>>,
@@ -215,7 +218,7 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// Adds an element, enables a flag, or notes that a field is there.
+    /// Adds an element, enables a flag, or marks a field as present.
     fn enable(
         &mut self,
         item: Option<&Item<()>>,
@@ -227,7 +230,8 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// Undoes what the client had seen: without context, all. Whether there was something here.
+    /// Undoes the writes that the client had seen or, without a context, all. Returns true if there
+    /// were any.
     fn disable(
         &mut self,
         item: Option<&Item<()>>,
@@ -244,7 +248,8 @@ impl<'a> Request<'a> {
         Ok(any)
     }
 
-    /// Has the events of the context that are still to come undone when they come.
+    /// Adds the events of the context that the state has not seen to `undone`, so that their writes
+    /// have no effect when they arrive.
     fn defer(&mut self, undone: &mut EventSet) -> Result<(), ApplyError> {
         if self.ahead.is_empty() {
             return Ok(());
@@ -258,8 +263,8 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// Assigns to a register. Later values stay beside the new one: they are what it reads until somebody
-    /// removes them.
+    /// Assigns a value to a register. Writes with a later time stay beside the new one, and the
+    /// register has their value until a client removes them.
     fn assign(
         &mut self,
         item: Option<&Item<Assigned>>,
@@ -334,7 +339,8 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// Undoes what the client had seen of a field: without context, all. Whether the field was here.
+    /// Undoes the writes in a field that the client had seen or, without a context, all. Returns
+    /// true if the field was present.
     fn remove(
         &mut self,
         field: Option<&MapField>,
@@ -342,7 +348,7 @@ impl<'a> Request<'a> {
         around: Option<&Undone<'_>>,
     ) -> Result<bool, ApplyError> {
         let mut found = Vec::new();
-        // Once for each field, which may be large and removed many times.
+        // Each field is searched once, since it may be large and be removed many times.
         if let Some(field) = field.filter(|field| self.removed.insert(std::ptr::from_ref(*field))) {
             field.find_dot(&mut |dot| {
                 let seen = self.context.is_none_or(|context| context.contains(dot));
@@ -353,11 +359,11 @@ impl<'a> Request<'a> {
             });
         }
         let mut any = !found.is_empty();
-        // In order, so that each goes to the end of the set however many there are.
+        // In order, so that each event goes to the end of the set.
         found.sort_unstable_by(|a, b| order(a).cmp(&order(b)));
         found.into_iter().for_each(|dot| change.undone.insert_dot(dot));
         if self.context.is_none() {
-            // Earlier changes of the field by the same request go as well.
+            // Earlier changes of the field by the same request are undone as well.
             any |= change.presence.write.is_some();
             change.presence = ItemChange::default();
             change.content.clear();
@@ -401,7 +407,8 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Undoes those writes to an item that count and that are asked for. Whether there were any.
+/// Undoes the writes to an item that count and for which `is_asked_for` returns true. Returns true
+/// if there were any.
 fn undo_where<P>(
     item: Option<&Item<P>>,
     change: &mut ItemChange<P>,

@@ -1,4 +1,4 @@
-//! Changes that an operation makes to a state, item by item.
+//! Changes that an operation makes to a state, item by item; the body of a delta.
 
 use super::content::{Assigned, Content, MapField, Totals};
 use super::item::{Item, ItemChange, to_come};
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Changes that an operation makes to a [`Content`] of the same kind.
+/// Change of a [`Content`] of the same kind by one operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum ContentChange {
     Counter(ItemChange<Totals>),
@@ -20,10 +20,10 @@ pub(super) enum ContentChange {
     Hll(ItemChange<Arc<HyperLogLog>>),
 }
 
-/// Changes that an operation makes to a field.
+/// Change of a field by one operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct FieldChange {
-    /// Events of which nothing in the field counts any more.
+    /// Events whose writes anywhere in the field are undone.
     pub(super) undone: EventSet,
     /// Change of the field's presence.
     pub(super) presence: ItemChange<()>,
@@ -32,7 +32,7 @@ pub(super) struct FieldChange {
 }
 
 impl ContentChange {
-    /// A change that does nothing.
+    /// A change without effect.
     pub(super) fn none(kind: FieldKind) -> Self {
         match kind {
             FieldKind::Counter => Self::Counter(ItemChange::default()),
@@ -43,7 +43,7 @@ impl ContentChange {
         }
     }
 
-    /// A change of a whole record that does nothing.
+    /// A change without effect, for a whole record.
     pub(super) fn none_of_record(datatype: Datatype) -> Self {
         match datatype {
             Datatype::Counter => Self::Counter(ItemChange::default()),
@@ -53,7 +53,7 @@ impl ContentChange {
         }
     }
 
-    /// Makes it do nothing.
+    /// Drops all changes.
     pub(super) fn clear(&mut self) {
         match self {
             Self::Counter(change) => *change = ItemChange::default(),
@@ -67,7 +67,7 @@ impl ContentChange {
 }
 
 impl ContentChange {
-    /// Drops the changes of items that do nothing.
+    /// Drops the changes of items that have no effect.
     pub(super) fn prune(&mut self) {
         match self {
             Self::Set(changes) => changes.retain(|_, change| !change.is_none()),
@@ -81,20 +81,21 @@ impl ContentChange {
 }
 
 impl FieldChange {
-    /// Whether it does nothing. A change of the field's content is an update of the field, too.
+    /// True if the change has no effect. A change of the field's content always comes with a change
+    /// of its presence.
     pub(super) fn is_none(&self) -> bool {
         self.undone.is_empty() && self.presence.is_none()
     }
 
-    /// A change that does nothing.
+    /// A change without effect.
     pub(super) fn none(content: ContentChange) -> Self {
         Self { undone: EventSet::default(), presence: ItemChange::default(), content }
     }
 }
 
 impl Content {
-    /// Takes over a change of the same kind. `clock` is what the state had seen before. Whether events
-    /// are deferred in what was changed.
+    /// Applies a change of the same kind. `clock` holds the events that the state had seen before.
+    /// Returns true if a changed item has deferred events afterwards.
     fn join(&mut self, change: &ContentChange, clock: &CausalClock) -> bool {
         match (self, change) {
             (Self::Counter(item), ContentChange::Counter(change)) => item.join(change, clock),
@@ -128,7 +129,7 @@ impl MapField {
         let in_presence = self.presence.join(&change.presence, clock);
         let in_content = self.content.join(&change.content, clock);
         if !self.deferred.is_empty() {
-            // The change itself may be one of those that came late.
+            // The change itself may be one of those that were undone before they arrived.
             self.presence.undo(&self.deferred);
             self.content.undo(&self.deferred);
         }
@@ -136,8 +137,8 @@ impl MapField {
     }
 }
 
-/// Takes over changes of entries. `join` says whether events are deferred in the entry, and whether there
-/// is nothing in it to keep.
+/// Applies changes of entries. `join` returns two booleans: the entry has deferred events, and the
+/// entry can be dropped.
 fn join_trees<K: Ord + Clone, V, C>(
     own: &mut BTreeMap<K, V>,
     changes: &BTreeMap<K, C>,

@@ -1,16 +1,16 @@
-//! The clock of a data type: which events its state has seen.
+//! The causal clock of a data type: the events that its state has seen.
 
 use super::{EventSet, Run};
 use crate::clock::{Actor, Dot, VersionVector};
 use quoit_planted::planted;
 use smallvec::SmallVec;
 
-/// A set of events: a version vector, and the dot cloud: events beyond a gap, because deltas came out
-/// of order or got lost on the way.
+/// A set of events: a version vector and a dot cloud. The cloud holds events beyond a gap, which
+/// arise when deltas are lost or reordered.
 ///
-/// No actor's cloud begins where its entry of the vector ends: when a gap closes, what was behind it
-/// moves to the vector. So equal sets compare equal. An event that was in the cloud does not bring its
-/// time to the vector: the entry keeps the time that it had.
+/// Invariant: no run of an actor in the cloud begins right after the actor's entry of the vector.
+/// When a gap closes, the run moves to the vector, so that equal sets compare equal. Events in the
+/// cloud have no times: when a run moves to the vector, the entry keeps the time that it had.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CausalClock {
     vector: VersionVector,
@@ -24,7 +24,7 @@ impl From<VersionVector> for CausalClock {
 }
 
 impl CausalClock {
-    /// A clock of a vector and further events, which may overlap.
+    /// Makes a clock of a vector and a cloud, which may overlap.
     #[must_use]
     pub fn new(vector: VersionVector, cloud: EventSet) -> Self {
         let mut clock = Self { vector, cloud };
@@ -32,31 +32,31 @@ impl CausalClock {
         clock
     }
 
-    /// The events without gaps: of each actor the counter up to which all are known.
+    /// The version vector: for each actor, the counter up to which all events are known.
     #[must_use]
     pub fn vector(&self) -> &VersionVector {
         &self.vector
     }
 
-    /// The events beyond gaps.
+    /// The dot cloud: events beyond gaps.
     #[must_use]
     pub fn cloud(&self) -> &EventSet {
         &self.cloud
     }
 
-    /// Whether no event is known.
+    /// True if no event is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.vector.is_empty() && self.cloud.is_empty()
     }
 
-    /// Whether the event is known.
+    /// True if the event is known.
     #[must_use]
     pub fn contains(&self, dot: &Dot) -> bool {
         self.vector.contains(dot) || (!self.cloud.is_empty() && self.cloud.contains(dot))
     }
 
-    /// Whether every event of `other` is known.
+    /// True if every event of `other` is known.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         if self.cloud.is_empty() && other.cloud.is_empty() {
@@ -68,14 +68,15 @@ impl CausalClock {
         entries.all(|(actor, run)| self.has_run(actor, run)) && self.has_all(&other.cloud)
     }
 
-    /// Whether all events of a run are known.
+    /// True if all events of a run are known.
     #[must_use]
     pub fn has_run(&self, actor: &Actor, run: Run) -> bool {
-        // It can't be partly in the vector and partly in the cloud: there is a gap between.
+        // A run can't be known partly by the vector and partly by the cloud, since there is a gap
+        // between them.
         self.vector.counter(actor) >= run.last || self.cloud.has_run(actor, run)
     }
 
-    /// Whether every event of a set is known.
+    /// True if every event of a set is known.
     #[must_use]
     pub fn has_all(&self, events: &EventSet) -> bool {
         let has_all =
@@ -83,14 +84,14 @@ impl CausalClock {
         events.iter().all(has_all)
     }
 
-    /// Counter of the next event of an actor that makes its events one after the other. `None` when
-    /// there can be no more.
+    /// The counter of the next event of an actor whose counters have no gaps; `None` if the last
+    /// event has the highest possible counter.
     #[must_use]
     pub fn next_counter(&self, actor: &Actor) -> Option<u64> {
         self.last(actor).checked_add(1)
     }
 
-    /// Counter of an actor's last event; 0 when none is known.
+    /// The counter of the last known event of an actor; 0 if there is none.
     #[must_use]
     pub fn last(&self, actor: &Actor) -> u64 {
         self.vector.counter(actor).max(self.cloud.last(actor))
@@ -101,11 +102,11 @@ impl CausalClock {
         self.add_run(&dot.actor, Run::one(dot.counter), dot.time_secs);
     }
 
-    /// Adds events of one actor. `time_secs` is the last one's.
+    /// Adds events of one actor. `time_secs` is the time of the last one.
     ///
     /// # Panics
     ///
-    /// When the run begins at 0 or ends before it begins.
+    /// Panics if the run begins at 0 or ends before it begins.
     pub fn add_run(&mut self, actor: &Actor, run: Run, time_secs: u64) {
         assert!(0 < run.first && run.first <= run.last, "{run:?} is no run of events");
         if run.first - 1 > self.vector.counter(actor) && !planted!(ClosesGaps) {
@@ -116,7 +117,8 @@ impl CausalClock {
         self.close_gaps(actor);
     }
 
-    /// Adds every event of `other`. Of an event that both have, the later time stays.
+    /// Adds every event of `other`. Where both vectors have an actor with the same counter, the
+    /// later time stays.
     pub fn merge(&mut self, other: &Self) {
         self.vector.merge(&other.vector);
         if !other.cloud.is_empty() {
@@ -125,7 +127,7 @@ impl CausalClock {
         self.settle();
     }
 
-    /// The events of this clock that `other` has not.
+    /// The events of this clock that `other` does not have.
     #[must_use]
     pub fn beyond(&self, other: &Self) -> EventSet {
         let mut events = self.cloud.clone();
@@ -147,7 +149,7 @@ impl CausalClock {
         }
     }
 
-    /// Moves what the vector reaches from an actor's cloud to the vector.
+    /// Moves the runs of an actor that the vector reaches from the cloud to the vector.
     fn close_gaps(&mut self, actor: &Actor) {
         if self.cloud.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! The stored forms of states and deltas, as `docs/design/data-types.md` specifies them.
+//! Stored forms of states and deltas, as `docs/design/data-types.md` specifies them byte by byte.
 
 mod delta;
 mod excerpt;
@@ -20,20 +20,20 @@ pub const DELTA_FORMAT_1: u8 = 0x64;
 /// In an item's header: a set of deferred events follows the writes.
 const HAS_DEFERRED: u64 = 1;
 
-/// In a change's first byte: what the operation wrote, and the events that it undid.
+/// In a change's first byte: a write follows, and a set of undone events follows.
 const HAS_WRITE: u8 = 1;
 const HAS_UNDONE: u8 = 2;
 
-/// In the byte of a field's kind: only the figures of what it holds are there.
+/// In the byte of a field's kind: the content is a branch, of which only the figures follow.
 const IS_BRANCH: u8 = 0x80;
 
-/// The numbers of types; part of the format.
+/// Data types and kinds of fields by number. The tables are part of the format.
 const DATATYPES: [Datatype; 5] =
     [Datatype::Counter, Datatype::Set, Datatype::Gset, Datatype::Map, Datatype::Hll];
 const FIELD_KINDS: [FieldKind; 5] =
     [FieldKind::Counter, FieldKind::Set, FieldKind::Register, FieldKind::Flag, FieldKind::Map];
 
-/// The type of a stored state, by its head alone; nothing for other bytes.
+/// The data type of a stored state, from its first two bytes; `None` for other bytes.
 pub(super) fn datatype_of(stored: &[u8]) -> Option<Datatype> {
     match stored {
         [STATE_FORMAT_1, number, ..] => DATATYPES.get(usize::from(*number)).copied(),
@@ -55,7 +55,7 @@ fn field_kind_number(kind: FieldKind) -> u8 {
     number.expect("the table has every kind") as u8
 }
 
-/// A number as [`put_varint`](crate::cursor::put_varint) writes smaller ones.
+/// Appends a number in the form of [`put_varint`](crate::cursor::put_varint), with up to 128 bits.
 fn put_wide(out: &mut Vec<u8>, mut value: u128) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -68,7 +68,7 @@ fn read_wide(cursor: &mut Cursor<'_>) -> Result<u128, StoredFormError> {
     let mut value = 0u128;
     for place in 0..19 {
         let byte = cursor.u8()?;
-        // The last byte has room for two bits.
+        // The 19th byte has room for two bits.
         if place == 18 && byte > 3 {
             break;
         }
@@ -85,7 +85,7 @@ fn bad(cursor: &Cursor<'_>, what: &'static str) -> StoredFormError {
 }
 
 impl State {
-    /// The type of a stored state, seen from its front; `None` when it is none.
+    /// The data type of a stored state, from its first two bytes; `None` for other bytes.
     pub(super) fn datatype_of(stored: &[u8]) -> Option<Datatype> {
         read_format(&mut Cursor::borrowing(stored), STATE_FORMAT_1).ok()
     }
@@ -105,7 +105,8 @@ fn read_field_kind(cursor: &mut Cursor<'_>) -> Result<FieldKind, StoredFormError
     kind.ok_or_else(|| bad(cursor, "an unknown kind of field"))
 }
 
-/// Of a field in a page: its kind, and where it holds a branch, the type of what is in that.
+/// Reads the kind of a field in a page and, if its content is a branch, the data type of the
+/// branch.
 fn read_paged_kind(
     cursor: &mut Cursor<'_>,
 ) -> Result<(FieldKind, Option<Datatype>), StoredFormError> {

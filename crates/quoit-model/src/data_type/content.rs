@@ -1,4 +1,4 @@
-//! Contents of records and fields: items, arranged by type.
+//! Contents of records and fields: items, arranged by data type.
 
 use super::item::Item;
 use super::pages::Branch;
@@ -13,56 +13,57 @@ use std::sync::Arc;
 /// The content of a record or of a field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Content {
-    /// Each incarnation has one write, of all that it has counted.
+    /// Each incarnation has one write with the sum of all that it has counted.
     Counter(Item<Totals>),
-    /// Elements, of grow-only sets too.
+    /// Elements of a set or grow-only set.
     Set(BTreeMap<Bytes, Item<()>>),
-    /// Values that no later assignment has replaced.
+    /// Assigned values that no later assignment has replaced.
     Register(Item<Assigned>),
-    /// Enabled while a write counts.
+    /// The flag is enabled if a write counts.
     Flag(Item<()>),
-    /// Fields.
+    /// The fields of a map.
     Map(BTreeMap<FieldName, MapField>),
-    /// Each write has all elements that its coordinator had seen.
+    /// The payload of a write has all elements that its coordinator had seen.
     Hll(Item<Arc<HyperLogLog>>),
-    /// A large set or map in a field, of which only this much is in the page of the field. It is
-    /// opened before anything looks into it or changes it; whole states have none.
+    /// A large set or map in a field, which is stored in pages of its own. This summary stands in
+    /// the page that holds the field. The branch is loaded before its content is read or changed; a
+    /// whole state has no branches.
     Branch(Box<Branch>),
 }
 
 /// Sums that an incarnation has counted since the counter was last reset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Totals {
-    /// Sum of what was added.
+    /// Sum of the increments.
     pub(super) increments: u128,
-    /// Sum of what was taken away.
+    /// Sum of the decrements, as a positive number.
     pub(super) decrements: u128,
 }
 
-/// A value assigned to a register. Greater is later; at equal times, of larger bytes.
+/// A value assigned to a register. The order is by time, then by bytes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Assigned {
-    /// When, microseconds since 1970 by the coordinator's clock.
+    /// Time of the assignment in microseconds since 1970, by the coordinator's clock.
     pub(super) time_us: u64,
     /// Assigned value.
     pub(super) value: Bytes,
 }
 
 impl Totals {
-    /// Adds up two.
+    /// Adds the sums of another write; the sums saturate.
     pub(super) fn add(&mut self, other: Self) {
         self.increments = self.increments.saturating_add(other.increments);
         self.decrements = self.decrements.saturating_add(other.decrements);
     }
 
-    /// Counts one increment, or decrement if it is negative.
+    /// Adds an increment, or a decrement if `by` is negative.
     pub(super) fn count(&mut self, by: i64) {
         let amount = u128::from(by.unsigned_abs());
         let (increments, decrements) = if by < 0 { (0, amount) } else { (amount, 0) };
         self.add(Self { increments, decrements });
     }
 
-    /// The difference, within the bounds of the number.
+    /// The difference of the sums, limited to the range of `i128`.
     pub(super) fn value(self) -> i128 {
         let difference = self.increments.abs_diff(self.decrements);
         let difference = i128::try_from(difference).unwrap_or(i128::MAX);
@@ -70,20 +71,21 @@ impl Totals {
     }
 }
 
-/// A field of a map, and what a whole record holds.
+/// A field of a map. A whole record is represented as a field, too.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct MapField {
-    /// The updates of the field: while one counts, the field is there, though it may hold nothing.
+    /// Events of updates of the field. While one of them counts, the field exists, even if it holds
+    /// nothing.
     pub(super) presence: Item<()>,
     /// Content of the field.
     pub(super) content: Content,
-    /// Events that are still to come, of which nothing in the field counts: it was removed by somebody
-    /// who had seen them.
+    /// Deferred events for the field as a whole: a client that had seen them removed the field, and
+    /// this state has not seen them yet.
     pub(super) deferred: EventSet,
 }
 
 impl Content {
-    /// Nothing of a kind.
+    /// Empty content of a kind.
     pub(super) fn empty(kind: FieldKind) -> Self {
         match kind {
             FieldKind::Counter => Self::Counter(Item::default()),
@@ -94,12 +96,12 @@ impl Content {
         }
     }
 
-    /// A branch of nothing.
+    /// An empty branch.
     pub(super) fn empty_branch(datatype: Datatype) -> Self {
         Self::Branch(Box::new(Branch::empty(datatype, 0)))
     }
 
-    /// Nothing, for a whole record.
+    /// Empty content of a whole record.
     pub(super) fn of_record(datatype: Datatype) -> Self {
         match datatype {
             Datatype::Counter => Self::Counter(Item::default()),
@@ -133,7 +135,7 @@ impl Content {
         if let Self::Hll(item) = self { Some(item) } else { None }
     }
 
-    /// Whether any write in it counts.
+    /// True if any write in the content counts.
     fn is_live(&self) -> bool {
         match self {
             Self::Branch(branch) => branch.item_count > 0,
@@ -142,7 +144,7 @@ impl Content {
         }
     }
 
-    /// Whether there is nothing to keep.
+    /// True if the content can be dropped.
     fn is_void(&self) -> bool {
         match self {
             Self::Counter(item) => item.is_void(),
@@ -155,8 +157,8 @@ impl Content {
         }
     }
 
-    /// Shows the events of writes that count until one is what is looked for; whether one was. Those in
-    /// branches are not here.
+    /// Calls `is_it` with the event of each write that counts, until it returns true. Returns true
+    /// if it did. Events inside branches are not visited.
     pub(super) fn find_dot<'a>(&'a self, is_it: &mut dyn FnMut(&'a Dot) -> bool) -> bool {
         match self {
             Self::Counter(item) => find_in(item, is_it),
@@ -169,8 +171,7 @@ impl Content {
         }
     }
 
-    /// Number of runs of events that are still to come but have no effect any more; in branches, of items
-    /// that wait for some.
+    /// Number of runs of deferred events; for a branch, the number of its items that have some.
     pub(super) fn deferred_run_count(&self) -> usize {
         match self {
             Self::Counter(item) => deferred_in(item),
@@ -183,7 +184,7 @@ impl Content {
         }
     }
 
-    /// Undoes all writes of events that the state has seen.
+    /// Drops the writes of these events.
     pub(super) fn undo(&mut self, events: &EventSet) {
         match self {
             Self::Counter(item) => item.undo(events),
@@ -198,13 +199,13 @@ impl Content {
                 field.undo(events);
                 !field.is_void()
             }),
-            // A branch is opened before anything in it is undone; removes that wait concern nothing that is
-            // here.
+            // A branch is loaded before a change undoes anything in it. A branch that is not loaded
+            // here has no writes of these events.
             Self::Branch(_) => {}
         }
     }
 
-    /// Forgets deferred events that the state has seen by now. Whether others are left.
+    /// Drops deferred events that the clock has. Returns true if others are left.
     pub(super) fn settle(&mut self, clock: &CausalClock) -> bool {
         match self {
             Self::Counter(item) => settle_item(item, clock),
@@ -227,7 +228,7 @@ impl Content {
                 });
                 left
             }
-            // Its items forget when their pages are written.
+            // The items of a branch drop their deferred events when their pages are written.
             Self::Branch(branch) => branch.waiting_count > 0,
         }
     }
@@ -259,30 +260,30 @@ impl Content {
 }
 
 impl MapField {
-    /// A field of which nothing is known.
+    /// A field without updates and deferred events.
     pub(super) fn empty(content: Content) -> Self {
         Self { presence: Item::default(), content, deferred: EventSet::default() }
     }
 
-    /// Whether the field is there.
+    /// True if the field exists.
     ///
-    /// Whatever is in a field came with an update of it; that the update itself no longer counts while
-    /// something from it does can only be where deltas are missing.
+    /// Everything in a field was written together with an update of the field. If such content
+    /// counts while the update itself does not, a delta is missing.
     pub(super) fn is_live(&self) -> bool {
         self.presence.is_live() || self.content.is_live()
     }
 
-    /// Whether anything is known of the field beside what it holds.
+    /// True if the field has updates or deferred events, whatever its content.
     pub(super) fn is_known(&self) -> bool {
         !self.presence.is_void() || !self.deferred.is_empty()
     }
 
-    /// Whether there is nothing to keep.
+    /// True if the field can be dropped.
     pub(super) fn is_void(&self) -> bool {
         self.presence.is_void() && self.content.is_void() && self.deferred.is_empty()
     }
 
-    /// As [`Content::find_dot`], for the field's updates too.
+    /// As [`Content::find_dot`], including the field's updates.
     pub(super) fn find_dot<'a>(&'a self, is_it: &mut dyn FnMut(&'a Dot) -> bool) -> bool {
         find_in(&self.presence, is_it) || self.content.find_dot(is_it)
     }
@@ -292,7 +293,7 @@ impl MapField {
         deferred_in(&self.presence) + self.content.deferred_run_count() + self.deferred.run_count()
     }
 
-    /// Undoes all writes of events that the state has seen.
+    /// Drops the writes of these events.
     pub(super) fn undo(&mut self, events: &EventSet) {
         self.presence.undo(events);
         self.content.undo(events);
@@ -334,7 +335,7 @@ fn settle_item<P>(item: &mut Item<P>, clock: &CausalClock) -> bool {
     item.deferred().is_some()
 }
 
-/// Merges entry by entry; what one side lacks is `empty` there.
+/// Merges two maps entry by entry; an entry that one side lacks is `empty` there.
 fn merge_trees<K: Ord + Clone, V>(
     own: &mut BTreeMap<K, V>,
     other: &BTreeMap<K, V>,

@@ -1,7 +1,7 @@
-//! Contexts of data types: clients receive them with the state that they read, and hand them back
-//! with removes.
+//! Causal contexts of data types. Clients receive a context with the value that they read, and send
+//! it back with removes.
 //!
-//! To clients a context is an opaque byte string. It is, in this order:
+//! To clients a context is an opaque byte string. It has, in this order:
 //!
 //! | piece | form |
 //! | --- | --- |
@@ -11,7 +11,8 @@
 //! | cloud | the events beyond gaps, as `docs/design/data-types.md` says |
 //! | checksum | lowest 32 bits of the XXH3-64 of all before it, seeded with the record's identity |
 //!
-//! The seed has contexts of other records refused: their events would wait for ever to be seen here.
+//! A store refuses a context of another record, because the checksum's seed differs. Applied here,
+//! such a context would defer events that this record never sees.
 
 use super::{CausalClock, EventSet, StoredFormError};
 use crate::clock::{Actor, Dot, VersionVector};
@@ -25,20 +26,21 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// First byte of a context.
 pub const CONTEXT_FORMAT_1: u8 = 0x5f;
 
-/// Most entries of the vector and runs of the cloud that a context may have together.
+/// Maximum number of entries of the vector and runs of the cloud together.
 pub const CONTEXT_ENTRIES_MAX: usize = 1000;
 
 const CHECKSUM_BYTES: usize = 4;
 
-/// Last byte of incarnations, which tells them from the actors of plain writes to passing copies.
+/// Last byte of an incarnation. It distinguishes incarnations from the actors of events on fallback
+/// copies.
 const KEPT: u8 = 1;
-/// Last byte of the actors of passing copies.
+/// Last byte of the actors of events on copies that the store keeps only for a time.
 const PASSING: u8 = 0;
 
-/// Why bytes from a client are not a context to remove with.
+/// Error of reading a context that a client sent with a remove.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RemoveContextError {
-    /// Not a context of a data type, or of another record.
+    /// The bytes are not a context of a data type, or are a context of another record.
     #[error(
         "context of {size_bytes} bytes that begins with {start} does not belong to this record ({why}); \
          send back the context of an earlier answer about this record unchanged, or none"
@@ -51,7 +53,7 @@ pub enum RemoveContextError {
         /// Description of the fault.
         why: &'static str,
     },
-    /// More entries than any clock of a working cluster has.
+    /// The context has more than [`CONTEXT_ENTRIES_MAX`] entries.
     #[error(
         "context has {entry_count} entries, more than {CONTEXT_ENTRIES_MAX}; fetch the record again \
          and send the context of that answer"
@@ -60,7 +62,7 @@ pub enum RemoveContextError {
         /// Number of entries.
         entry_count: usize,
     },
-    /// Claims an event of this store that never was.
+    /// The context claims an event of this store that the store has not issued.
     #[error(
         "context claims event {counter} of actor {actor}, which this store has not issued; fetch the \
          record again and send the context of that answer"
@@ -73,9 +75,9 @@ pub enum RemoveContextError {
     },
 }
 
-/// The actor that a store makes events of one record with, from its first event in the record's
-/// present life on: the store's own actor and a number that the store has never used before, so that
-/// counters can begin at 1.
+/// Makes an incarnation: the actor under which a store makes the events of one record, from its
+/// first event in the present life of the record. It is the store's own actor and a number that the
+/// store has never used before, so that its counters can begin at 1 without gaps.
 #[must_use]
 pub fn incarnation(store: &Actor, number: u64) -> Actor {
     let mut bytes = store.0.clone();
@@ -84,8 +86,9 @@ pub fn incarnation(store: &Actor, number: u64) -> Actor {
     Actor(bytes)
 }
 
-/// The actor of events that a store makes on a copy which it keeps only for a while. `passing` is the actor
-/// of its plain writes there, and ends with the copies.
+/// Makes the actor of events on a copy that the store keeps only for a time, such as a fallback
+/// copy. `passing` is the actor of the store's plain writes to such copies, and changes when the
+/// copies are given away.
 #[must_use]
 pub fn passing_incarnation(passing: &Actor) -> Actor {
     let mut bytes = passing.0.clone();
@@ -93,14 +96,14 @@ pub fn passing_incarnation(passing: &Actor) -> Actor {
     Actor(bytes)
 }
 
-/// The number of an incarnation of this store; `None` for all other actors.
+/// The number of an incarnation of this store; `None` for other actors.
 pub(super) fn incarnation_number(actor: &Actor, store: &Actor) -> Option<u64> {
     let named = actor.0.strip_prefix(store.0.as_slice())?;
     let number = named.strip_suffix(&[KEPT])?;
     Some(u64::from_be_bytes(number.try_into().ok()?))
 }
 
-/// The context of a state with this clock. `record` is the record's identity.
+/// Encodes the context of a state with this clock. `record` is the identity hash of the record.
 #[must_use]
 pub fn encode_context(clock: &CausalClock, record: u64) -> Bytes {
     let mut entries: SmallVec<[&Dot; 8]> =
@@ -119,11 +122,11 @@ pub fn encode_context(clock: &CausalClock, record: u64) -> Bytes {
     out.into()
 }
 
-/// The clock that a context stands for, without times.
+/// Decodes the clock of a context. Its entries have no times.
 ///
 /// # Errors
 ///
-/// When the bytes are no context of this record, or have too many entries.
+/// Returns an error if the bytes are not a context of this record, or have too many entries.
 pub fn decode_context(context: &[u8], record: u64) -> Result<CausalClock, RemoveContextError> {
     let garbage = |why| {
         let start = hex(&context[..context.len().min(16)]);
@@ -172,15 +175,15 @@ fn decode_parts(cursor: &mut Cursor<'_>) -> Result<Parts, StoredFormError> {
     Ok((entries, EventSet::decode(cursor)?))
 }
 
-/// Refuses a context that claims events which this store has not issued: events that are still to come
-/// would count as seen by the remover. Events of other stores are normal.
+/// Refuses a context that claims events that this store has not issued. Otherwise later events of
+/// the store would count as seen by the client that removes. Events of other stores are normal.
 ///
-/// `clock` is the record's here, `store` the store's own actor, whose counters and incarnations were
-/// issued up to `issued_max`.
+/// `clock` is that of the stored record. `store` is the store's own actor; it has issued counters
+/// and incarnation numbers up to `issued_max`.
 ///
 /// # Errors
 ///
-/// When such events are claimed.
+/// Returns an error if the context claims such an event.
 pub fn check_context(
     context: &CausalClock,
     clock: &CausalClock,
@@ -192,7 +195,8 @@ pub fn check_context(
     for (actor, counter) in in_vector.chain(in_cloud) {
         let issued = match incarnation_number(actor, store) {
             Some(number) => match clock.last(actor) {
-                // An incarnation of an earlier life of the record, or when this store stood in.
+                // An incarnation of an earlier life of the record, or of an earlier copy on this
+                // store.
                 0 => number <= issued_max,
                 last => counter <= last,
             },

@@ -1,15 +1,15 @@
-//! Errors of the stored forms.
+//! Error of decoding the stored forms of data types.
 
 use crate::cursor::CutOff;
 use thiserror::Error;
 
-/// Why stored bytes are not what a data type is stored as.
+/// Error of decoding a stored data type.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum StoredFormError {
-    /// The bytes end too early, or a length in them is larger than what follows.
+    /// The bytes end too early, or a length in them exceeds the bytes that follow.
     #[error("stored data type is cut off at byte {at}; restore the record from another replica")]
     CutOff {
-        /// Offset of the field that does not fit.
+        /// Offset in bytes of the field that does not fit.
         at: usize,
     },
     /// A format that this version does not know.
@@ -19,15 +19,15 @@ pub enum StoredFormError {
     UnknownFormat {
         /// The first byte.
         format: u8,
-        /// Expected version or tag.
+        /// The format byte that this version reads.
         expected: u8,
     },
-    /// Something that no writer makes.
+    /// The bytes hold something that no encoder writes.
     #[error("stored data type has {what} at byte {at}; restore the record from another replica")]
     BadForm {
         /// Description of the fault.
         what: &'static str,
-        /// Offset behind the field.
+        /// Offset in bytes of the end of the faulty field.
         at: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! Sets of events of any shape.
+//! Sets of events, as runs of consecutive counters for each actor.
 
 use super::CausalClock;
 use crate::clock::{Actor, Dot};
@@ -6,17 +6,17 @@ use smallvec::SmallVec;
 
 mod codec;
 
-/// Consecutive events of one actor, both ends included. Counters begin at 1.
+/// A run of consecutive events of one actor, both ends included. Counters begin at 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
     /// Counter of the first event.
     pub first: u64,
-    /// Counter of the last event, not below the first one's.
+    /// Counter of the last event, not below that of the first.
     pub last: u64,
 }
 
 impl Run {
-    /// One event.
+    /// A run of one event.
     #[must_use]
     pub const fn one(counter: u64) -> Self {
         Self { first: counter, last: counter }
@@ -27,38 +27,38 @@ impl Run {
     }
 }
 
-/// Runs of one actor: sorted, apart from each other by a gap at least.
+/// Runs of one actor: sorted, with a gap between each two.
 type Runs = SmallVec<[Run; 1]>;
 
-/// Some events of some actors. Equal sets compare equal.
+/// A set of events of any actors. Equal sets compare equal.
 ///
-/// Costs follow the number of runs of consecutive events, not the number of events. A single run takes no
+/// Costs depend on the number of runs, not on the number of events. A set of one run takes no
 /// allocation.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EventSet {
-    /// Sorted by actor; no actor without a run.
+    /// Sorted by actor; every actor has a run.
     runs: SmallVec<[(Actor, Runs); 1]>,
 }
 
 impl EventSet {
-    /// Whether no event is in the set.
+    /// True if the set has no event.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// The runs of each actor, both in ascending order.
+    /// The runs of each actor. Actors and runs are in ascending order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Actor, &[Run])> {
         self.runs.iter().map(|(actor, runs)| (actor, runs.as_slice()))
     }
 
-    /// Number of runs of all actors.
+    /// Total number of runs.
     #[must_use]
     pub fn run_count(&self) -> usize {
         self.runs.iter().map(|(_, runs)| runs.len()).sum()
     }
 
-    /// Whether the event is in the set.
+    /// True if the event is in the set.
     #[must_use]
     pub fn contains(&self, dot: &Dot) -> bool {
         self.has_run(&dot.actor, Run::one(dot.counter))
@@ -68,7 +68,7 @@ impl EventSet {
     ///
     /// # Panics
     ///
-    /// When the run begins at 0 or ends before it begins.
+    /// Panics if the run begins at 0 or ends before it begins.
     pub fn insert(&mut self, actor: &Actor, run: Run) {
         assert!(0 < run.first && run.first <= run.last, "{run:?} is no run of events");
         match self.place_of(actor) {
@@ -92,7 +92,7 @@ impl EventSet {
         }
     }
 
-    /// Drops what the clock has.
+    /// Removes the events of a clock.
     pub fn subtract(&mut self, clock: &CausalClock) {
         self.runs.retain(|(actor, runs)| {
             let known = clock.vector().counter(actor);
@@ -104,7 +104,7 @@ impl EventSet {
         });
     }
 
-    /// Whether any event is in both.
+    /// True if any event is in both sets.
     #[must_use]
     pub fn meets(&self, other: &Self) -> bool {
         other.runs.iter().any(|(actor, runs)| {
@@ -122,7 +122,8 @@ impl EventSet {
         runs.get(candidate).is_some_and(|own| own.has(run))
     }
 
-    /// Takes the first run of an actor away if it begins at `counter` or before; its end.
+    /// Removes and returns the first run of an actor if it begins at `counter` or before. The
+    /// result is the run's last counter.
     pub(super) fn take_from(&mut self, actor: &Actor, counter: u64) -> Option<u64> {
         let place = self.place_of(actor).ok()?;
         let runs = &mut self.runs[place].1;
@@ -134,7 +135,7 @@ impl EventSet {
         Some(last)
     }
 
-    /// Counter of the last event of an actor; 0 when there is none.
+    /// Counter of the last event of an actor; 0 if there is none.
     pub(super) fn last(&self, actor: &Actor) -> u64 {
         self.of(actor).last().map_or(0, |run| run.last)
     }
@@ -148,7 +149,7 @@ impl EventSet {
     }
 }
 
-/// Adds a run and joins it with those that it touches.
+/// Adds a run and joins it with the runs that it overlaps or adjoins.
 fn add_run(runs: &mut Runs, new: Run) {
     let from = runs.partition_point(|run| run.last < new.first && new.first - run.last > 1);
     let to = runs.partition_point(|run| run.first <= new.last.saturating_add(1));

@@ -1,20 +1,23 @@
-//! States made of Riak's: what import, replication and tools that copy objects bring.
+//! Conversion of Riak's data types to states, for import, replication, and tools that copy objects.
 //!
-//! Riak keeps two clocks for a data type. The object's counts its updates; the state's own counts the events
-//! of elements and fields, by the same actors with other numbers. A record of ours has one clock, so the
-//! events of the state's clock get actors of their own: the actor that Riak has and [`OF_STATE`] behind it.
-//! The entries of the object's clock stay as they are, and say that the record is there: a delete in Riak has
-//! seen them, and a later version of the object as well.
+//! Riak keeps two clocks for a data type. The object's clock counts its updates. The state's own
+//! clock counts the events of elements and fields, with the same actors but other counters. A
+//! record of Quoit has one clock, so the events of the state's clock get actors of their own:
+//! Riak's actor with [`OF_STATE`] appended. The entries of the object's clock stay as they are and
+//! mark the record as present. A delete in Riak has seen them, as has any later version of the
+//! object.
 //!
-//! Types without events in Riak's form take those of the object's clock. An object with a larger clock holds
-//! all that a smaller one held, so each element of a grow-only set, and the registers of a HyperLogLog, are
-//! written by the last event of each actor: of two versions the newer one then takes over, and two that are
-//! concurrent keep what either has. A counter's event is the sum of all that its actor has counted, which
-//! grows with each update; but what an actor of our own has counted keeps its event, which is the actor's
-//! entry of the object's clock: the state that made it has the count under that name, and later ones.
+//! Data types whose form in Riak has no events get those of the object's clock. An object with a
+//! greater clock has all that one with a smaller clock has. So each element of a grow-only set, and
+//! the registers of a HyperLogLog, are written by the last event of each actor. Of two versions the
+//! newer one then replaces the older, and two concurrent versions keep what either has.
 //!
-//! So the conversion of the merge of two objects is the merge of their conversions, and the same object twice
-//! is one.
+//! In a counter, the number of an actor's event is the sum of all that the actor has counted, which
+//! grows with each update. A count of an incarnation of Quoit is an exception: its event is the
+//! incarnation's entry of the object's clock, since Quoit made the count under that event.
+//!
+//! The conversion is compatible with merging: converting the merge of two objects gives the merge
+//! of their conversions, and merging an object with itself changes nothing.
 
 use super::content::{Assigned, Content, MapField, Totals};
 use super::item::{Item, Write, order};
@@ -32,16 +35,16 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Behind the actors of events in states from Riak.
+/// Suffix of the actors of events in states from Riak.
 const OF_STATE: &[u8] = b"\0dt\0";
 
-/// Length of the actors that make events in our own states; they need no other name in Riak's form.
+/// Length in bytes of incarnations of Quoit, which keep their names in Riak's form.
 const INCARNATION_BYTES: usize = 17;
 
 /// First byte of every data type that Riak stores.
 const RIAK_DATA_TYPE: u8 = 69;
 
-/// The actor under which a record here has the events that a state of Riak's has under this one.
+/// The actor here for the events of `actor` in a state of Riak.
 pub(super) fn actor_of_state(actor: &Actor) -> Actor {
     let mut own = actor.clone();
     if actor.0.len() != INCARNATION_BYTES {
@@ -50,7 +53,7 @@ pub(super) fn actor_of_state(actor: &Actor) -> Actor {
     own
 }
 
-/// The actor of a state's events in Riak's form; `None` of actors that have no events in states.
+/// The actor in Riak's form for the events of `actor`; `None` if the actor has no events in states.
 pub(super) fn actor_in_riak(actor: &Actor) -> Option<Actor> {
     match actor.0.strip_suffix(OF_STATE) {
         Some(name) => Some(Actor(name.into())),
@@ -58,7 +61,7 @@ pub(super) fn actor_in_riak(actor: &Actor) -> Option<Actor> {
     }
 }
 
-/// The clock that Riak has of an object: without the entries that only states here have.
+/// The clock of the object in Riak's form: without the entries of events of states from Riak.
 #[must_use]
 pub fn clock_in_riak(clock: &VersionVector) -> VersionVector {
     let is_riaks = |entry: &&Dot| !entry.actor.0.ends_with(OF_STATE);
@@ -66,14 +69,15 @@ pub fn clock_in_riak(clock: &VersionVector) -> VersionVector {
 }
 
 impl Object {
-    /// Makes states of the values that are data types in Riak's form, several of them one. `datatype` is that
-    /// of the bucket; in buckets without one, counters of Riak 1.4 alone are data types. Returns whether the
-    /// object has changed. Tombstones beside a data type go, as they do when Riak reads it.
+    /// Converts the values that are data types in Riak's form to one state. `datatype` is that of
+    /// the bucket; in a bucket without one, only counters of Riak 1.4 are data types. Tombstones
+    /// beside a data type go, as they do when Riak reads it. Returns true if the object has
+    /// changed.
     ///
     /// # Errors
     ///
-    /// When such a value is damaged, or its maps are nested deeper than ours may be; the object then stays as
-    /// it is.
+    /// Returns an error if such a value is damaged, or nests maps deeper than [`MAP_DEPTH_MAX`].
+    /// The object is then unchanged.
     pub fn adopt_riak_data_type(
         &mut self,
         datatype: Option<Datatype>,
@@ -81,9 +85,10 @@ impl Object {
         self.adopt(datatype, None)
     }
 
-    /// As [`Object::write`], for a plain write of a data type in Riak's form to a bucket with siblings. As in
-    /// Riak, the new state replaces what its writer had seen, and is merged with what is there beside that.
-    /// `None` where the value is none of the bucket's data type, or is damaged: it is a value as any other.
+    /// As [`Object::write`], for a plain write of a data type in Riak's form to a bucket with
+    /// siblings. As in Riak, the new state replaces what its writer had seen and is merged with the
+    /// rest of the stored state. Returns `None` if the value is damaged or not of the bucket's data
+    /// type; it is then written as an ordinary value.
     #[must_use]
     pub fn write_riak_data_type(
         stored: Option<&Self>,
@@ -100,11 +105,12 @@ impl Object {
             return None;
         }
         let written = stored.map_or_else(|| given.clone(), |stored| stored.merge(&given));
-        // The events of its actor before this one are known here.
+        // This store has seen all earlier events of the dot's actor.
         Some(written.advanced_to(dot))
     }
 
-    /// `written_by` is the event of a write here, which the object's clock does not have yet.
+    /// Converts the values. `written_by` is the event of a write on this store, which the object's
+    /// clock does not have yet.
     fn adopt(
         &mut self,
         datatype: Option<Datatype>,
@@ -155,13 +161,13 @@ impl Object {
 
 /// Events of an object's clock.
 struct Events {
-    /// Those that its writer had read: all of an object from elsewhere.
+    /// The events that the writer had read; for an object from elsewhere, all.
     read: VersionVector,
-    /// Those, and the event of the write.
+    /// The same, with the event of the write.
     all: VersionVector,
 }
 
-/// Whether a sibling claims to be a data type of the bucket in Riak's form.
+/// True if a sibling claims to be a data type of the bucket in Riak's form.
 fn looks_like_riaks(sibling: &Sibling, datatype: Option<Datatype>) -> bool {
     let content_type = sibling.meta.content_type.as_deref();
     !sibling.deleted
@@ -169,7 +175,8 @@ fn looks_like_riaks(sibling: &Sibling, datatype: Option<Datatype>) -> bool {
         && claims_to_be_riaks(&sibling.value, content_type, datatype)
 }
 
-/// Whether a value claims to be a data type of the bucket in Riak's form.
+/// True if a value claims to be a data type of the bucket in Riak's form, by its content type and
+/// first byte.
 #[must_use]
 pub fn claims_to_be_riaks(
     value: &[u8],
@@ -192,7 +199,7 @@ fn is_for(value: &RiakDataType, datatype: Option<Datatype>) -> bool {
     }
 }
 
-/// A value of Riak's as content of a record here.
+/// A value of Riak, converted to the content of a record.
 struct Adopted {
     datatype: Datatype,
     content: Content,
@@ -222,7 +229,7 @@ impl Adopted {
         Ok(Self { datatype, content, clock, life })
     }
 
-    /// Another value of the same object.
+    /// Merges another value of the same object.
     fn merge(&mut self, other: Self) {
         match (&mut self.content, other.content) {
             (Content::Set(own), Content::Set(others)) if self.datatype == Datatype::Gset => {
@@ -240,7 +247,7 @@ impl Adopted {
     }
 }
 
-/// Two HyperLogLogs that the same events have written.
+/// Union of two HyperLogLogs that were written by the same events.
 fn united(own: &Item<Arc<HyperLogLog>>, others: &Item<Arc<HyperLogLog>>) -> Item<Arc<HyperLogLog>> {
     let mut payloads = own.live().iter().chain(others.live()).map(|write| &write.payload);
     let Some(first) = payloads.next() else { return Item::default() };
@@ -252,8 +259,9 @@ fn united(own: &Item<Arc<HyperLogLog>>, others: &Item<Arc<HyperLogLog>>) -> Item
     Item::from_parts(live.collect(), EventSet::default())
 }
 
-/// A counter with the larger of two counts where both have one of the same event: values beside each other
-/// share the clock of their object, and the older of them has less of what our own actors have counted.
+/// Takes the larger of two counts where both counters have a write of the same event. This happens
+/// because siblings share the clock of their object, so an incarnation's counts in both get the
+/// same event, although the older sibling counted less.
 fn counted(own: &Item<Totals>, others: &Item<Totals>) -> Item<Totals> {
     let larger = |write: &Write<Totals>| {
         let same = others.live().iter().find(|other| other.dot == write.dot);
@@ -267,7 +275,7 @@ fn counted(own: &Item<Totals>, others: &Item<Totals>) -> Item<Totals> {
     Item::from_parts(own.live().iter().map(larger).collect(), EventSet::default())
 }
 
-/// One write by each actor's last event in a clock.
+/// Makes one write for the last event of each actor of a clock.
 fn writes<P: Clone>(events: &VersionVector, payload: P) -> Vec<Write<P>> {
     let counted = events.entries().iter().filter(|entry| entry.counter > 0);
     let mut writes: Vec<Write<P>> =
@@ -295,7 +303,7 @@ fn clock(vector: &VersionVector) -> CausalClock {
     CausalClock::from(VersionVector::from_entries(counted.map(event)))
 }
 
-/// Those events of a clock of Riak's that a state has not seen.
+/// The events of a Riak clock that a state has not seen.
 fn to_come(context: &VersionVector, seen: &CausalClock) -> EventSet {
     let mut events = EventSet::default();
     for entry in clock(context).vector().entries() {
@@ -305,12 +313,13 @@ fn to_come(context: &VersionVector, seen: &CausalClock) -> EventSet {
     events
 }
 
-/// `events` is the clock of the object.
+/// Converts a counter. `events` is the clock of the object.
 fn counter(counts: &[RiakCount], events: &VersionVector) -> (Content, CausalClock) {
     let write = |count: &RiakCount| {
         let counter = match count.actor.0.len() {
-            // Every event of such an actor is an update of the counter. One that Riak has cut from a long
-            // clock is the first: it yields to any that is known here.
+            // Every event of an incarnation is an update of the counter. If Riak has pruned its
+            // entry from the object's clock, the event becomes number 1, which yields to any event
+            // that is known here.
             INCARNATION_BYTES => events.counter(&count.actor).max(1),
             _ => count.increments.saturating_add(count.decrements),
         };
@@ -373,7 +382,8 @@ fn map(value: RiakMap, depth: usize) -> Result<(Content, CausalClock), RiakDataT
     Ok((Content::Map(fields), seen))
 }
 
-/// A field: its states, which no update has seen together, merged, and what removes have taken away.
+/// Converts a field. Its concurrent states are merged, and then merged with what removes have taken
+/// away.
 fn field(riaks: RiakField, depth: usize) -> Result<MapField, RiakDataTypeError> {
     let mut content = Content::empty(riaks.name.kind);
     let mut seen = CausalClock::default();
@@ -393,8 +403,8 @@ fn field(riaks: RiakField, depth: usize) -> Result<MapField, RiakDataTypeError> 
     })
 }
 
-/// A value in a map, with the events that it has seen. `dot` is the update that wrote it; tombstones have
-/// none.
+/// Converts a value in a map, with the events that it has seen. `dot` is the update that wrote it;
+/// tombstones have none.
 fn embedded(
     value: RiakEmbedded,
     dot: Option<&Dot>,

@@ -1,41 +1,41 @@
-//! The smallest part of a state: what events have written to one item.
+//! Items: the smallest parts of a state, and the rules of concurrency.
 //!
-//! Every rule about concurrent events is here: that a write lives until an event that has seen it undoes
-//! it, and that what was undone does not come back. Elements of sets, flags, registers and counters, and
-//! the presence of a field are such items; they differ in what a write brings, and in what they read from
-//! several.
+//! Elements of sets, flags, registers, counters and the presence of fields are items. They differ
+//! in the payload of a write, and in how a reader combines several writes. Two rules hold for all
+//! items: a write counts until an event that has seen it undoes it, and an undone write does not
+//! come back. Other modules need no rules about concurrent events.
 
 use super::{CausalClock, EventSet};
 use crate::clock::Dot;
 use quoit_planted::planted;
 use smallvec::SmallVec;
 
-/// An event's write to an item.
+/// A write of an event to an item.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Write<P> {
-    /// The event.
+    /// The event that made the write.
     pub(super) dot: Dot,
-    /// Written payload.
+    /// Payload of the write.
     pub(super) payload: P,
 }
 
-/// The writes to an item that nothing has undone. (A dot store, `DotFun`, in the terms of Almeida,
-/// Shoker and Baquero, "Delta State Replicated Data Types", 2018.)
+/// An item: the writes to it that count. (A dot store, `DotFun`, in the terms of Almeida, Shoker
+/// and Baquero, "Delta State Replicated Data Types", 2018.)
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Item<P> {
-    /// Sorted by actor and counter.
+    /// Writes that count, sorted by actor and counter.
     live: SmallVec<[Write<P>; 1]>,
-    /// Events whose write to this item is undone, but which are still to come; never none in a box, since
-    /// hardly any item has some.
+    /// Deferred events: their writes to this item are undone, but the state has not seen them yet.
+    /// Boxed, since few items have some; the set is never empty.
     deferred: Option<Box<EventSet>>,
 }
 
-/// Change that one operation makes to an item.
+/// Change of an item by one operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ItemChange<P> {
-    /// The write, if there is one.
+    /// The write, if the operation makes one.
     pub(super) write: Option<Write<P>>,
-    /// The events whose writes to the item it undoes.
+    /// The events whose writes to the item the operation undoes.
     pub(super) undone: EventSet,
 }
 
@@ -52,14 +52,14 @@ impl<P> Default for ItemChange<P> {
 }
 
 impl<P> ItemChange<P> {
-    /// Whether it does nothing.
+    /// True if the change has no effect.
     pub(super) fn is_none(&self) -> bool {
         self.write.is_none() && self.undone.is_empty()
     }
 }
 
 impl<P> Item<P> {
-    /// An item as it was stored: `live` sorted by actor and counter.
+    /// Makes an item of its stored parts; `live` is sorted by actor and counter.
     pub(super) fn from_parts(live: SmallVec<[Write<P>; 1]>, deferred: EventSet) -> Self {
         debug_assert!(live.is_sorted_by(|a, b| order(&a.dot) < order(&b.dot)), "unsorted writes");
         Self { live, deferred: (!deferred.is_empty()).then(|| Box::new(deferred)) }
@@ -70,8 +70,9 @@ impl<P> Item<P> {
         &self.live
     }
 
-    /// The newest write of each actor. The writes of a counter are sums: the newest of an actor has what its
-    /// older ones have, and one that still counts beside it is undone by an event that has not come yet.
+    /// The newest write of each actor. A write to a counter holds the sum of what its actor has
+    /// counted, older writes included. An older write of the same actor that still counts will be
+    /// undone by an event that has not arrived yet.
     pub(super) fn newest(&self) -> impl Iterator<Item = &Write<P>> {
         let later = self.live.iter().skip(1).map(Some).chain([None]);
         let with_later = self.live.iter().zip(later);
@@ -80,27 +81,27 @@ impl<P> Item<P> {
             .map(|(write, _)| write)
     }
 
-    /// Events whose writes are undone before they have come, should there be any.
+    /// The deferred events, if there are any.
     pub(super) fn deferred(&self) -> Option<&EventSet> {
         self.deferred.as_deref()
     }
 
-    /// Whether any write counts.
+    /// True if any write counts.
     pub(super) fn is_live(&self) -> bool {
         !self.live.is_empty()
     }
 
-    /// Whether there is nothing to keep.
+    /// True if the item has neither writes that count nor deferred events, and can be dropped.
     pub(super) fn is_void(&self) -> bool {
         self.live.is_empty() && self.deferred.is_none()
     }
 
-    /// Undoes writes of events that the state has seen.
+    /// Drops the writes of these events.
     pub(super) fn undo(&mut self, events: &EventSet) {
         self.live.retain(|write| !events.contains(&write.dot));
     }
 
-    /// Forgets deferred events that the state has seen by now.
+    /// Drops deferred events that the clock has.
     pub(super) fn settle(&mut self, clock: &CausalClock) {
         self.deferred.take_if(|deferred| {
             deferred.subtract(clock);
@@ -118,8 +119,8 @@ impl<P> Item<P> {
 }
 
 impl<P: Clone> Item<P> {
-    /// Takes over an operation's change. `clock` is what the state had seen before. Whether events are
-    /// deferred.
+    /// Applies the change of an operation. `clock` holds the events that the state had seen before.
+    /// Returns true if the item has deferred events afterwards.
     pub(super) fn join(&mut self, change: &ItemChange<P>, clock: &CausalClock) -> bool {
         if !change.undone.is_empty() {
             self.undo(&change.undone);
@@ -137,8 +138,8 @@ impl<P: Clone> Item<P> {
         self.deferred.is_some()
     }
 
-    /// Merges the same item of two states with these clocks: a write stays if both have it, or if the
-    /// other has not seen its event.
+    /// Merges the same item of two states with these clocks. A write stays if both have it, or if
+    /// the state without it has not seen its event.
     pub(super) fn merge(&mut self, clock: &CausalClock, other: &Self, other_clock: &CausalClock) {
         let is_undone = |dot: &Dot| other_clock.contains(dot) && !planted!(KeepsUndone);
         let stays = |dot: &Dot| !is_undone(dot) && !planted!(UndoesUnseen);
@@ -166,7 +167,7 @@ impl<P: Clone> Item<P> {
     }
 }
 
-/// Those of the undone events that the clock has not, should there be any.
+/// The events of `undone` that the clock does not have; `None` if it has them all.
 pub(super) fn to_come(undone: &EventSet, clock: &CausalClock) -> Option<EventSet> {
     (!clock.has_all(undone)).then(|| {
         let mut to_come = undone.clone();

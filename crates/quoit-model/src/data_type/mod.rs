@@ -1,10 +1,22 @@
 //! Data types: values that merge by rules of their own instead of becoming siblings.
 //!
-//! Clients send [`Operation`]s, not values. The kind of data type of a record is a property of its
-//! bucket type ([`Datatype`](crate::props::Datatype)); maps hold fields, each named by bytes and a
+//! Clients send [`Operation`]s, not values. The data type of a record is a property of its bucket
+//! type ([`Datatype`](crate::props::Datatype)); a map holds fields, each with a name and a
 //! [`FieldKind`].
 //!
-//! A state's [`CausalClock`] holds the events that it has seen; clients get it as an opaque [`context`].
+//! The design follows delta-state CRDTs (Almeida, Shoker and Baquero, "Delta State Replicated Data
+//! Types", 2018):
+//!
+//! - The coordinator turns an operation into a [`Delta`], applies it, and sends it to the other
+//!   replicas. Deltas may be lost, repeated or reordered.
+//! - The [`CausalClock`] of a state holds the events that the state has seen. A write to an item
+//!   counts until an event that has seen it undoes it.
+//! - A merge keeps a write if both states have it, or if one has it and the other has not seen its
+//!   event. So a removed element never comes back, and an element that was added concurrently with
+//!   its removal stays.
+//! - Clients receive the clock as an opaque [`context`] and send it back with removes.
+//!
+//! `docs/design/data-types.md` has the design and the stored forms.
 
 mod apply;
 mod change;

@@ -1,13 +1,15 @@
-//! States in objects: how a record that holds a data type is a record like any other.
+//! Objects that hold the state of a data type. A record with a data type is stored, compared and
+//! replicated like any other record.
 //!
-//! The state's clock is the object's clock, and the state is the value of one of the object's siblings.
-//! A note among the sibling's metadata, which no client can write, tells it from the values that clients
-//! have put. The sibling's event is the latest that says that the record is there, so that digests,
-//! deletes and replicas that know nothing of data types find what they expect. The object's clock has no
-//! room for events beyond a gap; they are the note's value.
+//! The state is the value of one of the object's siblings, and the object's clock is the state's
+//! version vector. A note among the sibling's metadata, which no client can write, distinguishes
+//! the state from values that clients have put. The value of the note is the dot cloud, for which
+//! the object's clock has no room. The sibling's dot is an update that marks the record as present,
+//! so that digests, deletes, and code that knows nothing of data types treat the sibling as any
+//! other.
 //!
-//! Whatever else is in the object stays beside the state. A tombstone takes from the state what its clock
-//! covers, wherever they meet.
+//! Other siblings stay beside the state. When a tombstone meets the state, the state loses the
+//! writes that the tombstone's clock covers.
 
 use super::context::incarnation_number;
 use super::{
@@ -23,22 +25,23 @@ use bytes::Bytes;
 use quoit_planted::planted;
 use thiserror::Error;
 
-/// Name of the note. Entries of Riak's objects begin with a byte 0 or 1.
+/// Name of the note. The metadata entries of Riak's objects begin with byte 0 or 1, so they can't
+/// have this name.
 const NOTE: &[u8] = b"d";
 
-/// Salt of the entity tags of states, which every replica has to make alike.
+/// Salt of the entity tags of states. Every replica computes the same tag.
 const TAG_SALT: u64 = 0x6461_7461_7479_7065;
 
-/// Why an operation on an object was not done.
+/// Error of updating the data type of an object.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum UpdateError {
-    /// It can't be done to this state.
+    /// The operation can't be applied to the state.
     #[error(transparent)]
     Apply(#[from] ApplyError),
     /// The stored state is damaged.
     #[error(transparent)]
     Stored(#[from] StoredFormError),
-    /// The record holds another data type than its bucket type says.
+    /// The record holds another data type than its bucket type has.
     #[error(
         "record holds a {}, records of this bucket type are of type {}; delete the record first",
         .stored.as_str(), .bucket.as_str()
@@ -51,16 +54,16 @@ pub enum UpdateError {
     },
 }
 
-/// The times of a record.
+/// Times of a record.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Life {
     pub(super) last_modified_us: u64,
-    /// `None` = never.
+    /// Time of expiry in seconds since 1970; `None` if the record never expires.
     pub(super) expires_at_secs: Option<u32>,
 }
 
 impl Life {
-    /// Of two changes at the same time the one that lasts longer counts.
+    /// Merges the times of two copies: the later modification and the later expiry.
     pub(super) fn merge(self, other: Self) -> Self {
         Self {
             last_modified_us: self.last_modified_us.max(other.last_modified_us),
@@ -72,11 +75,11 @@ impl Life {
     }
 }
 
-/// Facts about a state that the object around it has to know.
+/// Properties of a state from which its sibling is made.
 pub(super) struct Described {
     pub(super) datatype: Datatype,
     pub(super) is_live: bool,
-    /// Whether there is nothing to keep of it.
+    /// True if the state can be dropped.
     pub(super) is_void: bool,
     /// See [`State::presence`].
     pub(super) presence: Option<Dot>,
@@ -94,13 +97,13 @@ impl From<&State> for Described {
 }
 
 impl Sibling {
-    /// Whether the value is the state of a data type.
+    /// True if the value is the state of a data type.
     #[must_use]
     pub fn is_data_type(&self) -> bool {
         self.note().is_some()
     }
 
-    /// The events that the state has seen beyond gaps, in their stored form; `None` of other values.
+    /// The note: the dot cloud of the state in its stored form. `None` if the value is not a state.
     pub(crate) fn note(&self) -> Option<&Bytes> {
         self.meta.other.iter().find(|(name, _)| name == NOTE).map(|(_, cloud)| cloud)
     }
@@ -112,7 +115,7 @@ impl Sibling {
 
 /// A state taken out of its object.
 struct Taken {
-    /// The object without it.
+    /// The object without the state.
     rest: Object,
     state: State,
     clock: CausalClock,
@@ -120,7 +123,7 @@ struct Taken {
 }
 
 impl Taken {
-    /// Of an object that has no state.
+    /// Makes the parts of an object without a state.
     fn nothing(object: &Object, datatype: Datatype, life: Life) -> Self {
         let clock = CausalClock::from(object.clock.clone());
         Self { rest: object.clone(), state: State::empty(datatype), clock, life }
@@ -140,34 +143,34 @@ pub const fn content_type(datatype: Datatype) -> &'static str {
 }
 
 impl Object {
-    /// Whether one of the values is the state of a data type.
+    /// True if one of the siblings is the state of a data type.
     #[must_use]
     pub fn has_data_type(&self) -> bool {
         self.siblings.iter().any(Sibling::is_data_type)
     }
 
-    /// The type of the state that the object holds, by the state's head alone.
+    /// The data type of the state that the object holds, read from the first bytes of the state.
     #[must_use]
     pub fn datatype(&self) -> Option<Datatype> {
         let state = self.siblings.iter().find(|sibling| sibling.is_data_type())?;
         codec::datatype_of(&state.value)
     }
 
-    /// The state of the data type that the object holds, dead or alive.
+    /// The state that the object holds, present or deleted.
     ///
     /// # Errors
     ///
-    /// When the state is damaged.
+    /// Returns an error if the state is damaged.
     pub fn data_type(&self) -> Result<Option<State>, StoredFormError> {
         let sibling = self.siblings.iter().find(|sibling| sibling.is_data_type());
         sibling.map(|sibling| State::decode(&sibling.value)).transpose()
     }
 
-    /// All events that the object has seen: its clock and, if it holds a data type, those beyond gaps.
+    /// All events that the object has seen: its clock and, if it holds a data type, the dot cloud.
     ///
     /// # Errors
     ///
-    /// When what is stored of them is damaged.
+    /// Returns an error if the stored dot cloud is damaged.
     pub fn causal_clock(&self) -> Result<CausalClock, StoredFormError> {
         Ok(CausalClock::new(self.clock.clone(), self.cloud()?))
     }
@@ -187,13 +190,13 @@ impl Object {
         }
     }
 
-    /// Whether this object knows the event of a sibling that it does not have.
+    /// True if this object has seen the event of a sibling that it does not have.
     fn has_replaced(&self, sibling: &Sibling) -> bool {
         sibling.dot.as_ref().is_some_and(|dot| self.clock.contains(dot))
             && !self.siblings.iter().any(|own| own.dot == sibling.dot)
     }
 
-    /// Whether this object has seen all events of the other.
+    /// True if this object has seen all events of the other.
     fn has_seen(&self, other: &Self) -> bool {
         let is_plain = |object: &Self| {
             object.siblings.iter().all(|one| one.note().is_none_or(Bytes::is_empty))
@@ -207,9 +210,10 @@ impl Object {
         }
     }
 
-    /// Whether this object is the merge with the other, which is told without a look at states: what has seen
-    /// more has taken over everything. But of an operation that came by itself nobody knows what else it
-    /// replaced: tombstones.
+    /// True if the merge of both objects is this one, as the clocks show without a look at the
+    /// states: an object that has seen more events has all that the other one has. Deltas are an
+    /// exception: an object that received one does not know which tombstones the operation
+    /// replaced. So the siblings are compared as well.
     pub(super) fn has_all_of(&self, less: &Self) -> bool {
         self.has_seen(less)
             && self.has_data_type() == less.has_data_type()
@@ -217,8 +221,9 @@ impl Object {
             && self.siblings.iter().all(|one| one.is_data_type() || !less.has_replaced(one))
     }
 
-    /// The incarnation with which the store goes on making events of this object: of those of its own in the
-    /// clock the last, if its number is above `given_away`, the store's last when it gave copies away.
+    /// The incarnation under which the store continues to make events of this object: the greatest
+    /// of its own incarnations in the clock, if its number is above `given_away`. That is the
+    /// store's latest number at the time when it gave copies away.
     #[must_use]
     pub fn incarnation_of(&self, store: &Actor, given_away: u64) -> Option<&Actor> {
         let actors = self.clock.entries().iter().map(|entry| &entry.actor);
@@ -228,12 +233,13 @@ impl Object {
         actors.filter(own).max()
     }
 
-    /// The object after an operation of which the store that coordinates it makes the events.
-    /// Tombstones go: the operation has seen them. `expires_at_secs` is when the record then expires.
+    /// Returns the object after an operation that this store coordinates. Tombstones go, since the
+    /// operation has seen them. `expires_at_secs` is the new time of expiry, in seconds since 1970.
     ///
     /// # Errors
     ///
-    /// When the operation can't be done, or what is stored is damaged; see [`State::delta`].
+    /// Returns an error if the operation can't be applied (see [`State::delta`]), or stored data is
+    /// damaged.
     pub fn update_data_type(
         stored: Option<Self>,
         operation: &Operation,
@@ -254,13 +260,13 @@ impl Object {
         Ok(object)
     }
 
-    /// The object after an operation that another store has done ([`State::join`]). `None` where the
-    /// operation alone is not enough: there is something else than a state of its type, of which the other
-    /// store knows more.
+    /// Returns the object after an operation that another store has coordinated ([`State::join`]).
+    /// Returns `None` if the delta is not enough, and the whole object has to be fetched: this
+    /// object has other siblings than a state of the delta's type.
     ///
     /// # Errors
     ///
-    /// When what is stored is damaged.
+    /// Returns an error if stored data is damaged.
     pub fn join_data_type(
         stored: Option<Self>,
         delta: &Delta,
@@ -282,19 +288,20 @@ impl Object {
         Ok(Some(object))
     }
 
-    /// Puts a state in the place of the one that is there, and of tombstones: it has seen both.
+    /// Replaces the stored state and tombstones by a state that has seen both.
     fn replace_state(&mut self, state: &State, clock: &CausalClock, life: Life) {
         self.clock = clock.vector().clone();
         self.siblings.retain(|sibling| !sibling.deleted && !sibling.is_data_type());
         self.push_state(state, clock, life);
     }
 
-    /// Adds the sibling of a state, unless there is nothing to keep of it.
+    /// Adds the sibling of a state, unless the state can be dropped.
     pub(super) fn push_state(&mut self, state: &State, clock: &CausalClock, life: Life) {
         self.push_described(Described::from(state), clock, life, |value| state.encode_into(value));
     }
 
-    /// Adds the sibling of a state, unless there is nothing to keep of it; `encode` appends its stored form.
+    /// Adds the sibling of a state, unless the state can be dropped. `encode` appends its stored
+    /// form.
     pub(super) fn push_described(
         &mut self,
         state: Described,
@@ -305,7 +312,7 @@ impl Object {
         if state.is_void && clock.cloud().is_empty() {
             return;
         }
-        // Of a record that is not there no time is kept: what waits there does so on all replicas alike.
+        // An absent record has no times. Its deferred events are the same on all replicas.
         let life = if state.is_live { life } else { Life::default() };
         let mut value = Vec::new();
         encode(&mut value);
@@ -330,7 +337,8 @@ impl Object {
         });
     }
 
-    /// Takes the state out. `None` when there is none that can be read: it is then a value as any other.
+    /// Takes the state out. Returns `None` if there is none or it can't be read; it is then treated
+    /// as an ordinary value.
     fn split(&self) -> Option<Taken> {
         let place = self.siblings.iter().position(Sibling::is_data_type)?;
         let clock = self.causal_clock().ok()?;
@@ -340,10 +348,10 @@ impl Object {
         Some(Taken { rest, state, clock, life: sibling.life() })
     }
 
-    /// As [`Object::merge`] where one of the two has a state. `None` where that can't be made one with the
-    /// other: the states are damaged, or of different types.
+    /// As [`Object::merge`], if one of the two objects has a state. Returns `None` if a state is
+    /// damaged or the data types differ; the states are then merged as ordinary values.
     pub(crate) fn merge_data_types(&self, other: &Self) -> Option<Self> {
-        // Most replicas are only behind.
+        // Most replicas are merely behind.
         if self.has_all_of(other) {
             return Some(self.clone());
         }
@@ -370,8 +378,8 @@ impl Object {
         Some(merged.with_state(&state, &clock, life.merge(theirs.life)))
     }
 
-    /// As [`Object::write`] where a state is stored, which the new value replaces as far as its writer had
-    /// seen it. `None` when the state is damaged.
+    /// As [`Object::write`] if a state is stored: the new value replaces what its writer had seen
+    /// of the state. Returns `None` if the state is damaged.
     pub(crate) fn write_over_data_type(
         &self,
         context: &VersionVector,
@@ -383,19 +391,19 @@ impl Object {
         let seen = CausalClock::from(context.clone());
         state.merge(&mut clock, &State::empty(state.datatype()), &seen);
         let object = Self::write(Some(&rest), context, new.clone(), dot.clone(), policy);
-        // The new event, and what the writer's context closes gaps with.
+        // Adds the new event, and the events of the writer's context, which may close gaps.
         clock.merge(&CausalClock::from(object.clock.clone()));
         Some(object.with_state(&state, &clock, life))
     }
 
-    /// The object, of whose state all events of an actor up to this one are known.
+    /// Returns the object with all events of an actor up to `dot` added to the clock of its state.
     pub(super) fn advanced_to(self, dot: &Dot) -> Self {
         let Some(Taken { rest, state, mut clock, life }) = self.split() else { return self };
         clock.merge(&VersionVector::from_entries([dot.clone()]).into());
         rest.with_state(&state, &clock, life)
     }
 
-    /// An object without a state, together with one.
+    /// Adds a state to an object without one.
     fn with_state(mut self, state: &State, clock: &CausalClock, life: Life) -> Self {
         self.clock = clock.vector().clone();
         self.push_state(state, clock, life);

@@ -8,16 +8,16 @@ use thiserror::Error;
 
 mod codec;
 
-/// One request to change a data type. It is done whole or not at all.
+/// A request of a client to change a data type. Either all of it is applied, or nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Operation {
-    /// Adds to a counter; negative numbers take away.
+    /// Adds a number to a counter; a negative number decrements.
     Counter(i64),
     /// Changes a set, in the order given.
     Set(Vec<SetChange>),
-    /// Adds these elements to a grow-only set.
+    /// Adds elements to a grow-only set.
     Gset(Vec<Bytes>),
-    /// Counts these elements in a HyperLogLog.
+    /// Adds elements to a HyperLogLog.
     Hll(Vec<Bytes>),
     /// Changes a map.
     Map(MapOperation),
@@ -26,8 +26,8 @@ pub enum Operation {
 /// One change of a set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SetChange {
-    /// Adds an element; an element that is there already is added once more, which protects it from
-    /// removes that did not see this.
+    /// Adds an element. Adding an element that is present makes a new event, which protects the
+    /// element from removes that have not seen it.
     Add(Bytes),
     /// Removes an element.
     Remove(Bytes),
@@ -36,16 +36,16 @@ pub enum SetChange {
 /// Changes of a map: first fields are removed, then fields are updated, in the order given.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct MapOperation {
-    /// Fields to remove, with all that is in them.
+    /// Fields to remove, with their contents.
     pub removes: Vec<FieldName>,
-    /// Fields to change; those that are not there are created.
+    /// Fields to change; absent fields are created.
     pub updates: Vec<FieldUpdate>,
 }
 
 /// A change of one field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FieldUpdate {
-    /// The field's name without its kind, which is the operation's.
+    /// The field's name; the operation determines its kind.
     pub name: Bytes,
     /// Operation on the field.
     pub operation: FieldOperation,
@@ -54,7 +54,7 @@ pub struct FieldUpdate {
 /// Operation on a field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FieldOperation {
-    /// Adds to a counter; negative numbers take away.
+    /// Adds a number to a counter; a negative number decrements.
     Counter(i64),
     /// Changes a set, in the order given.
     Set(Vec<SetChange>),
@@ -66,10 +66,10 @@ pub enum FieldOperation {
     Map(MapOperation),
 }
 
-/// Why an operation can't be done, whatever is stored.
+/// Error of an operation that can't be applied, whatever is stored.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum OperationError {
-    /// An operation of one type on a record of another.
+    /// The operation is for another data type than that of the bucket type.
     #[error(
         "operation is of type {}, records of this bucket type are of type {}; use a bucket type \
          with the property datatype={}",
@@ -81,13 +81,13 @@ pub enum OperationError {
         /// Data type of the bucket type.
         bucket: Datatype,
     },
-    /// Maps in maps in maps.
+    /// The operation nests maps deeper than [`MAP_DEPTH_MAX`].
     #[error("operation nests maps deeper than {MAP_DEPTH_MAX}; nest them less deeply")]
     TooDeep,
 }
 
 impl Operation {
-    /// The type that the operation is for.
+    /// The data type that the operation is for.
     #[must_use]
     pub const fn datatype(&self) -> Datatype {
         match self {
@@ -99,12 +99,12 @@ impl Operation {
         }
     }
 
-    /// Checks all that can be checked without the record: that the operation is for records of
-    /// `bucket`'s type, and that maps are not nested too deeply.
+    /// Checks the operation without the record: that it is for the data type of the bucket type,
+    /// and that it does not nest maps too deeply.
     ///
     /// # Errors
     ///
-    /// When one of these is not so.
+    /// Returns an error if one of the checks fails.
     pub fn check(&self, bucket: Datatype) -> Result<(), OperationError> {
         if self.datatype() != bucket {
             return Err(OperationError::WrongType { operation: self.datatype(), bucket });
@@ -117,7 +117,7 @@ impl Operation {
 }
 
 impl MapOperation {
-    /// `depth` is this map's own, from 1. Looks no deeper than what is allowed.
+    /// Checks the nesting. `depth` is that of this map, from 1. Stops at the maximum depth.
     fn check_depth(&self, depth: usize) -> Result<(), OperationError> {
         let holds_maps = |field: &FieldName| field.kind == FieldKind::Map;
         if depth == MAP_DEPTH_MAX && self.removes.iter().any(holds_maps) {
@@ -136,13 +136,13 @@ impl MapOperation {
 }
 
 impl FieldUpdate {
-    /// A change of a field.
+    /// Makes a change of a field.
     #[must_use]
     pub fn new(name: impl Into<Bytes>, operation: FieldOperation) -> Self {
         Self { name: name.into(), operation }
     }
 
-    /// The field's name.
+    /// Name and kind of the field.
     #[must_use]
     pub fn field(&self) -> FieldName {
         FieldName { name: self.name.clone(), kind: self.operation.kind() }
@@ -167,7 +167,7 @@ impl FieldOperation {
 mod tests {
     use super::*;
 
-    /// `depth` maps inside one another, the innermost with one more update.
+    /// An operation on `depth` nested maps; the innermost one also updates another field.
     fn nested(depth: usize, innermost: FieldOperation) -> Operation {
         let mut operation = innermost;
         let mut map = MapOperation::default();

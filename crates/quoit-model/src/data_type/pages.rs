@@ -1,13 +1,14 @@
 //! Large sets and maps in pages.
 //!
-//! A small state is stored as one record. A large one is a [`Root`] and pages of elements or fields, each
-//! with all items of a range of hashes, so that an operation reads and writes the pages of what it names
-//! and nothing else. Every rule is still that of [`State`]: [`Loaded`] is a state with the items of some
-//! pages, and operations, deltas and merges that concern no other items do to it what they would do to the
-//! whole. How the hashes are divided is private to a store.
+//! A small state is stored as one record. A large one is a [`Root`] and pages. A page has all
+//! elements or fields in a range of hashes, so an operation reads and writes only the pages of the
+//! items that it names. The rules are still those of [`State`]: a [`Loaded`] is a state with the
+//! items of some pages, and operations, deltas and merges that concern only these items have the
+//! same effect on it as on the whole state. The division into pages is private to a store.
 //!
-//! A large set or map in a field of a map is a [`Branch`]: the page of the field has only its figures, as a
-//! root has, and its items have pages of their own, by the hash of all their names.
+//! A large set or map in a field of a map is a [`Branch`]. The page of the field has only its
+//! figures, as a root has, and its items have pages of their own, by hashes that cover the whole
+//! path.
 
 mod branch;
 mod loaded;
@@ -44,72 +45,73 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// The name of a page among those of its record.
+/// Name of a page within its record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PageName {
-    /// The number of the branch that it belongs to; 0 is the record itself.
+    /// Number of the branch that the page belongs to; 0 for the record itself.
     pub branch: u64,
-    /// The lowest hash of the page.
+    /// Lowest hash of the page.
     pub first: ItemHash,
 }
 
-/// Where the pages of one record are.
+/// Storage of the pages of one record.
 pub trait Pages {
-    /// Why a page can't be read or written.
+    /// Error of reading or writing a page.
     type Error: From<StoredFormError>;
 
-    /// Whether pages of branches can have names: those of records with very long ones can't. Then what is in
-    /// a field stays in the page of the field, however large it is.
+    /// True if branches can have pages. The names of pages of a record with a very long name may be
+    /// too long for that. Then the content of a field stays in the page of the field, however large
+    /// it is.
     fn can_have_branches(&self) -> bool;
 
-    /// The stored form of a page; `None` where nothing was ever written, or nothing is left.
+    /// Reads the stored form of a page; returns `None` if the page does not exist.
     ///
     /// # Errors
     ///
-    /// When the page can't be read.
+    /// Returns an error if the page can't be read.
     fn read(&mut self, page: PageName) -> Result<Option<Bytes>, Self::Error>;
 
-    /// Stores a page, or removes it.
+    /// Stores a page, or removes it if `page` is `None`.
     ///
     /// # Errors
     ///
-    /// When the page can't be written.
+    /// Returns an error if the page can't be written.
     fn write(&mut self, name: PageName, page: Option<&[u8]>) -> Result<(), Self::Error>;
 
-    /// Removes a page, if there is one.
+    /// Removes a page, if it exists.
     ///
     /// # Errors
     ///
-    /// When it can't be removed.
+    /// Returns an error if the page can't be removed.
     fn remove(&mut self, name: PageName) -> Result<(), Self::Error> {
         self.write(name, None)
     }
 }
 
 impl ItemHash {
-    /// Of an element of a set.
+    /// Hash of an element of a set.
     #[must_use]
     pub fn of_element(element: &[u8]) -> Self {
         Self::of_element_in(element, 0)
     }
 
-    /// Of a field of a map.
+    /// Hash of a field of a map.
     #[must_use]
     pub fn of_field(field: &FieldName) -> Self {
         Self::of_field_in(field, 0)
     }
 
-    /// Of an element of a set in a field; `seed` is the hash of that field.
+    /// Hash of an element of a set in a field; `seed` is the hash of that field.
     pub(super) fn of_element_in(element: &[u8], seed: u64) -> Self {
         Self(xxh3_64_with_seed(element, seed))
     }
 
-    /// Of a field of a map in a field; `seed` is the hash of the field around.
+    /// Hash of a field of a map in a field; `seed` is the hash of the enclosing field.
     pub(super) fn of_field_in(field: &FieldName, seed: u64) -> Self {
         Self::of_field_named(&field.name, field.kind, seed)
     }
 
-    /// As [`ItemHash::of_field_in`].
+    /// As [`ItemHash::of_field_in`], for a name and a kind.
     pub(super) fn of_field_named(name: &[u8], kind: FieldKind, seed: u64) -> Self {
         Self(xxh3_64_with_seed(name, seed.wrapping_add(1 + kind as u64)))
     }
@@ -126,12 +128,12 @@ impl SetChange {
 }
 
 impl Content {
-    /// Whether it is of a kind that consists of elements or fields.
+    /// True if the content consists of elements or fields.
     fn has_items(&self) -> bool {
         matches!(self, Self::Set(_) | Self::Map(_))
     }
 
-    /// Number of elements or fields, those that only wait for events among them.
+    /// Number of elements or fields, including those that only have deferred events.
     pub(super) fn item_count(&self) -> usize {
         match self {
             Self::Set(elements) => elements.len(),
@@ -144,7 +146,7 @@ impl Content {
         }
     }
 
-    /// None of the same kind.
+    /// Empty content of the same kind.
     fn no_items(&self) -> Self {
         match self {
             Self::Map(_) => Self::Map(BTreeMap::new()),
@@ -153,8 +155,8 @@ impl Content {
         }
     }
 
-    /// Shows the hash of each element or field, and whether it counts. `seed` is the hash of the field that
-    /// it is the content of, 0 for that of a record.
+    /// Calls `show` with the hash of each element or field, and true if it is live. `seed` is the
+    /// hash of the field that has this content; 0 for the content of a record.
     pub(super) fn each_item(&self, seed: u64, mut show: impl FnMut(ItemHash, bool)) {
         match self {
             Self::Set(elements) => elements.iter().for_each(|(element, item)| {
@@ -171,17 +173,17 @@ impl Content {
         }
     }
 
-    /// Adds elements or fields, none of which is here. Both are of one kind.
+    /// Adds elements or fields that are not in this content. Both contents have the same kind.
     pub(super) fn append(&mut self, other: Self) {
         match (self, other) {
-            // Not `append`, which builds all of the tree anew each time.
+            // `BTreeMap::append` would rebuild the whole tree each time.
             (Self::Set(own), Self::Set(others)) => own.extend(others),
             (Self::Map(own), Self::Map(others)) => own.extend(others),
             (own, other) => unreachable!("{other:?} are no items of {own:?}"),
         }
     }
 
-    /// Elements or fields by their pages.
+    /// Divides elements or fields by their pages.
     fn divide(self, seed: u64, page_of: impl Fn(ItemHash) -> ItemHash) -> BTreeMap<ItemHash, Self> {
         let mut parts = BTreeMap::new();
         match self {

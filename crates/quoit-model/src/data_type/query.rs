@@ -1,4 +1,4 @@
-//! Questions about parts of a data type, which need not read the rest.
+//! Queries of parts of a data type, which need not read the rest.
 
 use super::content::Content;
 use super::pages::ItemHash;
@@ -8,10 +8,10 @@ use crate::props::Datatype;
 use bytes::Bytes;
 use thiserror::Error;
 
-/// A query of a record, or of a set or map in a field of one.
+/// A query of a record, or of a set or map in one of its fields.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Question {
-    /// The field and those around it, the outermost first; empty for the record itself.
+    /// Path of the field, the outermost first; empty for the record itself.
     pub path: Vec<FieldName>,
     /// The query itself.
     pub query: Query,
@@ -20,18 +20,18 @@ pub struct Question {
 /// A query of a data type.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Query {
-    /// How many elements a set has, or fields a map.
+    /// Number of elements of a set, or of fields of a map.
     Size,
-    /// Whether an element is in a set.
+    /// Membership of an element in a set.
     Contains(Bytes),
     /// The value of one field of a map.
     Field(FieldName),
-    /// Some elements of a set or fields of a map, in an order that stays the same while others come and go:
-    /// that of hashes.
+    /// Some elements of a set or fields of a map, in the order of their hashes. This order does not
+    /// change when others are added or removed.
     Page {
-        /// Where to begin: 0, or where another page ended.
+        /// Hash at which the page begins: 0, or the end of the previous page.
         from: u64,
-        /// About how many, 1 at least: all of one hash stay together.
+        /// Approximate number of items, at least 1. Items with equal hashes are never separated.
         count: usize,
     },
 }
@@ -39,25 +39,25 @@ pub enum Query {
 /// The answer to a [`Query`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// To [`Query::Size`].
+    /// Answer to [`Query::Size`].
     Size(u64),
-    /// To [`Query::Contains`].
+    /// Answer to [`Query::Contains`].
     Contains(bool),
-    /// To [`Query::Field`]; `None` when the map has no such field.
+    /// Answer to [`Query::Field`]; `None` if the map has no such field.
     Field(Option<Value>),
-    /// To [`Query::Page`].
+    /// Answer to [`Query::Page`].
     Page {
-        /// A set or map of those elements or fields.
+        /// A set or map of the page's items.
         value: Value,
-        /// Where the next page begins; `None` after the last.
+        /// Begin of the next page; `None` after the last one.
         next: Option<u64>,
     },
 }
 
-/// Why something can't be asked, whatever is stored.
+/// Error of a query that can't be answered, whatever is stored.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum QueryError {
-    /// Data types of this type have no such part.
+    /// The data type has no such part.
     #[error(
         "a {} has no such part: sets have elements and sizes, maps have fields and sizes",
         .datatype.as_str()
@@ -66,7 +66,7 @@ pub enum QueryError {
         /// The type.
         datatype: Datatype,
     },
-    /// It is asked of what is in a field that nothing is in.
+    /// The path leads to a field that has no elements or fields.
     #[error("field {field} is not a set or map; ask for the field itself")]
     NoItems {
         /// The field.
@@ -75,18 +75,19 @@ pub enum QueryError {
 }
 
 impl From<Query> for Question {
-    /// Of the record itself.
+    /// Makes a query of the record itself.
     fn from(query: Query) -> Self {
         Self { path: Vec::new(), query }
     }
 }
 
 impl Question {
-    /// The type of what is asked about, in records of type `record`.
+    /// The data type that is queried, in records of data type `record`.
     ///
     /// # Errors
     ///
-    /// When there can be no such thing in records of this type, or it has no part that is asked for.
+    /// Returns an error if records of this data type can't have the path, or the data type at its
+    /// end does not have the part.
     pub fn datatype_in(&self, record: Datatype) -> Result<Datatype, QueryError> {
         let mut datatype = record;
         for name in &self.path {
@@ -102,7 +103,7 @@ impl Question {
         }
     }
 
-    /// The part that has the answer, of what is at the path.
+    /// The part of the data type at the path from which the query can be answered.
     #[must_use]
     pub fn wanted(&self) -> WantedPart {
         let seed = seed_of(&self.path);
@@ -118,7 +119,7 @@ impl Question {
 }
 
 impl Query {
-    /// Whether it can be asked of data types of this type.
+    /// True if data types of this type can answer the query.
     const fn suits(&self, datatype: Datatype) -> bool {
         let is_set = matches!(datatype, Datatype::Set | Datatype::Gset);
         let is_map = matches!(datatype, Datatype::Map);
@@ -130,12 +131,12 @@ impl Query {
     }
 }
 
-/// Seed of the hashes of a field's items; 0 for those of the record.
+/// Seed of the hashes of the items of a field; 0 for the items of the record.
 fn seed_of(path: &[FieldName]) -> u64 {
     path.iter().fold(0, |seed, name| ItemHash::of_field_in(name, seed).0)
 }
 
-/// The type of a record with what a field of a kind holds; `None` for those that have no items.
+/// The data type that corresponds to a kind of field; `None` for kinds without items.
 pub(super) const fn datatype_of(kind: FieldKind) -> Option<Datatype> {
     match kind {
         FieldKind::Set => Some(Datatype::Set),
@@ -144,35 +145,35 @@ pub(super) const fn datatype_of(kind: FieldKind) -> Option<Datatype> {
     }
 }
 
-/// Which part of a data type is to be read.
+/// A part of a data type that is to be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WantedPart {
-    /// None of the items: only how many there are.
+    /// The number of items alone.
     Size,
     /// One item.
     Item(ItemHash),
-    /// The first items, and one more.
+    /// The first `count` items from a hash on, and the one after them.
     Items {
-        /// The lowest hash of an item.
+        /// Lowest hash of the items.
         from: ItemHash,
-        /// Items from that hash on.
+        /// Number of items.
         count: usize,
     },
 }
 
-/// A part of a record, or of a set or map in a field of one: its items in a range of hashes.
+/// A part of a record, or of a set or map in a field: its items in a range of hashes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ItemRange {
-    /// The state without the other items; of what is in a field, as if it were a record.
+    /// The state with only these items. For a field, its content is represented as a record.
     pub state: State,
-    /// The last hash of the range.
+    /// Last hash of the range.
     pub last: ItemHash,
-    /// Elements or fields of the whole that count.
+    /// Number of live elements or fields of the whole set or map.
     pub size: u64,
 }
 
 impl ItemRange {
-    /// All of what is at a path in a state; `None` when that is not there.
+    /// The whole data type at a path in a state; `None` if it is absent.
     #[must_use]
     pub fn whole(state: State, path: &[FieldName]) -> Option<Self> {
         let mut datatype = state.datatype();
@@ -191,7 +192,8 @@ impl ItemRange {
         Some(Self { state, last: ItemHash(u64::MAX), size })
     }
 
-    /// Answers a question for whose part this is; `None` when it does not suit the type.
+    /// Answers the question to which this part belongs; returns `None` if the question does not
+    /// suit the data type.
     #[must_use]
     pub fn answer(&self, question: &Question) -> Option<Answer> {
         let query = &question.query;
@@ -220,7 +222,8 @@ impl ItemRange {
         let hashes = self.state.record.content.live_hashes(seed, from);
         let mut end = None;
         if let Some(after) = hashes.get(count) {
-            // All of one hash go together: into this page if it begins with them, else into the next.
+            // Items with equal hashes stay together: on this page if it begins with them, else on
+            // the next.
             let is_first = hashes[0] == *after;
             end = hashes.iter().find(|hash| if is_first { *hash > after } else { *hash == after });
         }
@@ -246,7 +249,7 @@ impl ItemRange {
 }
 
 impl Content {
-    /// The hashes of the items that count, sorted, from one on.
+    /// Hashes of the live items, sorted, from `from` on.
     pub(super) fn live_hashes(&self, seed: u64, from: ItemHash) -> Vec<ItemHash> {
         let mut hashes = Vec::new();
         self.each_item(seed, |item, is_live| {

@@ -1,7 +1,7 @@
-//! States in Riak's form: what is shown to clients that read a data type as an object.
+//! States in Riak's form, for clients that read a data type as an object.
 //!
-//! Riak's form repeats the clock in every set, map and flag. It has no form for removes that
-//! wait for what they remove, so these are left out, which Riak keeps by whole clocks.
+//! Riak's form repeats the clock in every set, map and flag. Riak records deferred removes by whole
+//! clocks, so its form has no room for deferred events of single actors; they are left out.
 
 use super::content::{Assigned, Content, MapField, Totals};
 use super::from_riak::actor_in_riak;
@@ -16,18 +16,18 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// In which bucket a data type is.
+/// Form of counters, which depends on the bucket type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ShownForm {
-    /// One of a bucket type with the property `datatype`.
+    /// The bucket type has the property `datatype`.
     Typed,
-    /// One without: counters are those of Riak 1.4.
+    /// The bucket type does not have it: counters have the form of Riak 1.4.
     Legacy,
 }
 
 impl Object {
-    /// Gives the data type that the object holds the form in which Riak shows it. For answers only: what is
-    /// stored needs our own. A damaged state stays as it is.
+    /// Replaces the state of a data type by Riak's form of it. For answers only: the result can't
+    /// be stored. A damaged state stays as it is.
     pub fn show_data_type(&mut self, form: ShownForm) {
         let Self { clock, siblings } = self;
         for sibling in siblings.iter_mut().filter(|sibling| sibling.is_data_type()) {
@@ -49,8 +49,8 @@ impl Object {
 }
 
 impl State {
-    /// The state in Riak's form; `clock` is the state's. Events that came from Riak have the actors that they
-    /// had there.
+    /// Converts the state to Riak's form; `clock` is that of the state. Events that came from Riak
+    /// get the actors that they had there.
     #[must_use]
     pub fn to_riak(&self, clock: &VersionVector) -> RiakDataType {
         let clock = &shown_clock(clock);
@@ -69,7 +69,7 @@ impl State {
     }
 }
 
-/// All elements that some write has; none of the lowest precision if there is no write.
+/// Union of all writes; an empty HyperLogLog of the lowest precision if there is no write.
 fn union(item: &Item<Arc<HyperLogLog>>) -> HyperLogLog {
     let mut writes = item.live().iter().map(|write| &*write.payload);
     let first = writes.next().cloned();
@@ -78,7 +78,7 @@ fn union(item: &Item<Arc<HyperLogLog>>) -> HyperLogLog {
     union
 }
 
-/// The clock of the events in a state, without those that only the object has.
+/// The clock of the state's events, without the entries of events that only the object has.
 fn shown_clock(clock: &VersionVector) -> VersionVector {
     let shown = |entry: &Dot| Some(Dot { actor: actor_in_riak(&entry.actor)?, ..entry.clone() });
     VersionVector::from_entries(clock.entries().iter().filter_map(shown))
@@ -115,7 +115,8 @@ fn map(fields: &BTreeMap<FieldName, MapField>, clock: &VersionVector) -> RiakMap
     let live = fields.iter().filter(|(_, field)| field.is_live());
     let field = |(name, field): (&FieldName, &MapField)| {
         let value = embedded(&field.content, clock);
-        // Riak merges the states of a field, and one is as much as it several times.
+        // Riak merges the states of a field, and a merge is idempotent, so each state may be the
+        // whole content.
         let states = dots(&field.presence).into_iter().map(|dot| (dot, value.clone())).collect();
         let tombstone = embedded(&Content::empty(name.kind), &VersionVector::default());
         RiakField { name: name.clone(), states, tombstone }

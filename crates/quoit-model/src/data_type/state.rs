@@ -1,4 +1,4 @@
-//! Whole states of data types.
+//! Whole states of data types, their deltas and merges.
 
 use super::apply::Request;
 use super::change::FieldChange;
@@ -13,21 +13,21 @@ mod digest;
 
 /// The state of a record's data type.
 ///
-/// The clock is not in it: it is the object's. Every function that needs it is given the clock that
-/// belongs to the state, and changes both together. A record that was deleted, or that never was, is an
-/// empty state with its clock.
+/// The state does not include its clock, which is that of the object. Every function that needs the
+/// clock takes the one that belongs to the state, and changes both together. A deleted or absent
+/// record is an empty state with its clock.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct State {
     datatype: Datatype,
-    /// The record as a field: it is there while an update counts.
+    /// The record, represented as a field. The record exists while an update counts.
     pub(super) record: MapField,
-    /// Whether anything in it waits for events that were undone before they came.
+    /// True if any item has deferred events.
     has_deferred: bool,
 }
 
-/// Change that one operation makes to a state; replicas send it to each other.
+/// Change of a state by one operation, as replicas send it to each other.
 ///
-/// May come late, twice, before others that it follows, or never; see [`State::join`].
+/// A replica may receive a delta late, twice, before an earlier one, or never; see [`State::join`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Delta {
     pub(super) datatype: Datatype,
@@ -38,20 +38,20 @@ pub struct Delta {
 }
 
 impl Delta {
-    /// The actor and the counters of the events that the operation has made.
+    /// The actor of the operation's events and the run of their counters.
     #[must_use]
     pub fn events(&self) -> (&Actor, Run) {
         (&self.actor, self.run)
     }
 
-    /// The type of the states that it is for.
+    /// The data type of the states that the delta is for.
     #[must_use]
     pub fn datatype(&self) -> Datatype {
         self.datatype
     }
 
-    /// Whether a state of this clock has all events that the delta's actor had made before it, so that
-    /// joining the delta leaves no gap in the clock.
+    /// True if a state of this clock has all earlier events of the delta's actor, so that joining
+    /// the delta leaves no gap in the clock.
     #[must_use]
     pub fn follows(&self, clock: &CausalClock) -> bool {
         clock.vector().counter(&self.actor) >= self.run.first - 1
@@ -59,40 +59,41 @@ impl Delta {
 }
 
 impl State {
-    /// A state of which nothing is known.
+    /// A state without updates and deferred events.
     #[must_use]
     pub fn empty(datatype: Datatype) -> Self {
         let record = MapField::empty(Content::of_record(datatype));
         Self { datatype, record, has_deferred: false }
     }
 
-    /// A state as it was stored.
+    /// Makes a state of its stored record.
     pub(super) fn from_record(datatype: Datatype, record: MapField) -> Self {
         let has_deferred = record.deferred_run_count() > 0;
         Self { datatype, record, has_deferred }
     }
 
-    /// Its type.
+    /// The data type.
     #[must_use]
     pub fn datatype(&self) -> Datatype {
         self.datatype
     }
 
-    /// Whether the record is there, empty or not. False after deletes that had seen all updates.
+    /// True if the record exists, empty or not. False after a delete that had seen all updates.
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.record.is_live()
     }
 
-    /// The event of the latest update that counts; `None` when the record is not there. Of concurrent ones
-    /// that is the same one on every replica.
+    /// The event of an update that counts; `None` if the record does not exist. Of concurrent
+    /// updates it is the greatest by actor and counter, so that every replica returns the same
+    /// event.
     #[must_use]
     pub fn presence(&self) -> Option<&Dot> {
         self.record.presence.live().last().map(|write| &write.dot)
     }
 
-    /// Whether there is nothing to keep but the clock: the record is not there, and no remove waits for
-    /// what it removes.
+    /// True if the state can be dropped and only the clock kept: the record does not exist, and no
+    /// item has deferred events.
     #[must_use]
     pub fn is_void(&self) -> bool {
         self.record.is_void()
@@ -104,13 +105,15 @@ impl State {
         value_of(&self.record.content)
     }
 
-    /// The delta of an operation. `clock` is the state's, `context` what the client had read; without one,
-    /// removes concern what is here. Types without removes ignore it.
+    /// Computes the delta of an operation; the state does not change. `clock` is that of the state.
+    /// `context` is what the client had read; without a context, removes affect the writes of this
+    /// state. Data types without removes ignore the context.
     ///
     /// # Errors
     ///
-    /// When the operation is for another type, nests maps too deeply, or removes without context what is
-    /// not there; when too many removes would wait for what they remove, or no event is left.
+    /// Returns an error if the operation is for another data type, nests maps too deeply, or
+    /// removes without a context an element or field that is absent; also if too many events would
+    /// be deferred, or the actor has no counter left.
     pub fn delta(
         &self,
         clock: &CausalClock,
@@ -120,8 +123,8 @@ impl State {
     ) -> Result<Delta, ApplyError> {
         operation.check(self.datatype)?;
         let has_removes = matches!(self.datatype, Datatype::Set | Datatype::Map);
-        // In a map one event is one request; elements of a set are apart, so that each can be told of
-        // by itself.
+        // In a map all changes of a request share one event. Elements of a set have events of their
+        // own, so that a page can be sent with its events alone.
         let shared = !matches!(self.datatype, Datatype::Set | Datatype::Gset);
         let context = context.filter(|_| has_removes);
         let request = Request::new(clock, &self.record, context, coordinator, shared)?;
@@ -130,11 +133,11 @@ impl State {
         Ok(Delta { datatype: self.datatype, actor: actor.clone(), run, time_secs, change })
     }
 
-    /// Does an operation; what it did is for the other replicas.
+    /// Applies an operation. Returns its delta, for the other replicas.
     ///
     /// # Errors
     ///
-    /// As [`State::delta`]; nothing is changed then.
+    /// As [`State::delta`]. The state is then unchanged.
     pub fn apply(
         &mut self,
         clock: &mut CausalClock,
@@ -147,12 +150,13 @@ impl State {
         Ok(delta)
     }
 
-    /// Takes over what an operation has done elsewhere. Only its own events are added to the clock: what
-    /// it undid and the state has not seen is undone when it comes.
+    /// Applies the delta of an operation that another store coordinated. Adds only the delta's own
+    /// events to the clock. Events that the operation undid and that this state has not seen yet
+    /// are deferred: they take no effect when they arrive.
     ///
     /// # Errors
     ///
-    /// When the delta is for another type.
+    /// Returns an error if the delta is for another data type.
     pub fn join(&mut self, clock: &mut CausalClock, delta: &Delta) -> Result<(), OperationError> {
         if delta.datatype != self.datatype {
             let (operation, bucket) = (delta.datatype, self.datatype);
@@ -169,12 +173,12 @@ impl State {
         Ok(())
     }
 
-    /// Merges the state of another replica: afterwards this one has seen what both had seen. A tombstone
-    /// is an empty state.
+    /// Merges the state of another replica. Afterwards this state has seen the events of both. A
+    /// tombstone is an empty state.
     ///
     /// # Panics
     ///
-    /// When the states are of different types.
+    /// Panics if the states are of different data types.
     pub fn merge(&mut self, clock: &mut CausalClock, other: &Self, other_clock: &CausalClock) {
         assert_eq!(self.datatype, other.datatype, "states of different types");
         self.record.merge(clock, &other.record, other_clock);

@@ -7,21 +7,21 @@ use bytes::Bytes;
 /// The value of a data type.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Value {
-    /// The sum of what was counted.
+    /// Sum of all increments and decrements.
     Counter(i128),
     /// The elements of a set, grow-only or not, sorted.
     Set(Vec<Bytes>),
-    /// Value that was assigned last; empty when nothing was.
+    /// The value assigned last; empty if there was no assignment.
     Register(Bytes),
-    /// Whether it is enabled.
+    /// True if the flag is enabled.
     Flag(bool),
     /// The fields of a map, sorted.
     Map(Vec<(FieldName, Value)>),
-    /// The estimated number of different elements.
+    /// Estimated number of different elements.
     Hll(u64),
 }
 
-/// The value of a content: a walk over all of it, which shares the bytes.
+/// The value of a content. Walks over all of it; the value shares its bytes.
 pub(super) fn value_of(content: &Content) -> Value {
     match content {
         Content::Counter(item) => {

@@ -1,4 +1,4 @@
-//! The form in which replicas tell each other deltas.
+//! Encoding of deltas, as replicas send them to each other.
 
 use super::{
     DELTA_FORMAT_1, HAS_UNDONE, HAS_WRITE, bad, put_datatype, put_field_kind, read, read_end,
@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 impl Delta {
-    /// Appends the form in which replicas send it.
+    /// Appends the form in which replicas send the delta.
     pub fn encode_into(&self, out: &mut Vec<u8>) {
         out.push(DELTA_FORMAT_1);
         put_datatype(self.datatype, out);
@@ -25,11 +25,12 @@ impl Delta {
         put_field(&self.change, self.run, out);
     }
 
-    /// Reads a delta. Elements and values share `input`.
+    /// Decodes a delta. Elements and values share `input`.
     ///
     /// # Errors
     ///
-    /// When the bytes are cut off, of another format, or not what a writer makes.
+    /// Returns an error if the bytes are cut off, have another format, or hold something that no
+    /// encoder writes.
     pub fn decode(input: &Bytes) -> Result<Self, StoredFormError> {
         let mut cursor = Cursor::new(input);
         let datatype = read_format(&mut cursor, DELTA_FORMAT_1)?;
@@ -71,7 +72,7 @@ fn put_field(change: &FieldChange, run: Run, out: &mut Vec<u8>) {
     }
 }
 
-/// The write is one of the delta's events: how many come before it in the run tells which.
+/// Appends a change of an item. The event of a write is stored as its position in the delta's run.
 fn put_item<P: write::WritePayload>(change: &ItemChange<P>, run: Run, out: &mut Vec<u8>) {
     let flag = |flag, is_set| if is_set { flag } else { 0 };
     let (has_write, has_undone) = (change.write.is_some(), !change.undone.is_empty());

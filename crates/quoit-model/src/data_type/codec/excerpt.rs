@@ -1,4 +1,5 @@
-//! Some entries of a stored set or map: read, changed and put back without making anything of the others.
+//! Excerpts of stored sets and maps: some entries are decoded, changed and put back, without
+//! decoding the others.
 
 use super::read::StateReader;
 use super::write::{put_element, put_named_field};
@@ -13,39 +14,40 @@ use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// Actors that are kept account of; of states with more of them all entries are taken out.
+/// Maximum number of actors for which a bit set is kept. If a state has more, all its entries are
+/// decoded.
 const ACTORS_MAX: usize = 64;
 
-/// A stored set or map of which nothing is known but its elements or fields, some of which were taken out.
+/// A stored set or map from which some entries were taken out. The record has no presence and no
+/// deferred events of its own.
 #[derive(Clone, Debug)]
 pub(in crate::data_type) struct Excerpt {
     stored: Bytes,
     actors: SmallVec<[Actor; 4]>,
-    /// Those of the actors that have writes in what was left.
+    /// Bit set of the actors that have writes in the entries that were left.
     used: u64,
-    /// Where the number of entries is.
+    /// Offset in bytes of the number of entries.
     count_at: usize,
-    /// Entries that were left, in order.
+    /// Entries that were left, in stored order.
     left: Vec<Entry>,
 }
 
-/// Where an entry is in the stored form.
+/// Position of an entry in the stored form.
 #[derive(Clone, Debug)]
 struct Entry {
     all: Range<usize>,
-    /// Its name, or the element. The kind of a field is in the byte after it, with what says that it holds a
-    /// branch.
+    /// Its element or field name. For a field, the next byte has its kind and the flag of a branch.
     name: Range<usize>,
 }
 
-/// The parts of a skipped piece that are read.
+/// Facts about a skipped item or field.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Passed {
-    /// Whether a write counts.
+    /// True if a write counts.
     pub(super) is_live: bool,
-    /// The actors of the writes, those of high numbers left out.
+    /// Bit set of the actors of the writes, up to actor 63.
     pub(super) used: u64,
-    /// Whether it waits for events to come.
+    /// True if there are deferred events.
     pub(super) has_deferred: bool,
 }
 
@@ -58,13 +60,13 @@ impl Passed {
 }
 
 impl State {
-    /// Takes entries out of a stored set or map of which nothing else is known: those that are wanted by
-    /// their hashes, which `seed` goes into, and those that wait for events. `is_wanted` is asked about each
-    /// entry once.
+    /// Takes entries out of a stored set or map: those that `is_wanted`, by their hashes with this
+    /// seed, and those with deferred events. `is_wanted` is called once for each entry.
     ///
     /// # Errors
     ///
-    /// When the bytes are cut off, of another format, or those of something else.
+    /// Returns an error if the bytes are cut off, have another format, are not a set or map, or
+    /// have a presence or deferred events of their own.
     pub(in crate::data_type) fn take_entries(
         stored: &Bytes,
         seed: u64,
@@ -132,7 +134,7 @@ impl State {
 }
 
 impl Excerpt {
-    /// The stored form, as it was.
+    /// The unchanged stored form.
     pub(in crate::data_type) const fn stored(&self) -> &Bytes {
         &self.stored
     }
@@ -142,8 +144,9 @@ impl Excerpt {
         self.left.len()
     }
 
-    /// The stored form with these entries in the place of those that were taken out: the bytes that
-    /// [`State::encode_into`] makes of all. `None` where that takes another table of actors.
+    /// Encodes the stored form with `content` in place of the entries that were taken out. The
+    /// bytes equal those of [`State::encode_into`] for all entries. Returns `None` if the table of
+    /// actors would change.
     pub(in crate::data_type) fn put_back(&self, content: &Content) -> Option<Vec<u8>> {
         let mut used = self.used;
         let is_other = content.find_dot(&mut |dot| match self.actors.binary_search(&dot.actor) {
@@ -181,11 +184,11 @@ impl Excerpt {
         Some(out)
     }
 
-    /// All entries, with these in the place of those that were taken out.
+    /// Decodes all entries, with `content` in place of those that were taken out.
     ///
     /// # Errors
     ///
-    /// As for [`State::decode`].
+    /// As [`State::decode`].
     pub(in crate::data_type) fn whole(&self, content: Content) -> Result<Content, StoredFormError> {
         let mut whole = State::decode_page(&self.stored)?.record.content;
         match &mut whole {
@@ -211,7 +214,8 @@ impl Excerpt {
         })
     }
 
-    /// Appends what was left before an entry, from number `done` on. Answers how many are done then.
+    /// Appends the entries that were left before an entry, from number `done` on. Returns the new
+    /// number.
     fn put_until(&self, done: usize, name: &[u8], kind: Option<u8>, out: &mut Vec<u8>) -> usize {
         let place = self.place_of(name, kind).unwrap_or_else(|place| place);
         self.put_range(done..place, out);

@@ -1,4 +1,5 @@
-//! Reading states. Whatever the input claims, room is made for a few entries at a time.
+//! Decoding of states. Memory is reserved for a few entries at a time, whatever counts the input
+//! claims.
 
 use super::excerpt::Passed;
 use super::{
@@ -18,12 +19,12 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Entries that room is made for at once: as many as small records have.
+/// Maximum number of entries for which memory is reserved at once; small records have no more.
 const ENTRIES_RESERVED_MAX: usize = 32;
 
 type StoredResult<T> = Result<T, StoredFormError>;
 
-/// Payload of a write, read from its stored form.
+/// Payload of a write that can be decoded.
 pub(super) trait ReadPayload: Sized {
     fn read(cursor: &mut Cursor<'_>) -> StoredResult<Self>;
 }
@@ -54,16 +55,17 @@ impl ReadPayload for Arc<HyperLogLog> {
 }
 
 impl State {
-    /// Reads the stored form. Elements and values share `input`.
+    /// Decodes the stored form. Elements and values share `input`.
     ///
     /// # Errors
     ///
-    /// When the bytes are cut off, of another format, or not what a writer makes.
+    /// Returns an error if the bytes are cut off, have another format, or hold something that no
+    /// encoder writes.
     pub fn decode(input: &Bytes) -> Result<Self, StoredFormError> {
         Self::read(StateReader::new(input))
     }
 
-    /// Reads a page, which may have branches in it.
+    /// Decodes a page, which may contain branches.
     pub(in crate::data_type) fn decode_page(input: &Bytes) -> Result<Self, StoredFormError> {
         Self::read(StateReader::of_page(input))
     }
@@ -81,12 +83,12 @@ impl State {
 }
 
 impl State {
-    /// Shows the elements of a stored set that count, in their order, without making anything of the rest.
-    /// Answers how many they are.
+    /// Calls `look` with each live element of a stored set, in stored order, without decoding the
+    /// rest. Returns the number of live elements.
     ///
     /// # Errors
     ///
-    /// When the bytes are cut off, or those of something else than a set.
+    /// Returns an error if the bytes are cut off or are not a set.
     pub(in crate::data_type) fn each_stored_element(
         stored: &[u8],
         look: &mut dyn FnMut(&[u8]),
@@ -114,13 +116,13 @@ impl State {
     }
 }
 
-/// The table of actors, and whether each has a write.
+/// The table of actors; the flag is true once a write of the actor was read.
 pub(super) type ReadActors = SmallVec<[(Actor, bool); 4]>;
 
 pub(super) struct StateReader<'a> {
     pub(super) cursor: Cursor<'a>,
     pub(super) actors: ReadActors,
-    /// Whether it is a page, where fields may hold branches.
+    /// True for a page, where fields may be branches.
     is_page: bool,
 }
 
@@ -146,7 +148,8 @@ impl StateReader<'_> {
         Ok(())
     }
 
-    /// A field that holds what `empty` is of. `depth` is that of the field's content, should it be a map.
+    /// Reads a field; `empty` determines the kind of its content. `depth` is the depth of the
+    /// content if it is a map.
     pub(super) fn field(&mut self, empty: Content, depth: usize) -> StoredResult<MapField> {
         let deferred = EventSet::decode(&mut self.cursor)?;
         let presence = self.item()?;
@@ -178,7 +181,8 @@ impl StateReader<'_> {
         Ok(field)
     }
 
-    /// The kind of a field in a map of this depth, and the type of its branch.
+    /// Reads the kind of a field in a map of this depth and, if it is a branch, the branch's data
+    /// type.
     pub(super) fn kind(&mut self, depth: usize) -> StoredResult<(FieldKind, Option<Datatype>)> {
         let (kind, branch) = match self.is_page {
             true => read_paged_kind(&mut self.cursor)?,
@@ -190,7 +194,7 @@ impl StateReader<'_> {
         Ok((kind, branch))
     }
 
-    /// As [`StateReader::field`], of one whose kind was read.
+    /// As [`StateReader::field`], for a field whose kind was read.
     pub(super) fn field_or_branch(
         &mut self,
         kind: FieldKind,
@@ -200,7 +204,8 @@ impl StateReader<'_> {
         self.field(branch.map_or_else(|| Content::empty(kind), Content::empty_branch), depth)
     }
 
-    /// Sorted entries; `read` answers `None` for one that holds nothing.
+    /// Reads sorted entries. `read` returns `None` for an entry that holds nothing, which is an
+    /// error.
     fn entries<K: Ord, V>(
         &mut self,
         read: impl Fn(&mut Self) -> StoredResult<Option<(K, V)>>,
@@ -217,14 +222,14 @@ impl StateReader<'_> {
         Ok(entries.into_iter().collect())
     }
 
-    /// Passes over what is known of a record beside its content. Whether that is nothing.
+    /// Skips the parts of a record before its content. Returns true if they are empty.
     pub(super) fn pass_shell(&mut self) -> StoredResult<bool> {
         let is_deferred = !EventSet::decode(&mut self.cursor)?.is_empty();
         let presence = self.pass_item::<()>()?;
         Ok(!is_deferred && !presence.is_live && !presence.has_deferred)
     }
 
-    /// Passes over an item.
+    /// Skips an item.
     pub(super) fn pass_item<P: ReadPayload>(&mut self) -> StoredResult<Passed> {
         let header = self.cursor.varint()?;
         let has_deferred = header & HAS_DEFERRED != 0;
@@ -242,8 +247,8 @@ impl StateReader<'_> {
         Ok(passed)
     }
 
-    /// Passes over a field; `depth` as for [`StateReader::field`]. Where it holds a branch, what is
-    /// in that counts for nothing.
+    /// Skips a field; `depth` is as for [`StateReader::field`]. The items of a branch are not
+    /// counted.
     pub(super) fn pass_field(
         &mut self,
         kind: FieldKind,

@@ -1,4 +1,4 @@
-//! Writing states.
+//! Encoding of states.
 
 use super::{HAS_DEFERRED, IS_BRANCH, STATE_FORMAT_1, field_kind_number, put_datatype, put_wide};
 use crate::clock::Actor;
@@ -9,7 +9,7 @@ use crate::data_type::{FieldName, State};
 use crate::hll::HyperLogLog;
 use smallvec::SmallVec;
 
-/// Payload of a write, encoded to its stored form.
+/// Payload of a write that can be encoded.
 pub(super) trait WritePayload {
     fn put(&self, out: &mut Vec<u8>);
 }

@@ -1,4 +1,4 @@
-//! The stored form of sets of events, a piece of larger forms; see `docs/design/data-types.md`.
+//! Stored form of sets of events, which is a part of larger forms; see `docs/design/data-types.md`.
 
 use super::{EventSet, Run, Runs};
 use crate::clock::Actor;
@@ -15,7 +15,8 @@ impl EventSet {
             put_varint(out, runs.len() as u64);
             let mut known = 0;
             for run in runs {
-                // A run begins at least one event behind a gap; the first one may begin with event 1.
+                // Between two runs is a gap of at least one event; the first run may begin with
+                // event 1.
                 put_varint(out, run.first - known - 1);
                 put_varint(out, run.last - run.first);
                 known = run.last;
@@ -23,7 +24,8 @@ impl EventSet {
         }
     }
 
-    /// Reads the stored form; takes nothing that [`EventSet::encode_into`] would not write.
+    /// Decodes the stored form. Returns an error for bytes that [`EventSet::encode_into`] would not
+    /// write.
     pub(in crate::data_type) fn decode(cursor: &mut Cursor<'_>) -> Result<Self, StoredFormError> {
         let mut set = Self::default();
         for _ in 0..cursor.count()? {

@@ -1,7 +1,7 @@
-//! Operations on their way to the node that does them.
+//! Encoding of operations, for forwarding to the node that coordinates them.
 //!
-//! A byte of format (1), the number of the type, and what is to be done. Counts and lengths are varints,
-//! amounts varints of which the lowest bit is the sign.
+//! The form is a format byte (1), the number of the data type, and the changes. Counts and lengths
+//! are varints; amounts are varints whose lowest bit is the sign.
 
 use super::{FieldOperation, FieldUpdate, MapOperation, Operation, SetChange};
 use crate::cursor::{Cursor, put_counted, put_varint};
@@ -23,7 +23,7 @@ const FIELD_KINDS: [FieldKind; 5] =
 type OperationResult<T> = Result<T, StoredFormError>;
 
 impl Operation {
-    /// The operation as bytes.
+    /// Encodes the operation.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![FORMAT];
@@ -52,11 +52,12 @@ impl Operation {
         out
     }
 
-    /// Reads what [`Operation::encode`] wrote; elements share the input.
+    /// Decodes an operation; elements share the input.
     ///
     /// # Errors
     ///
-    /// When the bytes are cut off or are no operation, or maps are nested too deeply.
+    /// Returns an error if the bytes are cut off or not an operation, or maps are nested too
+    /// deeply.
     pub fn decode(input: &Bytes) -> Result<Self, StoredFormError> {
         let mut cursor = Cursor::new(input);
         if cursor.u8()? != FORMAT {
@@ -165,7 +166,7 @@ fn put_map(out: &mut Vec<u8>, map: &MapOperation) {
     }
 }
 
-/// `depth` is this map's own, from 1.
+/// Reads the changes of a map. `depth` is that of this map, from 1.
 fn map(cursor: &mut Cursor<'_>, depth: usize) -> OperationResult<MapOperation> {
     if depth > MAP_DEPTH_MAX {
         return Err(bad("maps nested too deeply", cursor));

@@ -1,4 +1,4 @@
-//! Knowledge about items in pages of their own, kept beside the content that they belong to.
+//! Figures of items that are in pages, kept with the content that the items belong to.
 
 use super::{ItemHash, PageName, PageRange, PageTable, Pages};
 use crate::cursor::{Cursor, put_varint};
@@ -8,31 +8,32 @@ use crate::data_type::{MAP_DEPTH_MAX, State, StoredFormError};
 use crate::props::Datatype;
 use bytes::Bytes;
 
-/// The figures of the items of a set or map in pages.
+/// A set or map in pages, represented by the figures of its items.
 ///
-/// Stored as number, number of pages, number of items, of those that wait for events, bytes of its own pages,
-/// bytes of the pages of branches in them (varints), and the digest of all items (8 bytes, little-endian).
+/// The stored form is the number, number of pages, number of items, number of items with deferred
+/// events, bytes of its own pages, bytes of the pages of branches in them (varints), and the digest
+/// of all items (8 bytes, little-endian).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::data_type) struct Branch {
-    /// Data type of the container: sets in fields are plain ones.
+    /// Data type of the items; sets in fields are [`Datatype::Set`].
     pub(in crate::data_type) datatype: Datatype,
-    /// Its number in the record; 0 is the record itself.
+    /// Number of the branch in its record; 0 for the record itself.
     pub(super) number: u64,
     pub(super) table: PageTable,
-    /// Elements or fields that count.
+    /// Number of live elements or fields.
     pub(in crate::data_type) item_count: u64,
-    /// Elements or fields in which something waits for events, maybe for such that have come by now; of the
-    /// record itself nobody asks.
+    /// Number of elements or fields with deferred events. Some of these events may have arrived by
+    /// now. Not maintained for the record itself.
     pub(in crate::data_type) waiting_count: u64,
-    /// Bytes of all pages, without those of branches in them.
+    /// Size in bytes of all pages, without those of branches in them.
     pub(super) page_bytes: u64,
-    /// Bytes of all pages of branches in its pages.
+    /// Size in bytes of all pages of branches in its pages.
     pub(super) inner_bytes: u64,
-    /// The part of the state's digest that comes from the items.
+    /// The items' part of the state's digest.
     pub(in crate::data_type) digest: u64,
 }
 
-/// The part of a branch's figures that comes from items.
+/// The items' part of a branch's figures.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Figures {
     item_count: u64,
@@ -42,7 +43,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// `seed` is the hash of the field that they are the content of.
+    /// Computes the figures of items. `seed` is the hash of the field that has this content.
     pub(super) fn of(content: &Content, seed: u64) -> Self {
         let mut figures = Self { digest: content.digest(seed), ..Self::default() };
         let mut add = |is_live, is_waiting| {
@@ -64,12 +65,12 @@ impl Figures {
         figures
     }
 
-    /// Bytes of all pages of branches in them.
+    /// Size in bytes of all pages of branches in the items.
     pub(super) const fn inner_bytes(&self) -> u64 {
         self.inner_bytes
     }
 
-    /// Those of all items but some of them.
+    /// The figures without those of some of the items.
     pub(super) const fn without(&self, some: &Self) -> Self {
         Self {
             item_count: self.item_count.saturating_sub(some.item_count),
@@ -81,7 +82,7 @@ impl Figures {
 }
 
 impl Content {
-    /// Bytes of all pages of branches in it.
+    /// Size in bytes of all pages of branches in the content.
     fn inner_bytes(&self) -> u64 {
         match self {
             Self::Map(fields) => fields.values().map(|field| field.content.inner_bytes()).sum(),
@@ -92,7 +93,7 @@ impl Content {
 }
 
 impl Content {
-    /// Takes the branches that are in it, but not those in branches.
+    /// Collects the branches in the content, without those inside other branches.
     pub(super) fn take_branches(self, into: &mut Vec<Branch>) {
         match self {
             Self::Map(fields) => {
@@ -105,7 +106,7 @@ impl Content {
 }
 
 impl Branch {
-    /// One of no items.
+    /// A branch without items.
     pub(in crate::data_type) const fn empty(datatype: Datatype, number: u64) -> Self {
         Self {
             datatype,
@@ -119,17 +120,17 @@ impl Branch {
         }
     }
 
-    /// Bytes of all pages, with those of branches in them.
+    /// Size in bytes of all pages, including those of branches in them.
     pub(super) const fn all_bytes(&self) -> u64 {
         self.page_bytes.saturating_add(self.inner_bytes)
     }
 
-    /// Whether it knows of no items: as after taking away what all pages hold.
+    /// True if the figures count no items, as after all pages were taken out.
     pub(super) const fn is_bare(&self) -> bool {
         self.item_count == 0 && self.all_bytes() == 0 && self.digest == 0
     }
 
-    /// No items, of its kind.
+    /// Empty content of the branch's kind.
     pub(super) fn no_items(&self) -> Content {
         Content::of_record(self.datatype)
     }
@@ -138,7 +139,7 @@ impl Branch {
         PageName { branch: self.number, first: page }
     }
 
-    /// Reads a page, if there is one, and takes its share out of the figures.
+    /// Reads a page, if it exists, and subtracts its figures.
     pub(super) fn take_page<P: Pages + ?Sized>(
         &mut self,
         seed: u64,
@@ -158,7 +159,8 @@ impl Branch {
         Ok(Some((content, bytes)))
     }
 
-    /// Reads some items of a page, if there is one, and takes their share out of the figures.
+    /// Reads some items of a page, if it exists, and subtracts their figures. The size of the whole
+    /// page is subtracted.
     pub(super) fn take_items<P: Pages + ?Sized>(
         &mut self,
         seed: u64,
@@ -181,9 +183,9 @@ impl Branch {
         Ok(Some((content, excerpt)))
     }
 
-    /// Shows the names of all pages that there may be. Reads those that may have branches in them; where one
-    /// can't be read, `is_fatal` says whether that is an error. `depth` is that of the items, should they be
-    /// fields; a record's is 1.
+    /// Calls `look` with the names of all pages that may exist. Reads the pages that may contain
+    /// branches. If such a page can't be read, `is_fatal` decides between an error and skipping it.
+    /// `depth` is that of the items if they are fields; 1 for a record.
     pub(super) fn each_name<P: Pages + ?Sized>(
         &self,
         depth: usize,
@@ -215,7 +217,7 @@ impl Branch {
         Ok(())
     }
 
-    /// Removes all pages, and reads those that may have branches in them. `depth` is as for
+    /// Removes all pages. Reads those that may contain branches. `depth` is as for
     /// [`Branch::each_name`].
     pub(super) fn remove_pages<P: Pages + ?Sized>(
         &self,
@@ -245,7 +247,7 @@ impl Branch {
         Ok(())
     }
 
-    /// Takes the share of items out of the figures.
+    /// Subtracts the figures of items.
     pub(super) fn take(&mut self, figures: &Figures) -> Result<(), StoredFormError> {
         let less = |own: u64, items: u64| own.checked_sub(items).ok_or(UNKNOWN);
         self.item_count = less(self.item_count, figures.item_count)?;
@@ -257,7 +259,8 @@ impl Branch {
         Ok(())
     }
 
-    /// Takes out of the figures what was taken out of another's, which was `before` and is `after` now.
+    /// Subtracts the difference between two states of another branch: `before` and `after` items
+    /// were taken out of it.
     pub(super) const fn take_what_went(&mut self, before: &Self, after: &Self) {
         let went = before.item_count.saturating_sub(after.item_count);
         self.item_count = self.item_count.saturating_sub(went);
@@ -268,7 +271,7 @@ impl Branch {
         self.digest = self.digest.wrapping_sub(before.digest.wrapping_sub(after.digest));
     }
 
-    /// Adds the share of items to the figures.
+    /// Adds the figures of items.
     pub(super) const fn add(&mut self, figures: &Figures) {
         self.item_count += figures.item_count;
         if self.number > 0 {
@@ -278,7 +281,7 @@ impl Branch {
         self.digest = self.digest.wrapping_add(figures.digest);
     }
 
-    /// Appends the stored form, without the type.
+    /// Appends the stored form, without the data type.
     pub(in crate::data_type) fn encode_into(&self, out: &mut Vec<u8>) {
         put_varint(out, self.number);
         put_varint(out, u64::from(self.table.page_count()));
@@ -289,7 +292,7 @@ impl Branch {
         out.extend_from_slice(&self.digest.to_le_bytes());
     }
 
-    /// Reads the stored form.
+    /// Decodes the stored form.
     pub(in crate::data_type) fn decode(
         datatype: Datatype,
         cursor: &mut Cursor<'_>,
@@ -316,7 +319,7 @@ pub(super) fn read_table(cursor: &mut Cursor<'_>) -> Result<PageTable, StoredFor
     table.ok_or_else(|| StoredFormError::BadForm { what, at: cursor.at() })
 }
 
-/// A page of these items and no others.
+/// Encodes a page of these items.
 pub(super) fn encode_page(datatype: Datatype, content: Content) -> (Content, Vec<u8>) {
     let page = State::from_record(datatype, MapField::empty(content));
     let mut encoded = Vec::new();

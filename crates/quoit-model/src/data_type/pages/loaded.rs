@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 
 /// A state with some items of a record in pages.
 ///
-/// Operations, deltas and merges of those items go through [`Loaded::state_mut`]; then [`Loaded::store`]
-/// writes the pages back. Read all that is going to change.
+/// Operations, deltas and merges of these items use [`Loaded::state_mut`]; then [`Loaded::store`]
+/// writes the pages back. All items that will change must have been read.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// The root; its figures are in what is open.
+    /// The root. The figures of its items have moved to `open`.
     root: Root,
     state: State,
     open: OpenBranch,
@@ -22,11 +22,11 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Reads the pages of some items, and of the fields among these all that `is_opened` says.
-    ///
+    /// Reads the whole pages of some items. Among their fields, loads those completely for which
+    /// `is_opened` returns true.
     /// # Errors
     ///
-    /// When a page can't be read, or is none of such a record.
+    /// Returns an error if a page can't be read, or does not belong to such a record.
     pub fn read_pages<P: Pages + ?Sized>(
         root: Root,
         items: &[ItemHash],
@@ -44,7 +44,7 @@ impl Loaded {
         Ok(loaded.settled())
     }
 
-    /// Reads some items, and those beside them that wait for events.
+    /// Reads some items and, of the same pages, all items with deferred events.
     ///
     /// # Errors
     ///
@@ -61,7 +61,7 @@ impl Loaded {
         Ok(loaded.settled())
     }
 
-    /// Reads what is in a region, and what lies beside it.
+    /// Reads the pages of a region. They may have items outside it.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl Loaded {
     ///
     /// # Errors
     ///
-    /// As [`Loaded::read_pages`], and when some of the record are not there.
+    /// As [`Loaded::read_pages`]; also returns an error if items of the record are missing.
     pub fn read_all<P: Pages + ?Sized>(root: Root, pages: &mut P) -> Result<Self, P::Error> {
         let all: Vec<ItemHash> = root.table().pages().map(PageRange::first).collect();
         let loaded = Self::read_pages(root, &all, |_| true, pages)?;
@@ -98,7 +98,7 @@ impl Loaded {
         Self { root, state, open, fields: BTreeMap::new() }
     }
 
-    /// Opens the fields that are asked for, with all that is in them.
+    /// Loads the fields for which `is_opened` returns true, with all that is in them.
     fn open_where<P: Pages + ?Sized>(
         &mut self,
         is_opened: impl Fn(ItemHash) -> bool,
@@ -118,17 +118,17 @@ impl Loaded {
         Ok(())
     }
 
-    /// After all was read.
+    /// Completes the state after all pages were read.
     fn settled(self) -> Self {
         let state = State::from_record(self.root.datatype(), self.state.record);
         Self { state, ..self }
     }
 
-    /// A whole state that is going to be stored in pages, none of which is there yet.
+    /// Prepares a whole state to be stored in pages, of which none exists yet.
     ///
     /// # Panics
     ///
-    /// When the state is of a type without items.
+    /// Panics if the data type has no items.
     #[must_use]
     pub fn from_state(state: State) -> Self {
         assert!(state.record.content.has_items(), "{:?} has no items", state.datatype());
@@ -138,7 +138,7 @@ impl Loaded {
         Self { root, state, open, fields: BTreeMap::new() }
     }
 
-    /// The state, as far as it was read.
+    /// The state, with the items that were read.
     #[must_use]
     pub const fn state(&self) -> &State {
         &self.state
@@ -149,22 +149,24 @@ impl Loaded {
         &mut self.state
     }
 
-    /// The state. The whole one, if all pages were read.
+    /// Returns the state. It is whole if all pages were read.
     #[must_use]
     pub fn into_state(self) -> State {
         self.state
     }
 
-    /// Whether what was read of the pages is all that the root knows of.
+    /// True if all items that the root counts were read.
     pub(super) const fn is_whole(&self) -> bool {
         self.open.branch.is_bare()
     }
 
-    /// Writes the pages back, split or joined as their sizes ask for. Answers the root that belongs to them.
+    /// Writes the pages back, after splitting or joining them as their sizes require. Returns the
+    /// new root.
     ///
     /// # Errors
     ///
-    /// When a page can't be read or written: what was written by then must not count.
+    /// Returns an error if a page can't be read or written. The caller then has to discard the
+    /// pages written so far.
     pub fn store<P: Pages + ?Sized>(self, pages: &mut P) -> Result<Root, P::Error> {
         let Self { root, state, open, fields } = self;
         let datatype = root.datatype();
@@ -173,7 +175,7 @@ impl Loaded {
         let shell = State::from_record(datatype, record);
         let mut closing = Closing { pages, last_branch: root.last_branch };
         let trunk = closing.close_record(content, open, fields)?;
-        // Where none is left, there are no pages of one.
+        // Without a branch, the record has no pages of branches.
         let last_branch = if trunk.inner_bytes > 0 { closing.last_branch } else { 0 };
         Ok(Root { shell, trunk, last_branch })
     }

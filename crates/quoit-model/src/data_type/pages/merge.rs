@@ -1,9 +1,9 @@
-//! Merges another copy of a record into one that lies in pages, a page at a time.
+//! Merge of another copy of a record into one that is in pages, one page at a time.
 //!
-//! The rules are those of [`State::merge`]. Both clocks stay as they are until all items are merged, so that
-//! each item can be merged by itself: a page is read, merged with what the other copy has in its range of
-//! hashes, and written if it differs. So memory holds a page of each copy for every map around it, and what
-//! was written.
+//! The rules are those of [`State::merge`]. Both clocks stay unchanged until all items are merged,
+//! so that each item can be merged by itself: a page is read, merged with the other copy's items in
+//! its range of hashes, and written if it differs. Memory holds one page of each copy for every
+//! enclosing map.
 
 use super::branch::Branch;
 use super::open::{OpenBranch, Opening, less_than_known};
@@ -18,44 +18,43 @@ use crate::merge::{NewValue, WritePolicy};
 use crate::object::{Object, Sibling};
 use std::collections::BTreeMap;
 
-/// The copy with which a record in pages is merged. Either way its items are taken by ranges of
-/// hashes.
+/// The copy that is merged into a record in pages. Its items are taken by ranges of hashes.
 pub enum OtherCopy<'o, E> {
     /// A whole object.
     Whole(&'o Object),
-    /// A record in pages of its own, of any generation and number, which are only read.
+    /// A record in pages, of any generation and number of pages, which are only read.
     Paged(&'o PagedObject, &'o mut dyn Pages<Error = E>),
 }
 
-/// Result of merging a record in pages.
+/// Result of merging into a record in pages.
 #[expect(clippy::large_enum_variant, reason = "there is one for each merge of a large record")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PagesMerged {
-    /// It had seen all of the other copy: nothing was written.
+    /// This copy had seen all events of the other. Nothing was written.
     Known,
-    /// The other copy has seen all of it, and is the merge. Nothing was written: the pages are to be removed,
-    /// and the other copy to be put there.
+    /// The other copy has seen all events of this one, and is the result. Nothing was written: the
+    /// caller removes the pages and stores the other copy.
     Other,
-    /// It lies in pages as before; those that differ were written. There may be little left in them
+    /// The result is in pages, as before; pages that differ were written. It may have become small
     /// ([`PagedObject::is_small`]).
     Paged(Box<PagedObject>),
-    /// There is nothing left of the state, nor any page.
+    /// Nothing is left of the state, and no page.
     Whole(Object),
-    /// The two hold different data types, or a damaged one: only whole objects can become one. Nothing was
-    /// written.
+    /// The two copies hold different data types, or one is damaged. Only whole objects can be
+    /// merged. Nothing was written.
     NeedsWhole,
 }
 
-/// A copy of which the state is apart.
+/// A copy, separated from its state.
 struct Split {
-    /// The object without it.
+    /// The object without its state.
     rest: Object,
     clock: CausalClock,
     life: Option<Life>,
 }
 
 impl Split {
-    /// `None` when the events that the copy has seen can't be read.
+    /// Separates a copy; returns `None` if its events can't be read.
     fn of(object: &Object) -> Option<Self> {
         let clock = object.causal_clock().ok()?;
         let mut rest = object.clone();
@@ -66,13 +65,14 @@ impl Split {
 }
 
 impl PagedObject {
-    /// As [`Object::merge`], page by page. A whole object that is large enough for pages is merged also where
-    /// it has seen all of this one: what does not differ stays as it is written.
+    /// As [`Object::merge`], page by page. If the other copy is a whole object that is large enough
+    /// for pages, the pages are merged even if it has seen all events of this one; pages that do
+    /// not differ are then not written.
     ///
     /// # Errors
     ///
-    /// When a page of one of the two can't be read, they are not those that belong to their root, or one
-    /// can't be written.
+    /// Returns an error if a page of one of the copies can't be read, the pages do not match their
+    /// root, or a page can't be written.
     pub fn merge<P: Pages>(
         &self,
         other: OtherCopy<'_, P::Error>,
@@ -116,7 +116,8 @@ impl PagedObject {
         Ok(self.become_of(ours.rest.merge(&theirs.rest), root, &clock, life))
     }
 
-    /// As [`Object::write`], page by page: what the writer had seen of the state goes.
+    /// As [`Object::write`], page by page: the writer's context removes what the writer had seen of
+    /// the state.
     ///
     /// # Errors
     ///
@@ -138,23 +139,24 @@ impl PagedObject {
         let root = merging.record(self.root(), nothing.record)?;
         let object = Object::write(Some(&rest), context, new, dot, policy);
         clock.merge(&seen);
-        // The new event, and what the writer's context closes gaps with.
+        // Adds the new event, and the events of the writer's context, which may close gaps.
         clock.merge(&CausalClock::from(object.clock.clone()));
         Ok(self.become_of(object, root, &clock, life.unwrap_or_default()))
     }
 
-    /// As [`Object::merge_last_write_wins`]: one of the two copies' values stays, and nothing is read.
+    /// As [`Object::merge_last_write_wins`]: the value of one of the two copies stays. No page is
+    /// read.
     ///
     /// # Errors
     ///
-    /// When a page can't be removed.
+    /// Returns an error if a page can't be removed.
     pub fn merge_last_write_wins<P: Pages>(
         &self,
         other: &Object,
         pages: &mut P,
     ) -> Result<PagesMerged, P::Error> {
         if self.object().is_as_late_as(other) {
-            // The states themselves decide.
+            // The bytes of the states have to be compared.
             return Ok(PagesMerged::NeedsWhole);
         }
         let latest = self.object().merge_last_write_wins(other);
@@ -175,14 +177,15 @@ impl PagedObject {
         Ok(PagesMerged::Whole(latest))
     }
 
-    /// The smaller object that tells other replicas of a write by [`PagedObject::write`] that this is the
-    /// outcome of: an object that has seen what the writer had seen, and all plain values that this store has
-    /// written. `None` where only the whole object tells it.
+    /// Returns a smaller object that is enough to tell other replicas of a plain write; `self` is
+    /// the result of that [`PagedObject::write`]. Returns `None` if they need the whole object.
     ///
-    /// The object claims all plain values that this store has written to the record, which `dot` is the last
-    /// of. `earlier` is the counter of the last one before it, 0 without any. A writer that had not read that
-    /// one says nothing of what its writer had seen, and replaced: a replica that the object reached first
-    /// would count the earlier write as known, and keep what that had replaced.
+    /// The small object's clock has the events that the writer had seen and, through the entry of
+    /// the dot's actor, all plain values that this store has written to the record up to `dot`.
+    /// `earlier` is the counter of the store's previous plain write to the record; 0 if there is
+    /// none. If the writer had not read that previous write, the small object does not say which
+    /// events that write replaced. A replica that receives the small object first would then count
+    /// the previous write as known and keep the values that it replaced, so `None` is returned.
     #[must_use]
     pub fn told_of_write(
         &self,
@@ -205,7 +208,7 @@ impl PagedObject {
         Some(Object { clock, siblings })
     }
 
-    /// The outcome with another root, and these siblings beside it.
+    /// Makes the result of a root and of the siblings beside the state.
     fn become_of(
         &self,
         mut object: Object,
@@ -229,7 +232,7 @@ impl PagedObject {
 }
 
 impl Root {
-    /// The state, with a branch for all of its items.
+    /// The state, with a branch in place of all items.
     fn unread(&self) -> State {
         let mut record = self.shell.record.clone();
         record.content = Content::Branch(Box::new(self.trunk.clone()));
@@ -237,14 +240,15 @@ impl Root {
     }
 }
 
-/// Merges the state of another copy into that of one in pages.
+/// Merge of another copy's state into a copy in pages.
 struct Merging<'m, 'o, P: Pages> {
     closing: Closing<'m, P>,
-    /// Events that each copy had seen, and those of both together.
+    /// Events that this copy had seen; `other_clock` has those of the other copy, `joined` those of
+    /// both.
     clock: CausalClock,
     other_clock: CausalClock,
     joined: CausalClock,
-    /// The pages of the other copy, where it has some.
+    /// The pages of the other copy, if it has pages.
     others: Option<&'o mut (dyn Pages<Error = P::Error> + 'o)>,
 }
 
@@ -263,7 +267,7 @@ impl<'m, 'o, P: Pages> Merging<'m, 'o, P> {
         Self { closing, clock, other_clock, joined, others }
     }
 
-    /// Merges the record's state; the root that it then has.
+    /// Merges the record's state; returns the new root.
     fn record(&mut self, root: &Root, other: MapField) -> Result<Root, P::Error> {
         let datatype = root.datatype();
         let mut record = root.unread().record;
@@ -272,13 +276,13 @@ impl<'m, 'o, P: Pages> Merging<'m, 'o, P> {
         let Content::Branch(trunk) = content else {
             unreachable!("a record's items stay a branch")
         };
-        // Where none is left, there are no pages of one.
+        // Without a branch, the record has no pages of branches.
         let last_branch = if trunk.inner_bytes > 0 { self.closing.last_branch } else { 0 };
         Ok(Root { shell: State::from_record(datatype, record), trunk: *trunk, last_branch })
     }
 
-    /// As [`MapField::merge`]. Of `around`, which fields around it have been undone of, nothing counts in it;
-    /// `depth` is that of its content, should it be a map.
+    /// As [`MapField::merge`]. `around` has the events that enclosing fields have undone; their
+    /// writes do not count here. `depth` is that of the content if it is a map.
     fn field(
         &mut self,
         own: &mut MapField,
@@ -350,7 +354,7 @@ impl<'m, 'o, P: Pages> Merging<'m, 'o, P> {
         Ok(())
     }
 
-    /// Merges items of which those of one copy at least have pages of their own.
+    /// Merges items if at least one of the copies has them in pages.
     fn branches(
         &mut self,
         own: &mut Content,
@@ -365,7 +369,7 @@ impl<'m, 'o, P: Pages> Merging<'m, 'o, P> {
             items if self.closing.pages.can_have_branches() => {
                 self.closing.branch_of(items, seed)?
             }
-            // Records with names as long as this have no branches: there is no bound to their fields.
+            // A record with a very long name has no branches, so its fields may have any size.
             items => {
                 *own = items;
                 if let Some(others) = self.others.as_deref_mut() {
@@ -381,7 +385,7 @@ impl<'m, 'o, P: Pages> Merging<'m, 'o, P> {
         Ok(())
     }
 
-    /// Merges page by page what the other copy has in their ranges.
+    /// Merges the pages one by one with the other copy's items in their ranges.
     fn pages(
         &mut self,
         mut branch: Branch,

@@ -1,4 +1,4 @@
-//! Objects whose state lies in pages.
+//! Objects whose state is in pages.
 
 use super::open::Opening;
 use super::{ItemHash, Loaded, PageName, Pages, Root};
@@ -15,18 +15,18 @@ use crate::plain::PlainObject;
 use crate::props::Datatype;
 use bytes::Bytes;
 
-/// First byte of the stored form. Objects that are whole begin with
+/// First byte of the stored form. The form of whole objects begins with
 /// [`OBJECT_FORMAT_1`](crate::codec::OBJECT_FORMAT_1).
 pub const PAGED_FORMAT_1: u8 = 0x70;
 
-/// A state is divided when its stored form has more bytes than this.
+/// Size in bytes of the stored form above which a state is divided into pages.
 const DIVIDE_BYTES: usize = 2_048;
 
-/// A state is put together again when its pages have fewer bytes than this: far below [`DIVIDE_BYTES`], so
-/// that a record whose size goes up and down is not converted all the time.
+/// Size in bytes of all pages below which a state becomes one record again. It is far below
+/// [`DIVIDE_BYTES`], so that a record whose size goes up and down is not converted all the time.
 const JOIN_BYTES: u64 = 1_024;
 
-/// A part of what clients read of a set or map.
+/// An item of a set or map, as clients read it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ShownItem<'a> {
     /// An element of a set.
@@ -35,34 +35,34 @@ pub enum ShownItem<'a> {
     Field(&'a FieldName, &'a Value),
 }
 
-/// An object with the root of a state that is divided into pages.
+/// An object with the root of a state that is in pages.
 ///
-/// Stored as [`PAGED_FORMAT_1`], the generation (varint), and the object as others are, with the root in the
-/// place of the state.
+/// The stored form is [`PAGED_FORMAT_1`], the generation (varint), and the stored form of the
+/// object, in which the root takes the place of the state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PagedObject {
     generation: u64,
-    /// The state's sibling has the root's stored form as its value, maybe an old one.
+    /// The value of the state's sibling is a stored root, which may be older than `root`.
     object: Object,
     root: Root,
 }
 
 impl PagedObject {
-    /// Whether a stored form is that of an object with pages.
+    /// True if a stored form is that of an object with pages.
     #[must_use]
     pub fn is_one(stored: &[u8]) -> bool {
         stored.first() == Some(&PAGED_FORMAT_1)
     }
 
-    /// Whether a stored object may be one that should be divided: most others are told by a look at their
-    /// front.
+    /// True if a stored object may have to be divided. For most other objects this is decided by
+    /// their first bytes.
     #[must_use]
     pub fn may_be(stored: &[u8]) -> bool {
         stored.len() > DIVIDE_BYTES && PlainObject::read(stored).is_none()
     }
 
-    /// Whether an object holds a state that should be divided. One that expires is not: no node
-    /// would remove its pages.
+    /// True if an object holds a state that should be divided. A state that expires is not divided,
+    /// since no node would remove its pages.
     #[must_use]
     pub fn should_be(object: &Object) -> bool {
         let is_large = |sibling: &Sibling| {
@@ -74,42 +74,46 @@ impl PagedObject {
         object.siblings.iter().any(is_large) && object.expires_at_secs().is_none()
     }
 
-    /// Number that tells these pages from others that the record had before; part of their names.
+    /// Number that distinguishes these pages from earlier pages of the record; it is part of their
+    /// names.
     #[must_use]
     pub const fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// The same with another generation: for a store that keeps pages of another one under names of its own.
+    /// Changes the generation, for a store that keeps the pages of another store under names of its
+    /// own.
     #[must_use]
     pub fn with_generation(self, generation: u64) -> Self {
         Self { generation, ..self }
     }
 
-    /// The root of the state.
+    /// Root of the state.
     #[must_use]
     pub const fn root(&self) -> &Root {
         &self.root
     }
 
-    /// The object. Of its state there is nothing to be read in it.
+    /// The object, without its state.
     #[must_use]
     pub const fn object(&self) -> &Object {
         &self.object
     }
 
-    /// Whether so little is left that it should be one record again. So should one of whose updates none
-    /// counts any more: its digest is that of all that it waits for.
+    /// True if the state should become one record again: it is small, or no update of it counts any
+    /// more. In the second case its digest must cover all deferred events, which needs the whole
+    /// state.
     #[must_use]
     pub fn is_small(&self) -> bool {
         self.root.page_bytes() < JOIN_BYTES || self.root.presence().is_none()
     }
 
-    /// Divides an object's state into pages of their own. `None` when it has none that can be divided.
+    /// Divides an object's state into pages. Returns `None` if the object has no state that can be
+    /// divided.
     ///
     /// # Errors
     ///
-    /// When the state is damaged, or a page can't be written.
+    /// Returns an error if the state is damaged, or a page can't be written.
     pub fn divide<P: Pages>(
         object: &Object,
         generation: u64,
@@ -124,11 +128,11 @@ impl PagedObject {
         Ok(Some(paged))
     }
 
-    /// The whole object.
+    /// Reads the whole object.
     ///
     /// # Errors
     ///
-    /// When a page can't be read, or they are not those that belong to the root.
+    /// Returns an error if a page can't be read, or the pages do not match the root.
     pub fn whole<P: Pages>(&self, pages: &mut P) -> Result<Object, P::Error> {
         let state = Loaded::read_all(self.root.clone(), pages)?.into_state();
         let mut object = self.object.clone();
@@ -140,15 +144,17 @@ impl PagedObject {
         Ok(object)
     }
 
-    /// Shows all elements of a set or fields of a map, page by page; nothing is kept of them.
+    /// Calls `look` with each element of a set or field of a map, page by page. Memory holds one
+    /// page.
     ///
-    /// Where others may write meanwhile, `is_exact` makes sure that all pages are those that belong to the
-    /// root. Without it pages of a set that are as long together and have as many elements are taken for
-    /// these, which is cheaper; of a map, whose fields belong together, it is always so.
+    /// The record may be written meanwhile. If `is_exact` is true, the pages are checked against
+    /// the root's digest. Otherwise, for a set, only the total size and the number of elements are
+    /// checked, which is cheaper. Maps are always checked exactly, since their fields belong
+    /// together.
     ///
     /// # Errors
     ///
-    /// As [`PagedObject::whole`]. After an error the items shown before it have no meaning.
+    /// As [`PagedObject::whole`]. After an error the caller must discard the items shown so far.
     pub fn each_item<P: Pages>(
         &self,
         is_exact: bool,
@@ -180,12 +186,12 @@ impl PagedObject {
         Err(StoredFormError::BadForm { what: "other pages than its root knows of", at: 0 }.into())
     }
 
-    /// Takes over what a whole object has become, which was this one; writes the pages that differ. `None`,
-    /// and nothing is left of the pages, when it has no state that can be divided any more, or a small one.
+    /// Replaces this object by a changed whole object; writes the pages that differ. If the new
+    /// object has no state that should be divided, removes all pages and returns `None`.
     ///
     /// # Errors
     ///
-    /// As [`PagedObject::whole`], and when a page can't be written.
+    /// As [`PagedObject::whole`]; also returns an error if a page can't be written.
     pub fn replace<P: Pages>(
         self,
         object: &Object,
@@ -204,29 +210,30 @@ impl PagedObject {
         Ok(Some(paged))
     }
 
-    /// Removes all pages, by their names: only those are read that may have branches in them, one by one.
+    /// Removes all pages by their names. Reads only the pages that may contain branches, one at a
+    /// time.
     ///
     /// # Errors
     ///
-    /// When one can't be removed, or read where that is needed.
+    /// Returns an error if a page can't be removed, or a page that has to be read can't be.
     pub fn remove_pages<P: Pages>(&self, pages: &mut P) -> Result<(), P::Error> {
         self.root.trunk.remove_pages(1, pages)
     }
 
-    /// Shows the names of all pages that there may be, as far as they can be found: those of branches are
-    /// not, where the pages that tell of them can't be read.
+    /// Calls `look` with the names of all pages that may exist. Pages of branches are left out if
+    /// the page that refers to the branch can't be read.
     pub fn each_page_name<P: Pages + ?Sized>(&self, pages: &mut P, look: &mut dyn FnMut(PageName)) {
-        // What can't be read is passed over.
+        // Unreadable pages are skipped.
         let _ = self.root.trunk.each_name(1, pages, false, look);
     }
 
-    /// As [`Object::update_data_type`], reading and writing the pages of what the operation names. The
-    /// answer has what other stores have to be told.
+    /// As [`Object::update_data_type`]; reads and writes only the pages of the items that the
+    /// operation names. Returns the delta for the other replicas.
     ///
     /// # Errors
     ///
-    /// When a page can't be read or written; in the inner result, when the operation can't be done: nothing
-    /// was written then.
+    /// The outer result is an error if a page can't be read or written. The inner result is an
+    /// error if the operation can't be applied; nothing is written then.
     pub fn update<P: Pages>(
         self,
         operation: &Operation,
@@ -252,11 +259,12 @@ impl PagedObject {
         Ok(Ok((Self { generation, object, root }, delta)))
     }
 
-    /// As [`Object::join_data_type`], reading and writing the pages of what the operation has changed.
+    /// As [`Object::join_data_type`]; reads and writes only the pages of the items that the delta
+    /// changes.
     ///
     /// # Errors
     ///
-    /// When a page can't be read or written.
+    /// Returns an error if a page can't be read or written.
     pub fn join<P: Pages>(
         self,
         delta: &Delta,
@@ -288,7 +296,7 @@ impl PagedObject {
         Self { generation, object, root }
     }
 
-    /// Puts the root's stored form where the state was.
+    /// Stores the root as the value of the state's sibling.
     fn write_root(&mut self) {
         let mut value = Vec::new();
         self.root.encode_into(&mut value);
@@ -305,11 +313,12 @@ impl PagedObject {
         self.object.encode_into(out);
     }
 
-    /// Reads the stored form.
+    /// Decodes the stored form.
     ///
     /// # Errors
     ///
-    /// When the bytes are cut off, of another format, or not what a writer makes.
+    /// Returns an error if the bytes are cut off, have another format, or hold something that no
+    /// encoder writes.
     pub fn decode(stored: &Bytes) -> Result<Self, StoredFormError> {
         let mut cursor = Cursor::new(stored);
         let format = cursor.u8()?;
@@ -329,8 +338,8 @@ impl PagedObject {
     }
 }
 
-/// Shows the elements of a page of a set, or the fields of a page of a map, one by one with all that is in
-/// them; their number.
+/// Calls `look` with each live element of a page of a set, or each live field of a page of a map
+/// with all its content. Returns their number.
 fn each_live<P: Pages + ?Sized>(
     content: Content,
     pages: &mut P,
@@ -358,14 +367,14 @@ fn each_live<P: Pages + ?Sized>(
     Ok(live_count)
 }
 
-/// Puts a root in the place of the one that is there, and of tombstones, which the operation has seen.
+/// Replaces the stored root, and tombstones, which the operation has seen.
 pub(super) fn replace_root(object: &mut Object, root: &Root, clock: &CausalClock, life: Life) {
     object.clock = clock.vector().clone();
     object.siblings.retain(|sibling| !sibling.deleted && !sibling.is_data_type());
     let described = Described {
         datatype: root.datatype(),
         is_live: root.is_live(),
-        // As long as it has a root, there is one to be found.
+        // While a record has a root, its sibling must stay.
         is_void: false,
         presence: root.presence().cloned(),
     };

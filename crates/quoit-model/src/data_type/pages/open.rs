@@ -1,4 +1,4 @@
-//! Opens branches: puts what is wanted of their items where whoever looks expects it.
+//! Loading of branches: puts wanted items where operations and merges expect them.
 
 use super::branch::Branch;
 use super::ranges::pages_of;
@@ -11,17 +11,17 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// The pages that were read, by their lowest hash.
+/// Pages that were read, by their lowest hash.
 pub(super) type Known = BTreeMap<ItemHash, KnownPage>;
 
-/// A page as far as it was read.
+/// A page, as far as it was read.
 #[derive(Clone, Debug)]
 pub(super) enum KnownPage {
-    /// There is none.
+    /// The page does not exist.
     Absent,
-    /// All of it: its stored form.
+    /// The whole page was read; this is its stored form.
     Whole(Bytes),
-    /// Some of its items.
+    /// Some of its items were read.
     Part(Excerpt),
 }
 
@@ -35,45 +35,45 @@ impl KnownPage {
     }
 }
 
-/// A branch some of whose items are elsewhere.
+/// A branch of which some items were taken out.
 #[derive(Clone, Debug)]
 pub(super) struct OpenBranch {
-    /// Its figures are those of all other items.
+    /// Figures of the items that were not taken out.
     pub(super) branch: Branch,
     pub(super) known: Known,
 }
 
-/// The parts of a content that were opened.
+/// Branches in a content that were opened.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Opened {
-    /// The branch that it was itself.
+    /// The content itself, if it was a branch.
     pub(super) branch: Option<OpenBranch>,
-    /// In its fields.
+    /// Branches in its fields.
     pub(super) fields: BTreeMap<FieldName, Self>,
 }
 
 impl Opened {
-    /// Whether nothing had to be opened.
+    /// True if nothing had to be opened.
     pub(super) fn is_nothing(&self) -> bool {
         self.branch.is_none() && self.fields.is_empty()
     }
 }
 
-/// The parts of a content that are to be opened.
+/// Selection of the branches and items to open.
 #[derive(Clone, Copy)]
 pub(super) enum Opening<'w> {
-    /// All that is in it.
+    /// All.
     All,
-    /// Those branches in which something waits for events.
+    /// The branches with deferred events.
     Waiting,
-    /// The parts that are wanted.
+    /// The parts that an operation wants.
     Some(&'w WantedItems),
     /// The parts in a region.
     Region(&'w Region),
 }
 
 impl<'w> Opening<'w> {
-    /// The parts of a field that are to be opened; `None` for nothing.
+    /// The selection within a field; `None` if nothing in it is selected.
     fn within(self, name: &FieldName, field: ItemHash) -> Option<Self> {
         match self {
             Self::All | Self::Waiting => Some(self),
@@ -91,12 +91,12 @@ impl<'w> Opening<'w> {
 }
 
 impl OpenBranch {
-    /// One of which nothing was read.
+    /// A branch of which nothing was read.
     pub(super) const fn new(branch: Branch) -> Self {
         Self { branch, known: Known::new() }
     }
 
-    /// Reads some items, and those beside them that wait for events.
+    /// Reads some items and, of the same pages, all items with deferred events.
     pub(super) fn read_items<P: Pages + ?Sized>(
         &mut self,
         seed: u64,
@@ -121,7 +121,7 @@ impl OpenBranch {
         Ok(())
     }
 
-    /// Reads the pages that some ranges touch, which are in order.
+    /// Reads the pages that some ranges touch; the ranges are in order.
     pub(super) fn read_ranges<P: Pages + ?Sized>(
         &mut self,
         seed: u64,
@@ -137,7 +137,7 @@ impl OpenBranch {
         Ok(())
     }
 
-    /// Reads a page. Answers its items; `None` where it was read before.
+    /// Reads a page. Returns its items; `None` if the page does not exist or was read before.
     pub(super) fn read_page<P: Pages + ?Sized>(
         &mut self,
         seed: u64,
@@ -155,7 +155,7 @@ impl OpenBranch {
 }
 
 impl Content {
-    /// Opens what is wanted. `depth` is that of the content, should it be a map; a record's is 1.
+    /// Opens the selected parts. `depth` is that of the content if it is a map; 1 for a record.
     pub(super) fn open<P: Pages + ?Sized>(
         &mut self,
         seed: u64,
@@ -194,7 +194,7 @@ impl Content {
         Ok(opened)
     }
 
-    /// Opens what is wanted in the fields, should it be a map.
+    /// Opens the selected parts of the fields, if the content is a map.
     pub(super) fn open_fields<P: Pages + ?Sized>(
         &mut self,
         seed: u64,

@@ -1,4 +1,4 @@
-//! Reads parts of records, and of sets and maps in their fields, without the rest.
+//! Reads of parts of records, and of sets and maps in their fields.
 
 use super::branch::Branch;
 use super::open::{OpenBranch, Opening};
@@ -9,12 +9,13 @@ use crate::data_type::{FieldName, ItemRange, State, WantedPart};
 use std::collections::BTreeMap;
 
 impl PagedObject {
-    /// Reads a part of what is at a path: a page of each large map around it, and no more of its own pages
-    /// than are wanted. `None` when it is not there.
+    /// Reads a part of the data type at a path. Of each enclosing large map it reads one page, and
+    /// of the data type itself only the pages that are wanted. Returns `None` if the data type is
+    /// absent.
     ///
     /// # Errors
     ///
-    /// When a page can't be read.
+    /// Returns an error if a page can't be read.
     pub fn part<P: Pages>(
         &self,
         path: &[FieldName],
@@ -42,7 +43,7 @@ impl PagedObject {
             }
         };
         field.content = content.wanted(seed, wanted, &mut last);
-        // A read of a field reads all of it.
+        // A read of a field reads its whole content.
         let (opening, mut opened) = (Opening::All, BTreeMap::new());
         field.content.open_fields(seed, opening, path.len() + 1, pages, &mut opened)?;
         Ok(Some(ItemRange { state: State::from_record(datatype, field), last, size }))
@@ -50,8 +51,8 @@ impl PagedObject {
 }
 
 impl Branch {
-    /// Reads the pages that have what is wanted. Answers what is in them, and the last hash up to which
-    /// nothing is missing.
+    /// Reads the pages with the wanted items. Returns their items, and the last hash up to which
+    /// all items are present.
     fn read_part<P: Pages + ?Sized>(
         self,
         seed: u64,
@@ -85,8 +86,8 @@ impl Branch {
 }
 
 impl Content {
-    /// Those of its items that are wanted, and one more if there is one, which says where the next ones
-    /// begin. `last` becomes the last hash up to which nothing is missing.
+    /// Extracts the wanted items, and one more if there is one: its hash is where the next page
+    /// begins. `last` becomes the last hash up to which all items are present.
     fn wanted(mut self, seed: u64, wanted: WantedPart, last: &mut ItemHash) -> Self {
         match wanted {
             WantedPart::Size => self.extract(seed, |_| false),

@@ -1,14 +1,18 @@
-//! How two copies of a large set or map become equal without sending all of it.
+//! Comparison of two copies of a large set or map by ranges of hashes, so that only the differences
+//! are sent.
 //!
-//! They compare sums of digests for ranges of hashes, and look closer where these differ ([`RangeWalk`]),
-//! down to some ranges with few items. One side reads the items of these, and the sum of all other digests,
-//! as they are at one moment ([`PagedObject::read_ranges`]); the other merges them if its own other items
-//! have that sum, too ([`PagedObject::take_ranges`]). Then the two were equal in all that was not sent, and
-//! the whole clock may be joined: an element that is not here was either sent or is known to be removed.
+//! 1. The copies compare sums of digests for ranges of hashes, and divide the ranges that differ,
+//!    until these have few items ([`RangeWalk`]).
+//! 2. One copy reads, at one moment, the items of the ranges that differ and the sum of the digests
+//!    of all other items ([`PagedObject::read_ranges`]).
+//! 3. The other copy compares that sum with the sum of its own other items. If they are equal, the
+//!    copies differ only in what was sent. It merges the items and joins the whole clock of the
+//!    first copy ([`PagedObject::take_ranges`]). An item that it has not received was then either
+//!    equal or is known to be removed.
 //!
-//! Changes that come meanwhile do no harm where only one side knows of them: what both had, and what neither
-//! had, stays so. Where the other side has seen such a change, too, it may know that it was undone, and
-//! nothing is merged: the comparison begins again.
+//! Concurrent changes that only one copy has seen do no harm: items outside the ranges that both
+//! copies had, or neither had, stay so. If the other copy has seen such a change too, it may have
+//! undone it. Nothing is merged then, and the comparison begins again.
 
 use super::object::{PagedObject, replace_root};
 use super::region::Splitting;
@@ -18,25 +22,25 @@ use crate::data_type::{CausalClock, State, StoredFormError};
 use crate::object::{Object, Sibling};
 use std::ops::RangeInclusive;
 
-/// Deepest ranges: their numbers have 61 bits.
+/// Maximum depth of a range, so that its number has at most 61 bits.
 const DEPTH_MAX: u32 = 60;
 
-/// Each range is compared by so many parts: 2 to the power of this.
+/// A range is divided into 2 to the power of this number of parts.
 const PART_LEVELS: u32 = 4;
 
-/// A range with at most so many items on both sides is not divided further, but sent.
+/// Number of items up to which a range is sent and not divided further.
 const SENT_ITEM_COUNT: u64 = 32;
 
-/// Most ranges that two copies are compared by in one message.
+/// Maximum number of ranges that two copies compare in one message.
 pub const COMPARED_RANGE_COUNT_MAX: usize = 256;
 
-/// Most ranges whose items are sent. Copies that differ in more are sent whole.
+/// Maximum number of ranges whose items are sent. Copies that differ in more are sent whole.
 pub const SENT_RANGE_COUNT_MAX: usize = 4_096;
 
 /// A range of item hashes: all that begin with the same bits.
 ///
-/// Ranges are numbered as the nodes of a binary tree are: all hashes are 1, the halves of range `n` are `2 n`
-/// and `2 n + 1`.
+/// Ranges are numbered as the nodes of a binary tree: number 1 has all hashes, and the halves of
+/// range `n` are `2 n` and `2 n + 1`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct HashRange(u64);
 
@@ -44,20 +48,21 @@ impl HashRange {
     /// All hashes.
     pub const ALL: Self = Self(1);
 
-    /// The range with a number; `None` when there is none, or a deeper one than anybody asks for.
+    /// The range with a number; `None` for 0 and for ranges below the maximum depth.
     #[must_use]
     pub const fn new(number: u64) -> Option<Self> {
         if number == 0 || number.ilog2() > DEPTH_MAX { None } else { Some(Self(number)) }
     }
 
-    /// Ranges with these numbers, if they are in the order of their hashes and none overlaps another.
+    /// The ranges with these numbers; `None` unless they are in the order of their hashes and do
+    /// not overlap.
     #[must_use]
     pub fn in_order(numbers: &[u64]) -> Option<Vec<Self>> {
         let ranges: Option<Vec<Self>> = numbers.iter().map(|number| Self::new(*number)).collect();
         ranges.filter(|ranges| ranges.is_sorted_by(|before, after| before.last() < after.first()))
     }
 
-    /// Its number.
+    /// Number of the range.
     #[must_use]
     pub const fn number(self) -> u64 {
         self.0
@@ -67,18 +72,18 @@ impl HashRange {
         self.0.ilog2()
     }
 
-    /// The lowest hash in it.
+    /// Lowest hash of the range.
     #[must_use]
     pub const fn first(self) -> ItemHash {
         let free_bits = u64::BITS - self.depth();
         match self.0.checked_shl(free_bits) {
-            // The bit that says how deep it is goes beyond the end.
+            // The highest bit of the number, which marks the depth, is shifted out.
             Some(first) => ItemHash(first),
             None => ItemHash(0),
         }
     }
 
-    /// The highest hash in it.
+    /// Highest hash of the range.
     #[must_use]
     pub const fn last(self) -> ItemHash {
         match u64::MAX.checked_shr(self.depth()) {
@@ -87,13 +92,13 @@ impl HashRange {
         }
     }
 
-    /// All its hashes.
+    /// All hashes of the range.
     #[must_use]
     pub const fn hashes(self) -> RangeInclusive<ItemHash> {
         self.first()..=self.last()
     }
 
-    /// Its parts, in order; none when it is one of the deepest.
+    /// The range's parts, in order; empty if they would be too deep.
     fn parts(self, levels: u32) -> impl Iterator<Item = Self> {
         let is_deep = self.depth() + levels > DEPTH_MAX;
         let count = if is_deep { 0 } else { 1 << levels };
@@ -101,57 +106,57 @@ impl HashRange {
     }
 }
 
-/// Which of some ranges in order a hash is in.
+/// Index of the range that has a hash, among ranges in order.
 pub(super) fn place_of(ranges: &[HashRange], hash: ItemHash) -> Option<usize> {
     let place = ranges.partition_point(|range| range.last() < hash);
     ranges.get(place).is_some_and(|range| range.first() <= hash).then_some(place)
 }
 
-/// Figures of a range.
+/// Figures of the items in a range.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct RangeFigures {
-    /// Sum of the digests of its items, with what they wait for.
+    /// Sum of the digests of the items, including deferred events.
     pub digest: u64,
-    /// Items that count.
+    /// Number of live items.
     pub item_count: u64,
 }
 
-/// Copy of a region's items, as of one moment.
+/// Items of a region of one copy, read at one moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RangeCopy {
-    /// The object, of whose state only the items of the region are there.
+    /// The object; its state has only the items of the region.
     pub object: Object,
     /// Sum of the digests of all other items.
     pub rest: u64,
 }
 
-/// Result of taking items that another copy has sent.
+/// Result of merging the items that another copy has sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RangesTaken {
-    /// They were merged.
+    /// The items were merged.
     Merged(Box<PagedObject>),
-    /// All that the other copy had seen was known.
+    /// This copy had seen all events of the other.
     Known,
-    /// The two copies differ in more than these ranges by now: compare again.
+    /// The copies may now differ outside the ranges. The comparison has to begin again.
     Stale,
-    /// They can't be merged by ranges: send the whole object.
+    /// The copies can't be merged by ranges. The whole object has to be sent.
     NeedsWhole,
 }
 
-/// Finds the ranges that two copies differ in.
+/// Search for the ranges in which two copies differ.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RangeWalk {
-    /// Ranges that are to be compared.
+    /// Ranges that still have to be compared.
     open: Vec<HashRange>,
     /// Ranges that differ and are small enough to be sent.
     found: Vec<HashRange>,
-    /// Items of the whole, and of what is to be sent.
+    /// Number of items of the whole, and of the ranges in `found`.
     item_count: u64,
     found_item_count: u64,
 }
 
 impl RangeWalk {
-    /// Of copies of which one has so many items.
+    /// Starts a search; one of the copies has this number of items.
     #[must_use]
     pub fn new(item_count: u64) -> Self {
         let levels = if item_count > 64 * SENT_ITEM_COUNT { 2 * PART_LEVELS } else { PART_LEVELS };
@@ -159,7 +164,7 @@ impl RangeWalk {
         Self { open, found: Vec::new(), item_count, found_item_count: 0 }
     }
 
-    /// The ranges that are to be compared next, in order; none at the end.
+    /// Returns the next ranges to compare, in order; empty at the end.
     pub fn ask(&mut self) -> Vec<HashRange> {
         let count = self.open.len().min(COMPARED_RANGE_COUNT_MAX);
         let mut asked = self.open.split_off(self.open.len() - count);
@@ -167,8 +172,8 @@ impl RangeWalk {
         asked
     }
 
-    /// Takes note of a range that differs, and of the number of items that one of the copies has in it: the
-    /// higher one. False when they differ in so much that it is better sent whole.
+    /// Records a range that differs; `item_count` is the higher of the two copies' numbers of items
+    /// in it. Returns false if the copies differ so much that the whole object should be sent.
     #[must_use]
     pub fn differs(&mut self, range: HashRange, item_count: u64) -> bool {
         let found_before = self.open.len();
@@ -184,7 +189,7 @@ impl RangeWalk {
             && self.found_item_count <= (self.item_count / 2).max(8 * SENT_ITEM_COUNT)
     }
 
-    /// The ranges that differ, in order.
+    /// Returns the ranges that differ, in order.
     #[must_use]
     pub fn into_found(self) -> Vec<HashRange> {
         let mut found = self.found;
@@ -198,17 +203,17 @@ impl PagedObject {
     ///
     /// # Errors
     ///
-    /// When what is stored of them is damaged.
+    /// Returns an error if the stored events are damaged.
     pub fn causal_clock(&self) -> Result<CausalClock, StoredFormError> {
         self.object().causal_clock()
     }
 
-    /// The items of a region, and the sum of all others' digests. Reads all pages of the record, one by one,
-    /// and of large fields those that it has to.
+    /// Reads the items of a region, and the sum of the digests of all others. Reads all pages of
+    /// the record, one at a time, and those pages of large fields that are needed.
     ///
     /// # Errors
     ///
-    /// When a page can't be read, or they are not those that belong to the root.
+    /// Returns an error if a page can't be read, or the pages do not match the root.
     pub fn read_ranges<P: Pages + ?Sized>(
         &self,
         region: &Region,
@@ -227,8 +232,8 @@ impl PagedObject {
         Ok(RangeCopy { object, rest })
     }
 
-    /// The sum of the digests of all items beside those of a region. Reads what
-    /// [`PagedObject::read_ranges`] does, but not what is in the region.
+    /// Sum of the digests of all items outside a region. Reads the pages that
+    /// [`PagedObject::read_ranges`] does, except those needed only for the items of the region.
     ///
     /// # Errors
     ///
@@ -259,12 +264,13 @@ impl PagedObject {
         if trunk.is_bare() { Ok((items, rest)) } else { Err(other_pages().into()) }
     }
 
-    /// Merges what another copy has in a region. `compared` is what this copy had seen when its other items
-    /// had the same sum as the other copy's. Reads and writes the pages of the region.
+    /// Merges the items that another copy has in a region. `compared` is the clock that this copy
+    /// had when the sum of its other items was equal to that of the other copy. Reads and writes
+    /// the pages of the region.
     ///
     /// # Errors
     ///
-    /// When a page can't be read or written.
+    /// Returns an error if a page can't be read or written.
     pub fn take_ranges<P: Pages>(
         self,
         region: &Region,
@@ -307,9 +313,10 @@ impl PagedObject {
     }
 }
 
-/// Whether what the copy has seen since `compared` is all new to the other copy. What both have seen by now,
-/// but not one of them then, may have been undone there. So has what a field of the other copy waits for to
-/// undo it: of a field that is narrowed, only what is in the region would be.
+/// True if all events that this copy has seen since `compared` are new to the other copy, and no
+/// field of the other copy defers one of them. Otherwise the other copy may have undone such an
+/// event outside the region: for a narrowed field only the writes in the region would be undone
+/// here.
 fn is_sound(
     clock: &CausalClock,
     compared: &CausalClock,
@@ -318,7 +325,7 @@ fn is_sound(
     region: &Region,
 ) -> bool {
     if !clock.covers(compared) {
-        // It is another life of the record.
+        // The record was deleted and created anew in between.
         return false;
     }
     let since = clock.beyond(compared);
@@ -331,7 +338,7 @@ fn other_pages() -> StoredFormError {
     StoredFormError::BadForm { what: "other pages than its root knows of", at: 0 }
 }
 
-/// The pages that ranges in order touch, in order.
+/// The pages that some ranges touch; ranges and pages are in order.
 pub(super) fn pages_of(
     table: PageTable,
     ranges: &[HashRange],
@@ -340,7 +347,8 @@ pub(super) fn pages_of(
     let mut next = 0;
     let mut after: Option<PageRange> = None;
     std::iter::from_fn(move || {
-        // The page after the last one, if the range goes on there; else that of the next range beyond it.
+        // Takes the page after the last one if the range continues there, else the page of the next
+        // range.
         while let Some(range) = ranges.get(next) {
             let page = match after {
                 Some(last) if last.last() >= range.last() => {
@@ -358,8 +366,8 @@ pub(super) fn pages_of(
 }
 
 impl Content {
-    /// Takes out the elements or fields whose hashes are asked for. `seed` is the hash of the field that it
-    /// is the content of, 0 for that of a record.
+    /// Takes out the elements or fields for whose hashes `is_asked_for` returns true. `seed` is the
+    /// hash of the field that has this content; 0 for a record.
     pub(in crate::data_type) fn extract(
         &mut self,
         seed: u64,

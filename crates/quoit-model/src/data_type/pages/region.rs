@@ -1,4 +1,5 @@
-//! Which items of a record two copies are made equal in: ranges of hashes, and in fields ranges of theirs.
+//! Regions: selections of a record's items in which two copies are made equal. A region is a set of
+//! ranges of hashes, and may select ranges within fields.
 
 use super::open::{OpenBranch, Opening};
 use super::ranges::{HashRange, RangeFigures, pages_of, place_of};
@@ -7,25 +8,25 @@ use crate::data_type::content::{Content, MapField};
 use crate::data_type::{CausalClock, EventSet, FieldName, MAP_DEPTH_MAX, StoredFormError};
 use std::collections::BTreeMap;
 
-/// Items in ranges of hashes; of some of the fields among them only items in ranges again.
+/// Items in ranges of hashes. Some fields among them can be narrowed to ranges of their own items.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Region {
     /// In order.
     ranges: Vec<HashRange>,
-    /// Of these fields of the ranges their presence and no more than these items are meant.
+    /// Narrowed fields: of these, the region has the presence and the items of the inner region.
     fields: BTreeMap<FieldName, Self>,
 }
 
 impl From<Vec<HashRange>> for Region {
-    /// All items of some ranges, which are in order.
+    /// The region of all items in some ranges, which are in order.
     fn from(ranges: Vec<HashRange>) -> Self {
         Self { ranges, fields: BTreeMap::new() }
     }
 }
 
 impl Region {
-    /// Leaves of a field only some ranges, which are in order. Of the fields around, those that were not
-    /// narrowed before stay whole but for it.
+    /// Narrows a field to some ranges of its items, which are in order. Enclosing fields that were
+    /// not narrowed before keep all their other items.
     pub fn narrow(&mut self, path: &[FieldName], ranges: Vec<HashRange>) {
         let mut region = self;
         for name in path {
@@ -35,7 +36,8 @@ impl Region {
         region.ranges = ranges;
     }
 
-    /// Shows the ranges of the record, and of each field that is not whole, those of fields around first.
+    /// Calls `look` with the path and the ranges of the record and of each narrowed field,
+    /// enclosing fields first.
     pub fn each(&self, look: &mut dyn FnMut(&[FieldName], &[HashRange])) {
         self.each_in(&mut Vec::new(), look);
     }
@@ -49,7 +51,7 @@ impl Region {
         }
     }
 
-    /// Number of all its ranges.
+    /// Number of all ranges, including those of fields.
     #[must_use]
     pub fn range_count(&self) -> usize {
         self.ranges.len() + self.fields.values().map(Self::range_count).sum::<usize>()
@@ -63,14 +65,14 @@ impl Region {
         place_of(&self.ranges, item).is_some()
     }
 
-    /// The part of the region within a field; `None` when that is all or nothing of it.
+    /// The region within a field; `None` if the field is not narrowed.
     pub(super) fn within(&self, name: &FieldName) -> Option<&Self> {
         self.fields.get(name)
     }
 }
 
 impl Content {
-    /// Takes out what is in a region, which is open.
+    /// Takes the items of a region out of the content. The branches in the region must be open.
     pub(super) fn take_region(&mut self, seed: u64, region: &Region) -> Self {
         let Self::Map(fields) = self else { return self.extract(seed, |item| region.has(item)) };
         let mut taken = BTreeMap::new();
@@ -93,7 +95,7 @@ impl Content {
         Self::Map(taken)
     }
 
-    /// Puts back what was left by [`Content::take_region`].
+    /// Puts back the rest that [`Content::take_region`] left.
     pub(super) fn join_region(&mut self, rest: Self) {
         match (self, rest) {
             (Self::Map(own), Self::Map(rest)) => {
@@ -110,7 +112,7 @@ impl Content {
         }
     }
 
-    /// Whether all of it is in a region.
+    /// True if all items are in the region.
     pub(super) fn is_in(&self, seed: u64, region: &Region) -> bool {
         let mut is_in = true;
         self.each_item(seed, |item, _| is_in &= region.has(item));
@@ -124,7 +126,7 @@ impl Content {
 }
 
 impl MapField {
-    /// Whether it waits for any of these events, or a field in it that is narrowed in a region of its items.
+    /// True if the field, or a field in it that the region narrows, defers any of these events.
     pub(super) fn waits_around(&self, region: &Region, events: &EventSet) -> bool {
         let Content::Map(fields) = &self.content else { return self.deferred.meets(events) };
         self.deferred.meets(events)
@@ -134,17 +136,18 @@ impl MapField {
     }
 }
 
-/// Divides a copy into what is in a region and the sum of all other digests.
+/// Divides a copy into the items of a region and the sum of the digests of all other items.
 pub(super) struct Splitting<'p, P: ?Sized> {
     pub(super) pages: &'p mut P,
-    /// The copy's.
+    /// The copy's clock.
     pub(super) clock: &'p CausalClock,
-    /// Whether what is in the region is asked for at all.
+    /// True if the items of the region are wanted, not only the sum.
     pub(super) wants_items: bool,
 }
 
 impl<P: Pages + ?Sized> Splitting<'_, P> {
-    /// The items in the region, as far as they are wanted, and the sum of all others' digests.
+    /// Returns the items of the region, if they are wanted, and the sum of the digests of all
+    /// others.
     pub(super) fn split(
         &mut self,
         content: Content,
@@ -156,7 +159,8 @@ impl<P: Pages + ?Sized> Splitting<'_, P> {
             Content::Branch(branch) => {
                 let mut open = OpenBranch::new(*branch);
                 let mut items = open.branch.no_items();
-                // Where nothing waits, the others' sum is what is left of that of all.
+                // Without deferred events, the sum of the others is what remains of the branch's
+                // digest.
                 let is_all_read = open.branch.waiting_count > 0;
                 let all = [HashRange::ALL];
                 let ranges = if is_all_read { &all[..] } else { region.ranges() };
@@ -205,8 +209,8 @@ impl<P: Pages + ?Sized> Splitting<'_, P> {
 }
 
 impl PagedObject {
-    /// A field, and the hash that its items are seeded with; the record where there is no path. `None` where
-    /// there is no such field.
+    /// Reads a field, and the hash that seeds the hashes of its items. An empty path stands for the
+    /// record. Returns `None` if the field is absent.
     pub(super) fn at_path<P: Pages + ?Sized>(
         &self,
         path: &[FieldName],
@@ -230,8 +234,8 @@ impl PagedObject {
         Ok(Some((field, seed)))
     }
 
-    /// Shows what lies in some ranges of a record or field, page by page, and beside it. Answers the number
-    /// of items that count.
+    /// Calls `look` with each page of a record or field that touches some ranges. A page may have
+    /// items outside the ranges. Returns the number of live items of the record or field.
     fn each_page_in<P: Pages + ?Sized>(
         &self,
         path: &[FieldName],
@@ -255,12 +259,12 @@ impl PagedObject {
         Ok(item_count)
     }
 
-    /// Number of items of a field, or of the record where there is no path, and what is in each of some
-    /// ranges of them, which are in order. Reads the pages that they touch.
+    /// Number of live items of a field, or of the record if the path is empty, and the figures of
+    /// some ranges of its items, which are in order. Reads the pages that they touch.
     ///
     /// # Errors
     ///
-    /// When a page can't be read.
+    /// Returns an error if a page can't be read.
     pub fn range_figures<P: Pages + ?Sized>(
         &self,
         path: &[FieldName],
@@ -282,12 +286,12 @@ impl PagedObject {
         Ok((item_count, figures))
     }
 
-    /// The paths of large fields in some ranges of a field, or of the record where there is no path: no more
-    /// than `count_max`. Those inside of other large fields are not among them.
+    /// Paths of the large fields in some ranges of a field, or of the record if the path is empty;
+    /// at most `count_max`. Large fields inside other large fields are left out.
     ///
     /// # Errors
     ///
-    /// When a page can't be read.
+    /// Returns an error if a page can't be read.
     pub fn large_fields<P: Pages + ?Sized>(
         &self,
         path: &[FieldName],

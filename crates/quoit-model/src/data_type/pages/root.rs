@@ -1,4 +1,4 @@
-//! Root of a large record: everything that it keeps beside its pages.
+//! Root of a large record: all parts of the record that are not in pages.
 
 use super::branch::{Branch, read_table};
 use super::table::PageTable;
@@ -17,82 +17,83 @@ pub const ROOT_FORMAT_2: u8 = 0x73;
 
 /// A large record without its items.
 ///
-/// Stored as [`ROOT_FORMAT_1`], number of pages, number of items, bytes of all pages (varints), the digest of
-/// all items (8 bytes, little-endian), and a [`State`] without items. With branches it is [`ROOT_FORMAT_2`],
-/// number of pages, number of items, bytes of these pages, bytes of the pages of branches, number of the last
-/// branch (varints), and the digest and the state.
+/// The stored form is [`ROOT_FORMAT_1`], number of pages, number of items, bytes of all pages
+/// (varints), the digest of all items (8 bytes, little-endian), and a [`State`] without items. A
+/// record with branches has [`ROOT_FORMAT_2`], number of pages, number of items, bytes of these
+/// pages, bytes of the pages of branches, number of the last branch (varints), then the digest and
+/// the state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Root {
-    /// Whether the record is there, and what it waits for; without any items.
+    /// Presence and deferred events of the record, without items.
     pub(super) shell: State,
-    /// The items.
+    /// Figures of the items.
     pub(super) trunk: Branch,
-    /// Number of the branch that was made last, of those that are there; 0 when there is none.
+    /// Highest number of a branch; 0 if there is no branch.
     pub(super) last_branch: u64,
 }
 
 impl Root {
-    /// One of no items.
+    /// A root without items.
     pub(super) fn empty(datatype: Datatype) -> Self {
         let trunk = Branch::empty(datatype, 0);
         Self { shell: State::empty(datatype), trunk, last_branch: 0 }
     }
 
-    /// How the items are divided into pages.
+    /// The division of the items into pages.
     #[must_use]
     pub const fn table(&self) -> PageTable {
         self.trunk.table
     }
 
-    /// Number of elements of the set, or of fields of the map.
+    /// Number of live elements of the set, or live fields of the map.
     #[must_use]
     pub const fn item_count(&self) -> u64 {
         self.trunk.item_count
     }
 
-    /// Bytes of all pages, with those of branches.
+    /// Size of all pages in bytes, including those of branches.
     #[must_use]
     pub const fn page_bytes(&self) -> u64 {
         self.trunk.all_bytes()
     }
 
-    /// Whether fields of it have pages of their own.
+    /// True if fields have pages of their own.
     #[must_use]
     pub const fn has_branches(&self) -> bool {
         self.last_branch > 0
     }
 
-    /// Number of all pages, about as many as those of branches may be.
+    /// Approximate number of all pages; that of branches is estimated from their size.
     #[must_use]
     pub const fn page_count_about(&self) -> u64 {
         self.trunk.table.page_count() as u64 + self.trunk.inner_bytes / PAGE_BYTES_TARGET
     }
 
-    /// Whether the record is there, as [`State::is_live`].
+    /// True if the record exists, as [`State::is_live`].
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.shell.is_live() || self.item_count() > 0
     }
 
-    /// The event of the latest update that counts, as [`State::presence`].
+    /// The event of an update that counts, as [`State::presence`].
     #[must_use]
     pub fn presence(&self) -> Option<&Dot> {
         self.shell.presence()
     }
 
-    /// The digest of the whole state, as [`State::digest`].
+    /// Digest of the whole state, as [`State::digest`].
     #[must_use]
     pub fn digest(&self) -> u64 {
         self.shell.digest().wrapping_add(self.trunk.digest)
     }
 
-    /// Whether there is nothing to keep but the clock, as [`State::is_void`].
+    /// True if the root can be dropped, as [`State::is_void`].
     #[must_use]
     pub fn is_void(&self) -> bool {
         self.shell.is_void() && self.page_bytes() == 0
     }
 
-    /// The type of the record.
+    /// Data type of the record.
     #[must_use]
     pub fn datatype(&self) -> Datatype {
         self.shell.datatype()
@@ -112,11 +113,12 @@ impl Root {
         self.shell.encode_into(out);
     }
 
-    /// Reads the stored form.
+    /// Decodes the stored form.
     ///
     /// # Errors
     ///
-    /// When the bytes are cut off, of another format, or not what a writer makes.
+    /// Returns an error if the bytes are cut off, have another format, or hold something that no
+    /// encoder writes.
     pub fn decode(input: &Bytes) -> Result<Self, StoredFormError> {
         let mut cursor = Cursor::new(input);
         let format = cursor.u8()?;

@@ -8,13 +8,13 @@ use crate::data_type::{FieldName, StoredFormError};
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// Gives the items of a set or map by ranges of hashes, each higher than the one before. Of one in pages it
-/// holds no more than those that a range touches.
+/// Supplies the items of a set or map by ascending ranges of hashes. For a set or map in pages,
+/// memory holds only the pages that a range touches.
 pub(super) struct Source {
     seed: u64,
-    /// Pages that are still to be read, from this one on.
+    /// The branch, with the next page to read.
     branch: Option<(Branch, Option<PageRange>)>,
-    /// Read, but not taken.
+    /// Items that were read and not taken yet.
     items: Items,
 }
 
@@ -24,7 +24,7 @@ enum Items {
 }
 
 impl Items {
-    /// Adds some whose hashes are higher than those that are here.
+    /// Adds items whose hashes are higher than those that are here.
     fn add(&mut self, content: Content, seed: u64) {
         match (self, content) {
             (Self::Elements(items), Content::Set(elements)) => {
@@ -56,7 +56,7 @@ impl Items {
 }
 
 impl Source {
-    /// `seed` is the hash of the field that they are the content of.
+    /// Makes a source of a content. `seed` is the hash of the field that has this content.
     pub(super) fn new(content: Content, seed: u64) -> Self {
         let (branch, items) = match content {
             Content::Branch(branch) => {
@@ -78,17 +78,17 @@ impl Source {
         source
     }
 
-    /// Pages that it lies in; 0 where it lies in none.
+    /// Number of pages of the set or map; 0 if it is not in pages.
     pub(super) fn page_count(&self) -> u32 {
         self.branch.as_ref().map_or(0, |(branch, _)| branch.table.page_count())
     }
 
-    /// Whether all that it knew of was read.
+    /// True if all items that its figures count were read.
     pub(super) fn is_read(&self) -> bool {
         self.branch.as_ref().is_none_or(|(branch, _)| branch.is_bare())
     }
 
-    /// The items up to a hash that were not taken before.
+    /// Takes the remaining items up to a hash.
     pub(super) fn take_until<E: From<StoredFormError>>(
         &mut self,
         last: ItemHash,

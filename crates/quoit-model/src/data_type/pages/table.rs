@@ -1,16 +1,16 @@
-//! Which page an item belongs to.
+//! The page of an item.
 //!
-//! Linear hashing (Litwin, 1980) in the order of hashes: a page holds all items whose hashes begin with the
-//! same bits, pages are split and joined one at a time in a fixed order, and so their number says where
-//! everything is. No directory has to be read or written.
+//! The division is linear hashing (Litwin, 1980) in the order of hashes. A page has all items whose
+//! hashes begin with the same bits. Pages are split and joined one at a time in a fixed order, so
+//! the number of pages determines the range of every page, and no directory has to be stored.
 
 use std::ops::RangeInclusive;
 
-/// Hash of an item's name: the same on every node, so that ranges of hashes can be spoken of.
+/// Hash of an item's name. It is the same on every node, so nodes can refer to ranges of hashes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ItemHash(pub u64);
 
-/// A page: all hashes that begin with the same bits.
+/// The range of a page: all hashes that begin with the same bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PageRange {
     first: u64,
@@ -18,13 +18,14 @@ pub struct PageRange {
 }
 
 impl PageRange {
-    /// The lowest hash in it: the page's name. When a page is split, its lower half keeps the name.
+    /// The lowest hash of the page, which is its name. When a page is split, the lower half keeps
+    /// the name.
     #[must_use]
     pub const fn first(self) -> ItemHash {
         ItemHash(self.first)
     }
 
-    /// The highest hash in it.
+    /// The highest hash of the page.
     #[must_use]
     pub const fn last(self) -> ItemHash {
         match u64::MAX.checked_shr(self.depth) {
@@ -33,13 +34,13 @@ impl PageRange {
         }
     }
 
-    /// All its hashes.
+    /// All hashes of the page.
     #[must_use]
     pub const fn hashes(self) -> RangeInclusive<ItemHash> {
         self.first()..=self.last()
     }
 
-    /// Its halves.
+    /// The two halves of the page.
     fn halves(self) -> (Self, Self) {
         let depth = self.depth + 1;
         let upper = self.first | 1 << (64 - depth);
@@ -47,7 +48,7 @@ impl PageRange {
     }
 }
 
-/// How many pages there are, which says how the hashes are divided among them.
+/// Number of pages, which determines how the hashes are divided among them.
 ///
 /// With 2^L + s pages, s below 2^L, the first s of 2^L equal ranges are split in two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,10 +57,10 @@ pub struct PageTable {
 }
 
 impl PageTable {
-    /// One page for everything.
+    /// A single page for all hashes.
     pub const ONE: Self = Self { page_count: 1 };
 
-    /// A table of so many pages; `None` for 0.
+    /// A table of this many pages; `None` for 0.
     #[must_use]
     pub const fn new(page_count: u32) -> Option<Self> {
         if page_count == 0 { None } else { Some(Self { page_count }) }
@@ -87,7 +88,7 @@ impl PageTable {
         std::iter::successors(Some(first), move |page| self.page_after(*page))
     }
 
-    /// The page after another one, in the order of hashes.
+    /// The next page in the order of hashes.
     #[must_use]
     pub const fn page_after(self, page: PageRange) -> Option<PageRange> {
         match page.last().0.checked_add(1) {
@@ -96,8 +97,8 @@ impl PageTable {
         }
     }
 
-    /// Splits the page whose turn it is: the page, and the half of it that becomes a page of its own.
-    /// `None` when there can be no more pages.
+    /// Splits the next page in the fixed order. Returns the range before the split, and its upper
+    /// half, which becomes a page. Returns `None` if there can be no more pages.
     #[must_use]
     pub fn split(&mut self) -> Option<(PageRange, PageRange)> {
         let level = self.page_count.ilog2();
@@ -108,7 +109,8 @@ impl PageTable {
         Some((whole, whole.halves().1))
     }
 
-    /// Undoes the last split: the page, and the one that becomes a part of it. `None` when one is left.
+    /// Undoes the last split. Returns the joined range, and the upper half that it absorbs. Returns
+    /// `None` if there is only one page.
     #[must_use]
     pub fn join(&mut self) -> Option<(PageRange, PageRange)> {
         let mut fewer = Self::new(self.page_count - 1)?;

@@ -1,5 +1,4 @@
-//! Goes through the pages of a record one after another: for who sends them elsewhere, or gets them from
-//! there.
+//! Walks through the pages of a record one after another, for sending or receiving them.
 
 use super::branch::Branch;
 use super::open::less_than_known;
@@ -8,25 +7,26 @@ use crate::data_type::content::Content;
 use crate::data_type::{MAP_DEPTH_MAX, State, StoredFormError};
 use bytes::Bytes;
 
-/// A branch has no more pages than it has bytes, beside so many.
+/// Number of pages that a branch may have beyond one for each byte.
 const EMPTY_PAGE_COUNT: u64 = 64;
 
-/// A walk through all pages of a record, those of branches after the page that tells of them. It may pause
-/// between any two pages, and keeps as many branches in mind as there are in a page at each depth.
+/// A walk through all pages of a record. The pages of a branch follow the page that refers to it.
+/// The walk may pause between any two pages. Memory holds, for each depth, the branches of one
+/// page.
 ///
-/// Where others write meanwhile, what was shown does not belong together; nothing fails for that reason but
-/// what is said of [`PageWalk::next_page`].
+/// If the record is written meanwhile, the pages may not belong to one version of it; the caller
+/// has to check that.
 #[derive(Clone, Debug)]
 pub struct PageWalk {
     left: Vec<Left>,
 }
 
-/// The rest of a branch.
+/// The remaining pages of a branch.
 #[derive(Clone, Debug)]
 struct Left {
     branch: Branch,
     next: Option<PageRange>,
-    /// Of the items, should they be fields; a record's is 1.
+    /// Depth of the items if they are fields; 1 for a record.
     depth: usize,
 }
 
@@ -38,17 +38,17 @@ impl Left {
 }
 
 impl PageWalk {
-    /// A walk through the pages that a record knows of.
+    /// Starts a walk through the pages of a record.
     #[must_use]
     pub fn new(paged: &PagedObject) -> Self {
         Self { left: vec![Left::all_of(paged.root().trunk.clone(), 1)] }
     }
 
-    /// The next page that there is; `None` behind the last one.
+    /// Reads the next page that exists; returns `None` after the last one.
     ///
     /// # Errors
     ///
-    /// When a page can't be read, or is none of such a record.
+    /// Returns an error if a page can't be read, or is not a page of such a record.
     pub fn next_page<P: Pages + ?Sized>(
         &mut self,
         pages: &mut P,
@@ -74,12 +74,12 @@ impl PageWalk {
 }
 
 impl PagedObject {
-    /// Looks whether the pages are those that belong to the root: all items that it knows of, and no others.
-    /// Memory holds one page at each depth.
+    /// Checks that the pages match the root: they have all items that it counts, and no others.
+    /// Memory holds one page for each depth.
     ///
     /// # Errors
     ///
-    /// When they are not, or one can't be read.
+    /// Returns an error if they do not match, or a page can't be read.
     pub fn check_pages<P: Pages + ?Sized>(&self, pages: &mut P) -> Result<(), P::Error> {
         check_branch(self.root().trunk.clone(), 0, 1, pages)
     }
@@ -94,7 +94,7 @@ fn check_branch<P: Pages + ?Sized>(
     if depth > MAP_DEPTH_MAX + 1 {
         return Err(StoredFormError::BadForm { what: "maps nested too deeply", at: 0 }.into());
     }
-    // Whatever a root says, no more pages are looked for than there can be.
+    // Bounds the number of page reads, whatever the root says.
     let page_count = u64::from(branch.table.page_count());
     if page_count > branch.page_bytes.saturating_add(EMPTY_PAGE_COUNT) {
         return Err(StoredFormError::BadForm { what: "more pages than bytes", at: 0 }.into());

@@ -1,4 +1,4 @@
-//! Which items an operation has to have at hand.
+//! The items that an operation has to read.
 
 use super::ItemHash;
 use crate::data_type::change::{ContentChange, FieldChange};
@@ -6,26 +6,26 @@ use crate::data_type::{Delta, FieldName, FieldOperation, MapOperation, Operation
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// Elements or fields of a record or field, by their hashes, and how much of these fields.
+/// Elements or fields of a record or field, by their hashes, and the parts of these fields.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WantedItems {
-    /// Sorted; the fields are among them.
+    /// Sorted hashes of all items, fields included.
     items: Vec<ItemHash>,
-    /// Of these fields more is wanted than that they are there.
+    /// Fields of which the content is wanted, too.
     fields: BTreeMap<ItemHash, Within>,
 }
 
-/// How much of a field is wanted.
+/// Part of a field that is wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Within {
-    /// All of it, as deep as it goes.
+    /// The whole content.
     All,
     /// Some of its elements or fields.
     Some(WantedItems),
 }
 
 impl WantedItems {
-    /// Some elements, or fields of which nothing is looked at.
+    /// Wants some elements, or some fields without their content.
     #[must_use]
     pub fn items(items: Vec<ItemHash>) -> Self {
         let mut wanted = Self { items, fields: BTreeMap::new() };
@@ -38,12 +38,12 @@ impl WantedItems {
         &self.items
     }
 
-    /// How much of a field is wanted; `None` where no look into it is.
+    /// The part of a field that is wanted; `None` if its content is not.
     pub(super) fn within(&self, field: ItemHash) -> Option<&Within> {
         self.fields.get(&field)
     }
 
-    /// Puts the hashes in order, those in fields too: once, when all are added.
+    /// Sorts all hashes. Called once, after all were added.
     fn sort(&mut self) {
         self.items.sort_unstable();
         self.items.dedup();
@@ -54,7 +54,7 @@ impl WantedItems {
         }
     }
 
-    /// Leaves the hashes unsorted: a field may be added any number of times.
+    /// Adds an item. The hashes stay unsorted, since a field may be added many times.
     fn add(&mut self, field: ItemHash, within: Option<Within>) {
         self.items.push(field);
         let Some(within) = within else { return };
@@ -66,7 +66,7 @@ impl WantedItems {
         }
     }
 
-    /// Unsorted.
+    /// The items of an operation on a map, unsorted.
     fn of_operation(map: &MapOperation, seed: u64) -> Self {
         let mut wanted = Self::default();
         for name in &map.removes {
@@ -90,12 +90,12 @@ impl WantedItems {
         wanted
     }
 
-    /// Unsorted.
+    /// The items of the changes of a map, unsorted.
     fn of_changes(changes: &BTreeMap<FieldName, FieldChange>, seed: u64) -> Self {
         let mut wanted = Self::default();
         for (name, change) in changes {
             let field = ItemHash::of_field_in(name, seed);
-            // Writes that are undone may be anywhere in the field.
+            // The undone writes may be anywhere in the field.
             let within = match &change.content {
                 _ if !change.undone.is_empty() => Some(Within::All),
                 ContentChange::Set(changes) => {
@@ -118,7 +118,7 @@ impl WantedItems {
 }
 
 impl Within {
-    /// Costs what `other` has, and leaves the hashes unsorted.
+    /// Adds the items of `other`, unsorted. The cost depends on `other` alone.
     fn join(&mut self, other: Self) {
         match (&mut *self, other) {
             (Self::All, _) => {}
@@ -134,8 +134,7 @@ impl Within {
 }
 
 impl Operation {
-    /// The elements or fields that the operation names. Of counters and HyperLogLogs, which have no parts,
-    /// none.
+    /// The elements or fields that the operation names; none for counters and HyperLogLogs.
     #[must_use]
     pub fn wanted(&self) -> WantedItems {
         let element = |element: &bytes::Bytes| ItemHash::of_element(element);
@@ -153,7 +152,7 @@ impl Operation {
 }
 
 impl Delta {
-    /// As [`Operation::wanted`], of what the operation has changed.
+    /// The elements or fields that the delta changes.
     #[must_use]
     pub fn wanted(&self) -> WantedItems {
         let mut wanted = match &self.change.content {

@@ -1,4 +1,5 @@
-//! Puts items back into pages, and what has become large into pages of its own.
+//! Writing of pages: puts items back into pages, and moves the content of large fields into
+//! branches.
 
 use super::branch::{Branch, Figures, encode_page};
 use super::open::{Known, KnownPage, OpenBranch, Opened};
@@ -11,36 +12,36 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// Pages are split when they hold more than so many bytes on average. The fullest hold about twice as much: a
-/// change of one item writes less than 8 KiB, with the root and a split.
+/// Average size of pages, in bytes, above which a page is split. The fullest pages are about twice
+/// as large. A change of one item writes less than 8 KiB, with the root and a split.
 pub(super) const PAGE_BYTES_TARGET: u64 = 1_400;
 
-/// Pages are joined when they hold fewer bytes on average: far below the target, so that a record whose size
-/// goes up and down is not split and joined all the time.
+/// Average size of pages, in bytes, below which pages are joined. It is far below the target, so
+/// that a record whose size goes up and down is not split and joined all the time.
 const PAGE_BYTES_MIN: u64 = PAGE_BYTES_TARGET / 3;
 
-/// The content of a field becomes a branch when it takes about so many bytes, so that no field makes its page
-/// much larger than others.
+/// Approximate size in bytes from which the content of a field becomes a branch, so that no field
+/// makes its page much larger than others.
 const BRANCH_BYTES: usize = 1_024;
 
-/// A branch is put into the page of its field when all its pages have fewer bytes.
+/// Total size in bytes of a branch's pages below which its items move into the page of its field.
 const BRANCH_BYTES_MIN: u64 = BRANCH_BYTES as u64 / 2;
 
-/// Pages that are split or joined before they are written, where there may be many.
+/// Number of pages that are split or joined before they are written, where there may be many.
 const FITTED_AT_ONCE: usize = 16;
 
-/// Bytes that a branch takes in the page of its field, about.
+/// Approximate size in bytes of a branch's figures in the page of its field.
 const BRANCH_FIGURES_BYTES: usize = 24;
 
-/// Closes what was opened in a record.
+/// Closes the branches of a record that were opened.
 pub(super) struct Closing<'p, P: ?Sized> {
     pub(super) pages: &'p mut P,
-    /// Number of the last branch of the record.
+    /// Highest number of a branch of the record.
     pub(super) last_branch: u64,
 }
 
 impl<P: Pages + ?Sized> Closing<'_, P> {
-    /// Puts the items of a record into its pages. Answers the figures of all.
+    /// Puts the items of a record back into its pages. Returns the figures of all items.
     pub(super) fn close_record(
         &mut self,
         mut content: Content,
@@ -53,7 +54,7 @@ impl<P: Pages + ?Sized> Closing<'_, P> {
         written.store(self.pages)
     }
 
-    /// Puts what fields hold where it belongs. Those that were opened may be gone by now.
+    /// Closes the branches of fields. A field that was opened may have been removed since.
     fn close_fields(
         &mut self,
         content: &mut Content,
@@ -80,8 +81,8 @@ impl<P: Pages + ?Sized> Closing<'_, P> {
         Ok(())
     }
 
-    /// Puts items into the pages of their branch. Answers the branch, or all that is in it where that is
-    /// little.
+    /// Puts items back into the pages of their branch. Returns the branch, or its items if they are
+    /// few.
     fn close_branch(
         &mut self,
         items: Content,
@@ -98,7 +99,7 @@ impl<P: Pages + ?Sized> Closing<'_, P> {
         Ok(Content::Branch(Box::new(written.store(self.pages)?)))
     }
 
-    /// Makes branches of what is large in a field: of what is deepest first.
+    /// Moves large contents of a field into branches, the deepest first.
     fn divide(&mut self, content: &mut Content, seed: u64) -> Result<(), P::Error> {
         if !self.pages.can_have_branches() || !content.is_beyond(BRANCH_BYTES) {
             return Ok(());
@@ -117,7 +118,7 @@ impl<P: Pages + ?Sized> Closing<'_, P> {
         Ok(())
     }
 
-    /// A new branch of some elements or fields.
+    /// Makes a new branch of some elements or fields.
     pub(super) fn branch_of(&mut self, items: Content, seed: u64) -> Result<Branch, P::Error> {
         let datatype = if matches!(items, Content::Map(_)) { Datatype::Map } else { Datatype::Set };
         self.last_branch += 1;
@@ -128,7 +129,7 @@ impl<P: Pages + ?Sized> Closing<'_, P> {
         written.store(self.pages)
     }
 
-    /// Puts items back into the pages that they were read from, however large these become.
+    /// Puts items back into the pages that they were read from, without splitting pages.
     pub(super) fn put_back(
         &mut self,
         mut items: Content,
@@ -139,7 +140,7 @@ impl<P: Pages + ?Sized> Closing<'_, P> {
         Written::put_back(open, seed, items)?.store(self.pages)
     }
 
-    /// Splits pages until there are so many, if there are fewer.
+    /// Splits pages until the branch has at least `page_count`.
     pub(super) fn widen(
         &mut self,
         mut branch: Branch,
@@ -158,8 +159,8 @@ impl<P: Pages + ?Sized> Closing<'_, P> {
         Ok(branch)
     }
 
-    /// Splits and joins pages as their sizes ask for, few at a time. Answers the branch, or all that is in it
-    /// where that is little, and it is not the record itself.
+    /// Splits and joins pages as their sizes require, a few at a time. Returns the branch, or its
+    /// items if they are few and the branch is not the record itself.
     pub(super) fn settle_branch(
         &mut self,
         mut branch: Branch,
@@ -183,14 +184,15 @@ impl<P: Pages + ?Sized> Closing<'_, P> {
 }
 
 impl Content {
-    /// Whether it takes more than about so many bytes. Looks at no more of it than it has to.
+    /// True if the content takes more than about this many bytes. Stops as soon as that is certain.
     fn is_beyond(&self, size_bytes: usize) -> bool {
         let mut left = Some(size_bytes);
         self.spend(&mut left);
         left.is_none()
     }
 
-    /// Takes about as many bytes as it has from those that are left; `None` once there are too few.
+    /// Subtracts the approximate size of the content from `left`, which becomes `None` when it
+    /// would be negative.
     fn spend(&self, left: &mut Option<usize>) {
         let mut take = |bytes: usize| *left = left.and_then(|left| left.checked_sub(bytes));
         match self {
@@ -225,13 +227,14 @@ impl Content {
     }
 }
 
-/// Bytes of an item's events, about.
+/// Approximate size in bytes of an item's events.
 fn bytes_of<T>(item: &Item<T>) -> usize {
     let deferred = item.deferred().map_or(0, |deferred| 16 * deferred.run_count());
     3 * item.live().len() + deferred
 }
 
-/// Items of a page and its stored form, which has further ones if it is not whole.
+/// Decoded items of a page, and its stored form. If `is_whole` is false, the stored form has
+/// further items.
 struct Page {
     content: Content,
     is_whole: bool,
@@ -239,33 +242,33 @@ struct Page {
 }
 
 impl Page {
-    /// A page of these items and no others.
+    /// Makes a whole page of these items.
     fn of(datatype: Datatype, content: Content) -> Self {
         let (content, encoded) = encode_page(datatype, content);
         Self { content, is_whole: true, encoded }
     }
 }
 
-/// Pages of a branch that are going to be written.
+/// Pages of a branch that will be written.
 struct Written {
-    /// Its figures are those of items that are in none of these pages.
+    /// Figures of the items that are in none of these pages.
     branch: Branch,
     seed: u64,
     pages: BTreeMap<ItemHash, Page>,
-    /// Bytes of these pages.
+    /// Size of these pages in bytes.
     size_bytes: u64,
-    /// Pages of which the store need not be asked.
+    /// Pages that need not be read from the store again.
     known: Known,
 }
 
 impl Written {
-    /// None of its pages yet.
+    /// Starts without any pages.
     fn of_none(branch: Branch, seed: u64) -> Result<Self, StoredFormError> {
         let none = branch.no_items();
         Self::put_back(OpenBranch::new(branch), seed, none)
     }
 
-    /// Puts items into the pages that they were read from.
+    /// Puts items back into the pages that they were read from.
     fn put_back(open: OpenBranch, seed: u64, content: Content) -> Result<Self, StoredFormError> {
         let OpenBranch { branch, known } = open;
         let mut written = Self { branch, seed, pages: BTreeMap::new(), size_bytes: 0, known };
@@ -293,7 +296,7 @@ impl Written {
         Ok(written)
     }
 
-    /// Puts items into the pages where they belong; nothing is in those yet.
+    /// Puts items into the pages where they belong, which are still empty.
     fn divide(&mut self, content: Content) {
         let table = self.branch.table;
         self.insert(content.divide(self.seed, |item| table.page_of(item).first()));
@@ -308,7 +311,7 @@ impl Written {
         }
     }
 
-    /// The items of a page, to be put elsewhere.
+    /// Takes all items out of a page.
     fn take<P: Pages + ?Sized>(
         &mut self,
         range: PageRange,
@@ -343,7 +346,7 @@ impl Written {
         Ok(content.unwrap_or_else(|| self.branch.no_items()))
     }
 
-    /// All items; no page is left.
+    /// Takes all items out of all pages.
     fn take_all<P: Pages + ?Sized>(&mut self, pages: &mut P) -> Result<Content, P::Error> {
         let mut content = self.branch.no_items();
         for range in self.branch.table.pages() {
@@ -352,24 +355,25 @@ impl Written {
         Ok(content)
     }
 
-    /// Bytes of all pages.
+    /// Size of all pages in bytes.
     const fn page_bytes(&self) -> u64 {
         self.branch.page_bytes + self.size_bytes
     }
 
-    /// Bytes of all pages, with those of branches in them.
+    /// Size of all pages in bytes, including those of branches in them.
     fn all_bytes(&self) -> u64 {
         let of_page = |page: &Page| Figures::of(&page.content, self.seed).inner_bytes();
         let inner_bytes: u64 = self.pages.values().map(of_page).sum();
         self.page_bytes() + self.branch.inner_bytes + inner_bytes
     }
 
-    /// Splits and joins pages as their sizes ask for.
+    /// Splits and joins pages as their sizes require.
     fn fit<P: Pages + ?Sized>(&mut self, pages: &mut P) -> Result<(), P::Error> {
         self.fit_some(usize::MAX, pages).map(|_| ())
     }
 
-    /// As [`Written::fit`], no more than so many. Whether all fits now.
+    /// As [`Written::fit`], for at most `count_max` pages. Returns true if all pages have the right
+    /// size now.
     fn fit_some<P: Pages + ?Sized>(
         &mut self,
         count_max: usize,
@@ -397,7 +401,7 @@ impl Written {
         Ok(true)
     }
 
-    /// Splits the page whose turn it is. False when there can be no more pages.
+    /// Splits the next page in the fixed order. Returns false if there can be no more pages.
     fn split<P: Pages + ?Sized>(&mut self, pages: &mut P) -> Result<bool, P::Error> {
         let Some((whole, _)) = self.branch.table.split() else { return Ok(false) };
         let content = self.take(whole, pages)?;
@@ -405,7 +409,7 @@ impl Written {
         Ok(true)
     }
 
-    /// Undoes the last split. False when there is one page.
+    /// Undoes the last split. Returns false if there is one page.
     fn join<P: Pages + ?Sized>(&mut self, pages: &mut P) -> Result<bool, P::Error> {
         let before = self.branch.table;
         let Some((whole, upper)) = self.branch.table.join() else { return Ok(false) };

@@ -1,4 +1,4 @@
-//! Digests: one number by which replicas compare states without sending them.
+//! Digests of states: numbers by which replicas compare states without sending them.
 
 use super::State;
 use crate::clock::Dot;
@@ -17,14 +17,16 @@ const FLAG: u8 = 20;
 const HLL: u8 = 21;
 const AROUND: u8 = 22;
 
-/// In the kind of an item: what it waits for.
+/// Added to the kind of an item, for its deferred events.
 const WAITING: u8 = 64;
 
 impl State {
-    /// Equal where the same writes count, different (but for chance, 2^-64) where others do. A write
-    /// stands for what it wrote. Removes that wait for events are not in it, since the clock decides them.
+    /// The digest is equal if the same writes count, and different otherwise, but for chance
+    /// (2^-64). It covers the events of the writes, which determine their payloads. It leaves out
+    /// deferred events, since the clock decides about them.
     ///
-    /// The sum of the digests of all items, in any order: that of an element or field changes alone.
+    /// The digest is the sum of the digests of all items, so a change of an element or field
+    /// changes only its own part.
     #[must_use]
     pub fn digest(&self) -> u64 {
         of_field(&self.record, 0).0
@@ -32,20 +34,20 @@ impl State {
 }
 
 impl Content {
-    /// The part of the state's digest that comes from the content of a record or field. `seed` stands for the
-    /// names of the fields around it; of a record it is 0.
+    /// The content's part of the digest of its state. `seed` is derived from the names of the
+    /// enclosing fields; it is 0 for the content of a record.
     pub(in crate::data_type) fn digest(&self, seed: u64) -> u64 {
         of_content(self, seed).0
     }
 
-    /// As [`Content::digest`], with what waits for events that the clock has not: the clocks of those who
-    /// compare differ.
+    /// As [`Content::digest`], including deferred events that the clock does not have. Replicas
+    /// with different clocks compare these digests.
     pub(in crate::data_type) fn digest_of_all(&self, clock: &CausalClock, seed: u64) -> u64 {
         (of_content(self, seed) + waiting_in_content(self, seed, clock)).0
     }
 
-    /// Shows the hash of each element or field, what it adds to the digest, and whether it counts. What waits
-    /// for events that the clock has not is in the digest, as in [`Content::digest_of_all`].
+    /// Calls `show` with the hash of each element or field, its part of the digest, and true if it
+    /// is live. The digest includes deferred events, as in [`Content::digest_of_all`].
     pub(in crate::data_type) fn each_item_digest(
         &self,
         clock: &CausalClock,
@@ -104,12 +106,12 @@ fn waiting_in_content(content: &Content, seed: u64, clock: &CausalClock) -> Wrap
                 waiting_in_field(field, ItemHash::of_field_in(name, seed).0, clock)
             })
             .sum(),
-        // One in which something waits was opened.
+        // A branch with deferred events has been loaded.
         Content::Branch(_) => Wrapping(0),
     }
 }
 
-/// A number for those of some events that the clock has not.
+/// Hash of the deferred events that the clock does not have.
 fn waiting_in(
     kind: u8,
     deferred: Option<&EventSet>,
@@ -127,7 +129,7 @@ fn waiting_in(
     .sum()
 }
 
-/// `seed` stands for the names of the fields around.
+/// `seed` is derived from the names of the enclosing fields.
 fn of_field(field: &MapField, seed: u64) -> Wrapping<u64> {
     of_item(PRESENCE, &field.presence, seed) + of_content(&field.content, seed)
 }
