@@ -1,9 +1,9 @@
 //! Erlang's external term format, as far as Riak's data and clocks need it.
 //!
-//! The reader takes what any Erlang release wrote (integers, atoms of all four forms, tuples,
-//! lists, strings, binaries, floats, maps, the compressed wrapper) within [`Limits`]; the writer
-//! makes the form that Erlang's own `term_to_binary` makes. Processes, ports and functions never
-//! occur in stored data.
+//! The reader accepts the terms that any Erlang release writes (integers, atoms of all four forms,
+//! tuples, lists, strings, binaries, floats, maps, and compressed terms) within [`Limits`]. The
+//! writer writes the form of Erlang's `term_to_binary`. Processes, ports and functions never occur
+//! in stored data.
 
 mod inflate;
 mod read;
@@ -46,11 +46,11 @@ pub(crate) mod tag {
 pub enum Term {
     /// An integer of up to 128 bits.
     Integer(i128),
-    /// A larger integer: its magnitude has the lowest byte first and no zero byte last.
+    /// A larger integer.
     BigInteger {
-        /// Whether it is below zero.
+        /// True if it is below zero.
         negative: bool,
-        /// Magnitude, lowest byte first.
+        /// Magnitude, lowest byte first, without zero bytes at the end.
         magnitude: Bytes,
     },
     /// A float.
@@ -59,30 +59,31 @@ pub enum Term {
     Atom(Bytes),
     /// A tuple.
     Tuple(Vec<Term>),
-    /// A proper list that was not written as a string; the empty one too.
+    /// A proper list that was not written as a string, including the empty list.
     List(Vec<Term>),
-    /// A list that ends in a tail, as `[1 | x]`.
+    /// A list with a tail that is not a list, as `[1 | x]`.
     ImproperList(Vec<Term>, Box<Term>),
     /// A list of one or more integers from 0 to 255, written as a string.
     Text(Bytes),
     /// A binary.
     Binary(Bytes),
-    /// A map's pairs as written.
+    /// Pairs of a map, in the order in which they were written.
     Map(Vec<(Term, Term)>),
 }
 
 impl Term {
-    /// Reads one encoded term, which is the whole input. Binaries and strings share it, unless the
-    /// term was compressed.
+    /// Decodes one encoded term, which must be the whole input. Binaries and strings share the
+    /// input, unless the term was compressed.
     ///
     /// # Errors
     ///
-    /// When the input is cut off, goes on behind the term, has an unknown tag, or exceeds a limit.
+    /// Returns an error if the input is cut off, continues after the term, has an unknown tag, or
+    /// exceeds a limit.
     pub fn decode(input: &Bytes, limits: &Limits) -> Result<Self, EtfError> {
         read::decode(input, limits)
     }
 
-    /// The size in bytes that an encoded term says it has once it is inflated; `None` for one that is not
+    /// Size in bytes that a compressed term states for its inflated form; `None` if the term is not
     /// compressed.
     #[must_use]
     pub fn inflated_size(input: &[u8]) -> Option<usize> {
@@ -95,13 +96,13 @@ impl Term {
     }
 
     /// Appends the term as `term_to_binary` writes it, version byte included. Strings of more than
-    /// 65535 bytes become lists.
+    /// 65 535 bytes become lists.
     pub fn encode_into(&self, out: &mut Vec<u8>) {
         out.push(ETF_VERSION);
         put_term(out, self);
     }
 
-    /// The atom `name`.
+    /// True if the term is the atom `name`.
     #[must_use]
     pub fn is_atom(&self, name: &[u8]) -> bool {
         matches!(self, Self::Atom(atom) if atom == name)
@@ -134,7 +135,7 @@ impl Term {
         }
     }
 
-    /// The elements of a proper list that is no string, the empty list included.
+    /// The elements of a proper list that was not written as a string, including the empty list.
     #[must_use]
     pub fn as_list(&self) -> Option<&[Self]> {
         match self {
@@ -143,7 +144,7 @@ impl Term {
         }
     }
 
-    /// The bytes of an Erlang string: a list of integers from 0 to 255, however written.
+    /// The bytes of an Erlang string: a list of integers from 0 to 255, in either form.
     #[must_use]
     pub fn to_text(&self) -> Option<Bytes> {
         let byte = |element: &Self| element.as_u64().and_then(|integer| u8::try_from(integer).ok());
@@ -155,30 +156,30 @@ impl Term {
     }
 }
 
-/// Bounds of what a reader accepts.
+/// Limits of the reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// How deep terms may be nested.
+    /// Maximum depth of nested terms.
     pub depth_max: u32,
-    /// How many terms there may be, those inside others counted: bounds the memory taken.
+    /// Maximum number of terms, including nested ones. It bounds the memory that a term takes.
     pub terms_max: u32,
-    /// How large a compressed term may become, in bytes.
+    /// Maximum inflated size of a compressed term, in bytes.
     pub inflated_bytes_max: usize,
 }
 
 impl Limits {
-    /// For stored objects: data types of a million elements pass.
+    /// Limits for stored objects, which admit data types of a million elements.
     pub const STORED: Self =
         Self { depth_max: 256, terms_max: 32_000_000, inflated_bytes_max: 1 << 30 };
 }
 
-/// Why bytes are not an acceptable term.
+/// Error of decoding a term.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum EtfError {
     /// The bytes end too early.
     #[error("external term is cut off at byte {at}")]
     CutOff {
-        /// Offset of what does not fit.
+        /// Offset in bytes of the part that does not fit.
         at: usize,
     },
     /// The first byte is not 131.
@@ -187,20 +188,20 @@ pub enum EtfError {
         /// The first byte.
         version: u8,
     },
-    /// A tag that stored data does not have.
+    /// The tag does not occur in stored data.
     #[error("external term has tag {tag} at byte {at}, which stored data never has")]
     UnknownTag {
         /// The tag.
         tag: u8,
-        /// Offset of the tag.
+        /// Offset in bytes of the tag.
         at: usize,
     },
-    /// Bytes are left over.
+    /// Bytes follow the term.
     #[error("external term ends at byte {at} of {size_bytes}")]
     Surplus {
-        /// Where the term ends.
+        /// Offset in bytes of the end of the term.
         at: usize,
-        /// Size of the input.
+        /// Size of the input in bytes.
         size_bytes: usize,
     },
     /// Terms are nested too deeply.
@@ -215,18 +216,18 @@ pub enum EtfError {
         /// The limit.
         terms_max: u32,
     },
-    /// The compressed data is damaged, or its size is not the one told.
+    /// The compressed data is damaged, or its size is not the stated one.
     #[error("compressed external term is damaged or does not have its {size_bytes} bytes")]
     BadCompression {
-        /// The size told.
+        /// Stated size in bytes.
         size_bytes: usize,
     },
-    /// The term would become too large.
+    /// The inflated term would exceed the limit.
     #[error("compressed external term has {size_bytes} bytes, more than {size_bytes_max}")]
     TooLarge {
-        /// The size told.
+        /// Stated size in bytes.
         size_bytes: usize,
-        /// The limit.
+        /// The limit in bytes.
         size_bytes_max: usize,
     },
 }

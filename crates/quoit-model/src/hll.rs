@@ -1,9 +1,11 @@
-//! HyperLogLog: how many different elements there were, in a few kilobytes whatever their number.
+//! HyperLogLog: estimates the number of different elements in a few kilobytes, whatever that number
+//! is.
 //!
-//! Each element goes, by its SHA-1, to one of 2^p registers, which keeps the longest run of zero
-//! bits that it has seen (Flajolet, Fusy, Gandouet, Meunier 2007). Hash, registers and their
-//! numbers are those of Riak's data, so that states are exchanged without loss. How the number of
-//! elements is told from the registers is in [`estimate`](HyperLogLog::estimate).
+//! The SHA-1 of an element selects one of 2^p registers. A register keeps the longest run of zero
+//! bits that it has seen (Flajolet, Fusy, Gandouet, Meunier, "HyperLogLog: the analysis of a
+//! near-optimal cardinality estimation algorithm", 2007). Hash and registers are those of Riak's
+//! data, so states convert without loss. [`estimate`](HyperLogLog::estimate) computes the number of
+//! elements from the registers.
 //!
 //! ```
 //! use quoit_model::hll::{HyperLogLog, Precision};
@@ -22,7 +24,7 @@ pub use codec::HllError;
 
 use sha1::{Digest, Sha1};
 
-/// The number p of a HyperLogLog with 2^p registers. The standard error is about 1.04 / 2^(p/2).
+/// The precision p of a HyperLogLog with 2^p registers. The standard error is about 1.04 / 2^(p/2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Precision(u8);
 
@@ -34,36 +36,37 @@ impl Precision {
     /// 16 384 registers: a standard error of 0.8 %.
     pub const DEFAULT: Self = Self(14);
 
-    /// The precision of that many bits; `None` below 4 and above 16.
+    /// The precision of this many bits; `None` below 4 and above 16.
     #[must_use]
     pub fn new(bits: u8) -> Option<Self> {
         (Self::MIN.0..=Self::MAX.0).contains(&bits).then_some(Self(bits))
     }
 
-    /// How many bits of a hash name the register.
+    /// Number of hash bits that select the register.
     #[must_use]
     pub fn bits(self) -> u8 {
         self.0
     }
 
-    /// How many registers there are.
+    /// Number of registers.
     #[must_use]
     pub fn register_count(self) -> usize {
         1 << self.0
     }
 
-    /// Highest value of a register: as many bits are looked at as name the register, plus one.
+    /// Maximum value of a register: p + 1, since at most p bits are examined.
     #[must_use]
     pub fn value_max(self) -> u8 {
         self.0 + 1
     }
 
-    /// Up to so many registers are kept in a list: it takes no more memory than all of them do.
+    /// Maximum number of registers that are kept as a list. A list of that length takes no more
+    /// memory than the array of all registers.
     fn listed_max(self) -> usize {
         self.register_count() / 4
     }
 
-    /// The register that an element goes to, and the value it has there.
+    /// The register of an element, with the value that the element gives it.
     fn register_of(self, element: &[u8]) -> Register {
         let hash = Sha1::digest(element);
         let front = hash.first_chunk().expect("a SHA-1 has 20 bytes");
@@ -73,9 +76,10 @@ impl Precision {
         Register { index, value: run.min(self.0) + 1 }
     }
 
-    /// The register at this precision of what went to `register` at `finer`.
+    /// Converts a register of the higher precision `finer` to this precision.
     fn register_from(self, register: Register, finer: Self) -> Register {
-        // The lowest bits of the finer index come first in the bits that are counted now.
+        // The lowest bits of the finer index come first among the bits that are examined at this
+        // precision.
         let moved = finer.0 - self.0;
         let index = register.index >> moved;
         let low = u32::from(register.index) & ((1 << moved) - 1);
@@ -97,14 +101,14 @@ impl Default for Precision {
 /// A register that is not empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Register {
-    /// Its number, from 0.
+    /// Index of the register, from 0.
     pub index: u16,
     /// Value of the register, from 1.
     pub value: u8,
 }
 
-/// The registers of a HyperLogLog. Few are kept as a list; which form there is depends on the
-/// registers alone, so that equal ones are equal values and have equal encodings.
+/// A HyperLogLog. Few registers are kept as a list, many as an array. The form depends on the
+/// registers alone, so equal HyperLogLogs compare equal and have equal encodings.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HyperLogLog {
     precision: Precision,
@@ -113,9 +117,9 @@ pub struct HyperLogLog {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Registers {
-    /// At most [`Precision::listed_max`], by rising index.
+    /// At most [`Precision::listed_max`] registers, by ascending index.
     Listed(Vec<Register>),
-    /// The value of every register; 0 where nothing came.
+    /// Values of all registers; 0 for an empty one.
     All(Box<[u8]>),
 }
 
@@ -126,8 +130,8 @@ impl HyperLogLog {
         Self { precision, registers: Registers::Listed(Vec::new()) }
     }
 
-    /// The HyperLogLog with these registers, in any order; of equal indexes the highest value
-    /// counts. `None` if a register is none of this precision's.
+    /// Makes a HyperLogLog of registers in any order. Of several values for one index the highest
+    /// counts. Returns `None` if an index or value is not possible at this precision.
     #[must_use]
     pub fn from_registers(
         precision: Precision,
@@ -144,7 +148,7 @@ impl HyperLogLog {
         Some(Self::of_values(precision, all.into()))
     }
 
-    /// Takes the form that fits; `values` has one for each register.
+    /// Makes a HyperLogLog of the values of all registers, in the form that suits them.
     fn of_values(precision: Precision, values: Box<[u8]>) -> Self {
         let filled_count = values.iter().filter(|value| **value > 0).count();
         let registers = if filled_count > precision.listed_max() {
@@ -155,13 +159,13 @@ impl HyperLogLog {
         Self { precision, registers }
     }
 
-    /// Its precision.
+    /// The precision.
     #[must_use]
     pub fn precision(&self) -> Precision {
         self.precision
     }
 
-    /// The registers that are not empty, by rising index.
+    /// The registers that are not empty, by ascending index.
     pub fn registers(&self) -> impl Iterator<Item = Register> {
         let (listed, all) = match &self.registers {
             Registers::Listed(listed) => (listed.as_slice(), [].as_slice()),
@@ -170,7 +174,7 @@ impl HyperLogLog {
         listed.iter().copied().chain(filled(all))
     }
 
-    /// Adds an element; whether that changed anything.
+    /// Adds an element. Returns true if a register changed.
     pub fn insert(&mut self, element: &[u8]) -> bool {
         self.raise(self.precision.register_of(element))
     }
@@ -201,8 +205,8 @@ impl HyperLogLog {
         }
     }
 
-    /// Adds all elements of `other`: afterwards this is what it were if each had been inserted
-    /// here. The result has the lower precision of the two.
+    /// Adds all elements of `other`, with the same result as inserting each of them here. The
+    /// result has the lower of the two precisions.
     pub fn merge(&mut self, other: &Self) {
         if other.precision < self.precision {
             *self = self.reduced_to(other.precision);
@@ -213,8 +217,8 @@ impl HyperLogLog {
         }
     }
 
-    /// The same elements at a lower precision, exactly as if they had been inserted at it. Of a
-    /// precision that is not lower nothing changes: what was not counted can't be told later.
+    /// Reduces the precision, with the same result as inserting all elements at the lower
+    /// precision. The precision can't be raised; then the result is a copy.
     #[must_use]
     pub fn reduced_to(&self, precision: Precision) -> Self {
         if precision >= self.precision {
@@ -236,7 +240,7 @@ fn filled(values: &[u8]) -> impl Iterator<Item = Register> {
     numbered.map(|(index, value)| Register { index: index as u16, value: *value })
 }
 
-/// All registers of a list.
+/// Values of all registers, from a list.
 fn spread(precision: Precision, listed: &[Register]) -> Box<[u8]> {
     let mut values = vec![0; precision.register_count()];
     for register in listed {

@@ -1,9 +1,9 @@
 //! Plain objects, read and written without owning their parts.
 //!
-//! Most records hold one live value with little that describes it. [`PlainObject`] is such an
-//! object as a view of its stored bytes: answering a read from it, or replacing it, takes no
-//! allocation and no reference count. Every other object, damaged ones included, is not plain:
-//! [`PlainObject::read`] answers `None`, and [`Object`](crate::object::Object) has all of it.
+//! Most records hold one live value with little metadata. [`PlainObject`] is such an object as a
+//! view of its stored bytes: a read or a replacement takes no allocation and no reference count.
+//! For any other object, and for damaged bytes, [`PlainObject::read`] returns `None`, and the
+//! caller uses [`Object`](crate::object::Object).
 
 mod stored;
 
@@ -12,54 +12,56 @@ use crate::cursor::Cursor;
 use crate::digest;
 use crate::merge::WritePolicy;
 
-/// An object of one value that is no tombstone, has a dot, and neither links, user metadata, index
-/// entries nor entries that only Riak knows.
+/// An object with one value that is not a tombstone, has a dot, and has neither links, user
+/// metadata, index entries nor entries of [`Metadata::other`](crate::object::Metadata::other).
 #[derive(Clone, Debug)]
 pub struct PlainObject<'a> {
     /// All events that the object has seen.
     pub clock: VersionVector,
     /// The event that wrote the value.
     pub dot: DotPlace,
-    /// When the value was written, microseconds since 1970; 0 when unknown.
+    /// Time of the write in microseconds since 1970; 0 if unknown.
     pub last_modified_us: u64,
-    /// The entity tag that clients see, without quotes; empty when unknown.
+    /// Entity tag that clients see, without quotes; empty if unknown.
     pub vtag: &'a [u8],
-    /// Media type without parameters.
+    /// Media type as the client sent it.
     pub content_type: Option<&'a [u8]>,
-    /// Character set parameter of the media type.
+    /// Character set of the value.
     pub charset: Option<&'a [u8]>,
-    /// Content coding; never applied by the server.
+    /// Content coding. The server does not apply it.
     pub content_encoding: Option<&'a [u8]>,
-    /// When the object expires, seconds since 1970; `None` = never.
+    /// Time at which the value expires, in seconds since 1970; `None` if it never expires.
     pub expires_at_secs: Option<u32>,
     /// As [`Metadata::replaces`](crate::object::Metadata::replaces).
     pub replaces: bool,
-    /// The value itself.
+    /// The bytes of the value.
     pub value: &'a [u8],
 }
 
-/// Where the event of a value is told.
+/// Place of the dot of a value.
 #[derive(Clone, Debug)]
 pub enum DotPlace {
-    /// It is this entry of the object's clock, time included.
+    /// Index of the clock entry that is the dot, time included.
     InClock(usize),
-    /// It is told by itself: the clock has a later event of the actor, or none.
+    /// The dot itself, if the clock's entry of the actor has a higher counter or another time, or
+    /// is absent.
     Explicit(Dot),
 }
 
 impl<'a> PlainObject<'a> {
-    /// Reads the stored form; `None` when the object is not plain, or its bytes are damaged. No
-    /// allocation for an object of at most two clock entries.
+    /// Reads the stored form. Returns `None` if the object is not plain, or its bytes are damaged.
+    /// Allocates nothing for an object of at most two clock entries.
     #[must_use]
     pub fn read(stored: &'a [u8]) -> Option<Self> {
         stored::decode_plain(&mut Cursor::borrowing(stored), true)
     }
 
-    /// Reads what comes before the value from the front of the stored form: the object without its
-    /// value. `None` when the object is not plain, or the front ends too early.
+    /// Reads all but the value from the first bytes of the stored form; the value of the result is
+    /// empty. Returns `None` if the object is not plain, or the bytes end too early.
     ///
-    /// A checksum over the whole can't be looked at. `digest`, which came from elsewhere, confirms
-    /// the clock and the event of the value, but for their times; `None` when it does not.
+    /// The checksum over the whole record can't be verified here. Instead, `digest`, which comes
+    /// from another source, confirms the clock and the dot, without their times. Returns `None` if
+    /// the digest differs.
     #[must_use]
     pub fn read_front(front: &'a [u8], digest: u64) -> Option<Self> {
         stored::decode_plain(&mut Cursor::borrowing(front), false)
@@ -75,11 +77,11 @@ impl<'a> PlainObject<'a> {
         }
     }
 
-    /// A new value alone under a clock that has its event.
+    /// Starts a new object: an empty value with this dot under a clock that has the dot's event.
     ///
     /// # Panics
     ///
-    /// When the clock has no entry of the event's actor.
+    /// Panics if the clock has no entry of the dot's actor.
     #[must_use]
     pub fn written(clock: VersionVector, dot: &Dot) -> Self {
         let place = clock.entries().iter().position(|entry| entry.actor == dot.actor);
@@ -101,8 +103,9 @@ impl<'a> PlainObject<'a> {
         }
     }
 
-    /// The clock after the write of `dot` at `new_us`, if the new value is then the only one: the
-    /// rules of [`Object::write`](crate::object::Object::write), with the same demands on `dot`.
+    /// Returns the clock after the write of `dot` at `new_us` (microseconds since 1970) if the new
+    /// value is then the only one, by the rules of [`Object::write`](crate::object::Object::write)
+    /// and with the same requirements on `dot`. Returns `None` if the stored value stays.
     #[must_use]
     pub fn clock_if_replaced(
         stored: Option<&PlainObject<'_>>,
@@ -112,7 +115,7 @@ impl<'a> PlainObject<'a> {
         policy: WritePolicy,
     ) -> Option<VersionVector> {
         let Some(stored) = stored else {
-            // A write-once value knows nothing.
+            // The context of a write-once value is ignored.
             let mut clock = match policy {
                 WritePolicy::WriteOnce => VersionVector::default(),
                 _ => context.clone(),
@@ -136,13 +139,13 @@ impl<'a> PlainObject<'a> {
         Some(clock)
     }
 
-    /// Appends the stored form, as [`Object::encode_into`](crate::object::Object::encode_into) does
-    /// for the same object.
+    /// Appends the stored form, byte for byte as
+    /// [`Object::encode_into`](crate::object::Object::encode_into) does.
     pub fn encode_into(&self, out: &mut Vec<u8>) {
         stored::encode_plain(self, out);
     }
 
-    /// The digest of the object: as [`Object::digest`](crate::object::Object::digest).
+    /// Digest of the object, equal to [`Object::digest`](crate::object::Object::digest).
     #[must_use]
     pub fn digest(&self) -> u64 {
         digest::of_plain(&self.clock, self.dot())

@@ -1,14 +1,14 @@
-//! Riak's stored form of data types: what an object of a bucket with a data type has as its value.
+//! Riak's stored form of data types, which is the value of an object of a bucket with a data type.
 //!
-//! A byte 69 and a version. Version 2: the length and the name of a type, then the type's own
-//! binary; version 1: a counter of Riak 1.4. A type's binary is its tag, a version and an external
-//! term, compressed where that saves something. Sets and maps exist with ordered lists (version 1)
-//! and with Erlang's hashed dictionaries (version 2) inside. Both are read. Ordered lists are
-//! written: every Riak since 2.0 reads them, and the places of entries in a dictionary depend on
-//! how it grew.
+//! The form begins with a byte 69 and a version. Version 2 has the length and the name of a type,
+//! then the type's own binary; version 1 is a counter of Riak 1.4. A type's binary is its tag, a
+//! version and an external term, which is compressed if that makes it smaller. Sets and maps
+//! contain ordered lists (version 1) or Erlang's hashed dictionaries (version 2). The reader
+//! accepts both. The writer writes ordered lists, which every Riak since 2.0 reads; the order of
+//! entries in a dictionary would depend on its history.
 //!
-//! The structs here say what the terms say, no more: which clock covers what, and that a field of a
-//! map may have several states at once, is for who converts them.
+//! The types here represent the terms and nothing more. [`data_type`](crate::data_type) converts
+//! them; it interprets the clocks and merges the concurrent states of a field.
 
 mod error;
 mod read;
@@ -25,11 +25,12 @@ use bytes::Bytes;
 /// First byte of the value.
 const DATA_TYPE: u8 = 69;
 
-/// Bounds of a stored data type: maps nested a hundred deep and sets of a million elements pass.
+/// Limits of a stored data type, which admit maps nested a hundred deep and sets of a million
+/// elements.
 const LIMITS: Limits =
     Limits { depth_max: 1024, terms_max: 8_000_000, inflated_bytes_max: 256 << 20 };
 
-/// Types as version 2 names them, and the tags of their binaries.
+/// Tags of the types' binaries.
 mod tag {
     pub(super) const GROWING_COUNTER: u8 = 70;
     pub(super) const COUNTER: u8 = 71;
@@ -42,13 +43,13 @@ mod tag {
 /// A stored data type.
 #[derive(Clone, PartialEq, Debug)]
 pub enum RiakDataType {
-    /// A counter of a bucket type with data type counter.
+    /// A counter of a bucket type whose data type is counter.
     Counter(Vec<RiakCount>),
-    /// A counter as Riak 1.4 has them, without a bucket type.
+    /// A counter of Riak 1.4, without a bucket type.
     LegacyCounter(Vec<RiakCount>),
     /// A set.
     Set(RiakSet),
-    /// The elements of a set that only grows.
+    /// The elements of a grow-only set.
     Gset(Vec<Bytes>),
     /// A map.
     Map(RiakMap),
@@ -59,37 +60,37 @@ pub enum RiakDataType {
 /// Increments and decrements of a counter by one actor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RiakCount {
-    /// Actor that counted.
+    /// The actor.
     pub actor: Actor,
-    /// The sum of its increments.
+    /// Sum of the increments.
     pub increments: u64,
-    /// The sum of its decrements.
+    /// Sum of the decrements.
     pub decrements: u64,
 }
 
-/// A set. Times of dots are 0 in all of these: the stored form has none.
+/// A set. Times of dots are 0 in all these types, since the stored form has none.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RiakSet {
-    /// Every event that the set has seen.
+    /// All events that the set has seen.
     pub clock: VersionVector,
-    /// The elements, each with the events of its additions that are still alive.
+    /// The elements, each with the events of the additions that count.
     pub entries: Vec<(Bytes, Vec<Dot>)>,
-    /// Elements to be removed once the events of the clock have been seen.
+    /// Deferred removes: elements to remove once the events of the clock have been seen.
     pub deferred: Vec<(VersionVector, Vec<Bytes>)>,
 }
 
 /// A map.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RiakMap {
-    /// Every event that the map has seen.
+    /// All events that the map has seen.
     pub clock: VersionVector,
     /// The fields.
     pub fields: Vec<RiakField>,
-    /// Fields to be removed once the events of the clock have been seen.
+    /// Deferred removes: fields to remove once the events of the clock have been seen.
     pub deferred: Vec<(VersionVector, Vec<FieldName>)>,
 }
 
-/// The module of Riak's that does what fields of this kind do: terms and texts of errors have its name.
+/// Riak's module for a kind of field, which occurs in terms and in texts of errors.
 #[must_use]
 pub const fn field_module(kind: FieldKind) -> &'static str {
     match kind {
@@ -101,14 +102,14 @@ pub const fn field_module(kind: FieldKind) -> &'static str {
     }
 }
 
-/// A field of a map. States and tombstone are of the name's type.
+/// A field of a map. States and tombstone are of the kind in its name.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RiakField {
-    /// Name and type.
+    /// Name and kind.
     pub name: FieldName,
-    /// One state for each update that no other has seen.
+    /// One state for each concurrent update.
     pub states: Vec<(Dot, RiakEmbedded)>,
-    /// State of the field that removes have taken away.
+    /// State that removes have taken away.
     pub tombstone: RiakEmbedded,
 }
 
@@ -117,27 +118,27 @@ pub struct RiakField {
 pub enum RiakEmbedded {
     /// A counter.
     Counter {
-        /// Every event that it has seen.
+        /// All events that the counter has seen.
         clock: VersionVector,
-        /// Counts of each actor, with the number of its last event.
+        /// Count of each actor, with the counter of the actor's last event.
         counts: Vec<(u64, RiakCount)>,
     },
     /// A register.
     Register {
-        /// Its value.
+        /// The value.
         value: Bytes,
-        /// When it was assigned, in microseconds since 1970; 0 while it never was.
+        /// Time of the assignment in microseconds since 1970; 0 if the register was never assigned.
         time_us: u64,
     },
     /// A map.
     Map(RiakMap),
     /// A flag.
     Flag {
-        /// Every event that it has seen.
+        /// All events that the flag has seen.
         clock: VersionVector,
-        /// The events of enabling that are still alive.
+        /// Events of the enables that count.
         dots: Vec<Dot>,
-        /// Disables that wait for the events of a clock.
+        /// Clocks of deferred disables.
         deferred: Vec<VersionVector>,
     },
     /// A set.
@@ -145,7 +146,7 @@ pub enum RiakEmbedded {
 }
 
 impl RiakEmbedded {
-    /// Its type.
+    /// The kind of field.
     #[must_use]
     pub fn kind(&self) -> FieldKind {
         match self {
@@ -159,12 +160,12 @@ impl RiakEmbedded {
 }
 
 impl RiakDataType {
-    /// Reads a stored value.
+    /// Decodes a stored value.
     ///
     /// # Errors
     ///
-    /// When the bytes are not a data type of Riak's, or exceed what a term may have: 1024 levels,
-    /// eight million parts, 256 MiB behind the compression.
+    /// Returns an error if the bytes are not a data type of Riak, or exceed a limit: 1024 levels,
+    /// eight million terms, 256 MiB after inflation.
     pub fn decode(value: &Bytes) -> Result<Self, RiakDataTypeError> {
         read::decode(value)
     }
@@ -174,7 +175,7 @@ impl RiakDataType {
         write::encode(self, out);
     }
 
-    /// The content type of objects that hold it.
+    /// Content type of objects that hold the data type.
     #[must_use]
     pub fn content_type(&self) -> &'static str {
         match self {

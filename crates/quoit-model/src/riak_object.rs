@@ -1,14 +1,14 @@
-//! Riak's own form of objects: what its backends store and its replication sends.
+//! Riak's own form of objects, which its backends store and its replication sends.
 //!
-//! Reading takes version 1 and the older version 0; writing makes version 1, byte for byte what was
-//! read. Fields of [`Metadata`](crate::object::Metadata) hold what they can; the rest is in
-//! `other`:
+//! The reader accepts version 1 and the older version 0. The writer writes version 1, and
+//! reproduces what was read byte for byte. To that end, everything that has no field of
+//! [`Metadata`](crate::object::Metadata) is kept in `other`:
 //!
-//! - entries without a field, encoded name and encoded value as stored (both begin with an encoding
-//!   byte, 1 for raw bytes and 0 for an external term);
-//! - notes of this module, under names of one letter, where the stored form is not the one that
-//!   would be written: `o` the order of entries, `r` the whole metadata, `v` the encoding of the
-//!   value.
+//! - entries without a field, as encoded name and encoded value (both begin with an encoding byte,
+//!   1 for raw bytes and 0 for an external term);
+//! - notes of this module, with names of one letter, if the stored form is not the one that the
+//!   writer would write: `o` is the order of entries, `r` the whole metadata, `v` the encoding of
+//!   the value.
 
 mod meta;
 mod v0;
@@ -30,39 +30,40 @@ const RAW: u8 = 1;
 /// Encoding byte of external terms.
 const TERM: u8 = 0;
 
-/// Note of a value's encoding byte, where it is not [`RAW`]; empty for heads, which have none.
+/// Note of a value's encoding byte if it is not [`RAW`]. Empty if there is no encoding byte, as in
+/// objects that were read without their values.
 const NOTE_VALUE: &[u8] = b"v";
 
-/// Why bytes are not an object of Riak's.
+/// Error of decoding an object of Riak.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RiakObjectError {
-    /// The bytes end too early, or a length in them is larger than what follows.
+    /// The bytes end too early, or a length in them exceeds the bytes that follow.
     #[error("Riak object is cut off at byte {at}; take the record from another replica")]
     CutOff {
-        /// Offset of the field that does not fit.
+        /// Offset in bytes of the field that does not fit.
         at: usize,
     },
-    /// Neither version.
+    /// The object is of neither version 1 nor version 0.
     #[error("Riak object begins with {start:?}: neither version 1 (53, 1) nor version 0 (131)")]
     UnknownVersion {
-        /// Up to two bytes from the beginning.
+        /// The first two bytes, or fewer.
         start: Vec<u8>,
     },
     /// Bytes follow the last sibling.
     #[error("Riak object ends at byte {at} of {size_bytes}; take it from another replica")]
     Surplus {
-        /// Where the object ends.
+        /// Offset in bytes of the end of the object.
         at: usize,
-        /// Size of the input.
+        /// Size of the input in bytes.
         size_bytes: usize,
     },
-    /// The clock is unreadable.
+    /// The clock can't be read.
     #[error("Riak object: {0}")]
     Clock(#[from] RiakClockError),
-    /// The term of a version 0 object is unreadable.
+    /// The term of a version 0 object can't be read.
     #[error("Riak object of version 0: {0}")]
     Term(#[from] EtfError),
-    /// The term of a version 0 object is something else.
+    /// The term of a version 0 object is not an object.
     #[error("Riak object of version 0 lacks its {what}")]
     BadRecord {
         /// Missing part.
@@ -76,12 +77,12 @@ impl From<CutOff> for RiakObjectError {
     }
 }
 
-/// Reads an object of either version. Values of version 1 share the input.
+/// Decodes an object of either version. Values of version 1 share the input.
 ///
 /// # Errors
 ///
-/// When the bytes are damaged or no object. Metadata that this version does not understand is no
-/// error; it is kept as it is.
+/// Returns an error if the bytes are damaged or not an object. Metadata that this release does not
+/// understand is not an error; it is kept as it is.
 pub fn decode_riak_object(bytes: &Bytes) -> Result<Object, RiakObjectError> {
     match bytes.as_ref() {
         [RIAK_OBJECT, VERSION_1, ..] => decode_v1(bytes),
@@ -90,12 +91,12 @@ pub fn decode_riak_object(bytes: &Bytes) -> Result<Object, RiakObjectError> {
     }
 }
 
-/// Appends version 1. An object that [`decode_riak_object`] read from version 1 becomes the same
-/// bytes again (given a clock as Riak encodes it).
+/// Appends version 1. An object that [`decode_riak_object`] decoded from version 1 is encoded to
+/// the same bytes, if its clock was encoded as Riak does.
 ///
 /// # Panics
 ///
-/// When a part has 4 GiB or more; objects are smaller by far.
+/// Panics if a part has 4 GiB or more. Objects are far smaller.
 pub fn encode_riak_object(object: &Object, out: &mut Vec<u8>) {
     out.extend_from_slice(&[RIAK_OBJECT, VERSION_1]);
     put_sized(out, |out| encode_riak_clock(&object.clock, out));
@@ -128,7 +129,7 @@ fn decode_sibling(cursor: &mut Cursor<'_>) -> Result<Sibling, RiakObjectError> {
     Ok(sibling)
 }
 
-/// Splits a stored value into its encoding and its bytes.
+/// Splits a stored value into its encoding byte and its bytes.
 fn set_value(sibling: &mut Sibling, stored: &Bytes) {
     let encoding = stored.slice(..stored.len().min(1));
     sibling.value = stored.slice(encoding.len()..);
@@ -143,13 +144,13 @@ fn put_value(out: &mut Vec<u8>, sibling: &Sibling) {
     out.extend_from_slice(&sibling.value);
 }
 
-/// A 32-bit length and as many bytes.
+/// Reads a 32-bit length and that many bytes.
 fn sized(cursor: &mut Cursor<'_>) -> Result<Bytes, CutOff> {
     let len = u32::from_be_bytes(cursor.array()?);
     cursor.bytes(len as usize)
 }
 
-/// Appends a 32-bit length and what `put` appends.
+/// Appends a 32-bit length and the bytes that `put` appends.
 fn put_sized(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);

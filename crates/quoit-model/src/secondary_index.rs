@@ -1,9 +1,11 @@
-//! Secondary indexes: which entries an object has, and the byte strings by which they are ordered.
+//! Secondary indexes: the entries of an object, and the byte strings by which an ordered store
+//! keeps them.
 //!
-//! An entry is a field and a term under which a record is found. Entries are ordered by bucket type,
-//! bucket, field, term and key: binary terms bytewise, integers by value and before binaries. The place of
-//! an entry in that order is a byte string ([`IndexEntry::place`]), whose front says bucket and field, and
-//! whose rest, the [`IndexPosition`], says term and key.
+//! An index entry is a field and a term under which a query finds a record. Entries are ordered by
+//! bucket type, bucket, field, term and key; integer terms by value, before binary terms, which are
+//! ordered bytewise. The place of an entry in that order is a byte string ([`IndexEntry::place`]).
+//! Its first part is made of bucket type, bucket and field; the rest, the [`IndexPosition`], of
+//! term and key.
 
 use crate::key::{BucketRef, KeyRef};
 use crate::object::{IndexEntry, IndexTerm, Object, Sibling};
@@ -18,26 +20,28 @@ use term::{push_term, read_term};
 
 pub use stored::index_entries_of;
 
-/// Upper bound of the place of an entry, in bytes: bucket type, bucket, field, term and key, twelve bytes,
-/// and one more for each zero byte in them. Ordered stores have keys of less than 64 KiB.
+/// Maximum length in bytes of the place of an entry. A place has the bytes of bucket type, bucket,
+/// field, term and key, up to 13 more, and one for each zero byte in the names and in a binary
+/// term. Ordered stores have keys of less than 64 KiB.
 pub const INDEX_PLACE_BYTES_MAX: usize = 65_000;
 
-/// Upper bound of the places of all entries of a record together, in bytes: each has the names of the record.
+/// Maximum total length in bytes of the places of a record's entries. Each place includes the names
+/// of the record.
 pub const INDEX_PLACES_BYTES_MAX: usize = 16 << 20;
 
-/// An entry is too large to be ordered by, or all those of a record are.
+/// Error of index entries whose places would be too long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum IndexEntryTooLarge {
-    /// One is.
+    /// The place of one entry would be too long.
     #[error(
         "an index entry takes {size_bytes} bytes with the names of its record, more than the \
          {INDEX_PLACE_BYTES_MAX} that it may have; use a shorter term"
     )]
     One {
-        /// Size of the entry.
+        /// Length of the place in bytes.
         size_bytes: usize,
     },
-    /// All together are.
+    /// The places of all entries together would be too long.
     #[error(
         "the index entries of a record take more than {INDEX_PLACES_BYTES_MAX} bytes, its names counted \
          with each; use fewer entries or shorter names"
@@ -46,11 +50,11 @@ pub enum IndexEntryTooLarge {
 }
 
 impl IndexEntry {
-    /// The place of the entry of a record in the order of all entries.
+    /// The place of a record's entry in the order of all entries.
     ///
     /// # Errors
     ///
-    /// When it would be longer than [`INDEX_PLACE_BYTES_MAX`].
+    /// Returns an error if the place would be longer than [`INDEX_PLACE_BYTES_MAX`].
     pub fn place(&self, key: KeyRef<'_>) -> Result<Vec<u8>, IndexEntryTooLarge> {
         let mut place = field_front(key.bucket, &self.field);
         push_term(&mut place, &self.term);
@@ -62,7 +66,7 @@ impl IndexEntry {
     }
 }
 
-/// Beginning of the places of all entries of a field.
+/// Common beginning of the places of all entries of a field.
 fn field_front(bucket: BucketRef<'_>, field: &[u8]) -> Vec<u8> {
     let mut front = Vec::with_capacity(128);
     push_part(&mut front, bucket.bucket_type);
@@ -71,11 +75,11 @@ fn field_front(bucket: BucketRef<'_>, field: &[u8]) -> Vec<u8> {
     front
 }
 
-/// The places of the entries of an object, sorted.
+/// The places of the entries of an object, in their order; sorted entries have sorted places.
 ///
 /// # Errors
 ///
-/// When one of them is too large, or all together are.
+/// Returns an error if one of the places, or all together, would be too long.
 pub fn places(entries: &[IndexEntry], key: KeyRef<'_>) -> Result<Vec<Vec<u8>>, IndexEntryTooLarge> {
     let mut left = INDEX_PLACES_BYTES_MAX;
     let mut places = Vec::with_capacity(entries.len());
@@ -88,13 +92,13 @@ pub fn places(entries: &[IndexEntry], key: KeyRef<'_>) -> Result<Vec<Vec<u8>>, I
 }
 
 impl Object {
-    /// Whether a value that is not deleted has index entries. Costs a look at each sibling.
+    /// True if a value that is not deleted has index entries. Looks at each sibling.
     #[must_use]
     pub fn has_index_entries(&self) -> bool {
         self.siblings.iter().any(|sibling| !entries_of(sibling).is_empty())
     }
 
-    /// The index entries of all values that are not deleted, sorted, each once.
+    /// The index entries of all values that are not deleted, sorted, without duplicates.
     #[must_use]
     pub fn index_entries(&self) -> Vec<IndexEntry> {
         sorted(self.siblings.iter().flat_map(entries_of).cloned().collect())
@@ -111,18 +115,18 @@ pub(crate) fn sorted(mut entries: Vec<IndexEntry>) -> Vec<IndexEntry> {
     entries
 }
 
-/// The place of an entry among those of its field: a term and a key. Its order, and that of its bytes, is
-/// first by term, then by key.
+/// Place of an entry among those of its field: a term and a key. Positions, and their bytes, are
+/// ordered by term, then by key.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct IndexPosition(Bytes);
 
-/// Bytes are not the position of an index entry.
+/// Error of bytes that are not the position of an index entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("not a position in a secondary index")]
 pub struct NoIndexPosition;
 
 impl IndexPosition {
-    /// The position of a term's entry for a key; there need not be one.
+    /// The position of an entry with this term and key, which need not exist.
     #[must_use]
     pub fn of(term: &IndexTerm, key: &[u8]) -> Self {
         let mut bytes = Vec::with_capacity(64);
@@ -131,17 +135,17 @@ impl IndexPosition {
         Self(Bytes::from(bytes))
     }
 
-    /// A position from [`IndexPosition::as_bytes`].
+    /// Makes a position of the bytes that [`IndexPosition::as_bytes`] returned.
     ///
     /// # Errors
     ///
-    /// When the bytes are nothing that it answers.
+    /// Returns an error if the bytes are not a position.
     pub fn from_bytes(bytes: Bytes) -> Result<Self, NoIndexPosition> {
         parts(&bytes).map(|_| ()).ok_or(NoIndexPosition)?;
         Ok(Self(bytes))
     }
 
-    /// The position as bytes, whose order is that of positions.
+    /// The bytes of the position, whose order is that of positions.
     #[must_use]
     pub const fn as_bytes(&self) -> &Bytes {
         &self.0
@@ -163,7 +167,7 @@ impl IndexPosition {
     ///
     /// # Panics
     ///
-    /// Never: positions are made of a term and a key.
+    /// Never panics, since positions are only made of a term and a key.
     #[must_use]
     pub fn parts(&self) -> (IndexTerm, Bytes) {
         parts(&self.0).expect("a position is a term and a key")
@@ -176,22 +180,22 @@ fn parts(position: &[u8]) -> Option<(IndexTerm, Bytes)> {
     rest.is_empty().then(|| (term, Bytes::from(key)))
 }
 
-/// The entries of one field whose terms lie between two, both inclusive. There are none when the first is
-/// above the second.
+/// The entries of one field whose terms lie between two terms, both inclusive. The range is empty
+/// if `min` is above `max`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IndexRange<'a> {
     /// The bucket of the records.
     pub bucket: BucketRef<'a>,
-    /// The field: a real one, in lower case, not `$key` or `$bucket`.
+    /// The field, in lower case. `$key` and `$bucket` are not fields here.
     pub field: &'a [u8],
-    /// The lowest term.
+    /// Lowest term, inclusive.
     pub min: &'a IndexTerm,
-    /// The highest term.
+    /// Highest term, inclusive.
     pub max: &'a IndexTerm,
 }
 
 impl IndexRange<'_> {
-    /// The range as a part of the order of all entries: what comes after a position.
+    /// The places of the range, beginning after a position if one is given.
     #[must_use]
     pub fn span(&self, after: Option<&IndexPosition>) -> IndexSpan {
         let front = field_front(self.bucket, self.field);
@@ -207,7 +211,8 @@ impl IndexRange<'_> {
     }
 }
 
-/// Where the places of all entries of a bucket begin, and the lowest byte string behind them.
+/// The range of the places of all entries of a bucket: an inclusive lower bound and an exclusive
+/// upper bound.
 #[must_use]
 pub fn bucket_span(bucket: BucketRef<'_>) -> (Vec<u8>, Vec<u8>) {
     let mut from = Vec::new();
@@ -217,8 +222,7 @@ pub fn bucket_span(bucket: BucketRef<'_>) -> (Vec<u8>, Vec<u8>) {
     (from, end)
 }
 
-/// The name of the record that an entry belongs to: bucket type, bucket and key; `None` when the bytes are no
-/// place of an entry.
+/// The bucket type, bucket and key of the record of an entry; `None` if the bytes are not a place.
 #[must_use]
 pub fn record_of_place(place: &[u8]) -> Option<[Vec<u8>; 3]> {
     let (bucket_type, rest) = read_part(place)?;
@@ -229,9 +233,9 @@ pub fn record_of_place(place: &[u8]) -> Option<[Vec<u8>; 3]> {
     rest.is_empty().then_some([bucket_type, bucket, key])
 }
 
-/// The lowest byte string behind all that begin with the front of a place.
+/// The lowest byte string above all byte strings that begin with `front`.
 fn behind(mut front: Vec<u8>) -> Vec<u8> {
-    // Each part of a place ends with zero bytes, so not all of it are the highest there is.
+    // Every part of a place ends with zero bytes, so the front does not consist of 0xff alone.
     while front.last() == Some(&u8::MAX) {
         front.pop();
     }
@@ -241,7 +245,7 @@ fn behind(mut front: Vec<u8>) -> Vec<u8> {
     front
 }
 
-/// A part of the order of all entries: see [`IndexRange::span`].
+/// A range of places; see [`IndexRange::span`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IndexSpan {
     from: Vec<u8>,
@@ -250,25 +254,25 @@ pub struct IndexSpan {
 }
 
 impl IndexSpan {
-    /// No place of the span is below this.
+    /// Inclusive lower bound of the span's places.
     #[must_use]
     pub fn from(&self) -> &[u8] {
         &self.from
     }
 
-    /// All places of the span are below this, whatever is appended to them.
+    /// Exclusive upper bound of the span's places, and of all byte strings that begin with them.
     #[must_use]
     pub fn end(&self) -> &[u8] {
         &self.end
     }
 
-    /// Whether no place is in the span.
+    /// True if the span contains no place.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.from >= self.end
     }
 
-    /// Where in the field a place is that is in the span; `None` when it is no place.
+    /// The position within the field of a place of the span; `None` if the bytes are not a place.
     #[must_use]
     pub fn position(&self, place: &[u8]) -> Option<IndexPosition> {
         let position = place.get(self.front_bytes..)?;

@@ -1,20 +1,20 @@
-//! Compression, and bounded decompression.
+//! Compression, and decompression with a limit.
 
 use bytes::Bytes;
 use flate2::write::DeflateEncoder;
 use flate2::{Compression, Decompress, FlushDecompress, Status};
 use std::io::Write;
 
-/// Step by which output grows: damaged input costs no more memory than it produces.
+/// Minimum growth of the output in bytes. Memory follows the actual output, not a stated size.
 const STEP_BYTES: usize = 4096;
 
-/// Inflates a raw DEFLATE stream (RFC 1951) that is the whole input; `None` when it is damaged, cut
-/// off, followed by something, or becomes larger than `size_bytes_max`.
+/// Inflates a raw DEFLATE stream (RFC 1951), which must be the whole input. Returns `None` if the
+/// stream is damaged or cut off, if bytes follow it, or if the output exceeds `size_bytes_max`.
 pub(crate) fn inflate_raw(data: &[u8], size_bytes_max: usize) -> Option<Bytes> {
     inflate(Decompress::new(false), data, size_bytes_max)
 }
 
-/// A raw DEFLATE stream.
+/// Compresses to a raw DEFLATE stream.
 pub(crate) fn deflate_raw(data: &[u8]) -> Bytes {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
     let deflated = encoder.write_all(data).and_then(|()| encoder.finish());

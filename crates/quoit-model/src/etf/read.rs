@@ -1,11 +1,11 @@
-//! The reader of terms.
+//! Reader of terms.
 
 use super::inflate::inflate_zlib;
 use super::{ETF_VERSION, EtfError, Limits, Term, tag};
 use crate::cursor::{Cursor, CutOff};
 use bytes::Bytes;
 
-/// Larger magnitudes do not fit 128 bits whatever their sign.
+/// Number of bytes of an `i128`. Larger magnitudes do not fit, whatever their sign.
 const I128_BYTES: usize = 16;
 
 impl From<CutOff> for EtfError {
@@ -109,7 +109,7 @@ impl TermReader<'_> {
         })
     }
 
-    /// Grows with what it reads: a count in the input reserves nothing.
+    /// Reads terms. Reserves no memory by the count, which damaged input may state wrongly.
     fn terms(&mut self, len: usize, depth: u32) -> Result<Vec<Term>, EtfError> {
         let mut terms = Vec::new();
         for _ in 0..len {

@@ -1,9 +1,9 @@
-//! The writer of terms: whole ones, and pieces for callers that have no [`Term`] at hand. Nothing
-//! here writes the version byte.
+//! Writer of whole terms, and of parts for callers without a [`Term`]. No function here writes the
+//! version byte.
 
 use super::{Term, tag};
 
-/// Longest list of bytes that is written as a string.
+/// Maximum length in bytes of a list that is written as a string.
 const STRING_BYTES_MAX: usize = 65_535;
 
 /// Appends an integer.
@@ -20,8 +20,8 @@ pub fn put_integer(out: &mut Vec<u8>, integer: i128) {
     }
 }
 
-/// Appends an integer of more than 128 bits: its sign, and its magnitude with the lowest byte first and no
-/// zero byte last.
+/// Appends an integer of more than 128 bits, given by its sign and its magnitude (lowest byte
+/// first, without zero bytes at the end).
 pub fn put_big(out: &mut Vec<u8>, negative: bool, magnitude: &[u8]) {
     match u8::try_from(magnitude.len()) {
         Ok(len) => out.extend_from_slice(&[tag::SMALL_BIG, len]),
@@ -41,13 +41,13 @@ fn put_tagged_len(out: &mut Vec<u8>, tag: u8, len: usize) {
 ///
 /// # Panics
 ///
-/// When it has 4 GiB or more; so do the other functions here. Objects are smaller by far.
+/// Panics if the binary has 4 GiB or more, as do the other functions here. Objects are far smaller.
 pub fn put_binary(out: &mut Vec<u8>, bytes: &[u8]) {
     put_tagged_len(out, tag::BINARY, bytes.len());
     out.extend_from_slice(bytes);
 }
 
-/// Appends the beginning of a tuple; its elements follow.
+/// Appends the header of a tuple; its elements follow.
 pub fn put_tuple_header(out: &mut Vec<u8>, len: usize) {
     match u8::try_from(len) {
         Ok(len) => out.extend_from_slice(&[tag::SMALL_TUPLE, len]),
@@ -55,8 +55,8 @@ pub fn put_tuple_header(out: &mut Vec<u8>, len: usize) {
     }
 }
 
-/// Appends the beginning of a list that is not empty; its elements follow, then a tail, [`put_nil`]
-/// for a proper list.
+/// Appends the header of a list that is not empty. Its elements follow, then a tail, which is
+/// [`put_nil`] for a proper list.
 pub fn put_list_header(out: &mut Vec<u8>, len: usize) {
     put_tagged_len(out, tag::LIST, len);
 }

@@ -1,13 +1,13 @@
-//! Our encoding of a HyperLogLog.
+//! Quoit's encoding of a HyperLogLog.
 //!
-//! A byte of version (1), a byte of precision, and the registers in the shorter of two forms,
-//! which their number decides:
+//! A version byte (1), a byte with the precision, and the registers in one of two forms, which
+//! depends on the number of registers that are not empty:
 //!
-//! - up to a quarter of the registers filled: byte 0, their number as a varint, and for each by
-//!   rising index a varint of 32 times the empty registers before it, plus its value;
-//! - more: byte 1, and five bits for each register, the first in the highest bits.
+//! - at most a quarter: byte 0, their number as a varint, and for each by ascending index a varint
+//!   of 32 times the number of empty registers before it, plus its value;
+//! - more: byte 1, and five bits for each register, the first one in the highest bits.
 //!
-//! Equal registers have equal bytes; other forms of them are refused.
+//! Equal HyperLogLogs have equal bytes; any other form is refused.
 
 use super::{HyperLogLog, Precision, Register, Registers, filled};
 use crate::cursor::{Cursor, CutOff, put_varint};
@@ -16,29 +16,29 @@ use thiserror::Error;
 const VERSION: u8 = 1;
 const LISTED: u8 = 0;
 const ALL: u8 = 1;
-/// A value of a register is at most 17.
+/// Bits of a register's value, which is at most 17.
 const VALUE_BITS: u8 = 5;
 const VALUE_MASK: u64 = (1 << VALUE_BITS) - 1;
 
-/// Why bytes are not a HyperLogLog.
+/// Error of decoding a HyperLogLog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum HllError {
-    /// The bytes end too early, or a number in them is too large.
+    /// The bytes end too early, or a length in them exceeds the bytes that follow.
     #[error("HyperLogLog is cut off at byte {at}; take the record from another replica")]
     CutOff {
-        /// Offset of what does not fit.
+        /// Offset in bytes of the part that does not fit.
         at: usize,
     },
-    /// A later version of Quoit wrote it.
+    /// The version is unknown; a later release may have written it.
     #[error("HyperLogLog has version {version}; this program knows version {VERSION}")]
     UnknownVersion {
         /// The version byte.
         version: u8,
     },
-    /// The bytes are not as an encoder leaves them.
+    /// The bytes are not what an encoder writes.
     #[error("HyperLogLog is damaged at byte {at}; take the record from another replica")]
     Damaged {
-        /// Offset of what can't be.
+        /// Offset in bytes of the fault.
         at: usize,
     },
 }
@@ -66,7 +66,7 @@ impl HyperLogLog {
             }
             Registers::All(values) => {
                 out.push(ALL);
-                // Eight values are five bytes, and there are at least 16.
+                // Eight values take five bytes. The number of registers is a multiple of eight.
                 for values in values.chunks_exact(8) {
                     let join = |bits, value: &u8| bits << VALUE_BITS | u64::from(*value);
                     let bits = values.iter().fold(0u64, join);
@@ -76,11 +76,12 @@ impl HyperLogLog {
         }
     }
 
-    /// Reads an encoding, which is the whole input.
+    /// Decodes a HyperLogLog, which must be the whole input.
     ///
     /// # Errors
     ///
-    /// When the bytes are cut off, or are not what [`HyperLogLog::encode_into`] writes.
+    /// Returns an error if the bytes are cut off, or are not what [`HyperLogLog::encode_into`]
+    /// writes.
     pub fn decode(input: &[u8]) -> Result<Self, HllError> {
         let mut cursor = Cursor::borrowing(input);
         let version = cursor.u8()?;
@@ -129,7 +130,7 @@ fn read_listed(cursor: &mut Cursor<'_>, precision: Precision) -> Result<Register
     Ok(Registers::Listed(listed))
 }
 
-/// Bytes of a varint as an encoder writes it; longer ones say the same and are refused.
+/// Length in bytes of the shortest encoding of a varint. Longer encodings are refused.
 fn varint_bytes(value: u64) -> usize {
     (u64::BITS - value.leading_zeros()).div_ceil(7).max(1) as usize
 }

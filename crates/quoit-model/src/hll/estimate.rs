@@ -1,20 +1,20 @@
-//! From registers to a number of elements.
+//! Estimate of the number of elements from the registers.
 //!
-//! HyperLogLog's own formula is far off where few or nearly all registers are filled. Riak mends
-//! the lower end by tables of biases measured for each precision (HyperLogLog++); we use the
-//! estimator of Ertl ("New cardinality estimation algorithms for HyperLogLog sketches", 2017,
-//! algorithm 6), which corrects both ends by two series, needs no tables, has no jump between
-//! formulas, and gives the same figures as linear counting where that is at its best.
+//! The original formula of HyperLogLog is inaccurate if few or nearly all registers are filled.
+//! Riak corrects the lower end by tables of biases measured for each precision (HyperLogLog++).
+//! Quoit uses the estimator of Ertl ("New cardinality estimation algorithms for HyperLogLog
+//! sketches", 2017, algorithm 6). It corrects both ends by two series, needs no tables, has no jump
+//! between formulas, and agrees with linear counting where that is accurate.
 
 use super::{HyperLogLog, Precision};
 
-/// Slots for the number of registers of each value, from 0 to the highest of the highest precision.
+/// Number of possible values of a register at the highest precision, 0 included.
 const VALUE_COUNT: usize = 18;
 
 impl HyperLogLog {
-    /// About how many different elements were inserted. The standard error is 1.04 / 2^(p/2) up to
-    /// about 2^(2p-2) elements; registers that are all at their highest value tell no more than
-    /// "very many", and the estimate stays at the highest that registers can tell.
+    /// Estimates the number of different elements that were inserted. The standard error is 1.04 /
+    /// 2^(p/2) up to about 2^(2p-2) elements. When all registers have their highest value, the
+    /// estimate stays at the highest number that registers can represent.
     #[must_use]
     pub fn estimate(&self) -> u64 {
         let mut counts = [0u32; VALUE_COUNT];
@@ -31,7 +31,8 @@ impl HyperLogLog {
     }
 }
 
-/// The estimate where `counts[v]` registers hold the value v; not all of them the highest.
+/// The estimate if `counts[v]` registers have the value v. Not all registers may have the highest
+/// value.
 fn estimate_of(precision: Precision, counts: &[u32; VALUE_COUNT]) -> f64 {
     let register_count = precision.register_count() as f64;
     let highest = usize::from(precision.value_max());

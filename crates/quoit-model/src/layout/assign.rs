@@ -1,22 +1,24 @@
-//! Chooses which nodes hold a partition: fills rows until every node holds its quota.
+//! Assignment of partitions to nodes: fills the rows of the table until every node holds its quota.
 //!
-//! Nodes and rows are two sides of a matroid intersection: a node may be in as many rows as its
-//! quota says, a row may hold any nodes that leave room for enough locations. Missing positions
-//! are therefore filled by shortest chains of exchanges (a node takes a position from another, which
-//! takes one from a third, until a node has one to spare or a position is empty), and such a chain
-//! exists as long as a node is below its quota.
+//! Nodes and rows are the two sides of a matroid intersection: a node may be in as many rows as its
+//! quota, and a row may hold any nodes that leave room for enough locations. Missing positions are
+//! filled by shortest augmenting paths, here called chains of exchanges: a node takes a position
+//! from another, which takes one from a third, until a node is above its quota or a position is
+//! empty. Such a chain exists as long as a node is below its quota (Lawler, "Combinatorial
+//! Optimization: Networks and Matroids", 1976, chapter 8).
 
 use super::table::{NOBODY, Table, scatter};
 use std::collections::VecDeque;
 
-/// Exchanges compared before one is taken.
+/// Number of exchanges that are compared before one is taken.
 const EXCHANGES_COMPARED: usize = 24;
 
 /// Quotas of the nodes.
 pub(super) struct NodeQuotas {
-    /// For each node, the rows that it is to be in.
+    /// For each node, the number of rows that it is to be in.
     pub(super) quotas: Vec<u32>,
-    /// For each position, for each node, the rows that it should hold there: a preference only.
+    /// For each position and node, the number of rows in which the node should have that position.
+    /// A preference only.
     pub(super) by_position: Vec<Vec<i32>>,
 }
 
@@ -25,7 +27,7 @@ pub(super) struct Assignment<'t, 's> {
     wanted: NodeQuotas,
 }
 
-/// A node takes a position from who holds it.
+/// A node takes a position from its holder.
 #[derive(Clone, Copy)]
 struct AssignmentStep {
     node: u16,
@@ -34,7 +36,8 @@ struct AssignmentStep {
 }
 
 impl<'t, 's> Assignment<'t, 's> {
-    /// `wanted.by_position` counts from an empty table.
+    /// `wanted.by_position` counts for an empty table; the positions already held are subtracted
+    /// here.
     pub(super) fn new(table: &'t mut Table<'s>, mut wanted: NodeQuotas) -> Self {
         for partition in 0..table.spread.partition_count {
             for (position, node) in table.row(partition).iter().enumerate() {
@@ -46,7 +49,7 @@ impl<'t, 's> Assignment<'t, 's> {
         Self { table, wanted }
     }
 
-    /// Fills all rows so that each node is in as many as its quota says.
+    /// Fills all rows so that each node is in as many rows as its quota.
     pub(super) fn run(mut self) {
         self.vacate();
         self.fill_empty();
@@ -58,7 +61,7 @@ impl<'t, 's> Assignment<'t, 's> {
         }
     }
 
-    /// Rows below quota; negative if the node has some to spare.
+    /// Number of rows that the node is below its quota; negative if it is above.
     fn missing(&self, node: u16) -> i64 {
         let node = usize::from(node);
         i64::from(self.wanted.quotas[node]) - i64::from(self.table.held()[node])
@@ -84,7 +87,8 @@ impl<'t, 's> Assignment<'t, 's> {
         self.table.set(partition, position, node);
     }
 
-    /// Empties positions of rows that repeat locations so often that not enough would come together.
+    /// Empties positions of rows that repeat locations so often that the row can't have enough
+    /// locations.
     fn vacate(&mut self) {
         let width = self.table.width;
         for partition in self.partitions() {
@@ -104,8 +108,8 @@ impl<'t, 's> Assignment<'t, 's> {
         }
     }
 
-    /// Gives empty positions to the nodes that miss most. A position that no node may take by the rules stays
-    /// empty.
+    /// Gives empty positions to the nodes that are furthest below their quotas. A position that no
+    /// node can take stays empty.
     fn fill_empty(&mut self) {
         for partition in self.partitions() {
             for _ in 0..self.table.width {
@@ -134,8 +138,8 @@ impl<'t, 's> Assignment<'t, 's> {
         (self.missing(node) > 0).then_some(node)
     }
 
-    /// Takes a position from a node that has some to spare, or an empty one: of the first found the
-    /// one that suits the order of positions best.
+    /// Takes a position from a node above its quota, or an empty one. Of the first ones found it
+    /// takes the one that suits the order of positions best.
     fn exchange(&self, node: u16) -> Option<Vec<AssignmentStep>> {
         let count = self.table.spread.partition_count;
         let start = scatter(node, self.table.held()[usize::from(node)] as usize) as usize % count;
@@ -162,9 +166,10 @@ impl<'t, 's> Assignment<'t, 's> {
         self.table.is_spread(take.partition, self.table.width, take.position, take.node)
     }
 
-    /// The shortest chain of exchanges that gives the node a position more.
+    /// The shortest chain of exchanges that gives the node one more position (breadth-first
+    /// search).
     fn chain(&self, start: u16) -> Vec<AssignmentStep> {
-        // For each node reached: how it would lose a position.
+        // For each node reached, the exchange by which it would lose a position.
         let mut loses: Vec<Option<AssignmentStep>> = vec![None; self.wanted.quotas.len()];
         let mut waiting = VecDeque::from([start]);
         while let Some(node) = waiting.pop_front() {
@@ -191,7 +196,7 @@ impl<'t, 's> Assignment<'t, 's> {
         unreachable!("fair shares can be met, so a node below its quota starts a chain")
     }
 
-    /// The chain that ends with a take.
+    /// The chain that ends with `last`.
     fn back(
         &self,
         last: AssignmentStep,

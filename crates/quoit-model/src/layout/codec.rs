@@ -1,4 +1,4 @@
-//! The stored and exchanged form of layouts.
+//! Encoding of layouts, for storage and for exchange between nodes.
 //!
 //! | piece | form |
 //! | --- | --- |
@@ -11,9 +11,9 @@
 //! | node | id (16 bytes), varint capacity, varint 0 for no location or 1 + number of the location |
 //! | table | for each partition its balanced positions: numbers of nodes |
 //!
-//! A node's number in the table takes a byte if there are at most 256 nodes, otherwise two, little-
-//! endian. There are min(`target_n_val`, nodes) balanced positions. Later positions are not stored:
-//! they are a fixed function of nodes and partition. Equal layouts have equal bytes.
+//! A node's number in the table takes one byte if there are at most 256 nodes, otherwise two,
+//! little-endian. There are min(`target_n_val`, nodes) balanced positions. Later positions are not
+//! stored, since they are a fixed function of nodes and partition. Equal layouts have equal bytes.
 
 use super::member::{
     CAPACITY_MAX, LOCATION_BYTES_MAX, LayoutMember, LayoutRules, NODES_MAX, checked,
@@ -27,11 +27,11 @@ use std::sync::Arc;
 /// First byte of an encoded layout.
 pub const LAYOUT_FORMAT_1: u8 = 1;
 
-/// Nodes of a layout whose positions take a byte each.
+/// Maximum number of nodes for which a position takes one byte.
 const NARROW_NODES_MAX: usize = 256;
 
 impl Layout {
-    /// Writes the layout down.
+    /// Encodes the layout.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![LAYOUT_FORMAT_1];
@@ -66,13 +66,14 @@ impl Layout {
         out
     }
 
-    /// Reads what [`Layout::encode`] wrote. Whatever the bytes, the memory taken is bounded by
-    /// their number times [`NODES_MAX`].
+    /// Decodes a layout. The memory taken is at most the number of bytes times [`NODES_MAX`],
+    /// whatever the input.
     ///
     /// # Errors
     ///
-    /// When the bytes are no layout: nothing that it checks on computing a layout can be wrong in
-    /// one that was read, and each node is at most once in a partition's positions.
+    /// Returns an error if the bytes are not a layout. A decoded layout passes the checks of
+    /// members and rules that a computed one passes, and each node is at most once in a partition's
+    /// positions.
     pub fn decode(bytes: &[u8]) -> Result<Self, LayoutDecodeError> {
         let mut reader = LayoutReader { cursor: Cursor::borrowing(bytes), size_bytes: bytes.len() };
         let format = reader.u8()?;

@@ -1,4 +1,4 @@
-//! Computes a layout from the one before and the members that there shall be.
+//! Computation of a layout from the previous one and the new members.
 
 use super::Layout;
 use super::assign::{Assignment, NodeQuotas};
@@ -11,34 +11,34 @@ use super::table::{NOBODY, Table};
 use crate::hash::RingSize;
 use crate::node::NodeId;
 
-/// One node takes all positions of another.
+/// Replacement of a node by another, which takes all its positions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Replacement {
-    /// A node of the layout before that is no member any more.
+    /// A node of the previous layout that is no longer a member.
     pub old: NodeId,
-    /// A member that was not in the layout before.
+    /// A member that was not in the previous layout.
     pub new: NodeId,
 }
 
 /// Input from which a new layout is computed.
 #[derive(Clone, Copy, Debug)]
 pub struct LayoutRequest<'a> {
-    /// The layout before; none for a cluster's first.
+    /// The previous layout; `None` for a cluster's first.
     pub previous: Option<&'a Layout>,
-    /// All nodes that the layout shall have, in any order.
+    /// All nodes of the new layout, in any order.
     pub members: &'a [LayoutMember],
-    /// Members that take over the positions of nodes of the layout before, one for one.
+    /// Members that take over the positions of nodes of the previous layout.
     pub replacements: &'a [Replacement],
-    /// Aims of the computation.
+    /// Rules of the new layout.
     pub rules: LayoutRules,
-    /// Number of partitions; that of the layout before.
+    /// Number of partitions, which must be that of the previous layout.
     pub ring_size: RingSize,
     /// Version of the new layout.
     pub version: u64,
 }
 
 impl<'a> LayoutRequest<'a> {
-    /// The next version of a layout, with other members and without replacements.
+    /// A request for the next version, with these members and without replacements.
     #[must_use]
     pub const fn after(previous: &'a Layout, members: &'a [LayoutMember]) -> Self {
         Self {
@@ -53,11 +53,11 @@ impl<'a> LayoutRequest<'a> {
 }
 
 impl Layout {
-    /// Computes a layout: a function of the request alone.
+    /// Computes a layout. The result depends on the request alone.
     ///
     /// # Errors
     ///
-    /// When members, rules or replacements can't be.
+    /// Returns an error if members, rules, ring size or replacements are not valid.
     pub fn compute(request: &LayoutRequest<'_>) -> Result<Self, LayoutError> {
         let members = checked(request.members, request.rules)?;
         check_replacements(request.previous, &members, request.replacements)?;
@@ -88,13 +88,13 @@ impl Layout {
         Ok(Self::from_balanced(version, ring_size, rules, members, &balanced))
     }
 
-    /// How copies of this layout's members may be spread.
+    /// Constraints on the distribution of copies among this layout's members.
     pub(super) fn spread_parts(&self) -> SpreadParts {
         SpreadParts::of(&self.members, self.rules, self.ring_size)
     }
 }
 
-/// Data that a [`Spread`] borrows.
+/// The data that a [`Spread`] borrows.
 pub(super) struct SpreadParts {
     partition_count: usize,
     capacities: Vec<u32>,
@@ -127,7 +127,8 @@ impl SpreadParts {
     }
 }
 
-/// The balanced positions of the layout before, as far as their nodes stay or are replaced.
+/// The balanced positions of the previous layout, without those of nodes that are neither members
+/// nor replaced.
 fn kept(
     previous: &Layout,
     members: &[LayoutMember],
@@ -148,7 +149,7 @@ fn kept(
     cells
 }
 
-/// Quotas, and the same for each position.
+/// Quotas of the nodes, in all and for each position.
 fn wanted(table: &Table<'_>, fair: &FairShares) -> NodeQuotas {
     let quotas = fair.quotas(table.held());
     let mut within_before = vec![0; quotas.len()];

@@ -1,25 +1,25 @@
-//! Errors of requests for a layout, and of bytes that should be one.
+//! Errors of computing and decoding layouts.
 
 use super::member::{CAPACITY_MAX, LOCATION_BYTES_MAX, NODES_MAX, TARGET_N_VAL_MAX};
 use crate::node::NodeId;
 use thiserror::Error;
 
-/// Why there is no layout as asked for.
+/// Error of a request for a layout.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum LayoutError {
-    /// No node, or more than any cluster has.
+    /// The number of nodes is 0 or above [`NODES_MAX`].
     #[error("a layout of {count} nodes was requested; it needs 1 to {NODES_MAX}")]
     NodeCount {
         /// Number of nodes.
         count: usize,
     },
-    /// A node is in the list of members more than once.
+    /// A node occurs more than once among the members.
     #[error("node {node} is twice among the members; name each once")]
     SameNode {
         /// The node.
         node: NodeId,
     },
-    /// A capacity out of range.
+    /// The capacity of a node is out of range.
     #[error("node {node} has capacity {capacity}; give it 1 to {CAPACITY_MAX}")]
     Capacity {
         /// The node.
@@ -27,7 +27,7 @@ pub enum LayoutError {
         /// Its capacity.
         capacity: u32,
     },
-    /// A location whose name is too long.
+    /// The name of a location is too long.
     #[error(
         "the location of node {node} has a name of {size_bytes} bytes; \
          give it at most {LOCATION_BYTES_MAX}"
@@ -35,32 +35,33 @@ pub enum LayoutError {
     Location {
         /// The node.
         node: NodeId,
-        /// Length of its location's name.
+        /// Length of the location's name in bytes.
         size_bytes: usize,
     },
-    /// Rules out of range.
+    /// The rules are out of range.
     #[error(
         "target_n_val is {target} and target_location_n_val {locations}; \
          give the first 1 to {TARGET_N_VAL_MAX}, and the second at least 1"
     )]
     Rules {
-        /// The balanced positions asked for.
+        /// Requested `target_n_val`.
         target: u8,
-        /// The positions on distinct locations asked for.
+        /// Requested `target_location_n_val`.
         locations: u8,
     },
-    /// The layout before has another number of partitions.
+    /// The previous layout has another number of partitions.
     #[error(
         "the ring has {has} partitions, and the request is for {wanted}; the number of partitions can't \
          change"
     )]
     RingSize {
-        /// Partitions of the layout before.
+        /// Number of partitions of the previous layout.
         has: u16,
-        /// Partitions asked for.
+        /// Requested number of partitions.
         wanted: u16,
     },
-    /// The node to be replaced holds nothing, stays, or is replaced twice.
+    /// The node can't be replaced: it is not in the previous layout, stays a member, or is replaced
+    /// twice.
     #[error("node {node} can't be replaced: {why}")]
     Replaced {
         /// The node.
@@ -68,7 +69,7 @@ pub enum LayoutError {
         /// Description of the obstacle.
         why: &'static str,
     },
-    /// The node that should take another's place can't.
+    /// The node can't replace another one.
     #[error("node {node} can't replace another: {why}")]
     Replacing {
         /// The node.
@@ -78,21 +79,21 @@ pub enum LayoutError {
     },
 }
 
-/// Why bytes are no layout.
+/// Error of decoding a layout.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum LayoutDecodeError {
-    /// Of a format that this release does not know.
+    /// This release does not know the format.
     #[error("layout of format {format}; this release reads format 1, so upgrade this node")]
     UnknownFormat {
-        /// Its first byte.
+        /// First byte of the input.
         format: u8,
     },
-    /// Cut off or damaged.
+    /// The bytes are cut off or damaged.
     #[error("layout of {size_bytes} bytes is damaged at byte {at}: {what}")]
     Damaged {
-        /// Size of the input.
+        /// Size of the input in bytes.
         size_bytes: usize,
-        /// Where it stops to make sense.
+        /// Offset in bytes of the fault.
         at: usize,
         /// Description of the fault.
         what: &'static str,

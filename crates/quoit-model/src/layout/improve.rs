@@ -1,18 +1,18 @@
-//! Undoes movement that need not be.
+//! Removal of unnecessary movement.
 //!
-//! Chains of exchanges are the shortest ones, not the cheapest: on the way a node may have given up a
-//! partition that it could have kept. Here such a node takes it back from a node that is new in that
-//! partition, and whoever lacks a position then is made up for by exchanges that move nothing more.
+//! Chains of exchanges are the shortest ones, not the cheapest: a node may have lost a partition
+//! that it could have kept. Here such a node takes the partition back from a node that is new in
+//! it. Exchanges that move no data then compensate the node that lost the position.
 
 use super::shares::FairShares;
 use super::table::{NOBODY, Table};
 use std::collections::VecDeque;
 
-/// Positions looked at before the search ends. Only large clusters with locations come near it; they
-/// move a little more than they need to.
+/// Maximum number of positions that the search looks at. Only large clusters with locations come
+/// near it; they then move a little more than necessary.
 const LOOKS_MAX: u64 = 20_000_000;
 
-/// A node takes a position from who holds it.
+/// A node takes a position from its holder.
 #[derive(Clone, Copy)]
 struct ImprovementStep {
     node: u16,
@@ -22,15 +22,16 @@ struct ImprovementStep {
 
 struct Improvement<'t, 's> {
     table: &'t mut Table<'s>,
-    /// The rows before: who is not in them is new.
+    /// The rows before the assignment. A node that is not in the row before is new in that
+    /// partition.
     before: &'t [u16],
     floors: Vec<u32>,
     ceils: Vec<u32>,
     looks_left: u64,
 }
 
-/// Takes movement back from full rows. `before` are the rows that they were made from, of the same
-/// width.
+/// Removes unnecessary movement from full rows. `before` are the rows from which they were made, of
+/// the same width.
 pub(super) fn improve(table: &mut Table<'_>, before: &[u16], fair: &FairShares) {
     let floors = fair.shares.iter().map(|share| share.floor()).collect();
     let ceils = fair.shares.iter().map(|share| share.ceil()).collect();
@@ -61,7 +62,7 @@ impl Improvement<'_, '_> {
         rows.map(new).sum()
     }
 
-    /// Movement that shares alone ask for.
+    /// Lower bound of the movement, from the shares alone.
     fn least(&self) -> usize {
         let mut held = vec![0; self.floors.len()];
         let mut empty = 0;
@@ -78,7 +79,8 @@ impl Improvement<'_, '_> {
         below.max(above + empty)
     }
 
-    /// Looks at each node that lost a partition. Says whether another look may find more.
+    /// Tries to give each node that lost a partition its partition back. Returns true if another
+    /// pass may find more.
     fn pass(&mut self) -> bool {
         let mut improved = false;
         for partition in 0..self.table.spread.partition_count {
@@ -101,7 +103,7 @@ impl Improvement<'_, '_> {
         improved
     }
 
-    /// Lets a node take its partition back if that can be made up for.
+    /// Lets a node take its partition back if that can be compensated. Returns true if it was.
     fn take_back(&mut self, take: ImprovementStep) -> bool {
         let loser = self.table.row(take.partition)[take.position];
         if !self.is_new(loser, take.partition) || !self.is_spread(take) {
@@ -123,7 +125,7 @@ impl Improvement<'_, '_> {
         false
     }
 
-    /// The take that undoes it.
+    /// Makes an exchange; returns the exchange that undoes it.
     fn apply(&mut self, take: ImprovementStep) -> ImprovementStep {
         let holder = self.table.row(take.partition)[take.position];
         self.table.set(take.partition, take.position, take.node);
@@ -141,12 +143,13 @@ impl Improvement<'_, '_> {
             && self.is_spread(ImprovementStep { node: row[0], partition, position: 0 })
     }
 
-    /// Exchanges without movement by which `loser`, who lacks a position, gets one at the cost of
-    /// `winner`, who has one more, or of anyone who can do without if `winner` can keep it.
+    /// Finds exchanges without movement that give `loser`, which lacks a position, another one. The
+    /// position comes from `winner`, which has one too many, or from any node that can spare one if
+    /// `winner` can keep it.
     fn chain(&mut self, loser: u16, winner: u16) -> Option<Vec<ImprovementStep>> {
         let held = |node: u16| self.table.held()[usize::from(node)];
         let keeps = held(winner) <= self.ceils[usize::from(winner)];
-        // The loser at the end of the chain still has its partition here; the first one has not.
+        // The node at the end of the chain still counts its partition; the first node does not.
         let spares = |node: u16| keeps && held(node) > self.floors[usize::from(node)];
         if keeps && held(loser) >= self.floors[usize::from(loser)] {
             return Some(Vec::new());

@@ -4,49 +4,49 @@ use super::error::LayoutError;
 use crate::node::NodeId;
 use std::sync::Arc;
 
-/// Most nodes of a layout.
+/// Maximum number of nodes of a layout.
 pub const NODES_MAX: usize = 1024;
 
-/// Largest capacity of a node. Only the relation of capacities to each other matters.
+/// Maximum capacity of a node. Only the ratios of capacities matter.
 pub const CAPACITY_MAX: u32 = 1_000_000;
 
-/// Longest name of a location, in bytes.
+/// Maximum length of a location's name, in bytes.
 pub const LOCATION_BYTES_MAX: usize = 255;
 
-/// Largest `target_n_val`.
+/// Maximum `target_n_val`.
 pub const TARGET_N_VAL_MAX: u8 = 16;
 
-/// A node as layouts see it.
+/// A node as a member of a layout.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LayoutMember {
     /// The node.
     pub id: NodeId,
-    /// Where it stands: nodes of one location (a rack, a room) may fail together. Nodes without one
-    /// stand in one unnamed location.
+    /// Location of the node. Nodes of one location (a rack, a room) may fail together. All nodes
+    /// without a location count as one unnamed location.
     pub location: Option<Arc<str>>,
-    /// How much it takes beside the others, 1 to [`CAPACITY_MAX`].
+    /// Capacity relative to the other nodes, 1 to [`CAPACITY_MAX`].
     pub capacity: u32,
 }
 
 impl LayoutMember {
-    /// Capacity of a node whose operator said nothing.
+    /// Default capacity.
     pub const DEFAULT_CAPACITY: u32 = 100;
 
-    /// A node without location, of the default capacity.
+    /// A node without location, with the default capacity.
     #[must_use]
     pub const fn new(id: NodeId) -> Self {
         Self { id, location: None, capacity: Self::DEFAULT_CAPACITY }
     }
 }
 
-/// Aims of a cluster's layouts.
+/// Rules by which the layouts of a cluster are computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LayoutRules {
-    /// How many first positions of each partition are balanced, 1 to [`TARGET_N_VAL_MAX`]: the
-    /// largest `n_val` that most buckets have.
+    /// Number of positions of each partition that are balanced, 1 to [`TARGET_N_VAL_MAX`]. It
+    /// should be the highest `n_val` that is in common use.
     pub target_n_val: u8,
-    /// How many first positions are on distinct locations, as far as there are so many. 1 ignores
-    /// locations; more than `target_n_val` means as many as that.
+    /// Number of positions that are on distinct locations, if there are so many locations. 1
+    /// ignores locations; values above `target_n_val` mean `target_n_val`.
     pub target_location_n_val: u8,
 }
 
@@ -57,13 +57,13 @@ impl Default for LayoutRules {
 }
 
 impl LayoutRules {
-    /// Number of balanced positions with so many nodes.
+    /// Number of balanced positions in a cluster of this many nodes.
     pub(super) fn balanced_count(self, node_count: usize) -> usize {
         usize::from(self.target_n_val).min(node_count)
     }
 }
 
-/// Sorts members by id and refuses what no layout can have.
+/// Sorts members by id, and checks members and rules.
 pub(super) fn checked(
     members: &[LayoutMember],
     rules: LayoutRules,
@@ -93,8 +93,8 @@ pub(super) fn checked(
     Ok(sorted)
 }
 
-/// Numbers the locations of members: for each member the number of its location, and how many
-/// locations there are.
+/// Numbers the locations of members. Returns the number of each member's location, and the number
+/// of locations.
 pub(super) fn locations_of(members: &[LayoutMember]) -> (Vec<u16>, usize) {
     let mut names: Vec<Option<&str>> =
         members.iter().map(|member| member.location.as_deref()).collect();

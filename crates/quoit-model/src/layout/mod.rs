@@ -1,13 +1,24 @@
-//! Layouts: which nodes hold which partition, and in which order.
+//! Layouts: the ordered nodes of each partition, and the computation of a layout from the previous
+//! one.
 //!
-//! A [`Layout`] is an immutable, versioned table: each partition has an order of all nodes of the
-//! cluster. The first n nodes of the order are the **primaries** of a bucket with `n_val` n, the
-//! later ones stand in for them. The first *balanced* positions ([`LayoutRules::target_n_val`] of
-//! them) are chosen by [`Layout::compute`]: on distinct nodes, on distinct locations as far as there
-//! are such, in shares by capacity, and with next to no movement beyond what the change of members
-//! asks for. All later positions follow from a fixed function of the node and the partition.
+//! A [`Layout`] is an immutable, versioned table that has, for each partition, an order of all
+//! nodes of the cluster. The first n nodes are the **primaries** of a bucket with `n_val` n; the
+//! later ones are its fallbacks. [`Layout::compute`] chooses the nodes of the first
+//! [`LayoutRules::target_n_val`] positions, which are called *balanced*: on distinct nodes, on
+//! distinct locations as far as possible, in shares by capacity, and with hardly more movement than
+//! the change of members requires. The later positions are a fixed function of the node and the
+//! partition.
 //!
-//! The algorithm and its bounds are described in `docs/design/layout.md`.
+//! The computation has these steps; a layout that meets all requirements is kept:
+//!
+//! 1. Fair shares (`shares`): the exact number of partitions that each node should hold.
+//! 2. Quotas (`quotas`): the shares, rounded to whole partitions.
+//! 3. Assignment (`assign`): every node gets as many partitions as its quota says.
+//! 4. Improvement (`improve`): movement that is not necessary is undone.
+//! 5. Order (`reorder`): the first positions are balanced for smaller `n_val` too, where possible.
+//! 6. Tail (`tail`): rendezvous hashing orders the other nodes.
+//!
+//! `docs/design/layout.md` describes the algorithm and its bounds.
 //!
 //! ```
 //! use quoit_model::hash::{Partition, RingSize};
@@ -50,7 +61,7 @@ pub use report::{LayoutWarning, NodeShare};
 use crate::hash::{Partition, Placement, RingSize};
 use crate::node::NodeId;
 
-/// Which nodes hold which partition. Equal layouts give every request the same answers.
+/// The ordered nodes of each partition. Equal layouts route every request alike.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     version: u64,
@@ -60,7 +71,7 @@ pub struct Layout {
     members: Vec<LayoutMember>,
     /// The ids of `members`.
     nodes: Vec<NodeId>,
-    /// For each partition all nodes, in order: indexes into `nodes`.
+    /// For each partition all nodes in order, as indexes into `nodes`.
     order: Vec<u16>,
 }
 
@@ -78,7 +89,7 @@ impl Layout {
         }
     }
 
-    /// From the balanced positions of all partitions; the later positions are added.
+    /// Makes a layout of the balanced positions of all partitions; adds the later positions.
     fn from_balanced(
         version: u64,
         ring_size: RingSize,
@@ -91,7 +102,7 @@ impl Layout {
         Self { version, ring_size, rules, members, nodes, order }
     }
 
-    /// Which layout of the cluster this is: higher ones are newer.
+    /// Version of the layout within its cluster; newer layouts have higher versions.
     #[must_use]
     pub const fn version(&self) -> u64 {
         self.version
@@ -109,39 +120,39 @@ impl Layout {
         self.rules
     }
 
-    /// Its nodes with location and capacity, sorted by id.
+    /// The nodes with location and capacity, sorted by id.
     #[must_use]
     pub fn members(&self) -> &[LayoutMember] {
         &self.members
     }
 
-    /// Its nodes, sorted. Orders speak of them by index.
+    /// The nodes, sorted by id. Orders refer to them by index.
     #[must_use]
     pub fn nodes(&self) -> &[NodeId] {
         &self.nodes
     }
 
-    /// The index of a node in [`Layout::nodes`].
+    /// Index of a node in [`Layout::nodes`]; `None` if the node is not in the layout.
     #[must_use]
     pub fn node_index(&self, node: NodeId) -> Option<u16> {
         // A layout has at most NODES_MAX nodes.
         self.nodes.binary_search(&node).ok().map(|index| index as u16)
     }
 
-    /// All partitions, from 0 on.
+    /// All partitions in ascending order.
     pub fn partitions(&self) -> impl Iterator<Item = Partition> + use<> {
         (0..self.ring_size.get()).map(Partition)
     }
 
-    /// How many first positions of each order are balanced: `target_n_val`, or the number of nodes
-    /// if that is less.
+    /// Number of balanced positions of each partition: `target_n_val`, or the number of nodes if
+    /// that is less.
     #[must_use]
     pub fn balanced_count(&self) -> usize {
         self.rules.balanced_count(self.nodes.len())
     }
 
-    /// All nodes in the order in which the partition prefers them: indexes into
-    /// [`Layout::nodes`], each exactly once. One slice of a table, no allocation.
+    /// All nodes in the order of the partition, each once, as indexes into [`Layout::nodes`].
+    /// Returns a slice of the table, without allocation.
     ///
     /// # Panics
     ///
@@ -152,8 +163,8 @@ impl Layout {
         &self.order[start..start + self.nodes.len()]
     }
 
-    /// The nodes that hold the partition's records of buckets with that `n_val`: the first `n_val`
-    /// of its order, all nodes if there are fewer.
+    /// Primaries of a partition for buckets with this `n_val`: the first `n_val` nodes of its
+    /// order, or all nodes if there are fewer.
     ///
     /// # Panics
     ///
@@ -164,9 +175,9 @@ impl Layout {
         &order[..order.len().min(n_val as usize)]
     }
 
-    /// How many of the `n_val` positions of the partition are the node's: with fewer nodes than
-    /// positions the nodes take them in turn, position i belongs to primary i mod their number. 0
-    /// for a node that is no primary.
+    /// Number of the partition's `n_val` positions that belong to the node. With fewer nodes than
+    /// positions the nodes take them in turn: position i belongs to primary i mod the number of
+    /// primaries. Returns 0 if the node is not a primary.
     ///
     /// # Panics
     ///
@@ -181,9 +192,10 @@ impl Layout {
         }
     }
 
-    /// The preference list of a record as clients are shown it: the record's partition and the
-    /// following ones, wrapping around, `n_val` in all but never more than there are partitions,
-    /// each with the node whose position of the record's partition it stands for. No allocation.
+    /// The preference list of a record in the form that clients see: the record's partition and the
+    /// following ones, wrapping around, `n_val` in all but at most the number of partitions. Each
+    /// stands with the node of the corresponding position in the order of the record's partition.
+    /// No allocation.
     pub fn preflist(
         &self,
         placement: Placement,

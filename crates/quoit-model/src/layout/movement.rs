@@ -1,4 +1,4 @@
-//! Movement between two layouts.
+//! Movement of copies between two layouts.
 
 use super::Layout;
 use super::shares::Share;
@@ -6,7 +6,7 @@ use crate::hash::Partition;
 use crate::node::NodeId;
 use std::collections::BTreeMap;
 
-/// A copy of a partition that a node gets with a new layout.
+/// A copy of a partition that a node receives with a new layout.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Transfer {
     /// The partition.
@@ -18,19 +18,19 @@ pub struct Transfer {
     pub from: NodeId,
 }
 
-/// Copies that move between two layouts for buckets with one `n_val`.
+/// Copies that move between two layouts, for buckets with one `n_val`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Movement {
-    /// Every copy of a partition that a node gets, by partition.
+    /// Every copy of a partition that a node receives, by partition.
     pub transfers: Vec<Transfer>,
-    /// Transfers that no layout of the new members could do without. Fair shares are promised of the
-    /// balanced positions ([`Layout::balanced_count`]) only, so they count only if `n_val` asks for
-    /// just those.
+    /// Number of transfers that no layout of the new members could avoid. Only the balanced
+    /// positions ([`Layout::balanced_count`]) are in fair shares, so shares count only if `n_val`
+    /// equals their number.
     pub lower_bound: u64,
 }
 
 impl Movement {
-    /// Compares the primaries of all partitions for buckets of that `n_val`.
+    /// Compares the primaries of all partitions, for buckets with this `n_val`.
     ///
     /// # Panics
     ///
@@ -44,7 +44,7 @@ impl Movement {
         Self { transfers: transfers.collect(), lower_bound: lower_bound(old, new, n_val) }
     }
 
-    /// The copies of one partition that nodes get, in the order of their new positions.
+    /// The copies of one partition that nodes receive, in the order of their new positions.
     ///
     /// # Panics
     ///
@@ -61,7 +61,8 @@ impl Movement {
             primaries.map(|node| layout.nodes[usize::from(*node)]).collect()
         };
         let (before, after) = (ids(old), ids(new));
-        // A node that goes gives its position to one that comes there; the others are matched in order.
+        // The position of a leaving node goes to the node that arrives there; the others are
+        // matched in order.
         let goes = |node: &NodeId| !after.contains(node);
         let comes = |node: &NodeId| !before.contains(node);
         let at_place = |place: usize| before.get(place).copied().filter(goes);
@@ -81,7 +82,7 @@ impl Movement {
         transfers
     }
 
-    /// How many copies each node gives to each other: (from, to) and the number, in order.
+    /// Number of copies that each node gives to each other node, by (from, to), in order.
     #[must_use]
     pub fn by_pair(&self) -> BTreeMap<(NodeId, NodeId), u32> {
         let mut pairs = BTreeMap::new();
@@ -91,7 +92,7 @@ impl Movement {
         pairs
     }
 
-    /// How many partitions change their primaries.
+    /// Number of partitions that change their primaries.
     #[must_use]
     pub fn partition_count(&self) -> usize {
         let mut partitions: Vec<_> =
@@ -101,9 +102,9 @@ impl Movement {
     }
 }
 
-/// Three things can't be avoided: nodes below their new share get what they miss; nodes above theirs,
-/// or gone, give it to others; a partition whose copies are too few or on too few locations gets
-/// others. They overlap, so the largest counts.
+/// Lower bound of the movement. Nodes below their new share must get what they lack; nodes above
+/// their share, or gone, must give copies away; partitions with too few copies or locations must
+/// get others. These may be the same transfers, so the largest number counts.
 fn lower_bound(old: &Layout, new: &Layout, n_val: u32) -> u64 {
     let parts = new.spread_parts();
     let spread = parts.spread();

@@ -1,12 +1,12 @@
-//! Rounds fair shares to whole partitions.
+//! Rounding of fair shares to whole partitions.
 
 use super::shares::{FairShares, Share, sum};
 
-/// A set of nodes whose shares are rounded together.
+/// A group of nodes whose shares are rounded together.
 struct QuotaGroup<'a> {
-    /// The nodes below it.
+    /// All nodes of the group.
     nodes: Vec<usize>,
-    /// The sets that it consists of; none if it is one node.
+    /// The groups that it consists of; empty for a single node.
     parts: Vec<QuotaGroup<'a>>,
     shares: &'a [Share],
 }
@@ -21,14 +21,14 @@ impl<'a> QuotaGroup<'a> {
         Self { nodes, parts, shares }
     }
 
-    /// Share of the whole set: floor and what is left above it, as numerator.
+    /// Share of the whole group: the integer part, and the numerator of the rest.
     fn share(&self) -> (u64, u64) {
         let (numerator, denominator) = sum(&self.nodes, self.shares);
         (numerator / denominator, numerator % denominator)
     }
 
-    /// Nodes that would keep a partition more if their share were rounded up, less those that will
-    /// be rounded up anyway even if the share of the set is rounded down.
+    /// Number of nodes that would keep one more partition if their share were rounded up, less the
+    /// number of nodes that are rounded up even if the group's share is rounded down.
     fn wish(&self, held: &[u32]) -> i64 {
         let wants = |node: &&usize| {
             let share = self.shares[**node];
@@ -39,7 +39,7 @@ impl<'a> QuotaGroup<'a> {
         wanting - (self.share().0 as i64 - floors as i64)
     }
 
-    /// Distributes `total`, which is the set's share rounded down or up.
+    /// Distributes `total` partitions, which is the group's share rounded down or up.
     fn round(&self, total: u64, held: &[u32], quotas: &mut [u32]) {
         if let ([node], []) = (&self.nodes[..], &self.parts[..]) {
             quotas[*node] = total as u32;
@@ -64,9 +64,9 @@ impl<'a> QuotaGroup<'a> {
 }
 
 impl FairShares {
-    /// How many partitions each node is to hold: its share rounded down or up, so that all add up.
-    /// Among roundings that do, one that leaves as much as possible of what nodes have: `held` says
-    /// how many partitions each node holds now.
+    /// Number of partitions that each node is to hold: its share rounded down or up, so that the
+    /// sum is right. `held` is the number of partitions that each node holds now. Among the
+    /// possible roundings this one takes as little as possible from the nodes.
     pub(super) fn quotas(&self, held: &[u32]) -> Vec<u32> {
         let shares = &self.shares[..];
         let mut quotas = vec![0; shares.len()];

@@ -1,19 +1,20 @@
-//! Orders the nodes of each partition, so that the first n positions are in shares by capacity for
-//! every n, as far as it can be had.
+//! Order of the nodes within each partition, so that the first n positions are in shares by
+//! capacity for every n, as far as possible.
 //!
-//! From the last balanced position to the second: which node of the row stands last? Whoever stands
-//! there holds no records of buckets with a smaller `n_val`. A node that is among the first positions
-//! too often changes places with who stands last, in a chain if need be. Each swap moves data of
-//! buckets with that `n_val`, so a partition more or less is let be.
+//! From the last balanced position to the second, each level decides which node of a row stands
+//! last. That node holds no records of buckets with a smaller `n_val`. A node that is among the
+//! first positions too often swaps with the last node, in a chain of swaps if necessary. Each swap
+//! moves data of buckets with that `n_val`, so a deviation of one partition is accepted.
 
 use super::shares::Spread;
 use super::table::Table;
 use std::collections::VecDeque;
 
-/// Partitions by which a node may be off its rounded share of the first positions.
+/// Number of partitions by which a node's share of the first positions may deviate from its rounded
+/// share.
 const ORDER_SLACK: u32 = 1;
 
-/// Two nodes of a row change places: the holder of `position` goes last.
+/// Two nodes of a row swap: the holder of `position` becomes the last.
 #[derive(Clone, Copy)]
 struct Swap {
     partition: usize,
@@ -23,23 +24,23 @@ struct Swap {
 /// The order within the first `first + 1` positions of each row.
 struct Level<'t, 's> {
     table: &'t mut Table<'s>,
-    /// Number of positions before the last.
+    /// Number of positions before the last one.
     first: usize,
-    /// How many rows each node is in with one of those.
+    /// Number of rows in which each node has one of those positions.
     held: Vec<u32>,
     /// The rows of each node.
     rows: &'t [Vec<u16>],
 }
 
-/// Orders full rows so that the first positions are on distinct locations. Rows stay as they are
-/// otherwise.
+/// Orders full rows so that the first positions are on distinct locations. Rows that are so already
+/// do not change.
 pub(super) fn spread_order(table: &mut Table<'_>) {
     for first in (1..table.width).rev() {
         Level::new(table, first, &[]).spread_locations();
     }
 }
 
-/// Orders full rows so that the first positions are on distinct locations, and shares of them fair.
+/// Orders full rows so that the first positions are on distinct locations and in fair shares.
 pub(super) fn balance_order(table: &mut Table<'_>) {
     let mut rows = vec![Vec::new(); table.held().len()];
     for partition in 0..table.spread.partition_count {
@@ -61,7 +62,8 @@ impl<'t, 's> Level<'t, 's> {
         Self { table, first, held, rows }
     }
 
-    /// Lets a node go last whose location is there twice, where too few locations would be first.
+    /// Where the first positions have too few locations, moves a node of a repeated location to the
+    /// last position.
     fn spread_locations(&mut self) {
         for partition in 0..self.spread().partition_count {
             if self.table.is_spread(partition, self.first, self.first, 0) {
@@ -121,8 +123,9 @@ impl<'t, 's> Level<'t, 's> {
         self.table.swap(swap.partition, swap.position, self.first);
     }
 
-    /// The shortest chain of swaps by which `start` is among the first once less (`gives`) or once
-    /// more, at the cost of a node that `ends` accepts with what it holds.
+    /// The shortest chain of swaps by which `start` is among the first positions once less (if
+    /// `gives` is true) or once more. The chain ends at a node for which `ends` returns true, given
+    /// the number of its rows.
     fn chain(
         &self,
         start: u16,
@@ -137,7 +140,8 @@ impl<'t, 's> Level<'t, 's> {
                 let row = &self.table.row(partition)[..=self.first];
                 let place = row.iter().position(|other| *other == node);
                 for position in 0..self.first {
-                    // A node that gives stands before the last one, and gives to it; one that takes is last.
+                    // A node that gives up a position stands before the last one and swaps with it;
+                    // a node that takes one is last.
                     let other = match place {
                         Some(place) if gives && place == position => row[self.first],
                         Some(place) if !gives && place == self.first => row[position],

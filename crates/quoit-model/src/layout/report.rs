@@ -1,4 +1,4 @@
-//! Figures of a layout for people: shares and warnings.
+//! Figures of a layout for operators: shares and warnings.
 
 use super::Layout;
 use super::member::locations_of;
@@ -10,16 +10,17 @@ use thiserror::Error;
 pub struct NodeShare {
     /// The node.
     pub node: NodeId,
-    /// Partitions of which it holds one of the balanced positions.
+    /// Number of partitions of which the node has a balanced position.
     pub partition_count: u32,
-    /// Its part of all balanced positions, in percent. Over all nodes they add up to 100.
+    /// Share of all balanced positions, in percent. The shares of all nodes add up to 100.
     pub percent: f64,
 }
 
-/// An aim that a layout misses, because there are too few nodes or locations.
+/// A requirement that a layout does not meet, because there are too few nodes or locations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum LayoutWarning {
-    /// Some nodes take several positions of each partition.
+    /// There are fewer nodes than balanced positions, so nodes have several positions of each
+    /// partition.
     #[error(
         "Not all replicas will be on distinct nodes: {node_count} nodes hold {target_n_val} \
          replicas of each partition"
@@ -30,15 +31,15 @@ pub enum LayoutWarning {
         /// Positions that should be on distinct nodes.
         target_n_val: u8,
     },
-    /// Nodes have locations, and some partitions have several copies in one.
+    /// Some partitions have several of their first copies in one location.
     #[error(
         "Not all replicas will be on distinct locations: {location_count} locations, and \
          {partition_count} partitions repeat one within their first {target_location_n_val} replicas"
     )]
     NotOnDistinctLocations {
-        /// Number of locations; nodes without one are in one unnamed location.
+        /// Number of locations; nodes without one count as one unnamed location.
         location_count: usize,
-        /// Partitions that repeat a location.
+        /// Number of partitions that repeat a location.
         partition_count: usize,
         /// Positions that should be on distinct locations.
         target_location_n_val: u8,

@@ -1,12 +1,12 @@
-//! Fair shares: how many partitions each node should hold.
+//! Fair shares: the number of partitions that each node should hold, as an exact fraction.
 //!
-//! Shares are by capacity, except where a node can't take so much: it holds a partition once, so at
-//! most all partitions; and the copies of a partition must be on enough locations. Those limits form
-//! a polymatroid, so there is one max-min fair distribution (no node's share by capacity can grow
-//! unless at the cost of one whose is smaller or equal): it is found by filling all nodes evenly
-//! until they meet a limit. All figures are exact fractions.
+//! Shares are proportional to capacity within two limits: a node holds a partition at most once, so
+//! its share is at most the number of partitions; and the copies of a partition must be on enough
+//! locations. These limits form a polymatroid, so there is one max-min fair distribution, in which
+//! no node's share can grow without taking from a node whose share relative to its capacity is
+//! smaller or equal. It is found by filling all nodes evenly until they meet a limit.
 
-/// How copies may be spread.
+/// Constraints on the distribution of copies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spread<'a> {
     /// Number of partitions.
@@ -17,11 +17,12 @@ pub(super) struct Spread<'a> {
     pub(super) locations: &'a [u16],
     /// Number of locations.
     pub(super) location_count: usize,
-    /// Locations that the balanced copies of a partition must be on: at most `location_count`.
+    /// Number of locations that the balanced copies of a partition must be on; at most
+    /// `location_count`.
     pub(super) distinct_locations: usize,
 }
 
-/// A node's fair number of partitions, a fraction.
+/// Fair number of partitions of a node, as a fraction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Share {
     numerator: u64,
@@ -41,35 +42,36 @@ impl Share {
         ((2 * self.numerator + self.denominator) / (2 * self.denominator)) as u32
     }
 
-    /// The part above `floor`, as numerator.
+    /// Numerator of the fractional part.
     pub(super) const fn rest(self) -> u64 {
         self.numerator % self.denominator
     }
 }
 
-/// Nodes whose shares add up to a whole number and may be rounded against each other: by section,
-/// then by location. Rounding the sums of sections and locations as well keeps every limit.
-/// All shares of a block have one denominator.
+/// Nodes whose shares add up to a whole number and are rounded together: sections of locations of
+/// nodes. Rounding the sums of sections and of locations as well keeps every limit. All shares of a
+/// block have the same denominator.
 pub(super) type Block = Vec<Vec<Vec<usize>>>;
 
 /// The fair shares of all nodes.
 #[derive(Debug, Default)]
 pub(super) struct FairShares {
-    /// For each node.
+    /// Share of each node.
     pub(super) shares: Vec<Share>,
     pub(super) blocks: Vec<Block>,
 }
 
 impl Spread<'_> {
-    /// Fair shares of the first `copies` positions of all partitions; `copies` is at most the number
-    /// of nodes.
+    /// Computes the fair shares of the first `copies` positions of all partitions; `copies` is at
+    /// most the number of nodes.
     pub(super) fn fair_shares(&self, copies: usize) -> FairShares {
         let distinct = self.distinct_locations.min(copies);
         let all: Vec<usize> = (0..self.capacities.len()).collect();
         let mut fair = FairShares { shares: vec![Share::default(); all.len()], blocks: Vec::new() };
         self.fill(&all, copies * self.partition_count, &mut fair.shares);
         let by_location = self.by_location(&all);
-        // A location may have one copy of each partition, and so many more in all.
+        // A location may have one copy of each partition, and all locations together this many
+        // more.
         let more_max = ((copies - distinct) * self.partition_count) as u64;
         let is_heavy = |nodes: &Vec<usize>, shares: &[Share]| {
             let (sum, denominator) = sum(nodes, shares);
@@ -88,7 +90,8 @@ impl Spread<'_> {
         fair
     }
 
-    /// Distributes where even filling would put too many copies of a partition into one location.
+    /// Distributes shares if even filling would put too many copies of a partition into one
+    /// location.
     fn fill_locations(
         &self,
         mut light: Vec<Vec<usize>>,
@@ -97,7 +100,7 @@ impl Spread<'_> {
         fair: &mut FairShares,
     ) {
         let one_each = self.partition_count;
-        // Fill the locations evenly, none beyond one copy of each partition.
+        // Fill the locations evenly, up to one copy of each partition.
         let mut full: Vec<Vec<usize>> = Vec::new();
         loop {
             let nodes: Vec<usize> = light.iter().flatten().copied().collect();
@@ -114,7 +117,7 @@ impl Spread<'_> {
             full.extend(reach);
         }
         fair.blocks.push(vec![light]);
-        // Fill the full ones evenly with the rest, none below one copy of each partition.
+        // Fill the full locations evenly with the rest, down to one copy of each partition.
         let mut heavy = full;
         loop {
             let nodes: Vec<usize> = heavy.iter().flatten().copied().collect();
@@ -136,7 +139,8 @@ impl Spread<'_> {
         fair.blocks.push(vec![heavy]);
     }
 
-    /// Gives `nodes` shares by capacity that add up to `amount`, none more than all partitions.
+    /// Gives `nodes` shares by capacity that add up to `amount`, none above the number of
+    /// partitions.
     fn fill(&self, nodes: &[usize], amount: usize, shares: &mut [Share]) {
         let node_max = self.partition_count as u64;
         let mut open: Vec<usize> = nodes.to_vec();
@@ -173,7 +177,7 @@ impl Spread<'_> {
     }
 }
 
-/// Sum of the shares of nodes of one block: numerator and denominator.
+/// Sum of the shares of some nodes of one block, as numerator and denominator.
 pub(super) fn sum(nodes: &[usize], shares: &[Share]) -> (u64, u64) {
     let numerator = nodes.iter().map(|node| shares[*node].numerator).sum();
     (numerator, nodes.first().map_or(1, |node| shares[*node].denominator))

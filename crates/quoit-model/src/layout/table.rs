@@ -1,18 +1,19 @@
-//! The balanced positions while they are worked on.
+//! The table of balanced positions during the computation.
 
 use super::shares::{FairShares, Spread};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A position that no node holds yet.
+/// Marks a position without a node.
 pub(super) const NOBODY: u16 = u16::MAX;
 
-/// For each partition a row of positions, each held by a node or by none; no node twice in a row.
+/// A row of positions for each partition. A position has a node or is empty; no node occurs twice
+/// in a row.
 pub(super) struct Table<'a> {
     pub(super) spread: Spread<'a>,
     /// Length of a row.
     pub(super) width: usize,
     cells: Vec<u16>,
-    /// How many rows each node is in.
+    /// Number of rows that each node is in.
     held: Vec<u32>,
 }
 
@@ -33,7 +34,7 @@ impl<'a> Table<'a> {
         &self.cells[partition * self.width..(partition + 1) * self.width]
     }
 
-    /// How many rows each node is in.
+    /// Number of rows that each node is in.
     pub(super) fn held(&self) -> &[u32] {
         &self.held
     }
@@ -42,7 +43,7 @@ impl<'a> Table<'a> {
         self.cells
     }
 
-    /// Gives a position to a node, or to none.
+    /// Gives a position to a node; [`NOBODY`] empties it.
     pub(super) fn set(&mut self, partition: usize, position: usize, node: u16) {
         let cell = &mut self.cells[partition * self.width + position];
         if *cell != NOBODY {
@@ -58,8 +59,8 @@ impl<'a> Table<'a> {
         self.cells.swap(partition * self.width + one, partition * self.width + other);
     }
 
-    /// Whether the first `count` positions of the row, with `node` instead of who holds `position`,
-    /// are on enough locations, or can be when the empty ones are filled.
+    /// True if the first `count` positions of the row, with `node` at `position`, are on enough
+    /// locations, or can be when the empty ones are filled.
     pub(super) fn is_spread(
         &self,
         partition: usize,
@@ -84,7 +85,7 @@ impl<'a> Table<'a> {
         repeats.count() <= count - distinct_min
     }
 
-    /// Whether all positions are held, on enough locations and in fair shares.
+    /// True if all positions have nodes, on enough locations and in fair shares.
     pub(super) fn is_good(&self, fair: &FairShares) -> bool {
         let mut shares = fair.shares.iter().zip(&self.held);
         !self.cells.contains(&NOBODY)
@@ -97,7 +98,7 @@ impl<'a> Table<'a> {
         self.spread.locations[usize::from(one)] == self.spread.locations[usize::from(other)]
     }
 
-    /// How many rows each node is in with one of its first `count` positions.
+    /// Number of rows in which each node has one of the first `count` positions.
     pub(super) fn held_within(&self, count: usize) -> Vec<u32> {
         let mut held = vec![0; self.held.len()];
         for row in self.cells.chunks_exact(self.width) {
@@ -109,8 +110,8 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A number that looks random, the same for the same node and partition: breaks ties, so that the
-/// nodes that share partitions with a node are many.
+/// A pseudo-random number for a node and a partition. It breaks ties, so that the partitions of a
+/// node are shared with many other nodes.
 pub(super) fn scatter(node: u16, partition: usize) -> u64 {
     let mut bytes = [0; 10];
     bytes[..2].copy_from_slice(&node.to_le_bytes());

@@ -1,10 +1,10 @@
-//! The positions after the balanced ones.
+//! Positions after the balanced ones, by weighted rendezvous hashing.
 //!
-//! Rendezvous hashing: each node has a cost for the partition, and nodes stand in order of cost.
-//! With the hash as a uniform random number h in (0, 1], the cost -log2(h) / capacity is an
-//! exponential random variable whose rate is the capacity, so that a node comes first in proportion
-//! to its capacity. The logarithm is taken by linear interpolation between powers of two, in whole
-//! numbers: the order must be the same on every machine and for ever.
+//! Each node has a cost for the partition, and nodes stand in the order of their costs. With the
+//! hash as a uniform random number h in (0, 1], the cost -log2(h) / capacity is an exponential
+//! random variable whose rate is the capacity. So a node comes first with a probability
+//! proportional to its capacity. The logarithm is computed by linear interpolation between powers
+//! of two, in integers, because the order must be the same on every machine and must never change.
 //!
 //! Thaler, Ravishankar: "Using name-based mappings to increase hit rates", 1998; Schindelhauer,
 //! Schomaker: "Weighted distributed hash tables", 2005.
@@ -12,7 +12,7 @@
 use super::member::LayoutMember;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Appends to each row of `width` balanced positions all other nodes.
+/// Appends all other nodes to each row of `width` balanced positions.
 pub(super) fn extend(balanced: &[u16], width: usize, members: &[LayoutMember]) -> Vec<u16> {
     let mut order = Vec::with_capacity(balanced.len() / width * members.len());
     let mut costs: Vec<(u64, u16)> = Vec::with_capacity(members.len());
@@ -33,7 +33,7 @@ pub(super) fn extend(balanced: &[u16], width: usize, members: &[LayoutMember]) -
 
 /// 2^48 times -log2 of the hash, divided by the capacity.
 fn cost(member: &LayoutMember, partition: u64) -> u64 {
-    // 0 would have no logarithm.
+    // The logarithm of 0 is not defined.
     let hash = xxh3_64_with_seed(&member.id.0, partition) | 1;
     let exponent = u64::from(hash.ilog2());
     let fraction = (u128::from(hash) << 48 >> exponent) as u64 - (1 << 48);

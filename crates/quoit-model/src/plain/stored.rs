@@ -1,4 +1,4 @@
-//! The stored form of plain objects, read and written without an [`Object`](crate::object::Object).
+//! Stored form of plain objects, decoded and encoded without an [`Object`](crate::object::Object).
 
 use super::{DotPlace, PlainObject};
 use crate::codec::{
@@ -9,10 +9,11 @@ use crate::codec::{
 };
 use crate::cursor::{Cursor, put_counted, put_varint};
 
-/// Parts that a plain object must not have.
+/// Flags of parts that a plain object does not have.
 const NOT_PLAIN: u16 = DELETED | LINKS | USER_META | INDEXES | OTHER;
 
-/// Reads an object that is plain, or what comes before its value; `None` when it is not plain, or damaged.
+/// Decodes a plain object, without its value if `with_value` is false. Returns `None` if the object
+/// is not plain, or damaged.
 pub(super) fn decode_plain<'a>(
     cursor: &mut Cursor<'a>,
     with_value: bool,

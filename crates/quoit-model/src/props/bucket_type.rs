@@ -1,4 +1,5 @@
-//! The life of a bucket type: created, ready on every node, active; never deleted.
+//! Life cycle of a bucket type: created, ready once every node knows it, active. A bucket type is
+//! never deleted.
 
 use super::{BucketProps, InvalidProps, PropUpdates, Scope};
 use crate::key::{DEFAULT_BUCKET_TYPE, PIECE_TYPE};
@@ -7,26 +8,26 @@ use std::fmt;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Most bytes of a bucket type's name.
+/// Maximum length of a bucket type's name, in bytes.
 pub const TYPE_NAME_BYTES_MAX: usize = 255;
 
 const RESERVED_TYPE: &[u8] = b"any";
 
-/// How far a bucket type has come.
+/// State of a bucket type.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum TypeState {
-    /// There is no such type.
+    /// The type does not exist.
     Undefined,
-    /// Created, but not yet known to all nodes.
+    /// The type was created, but some nodes may not know it yet.
     Created,
-    /// Known to all nodes; may be activated.
+    /// All nodes know the type; it can be activated.
     Ready,
-    /// In use, for ever.
+    /// The type is in use and stays so.
     Active,
 }
 
 impl TypeState {
-    /// The word that is stored.
+    /// The stored word of the state.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -37,7 +38,7 @@ impl TypeState {
         }
     }
 
-    /// Reads the word that is stored. Nothing stores `undefined`.
+    /// The state of a stored word. `undefined` is never stored.
     #[must_use]
     pub fn from_stored(word: &str) -> Option<Self> {
         match word {
@@ -60,7 +61,7 @@ impl TypeState {
         }
     }
 
-    /// The type's line in `bucket-type list`.
+    /// Line of the type in `bucket-type list`.
     #[must_use]
     pub fn list_line(self, name: &[u8]) -> String {
         let state = if self == Self::Active { "active" } else { "not active" };
@@ -74,22 +75,22 @@ impl fmt::Display for TypeState {
     }
 }
 
-/// A bucket type other than the default one. Its commands return the type as it is afterwards; they
-/// take what there is of that name, `None` when there is nothing.
+/// A bucket type other than the default one. Each command takes the existing type of that name,
+/// `None` if there is none, and returns the changed type.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BucketType {
-    /// How far it has come; never [`TypeState::Undefined`].
+    /// State of the type; never [`TypeState::Undefined`].
     pub state: TypeState,
-    /// Properties that its buckets inherit.
+    /// Properties that the type's buckets inherit.
     pub props: Arc<BucketProps>,
 }
 
 impl BucketType {
-    /// Creates a type, or creates it anew with other properties while it is not active.
+    /// Creates a type, or replaces the properties of a type that is not active yet.
     ///
     /// # Errors
     ///
-    /// A name that no type may have, a type that is active, properties that are refused.
+    /// Returns an error if the name is not allowed, the type is active, or properties are refused.
     pub fn create(
         existing: Option<&Self>,
         name: &[u8],
@@ -106,18 +107,18 @@ impl BucketType {
         Ok(Self { state: TypeState::Created, props })
     }
 
-    /// Every node knows the type now: it may be activated.
+    /// The type after all nodes have learned of it: it can be activated.
     #[must_use]
     pub fn known_everywhere(&self) -> Self {
         let state = self.state.max(TypeState::Ready);
         Self { state, props: Arc::clone(&self.props) }
     }
 
-    /// Makes a type usable. Activating an active type succeeds.
+    /// Activates a type. Activating an active type succeeds.
     ///
     /// # Errors
     ///
-    /// A type that does not exist, or that some node does not know yet.
+    /// Returns an error if the type does not exist, or some nodes may not know it yet.
     pub fn activate(existing: Option<&Self>, name: &[u8]) -> Result<Self, TypeError> {
         let Some(existing) = existing else {
             return Err(TypeError::Undefined { name: shown(name) });
@@ -136,7 +137,8 @@ impl BucketType {
     ///
     /// # Errors
     ///
-    /// The default type, a type that is not active, properties that are refused.
+    /// Returns an error for the default type, if the type is not active, or if properties are
+    /// refused.
     pub fn update(
         existing: Option<&Self>,
         name: &[u8],
@@ -147,12 +149,11 @@ impl BucketType {
         Ok(Self { state: TypeState::Active, props })
     }
 
-    /// Sets the properties of an active type to their defaults, except for those that cannot
-    /// change.
+    /// Sets the properties of an active type to their defaults, except those that can't change.
     ///
     /// # Errors
     ///
-    /// The default type, a type that is not active.
+    /// Returns an error for the default type, or if the type is not active.
     pub fn reset(existing: Option<&Self>, name: &[u8]) -> Result<Self, TypeError> {
         let active = Self::active(existing, name)?;
         Ok(Self { state: TypeState::Active, props: Arc::new(active.props.reset_type()) })
@@ -185,62 +186,62 @@ fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// Why a command on a bucket type is refused. Displayed for operators.
+/// Error of a command on a bucket type. `Display` is for operators.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum TypeError {
-    /// The name means "every type" elsewhere.
+    /// The name is reserved: it means "every type" in other places.
     #[error("The name 'any' may not be used for bucket types")]
     ReservedName,
-    /// No name, or one that is too long.
+    /// The name is empty or too long.
     #[error("a bucket type's name has 1 to {TYPE_NAME_BYTES_MAX} bytes, this one has {size_bytes}")]
     NameLength {
-        /// Size of the name.
+        /// Size of the name in bytes.
         size_bytes: usize,
     },
-    /// A name that begins as those do that the store keeps for itself.
+    /// The name begins with a zero byte, as do the types that the store reserves for itself.
     #[error("a bucket type's name can't begin with a zero byte")]
     NameZero,
-    /// The default type was to be created.
+    /// The default type can't be created.
     #[error("the bucket type default always exists; choose another name")]
     DefaultType,
-    /// The default type was to be changed.
+    /// The default type can't be changed.
     #[error(
         "the bucket type default cannot be changed; set buckets.default.* in the configuration"
     )]
     NoDefaultUpdate,
-    /// An active type was to be created.
+    /// An active type can't be created.
     #[error("{name} is active already; use bucket-type update to change its properties")]
     AlreadyActive {
         /// The type.
         name: String,
     },
-    /// Only active types can be changed.
+    /// A type that is not active can't be changed.
     #[error("{name} is not active but {state}; create and activate it first")]
     NotActive {
         /// The type.
         name: String,
-        /// How far it has come.
+        /// State of the type.
         state: TypeState,
     },
-    /// There is no such type to activate.
+    /// The type to activate does not exist.
     #[error("{name} is not an existing bucket type")]
     Undefined {
         /// The type.
         name: String,
     },
-    /// Some node does not know the type yet.
+    /// Some nodes may not know the type yet.
     #[error("{name} has been created but cannot be activated yet")]
     NotReady {
         /// The type.
         name: String,
     },
-    /// Properties that are refused.
+    /// Properties are refused.
     #[error(transparent)]
     Invalid(#[from] InvalidProps),
 }
 
 impl TypeError {
-    /// The word by which clients know the refusal.
+    /// The word by which clients recognize the error.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
@@ -265,7 +266,7 @@ impl TypeError {
         }
     }
 
-    /// Body of the HTTP answer 400: a word, or an object of property to reason.
+    /// Body of the HTTP answer 400: a word, or an object with the reason of each property.
     #[must_use]
     pub fn http_json(&self) -> Value {
         match self {

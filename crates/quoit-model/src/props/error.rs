@@ -1,143 +1,144 @@
-//! Why properties are refused, and how each protocol says it.
+//! Reasons for which properties are refused, and their form in each protocol.
 
 use serde_json::{Map, Value};
 use std::fmt;
 use thiserror::Error;
 
-/// Why one property is refused. Displayed as the reason that clients are sent: for the first group
-/// a bare word (an Erlang atom), for all others a text.
+/// Reason for which a property is refused. `Display` gives the reason that clients receive: a bare
+/// word (an Erlang atom) for the first group, a text for all others.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Reason {
-    /// Not true or false.
+    /// The value is not a boolean.
     #[error("not_boolean")]
     NotBoolean,
-    /// Not an integer, or one that is too small.
+    /// The value is not an integer, or is too small.
     #[error("not_integer")]
     NotInteger,
-    /// Not a quorum, or zero where at least one is needed.
+    /// The value is not a quorum, or is zero where at least one is needed.
     #[error("not_valid_quorum")]
     NotValidQuorum,
-    /// Not a mode of `sync_on_write`.
+    /// The value is not a mode of `sync_on_write`.
     #[error("not_valid_sync_param")]
     NotValidSyncParam,
 
-    /// `active` was given.
+    /// `active` can't be changed.
     #[error("Cannot modify active property")]
     ActiveReadOnly,
-    /// `claimant` was given when a type is created.
+    /// `claimant` can't be given when a type is created.
     #[error("Invalid claimant")]
     ClaimantOnCreate,
-    /// `claimant` was given for an active type or a bucket.
+    /// `claimant` can't be changed for an active type or a bucket.
     #[error("Cannot update claimant property")]
     ClaimantReadOnly,
-    /// The two properties exclude each other.
+    /// `last_write_wins` and `dvv_enabled` exclude each other.
     #[error("If last_write_wins is true, dvv_enabled must be false")]
     DvvWithLastWriteWins,
-    /// Unknown data type, or another one than the type has.
+    /// The data type is unknown, or differs from that of the type.
     #[error("{0} not supported for bucket datatype property")]
     DatatypeUnsupported(String),
-    /// Data types need siblings.
+    /// A type with a data type needs `allow_mult`.
     #[error("Data Type buckets must be allow_mult=true")]
     DatatypeNeedsAllowMult,
-    /// Precision out of range or raised.
+    /// The precision is out of range, or higher than before.
     #[error(
         "{0} not supported for Hyperloglog precision property for bucket type. Precision must be \
          an integer between 4 and 16, inclusive (3 < p < 17) and precision can be reduced but \
          never increased after initial setting"
     )]
     HllPrecision(String),
-    /// A data type for a type that has none.
+    /// The type was created without a data type.
     #[error("`datatype` must not be defined.")]
     DatatypeOnPlainType,
-    /// Strong consistency for an existing type that is not consistent.
+    /// `consistent` can't be set for an existing type.
     #[error("Write once buckets must not be consistent=true")]
     ConsistentOnExistingType,
-    /// A new type that is both.
+    /// A new type can't be both write-once and consistent.
     #[error("Write once buckets must be not be consistent=true")]
     WriteOnceConsistent,
-    /// `write_once` for a type that is not.
+    /// `write_once` can't be set for an existing type.
     #[error("Cannot set existing bucket type to `write_once`")]
     WriteOnceOnExistingType,
-    /// A type that is both.
+    /// A type can't have both `write_once` and a data type.
     #[error("Write once buckets must not have datatype defined")]
     WriteOnceWithDatatype,
-    /// A write-once type shall become another.
+    /// `write_once` can't be unset.
     #[error("Cannot modify write_once property once set to true")]
     WriteOnceUnset,
-    /// `write_once` for an untyped bucket or another special type.
+    /// `write_once` can't be changed for an untyped bucket, or for a consistent type or one with a
+    /// data type.
     #[error("cannot update write_once property")]
     WriteOnceChanged,
-    /// `consistent` that is neither.
+    /// The value of `consistent` is not a boolean.
     #[error("{0} is not a valid value for consistent. Use \"true\" or \"false\"")]
     ConsistentValue(String),
-    /// `consistent` changed, or given for an untyped bucket or a data type.
+    /// `consistent` can't be changed, or set for an untyped bucket or a type with a data type.
     #[error("cannot update consistent property")]
     ConsistentChanged,
-    /// `n_val` of a consistent type changed.
+    /// `n_val` of a consistent type can't be changed.
     #[error("n_val cannot be modified for existing consistent type")]
     ConsistentNVal,
 
-    /// A number above what is accepted.
+    /// The number is above the maximum.
     #[error("must be at most {max}")]
     TooLarge {
-        /// Largest number accepted.
+        /// Maximum.
         max: u32,
     },
-    /// Not a text.
+    /// The value is not a text.
     #[error("must be a text")]
     NotText,
-    /// A storage engine that the node does not have.
+    /// The node does not have this storage engine.
     #[error("must be one of the node's storage engines: {names}")]
     UnknownBackend {
-        /// Those that it has.
+        /// Names of the engines that it has.
         names: String,
     },
-    /// Not a list of commit hooks.
+    /// The value is not a list of commit hooks.
     #[error("must be a list of {{\"mod\":\"module\",\"fun\":\"function\"}} objects")]
     NotHooks,
     /// Not a link function.
     #[error("must be a {{\"mod\":\"module\",\"fun\":\"function\"}} object")]
     NotLinkFun,
-    /// A placement that this server does not have.
+    /// This server does not have this placement rule.
     #[error("must be riak_core_util:chash_std_keyfun or riak_core_util:chash_bucketonly_keyfun")]
     NotPlacement,
-    /// Not a mode of `repl`.
+    /// The value is not a mode of `repl`.
     #[error("must be true, false, both, realtime or fullsync")]
     NotReplMode,
-    /// Not a mode of conditional writes.
+    /// The value is not a mode of conditional writes.
     #[error("must be api_only, prefer_token or require_token")]
     NotConditionalPutMode,
-    /// Not a way to compress values.
+    /// The value is not a way of compression.
     #[error("must be lz4 or none")]
     NotCompression,
-    /// A value that takes too many bytes as JSON.
+    /// The value takes too many bytes as JSON.
     #[error("must take at most {max} bytes as JSON")]
     ValueTooLong {
-        /// Bytes accepted.
+        /// Maximum size in bytes.
         max: usize,
     },
-    /// Lists and objects inside each other.
+    /// Lists and objects are nested too deeply.
     #[error("must not be nested deeper than {max}")]
     ValueTooDeep {
-        /// Levels accepted.
+        /// Maximum depth.
         max: usize,
     },
-    /// A property name without bytes or with too many.
+    /// The property's name is empty or too long.
     #[error("a property name must have 1 to {max} bytes")]
     NameLength {
-        /// Bytes accepted.
+        /// Maximum length in bytes.
         max: usize,
     },
-    /// More properties that the server does not know than a bucket may have.
+    /// The set has too many properties that the server does not know.
     #[error("a bucket may have at most {max} properties that the server does not know")]
     TooManyUnknown {
-        /// Properties accepted.
+        /// Maximum number.
         max: usize,
     },
 }
 
 impl Reason {
-    /// Whether the reference's reason is a bare word and not a text.
+    /// True if Riak's reason is an atom, and not a text.
     const fn is_atom(&self) -> bool {
         matches!(
             self,
@@ -145,7 +146,7 @@ impl Reason {
         )
     }
 
-    /// The rule that was broken, for reasons that are a bare word.
+    /// The rule that was broken, for reasons that are atoms.
     const fn rule(&self) -> &'static str {
         match self {
             Self::NotBoolean => ": must be true or false",
@@ -157,34 +158,33 @@ impl Reason {
     }
 }
 
-/// One refused property.
+/// A refused property.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PropError {
     /// Name of the property.
     pub property: String,
-    /// Why it is refused.
+    /// Reason of the refusal.
     pub reason: Reason,
-    /// The value as it was given, shortened; `None` when the fault is in a value that was not
-    /// given.
+    /// The value as it was given, shortened; `None` if the property itself was not given.
     pub given: Option<String>,
 }
 
-/// All properties of one request that are refused. There is at least one, and each property is
-/// named once. Displayed for operators: property, reason, rule and value of each.
+/// All properties of a request that are refused: at least one, each once. `Display` is for
+/// operators: property, reason, rule and value of each.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct InvalidProps {
     errors: Vec<PropError>,
 }
 
 impl InvalidProps {
-    /// One refused property.
+    /// Refusal of one property.
     #[must_use]
     pub fn one(property: &str, reason: Reason) -> Self {
         let property = property.to_owned();
         Self { errors: vec![PropError { property, reason, given: None }] }
     }
 
-    /// `None` when nothing was refused.
+    /// Returns `None` if there are no errors.
     pub(super) fn from_errors(errors: Vec<PropError>) -> Option<Self> {
         (!errors.is_empty()).then_some(Self { errors })
     }
@@ -195,7 +195,7 @@ impl InvalidProps {
         &self.errors
     }
 
-    /// The printed term of Protocol Buffers answers: `[{prop,reason},...]`.
+    /// The reasons as the Erlang term of Protocol Buffers answers: `[{prop,reason},...]`.
     #[must_use]
     pub fn term(&self) -> String {
         let mut term = String::from("[");
@@ -223,7 +223,7 @@ impl InvalidProps {
         format!("Invalid bucket properties: {}", self.term())
     }
 
-    /// Body of the HTTP answer 400: an object of property to reason.
+    /// Body of the HTTP answer 400: an object with the reason of each property.
     #[must_use]
     pub fn http_json(&self) -> Value {
         let reason = |error: &PropError| Value::from(error.reason.to_string());
@@ -247,7 +247,7 @@ impl fmt::Display for InvalidProps {
     }
 }
 
-/// Appends an Erlang atom: bare when it may be, else in single quotes.
+/// Appends an Erlang atom, in single quotes if necessary.
 fn push_atom(out: &mut String, name: &str) {
     let mut characters = name.chars();
     let bare = characters.next().is_some_and(|first| first.is_ascii_lowercase())
@@ -259,7 +259,7 @@ fn push_atom(out: &mut String, name: &str) {
     }
 }
 
-/// Appends text in quotes as Erlang prints it.
+/// Appends text in quotes, escaped as in Erlang.
 fn push_quoted(out: &mut String, text: &str, quote: char) {
     out.push(quote);
     for character in text.chars() {

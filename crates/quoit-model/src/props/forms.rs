@@ -1,5 +1,4 @@
-//! Forms of property values: how each is checked and read from the JSON form that all protocols share, and
-//! written in it.
+//! Forms of property values: checking, reading and writing the JSON form that all protocols share.
 
 use super::{
     CommitHook, PROP_NAME_BYTES_MAX, PROP_VALUE_BYTES_MAX, PROP_VALUE_DEPTH_MAX, Quorum, Reason,
@@ -8,10 +7,10 @@ use serde_json::Value;
 
 /// Form of the values of a property.
 pub(super) trait PropertyForm<T> {
-    /// Reads a value, by itself.
+    /// Reads and checks a value, without regard to other properties.
     fn read(&self, value: &Value) -> Result<T, Reason>;
 
-    /// Writes a value as clients are shown it.
+    /// Writes a value as clients see it.
     fn write(&self, field: &T) -> Value;
 }
 
@@ -30,9 +29,9 @@ impl PropertyForm<bool> for Flag {
 
 /// Form of an integer between two bounds.
 pub(super) struct Number {
-    /// Least value.
+    /// Minimum.
     pub(super) least: u32,
-    /// Largest value.
+    /// Maximum.
     pub(super) max: u32,
 }
 
@@ -50,9 +49,9 @@ impl PropertyForm<u32> for Number {
     }
 }
 
-/// Form of a quorum: a word or a count.
+/// Form of a quorum: a word or a number.
 pub(super) struct QuorumForm {
-    /// Whether it may be 0.
+    /// True if it may be 0.
     pub(super) zero_allowed: bool,
 }
 
@@ -98,7 +97,7 @@ impl PropertyForm<Vec<CommitHook>> for Hooks {
     }
 }
 
-/// Form of the number of a change feed: `true` is the first period, `false` is off.
+/// Form of a change feed's period: `true` is period 1, `false` is off.
 pub(super) struct FeedPeriod;
 
 impl PropertyForm<u32> for FeedPeriod {
@@ -130,13 +129,13 @@ impl PropertyForm<u8> for PrecisionForm {
     }
 }
 
-/// Form of a value that its type reads and writes.
+/// Form of a value with functions for reading and writing.
 pub(super) struct Parsed<T> {
-    /// Reads it; `None` if it is none.
+    /// Reads the value; returns `None` if it is not valid.
     pub(super) read: fn(&Value) -> Option<T>,
-    /// Writes it.
+    /// Writes the value.
     pub(super) write: fn(&T) -> Value,
-    /// The reason why a value is refused.
+    /// Reason for refusing a value.
     pub(super) refused: fn(&Value) -> Reason,
 }
 
@@ -150,7 +149,7 @@ impl<T> PropertyForm<T> for Parsed<T> {
     }
 }
 
-/// Reads true, false, these words in any case, or an integer (positive = true).
+/// Reads true, false, these words in any case, or an integer, which is true if it is positive.
 pub(super) fn boolean(value: &Value) -> Result<bool, Reason> {
     match value {
         Value::Bool(truth) => Ok(*truth),
@@ -165,7 +164,8 @@ pub(super) fn boolean(value: &Value) -> Result<bool, Reason> {
     }
 }
 
-/// A refused value as it appears in a reason: texts bare, everything else as JSON, shortened.
+/// A refused value as it appears in a reason, shortened: a text without quotes, any other value as
+/// JSON.
 pub(super) fn shown(value: &Value) -> String {
     const SHOWN_CHARS_MAX: usize = 80;
     let whole = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -175,7 +175,7 @@ pub(super) fn shown(value: &Value) -> String {
     }
 }
 
-/// Refuses names and values that no property may have, whatever it means.
+/// Refuses names and values that are too large for any property.
 pub(super) fn check_size(name: &str, value: &Value) -> Result<(), Reason> {
     if name.is_empty() || name.len() > PROP_NAME_BYTES_MAX {
         return Err(Reason::NameLength { max: PROP_NAME_BYTES_MAX });

@@ -1,24 +1,24 @@
-//! Sets of properties as JSON: for clients, for operators and for storage.
+//! Sets of properties as JSON, for clients, operators and storage.
 
 use super::{BucketProps, Compression, ConditionalPutMode, Reason};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
 impl BucketProps {
-    /// Reads what [`BucketProps::to_json`] wrote for a bucket type or a bucket of one.
+    /// Reads the JSON form of the properties of a bucket type, or of a bucket of one.
     ///
     /// # Errors
     ///
-    /// Names the property whose value is not one that was ever written.
+    /// Returns an error that names the first property whose value is not valid.
     pub fn typed_from_json(object: &Map<String, Value>) -> Result<Self, StoredPropsError> {
         Self::new_type().with_stored(object)
     }
 
-    /// Reads what [`BucketProps::to_json`] wrote for an untyped bucket.
+    /// Reads the JSON form of the properties of an untyped bucket.
     ///
     /// # Errors
     ///
-    /// Names the property whose value is not one that was ever written.
+    /// Returns an error that names the first property whose value is not valid.
     pub fn untyped_from_json(object: &Map<String, Value>) -> Result<Self, StoredPropsError> {
         let mut object = object.clone();
         let datatype = object.remove("datatype");
@@ -31,7 +31,8 @@ impl BucketProps {
 
     fn with_stored(mut self, object: &Map<String, Value>) -> Result<Self, StoredPropsError> {
         for (name, value) in object {
-            // Nodes of versions that did not know these properties let any value pass.
+            // Versions that did not know these properties accepted any value, so other values may
+            // be stored.
             let is_of_no_effect = match name.as_str() {
                 "compression" => Compression::from_json(value).is_none(),
                 "conditional_put_mode" => ConditionalPutMode::from_json(value).is_none(),
@@ -49,17 +50,17 @@ impl BucketProps {
     }
 }
 
-/// A stored set of properties that cannot be read.
+/// Error of reading a stored set of properties.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("stored property {property}: {reason}")]
 pub struct StoredPropsError {
     /// Name of the property.
     pub property: String,
-    /// Fault of its value.
+    /// Reason why its value is not valid.
     pub reason: Reason,
 }
 
-/// Properties as `bucket-type status` lists them: sorted, one `name: value` a line, functions as
+/// Properties as `bucket-type status` lists them: sorted, one `name: value` on a line, functions as
 /// `{module,function}`.
 #[must_use]
 pub fn status_lines(props: &Map<String, Value>) -> Vec<String> {

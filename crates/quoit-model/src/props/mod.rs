@@ -1,13 +1,13 @@
 //! Properties of buckets and bucket types.
 //!
-//! [`BucketProps`] is one full set of properties as plain fields, cheap to read for every request. The table
-//! of properties (`table.rs`) has a row for each: its name, type, default, and how its value is checked, read
-//! and written.
-//! The control plane keeps sets behind an `Arc` and replaces them whole; this
-//! module says what the defaults are, which changes are allowed and how sets are written as JSON.
+//! [`BucketProps`] is a full set of properties as plain fields, cheap to read for every request.
+//! The table of properties (`table.rs`) has a row for each property: its name, type and default,
+//! and how its value is checked, read and written. The control plane keeps sets behind an `Arc` and
+//! replaces them whole. This module has the defaults, the rules for changes, and the JSON form of
+//! sets.
 //!
-//! Properties come in as [`PropUpdates`], name and JSON value, whatever the protocol they came
-//! over; [`BucketProps::updated`] checks them all and returns the new set or every fault at once.
+//! Protocols pass changes as [`PropUpdates`], pairs of name and JSON value.
+//! [`BucketProps::updated`] checks all of them and returns the new set, or every fault at once.
 //!
 //! ```
 //! use quoit_model::props::{BucketProps, PropUpdates, Quorum, Scope};
@@ -56,46 +56,46 @@ use crate::merge::WritePolicy;
 use serde_json::{Map, Value};
 use std::num::NonZeroU32;
 
-/// The value of a property in the form that all protocols share: its JSON form.
+/// Value of a property in JSON form, which all protocols share.
 pub type PropValue = Value;
 
-/// Largest `n_val`.
+/// Maximum `n_val`.
 pub const N_VAL_MAX: u32 = 255;
-/// Most bytes of one text, list or object, as JSON.
+/// Maximum size of a text, list or object, in bytes of JSON.
 pub const PROP_VALUE_BYTES_MAX: usize = 16 * 1024;
-/// Most levels of lists and objects in a value.
+/// Maximum nesting of lists and objects in a value.
 pub const PROP_VALUE_DEPTH_MAX: usize = 32;
-/// Most bytes of a property's name.
+/// Maximum length of a property's name, in bytes.
 pub const PROP_NAME_BYTES_MAX: usize = 128;
-/// Most properties of one set that the server does not know.
+/// Maximum number of properties of a set that the server does not know.
 pub const UNKNOWN_PROPS_MAX: usize = 64;
 
 impl BucketProps {
-    /// Properties of a bucket type of which nothing is said when it is created.
+    /// Default properties of a new bucket type.
     #[must_use]
     pub fn new_type() -> Self {
         Self { allow_mult: true, dvv_enabled: true, write_once: None, ..Self::untyped() }
     }
 
-    /// The promise of conditional writes.
+    /// Guarantee of conditional writes.
     #[must_use]
     pub fn conditional_put_mode(&self) -> ConditionalPutMode {
         self.conditional_put_mode.unwrap_or_default()
     }
 
-    /// Whether objects are written once. Absent means no.
+    /// True if objects are written once; false if the property is absent.
     #[must_use]
     pub fn is_write_once(&self) -> bool {
         self.write_once == Some(true)
     }
 
-    /// Whether objects are strongly consistent. Absent means no.
+    /// True if objects are strongly consistent; false if the property is absent.
     #[must_use]
     pub fn is_consistent(&self) -> bool {
         self.consistent == Some(true)
     }
 
-    /// The bucket's policy for values that a writer had not seen.
+    /// The bucket's rule for values that a writer had not seen.
     #[must_use]
     pub fn write_policy(&self) -> WritePolicy {
         if self.is_write_once() {
@@ -109,25 +109,26 @@ impl BucketProps {
         }
     }
 
-    /// Whether values are compressed when they are stored. Absent means no.
+    /// True if values are compressed when they are stored; false if the property is absent.
     #[must_use]
     pub fn compresses(&self) -> bool {
         self.compression == Some(Compression::Lz4)
     }
 
-    /// Whether writes are told to readers of the bucket's change feed. Absent means no.
+    /// True if the bucket has a change feed; false if the property is absent.
     #[must_use]
     pub fn feeds_changes(&self) -> bool {
         self.change_feed.is_some_and(|period| period > 0)
     }
 
-    /// Life of an object after its last write, in seconds; `None` = for ever.
+    /// Time after its last write at which an object expires, in seconds; `None` if it never
+    /// expires.
     #[must_use]
     pub fn expires_after_secs(&self) -> Option<NonZeroU32> {
         self.ttl_secs.and_then(NonZeroU32::new)
     }
 
-    /// The property `datatype` as clients are shown it, with or without effect.
+    /// The property `datatype` as clients see it, whether it has an effect or not.
     #[must_use]
     pub fn datatype_name(&self) -> Option<&str> {
         match self.datatype {
@@ -137,20 +138,20 @@ impl BucketProps {
     }
 }
 
-/// Owner of the properties, as far as it decides which changes are allowed.
+/// Owner of a set of properties, which determines the changes that are allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// A bucket type that is created, or changed before it is active.
+    /// A bucket type that is being created, or changed before it is active.
     NewType,
     /// An active bucket type.
     ActiveType,
     /// A bucket of a bucket type other than the default one.
     TypedBucket,
-    /// A bucket of the default type, or the server's defaults for these.
+    /// A bucket of the default type, or the server's defaults for such buckets.
     UntypedBucket,
 }
 
-/// Properties to change, in the order given. A name given twice keeps its last value.
+/// Properties to change, in the order given. If a name is given twice, the last value counts.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct PropUpdates {
     pairs: Vec<(String, PropValue)>,
@@ -166,17 +167,17 @@ impl PropUpdates {
         }
     }
 
-    /// The value given for a property.
+    /// The value given for a property; `None` if the property was not given.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&PropValue> {
         self.pairs.iter().find(|(given, _)| given == name).map(|(_, value)| value)
     }
 
-    /// Checks that the storage engine that is chosen, if one is, is among these.
+    /// Checks that the property `backend`, if it was given, is one of these storage engines.
     ///
     /// # Errors
     ///
-    /// When it is not, with their names.
+    /// Returns an error with the names of the engines if it is not.
     pub fn check_backend(&self, names: &[String]) -> Result<(), InvalidProps> {
         let chosen = self.get("backend").and_then(Value::as_str);
         if chosen.is_none_or(|chosen| names.iter().any(|name| name == chosen)) {
@@ -191,7 +192,7 @@ impl PropUpdates {
         self.pairs.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// Whether nothing shall be changed.
+    /// True if no property was given.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
@@ -199,7 +200,7 @@ impl PropUpdates {
 }
 
 impl From<Map<String, Value>> for PropUpdates {
-    /// The `props` object of an HTTP body or an operator's command.
+    /// Takes the `props` object of an HTTP body or of an operator's command.
     fn from(object: Map<String, Value>) -> Self {
         Self { pairs: object.into_iter().collect() }
     }

@@ -3,20 +3,20 @@
 use super::{CommitHook, PropUpdates};
 use serde_json::Value;
 
-/// The module of the built-in checks.
+/// Module name of the built-in checks.
 const MODULE: &str = "quoit";
-/// A function of Riak's that names no check: tests of clients set it.
+/// A function of Riak that checks nothing; tests of clients set it.
 const NO_CHECK: (&str, &str) = ("riak_kv_util", "noop");
 
-/// Beginnings of the names of Riak's modules.
+/// Prefixes of the names of Riak's own modules.
 const RIAKS_MODULES: [&str; 2] = ["riak_", "yz_"];
 
 /// A check of values before they are stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PrecommitCheck {
-    /// `quoit:valid_json`: values are well-formed JSON.
+    /// `quoit:valid_json`: values must be well-formed JSON.
     ValidJson,
-    /// `quoit:max_bytes_N`: values have at most so many bytes.
+    /// `quoit:max_bytes_N`: values must have at most N bytes.
     MaxBytes(u64),
     /// `riak_kv_util:noop`: all values pass.
     None,

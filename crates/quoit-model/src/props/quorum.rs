@@ -1,4 +1,4 @@
-//! Quorums: how many replicas an operation waits for.
+//! Quorums: the number of replicas that an operation waits for.
 
 use serde_json::Value;
 use std::fmt;
@@ -10,11 +10,12 @@ use thiserror::Error;
 pub enum Quorum {
     /// One replica.
     One,
-    /// More than half of the replicas: n_val / 2 + 1, rounded down.
+    /// A majority of the replicas: half of `n_val`, rounded down, plus one.
     Quorum,
     /// Every replica.
     All,
-    /// So many replicas. May be more than there are: the request that uses it then fails.
+    /// This number of replicas. It may exceed the number of replicas; a request that uses it then
+    /// fails.
     Count(u32),
 }
 
@@ -25,7 +26,7 @@ const PB_ALL: u32 = 0xFFFF_FFFC;
 const PB_DEFAULT: u32 = 0xFFFF_FFFB;
 
 impl Quorum {
-    /// The number that this stands for in a bucket with `n_val` replicas.
+    /// The number of replicas in a bucket with this `n_val`.
     #[must_use]
     pub const fn resolve(self, n_val: u32) -> u32 {
         match self {
@@ -36,11 +37,12 @@ impl Quorum {
         }
     }
 
-    /// The request's parameter, else the bucket's property, as a number.
+    /// The number of replicas that the request's parameter states or, without one, the bucket's
+    /// property.
     ///
     /// # Errors
     ///
-    /// When the number is above `n_val`.
+    /// Returns an error if the number is above `n_val`.
     pub const fn effective(
         parameter: Option<Self>,
         property: Self,
@@ -54,7 +56,7 @@ impl Quorum {
         if count > n_val { Err(NValViolation { n_val }) } else { Ok(count) }
     }
 
-    /// Reads a Protocol Buffers field; `None` means "as the bucket's property says".
+    /// Reads a Protocol Buffers field; `None` stands for the bucket's property.
     #[must_use]
     pub const fn from_pb(field: u32) -> Option<Self> {
         match field {
@@ -77,8 +79,8 @@ impl Quorum {
         }
     }
 
-    /// Turns a quorum field of a Protocol Buffers property message into the neutral form that
-    /// validation takes. "default" becomes that word, which validation refuses, as Riak does.
+    /// Converts a quorum field of a Protocol Buffers property message to the JSON form. "default"
+    /// becomes that word, which validation refuses, as Riak does.
     #[must_use]
     pub fn prop_value_from_pb(field: u32) -> Value {
         Self::from_pb(field).map_or_else(|| Value::from("default"), Self::to_json)
@@ -95,7 +97,7 @@ impl Quorum {
         }
     }
 
-    /// Reads the JSON form.
+    /// Reads the JSON form; returns `None` if it is not a quorum.
     #[must_use]
     pub fn from_json(value: &Value) -> Option<Self> {
         match value {
@@ -139,7 +141,7 @@ impl FromStr for Quorum {
     }
 }
 
-/// A text that names no quorum.
+/// Error of a text that is not a quorum.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{given:?} is not a quorum; use one, quorum, all or a number of replicas")]
 pub struct NotAQuorum {
@@ -147,11 +149,12 @@ pub struct NotAQuorum {
     pub given: String,
 }
 
-/// A quorum above the number of replicas, or an `n_val` option out of range. Displayed as the term
-/// that clients are sent.
+/// Error of a quorum above the number of replicas, or of an `n_val` parameter out of range.
+/// `Display` gives the term that clients receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("{{n_val_violation,{n_val}}}")]
 pub struct NValViolation {
-    /// Number of replicas of the request; for an `n_val` option out of range that bad value.
+    /// Number of replicas of the request or, if the `n_val` parameter is out of range, that
+    /// parameter.
     pub n_val: u32,
 }

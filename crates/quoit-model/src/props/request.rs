@@ -1,51 +1,51 @@
-//! Quorums of a request: its parameters, else the bucket's properties, as numbers.
+//! Quorums of a request, from its parameters and the bucket's properties.
 
 use super::{BucketProps, NValViolation, Quorum};
 
-/// Parameters of a read; `None` = as the bucket's properties say.
+/// Parameters of a read; `None` stands for the bucket's property.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReadParams {
-    /// Use only so many of the bucket's replicas.
+    /// Number of the bucket's replicas to use.
     pub n_val: Option<u32>,
     /// Read quorum.
     pub r: Option<Quorum>,
     /// Read quorum among primaries.
     pub pr: Option<Quorum>,
-    /// Distinct nodes that must answer.
+    /// Number of distinct nodes that must answer.
     pub node_confirms: Option<Quorum>,
-    /// Give up when a majority has failed or found nothing.
+    /// True to give up once a majority has failed or found nothing.
     pub basic_quorum: Option<bool>,
-    /// Count "not found" towards `r`.
+    /// True to count "not found" towards `r`.
     pub notfound_ok: Option<bool>,
 }
 
-/// Parameters of a write; `None` = as the bucket's properties say.
+/// Parameters of a write; `None` stands for the bucket's property.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WriteParams {
-    /// Use only so many of the bucket's replicas.
+    /// Number of the bucket's replicas to use.
     pub n_val: Option<u32>,
-    /// Write quorum: accepted.
+    /// Write quorum: replicas that accepted the write.
     pub w: Option<Quorum>,
-    /// Write quorum: durable.
+    /// Write quorum: replicas on which the write is durable.
     pub dw: Option<Quorum>,
     /// Write quorum among primaries.
     pub pw: Option<Quorum>,
-    /// Distinct nodes that must answer.
+    /// Number of distinct nodes that must answer.
     pub node_confirms: Option<Quorum>,
 }
 
-/// Parameters of a delete; `None` = as the bucket's properties say.
+/// Parameters of a delete; `None` stands for the bucket's property.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeleteParams {
-    /// Use only so many of the bucket's replicas.
+    /// Number of the bucket's replicas to use.
     pub n_val: Option<u32>,
-    /// Quorum of both halves where the half's own is not given.
+    /// Quorum of the read and of the write, where their own is not given.
     pub rw: Option<Quorum>,
     /// Quorum of the read.
     pub r: Option<Quorum>,
-    /// Quorum of the write: accepted.
+    /// Quorum of the write: replicas that accepted it.
     pub w: Option<Quorum>,
-    /// Quorum of the write: durable.
+    /// Quorum of the write: replicas on which it is durable.
     pub dw: Option<Quorum>,
     /// Quorum of the read among primaries.
     pub pr: Option<Quorum>,
@@ -56,50 +56,52 @@ pub struct DeleteParams {
 /// Quorums of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReadQuorums {
-    /// Replicas of this read.
+    /// Number of replicas of this read.
     pub n_val: u32,
-    /// Answers needed.
+    /// Number of answers needed.
     pub r: u32,
-    /// Answers of primaries needed.
+    /// Number of answers of primaries needed.
     pub pr: u32,
-    /// Distinct nodes needed; may be above `n_val`, which reads report in a way of their own.
+    /// Number of distinct nodes needed. It may exceed `n_val`; reads report that with an error of
+    /// their own.
     pub node_confirms: u32,
-    /// Give up when a majority has failed or found nothing.
+    /// True to give up once a majority has failed or found nothing.
     pub basic_quorum: bool,
-    /// Count "not found" towards `r`.
+    /// True to count "not found" towards `r`.
     pub notfound_ok: bool,
 }
 
 /// Quorums of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WriteQuorums {
-    /// Replicas of this write.
+    /// Number of replicas of this write.
     pub n_val: u32,
-    /// Acceptances needed.
+    /// Number of replicas that must accept the write.
     pub w: u32,
-    /// Durable acceptances needed.
+    /// Number of replicas on which the write must be durable.
     pub dw: u32,
-    /// Acceptances of primaries needed.
+    /// Number of primaries that must accept the write.
     pub pw: u32,
-    /// Distinct nodes needed.
+    /// Number of distinct nodes needed.
     pub node_confirms: u32,
 }
 
 /// Quorums of a delete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeleteQuorums {
-    /// The read that finds the causal context when the client gave none.
+    /// The read that finds the causal context if the client gave none.
     pub read: ReadQuorums,
     /// The write of the tombstone.
     pub write: WriteQuorums,
 }
 
 impl BucketProps {
-    /// The quorums of a read with these parameters. Costs a few comparisons.
+    /// Computes the quorums of a read with these parameters, at the cost of a few comparisons.
     ///
     /// # Errors
     ///
-    /// When `r` or `pr` is above the number of replicas, or the `n_val` parameter is out of range.
+    /// Returns an error if `r` or `pr` is above the number of replicas, or the `n_val` parameter is
+    /// out of range.
     pub fn read_quorums(&self, params: &ReadParams) -> Result<ReadQuorums, NValViolation> {
         let n_val = self.replicas(params.n_val)?;
         Ok(ReadQuorums {
@@ -112,11 +114,12 @@ impl BucketProps {
         })
     }
 
-    /// The quorums of a write with these parameters. Costs a few comparisons.
+    /// Computes the quorums of a write with these parameters, at the cost of a few comparisons.
     ///
     /// # Errors
     ///
-    /// When a quorum is above the number of replicas, or the `n_val` parameter is out of range.
+    /// Returns an error if a quorum is above the number of replicas, or the `n_val` parameter is
+    /// out of range.
     pub fn write_quorums(&self, params: &WriteParams) -> Result<WriteQuorums, NValViolation> {
         let n_val = self.replicas(params.n_val)?;
         Ok(WriteQuorums {
@@ -128,8 +131,8 @@ impl BucketProps {
         })
     }
 
-    /// The quorums of a delete with these parameters: the read for `r` when `r` or `w` is given,
-    /// else for `rw`; the write for `w` when given, else for `rw`.
+    /// Computes the quorums of a delete with these parameters. If `r` or `w` is given, the read
+    /// uses `r` or the property, else `rw`. The write uses `w` if it is given, else `rw`.
     ///
     /// # Errors
     ///

@@ -1,28 +1,28 @@
-//! Which changes of properties are allowed.
+//! Rules for changes of properties.
 
 use super::forms::{boolean, check_size, shown};
 use super::{BucketProps, Datatype, InvalidProps, PropError, PropUpdates, Reason, Scope};
 use serde_json::Value;
 
-/// Precision of a HyperLogLog type of which nothing else was said.
+/// Default precision of a HyperLogLog type.
 const HLL_PRECISION_DEFAULT: u8 = 14;
 
 impl BucketProps {
-    /// Properties of a new bucket type: the defaults of types with `updates` laid over them.
+    /// Properties of a new bucket type: the defaults of types with `updates` applied.
     ///
     /// # Errors
     ///
-    /// Every property that is refused.
+    /// Returns every property that is refused.
     pub fn for_new_type(updates: &PropUpdates) -> Result<Self, InvalidProps> {
         Self::new_type().updated(Scope::NewType, updates)
     }
 
-    /// This set with `updates` laid over it. The property `name` is ignored: it is the bucket's
-    /// name, and clients may send back what they were shown.
+    /// Returns this set with `updates` applied. The property `name` is ignored: it is the bucket's
+    /// name, and clients may send back all that they received.
     ///
     /// # Errors
     ///
-    /// Every property that is refused; nothing is changed then.
+    /// Returns every property that is refused.
     pub fn updated(&self, scope: Scope, updates: &PropUpdates) -> Result<Self, InvalidProps> {
         let mut new = self.clone();
         let mut faults = Faults::default();
@@ -43,8 +43,8 @@ impl BucketProps {
         }
     }
 
-    /// The set of an active type after a reset: the defaults of types, except for what cannot
-    /// change.
+    /// Properties of an active type after a reset: the defaults of types, except properties that
+    /// can't change.
     #[must_use]
     pub fn reset_type(&self) -> Self {
         let mut reset = Self::new_type();
@@ -65,7 +65,7 @@ struct Faults {
 }
 
 impl Faults {
-    /// Notes a fault; of several of one property the first counts.
+    /// Notes a fault. Of several faults of one property the first counts.
     fn add(&mut self, property: &str, reason: Reason, given: Option<&Value>) {
         if self.errors.iter().all(|error| error.property != property) {
             let given = given.map(shown);
@@ -74,7 +74,7 @@ impl Faults {
     }
 }
 
-/// One property that shall change.
+/// A change of one property.
 struct PropertyChange<'a> {
     old: &'a BucketProps,
     scope: Scope,
@@ -85,7 +85,7 @@ struct PropertyChange<'a> {
 impl PropertyChange<'_> {
     fn apply(&self, new: &mut BucketProps) -> Result<(), Reason> {
         match self.name {
-            // Clients send back what they were shown.
+            // Clients may send back what they received.
             "active" if self.is_active() && boolean(self.value) == Ok(true) => Ok(()),
             "active" => Err(Reason::ActiveReadOnly),
             "claimant" => Err(match self.scope {
@@ -105,7 +105,7 @@ impl PropertyChange<'_> {
         }
     }
 
-    /// Whether the bucket type in question is an active one.
+    /// True if the change is for an active bucket type or a bucket of one.
     fn is_active(&self) -> bool {
         matches!(self.scope, Scope::ActiveType | Scope::TypedBucket)
     }
@@ -174,7 +174,7 @@ impl PropertyChange<'_> {
     }
 }
 
-/// Checks that concern several properties, on the set as it would be.
+/// Checks that concern several properties, on the changed set.
 fn check_together(old: &BucketProps, new: &BucketProps, scope: Scope, faults: &mut Faults) {
     if scope == Scope::NewType && new.is_write_once() {
         if new.datatype.is_some() {

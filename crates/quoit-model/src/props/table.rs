@@ -1,4 +1,4 @@
-//! The table of properties: a new property is a row here, and its use.
+//! The table of properties. A new property needs a row here, and the code that uses it.
 
 use super::forms::{
     FeedPeriod, Flag, Hooks, Number, Parsed, PrecisionForm, PropertyForm, QuorumForm, Text, shown,
@@ -12,9 +12,9 @@ use crate::hash::PlacementRule;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Declares the properties. A row has a name, a field with its type, the default of untyped buckets, and the
-/// form of its value in all protocols. Those of `optional` are absent, and not shown, unless they were set:
-/// buckets then have the value of their type.
+/// Declares the properties. A row has the name of the property, its field and type, the default of
+/// untyped buckets, and the form of its value in all protocols. Properties under `optional` are
+/// absent and not shown until they are set; a bucket then has the value of its type.
 macro_rules! properties {
     (
         always { $(
@@ -25,20 +25,21 @@ macro_rules! properties {
                 = $own_default:expr, $own_form:expr;
         )* }
     ) => {
-        /// A full set of properties. `Option` fields are absent (and not shown) unless they were set.
+        /// A full set of properties. Fields of type `Option` are absent and not shown until they
+        /// are set.
         #[derive(Clone, PartialEq, Debug)]
         pub struct BucketProps {
             $( $(#[$doc])* pub $field: $type, )*
             $( $(#[$own_doc])* pub $own_field: Option<$own_type>, )*
-            /// Properties that the server does not know or does not act upon, as they were given.
+            /// Properties that the server does not know or does not use, as they were given.
             pub other: BTreeMap<String, Value>,
         }
 
-        /// Names of the properties of a set, in the order of the table.
+        /// Names of the properties in the order of the table.
         const NAMES: &[&str] = &[$( $name, )* $( $own_name, )*];
 
         impl BucketProps {
-            /// Properties of untyped buckets where the server's configuration says nothing.
+            /// Default properties of untyped buckets; the server's configuration may change them.
             #[must_use]
             pub fn untyped() -> Self {
                 Self {
@@ -48,8 +49,7 @@ macro_rules! properties {
                 }
             }
 
-            /// Sets one property, checking the value by itself. Which changes are allowed is checked
-            /// elsewhere.
+            /// Checks and sets one property. The rules for changes are checked elsewhere.
             pub(super) fn set(&mut self, name: &str, value: &Value) -> Result<(), Reason> {
                 match name {
                     $( $name => self.$field = $form.read(value)?, )*
@@ -59,8 +59,8 @@ macro_rules! properties {
                 Ok(())
             }
 
-            /// All properties that are present. The holder adds what is not a property of the set: `name`,
-            /// and for typed buckets `active` and `claimant`.
+            /// All properties that are present. The caller adds what is not part of the set:
+            /// `name`, and for typed buckets `active` and `claimant`.
             #[must_use]
             pub fn to_json(&self) -> Map<String, Value> {
                 let mut object = Map::new();
@@ -74,7 +74,8 @@ macro_rules! properties {
                 object
             }
 
-            /// This bucket's own set laid over the set of its type: what the own set lacks is the type's.
+            /// Combines this bucket's own set with the set of its type, which supplies the
+            /// properties that the own set lacks.
             #[must_use]
             pub fn over(&self, type_props: &Self) -> Self {
                 let mut effective = self.clone();
@@ -94,29 +95,29 @@ properties! {
     always {
         /// Number of replicas, 1 to [`N_VAL_MAX`].
         "n_val" n_val: u32 = 3, Number { least: 1, max: N_VAL_MAX };
-        /// Whether concurrent writes are kept as siblings.
+        /// True to keep concurrent writes as siblings.
         "allow_mult" allow_mult: bool = false, Flag;
-        /// Whether the newest write replaces all others, whatever its causality.
+        /// True if the latest write replaces all others, whatever their causality.
         "last_write_wins" last_write_wins: bool = false, Flag;
-        /// Whether siblings carry dots.
+        /// True if siblings carry dots.
         "dvv_enabled" dvv_enabled: bool = false, Flag;
         /// Read quorum, at least 1.
         "r" r: Quorum = Quorum::Quorum, QuorumForm { zero_allowed: false };
-        /// Write quorum: accepted, at least 1.
+        /// Write quorum of replicas that accepted the write, at least 1.
         "w" w: Quorum = Quorum::Quorum, QuorumForm { zero_allowed: false };
-        /// Write quorum: durable.
+        /// Write quorum of replicas on which the write is durable.
         "dw" dw: Quorum = Quorum::Quorum, QuorumForm { zero_allowed: true };
-        /// Quorum of both halves of a delete, at least 1.
+        /// Quorum of both the read and the write of a delete, at least 1.
         "rw" rw: Quorum = Quorum::Quorum, QuorumForm { zero_allowed: false };
         /// Read quorum among primaries.
         "pr" pr: Quorum = Quorum::Count(0), QuorumForm { zero_allowed: true };
         /// Write quorum among primaries.
         "pw" pw: Quorum = Quorum::Count(0), QuorumForm { zero_allowed: true };
-        /// Distinct nodes that must answer.
+        /// Number of distinct nodes that must answer.
         "node_confirms" node_confirms: Quorum = Quorum::Count(0), QuorumForm { zero_allowed: true };
-        /// Whether a read gives up when a majority has failed or found nothing.
+        /// True if a read gives up once a majority has failed or found nothing.
         "basic_quorum" basic_quorum: bool = false, Flag;
-        /// Whether "not found" counts towards `r`.
+        /// True if "not found" counts towards `r`.
         "notfound_ok" notfound_ok: bool = true, Flag;
         /// Replicas that sync a put before it is acknowledged.
         "sync_on_write" sync_on_write: SyncOnWrite = SyncOnWrite::Backend, Parsed {
@@ -124,9 +125,9 @@ properties! {
             write: |mode| mode.as_str().into(),
             refused: |_| Reason::NotValidSyncParam,
         };
-        /// Hooks run before storing.
+        /// Hooks that run before a value is stored.
         "precommit" precommit: Vec<CommitHook> = Vec::new(), Hooks;
-        /// Hooks run after storing.
+        /// Hooks that run after a value was stored.
         "postcommit" postcommit: Vec<CommitHook> = Vec::new(), Hooks;
         /// Rule for the placement of the bucket's records.
         "chash_keyfun" chash_keyfun: PlacementRule = PlacementRule::BucketAndKey, Parsed {
@@ -134,52 +135,53 @@ properties! {
             write: |rule| placement_to_json(*rule),
             refused: |_| Reason::NotPlacement,
         };
-        /// Extraction of links.
+        /// Function that extracts links.
         "linkfun" linkfun: LinkFun = LinkFun::default(), Parsed {
             read: LinkFun::from_json,
             write: LinkFun::to_json,
             refused: |_| Reason::NotLinkFun,
         };
-        /// Age in seconds beyond which clock entries are dropped.
+        /// Age in seconds above which clock entries are dropped.
         "old_vclock" old_vclock: u32 = 86_400, Number { least: 1, max: u32::MAX };
         /// Age in seconds below which clock entries are kept.
         "young_vclock" young_vclock: u32 = 20, Number { least: 0, max: u32::MAX };
-        /// Number of clock entries above which the oldest is dropped.
+        /// Number of clock entries above which the oldest are dropped.
         "big_vclock" big_vclock: u32 = 50, Number { least: 1, max: u32::MAX };
         /// Number of clock entries up to which all are kept.
         "small_vclock" small_vclock: u32 = 50, Number { least: 1, max: u32::MAX };
     }
     optional {
-        /// Whether objects are written once; see [`BucketProps::is_write_once`].
+        /// True if objects are written once; see [`BucketProps::is_write_once`].
         "write_once" write_once: bool = Some(false), Flag;
-        /// Whether objects are strongly consistent; see [`BucketProps::is_consistent`].
+        /// True if objects are strongly consistent; see [`BucketProps::is_consistent`].
         "consistent" consistent: bool = None, Flag;
-        /// Data type of all objects. Never present on untyped buckets: theirs has no effect and is kept
-        /// among [`BucketProps::other`].
+        /// Data type of all objects. Never present on untyped buckets, where the property has no
+        /// effect and is kept in [`BucketProps::other`].
         "datatype" datatype: Datatype = None, Parsed {
             read: Datatype::from_json,
             write: |datatype| datatype.as_str().into(),
             refused: |value| Reason::DatatypeUnsupported(shown(value)),
         };
-        /// HyperLogLog precision, 4 to 16.
+        /// Precision of HyperLogLogs, 4 to 16.
         "hll_precision" hll_precision: u8 = None, PrecisionForm;
-        /// Name of the storage engine, where several are configured.
+        /// Name of the storage engine, if several are configured.
         "backend" backend: String = None, Text;
-        /// How values are stored, as it was set; see [`BucketProps::compresses`].
+        /// Compression of stored values, as it was set; see [`BucketProps::compresses`].
         "compression" compression: Compression = None, Parsed {
             read: Compression::from_json,
             write: |compression| compression.as_str().into(),
             refused: |_| Reason::NotCompression,
         };
-        /// The promise of conditional writes, as it was set; see [`BucketProps::conditional_put_mode`].
+        /// Guarantee of conditional writes, as it was set; see
+        /// [`BucketProps::conditional_put_mode`].
         "conditional_put_mode" conditional_put_mode: ConditionalPutMode = None, Parsed {
             read: ConditionalPutMode::from_json,
             write: |mode| mode.as_str().into(),
             refused: |_| Reason::NotConditionalPutMode,
         };
-        /// Legacy search flag. Kept and shown.
+        /// Riak's legacy search flag, kept and shown.
         "search" search: bool = None, Flag;
-        /// Search index. Kept and shown.
+        /// Riak's search index, kept and shown.
         "search_index" search_index: String = None, Text;
         /// Replication to other clusters.
         "repl" repl: ReplMode = None, Parsed {
@@ -187,13 +189,13 @@ properties! {
             write: |mode| mode.to_json(),
             refused: |_| Reason::NotReplMode,
         };
-        /// The change feed of the bucket, as it was set: 0 is off, any other number names a period in which
-        /// it is on; see [`BucketProps::feeds_changes`].
+        /// Period of the bucket's change feed, as it was set. 0 is off; any other number names a
+        /// period in which the feed is on. See [`BucketProps::feeds_changes`].
         "change_feed" change_feed: u32 = None, FeedPeriod;
-        /// Whether statistics of the bucket are kept.
+        /// True to keep statistics of the bucket.
         "stat_tracked" stat_tracked: bool = None, Flag;
-        /// Life of an object after its last write, in seconds, as it was set (property `ttl`; 0 = for
-        /// ever); see [`BucketProps::expires_after_secs`].
+        /// Time after its last write at which an object expires, in seconds, as it was set
+        /// (property `ttl`). 0 stands for never; see [`BucketProps::expires_after_secs`].
         "ttl" ttl_secs: u32 = None, Number { least: 0, max: u32::MAX };
     }
 }
@@ -209,7 +211,7 @@ impl BucketProps {
     }
 }
 
-/// Names of all properties that mean something, with those that are only shown.
+/// Names of all properties that have a meaning, including those that are only shown.
 pub fn property_names() -> impl Iterator<Item = &'static str> {
     NAMES.iter().copied().chain(["active", "claimant", "name"])
 }

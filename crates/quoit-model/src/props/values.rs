@@ -3,15 +3,15 @@
 use crate::hash::PlacementRule;
 use serde_json::{Value, json};
 
-/// Whether a put is synced to disk before it is acknowledged (property `sync_on_write`).
+/// Replicas that sync a put before it is acknowledged (property `sync_on_write`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SyncOnWrite {
     /// As the node's storage is configured.
     #[default]
     Backend,
-    /// By the coordinating replica.
+    /// The coordinating replica.
     One,
-    /// By every replica.
+    /// Every replica.
     All,
 }
 
@@ -38,15 +38,15 @@ impl SyncOnWrite {
     }
 }
 
-/// The promise of conditional writes (property `conditional_put_mode`).
+/// Guarantee of conditional writes (property `conditional_put_mode`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum ConditionalPutMode {
-    /// Nothing about writes that two nodes coordinate at the same time.
+    /// No guarantee for writes that two nodes coordinate at the same time.
     #[default]
     ApiOnly,
-    /// Conditional writes wait for each other where they can. Nothing is promised.
+    /// Conditional writes wait for each other where possible, without a guarantee.
     PreferToken,
-    /// Of those that are based on one version at most one is acknowledged.
+    /// Of the conditional writes that are based on one version, at most one is acknowledged.
     RequireToken,
 }
 
@@ -73,12 +73,12 @@ impl ConditionalPutMode {
     }
 }
 
-/// How values are stored (property `compression`).
+/// Compression of stored values (property `compression`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Compression {
-    /// As they are.
+    /// Values are stored uncompressed.
     None,
-    /// Compressed with LZ4, where that makes them smaller.
+    /// Values are compressed with LZ4 if that makes them smaller.
     Lz4,
 }
 
@@ -148,15 +148,15 @@ impl Datatype {
 /// Replication to other clusters (property `repl`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReplMode {
-    /// None.
+    /// No replication.
     Off,
-    /// Both kinds; shown as `true`.
+    /// Realtime and full-sync; shown as `true`.
     On,
-    /// Both kinds; shown as `both`.
+    /// Realtime and full-sync; shown as `both`.
     Both,
-    /// Changes as they happen.
+    /// Realtime replication.
     Realtime,
-    /// Comparison of whole clusters.
+    /// Full-sync.
     Fullsync,
 }
 
@@ -251,7 +251,7 @@ impl ModFun {
 pub enum CommitHook {
     /// A function of the server.
     ModFun(ModFun),
-    /// A named JavaScript function. Kept, never run.
+    /// A named JavaScript function. It is kept and never run.
     JavaScript(String),
 }
 
@@ -265,7 +265,7 @@ impl CommitHook {
         }
     }
 
-    /// Reads the JSON form. A function wins over a name.
+    /// Reads the JSON form. A function has precedence over a name.
     #[must_use]
     pub fn from_json(value: &Value) -> Option<Self> {
         if let Some(function) = ModFun::from_json(value) {
@@ -276,8 +276,8 @@ impl CommitHook {
     }
 }
 
-/// Extraction of an object's links (property `linkfun`). Kept and shown; links are always read from
-/// the object's metadata.
+/// Function that extracts an object's links (property `linkfun`). It is kept and shown; links are
+/// always read from the object's metadata.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LinkFun {
     /// A function of the server.
@@ -317,8 +317,7 @@ const PLACEMENT_MODULE: &str = "riak_core_util";
 const PLACEMENT_BY_KEY: &str = "chash_std_keyfun";
 const PLACEMENT_BY_BUCKET: &str = "chash_bucketonly_keyfun";
 
-/// The name under which Riak's clients know a placement rule (property `chash_keyfun`): module and
-/// function.
+/// The module and function by which Riak's clients name a placement rule (property `chash_keyfun`).
 #[must_use]
 pub const fn placement_name(rule: PlacementRule) -> (&'static str, &'static str) {
     match rule {

@@ -1,13 +1,13 @@
-//! Why bytes are not a data type of Riak's.
+//! Error of decoding a data type of Riak.
 
 use crate::cursor::CutOff;
 use crate::etf::EtfError;
 use thiserror::Error;
 
-/// Why bytes are not a data type of Riak's.
+/// Error of decoding a data type of Riak.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RiakDataTypeError {
-    /// The value begins otherwise.
+    /// The first byte is not 69.
     #[error("value begins with byte {first}: data types of Riak begin with 69")]
     NotADataType {
         /// The first byte.
@@ -16,10 +16,10 @@ pub enum RiakDataTypeError {
     /// The bytes end too early.
     #[error("data type of Riak is cut off at byte {at}")]
     CutOff {
-        /// Offset of what does not fit.
+        /// Offset in bytes of the part that does not fit.
         at: usize,
     },
-    /// A version that no Riak up to 3.2 writes.
+    /// Riak up to 3.2 does not write this version.
     #[error("{what} of Riak has version {version}, which this program does not know")]
     UnknownVersion {
         /// Part with the fault.
@@ -27,27 +27,27 @@ pub enum RiakDataTypeError {
         /// The version byte.
         version: u8,
     },
-    /// A type that no Riak up to 3.2 has.
+    /// Riak up to 3.2 does not have a type of this name.
     #[error("data type of Riak has the unknown name {name:?}")]
     UnknownType {
         /// Name in the value.
         name: String,
     },
-    /// The tag is not that of the named type.
+    /// The tag does not belong to the named type.
     #[error("data type of Riak has tag {tag}, but its type has {expected}")]
     WrongTag {
         /// Tag in the value.
         tag: u8,
-        /// The type's tag.
+        /// Tag of the named type.
         expected: u8,
     },
-    /// The term is unreadable.
+    /// The term can't be read.
     #[error("data type of Riak: {0}")]
     Term(#[from] EtfError),
-    /// Maps inside one another, more of them than maps here may have.
+    /// Maps are nested deeper than [`MAP_DEPTH_MAX`](crate::field_name::MAP_DEPTH_MAX).
     #[error("map of Riak nests maps deeper than {}", crate::field_name::MAP_DEPTH_MAX)]
     TooDeep,
-    /// The term says something else.
+    /// The term does not have the expected form.
     #[error("data type of Riak: a term should be {expected}")]
     Shape {
         /// Expected form.

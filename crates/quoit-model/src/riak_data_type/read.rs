@@ -1,4 +1,4 @@
-//! From bytes and terms to data types.
+//! Decoding of Riak's data types.
 
 mod hll;
 mod terms;
@@ -58,7 +58,7 @@ fn named(cursor: &mut Cursor<'_>) -> ReadResult<RiakDataType> {
     })
 }
 
-/// Reads tag and version; the version, from 1 to the given one.
+/// Reads a tag and a version. Returns the version, which must be from 1 to `max`.
 fn version(cursor: &mut Cursor<'_>, expected: u8, what: &'static str, max: u8) -> ReadResult<u8> {
     let tag = cursor.u8()?;
     if tag != expected {
@@ -70,7 +70,7 @@ fn version(cursor: &mut Cursor<'_>, expected: u8, what: &'static str, max: u8) -
     }
 }
 
-/// The term that the rest of the value is.
+/// Decodes the rest of the value as a term.
 fn rest(cursor: &mut Cursor<'_>) -> ReadResult<Term> {
     let rest = cursor.bytes(cursor.remaining())?;
     Ok(Term::decode(&rest, &LIMITS)?)
@@ -80,7 +80,7 @@ fn counter(cursor: &mut Cursor<'_>) -> ReadResult<Vec<RiakCount>> {
     if version(cursor, tag::COUNTER, "counter", 2)? == 2 {
         return list(rest(cursor)?)?.into_iter().map(count).collect();
     }
-    // Two counters that only grow, of increments and of decrements.
+    // Two grow-only counters, one of increments and one of decrements.
     let mut totals: BTreeMap<Actor, [u64; 2]> = BTreeMap::new();
     for place in [0, 1] {
         for (actor, total) in growing_counter(cursor)? {

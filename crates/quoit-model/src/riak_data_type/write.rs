@@ -1,4 +1,4 @@
-//! From data types to bytes.
+//! Encoding of Riak's data types.
 
 use super::{
     DATA_TYPE, RiakCount, RiakDataType, RiakEmbedded, RiakField, RiakMap, RiakSet, field_module,
@@ -13,7 +13,7 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use std::io::Write;
 
-/// Terms of fewer bytes are not worth compressing.
+/// Minimum size in bytes of a term that is compressed.
 const COMPRESSED_BYTES_MIN: usize = 128;
 const COMPRESSED: u8 = 80;
 
@@ -44,7 +44,7 @@ fn put_named(out: &mut Vec<u8>, name: &str, head: [u8; 2], term: &Term) {
     put_compressed(out, term);
 }
 
-/// Two counters that only grow, of increments and of decrements.
+/// Appends two grow-only counters, one of increments and one of decrements.
 fn put_legacy_counter(out: &mut Vec<u8>, counts: &[RiakCount]) {
     out.extend_from_slice(&[DATA_TYPE, 1, tag::COUNTER, 1]);
     let totals: [fn(&RiakCount) -> u64; 2] = [|count| count.increments, |count| count.decrements];
@@ -58,7 +58,8 @@ fn put_legacy_counter(out: &mut Vec<u8>, counts: &[RiakCount]) {
     }
 }
 
-/// As `term_to_binary(Term, [compressed])`: compressed where that makes it smaller.
+/// Appends a term as `term_to_binary(Term, [compressed])` does: compressed if that makes it
+/// smaller.
 fn put_compressed(out: &mut Vec<u8>, term: &Term) {
     let mut plain = Vec::new();
     put_term(&mut plain, term);
@@ -108,7 +109,7 @@ fn dot(dot: &Dot) -> Term {
     tuple([binary_of(&dot.actor.0), number(dot.counter)])
 }
 
-/// Events by actor, as the list of a clock is sorted.
+/// Events, sorted by actor as in a clock.
 fn dots(dots: &[Dot]) -> Term {
     let mut sorted: Vec<&Dot> = dots.iter().collect();
     sorted.sort_unstable_by(|a, b| (&a.actor, a.counter).cmp(&(&b.actor, b.counter)));
@@ -119,14 +120,14 @@ fn clock(clock: &VersionVector) -> Term {
     dots(clock.entries())
 }
 
-/// An ordered list of keys and values, given with what the keys are ordered by in Erlang.
+/// An ordered list of pairs. Each item comes with the key by which Erlang orders it.
 fn pairs<K: Ord>(items: impl Iterator<Item = (K, [Term; 2])>) -> Term {
     let mut sorted: Vec<_> = items.collect();
     sorted.sort_by(|a, b| a.0.cmp(&b.0));
     Term::List(sorted.into_iter().map(|(_, pair)| tuple(pair)).collect())
 }
 
-/// The key by which lists of events are ordered.
+/// Key by which Erlang orders clocks.
 fn clock_order(clock: &VersionVector) -> Vec<(&Actor, u64)> {
     let mut events: Vec<_> = clock.entries().iter().map(|dot| (&dot.actor, dot.counter)).collect();
     events.sort_unstable();
@@ -164,7 +165,7 @@ fn field_name(name: &FieldName) -> Term {
     tuple([binary(&name.name), Term::Atom(module)])
 }
 
-/// Fields are ordered by their names, then by their modules.
+/// Key by which Erlang orders fields: by name, then by module.
 fn field_order(name: &FieldName) -> (&Bytes, &'static str) {
     (&name.name, field_module(name.kind))
 }
@@ -190,8 +191,8 @@ fn embedded(value: &RiakEmbedded) -> Term {
     }
 }
 
-/// `{hyper, P, {hyper_binary, Registers}}`, its registers listed while they are few. What stands
-/// behind the registers is when Riak takes another form.
+/// The term `{hyper, P, {hyper_binary, Registers}}`. Few registers are listed. The last elements
+/// are Riak's thresholds for changing the form.
 fn hll(hll: &HyperLogLog) -> Term {
     let atom = |name: &'static str| Term::Atom(Bytes::from_static(name.as_bytes()));
     let register_count = hll.precision().register_count() as u64;

@@ -1,5 +1,4 @@
-//! The metadata of a sibling in version 1: a fixed head, then entries in the order of an Erlang
-//! `dict`.
+//! Metadata of a sibling in version 1: a fixed head, then entries in the order of an Erlang `dict`.
 
 use super::{RAW, TERM, put_sized, sized};
 use crate::cursor::{Cursor, CutOff};
@@ -12,16 +11,17 @@ use crate::object::{IndexEntry, IndexTerm, Link, Metadata, Sibling, UserMeta, Us
 use crate::riak_clock::{dot_of_term, encode_riak_dot};
 use bytes::Bytes;
 
-/// Note of the order of entries: a [`FIELDS`] index each, or [`OTHER`] for the next one in `other`.
+/// Note of the order of entries: for each an index into [`FIELDS`], or [`OTHER`] for the next entry
+/// of `other`.
 const NOTE_ORDER: &[u8] = b"o";
-/// Note of the whole metadata, for what the other ways can't tell.
+/// Note of the whole metadata, if the other notes can't reproduce it.
 const NOTE_RAW: &[u8] = b"r";
 const OTHER: u8 = 255;
 
-/// Added to the time of expiry of a value that has replaced no other.
+/// Flag in the stored time of expiry, for a value that has not replaced another.
 const REPLACES_NOTHING: u64 = 1 << 32;
 
-/// The vtag that stands for none.
+/// Riak's vtag of an object without one.
 const NO_VTAG: &[u8] = b"e";
 
 /// An entry that has a field.
@@ -37,7 +37,7 @@ enum MetaField {
     Links,
 }
 
-/// Name and place of each, in the order in which Riak writes them.
+/// Fields and names of the entries, in the order in which Riak writes them.
 const FIELDS: [(MetaField, &[u8]); 8] = [
     (MetaField::Charset, b"charset"),
     (MetaField::UserMeta, b"X-Riak-Meta"),
@@ -49,7 +49,7 @@ const FIELDS: [(MetaField, &[u8]); 8] = [
     (MetaField::Links, b"Links"),
 ];
 
-/// Reads metadata into a sibling without a value.
+/// Decodes metadata to a sibling without a value.
 pub(super) fn decode(stored: &Bytes) -> Result<Sibling, CutOff> {
     let (mut sibling, order) = decode_fields(stored)?;
     if order != default_order(&sibling) {
@@ -63,7 +63,7 @@ pub(super) fn decode(stored: &Bytes) -> Result<Sibling, CutOff> {
     Ok(sibling)
 }
 
-/// Appends the metadata: as it was read, if it was.
+/// Appends the metadata; if it was read and did not change, the same bytes.
 pub(super) fn encode(sibling: &Sibling, out: &mut Vec<u8>) {
     match raw_note(sibling) {
         Some(stored) => out.extend_from_slice(stored),
@@ -71,7 +71,7 @@ pub(super) fn encode(sibling: &Sibling, out: &mut Vec<u8>) {
     }
 }
 
-/// The note of the whole metadata, if the sibling still says what it says.
+/// The note of the whole metadata, if the sibling has not changed since.
 fn raw_note(sibling: &Sibling) -> Option<&Bytes> {
     let (_, stored) = sibling.meta.other.iter().find(|(name, _)| name == NOTE_RAW)?;
     let mut read = decode(stored).ok()?;
@@ -82,7 +82,7 @@ fn raw_note(sibling: &Sibling) -> Option<&Bytes> {
     (read == *sibling && time(&read) == time(sibling)).then_some(stored)
 }
 
-/// Reads head and entries; also tells in which order they came.
+/// Decodes head and entries. Returns the order of the entries, too.
 fn decode_fields(stored: &Bytes) -> Result<(Sibling, Vec<u8>), CutOff> {
     let mut cursor = Cursor::new(stored);
     let [mega, secs, micros] = [be_u32(&mut cursor)?, be_u32(&mut cursor)?, be_u32(&mut cursor)?];
@@ -108,8 +108,8 @@ fn be_u32(cursor: &mut Cursor<'_>) -> Result<u64, CutOff> {
     Ok(u32::from_be_bytes(cursor.array()?).into())
 }
 
-/// Puts an entry, encoded name and value, into its field, or into `other` when it has none or is
-/// not understood. Returns its place for [`NOTE_ORDER`].
+/// Stores an entry, given by encoded name and value, in its field, or in `other` if it has no field
+/// or can't be understood. Returns its byte for [`NOTE_ORDER`].
 pub(super) fn set_entry(sibling: &mut Sibling, name: Bytes, value: Bytes) -> u8 {
     let place = FIELDS.iter().position(|(_, field)| {
         name.split_first().is_some_and(|(encoding, name)| *encoding == RAW && name == *field)
@@ -119,14 +119,16 @@ pub(super) fn set_entry(sibling: &mut Sibling, name: Bytes, value: Bytes) -> u8 
     {
         return place as u8;
     }
-    // A name without an encoding byte could pass for a note; it stays in the note of the whole.
+    // A name without an encoding byte could be mistaken for a note. Such an entry is only in the
+    // note of the whole metadata.
     if name.first().is_some_and(|encoding| [RAW, TERM].contains(encoding)) {
         sibling.meta.other.push((name, value));
     }
     OTHER
 }
 
-/// Sets a field that is not set yet to a stored value; `None` when that is not a value for it.
+/// Sets a field that is not set yet. Returns `None` if it is set, or the stored value does not suit
+/// it.
 fn set_field(sibling: &mut Sibling, field: MetaField, stored: &Bytes) -> Option<()> {
     let meta = &mut sibling.meta;
     match field {
@@ -163,7 +165,7 @@ fn term_of(stored: &Bytes) -> Option<Term> {
     term.then(|| Term::decode(&stored.slice(1..), &Limits::STORED).ok()).flatten()
 }
 
-/// Text is an Erlang string, in some old objects a binary.
+/// Decodes a text: an Erlang string or, in some old objects, a binary.
 fn text_of(stored: &Bytes) -> Option<Bytes> {
     match stored.first()? {
         &RAW => Some(stored.slice(1..)),
@@ -210,8 +212,8 @@ fn notes_apart(meta: &Metadata) -> impl Iterator<Item = &(Bytes, Bytes)> {
     meta.other.iter().filter(move |(name, _)| is_entry(name))
 }
 
-/// The entries that are written without a note, in Riak's order: that of an Erlang `dict` of 16
-/// slots, from the highest slot of a name's hash to the lowest. Riak always writes the indexes.
+/// Order of the entries if there is no note: that of an Erlang `dict` of 16 slots, from the highest
+/// slot to the lowest. Riak always writes the index entries, even if there are none.
 fn default_order(sibling: &Sibling) -> Vec<u8> {
     let meta = &sibling.meta;
     let mut entries: Vec<(u32, u8)> = Vec::new();
@@ -235,7 +237,7 @@ fn default_order(sibling: &Sibling) -> Vec<u8> {
     entries.into_iter().map(|(_, place)| place).collect()
 }
 
-/// The slot of a binary in an Erlang `dict` of up to 80 entries: `erlang:phash(Name, 16)`.
+/// Slot of a binary in an Erlang `dict` of up to 80 entries: `erlang:phash(Name, 16)`.
 fn dict_slot(name: &[u8]) -> u32 {
     const BYTE_FACTOR: u32 = 268_440_163;
     const LENGTH_FACTOR: u32 = 268_436_141;
@@ -248,12 +250,11 @@ fn encode_fields(sibling: &Sibling, out: &mut Vec<u8>) {
     let secs = sibling.last_modified_us / 1_000_000;
     let time = [secs / 1_000_000, secs % 1_000_000, sibling.last_modified_us % 1_000_000];
     for part in time {
-        // Megaseconds of 64-bit microseconds stay below 2^25.
+        // Megaseconds of a 64-bit number of microseconds are below 2^25.
         out.extend_from_slice(&(part as u32).to_be_bytes());
     }
     let vtag = if sibling.vtag.is_empty() { NO_VTAG } else { &sibling.vtag };
-    // Tags have 22 characters; of a foreign one that is too long for its length byte the start will
-    // do.
+    // Tags have 22 characters. A longer tag from elsewhere is cut to fit its length byte.
     let vtag = &vtag[..vtag.len().min(u8::MAX.into())];
     out.push(vtag.len() as u8);
     out.extend_from_slice(vtag);

@@ -1,4 +1,4 @@
-//! Version 0: the external term of Riak's own record, as releases before 1.4 stored it.
+//! Version 0: the external term of Riak's object record, which releases before 1.4 stored.
 
 use super::meta::set_entry;
 use super::{RAW, RiakObjectError, TERM, set_value};
@@ -27,7 +27,8 @@ pub(super) fn decode(bytes: &Bytes) -> Result<Object, RiakObjectError> {
     Ok(Object { clock: clock_of_term(clock)?, siblings })
 }
 
-/// Some entries of version 0 are in the fixed head of version 1; the others are the same.
+/// Stores an entry of version 0. Some of these entries are in the fixed head of version 1; the
+/// others are the same.
 fn set_v0_entry(sibling: &mut Sibling, name: &Term, value: &Term) {
     let known = match name.as_binary().map(Bytes::as_ref) {
         Some(b"X-Riak-VTag") => any_text(value).map(|vtag| sibling.vtag = vtag),
@@ -50,7 +51,7 @@ fn any_text(term: &Term) -> Option<Bytes> {
     term.to_text().or_else(|| term.as_binary().cloned())
 }
 
-/// A name or value as version 1 stores it.
+/// Encodes a name or value as version 1 does.
 fn encoded(term: &Term) -> Bytes {
     let mut out = Vec::new();
     match term.as_binary() {
@@ -66,8 +67,8 @@ fn encoded(term: &Term) -> Bytes {
     out.into()
 }
 
-/// All pairs of an Erlang `dict`: `{dict, _, _, _, _, _, _, _, {{Bucket, ...}, ...}}`, a bucket a
-/// list of cells `[Key | Value]`.
+/// All pairs of an Erlang `dict`: `{dict, _, _, _, _, _, _, _, {{Bucket, ...}, ...}}`, where a
+/// bucket is a list of cells `[Key | Value]`.
 fn dict_entries(dict: &Term) -> Option<Vec<(&Term, Term)>> {
     let dict = dict.as_tuple::<9>().filter(|dict| dict[0].is_atom(b"dict"))?;
     let mut entries = Vec::new();
@@ -88,7 +89,8 @@ fn elements(tuple: &Term) -> Option<&[Term]> {
     }
 }
 
-/// The cell `[Key | Value]`. Where the value is a list, the cell is a longer list.
+/// Reads the cell `[Key | Value]`. If the value is a list, the cell is a list with the key in
+/// front.
 fn pair_of_cell(cell: &Term) -> Option<(&Term, Term)> {
     match cell {
         Term::List(elements) => {
@@ -99,7 +101,7 @@ fn pair_of_cell(cell: &Term) -> Option<(&Term, Term)> {
             let (name, rest) = elements.split_first()?;
             let value = match (rest.is_empty(), tail.as_ref()) {
                 (true, tail) => tail.clone(),
-                // A string behind single elements is the rest of one list.
+                // A string after single elements is the rest of one list.
                 (false, Term::Text(text)) => {
                     let text = text.iter().map(|byte| Term::Integer((*byte).into()));
                     Term::List(rest.iter().cloned().chain(text).collect())
@@ -112,7 +114,7 @@ fn pair_of_cell(cell: &Term) -> Option<(&Term, Term)> {
     }
 }
 
-/// `{Mega, Secs, Micros}` since 1970, or an HTTP date.
+/// Reads `{Mega, Secs, Micros}` since 1970, or an HTTP date. Returns microseconds since 1970.
 fn last_modified_us(term: &Term) -> Option<u64> {
     if let Some([mega, secs, micros]) = term.as_tuple() {
         let secs = mega.as_u64()?.checked_mul(1_000_000)?.checked_add(secs.as_u64()?)?;
@@ -122,7 +124,7 @@ fn last_modified_us(term: &Term) -> Option<u64> {
     http_date_secs(std::str::from_utf8(&text).ok()?)?.checked_mul(1_000_000)
 }
 
-/// Seconds since 1970 of a date such as `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// Seconds since 1970 of an HTTP date such as `Sun, 06 Nov 1994 08:49:37 GMT`.
 fn http_date_secs(text: &str) -> Option<u64> {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -137,7 +139,7 @@ fn http_date_secs(text: &str) -> Option<u64> {
     if hour > 23 || minute > 59 || second > 60 {
         return None;
     }
-    // Days of years that begin in March, so that a leap day is a year's last.
+    // The year begins in March, so that a leap day is the last day of a year.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year / 4 - year / 100 + year / 400;
     let days = 365 * year + leap_days + (153 * month + 2) / 5 + day - 1;

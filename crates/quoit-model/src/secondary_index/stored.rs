@@ -6,8 +6,8 @@ use crate::cursor::Cursor;
 use crate::data_type::pages::PagedObject;
 use crate::object::{IndexEntry, Sibling};
 
-/// The index entries of a stored object, also of one in pages, as [`Object::index_entries`] has them. Values
-/// are neither copied nor looked at.
+/// Decodes the index entries of a stored object, whole or in pages, with the same result as
+/// [`Object::index_entries`]. Values are skipped.
 ///
 /// # Errors
 ///
@@ -15,7 +15,7 @@ use crate::object::{IndexEntry, Sibling};
 pub fn index_entries_of(stored: &[u8]) -> Result<Vec<IndexEntry>, ObjectError> {
     let mut cursor = Cursor::borrowing(stored);
     if PagedObject::is_one(stored) {
-        // Its object follows.
+        // The stored form of the object follows the format byte and the generation.
         cursor.u8()?;
         cursor.varint()?;
     }

@@ -1,9 +1,10 @@
-//! Terms as bytes that are ordered as the terms are.
+//! Encoding of terms as bytes that have the order of the terms.
 //!
-//! An integer from 0 on is 0x20 plus the number of its bytes without leading zero bytes, and these. One below
-//! 0 is 0x1f less the number of bytes that -1 minus it has, and these inverted. Where there are more than 16
-//! bytes, 17 stands for their number, which follows in four bytes, inverted too below 0. A binary is 0x40 and
-//! an [ordered part](crate::ordered_bytes).
+//! An integer n >= 0 is a byte 0x20 plus the number of its bytes without leading zero bytes,
+//! followed by these bytes, highest first. An integer n < 0 is a byte 0x1f less the number of bytes
+//! of -1 - n, followed by these bytes inverted. If there are more than 16 bytes, 17 takes the place
+//! of their number, which follows in four bytes, inverted for n < 0. A binary is a byte 0x40 and an
+//! [ordered part](crate::ordered_bytes).
 
 use crate::index_integer::IndexInteger;
 use crate::object::IndexTerm;
@@ -13,7 +14,7 @@ use bytes::Bytes;
 const FROM_ZERO: u8 = 0x20;
 const BELOW_ZERO: u8 = 0x1f;
 const BINARY: u8 = 0x40;
-/// The most bytes that are counted in the first byte; one more says that the count follows.
+/// Maximum number of bytes that the first byte can state. One more says that the number follows.
 const COUNTED_BYTES_MAX: u8 = 16;
 const MORE_BYTES: u8 = COUNTED_BYTES_MAX + 1;
 
@@ -37,14 +38,14 @@ fn push_integer(out: &mut Vec<u8>, number: &IndexInteger) {
 fn push_small(out: &mut Vec<u8>, number: i128) {
     let (kind, skipped) = small_form(number);
     out.push(kind);
-    // The bytes of a number below 0 are those of its size inverted.
+    // The two's complement bytes of a negative number are the inverted bytes of -1 - n.
     out.extend_from_slice(&number.to_be_bytes()[skipped..]);
 }
 
-/// The first byte of a number's form, and how many of its bytes are left out.
+/// The first byte of a number's form, and the number of leading bytes that are omitted.
 fn small_form(number: i128) -> (u8, usize) {
     let is_below = number < 0;
-    // -1 - n is !n, which is not below 0.
+    // For n < 0, -1 - n is !n, which is not negative.
     let size = if is_below { !number } else { number } as u128;
     let skipped = size.leading_zeros() as usize / 8;
     let count = COUNTED_BYTES_MAX - skipped as u8;
@@ -68,7 +69,8 @@ fn push_large(out: &mut Vec<u8>, number: &IndexInteger) {
     out.extend(size.iter().map(|byte| byte ^ inverted));
 }
 
-/// Subtracts one of a number above 0 with the lowest byte first, which then has no zero byte last.
+/// Subtracts one from a positive number with the lowest byte first; the result has no zero byte at
+/// the end.
 fn subtract_one(number: &mut Vec<u8>) {
     for byte in &mut *number {
         let borrows = *byte == 0;
@@ -93,7 +95,7 @@ fn add_one(number: &mut Vec<u8>) {
     number.push(1);
 }
 
-/// The term that the bytes begin with, and what follows it.
+/// Reads the term at the beginning of the bytes; returns it with the bytes that follow.
 pub(super) fn read_term(bytes: &[u8]) -> Option<(IndexTerm, &[u8])> {
     let (kind, rest) = bytes.split_first()?;
     if *kind == BINARY {
@@ -110,7 +112,7 @@ pub(super) fn read_term(bytes: &[u8]) -> Option<(IndexTerm, &[u8])> {
         number[usize::from(skipped)..].copy_from_slice(digits);
         let number = i128::from_be_bytes(number);
         if (number < 0) == is_below {
-            // Longer forms of a number are no terms.
+            // A number that is not in its shortest form is refused.
             return (small_form(number).0 == *kind).then(|| (IndexTerm::integer(number), rest));
         }
     }
@@ -133,7 +135,7 @@ fn read_large(bytes: &[u8], is_below: bool, count: u8) -> Option<(IndexTerm, &[u
         add_one(&mut size);
     }
     let number = IndexInteger::from_sign_and_magnitude(is_below, &size)?;
-    // Longer forms of a number are no terms.
+    // A number that is not in its shortest form is refused.
     let mut only = Vec::with_capacity(bytes.len() - after.len());
     push_integer(&mut only, &number);
     (only == bytes[..bytes.len() - after.len()]).then_some((IndexTerm::Integer(number), after))

@@ -1,4 +1,4 @@
-//! HyperLogLogs: `{hyper, P, {hyper_binary, Registers}}`.
+//! Decoding of HyperLogLogs: `{hyper, P, {hyper_binary, Registers}}`.
 
 use super::terms::{binary, list, number, shape, tuple};
 use super::{ReadResult, Term};
@@ -31,7 +31,7 @@ pub(super) fn hll(term: Term) -> ReadResult<HyperLogLog> {
         .ok_or_else(|| shape("registers that the precision has"))
 }
 
-/// Pairs of index and value.
+/// Reads a list of pairs of index and value.
 fn listed(term: Term) -> ReadResult<Vec<Register>> {
     let register = |pair| {
         let [index, value] = tuple(pair, "{Index, Value} of a register")?;
@@ -45,7 +45,7 @@ fn listed(term: Term) -> ReadResult<Vec<Register>> {
     list(term)?.into_iter().map(register).collect()
 }
 
-/// Registers of six bits, from the highest bit of the first byte on: four in three bytes.
+/// Registers of six bits each, highest bits first: four in three bytes.
 fn unpacked(packed: &[u8]) -> impl Iterator<Item = Register> {
     let values = packed.chunks_exact(3).flat_map(|bytes| {
         let bits = bytes.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte));

@@ -1,4 +1,5 @@
-//! The small pieces of the terms. Terms are taken apart and given up, so that nothing is copied.
+//! Decoding of small terms. The functions take terms by value and move their parts, so that nothing
+//! is copied.
 
 use super::ReadResult;
 use crate::clock::{Actor, Dot, VersionVector};
@@ -7,14 +8,14 @@ use crate::riak_data_type::RiakDataTypeError;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-/// Elements of Erlang's record `dict`.
+/// Number of elements of Erlang's record `dict`.
 const DICT_SIZE: usize = 9;
 
 pub(super) fn shape(expected: &'static str) -> RiakDataTypeError {
     RiakDataTypeError::Shape { expected }
 }
 
-/// The elements of a tuple of this size; `expected` says what the tuple is.
+/// The elements of a tuple of this size; `expected` describes the tuple for an error.
 pub(super) fn tuple<const N: usize>(term: Term, expected: &'static str) -> ReadResult<[Term; N]> {
     match term {
         Term::Tuple(elements) => elements.try_into().map_err(|_| shape(expected)),
@@ -68,7 +69,7 @@ pub(super) fn clock(term: Term) -> ReadResult<VersionVector> {
     Ok(VersionVector::from_entries(dots(term)?))
 }
 
-/// Keys and values of an ordered list or of a hashed dictionary.
+/// The pairs of key and value of an ordered list or a hashed dictionary.
 pub(super) fn pairs(term: Term) -> ReadResult<Vec<(Term, Term)>> {
     match term {
         Term::List(entries) => {
@@ -101,7 +102,7 @@ fn slots(term: Term) -> ReadResult<Vec<Term>> {
     }
 }
 
-/// An entry of a dictionary: a list whose head is the key and whose tail is the value.
+/// Reads an entry of a dictionary: a list whose head is the key and whose tail is the value.
 fn cell(term: Term) -> ReadResult<(Term, Term)> {
     let key_and = |mut elements: Vec<Term>| {
         let rest = elements.split_off(1.min(elements.len()));
