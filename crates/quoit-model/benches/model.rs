@@ -1,4 +1,5 @@
-//! Nanoseconds of what every request does with an object. Run with `cargo bench -p quoit-model`.
+//! Times of the operations of this crate that every request performs. Run with `cargo bench -p
+//! quoit-model`.
 #![allow(clippy::print_stdout)]
 
 use bytes::Bytes;
@@ -25,7 +26,7 @@ use std::time::Instant;
 const ROUNDS: u32 = 100_000;
 const SAMPLES: usize = 7;
 
-/// Prints the median of some samples.
+/// Prints the median time of several samples, in nanoseconds.
 fn measure<T>(name: &str, mut run: impl FnMut() -> T) {
     let mut nanos: Vec<f64> = (0..SAMPLES)
         .map(|_| {
@@ -58,7 +59,7 @@ fn new_value(value: &Bytes) -> NewValue {
     }
 }
 
-/// Milliseconds of what happens once with each change of members.
+/// Measures what happens once for each change of members, in milliseconds.
 fn measure_layouts(node_count: u32, partition_count: u16) {
     let time = |what: &str, run: &dyn Fn() -> Layout| {
         let start = Instant::now();
@@ -92,7 +93,7 @@ fn measure_layouts(node_count: u32, partition_count: u16) {
     time("decode", &|| Layout::decode(&bytes).expect("own encoding"));
 }
 
-/// A state that some operations of one store have made.
+/// Makes a state by some operations of one store.
 fn made(clock: &mut CausalClock, operations: impl IntoIterator<Item = Operation>) -> State {
     let actor = incarnation(&event(1).actor, 1);
     let mut operations = operations.into_iter().peekable();
@@ -110,8 +111,8 @@ fn apply(state: &mut State, clock: &mut CausalClock, operation: &Operation, acto
     state.apply(clock, operation, None, coordinator).expect("adds always work");
 }
 
-/// Nanoseconds of what an update of a small data type costs beside a put of the same bytes: reading the
-/// stored form, the operation, and writing it again.
+/// Measures what an update of a small data type costs beyond a put of the same bytes: decoding, the
+/// operation, and encoding.
 fn measure_data_types() {
     let element = |number: usize| Bytes::from(format!("element-{number:012}"));
     let add = |number| Operation::Set(vec![SetChange::Add(element(number))]);
@@ -177,8 +178,8 @@ impl Pages for InMemory {
     }
 }
 
-/// Nanoseconds of an operation on a data type that lies in pages: reading the root and a page, the operation,
-/// and writing both again.
+/// Measures an operation on a data type in pages: decoding the root and a page, the operation, and
+/// encoding both.
 fn measure_pages() {
     let element = |number: u32| Bytes::from(format!("element-{number:08}"));
     let add = |number| Operation::Set(vec![SetChange::Add(element(number))]);

@@ -11,12 +11,12 @@ use proptest::option;
 use proptest::prelude::*;
 use smallvec::SmallVec;
 
-/// An actor made of the bytes of a literal.
+/// The actor with these bytes.
 pub(crate) fn actor(name: &[u8]) -> Actor {
     Actor(SmallVec::from_slice(name))
 }
 
-/// An event without a time.
+/// A dot without a time.
 pub(crate) fn dot(name: &[u8], counter: u64) -> Dot {
     Dot { actor: actor(name), counter, time_secs: 0 }
 }
@@ -103,7 +103,7 @@ fn any_sibling() -> impl Strategy<Value = Sibling> {
         })
 }
 
-/// Objects of every shape; some dots are entries of the clock, as most are in practice.
+/// Objects of every shape. Some dots are entries of the clock, as most are in practice.
 pub(crate) fn any_object() -> impl Strategy<Value = Object> {
     (any_vector(), vec((any_sibling(), any::<bool>()), 0..4)).prop_map(|(clock, siblings)| {
         let place_dot = |(index, (mut sibling, in_clock)): (usize, (Sibling, bool))| {

@@ -1,4 +1,5 @@
-//! Objects that a real Riak node wrote come back byte for byte, and mean what the node said.
+//! Objects that a real Riak node wrote are encoded to the same bytes, and have the content that the
+//! node reported.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -21,13 +22,13 @@ fn data_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/riak-data")
 }
 
-/// Answers of the node of the archive before it stopped.
+/// The answers of the archive's node before it stopped.
 fn answers() -> Value {
     let file = File::open(data_dir().join("bitcask.expected.json.gz")).expect("the node's answers");
     serde_json::from_reader(GzDecoder::new(file)).expect("JSON")
 }
 
-/// Reads the data files of an archive: per partition, the last record of each key counts.
+/// Reads the data files of an archive. In each partition the last record of a key counts.
 fn read_archive(path: &Path) -> Stored {
     let file = File::open(path).expect("the archive opens");
     let mut data_files = BTreeMap::new();
@@ -49,7 +50,7 @@ fn read_archive(path: &Path) -> Stored {
     stored
 }
 
-/// Records are checksum, time stamp, sizes of key and value, key, value.
+/// A record has a checksum, a time stamp, the sizes of key and value, the key and the value.
 fn scan_data_file(partition: &str, mut data: Bytes, stored: &mut Stored) {
     while !data.is_empty() {
         let header = data.split_to(14);
@@ -80,7 +81,7 @@ fn text(bytes: &Bytes) -> Value {
     std::str::from_utf8(bytes).expect("text in the node's answers").into()
 }
 
-/// A sibling in the form of the node's answers; empty values as the answers leave them out.
+/// A sibling in the form of the node's answers, which omit empty values.
 fn answer_of(sibling: &Sibling) -> Value {
     let meta = &sibling.meta;
     let mut answer = json!({
@@ -202,7 +203,7 @@ fn texts(elements: impl IntoIterator<Item = Bytes>) -> Value {
     sorted.iter().map(text).collect()
 }
 
-/// The value of a map no two updates of which were concurrent.
+/// The value of a map without concurrent updates.
 fn map_value(map: RiakMap) -> Value {
     let field = |mut field: RiakField| {
         assert_eq!(field.states.len(), 1, "{:?}", field.name);

@@ -9,7 +9,7 @@ fn encoded(object: &Object) -> Bytes {
     Bytes::from(out)
 }
 
-/// `==` on objects does not look at times and order of clock entries; their debug form does.
+/// The debug form, which has the times and the order of clock entries that `==` ignores.
 fn exactly(object: &Object) -> String {
     format!("{object:?}")
 }
@@ -70,7 +70,7 @@ proptest! {
     }
 }
 
-/// The example of the format's document, byte by byte.
+/// The example of `docs/design/object-format.md`, byte by byte.
 #[test]
 fn the_documented_example_is_what_is_written() {
     let event = Dot { time_secs: 63_800_000_000, ..dot(b"\x01\x02\x03\x04\0\0\0\x01", 1) };

@@ -7,7 +7,8 @@ use std::io::Write as _;
 const RIAK_CLOCK: &[u8] = b"\x83l\0\0\0\x01h\x02m\0\0\0\x08\x01\x02\x03\x04\0\0\0\x01h\x02a\x01\
     n\x05\0\0\xbe\xc6\xda\x0ej";
 
-/// The context that Riak sends for it, `a85hYGBgzGDKBVIcjEzMLBBuImMeKwPDvmO3+LIA` in base64.
+/// The context that Riak sends for this clock; in base64
+/// `a85hYGBgzGDKBVIcjEzMLBBuImMeKwPDvmO3+LIA`.
 const RIAK_CONTEXT: &[u8] = &[
     0x6b, 0xce, 0x61, 0x60, 0x60, 0x60, 0xcc, 0x60, 0xca, 0x05, 0x52, 0x1c, 0x8c, 0x4c, 0xcc, 0x2c,
     0x10, 0x6e, 0x22, 0x63, 0x1e, 0x2b, 0x03, 0xc3, 0xbe, 0x63, 0xb7, 0xf8, 0xb2, 0x00,

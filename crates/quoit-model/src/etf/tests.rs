@@ -67,7 +67,7 @@ proptest! {
     }
 }
 
-/// The term behind bytes in hexadecimal, and that it is written so.
+/// Checks that bytes in hexadecimal decode to a term, and that the term encodes to these bytes.
 fn check(hex: &str, term: &Term) {
     let bytes = Bytes::from(from_hex(hex));
     assert_eq!(Term::decode(&bytes, &SMALL).as_ref(), Ok(term), "{hex}");

@@ -7,7 +7,7 @@ fn any_precision() -> impl Strategy<Value = Precision> {
     (4u8..=16).prop_map(|bits| Precision::new(bits).expect("4 to 16"))
 }
 
-/// Elements by their numbers: 0 to 2000 of them.
+/// From 0 to 2000 elements, given by numbers.
 fn any_elements() -> impl Strategy<Value = Vec<u32>> {
     let few = prop::collection::vec(0u32..500, 0..30);
     let many = (0u32..1000, 0u32..2000).prop_map(|(first, count)| (first..first + count).collect());
@@ -34,7 +34,7 @@ fn encoded(hll: &HyperLogLog) -> Vec<u8> {
     out
 }
 
-/// The registers as the definition says, bit by bit.
+/// The registers by their definition, bit by bit.
 fn naive(precision: Precision, elements: &[u32]) -> BTreeMap<u16, u8> {
     let mut registers = BTreeMap::new();
     for element in elements {
@@ -165,7 +165,7 @@ fn registers_of_another_precision_are_refused() {
     assert!(!of(16, 5) && !of(15, 6) && !of(15, 0));
 }
 
-/// Mean and quadratic mean of the relative errors of sketches of `count` elements.
+/// Mean and root mean square of the relative errors of sketches of `count` elements.
 fn errors(precision: Precision, count: u32, sketch_count: u32) -> (f64, f64) {
     let errors = (0..sketch_count).map(|sketch| {
         let mut hll = HyperLogLog::new(precision);
@@ -180,10 +180,11 @@ fn errors(precision: Precision, count: u32, sketch_count: u32) -> (f64, f64) {
     (sum / sketch_count, (squares / sketch_count).sqrt())
 }
 
-/// From eight elements (fewer are exact but for the rare two in one register) to a quarter of what
-/// registers can tell, by factors of two: where linear counting, tables of biases and the plain
-/// formula would take turns. With 40 sketches the mean is within 0.6, the quadratic mean within 1.5
-/// standard errors but for one case in many thousand.
+/// Tests cardinalities by factors of two, from 8 to a quarter of what the registers can represent,
+/// so that the ranges of linear counting, of bias tables and of the plain formula are all covered.
+/// (Fewer than eight elements are counted exactly, unless two share a register.) With 40 sketches
+/// the mean is within 0.6 and the root mean square within 1.5 standard errors, except in one of
+/// many thousand cases.
 #[test]
 fn estimates_are_unbiased_and_within_the_standard_error_at_all_cardinalities() {
     for bits in [4, 6, 9] {

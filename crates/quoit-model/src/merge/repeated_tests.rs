@@ -10,7 +10,7 @@ const NAMES: [&[u8]; REPLICAS] = [b"p", b"q", b"r", b"s"];
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A write that one replica coordinates, or two, with one of the contexts that were read so far.
+    /// A write that one or two replicas coordinate, with one of the contexts that were read so far.
     Write {
         replica: usize,
         second: Option<usize>,
@@ -19,7 +19,7 @@ enum Step {
     Read {
         replica: usize,
     },
-    /// One replica learns all of another.
+    /// One replica merges the object of another.
     Merge {
         from: usize,
         to: usize,
@@ -40,7 +40,7 @@ fn any_steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..30)
 }
 
-/// Replicas of a record, and what was ever written and read of it.
+/// Replicas of a record, with everything that was written and read.
 #[derive(Default)]
 struct World {
     objects: [Object; REPLICAS],
@@ -87,7 +87,7 @@ impl World {
         self.replaced.push(context);
     }
 
-    /// Every replica after it has learned of all others, again and again.
+    /// The replicas after each has merged all others several times.
     fn converged(&self) -> Vec<Object> {
         let mut objects = self.objects.to_vec();
         for _ in 0..3 {

@@ -10,8 +10,8 @@ const NAMES: [&[u8]; REPLICAS] = [b"p", b"q", b"r", b"s"];
 type Event = (usize, u64);
 type Events = BTreeSet<Event>;
 
-/// A causal history written out: every write that a replica has heard of, with all events that its
-/// writer knew. Siblings are the writes that no other write's author knew.
+/// A causal history, written out: every write that a replica has seen, with all events that its
+/// writer knew. The siblings are the writes that no other writer knew.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct History {
     writes: BTreeMap<Event, Events>,
@@ -35,13 +35,13 @@ impl History {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A write with one of the contexts captured so far, or none.
+    /// A write with one of the contexts captured so far, or without a context.
     Write { replica: usize, context: Option<prop::sample::Index>, modified_us: u64 },
-    /// A write of a client that knows all that the replica has.
+    /// A write by a client that has read the replica's object.
     Update { replica: usize, modified_us: u64 },
-    /// A client reads and keeps the context.
+    /// A client reads an object and keeps the context.
     Capture { replica: usize },
-    /// One replica learns all of another.
+    /// One replica merges the object of another.
     Merge { from: usize, to: usize },
 }
 
@@ -67,7 +67,7 @@ struct World {
     histories: Vec<History>,
     contexts: Vec<(VersionVector, Events)>,
     counters: [u64; REPLICAS],
-    /// All states that ever were.
+    /// All earlier states.
     past: Vec<(Object, History)>,
 }
 
@@ -145,7 +145,7 @@ impl World {
         let new = NewValue { value, last_modified_us, ..NewValue::default() };
         let event = dot(NAMES[replica], counter);
         let stored = Some(&self.objects[replica]);
-        // Where the last write wins, nobody looks at what is stored.
+        // Where the last write wins, the coordinator does not read the stored object.
         let blind = self.policy == WritePolicy::LastWriteWins;
         let stored = stored.filter(|object| !object.clock.is_empty() && !blind);
         self.objects[replica] = Object::write(stored, &context, new, event, self.policy);
@@ -341,8 +341,8 @@ proptest! {
     }
 }
 
-/// a beats c by its time, c beats b by its time, and b's writer knew a: replicas that stored what
-/// they chose would each have dropped what the other one kept.
+/// a beats c by its time, c beats b by its time, and b's writer knew a. If replicas stored what
+/// they chose, each would have dropped the value that the other one kept.
 #[test]
 fn choices_by_time_against_causality_lose_nothing() {
     let write = |context: &[Dot], value, time_us, name: &[u8]| {
@@ -369,7 +369,7 @@ fn vector(dots: &[Dot]) -> VersionVector {
     VersionVector::from_entries(dots.iter().cloned())
 }
 
-/// Applies writes of (context, value, time) at one replica, with counters 1, 2, 3...
+/// Applies writes of (context, value, time) at one replica, with counters 1, 2, 3, and so on.
 fn check(policy: WritePolicy, writes: &[(&[Dot], &'static str, u64)], expected: &[&str]) {
     let mut stored = None;
     for (counter, (context, value, last_modified_us)) in (1..).zip(writes) {

@@ -39,7 +39,7 @@ fn encoded(object: &Object) -> Vec<u8> {
     bytes
 }
 
-/// Objects that are plain more often than not.
+/// Random objects, of which most are plain.
 fn mostly_plain() -> impl Strategy<Value = Object> {
     (any_object(), any::<bool>(), any_dot()).prop_map(|(mut object, make_plain, dot)| {
         if make_plain {
@@ -146,7 +146,8 @@ proptest! {
         if let (Some(object), true) = (&stored, knows_stored) {
             context.merge(&object.clock);
         }
-        // An actor of its own: its counter is above all that the object or the context has of it.
+        // The new event has an actor of its own, so that its counter is above every counter of that
+        // actor in the object or the context.
         let new_dot = dot(b"the store's own actor", 9);
         let written = Object::write(
             stored.as_ref(),

@@ -49,7 +49,7 @@ fn any_counts() -> impl Strategy<Value = Vec<RiakCount>> {
     })
 }
 
-/// At most one waiting remove: their order is that of their contexts.
+/// At most one deferred remove, since several would be reordered by their contexts.
 fn any_set() -> impl Strategy<Value = RiakSet> {
     let entries = prop::collection::btree_map(any_bytes(), any_dots(), 0..5);
     let deferred = prop::option::of((any_clock(), any_elements()));
@@ -81,7 +81,7 @@ fn any_embedded() -> impl Strategy<Value = RiakEmbedded> {
 fn any_map(
     embedded: impl Strategy<Value = RiakEmbedded> + Clone,
 ) -> impl Strategy<Value = RiakMap> {
-    // One value is state and tombstone at once: they have to be of one type.
+    // State and tombstone have the same value, so that they have the same kind.
     let field = (any_bytes(), any_dot(), embedded).prop_map(|(name, dot, embedded)| RiakField {
         name: FieldName { name, kind: embedded.kind() },
         states: vec![(dot, embedded.clone())],
@@ -160,7 +160,7 @@ proptest! {
     }
 }
 
-/// A value of version 2 whose term is this one, uncompressed.
+/// A value of version 2 with this term, uncompressed.
 fn stored(name: &str, head: [u8; 2], term: &Term) -> Bytes {
     let len = u32::try_from(name.len()).expect("short").to_be_bytes();
     let mut value = [&[69, 2], &len[..], name.as_bytes(), &head].concat();
@@ -176,7 +176,7 @@ fn pair(first: Term, second: Term) -> Term {
     Term::Tuple(vec![first, second])
 }
 
-/// Erlang's dictionary of these entries, all but the last in the second of its slots.
+/// Erlang's dictionary with these entries: the last one in the last slot, the others in the second.
 fn dict(mut entries: Vec<Term>) -> Term {
     let numbers = [entries.len() as i128, 16, 16, 8, 80, 48].map(Term::Integer);
     let empty = Term::Tuple(vec![Term::List(Vec::new()); 16]);
@@ -199,7 +199,7 @@ fn dot(actor: &[u8], counter: u64) -> Dot {
 
 #[test]
 fn sets_with_dictionaries_are_read() {
-    // The value of an entry is a list, so that the whole entry is one.
+    // The value of an entry is a list, so the whole entry is a list.
     let entry = |element, counter| Term::List(vec![binary(element), event("a", counter)]);
     let waiting = vec![event("b", 7)];
     let waiting = Term::List(vec![Term::List(waiting), binary("x")]);
@@ -254,12 +254,12 @@ fn counters_have_these_bytes() {
     let named = [&[69, 2, 0, 0, 0, 17], &b"riak_dt_pncounter"[..], &[71, 2], &entry].concat();
     assert_eq!(encoded(&RiakDataType::Counter(counts(5, 2))), named);
 
-    // Two counters that grow: 5 were added, nothing was taken away.
+    // Two grow-only counters: 5 were added, nothing was subtracted.
     let grown = [70, 1, 131, 108, 0, 0, 0, 1, 104, 2, 109, 0, 0, 0, 1, b'a', 97, 5, 106];
     let legacy = [&[69, 1, 71, 1, 0, 0, 0, 19][..], &grown, &[0, 0, 0, 4, 70, 1, 131, 106]];
     assert_eq!(encoded(&RiakDataType::LegacyCounter(counts(5, 0))), legacy.concat());
 
-    // Riak 2 keeps legacy counters in the newer form.
+    // Riak 2 stores legacy counters in the newer form.
     let newer = [&[69, 1, 71, 2][..], &entry].concat();
     let read = RiakDataType::decode(&newer.into());
     assert_eq!(read, Ok(RiakDataType::LegacyCounter(counts(5, 2))));
@@ -314,7 +314,7 @@ fn what_is_no_data_type_is_refused_in_words() {
     );
 }
 
-/// A map in a map in a map...
+/// Nested maps.
 fn nested(levels: u32) -> RiakMap {
     let mut map = RiakMap::default();
     for _ in 0..levels {

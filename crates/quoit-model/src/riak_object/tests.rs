@@ -9,14 +9,14 @@ use proptest::prelude::*;
 const CLOCK: &[u8] = b"\x83l\0\0\0\x01h\x02m\0\0\0\x08\x01\x02\x03\x04\0\0\0\x01h\x02a\x01\
     n\x05\0\0\xbe\xc6\xda\x0ej";
 
-/// Head of metadata: 1600 000000 s 7 us, no vtag, live.
+/// Head of metadata: 1600 megaseconds, 0 s, 7 us; no vtag; not deleted.
 const HEAD: &[u8] = b"\0\0\x06\x40\0\0\0\0\0\0\0\x07\x01e\0";
 
 fn sized_part(part: &[u8]) -> Vec<u8> {
     [&(part.len() as u32).to_be_bytes()[..], part].concat()
 }
 
-/// Metadata of encoded names and values.
+/// Metadata with these entries, given as encoded names and values.
 fn metadata(entries: &[(&[u8], &[u8])]) -> Vec<u8> {
     let mut out = HEAD.to_vec();
     for (name, value) in entries {
@@ -37,8 +37,8 @@ fn encoded(object: &Object) -> Bytes {
     out.into()
 }
 
-/// Reads an object of these entries, checks that it round-trips, also through the own encoding, and
-/// returns its only sibling.
+/// Decodes an object with these entries, checks that it round-trips, also through Quoit's own form,
+/// and returns its only sibling.
 fn check(value: &[u8], meta: &[u8]) -> Sibling {
     let bytes = object_with(value, meta);
     let object = decode_riak_object(&bytes).expect("a whole object");
@@ -65,7 +65,7 @@ fn pair(form: UserMetaForm, value: Option<&'static str>) -> UserMeta {
     UserMeta { name: "name".into(), value: value.map(Bytes::from), form }
 }
 
-/// A sibling with every field, for which Riak needs no notes.
+/// A sibling with every field, which Riak's form represents without notes.
 fn full_sibling() -> Sibling {
     Sibling {
         dot: Some(Dot { time_secs: 63_800_000_000, ..dot(b"\x01\x02\x03\x04\0\0\0\x01", 1) }),
@@ -129,7 +129,7 @@ fn order_and_presence_of_entries_are_kept() {
         let sibling = check(b"\x01v", &metadata(entries));
         let content_type = sibling.meta.content_type.as_deref();
         assert_eq!(content_type.is_some(), entries.contains(&text));
-        // The order is noted, in a byte an entry; the metadata itself is not kept twice.
+        // The note of the order has one byte for each entry; the metadata is not kept twice.
         let note = sibling.meta.other.iter().find(|(name, _)| name.len() == 1);
         assert!(note.is_some_and(|(name, order)| name == "o" && order.len() == entries.len()));
         let has_other = sibling.meta.other.iter().any(|(name, _)| name == other.0);
@@ -140,26 +140,26 @@ fn order_and_presence_of_entries_are_kept() {
 #[test]
 fn odd_forms_are_understood_where_possible_and_come_back_as_they_were() {
     let check_entry = |name: &[u8], value: &[u8]| check(b"\x01v", &metadata(&[(name, value)]));
-    // A content type as a binary, raw and as a term; a string as a list of integers.
+    // A content type as a binary, raw and as a term, and as a list of integers.
     for value in [&b"\x01a/b"[..], b"\0\x83m\0\0\0\x03a/b", b"\0\x83l\0\0\0\x03aaa/abj"] {
         let sibling = check_entry(b"\x01content-type", value);
         assert_eq!(sibling.meta.content_type.as_deref(), Some(&b"a/b"[..]), "{value:?}");
     }
-    // What a field can't hold stays an entry.
+    // An entry whose value the field can't hold is kept in `other`.
     let sibling = check_entry(b"\x01charset", b"\0\x83d\0\x09undefined");
     assert_eq!((sibling.meta.charset, sibling.meta.other.len()), (None, 2));
     let sibling = check_entry(b"\x01index", b"\0\x83a\x05");
     assert!(sibling.meta.indexes.is_empty());
-    // A name in binary with a value in text.
+    // A binary name with a text value.
     let mixed = b"\0\x83l\0\0\0\x01h\x02m\0\0\0\x04namek\0\x01vj";
     let sibling = check_entry(b"\x01X-Riak-Meta", mixed);
     assert_eq!(sibling.meta.user_meta[0].value.as_deref(), Some(&b"v"[..]));
-    // Names that could pass for notes, names and values without any byte.
+    // Names that could be mistaken for notes, and empty names and values.
     for name in [&b"o"[..], b"r", b"v", b"", b"\x01", b"\0\x83a\x05"] {
         check_entry(name, b"");
         check_entry(name, b"\x01x");
     }
-    // One entry twice.
+    // The same entry twice.
     let text: (&[u8], &[u8]) = (b"\x01content-type", b"\0\x83k\0\x03a/b");
     check(b"\x01v", &metadata(&[text, text, INDEX, INDEX]));
 }
@@ -184,7 +184,7 @@ fn values_keep_their_encoding() {
         assert_eq!(sibling.value, value);
     }
     check(b"\x09foreign", &[metadata(&[INDEX]), vec![]].concat());
-    // Together with metadata that only comes back whole.
+    // Together with metadata that only the note of the whole metadata reproduces.
     check(b"", &metadata(&[(b"\x01charset", b"\x01utf-8")]));
 }
 
@@ -323,7 +323,8 @@ proptest! {
         let mut again = decode_riak_object(&bytes).expect("own encoding");
         prop_assert_eq!(encoded(&again), bytes);
         for sibling in &mut again.siblings {
-            // Pairs without a value have no form but that of their name, as mixed ones.
+            // A pair without a value whose name has the other form needs the note of the whole
+            // metadata.
             sibling.meta.other.clear();
         }
         prop_assert_eq!(again, object);

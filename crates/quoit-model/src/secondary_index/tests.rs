@@ -4,7 +4,7 @@ use crate::test_objects::{any_bytes, any_object};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// Names and terms that begin like others, with bytes at the ends of the range.
+/// Names and terms that are prefixes of others, with bytes at both ends of the range.
 fn short() -> impl Strategy<Value = Bytes> {
     prop::collection::vec(prop_oneof![Just(0), Just(1), Just(255), any::<u8>()], 0..4)
         .prop_map(Bytes::from)
@@ -20,7 +20,7 @@ fn any_term() -> impl Strategy<Value = IndexTerm> {
     ]
 }
 
-/// Integers around the ends of `i128` and of the sizes that the first byte counts, and far beyond.
+/// Integers near the ends of `i128` and of the sizes that the first byte can state, and far beyond.
 fn any_large_integer() -> impl Strategy<Value = IndexTerm> {
     let magnitude = prop_oneof![
         prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(0x80), Just(0xff)], 15..20),
@@ -32,7 +32,7 @@ fn any_large_integer() -> impl Strategy<Value = IndexTerm> {
     })
 }
 
-/// Bucket type, bucket, field, term, key.
+/// Bucket type, bucket, field, term and key.
 type Named = (Bytes, Bytes, Bytes, IndexTerm, Bytes);
 
 fn named() -> impl Strategy<Value = Named> {
@@ -76,7 +76,7 @@ proptest! {
         suffix: [u8; 2],
     ) {
         let of = ends.2.get(&all);
-        // Some ends are terms that are there.
+        // Some upper ends are existing terms.
         let max = if all.len().is_multiple_of(2) { &ends.3.get(&all).3 } else { &ends.1 };
         let range = IndexRange { bucket: bucket(of), field: &of.2, min: &ends.0, max };
         let after = after.map(|index| index.get(&all));
@@ -88,7 +88,7 @@ proptest! {
                 && (range.min..=max).contains(&&named.3)
                 && after.as_ref().is_none_or(|after| position > *after);
             let place = place(named);
-            // Stores append to places what tells equal ones apart.
+            // Stores append bytes to places to distinguish equal ones.
             let stored = [place.as_slice(), &suffix].concat();
             prop_assert_eq!(span.from() <= &stored[..] && &stored[..] < span.end(), is_wanted);
             if is_wanted {

@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// All events one by one.
+/// A set of events, one by one.
 type Naive = BTreeSet<(Actor, u64)>;
 
 fn any_run() -> impl Strategy<Value = (Actor, Run)> {
@@ -36,7 +36,7 @@ fn naive_of(runs: &[(Actor, Run)]) -> Naive {
     runs.iter().flat_map(events).collect()
 }
 
-/// Every event that any run of a test may have, and some beyond.
+/// Every event that the runs of a test can have, and some more.
 fn everything() -> impl Iterator<Item = Dot> {
     (0u8..4).flat_map(|name| (1..20).map(move |counter| dot(&[name], counter)))
 }
@@ -49,7 +49,7 @@ fn clock_events(clock: &CausalClock) -> Naive {
     events(|dot| clock.contains(dot))
 }
 
-/// The normal form: runs apart from each other, and from the vector.
+/// Checks the normal form: gaps between the runs, and between the vector and the first run.
 fn check_form(clock: &CausalClock) -> Result<(), TestCaseError> {
     for (actor, runs) in clock.cloud().iter() {
         prop_assert!(!runs.is_empty());

@@ -52,7 +52,7 @@ fn everything() -> MapOperation {
     }
 }
 
-/// One of each type, with removes that wait for what they remove.
+/// One state of each data type, with deferred removes.
 fn samples() -> Vec<(State, Delta)> {
     let text = Bytes::from_static;
     let mut map = everything();

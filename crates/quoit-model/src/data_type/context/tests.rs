@@ -45,7 +45,7 @@ proptest! {
         prop_assert!(decode_context(&changed, RECORD).is_err());
     }
 
-    /// With a right checksum, so that what is behind it is reached.
+    /// The checksum is right, so that the decoder reads the body.
     #[test]
     fn what_decodes_is_what_would_be_encoded(body in vec(any::<u8>(), 0..40)) {
         let mut context = vec![CONTEXT_FORMAT_1];
@@ -93,7 +93,7 @@ fn events_that_this_store_has_not_issued_are_refused() {
         context.add(&dot);
         check_context(&context, &clock, &store, 9).is_ok()
     };
-    // Counters above 1 are in the context's cloud, since it has nothing before them.
+    // Counters above 1 are in the context's dot cloud, since the context has no earlier event.
     assert!(check(event(&own(7), 5)) && check(event(&own(7), 1)));
     assert!(!check(event(&own(7), 6)));
     assert!(check(event(&own(9), 100)), "an earlier life's incarnation");

@@ -48,7 +48,7 @@ fn riak_set(clock: &[(u8, u64)], entries: &[(&'static str, (u8, u64))]) -> RiakD
     RiakDataType::Set(RiakSet { clock: vector(clock), entries, deferred: Vec::new() })
 }
 
-/// The object as clients are shown it, with its set of elements.
+/// The set in the form in which clients see the object.
 fn shown_set(object: &Object) -> RiakSet {
     let mut object = object.clone();
     object.show_data_type(ShownForm::Typed);
@@ -130,7 +130,7 @@ fn versions_of_a_counter_never_count_twice() {
     assert_eq!(one.merge(&one).digest(), one.digest());
 }
 
-/// An update of a counter, by the store of this name.
+/// An update of a counter by the store with this name.
 fn counted_here(object: Option<Object>, name: u8, amount: i64) -> Object {
     let coordinator = EventAuthor {
         actor: &context::incarnation(&Actor([name; 8].as_slice().into()), 1),
@@ -142,7 +142,7 @@ fn counted_here(object: Option<Object>, name: u8, amount: i64) -> Object {
     Object::update_data_type(object, &operation, None, coordinator, None).expect("an update")
 }
 
-/// The object as a cluster has it to which it was sent in Riak's form.
+/// The object in a cluster that received it in Riak's form.
 fn sent(object: &Object) -> Object {
     let mut sent = object.clone();
     sent.show_data_type(ShownForm::Typed);
@@ -155,13 +155,14 @@ fn sent(object: &Object) -> Object {
 fn an_update_outlives_an_older_version_of_its_counter_that_comes_back_in_riaks_form() {
     let first = counted_here(None, 1, 5);
     let other = counted_here(Some(sent(&first)), 2, 37);
-    // Meanwhile the first store has counted on.
+    // The first store has counted further in the meantime.
     let own = counted_here(Some(first.clone()), 1, 100);
     for both in [own.merge(&sent(&other)), other.merge(&sent(&own))] {
         assert_eq!(value(&both), Value::Counter(142));
         assert_eq!(value(&counted_here(Some(both), 1, 1)), Value::Counter(143));
     }
-    // What comes back is what is here, also of a count that goes down.
+    // The merge of an object with its own converted form changes nothing, even if a count went
+    // down.
     let down = counted_here(Some(own.clone()), 1, -100);
     assert_eq!(value(&down.merge(&sent(&down))), Value::Counter(5));
     assert_eq!(value(&down.merge(&sent(&first))), Value::Counter(5));
@@ -245,7 +246,8 @@ fn maps_nested_too_deeply_are_refused() {
     assert_eq!(refused, Err(RiakDataTypeError::TooDeep));
 }
 
-/// A coordinated write of a data type in Riak's form; `written_by` is its event here.
+/// A coordinated write of a data type in Riak's form; `written_by` is the event that this store
+/// makes.
 fn written(
     before: Option<&Object>,
     context: &VersionVector,

@@ -8,7 +8,7 @@ fn actor(name: u8) -> Actor {
     Actor([name; 8].as_slice().into())
 }
 
-/// Replicas of one record, each with an incarnation of its own.
+/// A replica of one record, with an incarnation of its own.
 #[derive(Clone, Debug)]
 struct Replica {
     incarnation: Actor,
@@ -31,7 +31,7 @@ impl Replica {
         }
     }
 
-    /// The change that an update would make.
+    /// The delta that an update would make.
     fn delta(&self, operation: &Operation, context: Option<&CausalClock>) -> Delta {
         let object = self.object.clone().unwrap_or_default();
         let state = object.data_type().unwrap();
@@ -53,7 +53,7 @@ impl Replica {
         object.data_type().unwrap().expect("an operation leaves a state")
     }
 
-    /// A plain write or, with `deleted`, a delete.
+    /// Writes a plain value or, if `deleted` is true, deletes the record.
     fn write(&mut self, context: &VersionVector, deleted: bool) {
         self.plain_counter += 1;
         let counter = 1000 * u64::from(self.incarnation.0[0]) + self.plain_counter;
@@ -84,7 +84,7 @@ impl Replica {
         }
     }
 
-    /// Values of clients, tombstones not.
+    /// Number of values of clients, without tombstones.
     fn value_count(&self) -> usize {
         let siblings = &self.object.as_ref().expect("an object").siblings;
         siblings.iter().filter(|one| !one.deleted && !one.is_data_type()).count()
@@ -106,7 +106,7 @@ enum Step {
     Delete(usize),
     Write(usize),
     Take(usize, usize),
-    /// Some earlier update comes by itself, as what it has changed.
+    /// The delta of an earlier update arrives by itself.
     Join(usize, usize),
 }
 
@@ -122,7 +122,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Replicas after a history.
+/// The replicas after a history.
 fn replicas_after(steps: &[Step]) -> [Replica; 3] {
     let mut replicas = [1, 2, 3].map(Replica::new);
     let element = |which| if which { "x" } else { "y" };

@@ -106,7 +106,7 @@ impl Paged {
         Loaded::read_all(self.root.clone(), &mut self.stored).unwrap().into_state()
     }
 
-    /// Holds the pages to what the root says of them.
+    /// Checks the pages against the figures of the root.
     fn check(&self) {
         let mut names = BTreeSet::new();
         let mut pages = Stored { pages: self.stored.pages.clone(), ..Stored::default() };
@@ -134,7 +134,7 @@ fn actor(name: &[u8]) -> Actor {
 }
 
 fn element(number: u16) -> Bytes {
-    // Of several sizes, so that pages fill unevenly.
+    // Elements have several sizes, so that pages fill unevenly.
     Bytes::from(format!("{number:0width$}", width = usize::from(number % 7) * 9 + 1))
 }
 
@@ -171,7 +171,7 @@ fn map_operation() -> impl Strategy<Value = Operation> {
         .prop_map(|(removes, updates)| Operation::Map(MapOperation { removes, updates }))
 }
 
-/// Changes of a few fields, among them sets and maps that become large, in maps in maps.
+/// Changes of a few fields in nested maps, among them sets and maps that become large.
 fn deep_operation() -> impl Strategy<Value = Operation> {
     deep_map(3).prop_map(Operation::Map)
 }
@@ -219,15 +219,15 @@ fn deep_map(depth: usize) -> BoxedStrategy<MapOperation> {
     prop_oneof![5 => some, 1 => counts].boxed()
 }
 
-/// Operations of two coordinators; whether each says what it has seen, and how many deltas late the other
-/// hears of it.
+/// Operations of two coordinators. Each comes with two booleans (the coordinator, and whether it
+/// sends its context), and the number of deltas by which the other coordinator lags.
 fn history(
     operation: impl Strategy<Value = Operation>,
 ) -> impl Strategy<Value = Vec<(Operation, bool, bool, usize)>> {
     prop::collection::vec((operation, any::<bool>(), any::<bool>(), 0..4usize), 1..40)
 }
 
-/// Pages hold what the whole state holds, after every operation and delta.
+/// Checks after every operation and delta that the pages hold what the whole state holds.
 fn check(datatype: Datatype, history: Vec<(Operation, bool, bool, usize)>) {
     let actors = [actor(b"one"), actor(b"two")];
     let mut wholes = [0, 1].map(|_| (State::empty(datatype), CausalClock::default()));
@@ -259,7 +259,8 @@ fn check(datatype: Datatype, history: Vec<(Operation, bool, bool, usize)>) {
         let mut live = 0;
         whole.record.content.each_item(0, |_, is_live| live += u64::from(is_live));
         assert_eq!((found.value(), paged.root.item_count()), (whole.value(), live));
-        // What the whole state has forgotten of events that have come, pages forget when they are touched.
+        // The whole state has dropped deferred events that arrived; pages drop them only when they
+        // are written.
         found.merge(&mut clock.clone(), &whole, &clock);
         assert_eq!(found, whole);
         let mut again = Paged::of(whole.clone(), clock);

@@ -38,8 +38,8 @@ fn positions_take_two_bytes_with_more_than_256_nodes() {
     assert_eq!(Layout::decode(&wide.encode()), Ok(wide));
 }
 
-/// Positions after the balanced ones are not stored: if their order changed, nodes of two releases
-/// would disagree.
+/// The positions after the balanced ones are not stored. If their order changed, nodes of two
+/// releases would disagree about it.
 #[test]
 fn the_order_of_stand_ins_never_changes() {
     let mut uneven = members(0..7);

@@ -1,4 +1,4 @@
-//! Figures of a plan.
+//! Movement, shares, warnings and errors of single changes.
 
 use super::{first, located, members, node, ring};
 use crate::layout::{

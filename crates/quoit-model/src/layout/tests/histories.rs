@@ -1,4 +1,4 @@
-//! Random histories of clusters: every layout on the way keeps what layouts promise.
+//! Random histories of clusters; each layout must meet the requirements.
 
 use super::least::least_movement;
 use super::oracle::fair_shares;
@@ -27,7 +27,7 @@ struct History {
     steps: Vec<Vec<Change>>,
 }
 
-/// Locations that histories know, and how big nodes may be beside the smallest.
+/// Number of locations, and the maximum ratio of capacities, of a kind of history.
 #[derive(Clone, Copy, Debug)]
 struct World {
     locations: u8,
@@ -67,7 +67,7 @@ fn history(world: World) -> impl Strategy<Value = History> {
     })
 }
 
-/// A cluster that lives through a history.
+/// A cluster during a history.
 struct Cluster {
     members: Vec<LayoutMember>,
     next: u32,
@@ -93,7 +93,7 @@ impl Cluster {
         LayoutMember::new(node(self.next))
     }
 
-    /// The layout after some changes.
+    /// Computes the layout after some changes.
     fn step(&mut self, changes: &[Change]) -> Layout {
         let mut replacements = Vec::new();
         for change in changes {
@@ -139,7 +139,8 @@ fn location_name(number: u8) -> Option<std::sync::Arc<str>> {
     (number > 0).then(|| format!("rack {number}").into())
 }
 
-/// Every node is in every order once, and the first positions are on as many locations as can be.
+/// Checks that every node is in every order once, and that the first positions are on as many
+/// locations as possible.
 pub(super) fn check_places(layout: &Layout) {
     let locations: BTreeSet<_> = layout.members().iter().map(|member| &member.location).collect();
     let rules = layout.rules();
@@ -159,7 +160,7 @@ pub(super) fn check_places(layout: &Layout) {
     }
 }
 
-/// Each node's share is its fair share, rounded down or up.
+/// Checks that each node's share is its fair share, rounded down or up.
 pub(super) fn check_shares(layout: &Layout) {
     let fair = fair_shares(layout, layout.balanced_count());
     for (share, fair) in layout.shares().iter().zip(fair) {
@@ -170,7 +171,7 @@ pub(super) fn check_shares(layout: &Layout) {
     assert!((percents - 100.0).abs() < 1e-6);
 }
 
-/// Replaying the transfers on the old primaries gives the new ones.
+/// Checks that applying the transfers to the old primaries gives the new ones.
 fn check_transfers(old: &Layout, new: &Layout, n_val: u32) -> Movement {
     let movement = Movement::between(old, new, n_val);
     let ids = |layout: &Layout, partition: Partition| -> BTreeSet<_> {
@@ -192,8 +193,8 @@ fn check_transfers(old: &Layout, new: &Layout, n_val: u32) -> Movement {
     movement
 }
 
-/// Lives through a history and checks each layout. `least` says how much must move from one layout to
-/// the next, if it is known; no more than 1.1 times that moves, and three copies.
+/// Runs a history and checks each layout. `least` returns the least movement from one layout to the
+/// next, if it is known. The movement is at most 1.1 times that, plus three copies.
 fn live(history: &History, least: impl Fn(&Layout, &Layout) -> Option<u64>) {
     let mut cluster = Cluster::new(history);
     for changes in &history.steps {
@@ -241,7 +242,7 @@ proptest! {
 }
 
 proptest! {
-    // Flows take their time.
+    // Computing flows is slow, so there are few cases.
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]

@@ -1,10 +1,10 @@
-//! Clusters as large as layouts may be.
+//! Clusters of the maximum size.
 
 use super::histories::{check_places, check_shares};
 use super::{first, located, members, ring};
 use crate::layout::{Layout, LayoutMember, LayoutRequest, Movement};
 
-/// Checks the next layout. Its movement is at most 1.1 times the lower bound.
+/// Computes and checks the next layout. Its movement is at most 1.1 times the lower bound.
 fn step(layout: &Layout, members: &[LayoutMember]) -> Layout {
     let next = Layout::compute(&LayoutRequest::after(layout, members)).unwrap();
     check_places(&next);

@@ -1,4 +1,4 @@
-//! The least movement between two layouts, found as a flow of least cost. Slow, and certain.
+//! The least movement between two layouts, computed as a minimum-cost flow: slow, but exact.
 
 use super::oracle::fair_shares;
 use crate::layout::Layout;
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 #[derive(Default)]
 struct Network {
-    /// Where each edge leads, how much still fits, and what a unit costs; edge i ^ 1 is its return.
+    /// End, remaining capacity and unit cost of each edge; edge i ^ 1 is its reverse.
     edges: Vec<(usize, u32, i64)>,
     out: Vec<Vec<usize>>,
 }
@@ -26,7 +26,7 @@ impl Network {
         }
     }
 
-    /// One unit more by the cheapest path: its cost, if there is one.
+    /// Sends one more unit along the cheapest path. Returns its cost; `None` if there is no path.
     fn augment(&mut self, from: usize, to: usize) -> Option<i64> {
         let mut costs = vec![i64::MAX; self.out.len()];
         let mut by_edge = vec![usize::MAX; self.out.len()];
@@ -53,7 +53,8 @@ impl Network {
     }
 }
 
-/// Copies that must at least move so that the members of `new` have fair shares by its rules.
+/// Least number of copies that must move so that the members of `new` have fair shares by its
+/// rules.
 pub(super) fn least_movement(old: &Layout, new: &Layout) -> u64 {
     const SHARE_IS_MET: i64 = -1_000_000;
     let copies = new.balanced_count();

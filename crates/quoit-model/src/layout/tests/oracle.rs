@@ -1,10 +1,10 @@
-//! Fair shares, computed in the plainest way.
+//! Fair shares, computed in the simplest way.
 
 use crate::layout::Layout;
 use std::collections::BTreeMap;
 
-/// The share that each node should have of the first `copies` positions: all nodes are filled
-/// evenly by capacity, and a node stops when some limit that it is under is met.
+/// The share that each node should have of the first `copies` positions. All nodes are filled
+/// evenly by capacity; a node stops when it meets one of its limits.
 pub(super) fn fair_shares(layout: &Layout, copies: usize) -> Vec<f64> {
     let members = layout.members();
     let partitions = f64::from(layout.ring_size().get());

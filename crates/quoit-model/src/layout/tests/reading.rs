@@ -62,7 +62,7 @@ fn nodes_are_found_by_id() {
 
 #[test]
 fn stand_ins_of_a_dead_node_are_spread_over_all_others() {
-    // The first fallback of a partition with three copies, over the partitions of each node.
+    // Counts the first fallbacks of the partitions of each node, after four primaries.
     let layout = first(&members(0..10), ring(1024));
     let mut stand_ins = vec![vec![0; 10]; 10];
     for partition in layout.partitions() {
@@ -73,7 +73,7 @@ fn stand_ins_of_a_dead_node_are_spread_over_all_others() {
     }
     for (node, by_node) in stand_ins.iter().enumerate() {
         for (other, count) in by_node.iter().enumerate().filter(|(other, _)| *other != node) {
-            // About 1024 * 4 / 10 / 9 = 45.
+            // The expected number is about 1024 * 4 / 10 / 9 = 45.
             assert!((20..=80).contains(count), "{other} stands in for {node} {count} times");
         }
     }

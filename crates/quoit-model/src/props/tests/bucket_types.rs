@@ -1,4 +1,4 @@
-//! The life of bucket types.
+//! Life cycle of bucket types.
 
 use super::*;
 use crate::props::{BucketType, TYPE_NAME_BYTES_MAX, TypeError, TypeState};

@@ -1,4 +1,4 @@
-//! JSON of whole sets, inheritance and the operators' lines.
+//! JSON form of whole sets, inheritance, and the lines for operators.
 
 use super::*;
 use crate::props::{LinkFun, ModFun, status_lines};

@@ -1,4 +1,4 @@
-//! Behaviour of bucket properties.
+//! Tests of bucket properties.
 
 mod bucket_types;
 mod json_forms;
@@ -9,7 +9,7 @@ mod validation;
 use super::{BucketProps, InvalidProps, PropUpdates, Scope};
 use serde_json::{Map, Value};
 
-/// An object as property updates.
+/// Property updates from a JSON object.
 fn updates(object: Value) -> PropUpdates {
     PropUpdates::from(map(object))
 }
@@ -21,7 +21,7 @@ fn map(object: Value) -> Map<String, Value> {
     }
 }
 
-/// The refusal of `object` as the term that clients are sent.
+/// The refusal of `object`, as the term that clients receive.
 fn refusal(props: &BucketProps, scope: Scope, object: Value) -> String {
     props.updated(scope, &updates(object)).expect_err("expected to be refused").term()
 }

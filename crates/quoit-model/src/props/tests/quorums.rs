@@ -1,4 +1,4 @@
-//! Quorums, and the chain from request parameter to number.
+//! Quorums, from the request's parameter to the number of replicas.
 
 use super::*;
 use crate::props::{DeleteParams, NValViolation, Quorum, ReadParams, WriteParams, WriteQuorums};

@@ -1,4 +1,4 @@
-//! Data types, write-once and consistent types, untyped buckets.
+//! Rules of data types, write-once and consistent types, and untyped buckets.
 
 use super::*;
 use crate::merge::WritePolicy;

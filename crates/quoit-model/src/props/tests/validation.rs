@@ -1,4 +1,4 @@
-//! Values that single properties may have, and the texts of refusals.
+//! Values that single properties accept, and the texts of refusals.
 
 use super::*;
 use crate::props::{
@@ -243,7 +243,7 @@ fn unknown_properties_are_kept_within_bounds() {
     assert!(refused.contains("nested deeper than 32"), "{refused}");
 }
 
-/// Properties with values that are all valid, as JSON shows them.
+/// Properties with valid values in JSON form.
 fn valid_update() -> impl Strategy<Value = (String, Value)> {
     let quorum =
         prop_oneof![Just(json!("one")), Just(json!("all")), (1u32..9).prop_map(Value::from)];

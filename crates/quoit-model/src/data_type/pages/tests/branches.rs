@@ -7,7 +7,7 @@ use crate::data_type::pages::object::replace_root;
 use crate::data_type::{Answer, Query, Question};
 use crate::object::Object;
 
-/// A map with one change of what is `path` deep: maps called "m" in each other.
+/// A map with one change inside `depth` nested maps named "m".
 fn inside(depth: usize, update: FieldUpdate) -> Operation {
     let mut map = MapOperation { updates: vec![update], ..MapOperation::default() };
     for _ in 0..depth {
@@ -45,7 +45,7 @@ fn an_operation_on_a_large_set_in_a_map_touches_few_pages_however_deep_it_is() {
             let operation = add_in(depth, numbered(20_000 + number..20_001 + number));
             map.apply(&operation, None, coordinator(&one)).unwrap();
             let Stored { read_count, written_bytes, .. } = map.stored;
-            // The page of the field, that of the element, and one that is split.
+            // The page of the field, the page of the element, and a page that is split.
             assert!(read_count <= 3, "{read_count} pages read");
             assert!(written_bytes < 7_000, "{written_bytes} bytes written");
         }
@@ -54,7 +54,7 @@ fn an_operation_on_a_large_set_in_a_map_touches_few_pages_however_deep_it_is() {
     }
 }
 
-/// Each level has so many fields that it is divided itself.
+/// Each level has so many fields that it is in pages itself.
 #[test]
 fn an_operation_reads_one_page_of_each_large_map_around() {
     let one = actor(b"one");
@@ -93,8 +93,7 @@ fn a_large_field_goes_with_all_its_pages() {
     }
 }
 
-/// Checks that a remove undoes what it has seen, and that concurrent additions stay, with their
-/// field.
+/// A remove undoes what it has seen. Concurrent additions stay, and so does their field.
 #[test]
 fn a_large_field_that_is_updated_while_it_is_removed_holds_what_was_added() {
     let (one, two) = (actor(b"one"), actor(b"two"));
@@ -110,7 +109,7 @@ fn a_large_field_that_is_updated_while_it_is_removed_holds_what_was_added() {
     assert!(!map.root.has_branches());
 }
 
-/// A record in pages, and the same record whole.
+/// A record in pages, and the same record as a whole state.
 struct Both {
     paged: Paged,
     whole: State,
@@ -123,7 +122,7 @@ impl Both {
         Self { paged: Paged::empty(Datatype::Map), whole, clock }
     }
 
-    /// Does the same to both.
+    /// Applies an operation to both.
     fn apply(&mut self, operation: &Operation) {
         let one = actor(b"one");
         let delta = self.whole.apply(&mut self.clock, operation, None, coordinator(&one)).unwrap();
@@ -131,7 +130,7 @@ impl Both {
         assert_eq!(self.paged.root.digest(), self.whole.digest());
     }
 
-    /// Whether there are branches; everything is as it is in the whole.
+    /// Checks that both are equal; returns true if there are branches.
     fn has_branches(&mut self) -> bool {
         self.paged.check();
         assert_eq!((&self.paged.whole(), &self.paged.clock), (&self.whole, &self.clock));
@@ -161,8 +160,8 @@ fn fields_grow_into_branches_and_shrink_out_of_them() {
     }
 }
 
-/// Whatever is asked of a large set in a map reads a page of each large map around it, and of the set no more
-/// than it is about.
+/// Each query of a large set in a map reads one page of each enclosing large map, and of the set
+/// only the pages that it needs.
 #[test]
 fn parts_of_a_large_field_are_read_without_the_rest() {
     for depth in [0, 2] {
@@ -200,7 +199,7 @@ fn parts_of_a_large_field_are_read_without_the_rest() {
     }
 }
 
-/// Pages of a version that knew no branches hold large fields as they are.
+/// Pages that were written before branches existed hold large fields as they are.
 #[test]
 fn a_large_field_in_a_page_becomes_a_branch_when_it_is_written() {
     let one = actor(b"one");
@@ -231,7 +230,7 @@ fn a_large_field_in_a_page_becomes_a_branch_when_it_is_written() {
     assert!(both.has_branches());
 }
 
-/// A branch that leads to itself ends in an error, not in a stack overflow.
+/// A branch that refers to itself ends in an error, not in a stack overflow.
 #[test]
 fn a_branch_in_itself_is_refused() {
     let one = actor(b"one");

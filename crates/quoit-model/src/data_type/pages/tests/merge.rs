@@ -1,4 +1,4 @@
-//! Copies in pages that are merged page by page, beside whole objects that are merged.
+//! Merges of copies in pages, page by page, compared with merges of whole objects.
 
 use super::objects::Kept;
 use super::ranges::all_of;
@@ -21,15 +21,15 @@ const COPY_COUNT: usize = 3;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// An operation, and whose clock its client has read.
+    /// An operation, and the replica whose clock its client has read.
     Update(usize, Operation, Option<usize>),
-    /// An earlier change comes.
+    /// An earlier delta arrives.
     Join(usize, usize),
-    /// One takes over what another one has, which it is given whole or in pages.
+    /// One copy merges another, which it receives whole or in pages.
     Merge { to: usize, from: usize, is_whole: bool },
-    /// A plain value or a delete, and whose clock its client has read.
+    /// A plain value or a delete, and the replica whose clock its client has read.
     Put { who: usize, deleted: bool, context: Option<usize>, policy: WritePolicy },
-    /// The last of the values of both stays.
+    /// A merge of the bucket whose last write wins.
     Last { to: usize, from: usize },
 }
 
@@ -65,7 +65,7 @@ struct Copies {
     whole: [Object; COPY_COUNT],
     deltas: Vec<Delta>,
     plain_count: u64,
-    /// How often pages were merged, and with other pages.
+    /// Number of merges in pages, and number of merges with other pages.
     merged: [usize; 2],
 }
 
@@ -118,7 +118,7 @@ impl Copies {
         self.merged[0] += 1;
         let merged = merged.unwrap();
         if merged == PagesMerged::Other {
-            // Nothing was written; what is to be put there is the merge.
+            // Nothing was written; the other object is the result of the merge.
             assert_eq!(all_of(&paged.whole(&mut ours.pages).unwrap()), all_of(&self.whole[to]));
             paged.remove_pages(&mut ours.pages).unwrap();
         }
@@ -127,8 +127,8 @@ impl Copies {
     }
 
     fn put(&mut self, who: usize, deleted: bool, context: Option<usize>, policy: WritePolicy) {
-        // A client's clock tells nothing of what its copy waited for, so that a write over it leaves copies
-        // of one clock which differ in that, whole or in pages.
+        // A client's clock does not have the deferred events of its copy. A write with that clock
+        // would leave copies with equal clocks and different deferred events, in pages or whole.
         let context = context.filter(|other| !waits(&self.whole[*other]));
         let context = context.map(|other| self.whole[other].clock.clone()).unwrap_or_default();
         self.plain_count += 1;
@@ -162,8 +162,8 @@ impl Copies {
         self.whole[who] = expected;
     }
 
-    /// Checks that a replica that knew what was there gets the effect of the whole write from the smaller
-    /// object.
+    /// Checks that the smaller object has the effect of the whole write on a replica that knew the
+    /// stored object.
     fn check_told(
         &self,
         who: usize,
@@ -180,7 +180,7 @@ impl Copies {
         let Some(told) = told else { return };
         assert!(!told.has_data_type());
         assert_eq!(all_of(&before.merge(&told)), all_of(expected));
-        // Nor does a smaller object tell what a copy waits for.
+        // The smaller object does not have a copy's deferred events either.
         if self.whole.iter().any(waits) {
             return;
         }
@@ -188,7 +188,7 @@ impl Copies {
             let all = other.merge(expected);
             let alone = other.merge(before).merge(&told);
             assert_eq!(all_of(&alone), all_of(&all));
-            // In any order.
+            // The order of the two merges does not matter.
             assert_eq!(all_of(&other.merge(&told).merge(before)), all_of(&all));
         }
     }
@@ -223,7 +223,7 @@ fn waits(object: &Object) -> bool {
     object.data_type().unwrap().is_some_and(|state| state.record.deferred_run_count() > 0)
 }
 
-/// All that an object says beside its state and its clock.
+/// All of an object except its state and its clock.
 fn described(object: &Object) -> Vec<Sibling> {
     let plain = |sibling: &Sibling| {
         let value = if sibling.is_data_type() { Bytes::new() } else { sibling.value.clone() };
@@ -235,7 +235,8 @@ fn described(object: &Object) -> Vec<Sibling> {
     siblings
 }
 
-/// Whatever was done to three copies, those in pages are merged to what the whole objects are together.
+/// Checks that merges of three copies in pages have the results of merges of whole objects,
+/// whatever was done to them.
 fn check(first: Operation, steps: Vec<Step>) -> [usize; 2] {
     let mut copies = Copies::default();
     copies.update(0, &first, None);
@@ -269,8 +270,8 @@ fn counters() -> Operation {
     Operation::Map(MapOperation { updates: updates.collect(), ..MapOperation::default() })
 }
 
-/// A replica that heard of the second value alone would take the first one, and what it has replaced, for
-/// known.
+/// A replica that received only the second value would count the first one, and what it has
+/// replaced, as known.
 #[test]
 fn a_value_whose_writer_has_not_read_the_one_before_it_goes_with_the_whole_object() {
     let adds = |count| Operation::Set(many(count).map(SetChange::Add).collect());
@@ -304,7 +305,7 @@ proptest! {
     }
 }
 
-/// The pages of a record, of which it is known how many are held in memory at a time.
+/// The pages of a record, which count the pages that are in memory at a time.
 #[derive(Default)]
 struct Watched {
     stored: Stored,
@@ -351,7 +352,7 @@ impl Pages for Watched {
     }
 }
 
-/// A set, or a map with a large set in a map in it.
+/// Adds to a set, or to a large set in nested maps.
 fn large(is_map: bool, elements: impl Iterator<Item = u32>) -> Operation {
     let adds = elements.map(|number| SetChange::Add(format!("element {number:09}").into()));
     let adds = adds.collect();
@@ -380,10 +381,10 @@ fn tombstone(context: &VersionVector) -> Object {
     Object::write(None, context, new, dot, WritePolicy::Siblings)
 }
 
-/// Pages in memory at a time: one of each map on the way, in each copy.
+/// Maximum number of pages in memory: one for each map on the path, in each copy.
 const HELD_MAX: usize = 8;
 
-/// Those that are split or joined at a time, beside them.
+/// Maximum number of pages that are split or joined at a time, in addition.
 const FITTED_MAX: usize = 32;
 
 #[test]
@@ -515,7 +516,7 @@ fn other_types_are_left_to_whole_objects() {
     assert_eq!(merged, PagesMerged::NeedsWhole);
 }
 
-/// Checks that waiting events of a field undo what comes with the other copy, in pages or not.
+/// The deferred events of a field undo what the other copy brings, in pages or not.
 #[test]
 fn what_waits_undoes_what_comes() {
     let fields = |count: u32| large(true, 0..count);

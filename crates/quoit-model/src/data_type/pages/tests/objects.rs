@@ -1,4 +1,4 @@
-//! Objects in pages beside whole ones.
+//! Objects in pages, compared with whole ones.
 
 use super::{
     Paged, Stored, actor, coordinator, deep_operation, element, map_operation, set_operation,
@@ -15,7 +15,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// An object as a store would keep it: whole while it is small.
+/// An object as a store would keep it: whole while it is small, else in pages.
 #[derive(Default)]
 pub(super) struct Kept {
     whole: Option<Object>,
@@ -25,7 +25,8 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Divides what is large, and puts together what is small; stores and reads what is left.
+    /// Divides a large object into pages, makes a small one whole, and decodes its stored form
+    /// again.
     pub(super) fn settle(&mut self) {
         if let Some(paged) = self.paged.take_if(|paged| paged.is_small()) {
             self.whole = Some(paged.whole(&mut self.pages).unwrap());
@@ -122,7 +123,8 @@ impl Kept {
         self.settle();
     }
 
-    /// Takes over what a merge of the pages, or a write, came to. `other` is what it was merged with.
+    /// Applies the result of a merge, or of a write, of the pages. `other` is the object that was
+    /// merged.
     pub(super) fn become_merged(&mut self, merged: PagesMerged, other: Option<&Object>) {
         match merged {
             PagesMerged::Known => {}
@@ -135,7 +137,7 @@ impl Kept {
         self.settle();
     }
 
-    /// Holds the pages to what the root says of them.
+    /// Checks the pages against the figures of the root.
     pub(super) fn check(&self) {
         let Some(paged) = &self.paged else {
             assert!(self.pages.pages.is_empty());
@@ -156,11 +158,11 @@ impl Kept {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// An operation of one of two, with or without what it has seen.
+    /// An operation of one of two replicas, with or without its clock as context.
     Update(usize, Operation, bool),
-    /// An earlier change comes to one of two.
+    /// An earlier delta arrives at one of two replicas.
     Join(usize, usize),
-    /// One takes the other's object over.
+    /// One replica merges the other's object.
     Take(usize),
     Delete(usize, bool),
 }
@@ -185,7 +187,7 @@ fn delete(object: &Object, who: usize, number: usize, has_seen: bool) -> Object 
     Object::write(Some(object), &context, new, dot, WritePolicy::Siblings)
 }
 
-/// Pages answer what the whole state answers.
+/// Checks that queries of the pages and of the whole state have equal answers.
 fn check_queries(paged: &PagedObject, pages: &mut Stored, whole: &Object) {
     let state = whole.data_type().unwrap().expect("a state");
     let (mut elements, mut fields) = (Vec::new(), Vec::new());
@@ -208,7 +210,7 @@ fn check_queries(paged: &PagedObject, pages: &mut Stored, whole: &Object) {
     check_parts(paged, pages, &state, &mut Vec::new(), &state.value());
 }
 
-/// As [`check_queries`], of what is at a path and in its fields; `value` is its value.
+/// As [`check_queries`], for the data type at a path and for its fields; `value` is its value.
 fn check_parts(
     paged: &PagedObject,
     pages: &mut Stored,
@@ -238,7 +240,7 @@ fn check_parts(
     check_pages(paged, pages, state, path, value);
     let Value::Map(fields) = value else { return };
     let has_items = |(_, value): &&(_, Value)| matches!(value, Value::Set(_) | Value::Map(_));
-    // Not all of a hundred, which would be to compare the whole with itself as often.
+    // A few fields are enough; all of a hundred would take too long.
     for (name, value) in fields.iter().filter(has_items).take(3) {
         path.push(name.clone());
         check_parts(paged, pages, state, path, value);
@@ -246,7 +248,7 @@ fn check_parts(
     }
 }
 
-/// All pages of what is at a path, one after the other, are all of it.
+/// Checks that the pages of a [`Query::Page`] at a path are together the whole value.
 fn check_pages(
     paged: &PagedObject,
     pages: &mut Stored,
@@ -293,7 +295,7 @@ fn check_pages(
     assert_eq!(found, expected);
 }
 
-/// Whatever happens, an object in pages is the whole object.
+/// Checks that an object in pages equals the whole object, whatever happens.
 fn check(steps: Vec<Step>) {
     let actors = [actor(b"one"), actor(b"two")];
     let mut kept: [Kept; 2] = Default::default();
@@ -395,7 +397,7 @@ fn what_expires_and_what_has_no_elements_stays_whole() {
     }
 }
 
-/// Old pages and new ones of a map, all as long as each other, are told apart when it is shown.
+/// The old and the new pages of a map have equal sizes, and are told apart when the map is read.
 #[test]
 fn a_map_is_not_shown_with_fields_of_two_moments() {
     let one = actor(b"one");

@@ -1,4 +1,4 @@
-//! Copies that become equal by ranges, beside whole objects that are merged.
+//! Copies that become equal by ranges, compared with merges of whole objects.
 
 use super::objects::Kept;
 use super::{actor, coordinator, deep_operation, element, map_operation, set_operation};
@@ -17,14 +17,14 @@ mod late;
 
 const COPY_COUNT: usize = 3;
 
-/// A copy that takes over the items of another one, and how far this has come.
+/// A copy that takes over items of another one, with its progress.
 struct Repair {
     to: usize,
     from: usize,
     region: Region,
-    /// Items that were read there, and the object that was whole there then.
+    /// The items that were read from the other copy, and its whole object at that time.
     read: Option<(RangeCopy, Object)>,
-    /// Events that the first copy had seen when it compared the rest.
+    /// Events that this copy had seen when it compared the rest.
     compared: Option<CausalClock>,
 }
 
@@ -37,8 +37,8 @@ struct Copies {
     merged_count: usize,
 }
 
-/// The region in which two copies differ; `None` when one does not lie in pages, or they differ in
-/// too much.
+/// The region in which two copies differ; `None` if one is not in pages, or they differ in too
+/// much.
 fn differing(ours: &mut Kept, theirs: &mut Kept) -> Option<Region> {
     let (mut region, mut paths) = (Region::default(), vec![Vec::new()]);
     while let Some(path) = paths.pop() {
@@ -49,7 +49,7 @@ fn differing(ours: &mut Kept, theirs: &mut Kept) -> Option<Region> {
                 paths.extend(own.large_fields(&path, &ranges, 8, &mut ours.pages).unwrap());
             }
             None if path.is_empty() => return None,
-            // The field goes whole.
+            // The whole field is sent.
             None => {}
         }
     }
@@ -76,7 +76,7 @@ fn differing_in(ours: &mut Kept, theirs: &mut Kept, path: &[FieldName]) -> Optio
     }
 }
 
-/// A number for everything that a copy keeps.
+/// Digests and clock of everything that a copy holds.
 pub(super) fn all_of(object: &Object) -> (u64, CausalClock, u64) {
     let clock = object.causal_clock().unwrap();
     let mut sum = 0u64;
@@ -187,7 +187,7 @@ impl Copies {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// An operation, and whose clock its client has read.
+    /// An operation, and the replica whose clock its client has read.
     Update(usize, Operation, Option<usize>),
     Join(usize, usize),
     Begin(usize, usize),
@@ -211,7 +211,8 @@ fn steps(operation: impl Strategy<Value = Operation>) -> impl Strategy<Value = V
     prop::collection::vec(step, 1..60)
 }
 
-/// Whatever else goes on meanwhile, a copy that has taken ranges over is what the whole objects are together.
+/// Checks that a copy that has merged ranges equals the merge of the whole objects, whatever
+/// happens in between.
 fn check(first: &Operation, steps: Vec<Step>) {
     let mut copies = Copies::of(first);
     for step in steps {
@@ -228,7 +229,7 @@ fn check(first: &Operation, steps: Vec<Step>) {
                 (0..3).for_each(|_| copies.go_on(others));
                 let (ours, theirs) = (&copies.whole[to], &copies.whole[from]);
                 let lacks = |clock: CausalClock| !clock.covers(&theirs.causal_clock().unwrap());
-                // Nothing happened meanwhile.
+                // There were no changes in between.
                 assert!(!is_begun || !lacks(ours.causal_clock().unwrap()));
                 assert!(copies.merged_count - merged_before <= 1);
             }
@@ -299,7 +300,7 @@ fn there_are_no_other_ranges() {
     assert_eq!(HashRange::in_order(&[]), Some(Vec::new()));
 }
 
-/// Of a large set that differs in one element, a few ranges are compared and hardly anything is sent.
+/// Two large sets that differ in one element compare a few ranges and send very little.
 #[test]
 fn what_is_compared_and_sent_follows_what_differs() {
     let first =
@@ -339,7 +340,7 @@ fn what_is_compared_and_sent_follows_what_differs() {
     assert_eq!(own.root().item_count(), 100_001);
 }
 
-/// Of a large set in a map in a map that differs in one element, hardly more is read, sent and written.
+/// Two large sets in nested maps that differ in one element read, send and write little more.
 #[test]
 fn what_differs_in_a_large_set_in_a_map_is_all_that_is_sent() {
     let add = |elements: Vec<Bytes>| {

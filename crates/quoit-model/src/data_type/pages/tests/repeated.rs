@@ -1,4 +1,4 @@
-//! Operations that name a field over and over.
+//! Operations that name a field many times.
 
 use super::*;
 
@@ -16,10 +16,10 @@ fn in_map(update: FieldUpdate) -> FieldUpdate {
     FieldUpdate::new("m", FieldOperation::Map(map(vec![update])))
 }
 
-/// The updates that change a field in many steps, and the one that does it all.
+/// Updates that change a field in many steps, and one update that does the same at once.
 fn set_updates() -> (Vec<FieldUpdate>, FieldUpdate) {
     let update = |changes| FieldUpdate::new("tags", FieldOperation::Set(changes));
-    // Not in the order of the elements or of their hashes.
+    // Neither in the order of the elements nor in that of their hashes.
     let numbers = || (0..COUNT).rev();
     (
         numbers().map(|number| update(vec![add(number)])).collect(),
@@ -39,7 +39,8 @@ fn map_updates() -> (Vec<FieldUpdate>, FieldUpdate) {
     )
 }
 
-/// Each would go on for minutes if an update looked at all that those before it have named or changed.
+/// Checks that both have the same effect. This would take minutes if an update looked at everything
+/// that earlier updates have named or changed.
 fn check((many, once): (Vec<FieldUpdate>, FieldUpdate)) {
     let (many, once) = (Operation::Map(map(many)), Operation::Map(map(vec![once])));
     assert_eq!(many.wanted(), once.wanted());
@@ -68,7 +69,7 @@ fn a_map_that_is_named_in_many_updates_costs_what_these_say() {
     check(map_updates());
 }
 
-/// Each would go on for minutes if every remove looked at all of the field again.
+/// This would take minutes if every remove searched the whole field again.
 #[test]
 fn a_large_field_that_is_removed_many_times_in_a_request_is_looked_at_once() {
     let one = actor(b"one");
@@ -82,8 +83,8 @@ fn a_large_field_that_is_removed_many_times_in_a_request_is_looked_at_once() {
     let add = map(vec![FieldUpdate::new("tags", FieldOperation::Set(vec![add(COUNT + 1)]))]);
     let once = map(vec![update(&removes(1))]);
     let again = || [update(&add), update(&removes(1))];
-    // In one list, in many updates, and each time added to before: without context, a field that is not there
-    // can't be removed.
+    // In one list, in many updates, and with an addition before each remove. Without a context, an
+    // absent field can't be removed.
     let seen = stored.clock.clone();
     let count = COUNT as usize;
     let all = [
@@ -107,7 +108,7 @@ fn a_large_field_that_is_removed_many_times_in_a_request_is_looked_at_once() {
     }
 }
 
-/// Checks that a request's delta does not contain what it names and does not change, however deep that is.
+/// A delta does not contain items that the request names but does not change, at any depth.
 #[test]
 fn what_does_not_change_is_in_no_delta() {
     let one = actor(b"one");

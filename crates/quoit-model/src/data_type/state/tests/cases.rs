@@ -63,14 +63,14 @@ impl Replica {
         self.try_apply(operation, None).unwrap()
     }
 
-    /// With the context that a client of this replica has just read.
+    /// Applies an operation with the context that a client of this replica has just read.
     fn apply_seen(&mut self, operation: &Operation) -> Delta {
         let context = self.clock.clone();
         self.try_apply(operation, Some(&context)).unwrap()
     }
 }
 
-/// Two replicas that both have what the operations make.
+/// Two replicas that both have seen the operations.
 fn two(datatype: Datatype, operations: &[Operation]) -> [Replica; 2] {
     let mut one = Replica::new("a", datatype);
     operations.iter().for_each(|operation| drop(one.apply(operation)));
@@ -79,7 +79,7 @@ fn two(datatype: Datatype, operations: &[Operation]) -> [Replica; 2] {
     [one, other]
 }
 
-/// The value that both come to.
+/// The value to which both replicas converge.
 fn converged([mut one, mut other]: [Replica; 2]) -> Value {
     let before = one.clone();
     one.merge(&other);
@@ -322,7 +322,8 @@ fn a_counter_whose_last_additions_have_come_before_others_counts_each_once() {
         let mut source = Replica::new("a", datatype);
         let deltas = [1, 20, 300, 4_000].map(|by| source.apply(&operation(by)));
         let mut late = Replica::new("b", datatype);
-        // The second and the third addition are on their way; the sum of the fourth has them.
+        // The deltas of the second and third addition have not arrived; the sum of the fourth
+        // includes them.
         for (arrived, expected) in [(0, 1), (3, 4_321), (2, 4_321), (1, 4_321)] {
             late.join(&deltas[arrived]);
             assert_eq!(late.state.value(), value(expected), "addition {arrived} has come");

@@ -1,4 +1,4 @@
-//! Random histories of several replicas against the naive model.
+//! Random histories of several replicas, compared with the naive model.
 
 use super::model::{Event, History, Seen, comparable, live_of, request, value};
 use super::strategies::{Context, Happening, REPLICAS, happenings};
@@ -6,7 +6,7 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// Replicas, and what the model knows of each.
+/// The replicas, and the requests that each has seen.
 struct World {
     datatype: Datatype,
     replicas: Vec<Replica>,
@@ -57,7 +57,7 @@ impl World {
                 replica
             }
             Happening::Delete { replica } => {
-                // As a store counts: beyond all it has counted, not one by one.
+                // The counters of a store have gaps, as here.
                 let counter = self.history.requests.len() as u64 * 10 + 1;
                 self.replicas[replica].delete(counter);
                 let event = (self.replicas[replica].plain(), counter);
@@ -154,7 +154,8 @@ impl World {
         Ok(())
     }
 
-    /// Every replica learns what any has seen and what any delta says, in another order, some of it twice.
+    /// Every replica sees everything that any replica has seen and any delta says, in another order
+    /// and partly twice.
     fn come_to_rest(&mut self) -> Result<(), TestCaseError> {
         let mut newcomer = self.newcomer();
         let mut seen = Seen::new();

@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 pub(super) const PRECISION: Precision = Precision::MIN;
 
-/// A replica that coordinates under its own name.
+/// A replica that coordinates operations under its own name.
 #[derive(Clone, Debug)]
 struct Replica {
     actor: Actor,
@@ -29,7 +29,7 @@ impl Replica {
         Self { actor: actor(name.as_bytes()), state, clock, now_us: 1 }
     }
 
-    /// Actor of the replica's events that are no operations.
+    /// Actor of the replica's events other than operations.
     fn plain(&self) -> Actor {
         actor(&[b"plain", self.actor.0.as_slice()].concat())
     }
@@ -52,7 +52,7 @@ impl Replica {
         self.state.merge(&mut self.clock, &other.state, &other.clock);
     }
 
-    /// A tombstone that has seen what is here: what a delete leaves.
+    /// Deletes the record: merges a tombstone that has seen the whole state.
     fn delete(&mut self, plain_counter: u64) {
         let dot = Dot { actor: self.plain(), counter: plain_counter, time_secs: 0 };
         let mut vector = self.clock.vector().clone();

@@ -1,5 +1,5 @@
-//! The naive model: it keeps every request for ever, and says what counts by looking through all that a
-//! replica has seen. No clocks, no merging.
+//! The naive model. It keeps every request for ever, and searches all requests that a replica has
+//! seen to find the writes that count. It has neither clocks nor merges.
 
 use super::*;
 use crate::data_type::content::{Assigned, Content, Totals};
@@ -8,14 +8,14 @@ use crate::data_type::{FieldKind, FieldOperation, MapOperation, SetChange};
 use crate::hll::HyperLogLog;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where a write is.
+/// A step of the path to a write.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Step {
     Presence,
     Only,
     Element(Bytes),
     Field(FieldName),
-    /// Beside the data type: a plain value, or a delete.
+    /// Outside the data type: a plain value, or a delete.
     Plain {
         deleted: bool,
     },
@@ -39,11 +39,11 @@ pub(super) type Live = BTreeSet<(Path, Event, Payload)>;
 pub(super) struct Done {
     pub(super) events: BTreeSet<Event>,
     writes: Live,
-    /// Everything under the path that these events wrote does not count.
+    /// Paths and events: writes of these events below the path do not count.
     undone: Vec<(Path, BTreeSet<Event>)>,
 }
 
-/// All requests that ever were.
+/// All requests.
 #[derive(Clone, Default, Debug)]
 pub(super) struct History {
     pub(super) requests: Vec<Done>,
@@ -56,7 +56,7 @@ impl History {
         seen.iter().flat_map(|request| self.requests[*request].events.clone()).collect()
     }
 
-    /// The live items where these requests were seen.
+    /// The live items for a replica that has seen these requests.
     pub(super) fn live(&self, seen: &Seen) -> Live {
         let is_undone = |path: &Path, event: &Event| {
             seen.iter()
@@ -75,10 +75,10 @@ impl History {
     }
 }
 
-/// Writes beside the data type, as the whole object sees them.
+/// Writes outside the data type, as the whole object has them.
 impl History {
-    /// A plain write or a delete by somebody who had seen what `context` has: all of that goes, and the
-    /// replica has seen it now.
+    /// A plain write or a delete by a client that had seen the requests in `context`. It undoes all
+    /// of them, and the replica has then seen them.
     pub(super) fn write_plain(&mut self, context: &Seen, event: Event, deleted: bool) -> usize {
         self.requests.push(Done {
             events: [event.clone()].into(),
@@ -88,7 +88,7 @@ impl History {
         self.requests.len() - 1
     }
 
-    /// An operation on an object where these requests were seen: deletes that came before are forgotten.
+    /// An operation on an object that has seen these requests. It undoes earlier deletes.
     pub(super) fn operate(&mut self, mut done: Done, seen: &Seen) -> usize {
         let path: Path = [Step::Plain { deleted: true }].into();
         let deletes = self.live(seen).into_iter().filter(|(at, _, _)| *at == path);
@@ -98,7 +98,7 @@ impl History {
     }
 }
 
-/// Parts what counts in the data type from the events of what is beside it.
+/// Separates the live items of the data type from the events of plain values and deletes.
 pub(super) fn apart(live: Live) -> (Live, BTreeSet<(bool, Event)>) {
     let mut beside = BTreeSet::new();
     let of_type = |(path, event, _): &(Path, Event, Payload)| match path.as_slice() {
@@ -112,10 +112,10 @@ pub(super) fn apart(live: Live) -> (Live, BTreeSet<(bool, Event)>) {
     (live, beside)
 }
 
-/// A request that is being done.
+/// A request while it is applied.
 pub(super) struct Doing<'a> {
     live: Live,
-    /// Of the context, what was seen here and what was not.
+    /// Events of the context, and those of them that this replica has not seen.
     context: Option<&'a BTreeSet<Event>>,
     ahead: BTreeSet<Event>,
     actor: Actor,
@@ -125,7 +125,7 @@ pub(super) struct Doing<'a> {
     done: Done,
 }
 
-/// Done as one request after the other; `None` if it removes what is not there.
+/// The effects of an operation; `None` if it removes something that is absent.
 pub(super) fn request(
     history: &History,
     seen: &Seen,
@@ -182,7 +182,7 @@ impl Doing<'_> {
         self.live.insert((path.clone(), event, payload));
     }
 
-    /// Undoes some of what counts under a path; what it was.
+    /// Undoes selected writes that count below a path. Returns them.
     fn undo(&mut self, path: &Path, which: impl Fn(&Event, &Payload) -> bool) -> Live {
         let is_it = |(at, event, payload): &&(Path, Event, Payload)| {
             at.starts_with(path) && which(event, payload)
@@ -200,7 +200,7 @@ impl Doing<'_> {
         self.write(path, payload);
     }
 
-    /// Removes what the client had seen; whether there was anything.
+    /// Removes what the client had seen. Returns true if there was anything.
     fn remove(&mut self, path: &Path) -> bool {
         let context = self.context;
         let seen = |event: &Event, _: &Payload| context.is_none_or(|seen| seen.contains(event));
@@ -268,7 +268,7 @@ impl Doing<'_> {
                 FieldOperation::Map(map) => self.map(&path, map)?,
                 FieldOperation::Register(value) => {
                     let new = Payload::Assigned(self.now_us, value.clone());
-                    // What the same request assigned before goes whatever it is.
+                    // An earlier assignment of the same request is undone in any case.
                     let own = self.done.events.clone();
                     self.undo(&only, |event, old| *old <= new || own.contains(event));
                     self.write(&only, new);
@@ -279,7 +279,7 @@ impl Doing<'_> {
     }
 }
 
-/// The value that clients read where these items are live.
+/// The value that clients read if these items are live.
 pub(super) fn value(live: &Live, datatype: Datatype) -> Value {
     let field = FieldName::new(
         "",
@@ -315,7 +315,8 @@ fn field_value(live: &Live, path: &Path, field: &FieldName) -> Value {
                 Payload::Count(count) => (event.0.clone(), *count),
                 other => panic!("{other:?} in a counter"),
             };
-            // The newest of each actor, in whose order they are, has the sums of its older ones.
+            // The newest write of each actor, in the order of events, includes the sums of the
+            // older ones.
             let newest: BTreeMap<Actor, i128> = only().map(count).collect();
             Value::Counter(newest.values().sum())
         }
@@ -393,7 +394,7 @@ fn list<P>(item: &Item<P>, path: Path, payload: impl Fn(&P) -> Payload, live: &m
     }
 }
 
-/// The same without what HyperLogLogs have counted, which registers can't tell.
+/// The items without the elements of HyperLogLogs, which the registers do not reveal.
 pub(super) fn comparable(live: Live) -> Live {
     let plain = |(path, event, payload)| match payload {
         Payload::Counted(_) => (path, event, Payload::Counted(BTreeSet::new())),

@@ -1,4 +1,4 @@
-//! Random histories of whole objects: operations on the data type, plain values and deletes beside it.
+//! Random histories of whole objects: operations on the data type, plain values and deletes.
 
 use super::model::{Event, History, Seen, apart, comparable, live_of, request};
 use super::strategies::{REPLICAS, operation};
@@ -11,11 +11,11 @@ use std::collections::BTreeSet;
 
 #[derive(Clone, Debug)]
 enum Happening {
-    /// An operation by a client that had read nothing, or any object that ever was.
+    /// An operation by a client that had read nothing, or any object of the history.
     Operate { replica: usize, operation: Operation, read: Option<prop::sample::Index> },
-    /// A plain value or a delete by a client that had read nothing, or any object that ever was.
+    /// A plain value or a delete by a client that had read nothing, or any object of the history.
     Write { replica: usize, deleted: bool, read: Option<prop::sample::Index> },
-    /// The object of any replica, now or earlier, comes.
+    /// A replica receives the object that any replica has or had.
     Merge { replica: usize, from: prop::sample::Index },
 }
 
@@ -36,12 +36,13 @@ fn happenings(datatype: Datatype) -> impl Strategy<Value = Vec<Happening>> {
 
 struct World {
     datatype: Datatype,
-    /// Whether plain writes may know more than their replica; else removes may. Not both: who writes over
-    /// a remove that waits for its events, and has not seen it here, has it forgotten.
+    /// If true, plain writes may know more than their replica; otherwise removes may. The two are
+    /// not combined: a plain write over deferred removes that it knows of without having seen them
+    /// here makes the replica forget them.
     writes_ahead: bool,
     objects: Vec<(Object, Seen)>,
     history: History,
-    /// Every object that ever was, with what it had seen.
+    /// Every object of the history, with the requests that it had seen.
     once: Vec<(Object, Seen)>,
 }
 

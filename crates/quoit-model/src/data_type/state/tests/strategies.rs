@@ -1,4 +1,4 @@
-//! Random operations on few names, so that they meet.
+//! Random operations on few names, so that they concern the same items.
 
 use super::*;
 use crate::data_type::{FieldKind, FieldOperation, FieldUpdate, MapOperation, SetChange};
@@ -49,7 +49,7 @@ fn map_operation(depth: u32) -> BoxedStrategy<MapOperation> {
     (removes, updates).prop_map(|(removes, updates)| MapOperation { removes, updates }).boxed()
 }
 
-/// An operation on a record of this type.
+/// An operation on a record of this data type.
 pub(super) fn operation(datatype: Datatype) -> BoxedStrategy<Operation> {
     match datatype {
         Datatype::Counter => (-3i64..4).prop_map(Operation::Counter).boxed(),
@@ -65,11 +65,11 @@ pub(super) fn operation(datatype: Datatype) -> BoxedStrategy<Operation> {
 pub(super) enum Context {
     None,
     Fresh,
-    /// A context that was read once, anywhere.
+    /// A context that a client has read at any time, on any replica.
     Read(prop::sample::Index),
 }
 
-/// An event of some replicas.
+/// A step of a history.
 #[derive(Clone, Debug)]
 pub(super) enum Happening {
     Operate {
@@ -89,7 +89,7 @@ pub(super) enum Happening {
     Delete {
         replica: usize,
     },
-    /// The replica loses all it had, and goes on as another incarnation.
+    /// The replica loses all its data, and continues with another incarnation.
     Forget {
         replica: usize,
     },

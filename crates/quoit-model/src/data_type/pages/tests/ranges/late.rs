@@ -1,10 +1,10 @@
-//! Changes that come between the comparison of two copies and the merge.
+//! Changes that arrive between the comparison of two copies and the merge.
 
 use super::*;
 use crate::data_type::FieldKind;
 
-/// Checks that nothing is merged on an old comparison: events that both have seen by now may be undone on the
-/// other side.
+/// Nothing is merged after an outdated comparison: an event that both copies have seen by now may
+/// be undone on the other side.
 #[test]
 fn a_change_that_comes_late_has_copies_compared_again() {
     let set = |change: fn(Bytes) -> SetChange| Operation::Set(vec![change("late".into())]);
@@ -14,7 +14,7 @@ fn a_change_that_comes_late_has_copies_compared_again() {
     copies.begin(1, 0);
     copies.go_on(0);
     copies.go_on(0);
-    // The copies have the same items; now one of them hears that something was added, not that it has gone.
+    // The copies have the same items. Now one of them receives the addition, but not its removal.
     copies.join(1, 1);
     copies.go_on(0);
     assert_eq!(copies.merged_count, 0);
@@ -32,14 +32,14 @@ fn a_change_that_comes_late_has_copies_compared_again() {
     );
 }
 
-/// A map that has one field of its own, and as many others as put it into pages.
+/// A map with the given field, and so many others that it is in pages.
 fn map_of(field: FieldUpdate) -> Operation {
     let updates = many(100).map(|name| FieldUpdate::new(name, FieldOperation::Counter(1)));
     let updates = updates.chain([field]).collect();
     Operation::Map(MapOperation { updates, ..MapOperation::default() })
 }
 
-/// An operation on a map so deep in maps called "m".
+/// An operation on a map inside `depth` nested maps named "m".
 fn at_depth(depth: usize, mut map: MapOperation) -> Operation {
     for _ in 0..depth {
         let updates = vec![FieldUpdate::new("m", FieldOperation::Map(map))];
@@ -54,13 +54,13 @@ fn tags_with(depth: usize, elements: impl Iterator<Item = Bytes>) -> Operation {
     at_depth(depth, MapOperation { updates, ..MapOperation::default() })
 }
 
-/// A field that waits for a change that it was removed with has to do with it: what comes of the change is
-/// not left beside the ranges that are merged, but the copies are compared again. `removed_at` is how deep
-/// the field is that is removed, `depth` how deep the set.
+/// A field was removed, together with a change that it has not seen yet and therefore defers. When
+/// the change arrives, its effects must not stay outside the merged ranges; the copies are compared
+/// again. `removed_at` is the depth of the removed field, `depth` that of the set.
 fn check_late_change_of_removed(depth: usize, removed_at: usize) {
     let first = map_of(FieldUpdate::new("other", FieldOperation::Flag(true)));
     let mut copies = Copies::of(&first);
-    // The client that removes the field has read nothing of these.
+    // The client that removes the field has not read these elements.
     copies.update(2, &tags_with(depth, many(500)), None);
     copies.join(1, 1);
     copies.update(0, &tags_with(depth, ["late".into()].into_iter()), None);
