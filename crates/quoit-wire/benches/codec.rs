@@ -1,7 +1,7 @@
-//! Cost of decoding and encoding the hot messages, in nanoseconds a message.
+//! Cost of decoding and encoding frequent messages, in nanoseconds per message.
 //!
-//! `cargo bench -p quoit-wire`. Each figure is the least of several rounds, since what disturbs a
-//! round only ever makes it slower.
+//! Run with `cargo bench -p quoit-wire`. Each figure is the minimum of several rounds, since
+//! disturbances only make a round slower.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a tool that prints figures")]
 
@@ -14,7 +14,7 @@ use std::time::Instant;
 const ROUNDS: u32 = 15;
 const MESSAGES_PER_ROUND: u32 = 200_000;
 
-/// Runs and prints one figure.
+/// Measures and prints one figure.
 fn measure(name: &str, mut once: impl FnMut()) {
     let least = (0..ROUNDS)
         .map(|_| {
@@ -34,7 +34,7 @@ fn frame<M: Body>(message: &M) -> Vec<u8> {
     buffer
 }
 
-/// Measures taking a frame off a buffer that is used again, and decoding it.
+/// Measures taking a frame from a reused buffer, and decoding it.
 fn measure_decode<M: Body>(name: &str, message: &M) {
     let frame = frame(message);
     let decoder = FrameDecoder::default();
@@ -56,7 +56,7 @@ fn measure_decode<M: Body>(name: &str, message: &M) {
     });
 }
 
-/// Measures encoding into a buffer that is used again.
+/// Measures encoding into a reused buffer.
 fn measure_encode<M: Body>(name: &str, message: &M) {
     let mut buffer = Vec::with_capacity(64 * 1024);
     measure(name, || {

@@ -1,8 +1,8 @@
-//! Answers with objects in them, encoded from borrowed parts.
+//! Answers that contain objects, encoded from borrowed parts.
 //!
-//! The server answers most requests from objects whose parts lie elsewhere: building an
-//! [`RpbGetResp`](crate::messages::RpbGetResp) first would take an allocation for its content
-//! and a reference count for each part. These functions write the same bytes without either.
+//! The parts of an object are usually in other buffers. Building an
+//! [`RpbGetResp`](crate::messages::RpbGetResp) first would take an allocation for its content and a
+//! reference count for each part. These functions write the same bytes without either.
 
 use crate::code::MessageCode;
 use crate::error::FrameError;
@@ -11,10 +11,10 @@ use crate::messages::{RpbLink, RpbPair};
 use bytes::BufMut;
 use prost::encoding::{encode_varint, encoded_len_varint, message};
 
-/// A value with its metadata, as [`RpbContent`](crate::messages::RpbContent) but borrowed.
+/// A value with its metadata, borrowed; see [`RpbContent`](crate::messages::RpbContent).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ContentRef<'a> {
-    /// The value; empty for tombstones and where only heads were asked for.
+    /// The bytes of the value; empty for tombstones, and if only the metadata was requested.
     pub value: &'a [u8],
     /// MIME type.
     pub content_type: Option<&'a [u8]>,
@@ -34,18 +34,19 @@ pub struct ContentRef<'a> {
     pub usermeta: &'a [RpbPair],
     /// Index entries.
     pub indexes: &'a [RpbPair],
-    /// Whether this is a tombstone; false is not sent.
+    /// True for a tombstone; false is not sent.
     pub deleted: bool,
 }
 
 /// Appends the frame of an [`RpbGetResp`](crate::messages::RpbGetResp) with these siblings.
 ///
-/// With neither siblings nor a context it says that there is no such object. Costs one copy of
-/// the parts; allocates only where the buffer must grow.
+/// An answer without siblings and context means that the object does not exist. Costs one copy of
+/// the parts; allocates only if the buffer has to grow.
 ///
 /// # Errors
 ///
-/// [`FrameError::TooLarge`] for what no frame can hold; the buffer is then as it was before.
+/// Returns [`FrameError::TooLarge`] if the answer exceeds the maximum size of a frame. The buffer
+/// is then unchanged.
 pub fn append_get_resp<'a>(
     buffer: &mut impl WriteBuffer,
     content: impl IntoIterator<Item = ContentRef<'a>>,
@@ -55,7 +56,7 @@ pub fn append_get_resp<'a>(
 }
 
 /// Appends the frame of an [`RpbPutResp`](crate::messages::RpbPutResp) with these siblings, and
-/// with the key if the server chose it.
+/// with the key if the server generated it.
 ///
 /// # Errors
 ///
@@ -69,7 +70,7 @@ pub fn append_put_resp<'a>(
     append_object(buffer, MessageCode::PutResp, content, vclock, key)
 }
 
-/// The two answers have the same tags as far as they go together.
+/// Appends either answer. Their common fields have the same tags.
 fn append_object<'a>(
     buffer: &mut impl WriteBuffer,
     code: MessageCode,
@@ -117,7 +118,7 @@ impl ContentRef<'_> {
     }
 }
 
-// Every tag here is below 16, so a field's key is one byte.
+// All tags here are below 16, so the key of a field takes one byte.
 
 fn bytes_len(field: Option<&[u8]>) -> usize {
     field.map_or(0, |bytes| 1 + encoded_len_varint(bytes.len() as u64) + bytes.len())
@@ -140,7 +141,8 @@ fn put_varint(buffer: &mut impl BufMut, tag: u8, field: Option<u32>) {
     }
 }
 
-/// Writes a number of up to 35 bits together with its key: lengths and times have no more.
+/// Appends the key of a field and a number. Lengths and times have at most 35 bits; larger numbers
+/// take the general encoder.
 #[inline]
 fn put_key_and_varint(buffer: &mut impl BufMut, tag: u8, wire_type: u8, value: u64) {
     let key = tag << 3 | wire_type;

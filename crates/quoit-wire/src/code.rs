@@ -1,15 +1,15 @@
-//! Message codes: the byte of a frame that says which message its body is.
+//! Message codes. The code byte of a frame determines the message in its body.
 
 use std::fmt;
 
-/// Declares the codes once: the enumeration, its names and its decoding come from one table.
+/// Declares the codes. The enumeration, its names and its decoder come from one table.
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $value:literal,)*) => {
         /// The messages of the Protocol Buffers interface that Quoit knows.
         ///
-        /// The variants are named as the messages of the protocol without their `Rpb` prefix.
-        /// A code that is not here is answered with `Unknown message code: N`, and the
-        /// connection stays open.
+        /// The variants have the names of the protocol's messages without the `Rpb` prefix. The
+        /// server answers an unknown code with `Unknown message code: N` and keeps the connection
+        /// open.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum MessageCode {
@@ -20,7 +20,7 @@ macro_rules! codes {
             /// Every known code, ascending.
             pub const ALL: &[MessageCode] = &[$(MessageCode::$variant,)*];
 
-            /// The code of a byte, or `None` when no message of ours has it.
+            /// The code of a byte; `None` if no message has it.
             pub const fn from_byte(code: u8) -> Option<MessageCode> {
                 match code {
                     $($value => Some(MessageCode::$variant),)*
@@ -39,13 +39,13 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The answer of any request that failed.
+    /// Answer to any request that failed.
     ErrorResp = 0,
-    /// Are you there?
+    /// Checks that the node answers.
     PingReq = 1,
-    /// Yes.
+    /// Answer to `PingReq`.
     PingResp = 2,
-    /// Asks for the connection's client id.
+    /// Requests the connection's client id.
     GetClientIdReq = 3,
     /// The connection's client id.
     GetClientIdResp = 4,
@@ -53,7 +53,7 @@ codes! {
     SetClientIdReq = 5,
     /// The client id is set.
     SetClientIdResp = 6,
-    /// Asks for the node's name and version.
+    /// Requests the node's name and version.
     GetServerInfoReq = 7,
     /// The node's name and version.
     GetServerInfoResp = 8,
@@ -67,7 +67,7 @@ codes! {
     PutResp = 12,
     /// Deletes an object.
     DelReq = 13,
-    /// The object is deleted, or never was.
+    /// The object was deleted, or did not exist.
     DelResp = 14,
     /// Lists buckets.
     ListBucketsReq = 15,
@@ -77,7 +77,7 @@ codes! {
     ListKeysReq = 17,
     /// A batch of keys.
     ListKeysResp = 18,
-    /// Asks for the properties of a bucket.
+    /// Requests the properties of a bucket.
     GetBucketReq = 19,
     /// The properties of a bucket or of a bucket type.
     GetBucketResp = 20,
@@ -93,35 +93,35 @@ codes! {
     IndexReq = 25,
     /// Matches of an index query.
     IndexResp = 26,
-    /// Drops a bucket's own properties.
+    /// Resets the properties of a bucket to those of its type.
     ResetBucketReq = 29,
-    /// The properties are dropped.
+    /// The properties were reset.
     ResetBucketResp = 30,
-    /// Asks for the properties of a bucket type; answered by `GetBucketResp`.
+    /// Requests the properties of a bucket type; answered by `GetBucketResp`.
     GetBucketTypeReq = 31,
     /// Changes properties of a bucket type; answered by `SetBucketResp`.
     SetBucketTypeReq = 32,
-    /// Asks which nodes hold a key.
+    /// Requests the nodes that hold a key.
     GetBucketKeyPreflistReq = 33,
     /// The nodes that hold a key, in order of preference.
     GetBucketKeyPreflistResp = 34,
-    /// Folds over a range of a bucket's objects, bodies included.
+    /// Reads the objects in a range of a bucket's keys.
     CSBucketReq = 40,
-    /// A batch of the objects of such a fold.
+    /// A batch of objects of such a read.
     CSBucketResp = 41,
     /// Matches of an index query, with their objects.
     IndexBodyResp = 42,
-    /// Adds to a counter of the 1.4 kind.
+    /// Adds to a counter of the Riak 1.4 kind.
     CounterUpdateReq = 50,
-    /// The counter of the 1.4 kind is changed.
+    /// The counter of the Riak 1.4 kind was changed.
     CounterUpdateResp = 51,
-    /// Reads a counter of the 1.4 kind.
+    /// Reads a counter of the Riak 1.4 kind.
     CounterGetReq = 52,
-    /// The value of a counter of the 1.4 kind.
+    /// Value of a counter of the Riak 1.4 kind.
     CounterGetResp = 53,
-    /// Asks for a plan that covers a bucket.
+    /// Requests a coverage plan of a bucket.
     CoverageReq = 70,
-    /// A plan that covers a bucket.
+    /// A coverage plan of a bucket.
     CoverageResp = 71,
     /// Reads a data type.
     DtFetchReq = 80,
@@ -131,21 +131,21 @@ codes! {
     DtUpdateReq = 82,
     /// The data type is changed.
     DtUpdateResp = 83,
-    /// Asks for the cluster's layout; Quoit's own.
+    /// Requests the cluster's layout; Quoit's own.
     GetLayoutReq = 160,
     /// The cluster's layout; Quoit's own.
     GetLayoutResp = 161,
-    /// Asks about a part of a data type; Quoit's own.
+    /// Queries a part of a data type; Quoit's own.
     DtQueryReq = 162,
     /// A part of a data type; Quoit's own.
     DtQueryResp = 163,
-    /// Takes entries of a source queue and confirms former ones; Quoit's own.
+    /// Takes entries of a source queue and confirms earlier ones; Quoit's own.
     QueueTakeReq = 164,
     /// Entries of a source queue; Quoit's own.
     QueueTakeResp = 165,
-    /// Asks for digests of what the cluster has; Quoit's own.
+    /// Requests digests of the cluster's records; Quoit's own.
     ClusterDigestsReq = 166,
-    /// Digests of what the cluster has; Quoit's own.
+    /// Digests of the cluster's records; Quoit's own.
     ClusterDigestsResp = 167,
     /// Queues records for another cluster; Quoit's own.
     QueuePutReq = 168,
@@ -155,69 +155,69 @@ codes! {
     DeleteSeenReq = 170,
     /// The number of records that were deleted; Quoit's own.
     DeleteSeenResp = 171,
-    /// Asks for a page of a partition; Quoit's own.
+    /// Requests a page of a partition; Quoit's own.
     CopyPageReq = 172,
     /// A page of a partition; Quoit's own.
     CopyPageResp = 173,
-    /// Asks for bucket types and properties; Quoit's own.
+    /// Requests bucket types and properties; Quoit's own.
     BucketTypesReq = 174,
     /// Bucket types and properties; Quoit's own.
     BucketTypesResp = 175,
-    /// Asks for ranges of a node's copy of a large set or map; Quoit's own.
+    /// Requests ranges of a node's copy of a large set or map; Quoit's own.
     CopyRangesReq = 176,
     /// Ranges of a copy; Quoit's own.
     CopyRangesResp = 177,
-    /// Asks for the next entry of a queue of replication.
+    /// Requests the next entry of a replication queue.
     FetchReq = 202,
-    /// An entry of a queue, or that there is none.
+    /// An entry of a queue, or that the queue is empty.
     FetchResp = 203,
-    /// Puts references to records into a queue of replication.
+    /// Puts references to records into a replication queue.
     PushReq = 204,
     /// The lengths of the queue.
     PushResp = 205,
-    /// Asks for the addresses of the nodes that are up.
+    /// Requests the addresses of the nodes that are up.
     MembershipReq = 206,
     /// The addresses of the nodes that are up.
     MembershipResp = 207,
-    /// Asks for the root of the tree of an n_val.
+    /// Requests the root of the hash tree of an n_val.
     AaeFoldMergeRootNValReq = 210,
-    /// Asks for branches of the tree of an n_val.
+    /// Requests branches of the hash tree of an n_val.
     AaeFoldMergeBranchNValReq = 211,
-    /// Asks for the keys and clocks of segments of the tree of an n_val.
+    /// Requests the keys and clocks in segments of the hash tree of an n_val.
     AaeFoldFetchClocksNValReq = 212,
-    /// Asks for a tree of a range.
+    /// Requests a hash tree of a range of keys.
     AaeFoldMergeTreesRangeReq = 213,
-    /// Asks for the keys and clocks of a range.
+    /// Requests the keys and clocks of a range.
     AaeFoldFetchClocksRangeReq = 214,
-    /// Asks for keys with many siblings or bytes.
+    /// Requests keys with many siblings or large objects.
     AaeFoldFindKeysReq = 215,
-    /// Asks for counts of records by size and siblings.
+    /// Requests counts of records by size and siblings.
     AaeFoldObjectStatsReq = 216,
-    /// Puts the keys of a range into a queue of replication.
+    /// Puts the keys of a range into a replication queue.
     AaeFoldReplKeysReq = 217,
-    /// Asks for tombstones.
+    /// Requests tombstones.
     AaeFoldFindTombsReq = 218,
-    /// Has all replicas of records read and repaired.
+    /// Reads and repairs all replicas of records.
     AaeFoldRepairKeysReq = 219,
-    /// A tree, or parts of one.
+    /// A hash tree, or parts of one.
     AaeFoldTreeResp = 220,
     /// Keys with their clocks.
     AaeFoldKeyValueResp = 221,
     /// Keys or names with counts.
     AaeFoldKeyCountResp = 222,
-    /// Asks for all buckets that hold a key.
+    /// Requests all buckets that have a key.
     AaeFoldListBucketsReq = 223,
     /// Names of buckets.
     AaeFoldListBucketsResp = 224,
-    /// Has tombstones reaped.
+    /// Reaps tombstones.
     AaeFoldReapTombsReq = 230,
-    /// Has records deleted.
+    /// Deletes records.
     AaeFoldEraseKeysReq = 231,
-    /// Presents a user and a password.
+    /// Presents a user's name and password.
     AuthReq = 253,
     /// The user is authenticated.
     AuthResp = 254,
-    /// Asks to go on in TLS, and the agreement to it.
+    /// Requests TLS, or agrees to it.
     StartTls = 255,
 }
 

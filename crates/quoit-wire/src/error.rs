@@ -1,9 +1,9 @@
-//! Errors of outside bytes.
+//! Errors of decoding bytes from outside.
 
 use crate::code::MessageCode;
 use thiserror::Error;
 
-/// A body that is not the message that its code promised.
+/// Error of decoding a body as the message of its code.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum DecodeError {
     /// A required field is absent.
@@ -43,14 +43,14 @@ pub enum DecodeError {
         /// The value sent.
         value: u64,
     },
-    /// A field's length or number goes beyond the end of the message, or is no number at all.
+    /// A length or number in the message exceeds the message's end, or is not valid.
     #[error("{message} of {size_bytes} bytes breaks off at byte {at_byte}; send it whole")]
     Truncated {
         /// The message, or the nested message.
         message: &'static str,
-        /// Where in the message.
+        /// Offset in bytes within the message.
         at_byte: usize,
-        /// The size of the message.
+        /// Size of the message in bytes.
         size_bytes: usize,
     },
     /// A field key with tag 0, a tag that is too large, or a wire type that does not exist.
@@ -69,15 +69,15 @@ pub enum DecodeError {
         /// The limit.
         depth_max: u32,
     },
-    /// The frame is of another message than the one expected.
+    /// The frame has another message code than expected.
     #[error("expected the message {expected}, got message code {got}")]
     UnexpectedCode {
-        /// The message expected.
+        /// The expected message.
         expected: MessageCode,
-        /// The code that came.
+        /// The received code.
         got: u8,
     },
-    /// Anything else that is not Protocol Buffers.
+    /// The body is not Protocol Buffers for another reason.
     #[error("{message} is not valid Protocol Buffers: {source}")]
     Malformed {
         /// The message, or the nested message.
@@ -87,15 +87,15 @@ pub enum DecodeError {
     },
 }
 
-/// A stream of bytes that is not a stream of frames, or a message that fits in none.
+/// Error of splitting a stream of bytes into frames, or of a message that is too large for a frame.
 ///
-/// Where a frame begins is not known after it: the connection must be closed.
+/// The start of the next frame is then unknown, so the connection must be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FrameError {
-    /// A frame with length 0, which has no room for its message code.
+    /// The frame has length 0, and no message code.
     #[error("frame of length 0; a frame is at least its message code, 1 byte")]
     ZeroLength,
-    /// A frame above the limit.
+    /// The frame exceeds the limit.
     #[error(
         "{}",
         crate::foreign::too_large(
@@ -106,9 +106,9 @@ pub enum FrameError {
         )
     )]
     TooLarge {
-        /// The frame's length: message code and body.
+        /// Length of the frame in bytes: message code and body.
         length_bytes: u64,
-        /// The limit.
+        /// The limit in bytes.
         length_bytes_max: u32,
     },
 }

@@ -1,21 +1,22 @@
-//! Other protocols, by the bytes that a stream of theirs begins with.
+//! Recognition of other protocols by the first bytes of a stream.
 
-/// The protocol that a number stands for which was read as the length of a frame: whoever connects to the
-/// wrong port reads the beginning of another protocol's first message as one. `None` if it may be a length.
+/// The protocol whose first bytes were read as the length of a frame. This happens when a client of
+/// another protocol connects to the wrong port. Returns `None` if the number may be a length.
 pub(crate) fn protocol_of_length(length: u64) -> Option<&'static str> {
     let bytes = u32::try_from(length).ok()?.to_be_bytes();
     match &bytes {
         b"HTTP" | b"GET " | b"PUT " | b"POST" | b"HEAD" | b"DELE" | b"OPTI" | b"PATC" => {
             Some("HTTP")
         }
-        // A record of TLS: handshake or alert, of version 3.
+        // A TLS record: handshake or alert, version 3.
         [0x15 | 0x16, 3, ..] => Some("TLS"),
         b"SSH-" => Some("SSH"),
         _ => None,
     }
 }
 
-/// The text about a frame that is too large: the protocol that it belongs to, or its length and the remedy.
+/// Text of the error of a frame that is too large: names the other protocol, or the length and the
+/// remedy.
 pub(crate) fn too_large(
     (length, length_max): (u64, u32),
     own: &str,

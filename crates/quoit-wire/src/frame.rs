@@ -1,7 +1,8 @@
-//! Frames: a length of 4 bytes, big-endian, the message code, the body.
+//! Frames of the client protocol: a length of 4 bytes (big-endian), the message code (1 byte), and
+//! the body.
 //!
 //! The length counts the code and the body. Bodies are slices of the read buffer; messages are
-//! encoded straight into the write buffer.
+//! encoded directly into the write buffer.
 
 use crate::code::MessageCode;
 use crate::error::{DecodeError, FrameError};
@@ -9,19 +10,19 @@ use crate::messages::Body;
 use crate::plain::FrameRef;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-/// The bytes in front of a frame that hold its length.
+/// Size of a frame's length field, in bytes.
 pub const LENGTH_SIZE_BYTES: usize = 4;
 
-/// The default of the longest frame accepted: room for an object of Riak's largest size, 50 MiB,
-/// with all its siblings twice over.
+/// Default of the maximum frame length in bytes. It has room for twice the siblings of an object of
+/// Riak's maximum size, 50 MiB.
 pub const FRAME_LENGTH_BYTES_MAX_DEFAULT: u32 = 128 * 1024 * 1024;
 
-/// One frame, as it came.
+/// A received frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     /// The message code, known or not.
     pub code: u8,
-    /// The encoded message; empty for messages with no field set.
+    /// The encoded message; empty if no field is set.
     pub body: Bytes,
 }
 
@@ -30,7 +31,7 @@ impl Frame {
     ///
     /// # Errors
     ///
-    /// When the frame has another code than `M`'s, or its body is not a valid `M`.
+    /// Returns an error if the frame has another code than `M`, or its body is not a valid `M`.
     pub fn decode<M: Body>(self) -> Result<M, DecodeError> {
         if self.code != M::CODE as u8 {
             return Err(DecodeError::UnexpectedCode { expected: M::CODE, got: self.code });
@@ -39,27 +40,27 @@ impl Frame {
     }
 }
 
-/// Takes frames off the front of a read buffer.
+/// Takes frames from the front of a read buffer.
 #[derive(Debug, Clone, Copy)]
 pub struct FrameDecoder {
     length_bytes_max: u32,
 }
 
 impl FrameDecoder {
-    /// A decoder that refuses frames whose length (code and body) is above `length_bytes_max`.
+    /// A decoder that refuses frames whose length (code and body) exceeds `length_bytes_max`.
     pub const fn new(length_bytes_max: u32) -> FrameDecoder {
         FrameDecoder { length_bytes_max }
     }
 
-    /// Takes the next frame if all of it is there.
+    /// Takes the next frame if it is complete.
     ///
-    /// The body shares the buffer's memory: no copy, no allocation once the buffer is shared.
-    /// The buffer's space is used again by `reserve` when all bodies taken from it are dropped.
+    /// The body shares the buffer's memory: no copy, and no allocation once the buffer is shared.
+    /// `reserve` reuses the buffer's space after all bodies taken from it were dropped.
     ///
     /// # Errors
     ///
-    /// [`FrameError`] as soon as the length is there and wrong. The buffer is left as it was,
-    /// and nothing sensible can follow: close the connection.
+    /// Returns a [`FrameError`] as soon as a wrong length is there. The buffer is unchanged; close
+    /// the connection, since no later frame can be found.
     #[inline]
     pub fn next_frame(&self, buffer: &mut BytesMut) -> Result<Option<Frame>, FrameError> {
         let Some(length_bytes) = self.next_length(buffer)? else {
@@ -74,8 +75,8 @@ impl FrameDecoder {
         Ok(Some(Frame { code, body }))
     }
 
-    /// Looks at the next frame without taking it; `None` when it is not whole, or its length is
-    /// wrong. Drop it from the buffer by its size when it has been dealt with.
+    /// Looks at the next frame without taking it. Returns `None` if the frame is not complete, or
+    /// its length is wrong. After handling the frame, remove its `size_bytes` from the buffer.
     #[inline]
     #[must_use]
     pub fn peek_frame<'a>(&self, buffer: &'a [u8]) -> Option<FrameRef<'a>> {
@@ -85,11 +86,11 @@ impl FrameDecoder {
         Some(FrameRef { code: *code, body, size_bytes: LENGTH_SIZE_BYTES + length_bytes })
     }
 
-    /// How many more bytes the frame at the front of the buffer needs: 0 when it is whole, 4 or
-    /// less when its length isn't there yet.
+    /// Number of bytes that the frame at the front of the buffer still lacks: 0 if it is complete,
+    /// at most 4 if its length is not there yet.
     ///
-    /// A hint for the size of the next read. It is the peer's claim, up to the decoder's limit:
-    /// reserve no more of it at a time than one is willing to lose to a peer that lies.
+    /// Use it as a hint for the size of the next read. The length is a claim of the peer, up to the
+    /// decoder's limit, so reserve memory for it in steps.
     ///
     /// # Errors
     ///
@@ -128,7 +129,7 @@ impl Default for FrameDecoder {
 
 /// A write buffer: `Vec<u8>` or [`BytesMut`].
 pub trait WriteBuffer: BufMut + AsRef<[u8]> + AsMut<[u8]> {
-    /// Drops everything after the first `length_bytes` bytes.
+    /// Truncates the buffer to its first `length_bytes` bytes.
     fn shorten(&mut self, length_bytes: usize);
 }
 
@@ -144,12 +145,11 @@ impl WriteBuffer for BytesMut {
     }
 }
 
-/// Appends a message as one frame. Allocates only where the buffer must grow.
+/// Appends a message as one frame. Allocates only if the buffer has to grow.
 ///
 /// # Errors
 ///
-/// [`FrameError::TooLarge`] for a message that no frame can hold (4 GiB); the buffer is then as
-/// it was before.
+/// Returns [`FrameError::TooLarge`] if the frame would reach 4 GiB. The buffer is then unchanged.
 #[inline]
 pub fn append_message<M: Body>(
     buffer: &mut impl WriteBuffer,
@@ -158,7 +158,7 @@ pub fn append_message<M: Body>(
     append_frame(buffer, M::CODE, |buffer| message.encode_raw(buffer))
 }
 
-/// Appends a frame without fields: 4 bytes of length and the code.
+/// Appends a frame with an empty body: 4 bytes of length and the code.
 #[inline]
 pub fn append_empty(buffer: &mut impl BufMut, code: MessageCode) {
     buffer.put_slice(&[0, 0, 0, 1, code as u8]);

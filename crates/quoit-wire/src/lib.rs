@@ -1,11 +1,15 @@
-//! Messages of the client protocols and their framing: byte-exact encode and decode, no behaviour.
+//! Messages of the client and internode protocols: encoding, decoding and framing, without
+//! behaviour.
 //!
-//! This is Riak KV's Protocol Buffers interface as bytes: [`frame`] cuts a stream of bytes into
-//! frames and appends messages to a write buffer, [`messages`] has the messages, [`code`] their
-//! codes, [`plain`] and [`answer`] the shortest ways from a request's bytes to its fields and from an
-//! object to its answer, and [`quorum`] the words that stand in for counts. Between nodes other frames
-//! are used: [`internode`]. It is not a client and not a server: nothing here reads a socket or knows
-//! what a request means. `quoit-server`, `quoit-client` and `quoit-cluster` are built on it.
+//! - [`frame`] splits a stream of bytes into frames, and appends messages to a write buffer.
+//! - [`messages`] has the messages of Riak KV's Protocol Buffers interface, [`code`] their codes,
+//!   and [`quorum`] the special values of quorum fields.
+//! - [`plain`] reads the most frequent requests without allocation; [`answer`] encodes answers from
+//!   borrowed objects.
+//! - [`internode`] has the frames and messages between nodes.
+//!
+//! This crate is neither a client nor a server: nothing here reads a socket or interprets a
+//! request. `quoit-server`, `quoit-client` and `quoit-cluster` use it.
 //!
 //! ```
 //! use bytes::{Bytes, BytesMut};

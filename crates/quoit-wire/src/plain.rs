@@ -1,26 +1,26 @@
-//! Requests read in place: the fields of a plain get or put, borrowed from the read buffer.
+//! Plain requests: the fields of a simple get or put, borrowed from the read buffer.
 //!
-//! Nearly all requests have each field once, with its right wire type, and nothing that is rare.
-//! Reading those needs neither a reference count for each byte string nor a walk along the
-//! message's shape beforehand. Every other body, malformed ones included, is left to
-//! [`Body::decode_body`](crate::messages::Body::decode_body), which alone says what is wrong with
-//! it: the functions here answer `None` and never guess.
+//! Nearly all requests have each field at most once, with the right wire type, and no rare fields.
+//! Reading them needs neither a reference count for each byte string nor a check against the
+//! message's shape. For every other body, malformed ones included, the functions here return
+//! `None`, and [`Body::decode_body`](crate::messages::Body::decode_body) decodes it or describes
+//! the fault.
 
 use crate::code::MessageCode;
 
-/// A frame of which nothing was taken out of the read buffer yet.
+/// A frame that is still in the read buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameRef<'a> {
     /// The message code, known or not.
     pub code: u8,
     /// The encoded message.
     pub body: &'a [u8],
-    /// Size of the whole frame in the buffer, with its length field.
+    /// Size in bytes of the whole frame in the buffer, length field included.
     pub size_bytes: usize,
 }
 
 impl FrameRef<'_> {
-    /// Whether the frame holds this message.
+    /// True if the frame has this message code.
     #[must_use]
     pub const fn is(&self, code: MessageCode) -> bool {
         self.code == code as u8
@@ -38,29 +38,29 @@ pub struct PlainGet<'a> {
     pub key: &'a [u8],
     /// Replicas that must answer.
     pub r: Option<u32>,
-    /// Primary replicas that must answer.
+    /// Primaries that must answer.
     pub pr: Option<u32>,
-    /// Whether a majority of failures ends the read early.
+    /// True if a majority of failures ends the read early.
     pub basic_quorum: Option<bool>,
-    /// Whether a replica without the object counts as an answer.
+    /// True if "not found" counts as an answer.
     pub notfound_ok: Option<bool>,
-    /// Return metadata with empty values.
+    /// True to return the metadata with empty values.
     pub head: Option<bool>,
-    /// Report a tombstone by its context.
+    /// True to return the context of a tombstone.
     pub deletedvclock: Option<bool>,
-    /// How long the server may take, in milliseconds.
+    /// Timeout in milliseconds.
     pub timeout: Option<u32>,
-    /// False: primary replicas only.
+    /// False to use primaries only, without fallbacks.
     pub sloppy_quorum: Option<bool>,
-    /// Use only that many of the preference list.
+    /// Number of nodes of the preference list to use.
     pub n_val: Option<u32>,
     /// Distinct nodes that must take part.
     pub node_confirms: Option<u32>,
 }
 
 impl<'a> PlainGet<'a> {
-    /// Reads a body; `None` when it is not plain (a condition, an unknown field, a field twice) or
-    /// malformed.
+    /// Reads a body. Returns `None` if it is malformed or not plain: it has a condition, an unknown
+    /// field, or a field twice.
     #[must_use]
     pub fn read(body: &'a [u8]) -> Option<Self> {
         let mut get = Self::default();
@@ -89,8 +89,8 @@ impl<'a> PlainGet<'a> {
     }
 }
 
-/// An [`RpbPutReq`](crate::messages::RpbPutReq) of a value with at most a content type, without
-/// conditions and without a wish to see the result; borrowed.
+/// An [`RpbPutReq`](crate::messages::RpbPutReq) with a value and at most a content type, without
+/// conditions, and without a request to return the object; borrowed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PlainPut<'a> {
     /// Bucket type.
@@ -99,7 +99,7 @@ pub struct PlainPut<'a> {
     pub bucket: &'a [u8],
     /// Key.
     pub key: &'a [u8],
-    /// The context of what this write replaces.
+    /// The context of the values that this write replaces.
     pub vclock: Option<&'a [u8]>,
     /// The value.
     pub value: &'a [u8],
@@ -107,22 +107,22 @@ pub struct PlainPut<'a> {
     pub content_type: Option<&'a [u8]>,
     /// Replicas that must have accepted the write.
     pub w: Option<u32>,
-    /// Replicas that must have it on stable storage.
+    /// Replicas on which the write must be durable.
     pub dw: Option<u32>,
-    /// Primary replicas that must have accepted the write.
+    /// Primaries that must have accepted the write.
     pub pw: Option<u32>,
-    /// How long the server may take, in milliseconds.
+    /// Timeout in milliseconds.
     pub timeout: Option<u32>,
-    /// False: primary replicas only.
+    /// False to use primaries only, without fallbacks.
     pub sloppy_quorum: Option<bool>,
-    /// Use only that many of the preference list.
+    /// Number of nodes of the preference list to use.
     pub n_val: Option<u32>,
     /// Distinct nodes that must take part.
     pub node_confirms: Option<u32>,
 }
 
 impl<'a> PlainPut<'a> {
-    /// Reads a body; `None` when it is not plain or malformed.
+    /// Reads a body. Returns `None` if it is malformed or not plain.
     #[must_use]
     pub fn read(body: &'a [u8]) -> Option<Self> {
         let mut put = Self::default();
@@ -137,8 +137,8 @@ impl<'a> PlainPut<'a> {
                 (5, VARINT) => once(&mut put.w, fields.u32()?)?,
                 (6, VARINT) => once(&mut put.dw, fields.u32()?)?,
                 (8, VARINT) => once(&mut put.pw, fields.u32()?)?,
-                // Fields that ask for an object back, a condition or the context as it is may be absent
-                // or false.
+                // These fields request the object back, set a condition, or store the context as it
+                // is. They may be absent or false.
                 (7 | 9 | 10 | 11 | 13, VARINT) if !fields.bool()? => {}
                 (12, VARINT) => once(&mut put.timeout, fields.u32()?)?,
                 (14, VARINT) => once(&mut put.sloppy_quorum, fields.bool()?)?,
@@ -171,7 +171,7 @@ impl<'a> PlainPut<'a> {
 const VARINT: u64 = 0;
 const BYTES: u64 = 2;
 
-/// Sets a field that must not have been there before.
+/// Sets a field; returns `None` if it was already set.
 #[inline]
 fn once<T>(field: &mut Option<T>, value: T) -> Option<()> {
     match field.replace(value) {
@@ -180,13 +180,13 @@ fn once<T>(field: &mut Option<T>, value: T) -> Option<()> {
     }
 }
 
-/// Takes pieces off the front of a message.
+/// Takes fields from the front of a message.
 struct Fields<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
-    /// A field's tag and wire type.
+    /// Tag and wire type of a field.
     #[inline]
     fn key(&mut self) -> Option<(u64, u64)> {
         let key = self.varint()?;
@@ -203,7 +203,7 @@ impl<'a> Fields<'a> {
         self.long_varint(u64::from(first & 0x7f))
     }
 
-    /// The rest of a number of two to nine bytes; longer ones are not plain.
+    /// Reads the rest of a number of two to nine bytes. Longer numbers are not plain.
     fn long_varint(&mut self, mut value: u64) -> Option<u64> {
         for shift in (7..63).step_by(7) {
             let (byte, rest) = self.rest.split_first()?;

@@ -1,4 +1,4 @@
-//! Quorums as the protocol spells them: a count, or one of four words in the highest integers.
+//! Quorums in the protocol's encoding: a count, or one of four words with the values below.
 
 /// The encoded form of [`Quorum::One`].
 pub const QUORUM_ONE: u32 = 4_294_967_294;
@@ -9,7 +9,7 @@ pub const QUORUM_ALL: u32 = 4_294_967_292;
 /// The encoded form of [`Quorum::Default`].
 pub const QUORUM_DEFAULT: u32 = 4_294_967_291;
 
-/// How many replicas must answer, in a request or in a bucket property.
+/// Number of replicas that must answer, in a request or in a bucket property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Quorum {
     /// One replica: the word `one`.
@@ -18,17 +18,16 @@ pub enum Quorum {
     Majority,
     /// All n_val replicas: the word `all`.
     All,
-    /// The quorum of the bucket's properties: the word `default`, and a field that is absent.
+    /// The bucket's property: the word `default`, or an absent field.
     #[default]
     Default,
-    /// That many replicas. Counts above n_val, and counts that are one of the four reserved
-    /// integers, mean nothing; the server refuses the first, [`Quorum::from_wire`] never
-    /// returns the second.
+    /// This number of replicas. The server refuses counts above n_val. [`Quorum::from_wire`] never
+    /// returns a count that equals one of the four reserved values.
     Count(u32),
 }
 
 impl Quorum {
-    /// The quorum that a field's value means.
+    /// Decodes a field's value.
     pub const fn from_wire(value: u32) -> Quorum {
         match value {
             QUORUM_ONE => Quorum::One,
@@ -39,7 +38,7 @@ impl Quorum {
         }
     }
 
-    /// The quorum that an optional field means: absent is [`Quorum::Default`].
+    /// Decodes an optional field; an absent one is [`Quorum::Default`].
     pub const fn from_field(field: Option<u32>) -> Quorum {
         match field {
             Some(value) => Quorum::from_wire(value),
@@ -47,7 +46,7 @@ impl Quorum {
         }
     }
 
-    /// The value of a field that means this quorum.
+    /// Encodes a field's value.
     pub const fn to_wire(self) -> u32 {
         match self {
             Quorum::One => QUORUM_ONE,
@@ -58,7 +57,7 @@ impl Quorum {
         }
     }
 
-    /// The optional field that means this quorum: absent for [`Quorum::Default`].
+    /// Encodes an optional field; [`Quorum::Default`] is an absent one.
     pub const fn to_field(self) -> Option<u32> {
         match self {
             Quorum::Default => None,

@@ -1,15 +1,15 @@
-//! Form of a message, checked on the bytes before they are decoded.
+//! Shapes of messages, against which bodies are checked before they are decoded.
 //!
-//! `prost` takes an absent required field for a default value, and keeps enumeration values that
-//! nobody knows. The protocol has required fields, and a server that guessed a missing bucket to
-//! be the empty one would do harm. So each message carries a [`Shape`], made from the same
-//! declaration as its struct, and a body is walked along its shape first. The walk allocates
-//! nothing and skips over the contents of byte fields; it costs some nanoseconds a field.
+//! `prost` decodes an absent required field as its default value, and accepts unknown values of
+//! enumerations. The protocol has required fields, and a server that took a missing bucket for the
+//! empty one would do harm. So each message has a [`Shape`], generated from the same declaration as
+//! its struct, and a body is first checked against it. The check allocates nothing and skips the
+//! contents of byte fields; it costs some nanoseconds per field.
 
 use crate::error::DecodeError;
 use prost::encoding::{DecodeContext, WireType, decode_varint, skip_field};
 
-/// How deeply messages may nest: the limit that `prost` has too.
+/// Maximum depth of nested messages, which is also the limit of `prost`.
 const DEPTH_MAX: u32 = 100;
 
 /// The structure of one message.
@@ -17,7 +17,7 @@ const DEPTH_MAX: u32 = 100;
 pub struct Shape {
     /// The message's name in the protocol, as in `RpbGetReq`.
     pub name: &'static str,
-    /// Its fields by ascending tag; at most 64.
+    /// Fields by ascending tag; at most 64.
     pub fields: &'static [Field],
 }
 
@@ -28,7 +28,7 @@ pub struct Field {
     pub name: &'static str,
     /// The field's number.
     pub tag: u32,
-    /// Whether a message without it is malformed.
+    /// True if a message without the field is malformed.
     pub required: bool,
     /// Kind of the field's content.
     pub kind: FieldKind,
@@ -37,28 +37,28 @@ pub struct Field {
 /// Kind of a field's content.
 #[derive(Debug)]
 pub enum FieldKind {
-    /// A number or a truth value.
+    /// A number or a boolean.
     Varint,
-    /// Several of these, one by one or packed into a string of bytes: both are right.
+    /// Repeated numbers, either one by one or packed into a byte string.
     Varints,
-    /// A string of bytes.
+    /// A byte string.
     Bytes,
-    /// An enumeration, with the function that says whether it has a value.
+    /// An enumeration, with a function that returns true for its values.
     Enumeration(fn(i32) -> bool),
-    /// A message of its own. A function, since messages may contain themselves.
+    /// A nested message, as a function, since messages may contain themselves.
     Message(fn() -> &'static Shape),
 }
 
 impl Shape {
-    /// Checks a body: each field's wire type, known enumeration values, and that every required
-    /// field is there, in nested messages too. Unknown fields are skipped.
+    /// Checks a body: the wire type of each field, the values of enumerations, and that every
+    /// required field is present, in nested messages too. Unknown fields are skipped.
     ///
-    /// A nested message that is given in pieces (a singular field given twice) must be complete
-    /// in each piece. Costs no allocation when the body is good.
+    /// If a nested message is given in pieces (a singular field that occurs twice), each piece must
+    /// be complete. The check of a valid body does not allocate.
     ///
     /// # Errors
     ///
-    /// The first fault found, with the message and the field.
+    /// Returns the first fault, with the message and the field.
     pub fn check(&'static self, body: &[u8]) -> Result<(), DecodeError> {
         self.check_nested(body, DEPTH_MAX)
     }
@@ -69,7 +69,8 @@ impl Shape {
         };
         let mut rest = body;
         let mut seen = 0u64;
-        // Encoders write fields by ascending tag, so the next field is at or after the last one.
+        // Encoders write fields in the order of their tags, so the search begins at the previous
+        // field.
         let mut hint = 0;
         while !rest.is_empty() {
             let key = self.varint(&mut rest, body)?;
@@ -88,7 +89,7 @@ impl Shape {
         self.check_required(seen)
     }
 
-    /// The position of the field with a tag; looks from `hint` on first, then before it.
+    /// Index of the field with a tag. Searches from `hint` on, then before it.
     #[inline]
     fn find(&self, tag: u32, hint: usize) -> Option<usize> {
         let (before, after) = self.fields.split_at(hint);
@@ -165,7 +166,7 @@ impl Shape {
         Ok(())
     }
 
-    /// Takes a length and as many bytes.
+    /// Takes a length and that many bytes.
     #[inline]
     fn delimited<'a>(&self, rest: &mut &'a [u8], body: &[u8]) -> Result<&'a [u8], DecodeError> {
         let length_bytes = self.varint(rest, body)?;

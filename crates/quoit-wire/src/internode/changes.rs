@@ -1,37 +1,37 @@
-//! Messages by which a node reads the change feed of a bucket from the others.
+//! Messages by which a node reads the change feed of a bucket from other nodes.
 
 use bytes::Bytes;
 
-/// Asks for the next writes that the receiver has coordinated: [`AskChanges`] -> [`ToldChanges`].
+/// Requests the next writes that the receiver has coordinated: [`AskChanges`] -> [`ToldChanges`].
 pub const METHOD_ASK_CHANGES: u16 = 0x0180;
 
-/// Where a reader of a node's log goes on.
+/// Place at which a reader of a node's change log continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
 pub enum ChangesFrom {
-    /// With the oldest write that is kept.
+    /// The oldest write that is kept.
     Oldest = 0,
-    /// With the writes from a time on.
+    /// The first write at or after a time.
     Time = 1,
-    /// At a place.
+    /// A place in the log.
     Place = 2,
 }
 
-/// A place in the log of a node.
+/// A place in the change log of a node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, prost::Message)]
 pub struct ChangesPlace {
-    /// The log; another one when the node has lost what it had.
+    /// Id of the log. A node that has lost its log has another one afterwards.
     #[prost(fixed64, tag = "1")]
     pub log: u64,
     /// Number of the file.
     #[prost(uint32, tag = "2")]
     pub file: u32,
-    /// Offset in the file.
+    /// Offset in the file, in bytes.
     #[prost(uint64, tag = "3")]
     pub offset: u64,
 }
 
-/// Asks a node for writes of a bucket.
+/// Requests writes of a bucket from a node.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct AskChanges {
     /// Bucket type.
@@ -40,39 +40,40 @@ pub struct AskChanges {
     /// Bucket.
     #[prost(bytes = "bytes", tag = "2")]
     pub bucket: Bytes,
-    /// Only keys that begin so.
+    /// Prefix of the wanted keys; empty for all.
     #[prost(bytes = "bytes", tag = "3")]
     pub prefix: Bytes,
-    /// Where to go on.
+    /// Place at which to continue: a [`ChangesFrom`].
     #[prost(enumeration = "ChangesFrom", tag = "4")]
     pub from: i32,
-    /// The place, if that is where.
+    /// The place, for [`ChangesFrom::Place`].
     #[prost(message, optional, tag = "5")]
     pub place: Option<ChangesPlace>,
-    /// The time, if that is where, microseconds since 1970.
+    /// The time in microseconds since 1970, for [`ChangesFrom::Time`].
     #[prost(uint64, tag = "6")]
     pub since_us: u64,
 }
 
-/// The writes of a node.
+/// Writes that a node has coordinated.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ToldChanges {
-    /// Why there are none, in words: the place is gone, or the node keeps no writes. Empty otherwise.
+    /// Reason for which writes are missing, for people: the place no longer exists, or the node
+    /// keeps no change log. Empty otherwise.
     #[prost(string, tag = "1")]
     pub gap: String,
-    /// Where the reader goes on; behind a gap, if there is one.
+    /// Place at which the reader continues. If there is a gap, it is after the gap.
     #[prost(message, optional, tag = "2")]
     pub next: Option<ChangesPlace>,
-    /// Writes, in the order in which the node has made them.
+    /// Writes, in the order in which the node made them.
     #[prost(message, repeated, tag = "3")]
     pub changes: Vec<ToldChange>,
-    /// Whether these are all.
+    /// True if the log has no more writes.
     #[prost(bool, tag = "4")]
     pub at_end: bool,
-    /// No later write has this time or an earlier one, microseconds since 1970.
+    /// No later write has this time or an earlier one. Microseconds since 1970.
     #[prost(uint64, tag = "5")]
     pub complete_us: u64,
-    /// Where the node has begun to read.
+    /// Place at which the node began to read.
     #[prost(message, optional, tag = "6")]
     pub begin: Option<ChangesPlace>,
 }
@@ -83,19 +84,19 @@ pub struct ToldChange {
     /// Key.
     #[prost(bytes = "bytes", tag = "1")]
     pub key: Bytes,
-    /// Whether the record was deleted.
+    /// True if the record was deleted.
     #[prost(bool, tag = "2")]
     pub is_delete: bool,
-    /// The clock of the record afterwards, as clients get it; empty where they get none.
+    /// Clock of the record after the write, as a context for clients; empty if clients get none.
     #[prost(bytes = "bytes", tag = "3")]
     pub context: Bytes,
-    /// When, microseconds since 1970. No two writes of a node have the same time.
+    /// Time of the write in microseconds since 1970. Two writes of a node have different times.
     #[prost(uint64, tag = "4")]
     pub time_us: u64,
-    /// The file of the place behind it.
+    /// File of the place after this write.
     #[prost(uint32, tag = "5")]
     pub file: u32,
-    /// The offset of the place behind it.
+    /// Offset of the place after this write.
     #[prost(uint64, tag = "6")]
     pub offset: u64,
 }

@@ -1,7 +1,7 @@
-//! Messages of the data plane: what a coordinator asks of replicas.
+//! Messages of the data plane: requests of coordinators to replicas.
 //!
-//! Objects and values are never fields: they follow the header as the frame's payload, in the form
-//! in which they are stored. Names of records are encoded names (`KeyRef::encoded`).
+//! Objects and values are not fields: they follow the header as the frame's payload, in stored
+//! form. Names of records are encoded names (`KeyRef::encoded`).
 
 mod listing;
 
@@ -18,41 +18,42 @@ pub const METHOD_FIRST: u16 = 0x0100;
 /// Last method number of the data plane.
 pub const METHOD_LAST: u16 = 0x01ff;
 
-/// Reads a record of the receiver: [`Fetch`] -> [`Fetched`].
+/// Reads a record from the receiver: [`Fetch`] -> [`Fetched`].
 pub const METHOD_FETCH: u16 = 0x0100;
-/// Merges an object into a record of the receiver: [`Store`] -> [`Stored`].
+/// Merges an object into the receiver's record: [`Store`] -> [`Stored`].
 pub const METHOD_STORE: u16 = 0x0101;
-/// Has the receiver coordinate a write: [`Forward`] -> [`Forwarded`].
+/// Makes the receiver coordinate a write: [`Forward`] -> [`Forwarded`].
 pub const METHOD_FORWARD: u16 = 0x0102;
-/// Lists keys of the receiver, or entries of a secondary index: [`Scan`] -> [`Scanned`].
+/// Lists keys or index entries of the receiver: [`Scan`] -> [`Scanned`].
 pub const METHOD_SCAN: u16 = 0x0106;
 /// Lists buckets of the receiver: [`ListBuckets`] -> [`BucketsListed`].
 pub const METHOD_LIST_BUCKETS: u16 = 0x0104;
-/// Takes over what an operation on a data type has done elsewhere: [`Join`] -> [`Stored`].
+/// Applies the delta of a data type that another node has coordinated: [`Join`] -> [`Stored`].
 pub const METHOD_JOIN: u16 = 0x0105;
 
-/// Why a replica refuses: the request was made with a layout that is no longer live.
+/// Refusal: the request was made with a layout that is no longer live.
 pub const REFUSED_STALE_LAYOUT: u32 = 1;
-/// Why a replica refuses: its storage engine failed.
+/// Refusal: the replica's storage engine failed.
 pub const REFUSED_STORAGE: u32 = 2;
-/// Why a replica refuses: it does not understand the request.
+/// Refusal: the replica can't decode the request.
 pub const REFUSED_MALFORMED: u32 = 3;
-/// Why a replica refuses: it has as much work as it takes.
+/// Refusal: the replica is overloaded.
 pub const REFUSED_OVERLOAD: u32 = 4;
-/// Why a replica refuses: an operator has switched off that it takes what others hand over.
+/// Refusal: an operator has disabled incoming transfers on the replica.
 pub const REFUSED_SWITCHED_OFF: u32 = 5;
-/// Why a replica refuses: what has changed is of no use to it, it needs the whole object.
+/// Refusal: the replica can't apply the delta and needs the whole object.
 pub const REFUSED_NEEDS_WHOLE: u32 = 6;
 
-/// How much of a record is wanted.
+/// Part of a record that is requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
 pub enum Want {
-    /// Its digest only.
+    /// The digest alone.
     Digest = 0,
     /// Digest and object.
     Object = 1,
-    /// Digest and a part of the data type that the object holds, as its state without the rest.
+    /// The digest, and a part of the data type that the object holds, as its state without the
+    /// rest.
     Part = 2,
 }
 
@@ -65,70 +66,71 @@ pub struct Fetch {
     /// Partition of the record.
     #[prost(uint32, tag = "2")]
     pub partition: u32,
-    /// The oldest live layout that the coordinator knows.
+    /// Version of the oldest live layout that the coordinator knows.
     #[prost(uint64, tag = "3")]
     pub layout_version: u64,
-    /// How much is wanted.
+    /// Requested part: a [`Want`].
     #[prost(enumeration = "Want", tag = "4")]
     pub want: i32,
-    /// Of a part: the hash of the item that it begins with.
+    /// For a part: hash of the item at which it begins.
     #[prost(fixed64, tag = "5")]
     pub part_from: u64,
-    /// Of a part: items from there on; 0 = those that are stored with the first one.
+    /// For a part: number of items from there on; 0 for all items that are stored with the first
+    /// one.
     #[prost(uint32, tag = "6")]
     pub part_count: u32,
-    /// Of a part: only the number of items of the whole is wanted.
+    /// For a part: true if only the number of items of the whole is requested.
     #[prost(bool, tag = "7")]
     pub part_size_only: bool,
-    /// Of a part: the set or map in the record that it is of, as the field and those around it, the outermost
-    /// first; empty for the record itself.
+    /// For a part: path of the set or map in the record, the outermost field first; empty for the
+    /// record itself.
     #[prost(message, repeated, tag = "8")]
     pub part_path: Vec<FieldStep>,
 }
 
-/// A replica's copy; the object is the payload if it was wanted.
+/// A replica's copy. The object, if it was requested, is the payload.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct Fetched {
-    /// Whether there is anything.
+    /// True if the replica has the record.
     #[prost(bool, tag = "1")]
     pub found: bool,
     /// Digest of the object.
     #[prost(fixed64, tag = "2")]
     pub digest: u64,
-    /// Of a part: the last hash of its range.
+    /// For a part: last hash of its range.
     #[prost(fixed64, tag = "3")]
     pub part_last: u64,
-    /// Of a part: number of items of the whole.
+    /// For a part: number of items of the whole.
     #[prost(uint64, tag = "4")]
     pub part_size: u64,
-    /// Whether the copy has lost records: the answer is no primary's then.
+    /// True if the copy has lost records. The answer then does not count as a primary's.
     #[prost(bool, tag = "5")]
     pub has_lost: bool,
 }
 
-/// When a replica answers a [`Store`].
+/// Moment at which a replica answers a [`Store`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
 pub enum Acks {
-    /// When the object survives the death of the process.
+    /// Once the object survives the death of the process.
     Accepted = 0,
-    /// When the object survives the death of the machine.
+    /// Once the object survives the death of the machine.
     Synced = 1,
-    /// At both moments, with an answer each.
+    /// At both moments, with one answer each.
     Both = 2,
 }
 
-/// How two versions of an object become one.
+/// Rule by which two versions of an object are merged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
 pub enum MergeRule {
-    /// By causality: concurrent values stay beside each other.
+    /// By causality: concurrent values become siblings.
     Causal = 0,
     /// The value with the latest time stays.
     LastWriteWins = 1,
 }
 
-/// Merges an object (the payload) into a record of the receiver.
+/// Merges an object (the payload) into the receiver's record.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Store {
     /// Name of the record.
@@ -137,37 +139,38 @@ pub struct Store {
     /// Partition of the record.
     #[prost(uint32, tag = "2")]
     pub partition: u32,
-    /// The oldest live layout that the coordinator knows.
+    /// Version of the oldest live layout that the coordinator knows.
     #[prost(uint64, tag = "3")]
     pub layout_version: u64,
     /// Digest of the object.
     #[prost(fixed64, tag = "4")]
     pub digest: u64,
-    /// Whether the object is a tombstone.
+    /// True if the object is a tombstone.
     #[prost(bool, tag = "5")]
     pub tombstone: bool,
     /// Number of replicas of the record's bucket, capped at 15.
     #[prost(uint32, tag = "6")]
     pub n_val_class: u32,
-    /// When the object expires, seconds since 1970; 0 = never.
+    /// Time at which the object expires, in seconds since 1970; 0 for never.
     #[prost(uint32, tag = "7")]
     pub expires_at_secs: u32,
-    /// How the object becomes one with what is there.
+    /// Rule for the merge with the stored object: a [`MergeRule`].
     #[prost(enumeration = "MergeRule", tag = "8")]
     pub rule: i32,
-    /// When to answer.
+    /// Moment of the answer: an [`Acks`].
     #[prost(enumeration = "Acks", tag = "9")]
     pub acks: i32,
-    /// Whether the object has index entries.
+    /// True if the object has index entries.
     #[prost(bool, tag = "10")]
     pub indexed: bool,
-    /// Number of the receiver's grant without which it must not take the object
-    /// ([`Grant`](super::grants::Grant)); 0 = none is needed.
+    /// Number of the receiver's grant without which it must refuse the object
+    /// ([`Grant`](super::grants::Grant)); 0 if no grant is needed.
     #[prost(fixed64, tag = "11")]
     pub grant: u64,
 }
 
-/// Takes over what an operation on a data type (the payload is its delta) has done elsewhere.
+/// Applies the delta (the payload) of an operation on a data type that another node has
+/// coordinated.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Join {
     /// Name of the record.
@@ -176,73 +179,73 @@ pub struct Join {
     /// Partition of the record.
     #[prost(uint32, tag = "2")]
     pub partition: u32,
-    /// The oldest live layout that the coordinator knows.
+    /// Version of the oldest live layout that the coordinator knows.
     #[prost(uint64, tag = "3")]
     pub layout_version: u64,
     /// Number of replicas of the record's bucket, capped at 15.
     #[prost(uint32, tag = "4")]
     pub n_val_class: u32,
-    /// When the operation was done, microseconds since 1970.
+    /// Time of the operation in microseconds since 1970.
     #[prost(fixed64, tag = "5")]
     pub last_modified_us: u64,
-    /// When to answer.
+    /// Moment of the answer: an [`Acks`].
     #[prost(enumeration = "Acks", tag = "6")]
     pub acks: i32,
-    /// Whether the replica is to refuse the delta unless it has a state with all earlier events of the
+    /// True if the replica must refuse the delta unless its state has all earlier events of the
     /// delta's actor.
     #[prost(bool, tag = "7")]
     pub needs_earlier: bool,
 }
 
-/// A replica has taken an object or a change.
+/// A replica has stored an object or applied a delta.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct Stored {
-    /// Whether it survives the death of the machine.
+    /// True if it survives the death of the machine.
     #[prost(bool, tag = "1")]
     pub synced: bool,
 }
 
-/// Quorums and limits of a forwarded write. Quorums as Protocol Buffers clients spell them; absent =
-/// as the bucket's properties say.
+/// Quorums and limits of a forwarded write. Quorums have the form of the Protocol Buffers
+/// interface; absent ones stand for the bucket's property.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct ForwardedOptions {
-    /// Read quorum, of the read that comes before some writes.
+    /// Read quorum, for the read that precedes some writes.
     #[prost(uint32, optional, tag = "1")]
     pub r: Option<u32>,
     /// Read quorum among primaries.
     #[prost(uint32, optional, tag = "2")]
     pub pr: Option<u32>,
-    /// Write quorum: accepted.
+    /// Write quorum: replicas that accepted the write.
     #[prost(uint32, optional, tag = "3")]
     pub w: Option<u32>,
-    /// Write quorum: synced.
+    /// Write quorum: replicas on which the write is synced.
     #[prost(uint32, optional, tag = "4")]
     pub dw: Option<u32>,
     /// Write quorum among primaries.
     #[prost(uint32, optional, tag = "5")]
     pub pw: Option<u32>,
-    /// Both quorums of a delete.
+    /// Quorum of both the read and the write of a delete.
     #[prost(uint32, optional, tag = "6")]
     pub rw: Option<u32>,
-    /// Distinct nodes.
+    /// Number of distinct nodes that must answer.
     #[prost(uint32, optional, tag = "7")]
     pub node_confirms: Option<u32>,
-    /// Replicas.
+    /// Number of replicas to use.
     #[prost(uint32, optional, tag = "8")]
     pub n_val: Option<u32>,
-    /// Whether fallbacks may stand in.
+    /// True if fallbacks may take part.
     #[prost(bool, optional, tag = "9")]
     pub sloppy_quorum: Option<bool>,
-    /// 0 backend, 1 one, 2 all.
+    /// Replicas that sync the write: 0 backend, 1 one, 2 all.
     #[prost(uint32, optional, tag = "10")]
     pub sync_on_write: Option<u32>,
-    /// Milliseconds until `timeout`.
+    /// Timeout in milliseconds.
     #[prost(uint32, optional, tag = "11")]
     pub timeout_ms: Option<u32>,
-    /// Give up a read on a majority of misses.
+    /// True to give up a read once a majority has not found the record.
     #[prost(bool, optional, tag = "12")]
     pub basic_quorum: Option<bool>,
-    /// Whether a miss counts as an answer.
+    /// True if "not found" counts as an answer.
     #[prost(bool, optional, tag = "13")]
     pub notfound_ok: Option<bool>,
 }
@@ -250,10 +253,10 @@ pub struct ForwardedOptions {
 /// Entity tags of a condition.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ForwardedTags {
-    /// Any existing object.
+    /// Matches any existing object.
     #[prost(bool, tag = "1")]
     pub any: bool,
-    /// These tags.
+    /// Matches objects with one of these tags.
     #[prost(bytes = "bytes", repeated, tag = "2")]
     pub tags: Vec<Bytes>,
 }
@@ -267,38 +270,38 @@ pub struct ForwardedCondition {
     /// The record must have this clock, encoded as a context.
     #[prost(bytes = "bytes", optional, tag = "2")]
     pub clock: Option<Bytes>,
-    /// None of the tags may be the record's.
+    /// The record must have none of these tags.
     #[prost(message, optional, tag = "3")]
     pub none_match: Option<ForwardedTags>,
-    /// One of the tags must be the record's.
+    /// The record must have one of these tags.
     #[prost(message, optional, tag = "4")]
     pub any_match: Option<ForwardedTags>,
-    /// The record must not have been written after this second.
+    /// The record must not have been written after this time, in seconds since 1970.
     #[prost(uint64, optional, tag = "5")]
     pub unmodified_since_secs: Option<u64>,
 }
 
-/// Has the receiver, a replica, coordinate a write. The payload is the new value as an object of one
-/// sibling without a dot, under the writer's context as its clock; a delete has no payload; that of an update
-/// of a data type is the operation.
+/// Makes the receiver, a replica, coordinate a write. The payload of a put is an object of one
+/// sibling without a dot, whose clock is the writer's context. A delete has no payload. The payload
+/// of an update of a data type is the operation.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Forward {
     /// Name of the record.
     #[prost(bytes = "bytes", tag = "1")]
     pub key: Bytes,
-    /// The oldest live layout that the sender knows.
+    /// Version of the oldest live layout that the sender knows.
     #[prost(uint64, tag = "2")]
     pub layout_version: u64,
-    /// Whether this is a delete.
+    /// True for a delete.
     #[prost(bool, tag = "3")]
     pub delete: bool,
-    /// Context that a delete's client had read; absent = whatever is stored.
+    /// Context that the client of a delete had read; absent to delete whatever is stored.
     #[prost(bytes = "bytes", optional, tag = "4")]
     pub context: Option<Bytes>,
-    /// Store the value under the context itself.
+    /// True to store the value under the given context, without a new event.
     #[prost(bool, tag = "5")]
     pub as_is: bool,
-    /// Whether the stored object is wanted back.
+    /// True to return the stored object.
     #[prost(bool, tag = "6")]
     pub return_object: bool,
     /// Quorums and limits.
@@ -307,44 +310,46 @@ pub struct Forward {
     /// Conditions.
     #[prost(message, optional, tag = "8")]
     pub condition: Option<ForwardedCondition>,
-    /// Why the value may not be stored, if the request has no other fault.
+    /// Reason for refusing the value if the request has no other fault.
     #[prost(string, optional, tag = "9")]
     pub vetoed: Option<String>,
-    /// Whether this is an update of a data type; its context is what its client had read, as it was sent.
+    /// True for an update of a data type. The context is then the one that the client sent.
     #[prost(bool, tag = "10")]
     pub updates_data_type: bool,
-    /// Whether the payload is a whole object that was made elsewhere, with all its siblings and their events.
+    /// True if the payload is a whole object from elsewhere, with all its siblings and their
+    /// events.
     #[prost(bool, tag = "11")]
     pub whole_object: bool,
-    /// Version of the state in which properties of a bucket or a type changed last, as the sender knows.
+    /// Version of the state in which the properties of a bucket or type last changed, as the sender
+    /// knows.
     #[prost(uint64, tag = "12")]
     pub props_changed_at: u64,
 }
 
-/// Outcome of a forwarded write; the object, if it was wanted, is the payload.
+/// Outcome of a forwarded write. The object, if it was requested, is the payload.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Forwarded {
-    /// Whether something was written; false for a delete of nothing.
+    /// True if something was written; false for a delete of an absent record.
     #[prost(bool, tag = "1")]
     pub written: bool,
-    /// The fault, if it failed.
+    /// The fault, if the write failed.
     #[prost(message, optional, tag = "2")]
     pub fault: Option<Fault>,
-    /// Whether the payload is an object.
+    /// True if the payload is an object.
     #[prost(bool, tag = "3")]
     pub has_object: bool,
 }
 
-/// Why a forwarded request failed.
+/// Fault of a forwarded request.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Fault {
-    /// Kind of the fault; the store's own numbers.
+    /// Kind of the fault, as numbered by the core.
     #[prost(uint32, tag = "1")]
     pub kind: u32,
-    /// Numbers of the fault, by kind.
+    /// Numbers that belong to the fault, by kind.
     #[prost(uint64, repeated, tag = "2")]
     pub numbers: Vec<u64>,
-    /// Words of the fault, by kind.
+    /// Text that belongs to the fault, by kind.
     #[prost(string, tag = "3")]
     pub text: String,
 }

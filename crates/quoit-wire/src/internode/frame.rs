@@ -1,21 +1,22 @@
-//! Frames between nodes: a fixed prefix, a Protocol Buffers header, and the value's bytes untouched.
+//! Frames between nodes: a fixed prefix, a Protocol Buffers header, and a payload that is not
+//! encoded.
 
 use bytes::{Buf, Bytes, BytesMut};
 use prost::Message;
 use thiserror::Error;
 
-/// The bytes of a frame in front of its header: length 4, kind 1, flags 1, method 2, call 4, length of
-/// the header 4; numbers are big-endian.
+/// Size in bytes of the fields before the header: length (4), kind (1), flags (1), method (2), call
+/// (4), length of the header (4). Numbers are big-endian.
 pub const FRAME_OVERHEAD_BYTES: usize = 16;
 
-/// The bytes of the frame's length, which it does not count.
+/// Size in bytes of the length field, which the length does not count.
 const LENGTH_BYTES: usize = 4;
 
-/// Flag of an answer: no more answers of this call follow.
+/// Flag of an answer: it is the last one of its call.
 pub const FLAG_LAST: u8 = 1;
 
-/// Flag of a request: its answers are a stream, which [`FrameKind::Window`] holds back and
-/// [`FrameKind::Cancel`] ends.
+/// Flag of a request: its answers are a stream. [`FrameKind::Window`] throttles it, and
+/// [`FrameKind::Cancel`] ends it.
 pub const FLAG_STREAM: u8 = 2;
 
 /// Kind of a frame. A receiver skips kinds that it does not know.
@@ -24,26 +25,29 @@ pub const FLAG_STREAM: u8 = 2;
 pub enum FrameKind {
     /// The first frame of each side; its header is a [`Hello`](super::Hello).
     Hello = 1,
-    /// A request; `method` says which, `call` is echoed by its answers.
+    /// A request. `method` is its method, and its answers repeat its `call`.
     Request = 2,
-    /// An answer to `call`.
+    /// An answer to the request with the same `call`.
     Answer = 3,
-    /// The last answer to `call`, or to the greeting: its header is a [`Refusal`](super::Refusal).
+    /// The last answer to a request, or the answer to a greeting; its header is a
+    /// [`Refusal`](super::Refusal).
     Refusal = 4,
-    /// The caller does not wait for answers to `call` any more.
+    /// The requester no longer waits for answers to `call`.
     Cancel = 5,
-    /// The requester has taken so many bytes of the stream `call`: a big-endian `u32` as payload.
+    /// The requester has consumed this many bytes of the stream `call`; the payload is a big-endian
+    /// `u32`.
     Window = 6,
     /// Asks for a [`FrameKind::Pong`].
     Ping = 7,
     /// Answers a [`FrameKind::Ping`].
     Pong = 8,
-    /// The server closes this connection when the calls under way are answered: send no more.
+    /// The server closes the connection once the pending calls are answered; the requester must
+    /// send no more.
     Goodbye = 9,
 }
 
 impl FrameKind {
-    /// The kind with this number.
+    /// The kind with this number; `None` if it is unknown.
     #[must_use]
     pub const fn from_byte(byte: u8) -> Option<FrameKind> {
         Some(match byte {
@@ -61,61 +65,61 @@ impl FrameKind {
     }
 }
 
-/// The fixed fields of a frame, lengths aside.
+/// The fixed fields of a frame except its lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FramePrefix {
-    /// A [`FrameKind`], known here or not.
+    /// Number of a [`FrameKind`], which may be unknown here.
     pub kind: u8,
-    /// [`FLAG_LAST`], [`FLAG_STREAM`]; others are ignored.
+    /// [`FLAG_LAST`] and [`FLAG_STREAM`]; other bits are ignored.
     pub flags: u8,
     /// Method of a request; 0 in other frames.
     pub method: u16,
-    /// Which call of the connection the frame belongs to; 0 where it belongs to none.
+    /// Number of the call within the connection; 0 if the frame belongs to no call.
     pub call: u32,
 }
 
 impl FramePrefix {
-    /// A frame of `kind` for `call`, without flags or method.
+    /// The prefix of a frame of `kind` for `call`, without flags and method.
     #[must_use]
     pub const fn new(kind: FrameKind, call: u32) -> FramePrefix {
         FramePrefix { kind: kind as u8, flags: 0, method: 0, call }
     }
 }
 
-/// One frame as it came. Header and payload are slices of the read buffer and keep it alive.
+/// A received frame. Header and payload are slices of the read buffer and keep it alive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InternodeFrame {
     /// The fixed fields.
     pub prefix: FramePrefix,
-    /// An encoded message; which one depends on kind and method.
+    /// An encoded message, which depends on kind and method.
     pub header: Bytes,
-    /// Bytes that are no message: a value, mostly.
+    /// Bytes that are not a message, mostly a stored value.
     pub payload: Bytes,
 }
 
 impl InternodeFrame {
-    /// The size of the frame on the wire.
+    /// Size of the frame on the wire, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         FRAME_OVERHEAD_BYTES + self.header.len() + self.payload.len()
     }
 }
 
-/// A stream of bytes that is no stream of frames, or a message that fits in none.
+/// Error of splitting a stream of bytes into frames, or of a message that is too large for a frame.
 ///
-/// Where the next frame begins is not known after it: the connection must be closed.
+/// The start of the next frame is then unknown, so the connection must be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum InternodeFrameError {
-    /// The frame has no room for its own fixed fields.
+    /// The frame is too short for its fixed fields.
     #[error(
         "frame of length {length_bytes}; a frame between nodes has at least {LENGTH_MIN}: the other side \
          speaks another protocol; give the address of its listener.internode (port 8099 by default)"
     )]
     TooShort {
-        /// The length that it claims.
+        /// Stated length in bytes.
         length_bytes: u32,
     },
-    /// The frame is above the limit.
+    /// The frame exceeds the limit.
     #[error(
         "{}",
         crate::foreign::too_large(
@@ -126,44 +130,44 @@ pub enum InternodeFrameError {
         )
     )]
     TooLarge {
-        /// The length that it claims, or would have.
+        /// Length of the frame in bytes, as stated or as required.
         length_bytes: u64,
-        /// The limit.
+        /// The limit in bytes.
         length_bytes_max: u32,
     },
-    /// The header ends after the frame.
+    /// The header exceeds the frame.
     #[error(
         "header of {header_bytes} bytes in a frame of {length_bytes}: the other side speaks another \
          protocol; give the address of its listener.internode (port 8099 by default)"
     )]
     HeaderTooLong {
-        /// The length of the header as it claims.
+        /// Stated length of the header in bytes.
         header_bytes: u32,
-        /// The length of the frame.
+        /// Length of the frame in bytes.
         length_bytes: u32,
     },
 }
 
 const LENGTH_MIN: u32 = (FRAME_OVERHEAD_BYTES - LENGTH_BYTES) as u32;
 
-/// Takes frames off the front of a read buffer.
+/// Takes frames from the front of a read buffer.
 #[derive(Debug, Clone, Copy)]
 pub struct InternodeDecoder {
     length_bytes_max: u32,
 }
 
 impl InternodeDecoder {
-    /// A decoder that refuses frames whose length is above `length_bytes_max`.
+    /// A decoder that refuses frames whose length exceeds `length_bytes_max`.
     #[must_use]
     pub const fn new(length_bytes_max: u32) -> InternodeDecoder {
         InternodeDecoder { length_bytes_max }
     }
 
-    /// Takes the next frame if all of it is there. Copies nothing.
+    /// Takes the next frame if it is complete, without copying.
     ///
     /// # Errors
     ///
-    /// As soon as a length is there and wrong; the buffer is left as it was.
+    /// Returns an error as soon as a wrong length is there. The buffer is unchanged.
     #[inline]
     pub fn next_frame(
         &self,
@@ -199,8 +203,9 @@ impl InternodeDecoder {
         }))
     }
 
-    /// How many more bytes the frame at the front needs before it is whole; the whole prefix when not
-    /// even its length is there. A claim of the peer: reserve it in steps.
+    /// Number of bytes that the frame at the front still lacks; the size of the prefix if its
+    /// length is not there yet. The length is a claim of the peer, so reserve memory for it in
+    /// steps.
     ///
     /// # Errors
     ///
@@ -233,10 +238,10 @@ impl InternodeDecoder {
 
 /// Bytes that follow a frame's header. They are copied once, into the write buffer.
 pub trait Payload {
-    /// How many bytes there are.
+    /// Number of bytes.
     fn size_bytes(&self) -> usize;
 
-    /// Appends them.
+    /// Appends the bytes to the write buffer.
     fn append_to(&self, buffer: &mut Vec<u8>);
 }
 
@@ -293,11 +298,12 @@ impl Payload for [&[u8]] {
     }
 }
 
-/// Appends one frame. Allocates only where the buffer must grow.
+/// Appends one frame. Allocates only if the buffer has to grow.
 ///
 /// # Errors
 ///
-/// [`InternodeFrameError::TooLarge`] for a frame above 4 GiB; the buffer is then as it was before.
+/// Returns [`InternodeFrameError::TooLarge`] if the frame would exceed 4 GiB. The buffer is then
+/// unchanged.
 #[inline]
 pub fn append_frame(
     buffer: &mut Vec<u8>,
@@ -324,7 +330,7 @@ pub fn append_frame(
     };
     payload.append_to(buffer);
     buffer[start..start + 4].copy_from_slice(&length.to_be_bytes());
-    // Below `length`, so it fits.
+    // The header's length is below `length`, so it fits 32 bits.
     buffer[start + 12..start + 16].copy_from_slice(&(header_bytes as u32).to_be_bytes());
     Ok(())
 }

@@ -1,18 +1,22 @@
-//! Messages by which the coordinator of a conditional write gets the right to write from the primaries.
+//! Messages by which the coordinator of a conditional write obtains grants from the primaries.
+//!
+//! A primary gives a grant to one coordinator at a time and returns its copy with it. The
+//! coordinator checks the condition on the merged copies, and names the grants in its writes. A
+//! primary refuses a write whose grant is no longer its latest one of the record.
 
 use bytes::Bytes;
 
-/// Asks a primary for a grant: [`Grant`] -> [`Granted`], with the primary's copy as payload.
+/// Requests a grant from a primary: [`Grant`] -> [`Granted`], with the primary's copy as payload.
 pub const METHOD_GRANT: u16 = 0x0150;
-/// Gives a grant back that was not used: [`Release`] -> nothing.
+/// Returns an unused grant: [`Release`], without an answer message.
 pub const METHOD_RELEASE: u16 = 0x0151;
 
-/// Why a primary refuses: another write holds a grant of the record.
+/// Refusal of a grant: another write holds a grant of the record.
 pub const REFUSED_GRANTED: u32 = 7;
-/// Why a primary refuses a write: its grant is no longer the primary's latest one of the record.
+/// Refusal of a write: its grant is no longer the primary's latest one of the record.
 pub const REFUSED_SUPERSEDED: u32 = 8;
 
-/// Asks for a grant.
+/// Requests a grant.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Grant {
     /// Name of the record, encoded.
@@ -21,7 +25,7 @@ pub struct Grant {
     /// Partition of the record.
     #[prost(uint32, tag = "2")]
     pub partition: u32,
-    /// The newest layout that the coordinator knows.
+    /// Version of the newest layout that the coordinator knows.
     #[prost(uint64, tag = "3")]
     pub layout_version: u64,
     /// Number of replicas of the record's bucket.
@@ -29,16 +33,16 @@ pub struct Grant {
     pub n_val: u32,
 }
 
-/// A grant, and what the primary has. The object, if there is one, is the payload.
+/// A grant, with the primary's copy. The object, if there is one, is the payload.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct Granted {
-    /// Number of the grant. The primary never gives it out again, nor does a later process of its node.
+    /// Number of the grant. The node never reuses it, not even after a restart.
     #[prost(fixed64, tag = "1")]
     pub number: u64,
-    /// Whether the primary's copy of the partition is complete.
+    /// True if the primary's copy of the partition is complete.
     #[prost(bool, tag = "2")]
     pub is_complete: bool,
-    /// Whether there is an object.
+    /// True if the primary has an object.
     #[prost(bool, tag = "3")]
     pub found: bool,
     /// Digest of the object.
@@ -46,7 +50,7 @@ pub struct Granted {
     pub digest: u64,
 }
 
-/// Gives a grant back.
+/// Returns a grant.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Release {
     /// Name of the record, encoded.

@@ -1,85 +1,85 @@
-//! The greeting: the first frame of each side of a connection.
+//! The greeting, which is the first frame of each side of a connection.
 
 use super::frame::{FrameKind, FramePrefix, InternodeFrame, InternodeFrameError, append_frame};
 use bytes::Bytes;
 use prost::Message;
 use thiserror::Error;
 
-/// The oldest version of the protocol that this build speaks.
+/// Oldest version of the protocol that this build speaks.
 pub const VERSION_MIN: u32 = 1;
-/// The newest version of the protocol that this build speaks.
+/// Newest version of the protocol that this build speaks.
 pub const VERSION_MAX: u32 = 1;
 
-/// The `call` of every greeting: tells a node from other things that connect to the port, builds from before
-/// the first version among them.
+/// The `call` of every greeting. It distinguishes nodes from other programs that connect to the
+/// port, and from builds before the first version of the protocol.
 pub const HELLO_MAGIC: u32 = u32::from_be_bytes(*b"quo1");
 
-/// The longest frame accepted until the greeting is over.
+/// Maximum length in bytes of a frame until the greeting is complete.
 pub const HELLO_FRAME_BYTES_MAX: u32 = 4096;
 
-/// Lane of small messages.
+/// Lane for small messages.
 pub const LANE_SMALL: u32 = 0;
-/// Lane of large messages, which must not delay small ones.
+/// Lane for large messages, so that they do not delay small ones.
 pub const LANE_LARGE: u32 = 1;
 
-/// Greeting: identity of a node and the versions that it speaks.
+/// Greeting of a node: its identity, the versions that it speaks, and the limits of the connection.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Hello {
-    /// The oldest version of the protocol that the sender speaks.
+    /// Oldest version of the protocol that the sender speaks.
     #[prost(uint32, tag = "1")]
     pub version_min: u32,
-    /// The newest version of the protocol that the sender speaks.
+    /// Newest version of the protocol that the sender speaks.
     #[prost(uint32, tag = "2")]
     pub version_max: u32,
-    /// The cluster that the sender belongs to: 16 bytes, or none if it does not know one.
+    /// Id of the sender's cluster, 16 bytes; empty if the sender does not know one.
     #[prost(bytes = "bytes", tag = "3")]
     pub cluster_id: Bytes,
     /// The sender's node id: 16 bytes.
     #[prost(bytes = "bytes", tag = "4")]
     pub node_id: Bytes,
-    /// The sender's name, for people.
+    /// The sender's name, for messages to operators.
     #[prost(string, tag = "5")]
     pub node_name: String,
-    /// Random for each start of a process.
+    /// Random id of the start of the sender's process.
     #[prost(fixed64, tag = "6")]
     pub boot_id: u64,
-    /// Optional abilities, a bit each. None is defined yet.
+    /// Bit set of optional features; none are defined yet.
     #[prost(uint64, tag = "7")]
     pub features: u64,
     /// [`LANE_SMALL`] or [`LANE_LARGE`].
     #[prost(uint32, tag = "8")]
     pub lane: u32,
-    /// Where the sender can be reached by other nodes.
+    /// Address at which other nodes can reach the sender.
     #[prost(string, tag = "9")]
     pub address: String,
-    /// The requester knows an address and not who is there: clusters need not be the same, and few
-    /// methods are served.
+    /// True if the requester knows only an address, not the node there. The cluster ids may then
+    /// differ, and only a few methods are served.
     #[prost(bool, tag = "10")]
     pub guest: bool,
-    /// The node that the requester believes to be there: 16 bytes, none for a guest.
+    /// Id of the node that the requester expects, 16 bytes; empty for a guest.
     #[prost(bytes = "bytes", tag = "11")]
     pub expected_node_id: Bytes,
-    /// How many bytes of requests without an answer the sender takes on this connection.
+    /// Maximum size in bytes of unanswered requests that the sender accepts on this connection.
     #[prost(uint64, tag = "12")]
     pub window_bytes: u64,
-    /// How many requests without an answer the sender takes on this connection.
+    /// Maximum number of unanswered requests that the sender accepts on this connection.
     #[prost(uint32, tag = "13")]
     pub window_calls: u32,
-    /// The longest frame that the sender accepts.
+    /// Maximum length in bytes of a frame that the sender accepts.
     #[prost(uint32, tag = "14")]
     pub frame_bytes_max: u32,
-    /// How many bytes of a stream's answers the sender takes ahead of using them.
+    /// Maximum size in bytes of a stream's answers that the sender buffers.
     #[prost(uint32, tag = "15")]
     pub stream_window_bytes: u32,
-    /// The sender's clock, microseconds since 1970; 0 = it does not tell.
+    /// The sender's clock in microseconds since 1970; 0 if the sender does not tell it.
     #[prost(uint64, tag = "16")]
     pub unix_us: u64,
 }
 
-/// Fault of a connection's first frame that is no greeting.
+/// Error of the first frame of a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HelloError {
-    /// The frame is something else.
+    /// The frame is not a greeting.
     #[error("the first frame is no greeting of a node (kind {kind}, call {call:#010x})")]
     NotAHello {
         /// The frame's kind.
@@ -87,25 +87,25 @@ pub enum HelloError {
         /// The frame's call.
         call: u32,
     },
-    /// The header is not the message.
+    /// The header is not valid Protocol Buffers.
     #[error("the greeting is not valid Protocol Buffers: {0}")]
     Malformed(prost::DecodeError),
-    /// An identifier has another length.
+    /// An id has a wrong length.
     #[error("{field} of the greeting has {size_bytes} bytes where 16 belong")]
     IdLength {
         /// The field.
         field: &'static str,
-        /// The length that came.
+        /// Received length in bytes.
         size_bytes: usize,
     },
 }
 
 impl Hello {
-    /// The greeting in a frame, its identifiers checked for their lengths.
+    /// Decodes a greeting from a frame, and checks the lengths of its ids.
     ///
     /// # Errors
     ///
-    /// When the frame is something else.
+    /// Returns an error if the frame is not a valid greeting.
     pub fn from_frame(frame: InternodeFrame) -> Result<Hello, HelloError> {
         let FramePrefix { kind, call, .. } = frame.prefix;
         if kind != FrameKind::Hello as u8 || call != HELLO_MAGIC {
@@ -125,7 +125,7 @@ impl Hello {
         Ok(hello)
     }
 
-    /// The versions that the sender speaks.
+    /// Range of versions that the sender speaks.
     #[must_use]
     pub const fn versions(&self) -> VersionRange {
         VersionRange { min: self.version_min, max: self.version_max }
@@ -141,12 +141,12 @@ pub fn append_hello(buffer: &mut Vec<u8>, hello: &Hello) -> Result<(), Internode
     append_frame(buffer, FramePrefix::new(FrameKind::Hello, HELLO_MAGIC), hello, b"")
 }
 
-/// Versions of the protocol, both ends included.
+/// A range of protocol versions, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VersionRange {
-    /// The oldest.
+    /// Oldest version.
     pub min: u32,
-    /// The newest.
+    /// Newest version.
     pub max: u32,
 }
 
@@ -154,13 +154,13 @@ impl VersionRange {
     /// The versions that this build speaks.
     pub const CURRENT: VersionRange = VersionRange { min: VERSION_MIN, max: VERSION_MAX };
 
-    /// The versions that this build speaks up to `newest`.
+    /// The versions that this build speaks, up to `newest`.
     #[must_use]
     pub const fn up_to(newest: u32) -> VersionRange {
         VersionRange { min: VERSION_MIN, max: newest }
     }
 
-    /// The newest version that both speak.
+    /// The newest version in both ranges; `None` if they have no version in common.
     #[must_use]
     pub fn common(self, other: VersionRange) -> Option<u32> {
         let newest = self.max.min(other.max);
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(read(&buffer), Ok(hello()));
     }
 
-    /// A field that a newer node has, and we do not.
+    /// A greeting with a field that this build does not know.
     #[derive(Clone, PartialEq, Message)]
     struct NewerHello {
         #[prost(bytes = "bytes", tag = "4")]

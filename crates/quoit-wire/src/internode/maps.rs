@@ -1,10 +1,11 @@
-//! Messages by which the node that runs a MapReduce job has map phases run where replicas are.
+//! Messages by which the node that runs a MapReduce job runs map phases on the nodes that hold the
+//! records.
 //!
-//! A node reads its own copies, applies the function of a phase and answers with what came of it. Records
-//! that it can't answer for come back unread: the sender reads them elsewhere. A scan of
-//! [`MapSpan`] maps the records of a bucket as it meets them; [`METHOD_MAP`] maps records by their names. An
-//! answer has about as many bytes as its sender asks for, and the next one has to be asked for: so nothing
-//! waits in between that nobody takes.
+//! A node reads its own copies, applies the function of a phase, and answers with the outputs.
+//! Records that it can't read are returned, and the requester reads them from other nodes. A scan
+//! with a [`MapSpan`] maps the records of a bucket in the order of the scan; [`METHOD_MAP`] maps
+//! records by name. An answer has about as many bytes as the requester asked for, and the requester
+//! asks for each next one, so that no node buffers outputs that are not consumed.
 
 use super::data::KeySpan;
 use bytes::Bytes;
@@ -12,30 +13,30 @@ use prost::encoding::{WireType, encode_varint, encoded_len_varint};
 
 /// Maps records of the receiver: [`MapKeys`] -> [`MappedKeys`].
 pub const METHOD_MAP: u16 = 0x0190;
-/// Says that a job has ended: [`EndJob`], without an answer.
+/// Announces the end of a job: [`EndJob`], without an answer.
 pub const METHOD_END_JOB: u16 = 0x0191;
 
 /// A phase of a job, as nodes run it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, prost::Message)]
 pub struct MapWork {
-    /// The job: unique among those of all nodes.
+    /// Id of the job, unique among the jobs of all nodes.
     #[prost(bytes = "bytes", tag = "1")]
     pub job: Bytes,
-    /// Place of the phase in the job.
+    /// Index of the phase in the job.
     #[prost(uint32, tag = "2")]
     pub phase: u32,
-    /// The map or link phase, an external term in the notation of jobs.
+    /// The map or link phase, as an external term in the notation of jobs.
     #[prost(bytes = "bytes", tag = "3")]
     pub function: Bytes,
-    /// The reduce phase behind it, if the node is to reduce what it has mapped, likewise.
+    /// The reduce phase that follows, if the node is to reduce its outputs, in the same form.
     #[prost(bytes = "bytes", optional, tag = "4")]
     pub reduce: Option<Bytes>,
-    /// Whether one of them is a script, which may take long.
+    /// True if one of the phases is a script, which may take long.
     #[prost(bool, tag = "5")]
     pub has_scripts: bool,
 }
 
-/// Records of a bucket that are mapped: in the place of positions the answer has a [`MapOutput`] each.
+/// A range of a bucket's records to map. Instead of positions the answer has [`MapOutput`]s.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct MapSpan {
     /// The keys.
@@ -44,29 +45,29 @@ pub struct MapSpan {
     /// The phase.
     #[prost(message, optional, tag = "2")]
     pub work: Option<MapWork>,
-    /// Only keys that this key filter accepts, an external term.
+    /// Key filter that keys must pass, as an external term.
     #[prost(bytes = "bytes", optional, tag = "3")]
     pub filter: Option<Bytes>,
 }
 
-/// Maps records by their names.
+/// Maps records by name.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct MapKeys {
     /// The phase.
     #[prost(message, optional, tag = "1")]
     pub work: Option<MapWork>,
-    /// The oldest live layout that the sender knows.
+    /// Version of the oldest live layout that the sender knows.
     #[prost(uint64, tag = "2")]
     pub layout_version: u64,
     /// The records.
     #[prost(message, repeated, tag = "3")]
     pub inputs: Vec<MapInput>,
-    /// Bytes of objects after which the receiver answers with what it has.
+    /// Size in bytes of the objects read after which the receiver answers.
     #[prost(uint64, tag = "4")]
     pub bytes_max: u64,
 }
 
-/// A record that is mapped.
+/// A record to map.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct MapInput {
     /// Bucket type.
@@ -78,23 +79,23 @@ pub struct MapInput {
     /// Key.
     #[prost(bytes = "bytes", tag = "3")]
     pub key: Bytes,
-    /// Data of the job that belongs to it, an external term.
+    /// Data of the job that belongs to the record, as an external term.
     #[prost(bytes = "bytes", optional, tag = "4")]
     pub data: Option<Bytes>,
 }
 
-/// The outputs of the first of the records.
+/// Outputs of the first records of the request.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct MappedKeys {
-    /// How many of the records these outputs are of.
+    /// Number of records that these outputs belong to.
     #[prost(uint32, tag = "1")]
     pub done_count: u32,
-    /// The outputs, a [`MapOutput`] each.
+    /// The outputs; each is an encoded [`MapOutput`].
     #[prost(bytes = "bytes", repeated, tag = "2")]
     pub outputs: Vec<Bytes>,
 }
 
-/// Says that a job has ended.
+/// Announces the end of a job.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct EndJob {
     /// The job.
@@ -102,7 +103,7 @@ pub struct EndJob {
     pub job: Bytes,
 }
 
-/// One output of a phase, or what else its sender has to know.
+/// An output of a phase, or other information for the requester.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct MapOutput {
     /// The output.
@@ -113,10 +114,10 @@ pub struct MapOutput {
 /// Kind of a [`MapOutput`].
 #[derive(Clone, PartialEq, Eq, prost::Oneof)]
 pub enum MapOutputKind {
-    /// An output that is a binary.
+    /// A binary.
     #[prost(bytes = "bytes", tag = "1")]
     Value(Bytes),
-    /// Any other term, an external one.
+    /// Another term, as an external term.
     #[prost(bytes = "bytes", tag = "2")]
     Term(Bytes),
     /// The name of a record.
@@ -125,64 +126,64 @@ pub enum MapOutputKind {
     /// A whole object.
     #[prost(message, tag = "4")]
     Object(MapObject),
-    /// Outputs of a script, a JSON list.
+    /// Outputs of a script, as a JSON list.
     #[prost(bytes = "bytes", tag = "5")]
     List(Bytes),
-    /// A record that the node has no copy of that it could read: it was not mapped.
+    /// A record that was not mapped, because the node has no copy that it can read.
     #[prost(message, tag = "6")]
     Unread(MapInput),
-    /// The phase, or the key filter, failed: the job ends.
+    /// The phase or the key filter failed, which ends the job.
     #[prost(message, tag = "7")]
     Failed(MapFailure),
-    /// How much was done.
+    /// Numbers of records mapped and read.
     #[prost(message, tag = "8")]
     Counts(MapCounts),
 }
 
-/// An object that is an output.
+/// An object as an output.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct MapObject {
-    /// Its name, with the data of the input.
+    /// Name of the object, with the data of the input.
     #[prost(message, optional, tag = "1")]
     pub input: Option<MapInput>,
-    /// Its stored form.
+    /// Stored form of the object.
     #[prost(bytes = "bytes", tag = "2")]
     pub object: Bytes,
 }
 
-/// Why a phase failed.
+/// Failure of a phase.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct MapFailure {
-    /// Place of the phase; of no meaning for a key filter.
+    /// Index of the phase; without meaning for a key filter.
     #[prost(uint32, tag = "1")]
     pub phase: u32,
     /// Description of the error.
     #[prost(string, tag = "2")]
     pub error: String,
-    /// The input that it was doing, as Erlang prints it.
+    /// The input that was being mapped, as Erlang prints it.
     #[prost(string, tag = "3")]
     pub input: String,
-    /// Where in a script it happened.
+    /// Stack trace of a script.
     #[prost(string, tag = "4")]
     pub stack: String,
-    /// Whether it was the key filter.
+    /// True if the key filter failed.
     #[prost(bool, tag = "5")]
     pub of_filter: bool,
 }
 
-/// How much was done.
+/// Numbers of records mapped and read.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct MapCounts {
-    /// Records that the phase was given.
+    /// Number of inputs of the phase.
     #[prost(uint64, tag = "1")]
     pub inputs: u64,
-    /// Objects that were read.
+    /// Number of objects read.
     #[prost(uint64, tag = "2")]
     pub reads: u64,
 }
 
 impl MapOutput {
-    /// An encoded output that is a binary, with one copy of it.
+    /// Encodes an output that is a binary, with one copy of its bytes.
     #[must_use]
     pub fn encoded_value(value: &[u8]) -> Bytes {
         let (tag, length) = (key_byte(1), value.len() as u64);
@@ -194,7 +195,7 @@ impl MapOutput {
     }
 }
 
-/// The first byte of a field of bytes.
+/// Key of a length-delimited field with a tag below 16.
 const fn key_byte(tag: u8) -> u8 {
     tag << 3 | WireType::LengthDelimited as u8
 }

@@ -1,8 +1,8 @@
-//! Messages between nodes: their framing, the greeting that opens each connection, and what they say.
+//! Messages between nodes: framing, greeting, and the messages of each service.
 //!
-//! Like the rest of the crate these are bytes and nothing more: which node may talk to which, and what a
-//! request does, is decided in `quoit-cluster` and above. `docs/design/internode.md` shows the
-//! format byte by byte.
+//! As in the rest of the crate, this is encoding and decoding alone. `quoit-cluster` and the crates
+//! above it decide which nodes may talk to each other, and what a request does.
+//! `docs/design/internode.md` specifies the format byte by byte.
 //!
 //! ```
 //! use bytes::BytesMut;

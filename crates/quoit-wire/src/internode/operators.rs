@@ -1,172 +1,173 @@
-//! Messages by which the node that an operator asks speaks for the whole cluster.
+//! Messages by which a node collects information about the whole cluster for an operator.
 //!
-//! Every node knows by itself how much it stores and what it hands over. The node that is asked gathers
-//! that from the others, and passes on what the operator changes.
+//! Every node knows only what it stores and hands over itself. The node that an operator asks
+//! collects this from the other nodes, and passes changes of settings on to them.
 
 use bytes::Bytes;
 
-/// Asks what the receiver stores and hands over: [`AskTransfers`] -> [`TransferReport`].
+/// Requests a report of the receiver's records and transfers: [`AskTransfers`] ->
+/// [`TransferReport`].
 pub const METHOD_ASK_TRANSFERS: u16 = 0x0118;
-/// Changes how much the receiver's transfers may take: [`SetTransfers`] -> [`TransferReport`].
+/// Changes the settings of the receiver's transfers: [`SetTransfers`] -> [`TransferReport`].
 pub const METHOD_SET_TRANSFERS: u16 = 0x0119;
 
 /// Asks for a report.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct AskTransfers {}
 
-/// Settings to change; an absent one stays as it is.
+/// Settings to change; absent ones stay as they are.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct SetTransfers {
-    /// Partitions handed over at the same time.
+    /// Maximum number of partitions that the node hands over at the same time.
     #[prost(uint32, optional, tag = "1")]
     pub partition_count_max: Option<u32>,
-    /// Bytes of objects handed over in a second; 0 = as many as go.
+    /// Maximum rate of transfers in bytes of objects per second; 0 for no limit.
     #[prost(uint64, optional, tag = "2")]
     pub bytes_per_sec_max: Option<u64>,
-    /// Whether it takes records that others hand over.
+    /// True if the node accepts transfers.
     #[prost(bool, optional, tag = "3")]
     pub inbound: Option<bool>,
-    /// Whether it hands over records.
+    /// True if the node sends transfers.
     #[prost(bool, optional, tag = "4")]
     pub outbound: Option<bool>,
 }
 
-/// Records that a node stores and hands over.
+/// Records and transfers of a node.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TransferReport {
-    /// Bytes that its live records take.
+    /// Size of its live records in bytes.
     #[prost(uint64, tag = "1")]
     pub live_bytes: u64,
-    /// Partitions handed over at the same time.
+    /// Maximum number of partitions that it hands over at the same time.
     #[prost(uint32, tag = "2")]
     pub partition_count_max: u32,
-    /// Bytes of objects handed over in a second; 0 = as many as go.
+    /// Maximum rate of transfers in bytes of objects per second; 0 for no limit.
     #[prost(uint64, tag = "3")]
     pub bytes_per_sec_max: u64,
-    /// Whether it takes records that others hand over.
+    /// True if it accepts transfers.
     #[prost(bool, tag = "4")]
     pub inbound: bool,
-    /// Whether it hands over records.
+    /// True if it sends transfers.
     #[prost(bool, tag = "5")]
     pub outbound: bool,
-    /// Transfers that go out now.
+    /// Outgoing transfers in progress.
     #[prost(message, repeated, tag = "6")]
     pub active: Vec<ActiveTransfer>,
-    /// Partitions that may have records that belong to others.
+    /// Number of partitions that may have records of other primaries (strays).
     #[prost(uint64, tag = "7")]
     pub stray_partition_count: u64,
-    /// Records handed over since the start.
+    /// Number of records handed over since the start.
     #[prost(uint64, tag = "8")]
     pub record_count: u64,
-    /// Bytes of their objects.
+    /// Size of their objects in bytes.
     #[prost(uint64, tag = "9")]
     pub byte_count: u64,
     /// Writes of this node that other nodes have missed.
     #[prost(message, repeated, tag = "10")]
     pub hints: Vec<WaitingHints>,
-    /// The part of the time in which its transfers work, up to 1; 0 = 1.
+    /// Fraction of the time in which its transfers work, up to 1; 0 stands for 1.
     #[prost(double, tag = "11")]
     pub share: f64,
-    /// How the node is.
+    /// State of the node.
     #[prost(message, optional, tag = "12")]
     pub figures: Option<NodeFigures>,
 }
 
-/// How a node is, in the figures of one screen.
+/// Figures of a node for an overview of the cluster.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct NodeFigures {
     /// Version of the program.
     #[prost(string, tag = "1")]
     pub version: String,
-    /// Seconds since its start.
+    /// Time since its start in seconds.
     #[prost(uint64, tag = "2")]
     pub uptime_secs: u64,
-    /// Records that it stores, tombstones among them.
+    /// Number of records that it stores, including tombstones.
     #[prost(uint64, tag = "3")]
     pub key_count: u64,
-    /// Of these, tombstones.
+    /// Number of tombstones among them.
     #[prost(uint64, tag = "4")]
     pub tombstone_count: u64,
-    /// Bytes of its engine's files.
+    /// Size of its engine's files in bytes.
     #[prost(uint64, tag = "5")]
     pub disk_bytes: u64,
-    /// Bytes that its disk has left; with `disk_total_bytes` 0 it is not known.
+    /// Free space of its disk in bytes; unknown if `disk_total_bytes` is 0.
     #[prost(uint64, tag = "6")]
     pub disk_free_bytes: u64,
-    /// Size of its disk.
+    /// Size of its disk in bytes.
     #[prost(uint64, tag = "7")]
     pub disk_total_bytes: u64,
-    /// Reads of clients in the last minute, or since the start.
+    /// Number of clients' reads in the last minute, or since the start if that is later.
     #[prost(uint64, tag = "8")]
     pub get_count: u64,
-    /// Writes of clients in that time.
+    /// Number of clients' writes in that time.
     #[prost(uint64, tag = "9")]
     pub put_count: u64,
-    /// Reads and writes of them that failed.
+    /// Number of these reads and writes that failed.
     #[prost(uint64, tag = "10")]
     pub error_count: u64,
-    /// 99th percentile of the time of reads, in microseconds.
+    /// 99th percentile of the latency of reads, in microseconds.
     #[prost(uint64, tag = "11")]
     pub get_p99_us: u64,
-    /// 99th percentile of the time of writes, in microseconds.
+    /// 99th percentile of the latency of writes, in microseconds.
     #[prost(uint64, tag = "12")]
     pub put_p99_us: u64,
-    /// 99th percentile of the siblings of objects read.
+    /// 99th percentile of the number of siblings of objects read.
     #[prost(uint64, tag = "13")]
     pub siblings_p99: u64,
-    /// Most siblings of an object read.
+    /// Maximum number of siblings of an object read.
     #[prost(uint64, tag = "14")]
     pub siblings_max: u64,
-    /// 99th percentile of the bytes of objects read.
+    /// 99th percentile of the size of objects read, in bytes.
     #[prost(uint64, tag = "15")]
     pub object_bytes_p99: u64,
-    /// Most bytes of an object read.
+    /// Maximum size of an object read, in bytes.
     #[prost(uint64, tag = "16")]
     pub object_bytes_max: u64,
-    /// Whether its disk is full.
+    /// True if its disk is full.
     #[prost(bool, tag = "17")]
     pub is_disk_full: bool,
-    /// Why it takes no writes; empty if it does.
+    /// Reason for which it refuses writes; empty if it accepts them.
     #[prost(string, tag = "18")]
     pub writes_refused: String,
 }
 
-/// Writes that a node has missed and that wait until it is back.
+/// Writes that a node has missed and that another node will send it.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct WaitingHints {
-    /// Node that has missed them.
+    /// The node that has missed them.
     #[prost(bytes = "bytes", tag = "1")]
     pub to: Bytes,
-    /// Records.
+    /// Number of records.
     #[prost(uint64, tag = "2")]
     pub record_count: u64,
-    /// Partitions besides, of which too much was missed to know it one by one.
+    /// Number of partitions in which so much was missed that single records are not known.
     #[prost(uint64, tag = "3")]
     pub partition_count: u64,
 }
 
-/// A partition that is being handed over.
+/// A transfer of a partition in progress.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ActiveTransfer {
     /// The partition.
     #[prost(uint32, tag = "1")]
     pub partition: u32,
-    /// The node that gets it as one of its primaries; empty for strays, which go to all primaries.
+    /// The node that becomes one of its primaries; empty for strays, which go to all primaries.
     #[prost(bytes = "bytes", tag = "2")]
     pub to: Bytes,
-    /// Records that the receivers lacked and have got.
+    /// Number of records that the receivers lacked and have received.
     #[prost(uint64, tag = "3")]
     pub record_count: u64,
-    /// Bytes of their objects.
+    /// Size of their objects in bytes.
     #[prost(uint64, tag = "4")]
     pub byte_count: u64,
-    /// How much of the partition is done, 0 to 1.
+    /// Completed fraction of the partition, 0 to 1.
     #[prost(double, tag = "5")]
     pub fraction: f64,
-    /// Seconds since it began.
+    /// Time since the beginning in seconds.
     #[prost(double, tag = "6")]
     pub elapsed_secs: f64,
-    /// Whether it goes to a primary that has missed it.
+    /// True if the transfer brings missed writes to a primary.
     #[prost(bool, tag = "7")]
     pub is_hinted: bool,
 }

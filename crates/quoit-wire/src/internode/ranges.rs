@@ -1,11 +1,12 @@
-//! Messages by which two copies of a large set or map become equal without being sent whole.
+//! Messages by which two copies of a large set or map become equal without sending all items.
 //!
-//! Two nodes compare digests of ranges of the hashes of items. The one reads, as of one moment, what the
-//! other has in the ranges that differ, and the sum of its other digests; and it tells the other what it has
-//! in them itself by then. Items travel as an object (the payload) whose state is without the others.
+//! Two nodes compare digests of ranges of item hashes. One of them then reads the other's items in
+//! the ranges that differ, as of one moment, with the sum of the digests of all its other items;
+//! and it sends its own items of these ranges in the same way. Items travel as an object (the
+//! payload) whose state has only these items.
 //!
-//! Ranges are numbered as the nodes of a binary tree are: all hashes are 1, the halves of range `n` are `2 n`
-//! and `2 n + 1`. They are in the order of their hashes, and none overlaps another.
+//! Ranges are numbered as the nodes of a binary tree: number 1 has all hashes, and the halves of
+//! range `n` are `2 n` and `2 n + 1`. They are in the order of their hashes and do not overlap.
 
 use bytes::Bytes;
 
@@ -16,7 +17,7 @@ pub const METHOD_READ_RANGES: u16 = 0x0141;
 /// Merges the items of some ranges: [`TakeRanges`] -> [`RangesTaken`].
 pub const METHOD_TAKE_RANGES: u16 = 0x0142;
 
-/// A record, and ranges of its items.
+/// Ranges of a record's items.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct RangesOf {
     /// Name of the record, encoded.
@@ -25,14 +26,14 @@ pub struct RangesOf {
     /// Partition of the record.
     #[prost(uint32, tag = "2")]
     pub partition: u32,
-    /// The oldest live layout that the sender knows.
+    /// Version of the oldest live layout that the sender knows.
     #[prost(uint64, tag = "3")]
     pub layout_version: u64,
     /// The ranges.
     #[prost(uint64, repeated, tag = "4")]
     pub ranges: Vec<u64>,
-    /// Fields of which not all is meant, but only ranges of their items, those of fields around first. Where
-    /// ranges are compared, they are those of the record or of one field.
+    /// Fields that are narrowed to ranges of their items, enclosing fields first. In a comparison,
+    /// all ranges belong to the record or to one field.
     #[prost(message, repeated, tag = "5")]
     pub fields: Vec<RangesInField>,
 }
@@ -40,7 +41,7 @@ pub struct RangesOf {
 /// Ranges of the items of a field.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct RangesInField {
-    /// The field and those around it, the outermost first.
+    /// Path of the field, the outermost first.
     #[prost(message, repeated, tag = "1")]
     pub path: Vec<FieldStep>,
     /// The ranges.
@@ -62,7 +63,7 @@ pub struct FieldStep {
 /// Compares ranges with those of the sender's copy.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct CompareRanges {
-    /// Which.
+    /// The ranges.
     #[prost(message, required, tag = "1")]
     pub of: RangesOf,
     /// Their digests in the sender's copy.
@@ -70,13 +71,13 @@ pub struct CompareRanges {
     pub digests: Vec<u64>,
 }
 
-/// Which ranges differ.
+/// Ranges that differ.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct RangesCompared {
-    /// Places of those that differ, among those that were asked for.
+    /// Indexes of the ranges that differ, among those of the request.
     #[prost(uint32, repeated, tag = "1")]
     pub differing: Vec<u32>,
-    /// For each of them, the number of items that the receiver has there.
+    /// Number of the receiver's items in each of them.
     #[prost(uint64, repeated, tag = "2")]
     pub item_counts: Vec<u64>,
 }
@@ -84,7 +85,7 @@ pub struct RangesCompared {
 /// Reads the items of some ranges.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ReadRanges {
-    /// Which.
+    /// The ranges.
     #[prost(message, required, tag = "1")]
     pub of: RangesOf,
 }
@@ -100,7 +101,7 @@ pub struct RangesRead {
 /// Merges the items of some ranges, which are the payload.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct TakeRanges {
-    /// Which.
+    /// The ranges.
     #[prost(message, required, tag = "1")]
     pub of: RangesOf,
     /// Sum of the digests of all other items.
@@ -108,10 +109,11 @@ pub struct TakeRanges {
     pub rest: u64,
 }
 
-/// Result of taking items of ranges.
+/// Result of merging items of ranges.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct RangesTaken {
-    /// Whether the two copies differ elsewhere by now, so that nothing was merged: compare again.
+    /// True if the copies may now differ elsewhere, so that nothing was merged. The comparison has
+    /// to begin again.
     #[prost(bool, tag = "1")]
     pub is_stale: bool,
 }

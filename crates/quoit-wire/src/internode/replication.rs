@@ -1,28 +1,28 @@
-//! Messages by which a node learns what its cluster has, to compare it with another cluster.
+//! Messages by which a node collects digests of its cluster, to compare it with another cluster.
 
 use bytes::Bytes;
 
-/// Asks for digests of ranges, or for the records in them: [`AskDigests`] -> [`ToldDigests`].
+/// Requests digests of ranges, or the records in them: [`AskDigests`] -> [`ToldDigests`].
 pub const METHOD_ASK_DIGESTS: u16 = 0x0160;
 
-/// Gives the receiver a command of an operator: [`ReplicationMessage`] -> [`ReplicationMessage`].
+/// Passes an operator's command to the receiver: [`ReplicationMessage`] -> [`ReplicationMessage`].
 pub const METHOD_COMMAND: u16 = 0x0161;
 
 /// A command about replication, or its answer.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ReplicationMessage {
-    /// JSON.
+    /// The command or answer as JSON.
     #[prost(bytes = "bytes", tag = "1")]
     pub content: Bytes,
 }
 
-/// Asks a node for what it has of some partitions, as their complete copy.
+/// Requests digests or records of partitions of which the receiver has a complete copy.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct AskDigests {
-    /// The newest layout that the asking node knows.
+    /// Version of the newest layout that the sender knows.
     #[prost(uint64, tag = "1")]
     pub layout_version: u64,
-    /// First hour that counts, from 1970: records that expire before it are left out.
+    /// First hour since 1970 that is compared: records that expire before it are left out.
     #[prost(uint32, tag = "2")]
     pub hour_min: u32,
     /// Partitions, one for each range.
@@ -31,13 +31,13 @@ pub struct AskDigests {
     /// Numbers of ranges of hashes; 1 is all of a partition.
     #[prost(uint64, repeated, tag = "4")]
     pub ranges: Vec<u64>,
-    /// Whether the records are wanted instead of digests.
+    /// True to request the records instead of digests.
     #[prost(bool, tag = "5")]
     pub records: bool,
-    /// Id of the cluster that is compared with, 16 bytes.
+    /// Id of the other cluster, 16 bytes.
     #[prost(bytes = "bytes", optional, tag = "6")]
     pub other: Option<Bytes>,
-    /// Whether stale queues for that cluster are no obstacle.
+    /// True to ignore stale queues for that cluster.
     #[prost(bool, tag = "7")]
     pub is_rebase: bool,
 }
@@ -45,13 +45,14 @@ pub struct AskDigests {
 /// Digests of the node.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ToldDigests {
-    /// A digest for each range, of all classes of n_val together.
+    /// A digest of each range, over all n_val classes.
     #[prost(fixed64, repeated, tag = "1")]
     pub digests: Vec<u64>,
     /// Records of all ranges.
     #[prost(message, repeated, tag = "2")]
     pub records: Vec<ToldRecord>,
-    /// A stale queue for the other cluster: there are neither digests nor records then.
+    /// Name of a stale queue for the other cluster; the answer then has neither digests nor
+    /// records.
     #[prost(string, optional, tag = "3")]
     pub stale_queue: Option<String>,
 }
@@ -62,16 +63,16 @@ pub struct ToldRecord {
     /// Name, encoded.
     #[prost(bytes = "bytes", tag = "1")]
     pub key: Bytes,
-    /// Digest of its state.
+    /// Digest of the record.
     #[prost(fixed64, tag = "2")]
     pub digest: u64,
-    /// Whether it is a tombstone.
+    /// True for a tombstone.
     #[prost(bool, tag = "3")]
     pub tombstone: bool,
-    /// Its clock, as clients get it.
+    /// Clock of the record, as a context for clients.
     #[prost(bytes = "bytes", tag = "4")]
     pub clock: Bytes,
-    /// When it was last modified, microseconds since 1970.
+    /// Time of the last write in microseconds since 1970.
     #[prost(uint64, tag = "5")]
     pub modified_us: u64,
 }

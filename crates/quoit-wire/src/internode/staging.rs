@@ -1,66 +1,67 @@
-//! Messages by which a large set or map comes to a node that has none of it: page by page, as it is stored.
+//! Messages that send a large set or map page by page, in stored form, to a node that has no copy
+//! of it.
 //!
-//! The receiver keeps the pages aside until the sender says that they are those of one moment, and which root
-//! they belong to.
+//! The receiver keeps the pages apart until the sender finishes the record with its root and
+//! confirms that all pages belong to one version of it.
 
 use super::transfer::DeliveredRecord;
 use bytes::Bytes;
 
-/// Asks for room for the pages of a record: [`OpenStaging`] -> [`StagingOpened`].
+/// Opens a staging area for the pages of a record: [`OpenStaging`] -> [`StagingOpened`].
 pub const METHOD_OPEN_STAGING: u16 = 0x0143;
-/// Brings some pages: [`StagePages`] -> [`PagesStaged`].
+/// Sends some pages: [`StagePages`] -> [`PagesStaged`].
 pub const METHOD_STAGE_PAGES: u16 = 0x0144;
-/// Says that all have come: [`FinishStaging`] -> [`StagingFinished`].
+/// Finishes a record after all its pages: [`FinishStaging`] -> [`StagingFinished`].
 pub const METHOD_FINISH_STAGING: u16 = 0x0145;
-/// Says that no more come, and that what has come is of no use: [`DropStaging`] -> [`StagingDropped`].
+/// Discards a staging area: [`DropStaging`] -> [`StagingDropped`].
 pub const METHOD_DROP_STAGING: u16 = 0x0146;
 
-/// Asks for room for the pages of a record.
+/// Opens a staging area for the pages of a record.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct OpenStaging {
     /// The partition.
     #[prost(uint32, tag = "1")]
     pub partition: u32,
-    /// The oldest live layout that the sender knows.
+    /// Version of the oldest live layout that the sender knows.
     #[prost(uint64, tag = "2")]
     pub layout_version: u64,
     /// Name of the record, encoded.
     #[prost(bytes = "bytes", tag = "3")]
     pub key: Bytes,
-    /// Digest of the object as it is now.
+    /// Current digest of the object.
     #[prost(fixed64, tag = "4")]
     pub digest: u64,
-    /// Whether the sender's transfers do the least that they may.
+    /// True if the sender's transfers run at their minimum rate.
     #[prost(bool, tag = "5")]
     pub is_least: bool,
 }
 
-/// Next step for a record that lies in pages at the sender.
+/// Next step for a record that is in pages at the sender.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, prost::Enumeration)]
 #[repr(i32)]
 pub enum Room {
-    /// The whole object is to come.
+    /// Send the whole object.
     Whole = 0,
-    /// Its pages may come.
+    /// Send the pages.
     Open = 1,
-    /// The receiver has it, on disk.
+    /// The receiver has this version on disk.
     Known = 2,
-    /// The receiver has another one in pages: the two are to be compared.
+    /// The receiver has another version in pages; compare the two.
     InPages = 3,
-    /// As much comes as there may at a time: ask again in a while.
+    /// The receiver has reached its limit of staging areas; ask again later.
     Busy = 4,
 }
 
-/// Whether there is room.
+/// Answer to a request for a staging area.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct StagingOpened {
     /// Next step: a [`Room`].
     #[prost(enumeration = "Room", tag = "1")]
     pub room: i32,
-    /// Where there is room, its number, which all that follows names.
+    /// Number of the staging area, which later messages name.
     #[prost(fixed64, tag = "2")]
     pub staging: u64,
-    /// How long clients' requests take at the receiver, in percent of what is tolerable; 0 = not known.
+    /// Latency of clients' requests at the receiver, in percent of the tolerable one; 0 if unknown.
     #[prost(uint32, tag = "3")]
     pub pressure_percent: u32,
 }
@@ -68,27 +69,27 @@ pub struct StagingOpened {
 /// A page of a record.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct StagedPage {
-    /// The number of its branch; 0 is the record itself.
+    /// Number of the page's branch; 0 for the record itself.
     #[prost(uint64, tag = "1")]
     pub branch: u64,
-    /// The lowest hash of its items.
+    /// Lowest hash of the page.
     #[prost(fixed64, tag = "2")]
     pub first: u64,
-    /// Size of the page in the payload; 0 where there is no such page any more.
+    /// Size of the page in the payload, in bytes; 0 if the page no longer exists.
     #[prost(uint32, tag = "3")]
     pub size_bytes: u32,
 }
 
-/// Brings pages, which the payload has one after another. With none of them it says that the sender goes on.
+/// Sends pages, one after the other in the payload. Without pages it keeps the staging area open.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct StagePages {
-    /// The number that the receiver has given.
+    /// Number of the staging area.
     #[prost(fixed64, tag = "1")]
     pub staging: u64,
     /// The pages.
     #[prost(message, repeated, tag = "2")]
     pub pages: Vec<StagedPage>,
-    /// Whether the sender's transfers do the least that they may.
+    /// True if the sender's transfers run at their minimum rate.
     #[prost(bool, tag = "3")]
     pub is_least: bool,
 }
@@ -96,21 +97,22 @@ pub struct StagePages {
 /// Result of staging pages.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct PagesStaged {
-    /// Whether the receiver knows nothing of such pages, or not any more: all has to be sent anew.
+    /// True if the receiver does not have the staging area, or no longer; everything has to be sent
+    /// again.
     #[prost(bool, tag = "1")]
     pub is_lost: bool,
-    /// How long clients' requests take at the receiver, in percent of what is tolerable; 0 = not known.
+    /// Latency of clients' requests at the receiver, in percent of the tolerable one; 0 if unknown.
     #[prost(uint32, tag = "2")]
     pub pressure_percent: u32,
 }
 
-/// All pages have come. The payload is the root that they belong to.
+/// Finishes a record. The payload is the root of its pages.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct FinishStaging {
-    /// The number that the receiver has given.
+    /// Number of the staging area.
     #[prost(fixed64, tag = "1")]
     pub staging: u64,
-    /// The oldest live layout that the sender knows.
+    /// Version of the oldest live layout that the sender knows.
     #[prost(uint64, tag = "2")]
     pub layout_version: u64,
     /// The record; its object is the root.
@@ -118,23 +120,23 @@ pub struct FinishStaging {
     pub record: DeliveredRecord,
 }
 
-/// Result of finishing the record.
+/// Result of finishing a record.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct StagingFinished {
-    /// [`Room::Known`]: the receiver has it on disk, merged with what was there. Else the pages are gone, and
-    /// this is to be done.
+    /// [`Room::Known`] if the receiver has the record on disk, merged with what was there. Any
+    /// other value is the sender's next step; the pages were discarded.
     #[prost(enumeration = "Room", tag = "1")]
     pub room: i32,
 }
 
-/// No more pages come.
+/// Discards a staging area.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct DropStaging {
-    /// The number that the receiver has given.
+    /// Number of the staging area.
     #[prost(fixed64, tag = "1")]
     pub staging: u64,
 }
 
-/// The receiver has taken note.
+/// The staging area was discarded.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct StagingDropped {}

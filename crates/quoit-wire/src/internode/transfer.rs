@@ -1,7 +1,8 @@
-//! Messages by which partitions change their nodes.
+//! Messages of transfers, by which the records of a partition move to other nodes.
 //!
-//! The sender first offers records by name and digest, then delivers those that the receiver lacks. Both
-//! answers mean that the receiver has the records on disk, so that the sender may remove its own.
+//! The sender offers records by name and digest, and then delivers those that the receiver lacks.
+//! Either answer means that the receiver has the records on disk, so that the sender may remove its
+//! own.
 
 use bytes::Bytes;
 
@@ -9,7 +10,7 @@ use bytes::Bytes;
 pub const METHOD_OFFER: u16 = 0x0110;
 /// Delivers records of a partition: [`Deliver`] -> [`Delivered`].
 pub const METHOD_DELIVER: u16 = 0x0111;
-/// Says that the receiver has got all records of a partition that the sender had: [`Complete`] ->
+/// Announces that the receiver has all records of a partition that the sender had: [`Complete`] ->
 /// [`Completed`].
 pub const METHOD_COMPLETE: u16 = 0x0112;
 
@@ -19,7 +20,7 @@ pub struct Offer {
     /// The partition.
     #[prost(uint32, tag = "1")]
     pub partition: u32,
-    /// The oldest live layout that the sender knows.
+    /// Version of the oldest live layout that the sender knows.
     #[prost(uint64, tag = "2")]
     pub layout_version: u64,
     /// Names of the records, encoded.
@@ -28,27 +29,29 @@ pub struct Offer {
     /// Digests of their objects, in the same order.
     #[prost(fixed64, repeated, tag = "4")]
     pub digests: Vec<u64>,
-    /// Whether the sender's transfers do the least that they may.
+    /// True if the sender's transfers run at their minimum rate.
     #[prost(bool, tag = "5")]
     pub is_least: bool,
-    /// Clocks of their objects, in the same order, each as an object without values; empty where what is
-    /// there may not be judged by it. None at all where the receiver is likely to have nothing newer.
+    /// Clocks of the objects in the same order, each encoded as an object without values. An empty
+    /// clock means that the receiver must not decide by it. The list is empty if the receiver
+    /// probably has nothing newer.
     #[prost(bytes = "bytes", repeated, tag = "6")]
     pub clocks: Vec<Bytes>,
 }
 
-/// Which of the offered records are wanted. The others, or what replaces them, are on the receiver's disk.
+/// The offered records that the receiver wants. The others, or newer versions of them, are on its
+/// disk.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Offered {
-    /// A bit for each record, lowest bit first: whether it is wanted.
+    /// Bit set over the offered records, lowest bit first: set if the record is wanted.
     #[prost(bytes = "bytes", tag = "1")]
     pub wanted: Bytes,
-    /// How long clients' requests take at the receiver, in percent of what is tolerable; 0 = not known.
+    /// Latency of clients' requests at the receiver, in percent of the tolerable one; 0 if unknown.
     #[prost(uint32, tag = "2")]
     pub pressure_percent: u32,
 }
 
-/// A record that is delivered; its object is a piece of the payload.
+/// A delivered record. Its object is a part of the payload.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct DeliveredRecord {
     /// Name of the record, encoded.
@@ -57,39 +60,39 @@ pub struct DeliveredRecord {
     /// Digest of the object.
     #[prost(fixed64, tag = "2")]
     pub digest: u64,
-    /// Whether the object is a tombstone.
+    /// True if the object is a tombstone.
     #[prost(bool, tag = "3")]
     pub tombstone: bool,
     /// Number of replicas of the record's bucket, capped at 15.
     #[prost(uint32, tag = "4")]
     pub n_val_class: u32,
-    /// When the object expires, seconds since 1970; 0 = never.
+    /// Time at which the object expires, in seconds since 1970; 0 for never.
     #[prost(uint32, tag = "5")]
     pub expires_at_secs: u32,
-    /// How the object becomes one with what is there: a `MergeRule`.
+    /// Rule for the merge with the stored object: a `MergeRule`.
     #[prost(enumeration = "super::data::MergeRule", tag = "6")]
     pub rule: i32,
-    /// Size of the object in the payload.
+    /// Size of the object in the payload, in bytes.
     #[prost(uint32, tag = "7")]
     pub size_bytes: u32,
-    /// Whether the object has index entries.
+    /// True if the object has index entries.
     #[prost(bool, tag = "8")]
     pub indexed: bool,
 }
 
-/// Delivers records of a partition. The payload holds their objects one after another.
+/// Delivers records of a partition. The payload has their objects one after the other.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Deliver {
     /// The partition.
     #[prost(uint32, tag = "1")]
     pub partition: u32,
-    /// The oldest live layout that the sender knows.
+    /// Version of the oldest live layout that the sender knows.
     #[prost(uint64, tag = "2")]
     pub layout_version: u64,
     /// The records.
     #[prost(message, repeated, tag = "3")]
     pub records: Vec<DeliveredRecord>,
-    /// Whether the sender's transfers do the least that they may.
+    /// True if the sender's transfers run at their minimum rate.
     #[prost(bool, tag = "4")]
     pub is_least: bool,
 }
@@ -97,7 +100,7 @@ pub struct Deliver {
 /// The delivered records are on the receiver's disk, merged with what was there.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct Delivered {
-    /// How long clients' requests take at the receiver, in percent of what is tolerable; 0 = not known.
+    /// Latency of clients' requests at the receiver, in percent of the tolerable one; 0 if unknown.
     #[prost(uint32, tag = "1")]
     pub pressure_percent: u32,
 }
@@ -108,18 +111,20 @@ pub struct Complete {
     /// The partition.
     #[prost(uint32, tag = "1")]
     pub partition: u32,
-    /// The layout for which the receiver gets the partition.
+    /// Version of the layout for which the receiver gets the partition.
     #[prost(uint64, tag = "2")]
     pub layout_version: u64,
-    /// Number of the loss after which it gets it; 0 = it has lost nothing.
+    /// Number of the loss after which the receiver gets the partition; 0 if the receiver has lost
+    /// nothing.
     #[prost(uint64, tag = "3")]
     pub loss: u64,
 }
 
-/// The receiver has taken note.
+/// Answer to [`Complete`].
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct Completed {
-    /// Whether it serves with that layout already; if not, it has to be told again.
+    /// True if the receiver serves with that layout already; otherwise the sender has to announce
+    /// it again.
     #[prost(bool, tag = "1")]
     pub noted: bool,
 }

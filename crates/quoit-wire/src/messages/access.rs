@@ -1,62 +1,63 @@
-//! The connection itself: errors, ping, client id, server info, authentication.
+//! Messages about the connection itself: errors, ping, client id, server info, authentication.
 
 use super::declare::messages;
 
 messages! {
-    /// The answer of any request that failed.
+    /// Answer to any request that failed.
     message RpbErrorResp: ErrorResp {
-        /// Description of the error, for people and for the few clients that match on it.
+        /// Description of the error, for people and for the few clients that compare it.
         required bytes errmsg = 1;
-        /// 0 from Riak and from Quoit; clients show it.
+        /// Always 0, in Riak and in Quoit; clients show it.
         required uint32 errcode = 2;
     }
 
-    /// Are you there?
+    /// Checks that the node answers.
     message RpbPingReq: PingReq {}
 
-    /// The answer of [`RpbPingReq`].
+    /// Answer to [`RpbPingReq`].
     message RpbPingResp: PingResp {}
 
-    /// Asks for the connection's client id.
+    /// Requests the connection's client id.
     message RpbGetClientIdReq: GetClientIdReq {}
 
-    /// The answer of [`RpbGetClientIdReq`].
+    /// Answer to [`RpbGetClientIdReq`].
     message RpbGetClientIdResp: GetClientIdResp {
-        /// The id last set on this connection; four zero bytes before that.
+        /// The id last set on this connection; initially four zero bytes.
         required bytes client_id = 1;
     }
 
-    /// Sets the connection's client id, which is given back on request and otherwise unused.
+    /// Sets the connection's client id. The server returns it on request and does not use it
+    /// otherwise.
     message RpbSetClientIdReq: SetClientIdReq {
         /// Any bytes.
         required bytes client_id = 1;
     }
 
-    /// The answer of [`RpbSetClientIdReq`].
+    /// Answer to [`RpbSetClientIdReq`].
     message RpbSetClientIdResp: SetClientIdResp {}
 
-    /// Asks for the node's name and version.
+    /// Requests the node's name and version.
     message RpbGetServerInfoReq: GetServerInfoReq {}
 
-    /// The answer of [`RpbGetServerInfoReq`].
+    /// Answer to [`RpbGetServerInfoReq`].
     message RpbGetServerInfoResp: GetServerInfoResp {
         /// The node's name, as in `quoit@127.0.0.1`.
         optional bytes node = 1;
-        /// Three integers with dots between them; clients choose features by it.
+        /// Version as three integers with dots. Clients choose features by it.
         optional bytes server_version = 2;
     }
 
-    /// Presents a user, inside TLS.
+    /// Presents a user's name and password, inside TLS.
     message RpbAuthReq: AuthReq {
         /// The user's name.
         required bytes user = 1;
-        /// The password; empty where the source of authentication needs none.
+        /// The password; empty if the source of the login needs none.
         required bytes password = 2;
     }
 
-    /// The answer of [`RpbAuthReq`].
+    /// Answer to [`RpbAuthReq`].
     message RpbAuthResp: AuthResp {}
 
-    /// Asks to go on in TLS; the agreement is the same message.
+    /// Requests TLS; the server agrees with the same message.
     message RpbStartTls: StartTls {}
 }

@@ -1,4 +1,4 @@
-//! Counters of the 1.4 kind, which live in objects of the default bucket type.
+//! Counters of the Riak 1.4 kind, which are stored in objects of the default bucket type.
 
 use super::declare::messages;
 
@@ -13,19 +13,19 @@ messages! {
         required sint64 amount = 3;
         /// Replicas that must have accepted the write.
         optional uint32 w = 4;
-        /// Replicas that must have it on stable storage.
+        /// Replicas on which the write must be durable.
         optional uint32 dw = 5;
-        /// Primary replicas that must have accepted the write.
+        /// Primaries that must have accepted the write.
         optional uint32 pw = 6;
-        /// Return the new value.
+        /// True to return the new value.
         optional bool returnvalue = 7;
         /// Distinct nodes that must take part.
         optional uint32 node_confirms = 8;
     }
 
-    /// The answer of [`RpbCounterUpdateReq`].
+    /// Answer to [`RpbCounterUpdateReq`].
     message RpbCounterUpdateResp: CounterUpdateResp {
-        /// The new value, if it was asked for.
+        /// The new value, if it was requested.
         optional sint64 value = 1;
     }
 
@@ -37,19 +37,19 @@ messages! {
         required bytes key = 2;
         /// Replicas that must answer.
         optional uint32 r = 3;
-        /// Primary replicas that must answer.
+        /// Primaries that must answer.
         optional uint32 pr = 4;
-        /// Whether a majority of failures ends the read early.
+        /// True if a majority of failures ends the read early.
         optional bool basic_quorum = 5;
-        /// Whether a replica without the counter counts as an answer.
+        /// True if "not found" counts as an answer.
         optional bool notfound_ok = 6;
         /// Distinct nodes that must take part.
         optional uint32 node_confirms = 7;
     }
 
-    /// The answer of [`RpbCounterGetReq`].
+    /// Answer to [`RpbCounterGetReq`].
     message RpbCounterGetResp: CounterGetResp {
-        /// The value; absent if there is no such counter.
+        /// The value; absent if the counter does not exist.
         optional sint64 value = 1;
     }
 }

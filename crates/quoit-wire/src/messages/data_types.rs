@@ -14,11 +14,11 @@ pub enum DataType {
     Map = 3,
     /// HyperLogLog.
     Hll = 4,
-    /// Set that only grows.
+    /// Grow-only set.
     Gset = 5,
 }
 
-/// The data type of a field of a map; other numbers than those of [`DataType`].
+/// The data type of a field of a map. The numbers differ from those of [`DataType`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum MapFieldType {
@@ -38,14 +38,14 @@ pub enum MapFieldType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum FlagOp {
-    /// Set it.
+    /// Enables the flag.
     Enable = 1,
-    /// Clear it.
+    /// Disables the flag.
     Disable = 2,
 }
 
 messages! {
-    /// A field of a map. The same name may exist once with each type.
+    /// A field of a map. Fields of different types may have the same name.
     message MapField {
         /// Name.
         required bytes name = 1;
@@ -53,19 +53,19 @@ messages! {
         required enumeration(MapFieldType) kind = 2;
     }
 
-    /// A field of a map with its value, which is in the member of its type.
+    /// A field of a map with its value, in the member of its type.
     message MapEntry {
         /// The field.
         required message(MapField) field = 1;
         /// Value of a counter.
         optional sint64 counter_value = 2;
-        /// Members of a set.
+        /// Elements of a set.
         repeated bytes set_value = 3;
-        /// Value of a register; absent while it was never assigned.
+        /// Value of a register; absent if it was never assigned.
         optional bytes register_value = 4;
         /// Value of a flag.
         optional bool flag_value = 5;
-        /// Entries of a map.
+        /// Fields of a map.
         repeated message(MapEntry) map_value = 6;
     }
 
@@ -73,13 +73,13 @@ messages! {
     message DtValue {
         /// Value of a counter.
         optional sint64 counter_value = 1;
-        /// Members of a set, sorted.
+        /// Elements of a set, sorted.
         repeated bytes set_value = 2;
-        /// Entries of a map.
+        /// Fields of a map.
         repeated message(MapEntry) map_value = 3;
-        /// Estimated number of members of a HyperLogLog.
+        /// Estimated number of elements of a HyperLogLog.
         optional uint64 hll_value = 4;
-        /// Members of a grow-only set.
+        /// Elements of a grow-only set.
         repeated bytes gset_value = 5;
     }
 
@@ -93,36 +93,36 @@ messages! {
         required bytes bucket_type = 3;
         /// Replicas that must answer.
         optional uint32 r = 4;
-        /// Primary replicas that must answer.
+        /// Primaries that must answer.
         optional uint32 pr = 5;
-        /// Whether a majority of failures ends the read early.
+        /// True if a majority of failures ends the read early.
         optional bool basic_quorum = 6;
-        /// Whether a replica without the object counts as an answer.
+        /// True if "not found" counts as an answer.
         optional bool notfound_ok = 7;
-        /// How long the server may take, in milliseconds.
+        /// Timeout in milliseconds.
         optional uint32 timeout = 8;
-        /// False: primary replicas only.
+        /// False to use primaries only, without fallbacks.
         optional bool sloppy_quorum = 9;
-        /// Use only that many of the preference list.
+        /// Number of nodes of the preference list to use.
         optional uint32 n_val = 10;
-        /// False: leave the context out.
+        /// False to omit the context.
         optional bool include_context = 11;
         /// Distinct nodes that must take part.
         optional uint32 node_confirms = 12;
     }
 
-    /// The answer of [`DtFetchReq`].
+    /// Answer to [`DtFetchReq`].
     message DtFetchResp: DtFetchResp {
         /// The context, to be sent back with removes.
         optional bytes context = 1;
-        /// The data type of the bucket, also when nothing was found.
+        /// Data type of the bucket, even if nothing was found.
         required enumeration(DataType) kind = 2;
-        /// The value; absent, nothing was found.
+        /// The value; absent if nothing was found.
         optional message(DtValue) value = 3;
     }
 
-    /// Asks about a part of a data type, without reading the rest: with neither `element`, `field` nor
-    /// `page_size` for the number of its elements or fields. Quoit's own.
+    /// Queries a part of a data type without reading the rest. Without `element`, `field` and
+    /// `page_size`, the query is for the number of elements or fields. Quoit's own.
     message DtQueryReq: DtQueryReq {
         /// Bucket.
         required bytes bucket = 1;
@@ -132,75 +132,77 @@ messages! {
         required bytes bucket_type = 3;
         /// Replicas that must answer.
         optional uint32 r = 4;
-        /// Primary replicas that must answer.
+        /// Primaries that must answer.
         optional uint32 pr = 5;
-        /// Whether a majority of failures ends the read early.
+        /// True if a majority of failures ends the read early.
         optional bool basic_quorum = 6;
-        /// Whether a replica without the object counts as an answer.
+        /// True if "not found" counts as an answer.
         optional bool notfound_ok = 7;
-        /// How long the server may take, in milliseconds.
+        /// Timeout in milliseconds.
         optional uint32 timeout = 8;
-        /// False: primary replicas only.
+        /// False to use primaries only, without fallbacks.
         optional bool sloppy_quorum = 9;
-        /// Use only that many of the preference list.
+        /// Number of nodes of the preference list to use.
         optional uint32 n_val = 10;
         /// Distinct nodes that must take part.
         optional uint32 node_confirms = 12;
-        /// Is this an element of the set?
+        /// Element whose membership in the set is queried.
         optional bytes element = 13;
-        /// Asks for the value of this field of the map.
+        /// Field of the map whose value is queried.
         optional message(MapField) field = 14;
-        /// So many elements or fields, in an order of the server's; 0 counts as 1.
+        /// Number of elements or fields of a page, in an order that the server determines; 0 counts
+        /// as 1.
         optional uint32 page_size = 15;
-        /// Where the former page ended, as its answer said; absent for the first one.
+        /// End of the previous page, from its answer; absent for the first page.
         optional bytes cursor = 16;
-        /// Asks this of the set or map in the record: the fields on the way to it, the outermost first.
+        /// Path of the set or map within the record, the outermost field first.
         repeated message(MapField) path = 17;
     }
 
-    /// The answer of [`DtQueryReq`].
+    /// Answer to [`DtQueryReq`].
     message DtQueryResp: DtQueryResp {
-        /// The data type of the bucket, or that of the field at the path, also when nothing was found.
+        /// Data type of the bucket, or of the field at the path, even if nothing was found.
         required enumeration(DataType) kind = 1;
-        /// Whether there is such a record, and in it such a field.
+        /// True if the record exists and, in it, the field at the path.
         required bool found = 2;
         /// Number of elements or fields.
         optional uint64 size = 3;
-        /// Whether the element is in the set.
+        /// True if the element is in the set.
         optional bool contains = 4;
-        /// The elements or fields of the page; a map of the field that was asked for, empty without it.
+        /// The elements or fields of the page; for a queried field, a map of that field, empty if
+        /// the field is absent.
         optional message(DtValue) value = 5;
-        /// Where the next page begins; absent after the last.
+        /// Begin of the next page; absent after the last one.
         optional bytes cursor = 6;
     }
 
     /// Adds to a counter.
     message CounterOp {
-        /// Amount to add; 1 when absent.
+        /// Amount to add; 1 if absent.
         optional sint64 increment = 1;
     }
 
     /// Changes a set: all adds, then all removes.
     message SetOp {
-        /// Members to add.
+        /// Elements to add.
         repeated bytes adds = 1;
-        /// Members to remove.
+        /// Elements to remove.
         repeated bytes removes = 2;
     }
 
     /// Adds to a grow-only set.
     message GSetOp {
-        /// Members to add.
+        /// Elements to add.
         repeated bytes adds = 1;
     }
 
     /// Adds to a HyperLogLog.
     message HllOp {
-        /// Members to add.
+        /// Elements to add.
         repeated bytes adds = 1;
     }
 
-    /// Changes a field of a map, by the member of its type.
+    /// Changes a field of a map, in the member of its type.
     message MapUpdate {
         /// The field.
         required message(MapField) field = 1;
@@ -216,7 +218,7 @@ messages! {
         optional message(MapOp) map_op = 6;
     }
 
-    /// Changes a map: all removes, then the updates in their order.
+    /// Changes a map: first all removes, then the updates in order.
     message MapOp {
         /// Fields to remove.
         repeated message(MapField) removes = 1;
@@ -242,49 +244,49 @@ messages! {
     message DtUpdateReq: DtUpdateReq {
         /// Bucket.
         required bytes bucket = 1;
-        /// Key; absent, the server chooses one.
+        /// Key; if absent, the server generates one.
         optional bytes key = 2;
         /// Bucket type.
         required bytes bucket_type = 3;
-        /// The context of the value that removes refer to.
+        /// Context of the value that removes refer to.
         optional bytes context = 4;
         /// The change.
         required message(DtOp) op = 5;
         /// Replicas that must have accepted the write.
         optional uint32 w = 6;
-        /// Replicas that must have it on stable storage.
+        /// Replicas on which the write must be durable.
         optional uint32 dw = 7;
-        /// Primary replicas that must have accepted the write.
+        /// Primaries that must have accepted the write.
         optional uint32 pw = 8;
-        /// Return the new value.
+        /// True to return the new value.
         optional bool return_body = 9;
-        /// How long the server may take, in milliseconds.
+        /// Timeout in milliseconds.
         optional uint32 timeout = 10;
-        /// False: primary replicas only.
+        /// False to use primaries only, without fallbacks.
         optional bool sloppy_quorum = 11;
-        /// Use only that many of the preference list.
+        /// Number of nodes of the preference list to use.
         optional uint32 n_val = 12;
-        /// False: leave the context out.
+        /// False to omit the context.
         optional bool include_context = 13;
         /// Distinct nodes that must take part.
         optional uint32 node_confirms = 14;
     }
 
-    /// The answer of [`DtUpdateReq`]; the value only if it was asked for.
+    /// Answer to [`DtUpdateReq`], with the value if it was requested.
     message DtUpdateResp: DtUpdateResp {
-        /// The key, if the server chose it.
+        /// The key, if the server generated it.
         optional bytes key = 1;
         /// The new context of a set or map.
         optional bytes context = 2;
         /// Value of a counter.
         optional sint64 counter_value = 3;
-        /// Members of a set.
+        /// Elements of a set.
         repeated bytes set_value = 4;
-        /// Entries of a map.
+        /// Fields of a map.
         repeated message(MapEntry) map_value = 5;
-        /// Estimated number of members of a HyperLogLog.
+        /// Estimated number of elements of a HyperLogLog.
         optional uint64 hll_value = 6;
-        /// Members of a grow-only set.
+        /// Elements of a grow-only set.
         repeated bytes gset_value = 7;
     }
 }

@@ -1,16 +1,16 @@
-//! The macro in which the messages are declared, in nearly the notation of `.proto` files.
+//! The macro that declares messages, in a notation similar to `.proto` files.
 //!
-//! One declaration gives the struct with its `prost` implementation and the [`Shape`] that bodies
-//! are checked against, so that the two cannot disagree.
+//! One declaration generates the struct with its `prost` implementation and the [`Shape`] against
+//! which bodies are checked, so that the two can't disagree.
 //!
 //! [`Shape`]: crate::shape::Shape
 
-/// Declares messages. With `NAME: CODE` the message is the body of frames with that
-/// [`MessageCode`](crate::code::MessageCode); with `NAME` alone it lives inside of others.
+/// Declares messages. `NAME: CODE` declares a message that is the body of frames with that
+/// [`MessageCode`](crate::code::MessageCode); `NAME` alone declares a nested message.
 ///
 /// Fields are `LABEL TYPE NAME = TAG;` with the labels `required`, `optional` and `repeated` and
 /// the types `bytes`, `bool`, `uint32`, `uint64`, `int64`, `sint64`, `enumeration(E)` and
-/// `message(M)`; at most 64 of them, by ascending tag.
+/// `message(M)`. A message has at most 64 fields, in the order of their tags.
 macro_rules! messages {
     ($($(#[$meta:meta])* message $name:ident $(: $code:ident)? { $($fields:tt)* })*) => {
         $(
@@ -23,7 +23,7 @@ macro_rules! messages {
         )*
     };
 
-    // `bytes` needs its Rust type said twice to be decoded without a copy.
+    // `bytes` fields need an explicit Rust type, so that they are decoded without a copy.
     (@fields $meta:tt $name:ident [$($done:tt)*] [$($shape:tt)*]
         $(#[$doc:meta])* $label:ident bytes $field:ident = $tag:literal; $($rest:tt)*) => {
         messages!(@fields $meta $name
@@ -52,7 +52,7 @@ macro_rules! messages {
                 ($crate::shape::FieldKind::Enumeration($inner::is_valid))),]
             $($rest)*);
     };
-    // Written one by one, as those do who know the protocol from its `.proto` files.
+    // Not packed, as in the `.proto` files of the protocol's clients.
     (@fields $meta:tt $name:ident [$($done:tt)*] [$($shape:tt)*]
         $(#[$doc:meta])* repeated $scalar:ident $field:ident = $tag:literal;
         $($rest:tt)*) => {

@@ -1,12 +1,13 @@
 //! Objects: get, put, delete.
 //!
-//! Fields that are quorums take [`Quorum`](crate::quorum::Quorum) words and counts; absent, as
-//! every absent option, they mean what the bucket's properties say. Timeouts are milliseconds.
+//! Fields that are quorums take the words and counts of [`Quorum`](crate::quorum::Quorum). An
+//! absent option stands for the bucket's property. Timeouts are in milliseconds.
 
 use super::declare::messages;
 
 messages! {
-    /// A name and its value: user metadata, index entries, terms and keys of index answers.
+    /// A pair of name and value, for user metadata, index entries, and terms and keys of index
+    /// answers.
     message RpbPair {
         /// The name.
         required bytes key = 1;
@@ -16,9 +17,9 @@ messages! {
 
     /// A link from an object to another.
     message RpbLink {
-        /// The bucket it points into.
+        /// Bucket of the target.
         optional bytes bucket = 1;
-        /// The key it points to.
+        /// Key of the target.
         optional bytes key = 2;
         /// Meaning of the link.
         optional bytes tag = 3;
@@ -26,19 +27,19 @@ messages! {
 
     /// A value with its metadata: one sibling of an object.
     message RpbContent {
-        /// The value; empty for tombstones and where only heads were asked for.
+        /// The bytes of the value; empty for tombstones, and if only the metadata was requested.
         required bytes value = 1;
         /// MIME type.
         optional bytes content_type = 2;
         /// Character set.
         optional bytes charset = 3;
-        /// Encoding of the value, as in `gzip`; the server keeps and never applies it.
+        /// Encoding of the value, such as `gzip`. The server stores it and does not apply it.
         optional bytes content_encoding = 4;
-        /// The sibling's tag, chosen by the server.
+        /// The sibling's entity tag, which the server sets.
         optional bytes vtag = 5;
         /// Links.
         repeated message(RpbLink) links = 6;
-        /// Time of the write in seconds since 1970, chosen by the server.
+        /// Time of the write in seconds since 1970, which the server sets.
         optional uint32 last_mod = 7;
         /// Microseconds within that second, 0 to 999999.
         optional uint32 last_mod_usecs = 8;
@@ -58,23 +59,23 @@ messages! {
         required bytes key = 2;
         /// Replicas that must answer.
         optional uint32 r = 3;
-        /// Primary replicas that must answer.
+        /// Primaries that must answer.
         optional uint32 pr = 4;
-        /// Whether a majority of failures ends the read early.
+        /// True if a majority of failures ends the read early.
         optional bool basic_quorum = 5;
-        /// Whether a replica without the object counts as an answer.
+        /// True if "not found" counts as an answer.
         optional bool notfound_ok = 6;
-        /// A context: if the object still has it, the answer is only `unchanged`.
+        /// A context. If the object still has it, the answer is only `unchanged`.
         optional bytes if_modified = 7;
-        /// Return metadata with empty values.
+        /// True to return the metadata with empty values.
         optional bool head = 8;
-        /// Report a tombstone by its context.
+        /// True to return the context of a tombstone.
         optional bool deletedvclock = 9;
-        /// How long the server may take.
+        /// Timeout in milliseconds.
         optional uint32 timeout = 10;
-        /// False: primary replicas only.
+        /// False to use primaries only, without fallbacks.
         optional bool sloppy_quorum = 11;
-        /// Use only that many of the preference list.
+        /// Number of nodes of the preference list to use.
         optional uint32 n_val = 12;
         /// Bucket type.
         optional bytes bucket_type = 13;
@@ -82,13 +83,13 @@ messages! {
         optional uint32 node_confirms = 14;
     }
 
-    /// The answer of [`RpbGetReq`]. With no field set: there is no such object.
+    /// Answer to [`RpbGetReq`]. If no field is set, the object does not exist.
     message RpbGetResp: GetResp {
         /// The siblings.
         repeated message(RpbContent) content = 1;
         /// The object's context, to be sent back with writes and deletes.
         optional bytes vclock = 2;
-        /// True if `if_modified` was the object's context; nothing else is set then.
+        /// True if the object has the context of `if_modified`. No other field is set then.
         optional bool unchanged = 3;
     }
 
@@ -96,33 +97,33 @@ messages! {
     message RpbPutReq: PutReq {
         /// Bucket.
         required bytes bucket = 1;
-        /// Key; absent, the server chooses one.
+        /// Key; if absent, the server generates one.
         optional bytes key = 2;
-        /// The context of what this write replaces.
+        /// The context of the values that this write replaces.
         optional bytes vclock = 3;
         /// The value and its metadata.
         required message(RpbContent) content = 4;
         /// Replicas that must have accepted the write.
         optional uint32 w = 5;
-        /// Replicas that must have it on stable storage.
+        /// Replicas on which the write must be durable.
         optional uint32 dw = 6;
-        /// Return the object as stored.
+        /// True to return the stored object.
         optional bool return_body = 7;
-        /// Primary replicas that must have accepted the write.
+        /// Primaries that must have accepted the write.
         optional uint32 pw = 8;
-        /// Write only if the stored context is `vclock`.
+        /// True to write only if the stored object has the context `vclock`.
         optional bool if_not_modified = 9;
-        /// Write only if there is no such object.
+        /// True to write only if the object does not exist.
         optional bool if_none_match = 10;
-        /// Return the object as stored with empty values.
+        /// True to return the stored object with empty values.
         optional bool return_head = 11;
-        /// How long the server may take.
+        /// Timeout in milliseconds.
         optional uint32 timeout = 12;
-        /// Store the given context as it is, with no event added.
+        /// True to store the value under the given context, without a new event.
         optional bool asis = 13;
-        /// False: primary replicas only.
+        /// False to use primaries only, without fallbacks.
         optional bool sloppy_quorum = 14;
-        /// Use only that many of the preference list.
+        /// Number of nodes of the preference list to use.
         optional uint32 n_val = 15;
         /// Bucket type.
         optional bytes bucket_type = 16;
@@ -130,13 +131,13 @@ messages! {
         optional uint32 node_confirms = 17;
     }
 
-    /// The answer of [`RpbPutReq`].
+    /// Answer to [`RpbPutReq`].
     message RpbPutResp: PutResp {
-        /// The siblings, if they were asked for.
+        /// The siblings, if they were requested.
         repeated message(RpbContent) content = 1;
-        /// The object's context, if the siblings were asked for.
+        /// The object's context, if the siblings were requested.
         optional bytes vclock = 2;
-        /// The key, if the server chose it.
+        /// The key, if the server generated it.
         optional bytes key = 3;
     }
 
@@ -146,30 +147,30 @@ messages! {
         required bytes bucket = 1;
         /// Key.
         required bytes key = 2;
-        /// Read and write quorum in one, the oldest form.
+        /// Quorum of both the read and the write; the oldest form.
         optional uint32 rw = 3;
-        /// The context of what is deleted; absent, the server reads it first.
+        /// The context of the values to delete; if absent, the server reads it first.
         optional bytes vclock = 4;
         /// Replicas that must answer the read.
         optional uint32 r = 5;
         /// Replicas that must have accepted the tombstone.
         optional uint32 w = 6;
-        /// Primary replicas that must answer the read.
+        /// Primaries that must answer the read.
         optional uint32 pr = 7;
-        /// Primary replicas that must have accepted the tombstone.
+        /// Primaries that must have accepted the tombstone.
         optional uint32 pw = 8;
-        /// Replicas that must have the tombstone on stable storage.
+        /// Replicas on which the write must be durable.
         optional uint32 dw = 9;
-        /// How long the server may take.
+        /// Timeout in milliseconds.
         optional uint32 timeout = 10;
-        /// False: primary replicas only.
+        /// False to use primaries only, without fallbacks.
         optional bool sloppy_quorum = 11;
-        /// Use only that many of the preference list.
+        /// Number of nodes of the preference list to use.
         optional uint32 n_val = 12;
         /// Bucket type.
         optional bytes bucket_type = 13;
     }
 
-    /// The answer of [`RpbDelReq`], found or not.
+    /// Answer to [`RpbDelReq`], whether the object existed or not.
     message RpbDelResp: DelResp {}
 }

@@ -1,21 +1,22 @@
-//! Lists of buckets and keys. Their answers stream: frames of data, then one with only `done`.
+//! Lists of buckets and keys. Their answers are streams: frames with data, then one with only
+//! `done`.
 
 use super::declare::messages;
 
 messages! {
     /// Lists the buckets of a type that have keys.
     message RpbListBucketsReq: ListBucketsReq {
-        /// How long the server may take, in milliseconds.
+        /// Timeout in milliseconds.
         optional uint32 timeout = 1;
-        /// True: answer in several frames as they are found.
+        /// True to answer in several frames, as buckets are found.
         optional bool stream = 2;
         /// Bucket type.
         optional bytes bucket_type = 3;
     }
 
-    /// The answer of [`RpbListBucketsReq`], or a part of it.
+    /// Answer to [`RpbListBucketsReq`], or a part of it.
     message RpbListBucketsResp: ListBucketsResp {
-        /// Names, each once in the whole answer.
+        /// Names; each occurs once in the whole answer.
         repeated bytes buckets = 1;
         /// True in the last frame of a stream, absent otherwise.
         optional bool done = 2;
@@ -25,15 +26,15 @@ messages! {
     message RpbListKeysReq: ListKeysReq {
         /// Bucket.
         required bytes bucket = 1;
-        /// How long the server may take, in milliseconds.
+        /// Timeout in milliseconds.
         optional uint32 timeout = 2;
         /// Bucket type.
         optional bytes bucket_type = 3;
     }
 
-    /// A part of the answer of [`RpbListKeysReq`].
+    /// A part of the answer to [`RpbListKeysReq`].
     message RpbListKeysResp: ListKeysResp {
-        /// Keys, each once in the whole answer.
+        /// Keys; each occurs once in the whole answer.
         repeated bytes keys = 1;
         /// True in the last frame, absent otherwise.
         optional bool done = 2;

@@ -1,4 +1,4 @@
-//! MapReduce jobs. Their answers stream: results of phases, then a frame with only `done`.
+//! MapReduce jobs. Their answers are streams: results of phases, then a frame with only `done`.
 
 use super::declare::messages;
 
@@ -11,9 +11,9 @@ messages! {
         required bytes content_type = 2;
     }
 
-    /// A part of the answer of [`RpbMapRedReq`].
+    /// A part of the answer to [`RpbMapRedReq`].
     message RpbMapRedResp: MapRedResp {
-        /// The phase the results are of, counted from 0.
+        /// Index of the phase of the results, from 0.
         optional uint32 phase = 1;
         /// A list of results in the notation of the job.
         optional bytes response = 2;

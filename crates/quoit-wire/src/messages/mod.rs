@@ -1,9 +1,8 @@
 //! The messages of the Protocol Buffers interface, by subject.
 //!
-//! Each struct has the message's name in the protocol and its fields' names, except that `type`,
-//! a word of Rust, is called `bucket_type` where it means one and `kind` elsewhere. Byte strings
-//! are [`Bytes`]: decoded ones are slices of the frame they came in, with no copy made, and keep
-//! the read buffer of that frame alive as long as they live.
+//! Each struct and its fields have the names of the protocol, except that `type`, a keyword of
+//! Rust, is called `bucket_type` or `kind`. Byte strings are [`Bytes`]: after decoding they are
+//! slices of the frame, without a copy, and keep the frame's read buffer alive.
 
 mod declare;
 
@@ -41,24 +40,25 @@ use crate::shape::Shape;
 use bytes::Bytes;
 use std::fmt::Debug;
 
-/// A message, or a part of one, whose structure is known.
+/// A message, or a part of one, with a known structure.
 pub trait Shaped: prost::Message + Default + Clone + PartialEq + Debug {
-    /// The structure.
+    /// The structure of the message.
     fn shape() -> &'static Shape;
 }
 
 /// A message that is the body of a frame.
 pub trait Body: Shaped {
-    /// The code of its frames.
+    /// The message code of its frames.
     const CODE: MessageCode;
 
-    /// Decodes a frame's body, whose byte fields become slices of it.
+    /// Decodes a frame's body; byte fields become slices of it.
     ///
-    /// Stricter than `prost` alone: required fields must be there and enumeration values known.
+    /// Stricter than `prost`: required fields must be present, and enumeration values must be
+    /// known.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] with the first fault found. Never panics, whatever the bytes.
+    /// Returns a [`DecodeError`] for the first fault. Never panics.
     fn decode_body(body: Bytes) -> Result<Self, DecodeError> {
         Self::shape().check(&body)?;
         Self::decode(body)

@@ -1,9 +1,9 @@
-//! Which nodes hold a key.
+//! The nodes that hold a key.
 
 use super::declare::messages;
 
 messages! {
-    /// Asks which nodes hold a key.
+    /// Requests the nodes that hold a key.
     message RpbGetBucketKeyPreflistReq: GetBucketKeyPreflistReq {
         /// Bucket.
         required bytes bucket = 1;
@@ -19,13 +19,13 @@ messages! {
         required int64 partition = 1;
         /// The node's name.
         required bytes node = 2;
-        /// False for a node that stands in for another.
+        /// False for a fallback.
         required bool primary = 3;
     }
 
-    /// The answer of [`RpbGetBucketKeyPreflistReq`].
+    /// Answer to [`RpbGetBucketKeyPreflistReq`].
     message RpbGetBucketKeyPreflistResp: GetBucketKeyPreflistResp {
-        /// n_val replicas, in order of preference.
+        /// The first n_val nodes, in order of preference.
         repeated message(RpbBucketKeyPreflistItem) preflist = 1;
     }
 }

@@ -2,17 +2,17 @@
 
 use super::declare::messages;
 
-/// Between which clusters objects are copied, as a property of their bucket.
+/// Replication of a bucket's objects to other clusters, as a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum RpbReplMode {
-    /// Not copied.
+    /// No replication.
     False = 0,
-    /// As they are written.
+    /// Realtime replication.
     Realtime = 1,
-    /// By periodic comparison.
+    /// Full-sync.
     Fullsync = 2,
-    /// Both.
+    /// Realtime replication and full-sync.
     True = 3,
 }
 
@@ -29,7 +29,7 @@ messages! {
     message RpbCommitHook {
         /// An Erlang function.
         optional message(RpbModFun) modfun = 1;
-        /// The name of a JavaScript function; not looked at beside `modfun`.
+        /// The name of a JavaScript function; ignored if `modfun` is set.
         optional bytes name = 2;
     }
 
@@ -37,65 +37,65 @@ messages! {
     message RpbBucketProps {
         /// Number of replicas.
         optional uint32 n_val = 1;
-        /// Whether concurrent writes are kept as siblings.
+        /// True if concurrent writes are kept as siblings.
         optional bool allow_mult = 2;
-        /// Whether the last write simply replaces what was there.
+        /// True if the last write replaces all others.
         optional bool last_write_wins = 3;
-        /// Hooks before writes.
+        /// Hooks that run before writes.
         repeated message(RpbCommitHook) precommit = 4;
-        /// Whether `precommit` is meant, also when it is empty.
+        /// True if `precommit` is set, even to an empty list.
         optional bool has_precommit = 5;
-        /// Hooks after writes.
+        /// Hooks that run after writes.
         repeated message(RpbCommitHook) postcommit = 6;
-        /// Whether `postcommit` is meant, also when it is empty.
+        /// True if `postcommit` is set, even to an empty list.
         optional bool has_postcommit = 7;
-        /// The function from key to partition.
+        /// Function that computes the placement of a key.
         optional message(RpbModFun) chash_keyfun = 8;
-        /// The function that finds links in an object.
+        /// Function that extracts the links of an object.
         optional message(RpbModFun) linkfun = 9;
-        /// Clock pruning: entries older than this, in seconds, may go.
+        /// Pruning: age in seconds above which entries may be dropped.
         optional uint32 old_vclock = 10;
-        /// Clock pruning: entries younger than this, in seconds, stay.
+        /// Pruning: age in seconds below which entries are kept.
         optional uint32 young_vclock = 11;
-        /// Clock pruning: clocks with more entries are pruned.
+        /// Pruning: number of entries above which a clock is pruned.
         optional uint32 big_vclock = 12;
-        /// Clock pruning: clocks with fewer entries are left alone.
+        /// Pruning: number of entries up to which a clock is not pruned.
         optional uint32 small_vclock = 13;
-        /// Primary replicas that must answer a read.
+        /// Primaries that must answer a read.
         optional uint32 pr = 14;
         /// Replicas that must answer a read.
         optional uint32 r = 15;
         /// Replicas that must have accepted a write.
         optional uint32 w = 16;
-        /// Primary replicas that must have accepted a write.
+        /// Primaries that must have accepted a write.
         optional uint32 pw = 17;
-        /// Replicas that must have a write on stable storage.
+        /// Replicas on which the write must be durable.
         optional uint32 dw = 18;
-        /// Read and write quorum of deletes in one, the oldest form.
+        /// Quorum of both the read and the write of a delete; the oldest form.
         optional uint32 rw = 19;
-        /// Whether a majority of failures ends a read early.
+        /// True if a majority of failures ends a read early.
         optional bool basic_quorum = 20;
-        /// Whether a replica without the object counts as an answer.
+        /// True if "not found" counts as an answer.
         optional bool notfound_ok = 21;
-        /// The engine's name, where there are several.
+        /// Name of the storage engine, if there are several.
         optional bytes backend = 22;
-        /// The flag of the first search.
+        /// Flag of Riak's legacy search.
         optional bool search = 23;
         /// Replication to other clusters.
         optional enumeration(RpbReplMode) repl = 24;
-        /// The search index, `_dont_index_` for none.
+        /// Search index; `_dont_index_` for none.
         optional bytes search_index = 25;
         /// `counter`, `set`, `map`, `hll` or `gset`.
         optional bytes datatype = 26;
-        /// Strong consistency.
+        /// True if objects are strongly consistent.
         optional bool consistent = 27;
-        /// Objects are written once and never changed.
+        /// True if objects are written once and never changed.
         optional bool write_once = 28;
         /// Precision of HyperLogLogs, 4 to 16.
         optional uint32 hll_precision = 29;
     }
 
-    /// Asks for a bucket's properties.
+    /// Requests a bucket's properties.
     message RpbGetBucketReq: GetBucketReq {
         /// Bucket.
         required bytes bucket = 1;
@@ -103,9 +103,9 @@ messages! {
         optional bytes bucket_type = 2;
     }
 
-    /// The answer of [`RpbGetBucketReq`] and [`RpbGetBucketTypeReq`].
+    /// Answer to [`RpbGetBucketReq`] and [`RpbGetBucketTypeReq`].
     message RpbGetBucketResp: GetBucketResp {
-        /// All properties as they hold.
+        /// All properties that are in effect.
         required message(RpbBucketProps) props = 1;
     }
 
@@ -119,10 +119,10 @@ messages! {
         optional bytes bucket_type = 3;
     }
 
-    /// The answer of [`RpbSetBucketReq`] and [`RpbSetBucketTypeReq`].
+    /// Answer to [`RpbSetBucketReq`] and [`RpbSetBucketTypeReq`].
     message RpbSetBucketResp: SetBucketResp {}
 
-    /// Drops a bucket's own properties, so that it has those of its type again.
+    /// Resets a bucket's properties to those of its type.
     message RpbResetBucketReq: ResetBucketReq {
         /// Bucket.
         required bytes bucket = 1;
@@ -130,10 +130,10 @@ messages! {
         optional bytes bucket_type = 2;
     }
 
-    /// The answer of [`RpbResetBucketReq`].
+    /// Answer to [`RpbResetBucketReq`].
     message RpbResetBucketResp: ResetBucketResp {}
 
-    /// Asks for the properties of a bucket type.
+    /// Requests the properties of a bucket type.
     message RpbGetBucketTypeReq: GetBucketTypeReq {
         /// Bucket type.
         required bytes bucket_type = 1;

@@ -1,36 +1,37 @@
-//! Queues of replication, as Riak nodes of other clusters consume and fill them.
+//! Replication queues, as Riak nodes of other clusters consume and fill them.
 
 use super::declare::messages;
 use super::folds::RpbKeysValue;
 
 messages! {
-    /// Asks for the next entry of a queue.
+    /// Requests the next entry of a queue.
     message RpbFetchReq: FetchReq {
         /// Name of the queue.
         required bytes queuename = 1;
-        /// Whether the object's place in trees is wanted: `internal_aaehash`, or `internal`.
+        /// `internal_aaehash` to request the object's place in hash trees as well; otherwise
+        /// `internal`.
         optional bytes encoding = 2;
     }
 
     /// An entry of a queue.
     message RpbFetchResp: FetchResp {
-        /// Whether there is none.
+        /// True if the queue is empty.
         required bool queue_empty = 1;
-        /// Whether the object is a tombstone; absent of a reap.
+        /// True if the object is a tombstone; absent for a reap.
         optional bool deleted = 2;
         /// Checksum of the object.
         optional uint32 crc_check = 3;
-        /// The object with its names.
+        /// The object, with the names of its record.
         optional bytes replencoded_object = 4;
         /// Clock of the tombstone.
         optional bytes deleted_vclock = 5;
-        /// Segment in a tree, where it was asked for.
+        /// Segment in a hash tree, if it was requested.
         optional uint32 segment_id = 6;
-        /// Value in a tree, where it was asked for.
+        /// Hash in that segment, if it was requested.
         optional uint32 segment_hash = 7;
     }
 
-    /// Puts references into a queue.
+    /// Puts references to records into a queue.
     message RpbPushReq: PushReq {
         /// Name of the queue.
         required bytes queuename = 1;
@@ -42,19 +43,19 @@ messages! {
     message RpbPushResp: PushResp {
         /// Name of the queue.
         optional bytes queuename = 1;
-        /// Whether there is such a queue.
+        /// True if the queue exists.
         required bool queue_exists = 2;
-        /// Entries of folds.
+        /// Number of entries from folds.
         optional uint32 foldq_length = 10;
-        /// Entries of full-sync, and of pushes.
+        /// Number of entries from full-sync and from pushes.
         optional uint32 fsync_length = 11;
-        /// Entries of writes as they happened.
+        /// Number of entries from realtime replication.
         optional uint32 realt_length = 12;
     }
 
-    /// Asks for the addresses of the nodes that are up.
+    /// Requests the addresses of the nodes that are up.
     message RpbMembershipReq: MembershipReq {
-        /// Name of a queue; of no use.
+        /// Name of a queue; not used.
         optional bytes queuename = 1;
     }
 
@@ -64,7 +65,7 @@ messages! {
         repeated message(RpbClusterMemberEntry) up_nodes = 1;
     }
 
-    /// Where a node takes requests.
+    /// Address at which a node takes requests.
     message RpbClusterMemberEntry {
         /// Host name or address.
         required bytes ip = 1;

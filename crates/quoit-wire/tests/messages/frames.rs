@@ -1,4 +1,4 @@
-//! Cutting a stream of bytes into frames.
+//! Splitting a stream of bytes into frames.
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Bodies that are not the message they should be.
+//! Bodies that are not valid messages.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use prost::Message;
 use quoit_wire::messages::*;
 use quoit_wire::{DecodeError, append_message};
 
-/// Checks what is said of a body that is no `M`.
+/// Checks the error of a body that is not a valid `M`.
 #[track_caller]
 fn check<M: Body>(body: &[u8], complaint: &str) {
     let error = M::decode_body(Bytes::copy_from_slice(body)).unwrap_err();
@@ -120,7 +120,7 @@ fn unknown_fields_of_every_wire_type_are_skipped() {
 
 #[test]
 fn messages_nest_to_the_limit_and_no_deeper() {
-    /// A fetch answer with that many entries in each other.
+    /// An answer to a fetch with this many nested fields.
     fn nested(entries: usize) -> Vec<u8> {
         let field = MapField { name: Bytes::new(), kind: MapFieldType::Map as i32 };
         let mut entry = MapEntry { field: field.clone(), ..Default::default() };
@@ -139,7 +139,7 @@ fn messages_nest_to_the_limit_and_no_deeper() {
     assert_eq!(error, DecodeError::TooDeep { message: "MapField", depth_max: 100 });
 }
 
-/// A body that is nearly one of ours: fields with plausible tags, and with any.
+/// A body that is nearly valid: fields with plausible tags and random contents.
 fn nearly_a_body() -> impl Strategy<Value = Vec<u8>> {
     let field = (1u8..18, 0u8..6, prop::collection::vec(any::<u8>(), 0..12)).prop_map(
         |(tag, wire_type, content)| {
@@ -166,7 +166,8 @@ proptest! {
                     let again = M::decode_body(message.encode_to_vec().into()).unwrap();
                     assert_eq!(again, message);
                 }
-                // The walk along the shape finds every fault before prost does, but for groups.
+                // The check against the shape finds every fault that `prost` finds, except in
+                // groups.
                 Err(DecodeError::Malformed { source, .. }) => {
                     assert!(M::decode(body.clone()).is_err(), "{source}");
                 }

@@ -1,4 +1,4 @@
-//! Requests read in place say what the general decoder says of the same bytes, or nothing.
+//! Plain requests are read as the general decoder reads them, or not at all.
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
@@ -83,7 +83,7 @@ fn owned_get(get: &PlainGet<'_>) -> RpbGetReq {
     }
 }
 
-/// All but what a plain put may deny.
+/// The request with the fields of a plain put. Fields that a plain put may set to false are absent.
 fn owned_put(put: &PlainPut<'_>) -> RpbPutReq {
     RpbPutReq {
         bucket_type: owned(put.bucket_type),
@@ -117,7 +117,7 @@ fn without_denials(put: &RpbPutReq) -> RpbPutReq {
     }
 }
 
-/// Checks that both decoders agree on a body; the general decoder must take what is plain.
+/// Checks that both decoders agree on a body. The general decoder must accept every plain body.
 fn check_body(body: &[u8]) {
     let whole = Bytes::copy_from_slice(body);
     if let Some(get) = PlainGet::read(body) {

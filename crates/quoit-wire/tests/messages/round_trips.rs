@@ -1,4 +1,5 @@
-//! Messages come back as they were sent, and borrowed answers are the same bytes as built ones.
+//! Messages are decoded as they were encoded, and borrowed answers have the same bytes as built
+//! ones.
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;

@@ -1,10 +1,10 @@
-//! Messages against bytes written out by hand from the protocol's definition.
+//! Messages compared with bytes that were written by hand from the protocol's definition.
 
 use bytes::{Bytes, BytesMut};
 use quoit_wire::messages::*;
 use quoit_wire::{Body, DecodeError, FrameDecoder, MessageCode, append_empty, append_message};
 
-/// Checks that a message has exactly this frame, and that the frame gives the message back.
+/// Checks that a message is encoded as this frame, and that the frame is decoded to the message.
 fn check<M: Body>(message: M, frame: &[u8]) {
     let mut written = BytesMut::new();
     append_message(&mut written, &message).unwrap();

@@ -1,28 +1,29 @@
-//! Requests of nodes to each other.
+//! Requests of the control plane.
 
 use super::{Ballot, ChangeMessage, LogEntry, MemberMessage, Position, StoredElectorate};
 use bytes::Bytes;
 
-/// Nothing to say.
+/// A message without fields.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct Empty {}
 
-/// Appends entries of the log.
+/// Appends entries to the receiver's log.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Append {
-    /// The leader.
+    /// Term and identity of the leader.
     #[prost(message, optional, tag = "1")]
     pub ballot: Option<Ballot>,
-    /// The place before the first entry.
+    /// Position of the entry before the first one.
     #[prost(message, optional, tag = "2")]
     pub previous: Option<Position>,
-    /// How far the log is committed.
+    /// Position up to which the log is committed.
     #[prost(message, optional, tag = "3")]
     pub committed: Option<Position>,
-    /// The entries; none = only a sign of life.
+    /// The entries; empty for a heartbeat.
     #[prost(message, repeated, tag = "4")]
     pub entries: Vec<LogEntry>,
-    /// Whether no majority of the voters has answered the leader lately. Older programs do not say so.
+    /// True if no majority of the voters has answered the leader recently. Older nodes do not set
+    /// it.
     #[prost(bool, tag = "5")]
     pub lacks_majority: bool,
 }
@@ -36,7 +37,7 @@ pub struct Appended {
     /// A higher ballot that the receiver knows.
     #[prost(message, optional, tag = "2")]
     pub higher: Option<Ballot>,
-    /// How far entries were taken, where not all were.
+    /// Position up to which entries were stored, if not all were.
     #[prost(message, optional, tag = "3")]
     pub partial: Option<Position>,
 }
@@ -45,25 +46,25 @@ pub struct Appended {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, prost::Enumeration)]
 #[repr(i32)]
 pub enum AppendOutcome {
-    /// No outcome: no node writes this.
+    /// No outcome; never sent.
     None = 0,
     /// All entries are stored.
     Success = 1,
     /// The first entries are stored.
     Partial = 2,
-    /// The receiver's log differs before the first entry.
+    /// The receiver's log differs at the position before the first entry.
     Conflict = 3,
     /// The receiver knows a higher ballot.
     Higher = 4,
 }
 
-/// Asks for a vote.
+/// Asks for a vote in an election.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct VoteAsked {
-    /// Ballot of the node that wants to lead.
+    /// Ballot of the candidate.
     #[prost(message, optional, tag = "1")]
     pub ballot: Option<Ballot>,
-    /// The end of its log.
+    /// Last position of the candidate's log.
     #[prost(message, optional, tag = "2")]
     pub last: Option<Position>,
 }
@@ -71,13 +72,13 @@ pub struct VoteAsked {
 /// Answer to [`VoteAsked`].
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct VoteAnswer {
-    /// The receiver's ballot now.
+    /// The receiver's current ballot.
     #[prost(message, optional, tag = "1")]
     pub ballot: Option<Ballot>,
-    /// Whether it votes for who asked.
+    /// True if the receiver votes for the candidate.
     #[prost(bool, tag = "2")]
     pub granted: bool,
-    /// The end of the receiver's log.
+    /// Last position of the receiver's log.
     #[prost(message, optional, tag = "3")]
     pub last: Option<Position>,
 }
@@ -85,10 +86,10 @@ pub struct VoteAnswer {
 /// A part of a snapshot; its bytes are the payload.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct SnapshotPart {
-    /// The leader.
+    /// Term and identity of the leader.
     #[prost(message, optional, tag = "1")]
     pub ballot: Option<Ballot>,
-    /// The last entry that the snapshot contains.
+    /// Position of the last entry that the snapshot contains.
     #[prost(message, optional, tag = "2")]
     pub last: Option<Position>,
     /// Voters and learners as of the snapshot.
@@ -97,10 +98,10 @@ pub struct SnapshotPart {
     /// Name of the snapshot.
     #[prost(string, tag = "4")]
     pub snapshot_id: String,
-    /// Place of the part in the snapshot, in bytes.
+    /// Offset of the part in the snapshot, in bytes.
     #[prost(uint64, tag = "5")]
     pub offset_bytes: u64,
-    /// Whether this is the last part.
+    /// True for the last part.
     #[prost(bool, tag = "6")]
     pub is_last: bool,
 }
@@ -108,29 +109,29 @@ pub struct SnapshotPart {
 /// Answer to a proposal.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct Proposed {
-    /// Whether the changes were made; false = the state was another one.
+    /// True if the changes were applied; false if the state had another revision.
     #[prost(bool, tag = "1")]
     pub applied: bool,
-    /// Number of the entry in the log.
+    /// Index of the entry in the log.
     #[prost(uint64, tag = "2")]
     pub index: u64,
 }
 
-/// How far the log is committed.
+/// Position up to which the log is committed.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct ReadIndex {
-    /// Number of the last committed entry.
+    /// Index of the last committed entry.
     #[prost(uint64, tag = "1")]
     pub index: u64,
 }
 
-/// A node has started.
+/// Announces that a node has started.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct Started {
-    /// How often the node was started with its data directory.
+    /// Number of times that the node was started with its data directory.
     #[prost(uint64, tag = "1")]
     pub starts: u64,
-    /// Random for each start.
+    /// Random id of the start.
     #[prost(fixed64, tag = "2")]
     pub boot_id: u64,
 }
@@ -138,35 +139,35 @@ pub struct Started {
 /// Answer to [`Started`].
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct StartNoted {
-    /// Whether the receiver knows of no later start of the node.
+    /// True if the receiver knows of no later start of the node.
     #[prost(bool, tag = "1")]
     pub is_latest: bool,
-    /// The latest start that it knows of.
+    /// The latest start of the node that the receiver knows.
     #[prost(uint64, tag = "2")]
     pub known_starts: u64,
-    /// Voters and learners, as far as the receiver knows.
+    /// Voters and learners, as the receiver knows them.
     #[prost(message, optional, tag = "3")]
     pub electorate: Option<StoredElectorate>,
-    /// Those voters: the node that has started may never have heard of them.
+    /// The voters as members, since the node that has started may not know them yet.
     #[prost(message, repeated, tag = "4")]
     pub voters: Vec<MemberMessage>,
 }
 
-/// A node that ran alone asks to be let in.
+/// A single node asks to join the cluster.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct JoinAsked {
     /// The node.
     #[prost(message, optional, tag = "1")]
     pub member: Option<MemberMessage>,
-    /// Partitions of its ring.
+    /// Number of partitions of the node's layouts.
     #[prost(uint32, tag = "2")]
     pub ring_size: u32,
-    /// Its bucket types and buckets.
+    /// The node's bucket types and buckets.
     #[prost(message, repeated, tag = "3")]
     pub brought: Vec<ChangeMessage>,
 }
 
-/// The node is in.
+/// The node is a member now.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Joined {
     /// Identity of the cluster.
@@ -174,10 +175,10 @@ pub struct Joined {
     pub cluster_id: Bytes,
 }
 
-/// Asks what the receiver thinks of the sender.
+/// Asks for the standing of the sender in the receiver's cluster.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct StandingAsked {
-    /// Name of the sender; empty = it does not tell.
+    /// Name of the sender; empty if the sender does not give it.
     #[prost(string, tag = "1")]
     pub name: String,
 }
@@ -185,16 +186,16 @@ pub struct StandingAsked {
 /// Standing of the sender, as the receiver knows it.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Standing {
-    /// Whether the sender was removed for ever.
+    /// True if the sender was removed for ever.
     #[prost(bool, tag = "1")]
     pub is_removed: bool,
-    /// Whether the sender is a member.
+    /// True if the sender is a member.
     #[prost(bool, tag = "2")]
     pub is_member: bool,
-    /// Members of the receiver's cluster; 0 = the receiver does not tell.
+    /// Number of members of the receiver's cluster; 0 if the receiver does not tell.
     #[prost(uint32, tag = "3")]
     pub member_count: u32,
-    /// Identity of a member that has the sender's name and is not the sender; empty = there is none.
+    /// Identity of another member that has the sender's name; empty if there is none.
     #[prost(bytes = "bytes", tag = "4")]
     pub namesake: Bytes,
 }

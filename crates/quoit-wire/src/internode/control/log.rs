@@ -1,4 +1,4 @@
-//! Entries of the log, and who agrees on them.
+//! Entries of the control plane's log, and the nodes that agree on them.
 
 use super::ChangeMessage;
 use bytes::Bytes;
@@ -12,12 +12,12 @@ pub struct Position {
     /// The leader that wrote the entry.
     #[prost(bytes = "bytes", tag = "2")]
     pub leader: Bytes,
-    /// Number of the entry.
+    /// Index of the entry.
     #[prost(uint64, tag = "3")]
     pub index: u64,
 }
 
-/// Leader, or candidate, and its term.
+/// A leader or candidate with its term. (Raft's libraries call this a vote.)
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Ballot {
     /// The term.
@@ -26,7 +26,7 @@ pub struct Ballot {
     /// The node.
     #[prost(bytes = "bytes", tag = "2")]
     pub node: Bytes,
-    /// Whether a majority has voted for it.
+    /// True if a majority has voted for the node.
     #[prost(bool, tag = "3")]
     pub committed: bool,
 }
@@ -34,7 +34,7 @@ pub struct Ballot {
 /// A set of nodes.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct NodeSet {
-    /// Their identities, ascending.
+    /// Identities of the nodes, ascending.
     #[prost(bytes = "bytes", repeated, tag = "1")]
     pub nodes: Vec<Bytes>,
 }
@@ -42,7 +42,8 @@ pub struct NodeSet {
 /// Voters and learners.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Electorate {
-    /// Sets of voters; a majority of each is needed. More than one while voters are replaced.
+    /// Sets of voters. A majority of each set is needed; there are several sets while voters are
+    /// replaced.
     #[prost(message, repeated, tag = "1")]
     pub voters: Vec<NodeSet>,
     /// All nodes that follow the log, voters and learners.
@@ -50,10 +51,10 @@ pub struct Electorate {
     pub nodes: Option<NodeSet>,
 }
 
-/// An electorate and where in the log it was decided.
+/// An electorate, with the position in the log at which it was decided.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct StoredElectorate {
-    /// Its place in the log.
+    /// Position in the log.
     #[prost(message, optional, tag = "1")]
     pub position: Option<Position>,
     /// The electorate.
@@ -61,26 +62,26 @@ pub struct StoredElectorate {
     pub electorate: Option<Electorate>,
 }
 
-/// An entry of the log. One that has neither a decision nor an electorate marks the start of a
+/// An entry of the log. An entry with neither a decision nor an electorate marks the start of a
 /// leader's term.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LogEntry {
-    /// Its place.
+    /// Position of the entry.
     #[prost(message, optional, tag = "1")]
     pub position: Option<Position>,
     /// A change of the state.
     #[prost(message, optional, tag = "2")]
     pub decision: Option<Decision>,
-    /// A change of those who vote.
+    /// A change of the voters and learners.
     #[prost(message, optional, tag = "3")]
     pub electorate: Option<Electorate>,
 }
 
-/// Changes that are made together or not at all.
+/// Changes that are applied together or not at all.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Decision {
-    /// The revision of the state that the decision was made on; it has no effect on another one. Without
-    /// it the changes hold on every state.
+    /// Revision of the state on which the decision was based. The decision has no effect if the
+    /// state has another revision. If absent, the changes are valid for every state.
     #[prost(uint64, optional, tag = "1")]
     pub base: Option<u64>,
     /// The changes, in order.

@@ -1,8 +1,12 @@
-//! Messages of the control plane: entries of its log, snapshots, and what its nodes ask of each
-//! other. The forms on disk and on the wire are the same.
+//! Messages of the control plane: entries of its log, snapshots, and requests between nodes. The
+//! forms on disk and on the wire are the same.
 //!
-//! Identities of nodes are 16 bytes. Fields that a reader does not know are skipped; a change that
-//! it does not know at all is an error, because skipping it would make nodes differ.
+//! The log is replicated by Raft. A leader appends entries with [`Append`], candidates ask for
+//! votes with [`VoteAsked`], and a node that lags far behind receives a snapshot in
+//! [`SnapshotPart`]s. Other nodes send their decisions to the leader ([`Decision`]).
+//!
+//! Identities of nodes are 16 bytes. A reader skips fields that it does not know. A change that it
+//! does not know at all is an error, because nodes that skip it would differ from the others.
 
 mod asks;
 mod log;
@@ -32,25 +36,26 @@ pub const METHOD_LAST: u16 = 0x00ff;
 pub const METHOD_APPEND: u16 = 0x0001;
 /// Asks for a vote: [`VoteAsked`] -> [`VoteAnswer`].
 pub const METHOD_VOTE: u16 = 0x0002;
-/// Sends a part of a snapshot as payload: [`SnapshotPart`] -> [`Ballot`], the receiver's.
+/// Sends a part of a snapshot as payload: [`SnapshotPart`] -> [`Ballot`] of the receiver.
 pub const METHOD_SNAPSHOT: u16 = 0x0003;
 /// Proposes a decision to the leader: [`Decision`] -> [`Proposed`].
 pub const METHOD_PROPOSE: u16 = 0x0004;
-/// Asks the leader how far the log is committed: [`Empty`] -> [`ReadIndex`].
+/// Asks the leader for the committed position of the log: [`Empty`] -> [`ReadIndex`].
 pub const METHOD_READ_INDEX: u16 = 0x0005;
 
-/// Tells that the sender has started: [`Started`] -> [`StartNoted`].
+/// Announces that the sender has started: [`Started`] -> [`StartNoted`].
 pub const METHOD_STARTED: u16 = 0x0006;
-/// Asks to be let in, as a guest: [`JoinAsked`] -> [`Joined`].
+/// Asks, as a guest, to join the cluster: [`JoinAsked`] -> [`Joined`].
 pub const METHOD_JOIN: u16 = 0x0007;
-/// Asks whether the sender is still a member, as a guest: [`StandingAsked`] -> [`Standing`].
+/// Asks, as a guest, whether the sender is still a member: [`StandingAsked`] -> [`Standing`].
 pub const METHOD_STANDING: u16 = 0x0008;
-/// Asks for a certificate, by a token or the shared secret: [`EnrolAsked`] -> [`Enrolled`].
+/// Requests a certificate, authenticated by a token or the shared secret: [`EnrolAsked`] ->
+/// [`Enrolled`].
 pub const METHOD_ENROL: u16 = 0x0020;
 
-/// A refusal: the receiver is not the leader.
+/// Refusal: the receiver is not the leader.
 pub const REFUSED_NOT_LEADER: u32 = 1024;
-/// A refusal: the receiver's control plane has stopped or cannot do this now.
+/// Refusal: the receiver's control plane has stopped, or can't do this now.
 pub const REFUSED_STOPPED: u32 = 1025;
-/// A refusal: the cluster does not let the node in.
+/// Refusal: the cluster does not admit the node.
 pub const REFUSED_JOIN: u32 = 1026;

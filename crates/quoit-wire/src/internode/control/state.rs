@@ -1,4 +1,4 @@
-//! Changes, and what they are about.
+//! Changes of the control plane's state, and their parts.
 
 use super::{Empty, NodeSet, TrustMessage};
 use bytes::Bytes;
@@ -6,54 +6,54 @@ use bytes::Bytes;
 /// One change: exactly one field is set.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ChangeMessage {
-    /// A bucket type is this from now on.
+    /// Creates or replaces a bucket type.
     #[prost(message, optional, tag = "1")]
     pub put_type: Option<Named>,
-    /// A bucket has these properties of its own from now on.
+    /// Sets the properties that a bucket has of its own.
     #[prost(message, optional, tag = "2")]
     pub put_bucket: Option<Named>,
-    /// A bucket has no properties of its own any more.
+    /// Removes the properties that a bucket has of its own.
     #[prost(message, optional, tag = "3")]
     pub remove_bucket: Option<Named>,
-    /// A member is this from now on.
+    /// Adds or replaces a member.
     #[prost(message, optional, tag = "4")]
     pub put_member: Option<MemberMessage>,
-    /// A node is no member any more.
+    /// Removes a member.
     #[prost(message, optional, tag = "5")]
     pub remove_member: Option<Removal>,
-    /// These changes of membership wait for a commit, and no others.
+    /// Replaces all staged changes of membership.
     #[prost(message, optional, tag = "6")]
     pub stage: Option<StagedMessages>,
-    /// A layout is live from now on.
+    /// Makes a layout live.
     #[prost(message, optional, tag = "7")]
     pub put_layout: Option<LayoutMessage>,
-    /// A node has complete copies of partitions.
+    /// Marks copies of a node as complete.
     #[prost(message, optional, tag = "8")]
     pub copied: Option<Copies>,
-    /// A node serves with a layout.
+    /// Records the layouts that a node serves with.
     #[prost(message, optional, tag = "9")]
     pub serves: Option<Serves>,
-    /// A node has lost records.
+    /// Records that a node has lost records.
     #[prost(message, optional, tag = "10")]
     pub lost: Option<Loss>,
-    /// An operator has taken note of partitions that may have lost records for good.
+    /// Records that an operator has accepted the possible loss of records in some partitions.
     #[prost(message, optional, tag = "11")]
     pub accept_losses: Option<Empty>,
-    /// A rule of security is this from now on, or is gone.
+    /// Sets or removes a security rule.
     #[prost(message, optional, tag = "12")]
     pub put_rule: Option<Rule>,
-    /// Trust that members hold each other's certificates against, from now on.
+    /// Replaces the authorities by which members check each other's certificates.
     #[prost(message, optional, tag = "40")]
     pub put_trust: Option<TrustMessage>,
 }
 
-/// A rule of security: who may log in, or who may do what.
+/// A security rule: a user, group, source or grant.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Rule {
     /// The rule's key.
     #[prost(string, tag = "1")]
     pub key: String,
-    /// The rule as JSON; none = it is gone.
+    /// The rule as JSON; absent if the rule is removed.
     #[prost(string, optional, tag = "2")]
     pub json: Option<String>,
 }
@@ -64,43 +64,43 @@ pub struct Loss {
     /// The node.
     #[prost(bytes = "bytes", tag = "1")]
     pub node: Bytes,
-    /// The numbers of copies of all buckets, ascending.
+    /// The values of `n_val` of all buckets, ascending.
     #[prost(uint32, repeated, tag = "2")]
     pub n_vals: Vec<u32>,
 }
 
-/// A node that is no member any more.
+/// A node that is no longer a member.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Removal {
     /// The node.
     #[prost(bytes = "bytes", tag = "1")]
     pub id: Bytes,
-    /// Whether it may never come back.
+    /// True if the node can never become a member again.
     #[prost(bool, tag = "2")]
     pub for_ever: bool,
 }
 
-/// Changes of membership that wait for a commit.
+/// Staged changes of membership.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct StagedMessages {
-    /// The changes, as they were staged.
+    /// The changes, in the order in which they were staged.
     #[prost(message, repeated, tag = "1")]
     pub staged: Vec<StagedMessage>,
 }
 
-/// A change of membership that waits for a commit.
+/// A staged change of membership.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct StagedMessage {
     /// Kind of the change: a [`StagedKind`].
     #[prost(enumeration = "StagedKind", tag = "1")]
     pub kind: i32,
-    /// The node; of a replacement the one that goes.
+    /// The node; for a replacement, the node that is replaced.
     #[prost(bytes = "bytes", tag = "2")]
     pub node: Bytes,
-    /// The node that comes, of a replacement.
+    /// The replacing node, for a replacement.
     #[prost(bytes = "bytes", tag = "3")]
     pub newcomer: Bytes,
-    /// The new location; empty = none.
+    /// The new location; empty for none.
     #[prost(string, tag = "4")]
     pub location: String,
     /// The new capacity.
@@ -112,34 +112,34 @@ pub struct StagedMessage {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, prost::Enumeration)]
 #[repr(i32)]
 pub enum StagedKind {
-    /// Nothing: no node writes this.
+    /// No change; never sent.
     None = 0,
     /// The node becomes a full member.
     Join = 1,
-    /// The node hands over its data and goes.
+    /// The node hands over its data and leaves.
     Leave = 2,
-    /// The node is no member any more.
+    /// The node is removed without handing over its data.
     ForceRemove = 3,
     /// The node is replaced and hands over its data.
     Replace = 4,
-    /// The node is replaced, its copies are lost.
+    /// The node is replaced; its copies are lost.
     ForceReplace = 5,
-    /// The node stands somewhere else.
+    /// The node gets another location.
     Location = 6,
-    /// The node takes another share.
+    /// The node gets another capacity.
     Capacity = 7,
 }
 
 /// A layout that becomes live.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct LayoutMessage {
-    /// The layout in its own format.
+    /// The encoded layout.
     #[prost(bytes = "bytes", tag = "1")]
     pub layout: Bytes,
-    /// So many copies of each partition have to be complete.
+    /// Number of copies of each partition that have to be complete.
     #[prost(uint32, tag = "2")]
     pub n_val: u32,
-    /// The smaller numbers of replicas that buckets have, ascending.
+    /// The smaller values of `n_val` that buckets have, ascending.
     #[prost(uint32, repeated, tag = "3")]
     pub smaller_n_vals: Vec<u32>,
 }
@@ -164,62 +164,65 @@ pub struct Serves {
     /// Version of the newest layout that its writes satisfy.
     #[prost(uint64, tag = "2")]
     pub layout_version: u64,
-    /// Version of the oldest layout that its reads go by; 0 while not all members tell it.
+    /// Version of the oldest layout that its reads use; 0 until all members report it.
     #[prost(uint64, tag = "3")]
     pub reads_version: u64,
-    /// Version of the state up to which it knows which buckets got more replicas. Older members do not tell.
+    /// Version of the state up to which the node knows the buckets whose `n_val` was raised. Older
+    /// nodes do not report it.
     #[prost(uint64, tag = "4")]
     pub raises_known: u64,
-    /// Version of the state up to which it has handed over what it had of such buckets.
+    /// Version of the state up to which the node has handed over its records of such buckets.
     #[prost(uint64, tag = "5")]
     pub raises_filled: u64,
 }
 
-/// Parts of the state beside members, layouts and buckets.
+/// Parts of the state other than members, layouts and buckets.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ClusterMessage {
     /// Nodes that were removed for ever.
     #[prost(message, optional, tag = "1")]
     pub removed: Option<NodeSet>,
-    /// Changes of membership that wait for a commit.
+    /// Staged changes of membership.
     #[prost(message, optional, tag = "2")]
     pub staged: Option<StagedMessages>,
-    /// So many copies of each partition have to be complete.
+    /// Number of copies of each partition that have to be complete.
     #[prost(uint32, tag = "3")]
     pub n_val: u32,
-    /// Copies that their nodes have not got yet.
+    /// Copies that are not complete yet.
     #[prost(message, repeated, tag = "4")]
     pub incomplete: Vec<Copies>,
     /// Layouts that the members serve with.
     #[prost(message, repeated, tag = "5")]
     pub acknowledged: Vec<Serves>,
-    /// Copies that have lost records; none where no node ever told of a loss.
+    /// Copies that have lost records; absent if no node has ever reported a loss.
     #[prost(message, optional, tag = "6")]
     pub lost: Option<LostMessage>,
-    /// Buckets with more replicas than have been filled.
+    /// Buckets whose `n_val` was raised and whose new replicas are not filled yet.
     #[prost(message, repeated, tag = "7")]
     pub raised: Vec<RaisedMessage>,
-    /// For each of `removed` the name that it had, empty where it is not known. Older members do not tell.
+    /// Name of each node of `removed`; empty if unknown. Older nodes do not send it.
     #[prost(string, repeated, tag = "8")]
     pub removed_names: Vec<String>,
-    /// Trust that members hold each other's certificates against; none while there is no authority.
+    /// Authorities by which members check each other's certificates; absent if there is no
+    /// authority.
     #[prost(message, optional, tag = "40")]
     pub trust: Option<TrustMessage>,
 }
 
-/// A bucket, or the buckets of a type, with more replicas than have been filled.
+/// A bucket, or the buckets of a type, whose `n_val` was raised and whose new replicas are not
+/// filled yet.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct RaisedMessage {
     /// The bucket's type.
     #[prost(bytes = "bytes", tag = "1")]
     pub bucket_type: Bytes,
-    /// The bucket; none: all of the type that are not named themselves.
+    /// The bucket; absent for all buckets of the type that have no entry of their own.
     #[prost(bytes = "bytes", optional, tag = "2")]
     pub bucket: Option<Bytes>,
-    /// So many first primaries have all of the records.
+    /// Number of first primaries that have all of the bucket's records.
     #[prost(uint32, tag = "3")]
     pub filled_n_val: u32,
-    /// Version of the state in which the number was raised last.
+    /// Version of the state in which `n_val` was last raised.
     #[prost(uint64, tag = "4")]
     pub since: u64,
 }
@@ -230,18 +233,18 @@ pub struct LostMessage {
     /// The copies.
     #[prost(message, repeated, tag = "1")]
     pub copies: Vec<Copies>,
-    /// For each of `copies` the number of the loss.
+    /// Number of the loss, for each of `copies`.
     #[prost(uint64, repeated, tag = "2")]
     pub numbers: Vec<u64>,
-    /// How many losses were told.
+    /// Number of losses reported so far.
     #[prost(uint64, tag = "3")]
     pub loss_count: u64,
-    /// Partitions that may have lost records for good.
+    /// Partitions that may have lost records for ever.
     #[prost(uint32, repeated, tag = "4")]
     pub unsure: Vec<u32>,
 }
 
-/// A bucket type or a bucket, and what it is.
+/// A bucket type or a bucket, with its properties.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Named {
     /// Name of the bucket type.
@@ -258,67 +261,67 @@ pub struct Named {
 /// A member of the cluster.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct MemberMessage {
-    /// Its identity.
+    /// Identity of the member.
     #[prost(bytes = "bytes", tag = "1")]
     pub id: Bytes,
-    /// Its name.
+    /// Name of the member.
     #[prost(string, tag = "2")]
     pub name: String,
-    /// `host:port` for other nodes.
+    /// `host:port` of its listener for other nodes.
     #[prost(string, tag = "3")]
     pub node_address: String,
-    /// `host:port` for clients of Protocol Buffers.
+    /// `host:port` of its listener for Protocol Buffers clients.
     #[prost(string, tag = "4")]
     pub pb_address: String,
-    /// `host:port` for clients of HTTP.
+    /// `host:port` of its listener for HTTP clients.
     #[prost(string, tag = "5")]
     pub http_address: String,
-    /// How far its membership has come.
+    /// State of its membership: a [`MemberStatusMessage`].
     #[prost(enumeration = "MemberStatusMessage", tag = "6")]
     pub status: i32,
-    /// Its location; empty = none.
+    /// Location; empty for none.
     #[prost(string, tag = "7")]
     pub location: String,
-    /// Its capacity in relation to others.
+    /// Capacity relative to other members.
     #[prost(uint32, tag = "8")]
     pub capacity: u32,
-    /// The oldest version of the protocol between nodes that it speaks; 0 = 1.
+    /// Oldest version of the internode protocol that it speaks; 0 stands for 1.
     #[prost(uint32, tag = "9")]
     pub version_min: u32,
-    /// The newest one; 0 = 1.
+    /// Newest version of the internode protocol that it speaks; 0 stands for 1.
     #[prost(uint32, tag = "10")]
     pub version_max: u32,
-    /// Whether an operator marked it as absent. Of a full member the status says it, as nodes before version
-    /// 9 know it.
+    /// True if an operator marked it as down. For a full member the status
+    /// [`MemberStatusMessage::Down`] says this instead, because older nodes know only that form.
     #[prost(bool, tag = "11")]
     pub is_down: bool,
 }
 
-/// How far a membership has come.
+/// State of a membership.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, prost::Enumeration)]
 #[repr(i32)]
 pub enum MemberStatusMessage {
-    /// No status: no node writes this.
+    /// No status; never sent.
     None = 0,
-    /// Waits for a commit.
+    /// The join is staged and not committed yet.
     Joining = 1,
     /// A full member.
     Valid = 2,
-    /// Hands its data to others.
+    /// The member hands its data over to others.
     Leaving = 3,
-    /// Has handed over its data.
+    /// The member has handed over its data.
     Exiting = 4,
-    /// A full member that an operator marked as absent.
+    /// A full member that an operator marked as down.
     Down = 5,
 }
 
-/// Everything that the control plane knows.
+/// The whole state of the control plane.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct StateMessage {
     /// Identity of the cluster.
     #[prost(bytes = "bytes", tag = "1")]
     pub cluster_id: Bytes,
-    /// Partitions of the ring.
+    /// Number of partitions.
     #[prost(uint32, tag = "2")]
     pub ring_size: u32,
     /// Number of applied changes.
@@ -327,10 +330,10 @@ pub struct StateMessage {
     /// Number of applied decisions.
     #[prost(uint64, tag = "4")]
     pub revision: u64,
-    /// Members, bucket types and buckets, as changes that lead to them from nothing.
+    /// Members, bucket types and buckets, as the changes that create them.
     #[prost(message, repeated, tag = "5")]
     pub changes: Vec<ChangeMessage>,
-    /// The live layouts in their own format, oldest first.
+    /// The encoded live layouts, oldest first.
     #[prost(bytes = "bytes", repeated, tag = "6")]
     pub layouts: Vec<Bytes>,
     /// Everything else.

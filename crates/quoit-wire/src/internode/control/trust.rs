@@ -1,18 +1,19 @@
-//! The cluster's authority, tokens for nodes that join, and how far members have come with both.
+//! Certificate authorities of the cluster, tokens for joining nodes, and the certificates of
+//! members.
 
 use bytes::Bytes;
 use std::fmt;
 
-/// Trust that members hold each other's certificates against.
+/// Authorities and tokens by which members check each other's certificates.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct TrustMessage {
-    /// The authorities that count, the oldest first.
+    /// The valid authorities, oldest first.
     #[prost(message, repeated, tag = "1")]
     pub authorities: Vec<AuthorityMessage>,
-    /// Digest of the one that issues.
+    /// Digest of the authority that issues certificates.
     #[prost(bytes = "bytes", tag = "2")]
     pub issuing: Bytes,
-    /// Tokens that let nodes join.
+    /// Tokens with which nodes may join.
     #[prost(message, repeated, tag = "3")]
     pub tokens: Vec<TokenMessage>,
     /// Certificates that members hold.
@@ -20,14 +21,14 @@ pub struct TrustMessage {
     pub holders: Vec<HolderMessage>,
 }
 
-/// An authority. Its key is a secret, and does not appear in what is printed of it.
+/// A certificate authority. Its private key is secret and does not appear in debug output.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 #[prost(skip_debug)]
 pub struct AuthorityMessage {
-    /// DER of its certificate.
+    /// The certificate (DER).
     #[prost(bytes = "bytes", tag = "1")]
     pub certificate: Bytes,
-    /// PKCS#8 of its key.
+    /// The private key (PKCS#8).
     #[prost(bytes = "bytes", tag = "2")]
     pub key: Bytes,
 }
@@ -38,44 +39,44 @@ impl fmt::Debug for AuthorityMessage {
     }
 }
 
-/// A token.
+/// A token with which nodes may join.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct TokenMessage {
-    /// Digest of its public key.
+    /// Digest of the token's public key.
     #[prost(bytes = "bytes", tag = "1")]
     pub id: Bytes,
-    /// Its end, seconds since 1970.
+    /// Time of expiry in seconds since 1970.
     #[prost(int64, tag = "2")]
     pub expires_unix_secs: i64,
-    /// Nodes that may still use it.
+    /// Number of nodes that may still use the token.
     #[prost(uint32, tag = "3")]
     pub uses_left: u32,
-    /// Nodes that have used it.
+    /// Nodes that have used the token.
     #[prost(bytes = "bytes", repeated, tag = "4")]
     pub nodes: Vec<Bytes>,
 }
 
-/// The certificate that a member holds.
+/// The certificate of a member.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct HolderMessage {
     /// The member.
     #[prost(bytes = "bytes", tag = "1")]
     pub node: Bytes,
-    /// Digest of the newest authority that it knows.
+    /// Digest of the newest authority that the member knows.
     #[prost(bytes = "bytes", tag = "2")]
     pub knows: Bytes,
-    /// Digest of the authority that has issued its certificate.
+    /// Digest of the authority that issued the member's certificate.
     #[prost(bytes = "bytes", tag = "3")]
     pub holds: Bytes,
-    /// End of its certificate, seconds since 1970.
+    /// Time of expiry of the certificate, in seconds since 1970.
     #[prost(int64, tag = "4")]
     pub not_after_unix_secs: i64,
 }
 
-/// Asks for a certificate, on a connection that has proved a token or the shared secret.
+/// Requests a certificate, on a connection that was authenticated by a token or the shared secret.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct EnrolAsked {
-    /// The request (PKCS#10).
+    /// The certificate request (PKCS#10).
     #[prost(bytes = "bytes", tag = "1")]
     pub request: Bytes,
     /// Name of the node.
@@ -86,13 +87,13 @@ pub struct EnrolAsked {
 /// Answer to [`EnrolAsked`].
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Enrolled {
-    /// DER of the node's certificate.
+    /// The node's certificate (DER).
     #[prost(bytes = "bytes", tag = "1")]
     pub certificate: Bytes,
-    /// DER of the authority that has issued it.
+    /// The authority that issued it (DER).
     #[prost(bytes = "bytes", tag = "2")]
     pub issuer: Bytes,
-    /// DER of all authorities that count.
+    /// All valid authorities (DER).
     #[prost(bytes = "bytes", repeated, tag = "3")]
     pub authorities: Vec<Bytes>,
 }

@@ -1,9 +1,10 @@
-//! Messages of listings: of keys, of entries of secondary indexes, of records, and of buckets.
+//! Messages of listings: keys, index entries, records and buckets.
 
 use crate::internode::maps::MapSpan;
 use bytes::Bytes;
 
-/// Lists, of some partitions of the receiver, keys of a bucket or entries of one of its secondary indexes.
+/// Lists keys of a bucket, or entries of one of its secondary indexes, in some partitions of the
+/// receiver.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Scan {
     /// Bucket type.
@@ -12,47 +13,48 @@ pub struct Scan {
     /// Bucket.
     #[prost(bytes = "bytes", tag = "2")]
     pub bucket: Bytes,
-    /// The partitions, one bit each, lowest bit first.
+    /// The partitions as a bit set, lowest bit first.
     #[prost(bytes = "bytes", tag = "3")]
     pub partitions: Bytes,
-    /// The oldest live layout that the coordinator knows.
+    /// Version of the oldest live layout that the coordinator knows.
     #[prost(uint64, tag = "4")]
     pub layout_version: u64,
-    /// Where to go on: the former answer's `next`, or any other position.
+    /// Position after which to continue: `next` of the previous answer, or any other position.
     #[prost(bytes = "bytes", optional, tag = "5")]
     pub after: Option<Bytes>,
-    /// Positions that the answer has at most; 0 is as good as 1.
+    /// Maximum number of positions in the answer; 0 counts as 1.
     #[prost(uint32, tag = "6")]
     pub count_max: u32,
-    /// A regular expression that the terms must match, the keys where there are no terms.
+    /// Regular expression that the terms must match, or the keys if there are no terms.
     #[prost(bytes = "bytes", optional, tag = "7")]
     pub pattern: Option<Bytes>,
-    /// Range that is wanted.
+    /// The range to list.
     #[prost(oneof = "ScanSpan", tags = "8, 9, 10, 11, 12")]
     pub span: Option<ScanSpan>,
-    /// Version of the control plane's state that the coordinator goes by. Where a bucket has got fewer
-    /// replicas since then, the receiver may have removed what it is asked for.
+    /// Version of the control plane's state that the coordinator uses. If the `n_val` of a bucket
+    /// was lowered since then, the receiver may have removed records that the request expects.
     #[prost(uint64, tag = "13")]
     pub state_version: u64,
 }
 
-/// Range that a [`Scan`] goes through.
+/// Range of a [`Scan`].
 #[derive(Clone, PartialEq, Eq, prost::Oneof)]
 pub enum ScanSpan {
-    /// Keys; their positions are the keys themselves.
+    /// Keys. A position is the key itself.
     #[prost(message, tag = "8")]
     Keys(KeySpan),
-    /// Entries of a secondary index; their positions are terms and keys (`IndexPosition`).
+    /// Entries of a secondary index. A position is a term with a key (`IndexPosition`).
     #[prost(message, tag = "9")]
     Terms(TermSpan),
-    /// Records; in the place of positions the answer has a [`RecordSummary`] of each.
+    /// Records. Instead of positions the answer has a [`RecordSummary`] of each.
     #[prost(message, tag = "10")]
     Records(RecordSpan),
-    /// Records of some segments, likewise. A node that does not know what that is refuses the scan: it would
-    /// tell of, or reap, more than is wanted.
+    /// Records in some segments of a hash tree, with summaries as well. A node that does not know
+    /// this range refuses the scan; otherwise it would list, or reap, too many records.
     #[prost(message, tag = "11")]
     Segments(SegmentSpan),
-    /// Records that a phase of a MapReduce job maps; in the place of positions the answer has its outputs.
+    /// Records on which a MapReduce phase runs. Instead of positions the answer has the phase's
+    /// outputs.
     #[prost(message, tag = "12")]
     Maps(MapSpan),
 }
@@ -60,64 +62,64 @@ pub enum ScanSpan {
 /// A range of a bucket's keys.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct KeySpan {
-    /// The first key; empty: from the beginning.
+    /// Inclusive lower bound; empty for none.
     #[prost(bytes = "bytes", tag = "1")]
     pub from: Bytes,
-    /// The first key that is not wanted any more; absent: to the end.
+    /// Exclusive upper bound; absent for none.
     #[prost(bytes = "bytes", optional, tag = "2")]
     pub end: Option<Bytes>,
-    /// Whether keys of tombstones are wanted.
+    /// True to include the keys of tombstones.
     #[prost(bool, tag = "3")]
     pub with_tombstones: bool,
 }
 
-/// A range of the entries of a field.
+/// A range of the index entries of a field.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct TermSpan {
     /// The field, in lower case.
     #[prost(bytes = "bytes", tag = "1")]
     pub field: Bytes,
-    /// The lowest term, as the position of its entry for the empty key.
+    /// The lowest term, as the position of its entry with an empty key.
     #[prost(bytes = "bytes", tag = "2")]
     pub min: Bytes,
-    /// The highest term, likewise.
+    /// The highest term, as the position of its entry with an empty key.
     #[prost(bytes = "bytes", tag = "3")]
     pub max: Bytes,
 }
 
-/// Records of a bucket by their keys and by when they were written.
+/// Records of a bucket, selected by key and by the time of the last write.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct RecordSpan {
-    /// The keys; whether tombstones are wanted beside the others.
+    /// The range of keys, and whether to include tombstones.
     #[prost(message, optional, tag = "1")]
     pub keys: Option<KeySpan>,
-    /// The first second (since 1970) of the last write.
+    /// Earliest time of the last write, in seconds since 1970.
     #[prost(uint64, tag = "2")]
     pub modified_from: u64,
-    /// The last second of it; absent: for ever.
+    /// Latest time of the last write, in seconds since 1970; absent for no limit.
     #[prost(uint64, optional, tag = "3")]
     pub modified_to: Option<u64>,
-    /// Nothing but tombstones is wanted.
+    /// True to list only tombstones.
     #[prost(bool, tag = "4")]
     pub tombstones_only: bool,
-    /// The receiver is to reap the tombstones, as soon as all primaries agree.
+    /// True if the receiver is to reap the tombstones once all primaries agree.
     #[prost(bool, tag = "5")]
     pub reap: bool,
-    /// Clocks and sizes are wanted as a Riak node has them.
+    /// True if clocks and sizes are wanted in Riak's form.
     #[prost(bool, tag = "6")]
     pub riak_form: bool,
 }
 
-/// Records of a bucket, of some segments of a hash tree.
+/// Records of a bucket in some segments of a hash tree.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct SegmentSpan {
-    /// Of all segments.
+    /// Selection within the segments.
     #[prost(message, optional, tag = "1")]
     pub records: Option<RecordSpan>,
-    /// Of how many segments these are some.
+    /// Number of segments of the whole tree.
     #[prost(uint32, tag = "2")]
     pub segment_count: u32,
-    /// The segments.
+    /// Numbers of the segments.
     #[prost(uint32, repeated, tag = "3")]
     pub segments: Vec<u32>,
 }
@@ -128,47 +130,47 @@ pub struct RecordSummary {
     /// Key.
     #[prost(bytes = "bytes", tag = "1")]
     pub key: Bytes,
-    /// Vector clock, as clients get it.
+    /// Clock of the record, as a context for clients.
     #[prost(bytes = "bytes", tag = "2")]
     pub clock: Bytes,
     /// Number of siblings.
     #[prost(uint32, tag = "3")]
     pub sibling_count: u32,
-    /// Bytes of its stored form.
+    /// Size of the stored form in bytes.
     #[prost(uint64, tag = "4")]
     pub size_bytes: u64,
-    /// When it was last written, seconds since 1970.
+    /// Time of the last write in seconds since 1970.
     #[prost(uint64, tag = "5")]
     pub modified_secs: u64,
-    /// Whether it is a tombstone.
+    /// True for a tombstone.
     #[prost(bool, tag = "6")]
     pub tombstone: bool,
-    /// Vector clock with its times, as a Riak node has it, where it was asked for.
+    /// Clock with its times in Riak's form, if it was requested.
     #[prost(bytes = "bytes", tag = "7")]
     pub riak_clock: Bytes,
 }
 
-/// A chunk of keys or entries.
+/// A chunk of a listing.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Scanned {
-    /// Their positions, in order. There may be none though there are more.
+    /// The positions, in order. There may be none although the listing is not complete.
     #[prost(bytes = "bytes", repeated, tag = "1")]
     pub positions: Vec<Bytes>,
-    /// Where to go on; absent when there are no more.
+    /// Position after which to continue; absent at the end.
     #[prost(bytes = "bytes", optional, tag = "2")]
     pub next: Option<Bytes>,
 }
 
-/// Lists buckets of a bucket type that hold a key in the receiver.
+/// Lists buckets of a bucket type that have a key on the receiver.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ListBuckets {
     /// Bucket type.
     #[prost(bytes = "bytes", tag = "1")]
     pub bucket_type: Bytes,
-    /// The last bucket of the former answer.
+    /// Last bucket of the previous answer.
     #[prost(bytes = "bytes", optional, tag = "2")]
     pub after: Option<Bytes>,
-    /// The oldest live layout that the coordinator knows.
+    /// Version of the oldest live layout that the coordinator knows.
     #[prost(uint64, tag = "3")]
     pub layout_version: u64,
     /// As [`Scan::state_version`].
@@ -182,7 +184,7 @@ pub struct BucketsListed {
     /// Names of the buckets.
     #[prost(bytes = "bytes", repeated, tag = "1")]
     pub buckets: Vec<Bytes>,
-    /// Whether there are no more.
+    /// True at the end.
     #[prost(bool, tag = "2")]
     pub complete: bool,
 }
