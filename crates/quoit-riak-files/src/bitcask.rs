@@ -1,9 +1,11 @@
-//! Bitcask: data files of records in the order in which they were written, and hint files that list them.
+//! Reader of Bitcask: data files with records in the order of their writing, and hint files that
+//! list them.
 //!
-//! A record is a checksum, a time, the sizes of key and value, key and value. Of each key the last record
-//! counts, and a value that begins with [`TOMBSTONE`] says that it is deleted. Two passes go through a
-//! partition: the first finds the newest version of each key, by the hint files where they are whole; the
-//! second reads the data files from front to back and shows these versions.
+//! A record has a checksum, a time, the sizes of key and value, the key and the value. The last
+//! record of a key is its newest version; a value that begins with [`TOMBSTONE`] marks the key as
+//! deleted. A walk makes two passes through a partition. The first finds the newest version of each
+//! key, from hint files that are whole, else from the data files. The second reads the data files
+//! from front to back and shows these versions.
 
 use crate::newest::{KEYS_MAX, Newest};
 use crate::source::{Source, entries, numbered, read_file};
@@ -17,27 +19,28 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Checksum, time, size of the key, size of the value.
+/// Size of a record's header: checksum (4), time (4), size of the key (2), size of the value (4).
 const HEADER_BYTES: usize = 14;
-/// Time, size of the key, size of the record, offset.
+/// Size of a hint entry's header: time (4), size of the key (2), size of the record (4), offset
+/// (8).
 const HINT_HEADER_BYTES: usize = 18;
-/// The offset of the entry that ends a hint file.
+/// Offset in the entry that ends a hint file.
 const HINT_END: u64 = 0x7fff_ffff_ffff_ffff;
-/// The bit of an offset in a hint file that says that the record is a deletion.
+/// Bit of an offset in a hint file that marks the record as a deletion.
 const HINT_TOMBSTONE: u64 = 1 << 63;
-/// How a value begins that is a deletion.
+/// Beginning of the value of a deletion.
 const TOMBSTONE: &[u8] = b"bitcask_tombstone";
-/// Sizes of deletions: of version 0, and of versions 1 and 2.
+/// Sizes in bytes of the value of a deletion: of version 0, and of versions 1 and 2.
 const TOMBSTONE_BYTES: [usize; 2] = [17, 22];
-/// Bytes behind a damaged record in which the next whole one is looked for.
+/// Number of bytes after a damaged record in which the next whole record is searched.
 const SEARCH_BYTES_MAX: usize = 64 << 20;
-/// Bytes at the end of a file that are all zero where the system had made it longer, but not written it. No
-/// object of Riak's ends so.
+/// Number of zero bytes at the end of a file that show that the system had extended the file
+/// without writing it. An object of Riak does not end so.
 const ZEROS_BYTES: u64 = 16;
-/// Description of the end of a file that was being written.
+/// Description of the end of a file that the node was writing.
 const TORN: &str =
     "the file ends in the midst of a record, which was being written when the node ended";
-/// Modes of files that Bitcask is about to delete.
+/// File mode of files that Bitcask is about to delete.
 const TO_BE_DELETED: u32 = 0o4001;
 
 /// A record of a data file.
@@ -54,14 +57,15 @@ impl Record {
     }
 }
 
-/// A piece of a data file that is no record.
+/// A piece of a data file that is not a record.
 struct BadPiece {
     damage: Damage,
-    /// Whether it is the end of the file, and may be a record that was not written to its end.
+    /// True if the piece is the end of the file and may be a record that was not written
+    /// completely.
     is_torn: bool,
 }
 
-/// The files of one partition, in the order in which they were written.
+/// The data files of one partition, in the order of their writing.
 #[derive(Clone, Debug)]
 pub struct BitcaskScan {
     directory: PathBuf,
@@ -69,11 +73,12 @@ pub struct BitcaskScan {
 }
 
 impl BitcaskScan {
-    /// The data files of a partition's directory, without those that Bitcask is about to delete.
+    /// Lists the data files in a partition's directory, without those that Bitcask is about to
+    /// delete.
     ///
     /// # Errors
     ///
-    /// When the directory can't be read.
+    /// Returns an error if the directory can't be read.
     pub fn open(directory: &Path) -> Result<Self, RiakFilesError> {
         let mut files: Vec<(u64, PathBuf)> = Vec::new();
         for path in entries(directory)? {
@@ -88,18 +93,19 @@ impl BitcaskScan {
         Ok(Self { directory: directory.to_owned(), files })
     }
 
-    /// Bytes of all data files.
+    /// Total size of the data files in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.files.iter().filter_map(|path| path.metadata().ok()).map(|about| about.len()).sum()
     }
 
-    /// Shows the newest version of each key behind a position, and what is damaged. What the first pass finds
-    /// is kept in the file `index_log` while it goes on.
+    /// Shows the newest version of each key after a position, and all damage. The results of the
+    /// first pass are kept in the file `index_log`, so that an interrupted pass can continue.
     ///
     /// # Errors
     ///
-    /// When the system refuses to read or write, or there are more keys than memory for them.
+    /// Returns an error if the system refuses to read or write, or if the partition has too many keys
+    /// for the index of the first pass.
     pub fn read(
         &self,
         from: &Position,
@@ -158,8 +164,8 @@ impl BitcaskScan {
         Ok(())
     }
 
-    /// Whether the node may have ended while it wrote this file: the last one, without a hint file that lists
-    /// all of it.
+    /// True if the node may have ended while it wrote this file: it is the last one, and no hint
+    /// file lists all of it.
     fn is_still_written(&self, number: usize, path: &Path) -> Result<bool, RiakFilesError> {
         if number + 1 < self.files.len() {
             return Ok(false);
@@ -217,7 +223,8 @@ impl BitcaskScan {
     }
 }
 
-/// Whether a data file of this size has less than the hint file beside it lists, if that is whole.
+/// True if a data file of this size is shorter than its hint file says; the hint file must be
+/// whole.
 fn is_cut_short(data_file: &Path, data_bytes: u64) -> Result<bool, RiakFilesError> {
     let hint = data_file.with_extension("hint");
     if !hint.is_file() {
@@ -240,7 +247,8 @@ fn shown(path: &Arc<Path>, record: Record) -> Seen {
     }
 }
 
-/// Shows the records and the damage of a data file from where the source stands, and where each ends.
+/// Reads a data file from the current position. Calls `show` with each record or piece of damage,
+/// and with the offset of its end.
 fn scan(
     source: &mut Source,
     show: &mut dyn FnMut(Result<Record, BadPiece>, u64) -> ControlFlow<()>,
@@ -273,8 +281,8 @@ fn scan(
     Ok(ControlFlow::Continue(()))
 }
 
-/// Whether the rest of a file, in which there is no whole record, may be one that was not written to its end:
-/// by the header there it would be longer, or it ends in zeros.
+/// True if the rest of a file, which has no whole record, may be a record that was not written
+/// completely: by its header it would be longer, or it ends in zeros.
 fn is_torn_end(source: &mut Source, at: u64, told: Option<u64>) -> Result<bool, RiakFilesError> {
     if told.is_none_or(|end| end > source.len()) {
         return Ok(true);
@@ -285,14 +293,14 @@ fn is_torn_end(source: &mut Source, at: u64, told: Option<u64>) -> Result<bool, 
     Ok(tail.iter().all(|byte| *byte == 0))
 }
 
-/// Sizes of key and value by a header.
+/// Sizes of key and value, from a header.
 fn sizes(header: &[u8]) -> (usize, usize) {
     let key = u16::from_be_bytes([header[8], header[9]]);
     let value = u32::from_be_bytes([header[10], header[11], header[12], header[13]]);
     (key.into(), value as usize)
 }
 
-/// The record that begins where the source stands; `None` if there is no whole one.
+/// Reads the record at the current position; returns `None` if there is no whole one.
 fn next(source: &mut Source) -> Result<Option<Record>, RiakFilesError> {
     let at = source.at();
     let Some(header) = source.array::<HEADER_BYTES>()? else { return Ok(None) };
@@ -312,8 +320,8 @@ fn next(source: &mut Source) -> Result<Option<Record>, RiakFilesError> {
     Ok(Some(Record { at, time_secs, key: body.slice(..key_len), value: body.slice(key_len..) }))
 }
 
-/// Where the next whole record behind a damaged one begins: behind its sizes if they are right, else wherever
-/// one is found; the end of what is searched if there is none.
+/// Offset of the next whole record after a damaged one: after the damaged record's stated size if a
+/// record begins there, else wherever one is found. Without one, the end of the searched bytes.
 fn whole_record_behind(source: &mut Source, at: u64) -> Result<u64, RiakFilesError> {
     source.seek(at)?;
     let len = usize::try_from(source.left()).unwrap_or(usize::MAX).min(SEARCH_BYTES_MAX);
@@ -325,13 +333,13 @@ fn whole_record_behind(source: &mut Source, at: u64) -> Result<u64, RiakFilesErr
     Ok(at + found.unwrap_or(window.len()) as u64)
 }
 
-/// Whether a whole record of Riak's begins there.
+/// True if a whole record of Riak begins at `at`.
 fn is_whole(window: &[u8], at: usize) -> bool {
     let Some(header) = window.get(at..).and_then(|rest| rest.get(..HEADER_BYTES)) else {
         return false;
     };
     let (key_len, value_len) = sizes(header);
-    // The first byte of the key rules out nearly all places before a checksum is worked out.
+    // The first byte of the key excludes nearly all offsets before a checksum is computed.
     let begins_key = window.get(at + HEADER_BYTES).is_some_and(|first| [2, 3, 131].contains(first));
     let body = || window.get(at + 4..at + HEADER_BYTES + key_len + value_len);
     begins_key
@@ -346,7 +354,7 @@ struct HintEntry {
     is_deletion: bool,
 }
 
-/// The entries of a hint file; `None` unless it is whole and fits a data file of this size.
+/// Decodes a hint file. Returns `None` unless it is whole and fits a data file of this size.
 fn hint_entries(hint: &[u8], data_bytes: u64) -> Option<Vec<HintEntry>> {
     let mut entries = Vec::new();
     let mut at = 0;
@@ -371,13 +379,12 @@ fn hint_entries(hint: &[u8], data_bytes: u64) -> Option<Vec<HintEntry>> {
     }
 }
 
-/// Reads bytes as a hint file: the entry for fuzzing. Whatever the bytes are, it returns.
+/// Decodes bytes as a hint file, for fuzzing. Must return for all bytes.
 pub fn fuzz_bitcask_hint(bytes: &[u8]) {
     let _ = hint_entries(bytes, 1 << 40);
 }
 
-/// Looks for whole records in bytes as after a damaged one: the entry for fuzzing. Whatever the bytes are, it
-/// returns.
+/// Searches bytes for whole records as after a damaged one, for fuzzing. Must return for all bytes.
 pub fn fuzz_bitcask_data(bytes: &[u8]) {
     let mut at = 0;
     while at < bytes.len() {

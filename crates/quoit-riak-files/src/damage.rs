@@ -3,14 +3,14 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// A piece of a file that can't be read, and what is lost with it.
+/// A piece of a file that can't be read, and whose content is lost.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Damage {
     /// The file.
     pub file: PathBuf,
-    /// Where the piece begins.
+    /// Offset of the piece in bytes.
     pub offset: u64,
-    /// Its length in bytes; 0 when it is not known.
+    /// Length of the piece in bytes; 0 if unknown.
     pub len: u64,
     /// Description of the damage.
     pub what: String,

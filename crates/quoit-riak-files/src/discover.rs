@@ -1,4 +1,4 @@
-//! Content of a directory of Riak's.
+//! Discovery of the partitions in a data directory of Riak.
 
 use crate::bitcask::BitcaskScan;
 use crate::leveldb::{LevelDbScan, has_levels};
@@ -9,7 +9,8 @@ use crate::{Position, RiakFilesError, Visit};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Levels below a data directory in which directories of other names than the engines' are looked for.
+/// Number of levels below a data directory in which directories with other names than the engines'
+/// are searched.
 const LEVELS_MAX: u32 = 2;
 
 /// The storage engine that wrote a partition.
@@ -24,10 +25,10 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// All of them.
+    /// All engines.
     pub const ALL: [Self; 3] = [Self::Bitcask, Self::LevelDb, Self::Leveled];
 
-    /// The name of its directory, which is also the word of `storage_backend`.
+    /// Name of the engine's directory, which is also its word in `storage_backend`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -37,7 +38,7 @@ impl Engine {
         }
     }
 
-    /// The engine of a partition's directory, by the files in it.
+    /// The engine of a partition's directory, determined from its files.
     fn of_partition(directory: &Path) -> Option<Self> {
         if directory.join("CURRENT").is_file() || has_levels(directory) {
             return Some(Self::LevelDb);
@@ -57,27 +58,28 @@ impl Engine {
 /// The directory of one partition.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Partition {
-    /// Its index on the ring: the directory's name.
+    /// Index of the partition on the ring, which is the directory's name.
     pub index: String,
-    /// Engine that wrote it.
+    /// The engine that wrote the partition.
     pub engine: Engine,
-    /// Where it is.
+    /// Directory of the partition.
     pub directory: PathBuf,
-    /// Where the other levels of LevelDB's tables are, when they lie in two trees.
+    /// Directory of the other levels of LevelDB's tables, with tiered storage.
     pub slow_directory: Option<PathBuf>,
 }
 
 impl Partition {
-    /// Shows each record in its newest version behind a position, and all damage. The order is the same as
-    /// long as the files are.
+    /// Shows the newest version of each record after a position, and all damage. The order stays
+    /// the same as long as the files do not change.
     ///
-    /// Bitcask and leveled are gone through twice. With `index_log`, a file that the caller deletes in the
-    /// end, the first pass keeps there what it finds, so that a walk after the end of the process does not
-    /// begin it anew: it takes 28 bytes for each record.
+    /// For Bitcask and leveled the files are read twice. If `index_log` is given, the first pass
+    /// keeps its results in that file (28 bytes for each record), so that after an interruption it
+    /// continues where it was. The caller deletes the file in the end.
     ///
     /// # Errors
     ///
-    /// When the system refuses to read or to write the log, or there are more keys than memory for them.
+    /// Returns an error if the system refuses to read, or to write the log, or if the partition has
+    /// too many keys.
     pub fn read(
         &self,
         from: &Position,
@@ -92,7 +94,7 @@ impl Partition {
         }
     }
 
-    /// Bytes of the files that are read.
+    /// Total size in bytes of the files that a walk reads.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         let size = match self.engine {
@@ -108,21 +110,21 @@ impl Partition {
 /// The partitions below one directory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Discovered {
-    /// The partitions, by engine and index.
+    /// The partitions, ordered by engine and index.
     pub partitions: Vec<Partition>,
-    /// The number of partitions of the ring, by the ring file or else by the smallest distance between the
-    /// partitions' indexes; `None` when neither tells.
+    /// Number of partitions of the ring, from the ring file or else from the smallest distance
+    /// between the partitions' indexes; `None` if neither is known.
     pub ring_size: Option<u32>,
-    /// Directories of other names than the engines' that have some of the partitions: those of the backends
-    /// of `multi_backend`, or copies that somebody has made.
+    /// Directories with other names than the engines' that have partitions: those of the backends
+    /// of `multi_backend`, or copies.
     pub others: Vec<PathBuf>,
     /// Directories that the system refuses to list.
     pub unread: Vec<PathBuf>,
 }
 
 impl Discovered {
-    /// Adds the partitions in directories of any name, so many levels below this one. `known`: directories of
-    /// partitions that are found already, under their real names.
+    /// Adds the partitions in directories of any name, `levels` levels below this one. `known` has
+    /// the canonical paths of the partitions found so far.
     fn add_others(&mut self, directory: &Path, levels: u32, known: &mut BTreeSet<PathBuf>) {
         for folder in entries(directory).unwrap_or_default() {
             if !may_have_partitions(&folder) {
@@ -145,12 +147,13 @@ impl Discovered {
     }
 }
 
-/// Finds the partitions in a data directory of Riak's, up to two levels below it, in the directory of an
-/// engine, or in that of a partition. Trees of active anti-entropy, which have the same form, are left out.
+/// Finds the partitions in a data directory of Riak (up to two levels deep), in an engine's
+/// directory, or in a partition's directory. Trees of active anti-entropy, which have the same
+/// form, are left out.
 ///
 /// # Errors
 ///
-/// When the directory can't be read, or has none.
+/// Returns an error if the directory can't be read, or has no partitions.
 pub fn discover(directory: &Path) -> Result<Discovered, RiakFilesError> {
     std::fs::read_dir(directory).map_err(RiakFilesError::io(directory))?;
     let partitions = usual_partitions(directory)?;
@@ -174,8 +177,8 @@ pub fn discover(directory: &Path) -> Result<Discovered, RiakFilesError> {
     Ok(found)
 }
 
-/// The partitions in a directory and in those below it that are named by the engines, or the one that the
-/// directory is.
+/// The partitions in a directory and in the engines' directories below it; or the directory itself,
+/// if it is a partition.
 fn usual_partitions(directory: &Path) -> Result<Vec<Partition>, RiakFilesError> {
     if let Some(partition) = partition_at(directory) {
         return Ok(vec![partition]);
@@ -187,7 +190,8 @@ fn usual_partitions(directory: &Path) -> Result<Vec<Partition>, RiakFilesError> 
     Ok(partitions)
 }
 
-/// Whether a directory is the data directory of a Riak node: a new node must not start empty on it.
+/// True if a directory is the data directory of a Riak node. A new node of Quoit must not start
+/// empty on it.
 #[must_use]
 pub fn is_riak_directory(directory: &Path) -> bool {
     let has_ring = std::fs::read_dir(directory.join("ring")).is_ok_and(|files| {
@@ -203,14 +207,14 @@ fn partitions_in(folder: &Path) -> Result<Vec<Partition>, RiakFilesError> {
     Ok(found.iter().filter_map(|directory| partition_at(directory)).collect())
 }
 
-/// The partition whose directory this is.
+/// The partition of this directory, if it is one.
 fn partition_at(directory: &Path) -> Option<Partition> {
     let (index, engine) = (index_of(directory)?, Engine::of_partition(directory)?);
     Some(Partition { index, engine, directory: directory.to_owned(), slow_directory: None })
 }
 
-/// Whether a directory may be that of a backend: it is no partition, no tree of active anti-entropy, and
-/// none that the system or the home of Riak's user has beside the data.
+/// True if a directory may belong to a backend: it is not a partition, not a tree of active
+/// anti-entropy, and not a directory of the system or of a home directory.
 fn may_have_partitions(folder: &Path) -> bool {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let is_tree = name.contains("anti_entropy") || name.contains("aae");
@@ -218,7 +222,7 @@ fn may_have_partitions(folder: &Path) -> bool {
     folder.is_dir() && index_of(folder).is_none() && !is_tree && !is_of_system
 }
 
-/// A path without symbolic links.
+/// The path without symbolic links.
 fn real_path(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
@@ -231,25 +235,25 @@ fn index_of(directory: &Path) -> Option<String> {
     is_index.then(|| name.to_owned())
 }
 
-/// The key by which indexes are sorted: numbers of more digits are larger.
+/// Sort key of an index: a number with more digits is larger.
 fn place(index: &str) -> (usize, &str) {
     (index.len(), index)
 }
 
-/// The ring size of which all indexes are multiples of 2^160 divided by it. A node of a large ring has few of
-/// its partitions, so this is the least that it can be.
+/// The smallest ring size for which all indexes are multiples of 2^160 / size. The actual size may
+/// be larger, since a node of a large ring has few of its partitions.
 fn ring_size_by_indexes(partitions: &[Partition]) -> Option<u32> {
-    // The first 16 of 160 bits tell all that rings of at most 65536 partitions differ by.
+    // The indexes of rings of at most 65 536 partitions differ only in the first 16 of 160 bits.
     let tops: Option<Vec<u32>> =
         partitions.iter().map(|partition| top_bits(&partition.index)).collect();
     let all = tops?.into_iter().fold(0, |all, top| all | top);
     let size = 1u32 << (16 - all.trailing_zeros().min(16));
-    // Several backends have directories of the same index.
+    // Several backends have directories with the same index.
     let are_many = partitions.iter().any(|partition| partition.index != partitions[0].index);
     are_many.then_some(size)
 }
 
-/// The first 16 of the 160 bits of an index; `None` when others are set.
+/// The first 16 of the 160 bits of an index; `None` if other bits are set.
 fn top_bits(index: &str) -> Option<u32> {
     let mut number = [0u32; 6];
     for digit in index.bytes() {
@@ -299,7 +303,8 @@ mod tests {
         };
         let places = ["bitcask/0", "bitcask_expiring/0", "bitcask_expiring/17", "multi/be_two/0"];
         places.into_iter().for_each(data);
-        // Trees, what is below a partition, what is too deep, and a second name of what is known.
+        // Trees, directories below a partition, a directory that is too deep, and a second name of
+        // a known one.
         ["anti_entropy/0", "bitcask/0/old/0", "a/b/c/0", ".old/0"].into_iter().for_each(data);
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(folder.path().join("bitcask"), &link).expect("a link");

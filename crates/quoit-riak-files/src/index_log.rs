@@ -1,9 +1,11 @@
-//! A log of what the first pass through a partition has found: a pass that was interrupted goes on from it.
+//! A log of the results of the first pass through a partition, from which an interrupted pass
+//! continues.
 //!
-//! The file is a sequence of chunks: length (32 bits), XXH3 of the body (64 bits), body. The first body is
-//! an XXH3 of the paths, sizes and times of the partition's files. Each further one has the file and the byte
-//! up to which it reaches, and changes of the index, in their order. A chunk that is not whole ends the log:
-//! what was in it is gathered again. All numbers are little-endian.
+//! The file is a sequence of chunks: length (32 bits), XXH3 of the body (64 bits), body. The first
+//! body is an XXH3 of the paths, sizes, inodes and times of the partition's files. Each further
+//! body has the file and the offset that the pass has reached, and the changes of the index in
+//! order. The log ends at a chunk that is not whole; the pass repeats the work of that chunk. All
+//! numbers are little-endian.
 
 use crate::RiakFilesError;
 use std::fs::{File, OpenOptions};
@@ -13,18 +15,18 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-/// Time after which a chunk is written: what the end of the process costs of the first pass.
+/// Time after which a chunk is written, and so the maximum loss of work if the process ends.
 const CHUNK_INTERVAL: Duration = Duration::from_secs(2);
-/// Size from which a chunk is written, in bytes.
+/// Size in bytes from which a chunk is written.
 const CHUNK_BYTES: usize = 4 << 20;
-/// Notes between two looks at the clock.
+/// Number of notes between two reads of the clock.
 const NOTES_PER_LOOK: u32 = 256;
 
-/// Length and checksum.
+/// Size of length and checksum in bytes.
 const FRONT_BYTES: usize = 12;
-/// File and byte that a chunk reaches.
+/// Size in bytes of the file and offset that a chunk has reached.
 const REACHED_BYTES: usize = 12;
-/// Hash, file, place.
+/// Size of a change in bytes: hash, file, place.
 const CHANGE_BYTES: usize = 28;
 /// In place of a file's number: the key was removed.
 const REMOVED: u32 = u32::MAX;
@@ -35,20 +37,20 @@ pub(crate) enum Change {
     Remove { hash: u128 },
 }
 
-/// The log, open for more.
+/// The log, open for appending.
 pub(crate) struct IndexLog {
     path: PathBuf,
     file: File,
     pending: Vec<u8>,
     notes: u32,
     written_at: Instant,
-    /// Whether a pass that ends now writes its last changes, too: it took long.
+    /// True if the pass has taken long enough that its last changes are written, too.
     is_kept: bool,
 }
 
 impl IndexLog {
-    /// Opens the log of these files and plays what it has, or begins a new one where it is of others. Returns
-    /// the file and the byte up to which it reaches, too.
+    /// Opens the log of these files and applies its changes with `play`. If it belongs to other
+    /// files, begins a new log. Returns the log, and the file and offset that it has reached.
     pub(crate) fn open(
         path: &Path,
         files: &[PathBuf],
@@ -98,7 +100,7 @@ impl IndexLog {
         self.pending.extend_from_slice(&place.to_le_bytes());
     }
 
-    /// Everything before this byte of this file has been noted; a chunk is written when it is time.
+    /// Notes that all bytes before `offset` of `file` were read. Writes a chunk if it is due.
     pub(crate) fn reached(&mut self, file: u32, offset: u64) -> Result<(), RiakFilesError> {
         self.notes += 1;
         let is_time = self.notes.is_multiple_of(NOTES_PER_LOOK)
@@ -109,7 +111,7 @@ impl IndexLog {
         Ok(())
     }
 
-    /// Writes the last chunk. A pass that was done before the first one was due leaves none.
+    /// Writes the last chunk. A pass that ends before its first chunk is due writes none.
     pub(crate) fn finish(mut self, file_count: u32) -> Result<(), RiakFilesError> {
         if self.is_kept { self.write(file_count, 0) } else { Ok(()) }
     }
@@ -126,8 +128,8 @@ impl IndexLog {
     }
 }
 
-/// A number that tells the files of a partition from those of others, which may have the same names and
-/// sizes, and from the same ones after a change.
+/// Hash that identifies the files of a partition. It distinguishes them from files of other
+/// partitions with the same names and sizes, and changes when the files change.
 fn identity_of(files: &[PathBuf]) -> Result<u64, RiakFilesError> {
     let mut hasher = Xxh3::new();
     for path in files {
@@ -143,7 +145,8 @@ fn identity_of(files: &[PathBuf]) -> Result<u64, RiakFilesError> {
 }
 
 fn chunk(body: &[u8]) -> Vec<u8> {
-    // Chunks are written as soon as they have `CHUNK_BYTES`, and the changes of one record or hint file more.
+    // A chunk is written once it has `CHUNK_BYTES`, so it exceeds that size by at most the changes
+    // of one record or hint file.
     let len = u32::try_from(body.len()).unwrap_or(u32::MAX);
     let mut chunk = Vec::with_capacity(FRONT_BYTES + body.len());
     chunk.extend_from_slice(&len.to_le_bytes());
@@ -152,13 +155,13 @@ fn chunk(body: &[u8]) -> Vec<u8> {
     chunk
 }
 
-/// Chunks of a log from where the file stands.
+/// Chunks of a log from the file's current position.
 struct Chunks<'f> {
     file: &'f mut File,
 }
 
 impl Chunks<'_> {
-    /// The body of the next chunk; `None` when there is no whole one.
+    /// Body of the next chunk; `None` if there is no whole one.
     fn next(&mut self) -> std::io::Result<Option<Vec<u8>>> {
         let mut front = [0; FRONT_BYTES];
         match self.file.read_exact(&mut front) {
@@ -174,7 +177,8 @@ impl Chunks<'_> {
     }
 }
 
-/// Plays the changes of a chunk; the file and byte that it reaches. `None` when it has no such form.
+/// Applies the changes of a chunk. Returns the file and offset that it has reached; `None` if it is
+/// malformed.
 fn play_chunk(body: &[u8], play: &mut dyn FnMut(Change)) -> Option<(u32, u64)> {
     let (reached, changes) = body.split_at_checked(REACHED_BYTES)?;
     let (file, offset) = reached.split_first_chunk()?;

@@ -1,10 +1,11 @@
-//! Leveled: journals of records in the order in which they were written, as Riak 3.2 writes them.
+//! Reader of leveled: journals with records in the order of their writing, as Riak 3.2 writes them.
 //!
-//! A journal file begins with 512 numbers of 32 bits that tell where its hash tables are; the records are
-//! between these and the first table, or go on to the end while the file is still written. A record is the
-//! sizes of key and value, the key, a checksum and the value. The key is `{SequenceNumber, Kind, LedgerKey}`;
-//! the record of a ledger key with the highest number counts. The newest manifest names the files; without
-//! it, all are taken.
+//! A journal file begins with 512 numbers of 32 bits that give the positions of its hash tables.
+//! The records are between these numbers and the first table; in a file that is still written, they
+//! continue to the end. A record has the sizes of key and value, the key, a checksum and the value.
+//! The key is the term `{SequenceNumber, Kind, LedgerKey}`; of the records with one ledger key, the
+//! one with the highest number is the newest version. The newest manifest names the files; without
+//! a manifest, all files are read.
 
 use crate::newest::{KEYS_MAX, Newest};
 use crate::source::{Source, entries, numbered, read_file};
@@ -21,33 +22,35 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where the hash tables are: at the front of a journal file.
+/// Size in bytes of the positions of the hash tables, at the front of a journal file.
 const TABLES_BYTES: usize = 2048;
-/// Place and number of slots of a hash table; bytes of a slot.
+/// Size in bytes of the position and number of slots of a hash table; size of a slot.
 const TABLE_PLACE_BYTES: usize = 8;
 const TABLE_SLOT_BYTES: u64 = 8;
-/// Sizes of key and value.
+/// Size in bytes of the sizes of key and value.
 const HEADER_BYTES: usize = 8;
 const CHECKSUM_BYTES: usize = 4;
-/// Behind the object: the size of what has changed in the ledger, and the kind of the value.
+/// Size in bytes of the parts after the object: the size of the changes of the ledger, and the kind
+/// of the value.
 const TAIL_BYTES: usize = 5;
 
-/// In the last byte of a value: it is compressed; it is a binary and not a term; by which method.
+/// Bits of the last byte of a value: it is compressed; it is a binary and not a term; the method of
+/// compression.
 const IS_COMPRESSED: u8 = 1;
 const IS_BINARY: u8 = 2;
 const IS_LZ4: u8 = 4;
 const METHODS_MASK: u8 = !(IS_COMPRESSED | IS_BINARY);
 
-/// First bytes of what zstd has compressed.
+/// First bytes of data that zstd has compressed.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// Way for data that can't be read from files.
+/// Remedy for data that can't be read from files.
 const BY_REPLICATION: &str = "move the data of this node by replication (quoit import plan)";
 
-/// Largest key of a journal, in bytes.
+/// Maximum size of a journal's key, in bytes.
 const KEY_BYTES_MAX: usize = 1 << 20;
-/// Largest manifest when inflated, in bytes.
+/// Maximum size of a manifest after inflation, in bytes.
 const MANIFEST_BYTES_MAX: u64 = 256 << 20;
-/// How the compressed form of a term begins: version, tag, and then its size.
+/// First bytes of a compressed term: version and tag; its size follows.
 const COMPRESSED_TERM: [u8; 2] = [131, 80];
 
 const KEY_LIMITS: Limits =
@@ -183,8 +186,9 @@ impl LeveledScan {
     }
 }
 
-/// Names of the files below `journal_files` by the newest manifest, `None` where there is none that can be
-/// read. An older one does not count: compaction may have deleted what it names, and made other files.
+/// Names of the files in `journal_files` according to the newest manifest; `None` if there is no
+/// manifest that can be read. An older manifest is of no use: compaction may have deleted files
+/// that it names, and made other files.
 fn manifest_names(
     folder: &Path,
     damage: &mut Vec<Damage>,
@@ -199,8 +203,9 @@ fn manifest_names(
     Ok(names)
 }
 
-/// The names in a manifest: `journal_files/` and what follows, up to what no name has. The term around them
-/// has processes in it, which mean nothing outside of their node.
+/// Extracts the names from a manifest: the bytes that follow each `journal_files/`, up to the end
+/// of a name. The manifest's term is not decoded, because it contains process identifiers, which
+/// have no meaning outside their node.
 fn names_in(manifest: &[u8]) -> Option<Vec<String>> {
     let term = match manifest.strip_prefix(&COMPRESSED_TERM) {
         Some(rest) => {
@@ -215,7 +220,7 @@ fn names_in(manifest: &[u8]) -> Option<Vec<String>> {
     let starts = (0..term.len()).filter(|at| term[*at..].starts_with(folder));
     let name = |start: usize| {
         let rest = &term[start + folder.len()..];
-        // `N_` and 36 characters of a UUID.
+        // A number, an underscore, and the 36 characters of a UUID.
         let underscore =
             rest.iter().take(60).enumerate().filter(|(_, byte)| **byte == b'_').map(|(at, _)| at);
         let end = underscore.into_iter().find_map(|at| {
@@ -249,8 +254,8 @@ fn shown(path: &Arc<Path>, record: LedgerRecord) -> Seen {
     }
 }
 
-/// Shows the records of a journal file from a byte on, all damage, and where each ends. Records that only
-/// change the ledger are left out.
+/// Reads a journal file from a byte on. Calls `show` with each record or piece of damage, and with
+/// the offset of its end. Records that only change the ledger are left out.
 fn scan(
     source: &mut Source,
     start: u64,
@@ -259,7 +264,7 @@ fn scan(
     let Some(tables) = source.take(TABLES_BYTES)? else {
         let damage =
             Damage::new(source.path(), 0, source.len(), "the file ends before its first record");
-        // A journal that was just begun has nothing yet; one that is done has its tables at least.
+        // A new journal is empty; a finished one has at least the positions of its tables.
         let is_begun = source.len() == 0 && source.path().extension().is_some_and(|is| is == "pnd");
         return Ok(if is_begun {
             ControlFlow::Continue(())
@@ -286,7 +291,7 @@ fn scan(
                 Err(Damage::new(source.path(), at, source.at() - at, what))
             }
             Err(Broken::NoEnd) => {
-                // Nothing tells where the next record begins.
+                // The position of the next record is unknown.
                 let len = end - at;
                 source.seek(end)?;
                 Err(Damage::new(
@@ -304,9 +309,9 @@ fn scan(
     Ok(ControlFlow::Continue(()))
 }
 
-/// Where the records of a file of this size end, by the place and size of each of its hash tables, and
-/// whether these contradict each other. The tables follow each other, so each tells where the first one
-/// begins.
+/// Offset at which the records of a file of this size end, computed from the position and size of
+/// each hash table; and true if these disagree. The tables follow each other, so each of them gives
+/// the position of the first one; the most frequent result is taken.
 fn end_of_records(tables: &[u8], file_bytes: u64) -> (u64, bool) {
     let number = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     let (mut before, mut told) = (0u64, Vec::new());
@@ -315,7 +320,7 @@ fn end_of_records(tables: &[u8], file_bytes: u64) -> (u64, bool) {
         told.push(start.checked_sub(before));
         before += slots * TABLE_SLOT_BYTES;
     }
-    // A file that is still written has none.
+    // A file that is still written has no tables.
     if tables.iter().all(|byte| *byte == 0) {
         return (file_bytes, false);
     }
@@ -330,11 +335,11 @@ fn end_of_records(tables: &[u8], file_bytes: u64) -> (u64, bool) {
 enum Broken {
     /// The records after it can be read.
     Skipped(&'static str),
-    /// Where it ends is not known.
+    /// The end of the record is unknown.
     NoEnd,
 }
 
-/// The next record; `None` for one that only changes the ledger.
+/// Reads the next record; returns `None` for one that only changes the ledger.
 fn next(
     source: &mut Source,
     end: u64,
@@ -376,7 +381,7 @@ enum Kind {
     LedgerOnly,
 }
 
-/// Number, kind and encoded ledger key of a journal's key.
+/// Decodes a journal's key: number, kind and encoded ledger key.
 fn entry_of(key: &Bytes) -> Option<(u64, Kind, Bytes)> {
     let term = Term::decode(key, &KEY_LIMITS).ok()?;
     let [number, kind, name] = term.as_tuple()?;
@@ -386,7 +391,7 @@ fn entry_of(key: &Bytes) -> Option<(u64, Kind, Bytes)> {
         kind if kind.is_atom(b"keyd") => Kind::LedgerOnly,
         _ => return None,
     };
-    // Keys of heads alone are none of Riak's objects.
+    // Keys with other tags than `o_rkv` do not belong to objects of Riak.
     let is_of_object = |parts: &[Term]| parts.first().is_some_and(|tag| tag.is_atom(b"o_rkv"));
     let is_object = matches!(name, Term::Tuple(parts) if is_of_object(parts));
     let mut encoded = Vec::new();
@@ -407,7 +412,7 @@ fn name_of(ledger_key: &Bytes) -> Option<BitcaskKey> {
     Some(BitcaskKey { bucket_type, bucket, key: key.as_binary()?.clone() })
 }
 
-/// The object of a value: what is before the changes of the ledger, decompressed.
+/// Extracts and decompresses the object of a value, which comes before the changes of the ledger.
 fn object_of(value: &Bytes) -> Result<Bytes, String> {
     let cut_off = || "a value is shorter than its parts".to_owned();
     let tail = value.len().checked_sub(TAIL_BYTES).ok_or_else(cut_off)?;
@@ -446,19 +451,19 @@ fn object_of(value: &Bytes) -> Result<Bytes, String> {
     }
 }
 
-/// LZ4 as leveled and LevelDB write it: the size in 32 bits, little-endian, and a block.
+/// Decompresses LZ4 in the form of leveled and LevelDB: the size in 32 bits (little-endian), then a
+/// block.
 pub(crate) fn inflate_lz4(stored: &[u8]) -> Result<Bytes, String> {
     let (size, block) = stored.split_first_chunk().ok_or("a compressed block is empty")?;
     let size = u32::from_le_bytes(*size) as usize;
-    // A block grows to 255 times its size at most.
+    // LZ4 expands a block at most 255 times.
     if size > OBJECT_BYTES_MAX || size / 256 > block.len() {
         return Err(format!("a compressed block claims to have {size} bytes"));
     }
     lz4_flex::block::decompress(block, size).map(Bytes::from).map_err(|fault| fault.to_string())
 }
 
-/// Reads bytes as key, value and manifest of a journal: the entry for fuzzing. Whatever the bytes are, it
-/// returns.
+/// Decodes bytes as key, value and manifest of a journal, for fuzzing. Must return for all bytes.
 pub fn fuzz_leveled_journal(bytes: &[u8]) {
     let bytes = Bytes::copy_from_slice(bytes);
     let _ = entry_of(&bytes);

@@ -1,9 +1,10 @@
 //! Readers of the directories in which Riak KV keeps its data.
 //!
-//! A [`Partition`] is the directory of one partition, kept by Bitcask, LevelDB or leveled. Going through it
-//! shows each record that Riak would find there, once, in the newest version, and each piece of a file that
-//! can't be read, with file and offset; what is around the damage is shown all the same. Nothing is ever
-//! written, and no lock is taken: [`live_process`] tells whether a process has the directory open.
+//! A [`Partition`] is the directory of one partition, written by Bitcask, LevelDB or leveled. A
+//! walk through it shows the newest version of each record that Riak would find there, once, and
+//! each piece of a file that can't be read, with file and offset. Damage does not prevent reading
+//! what is around it. Nothing is written to the directory, and no lock is taken: [`live_process`]
+//! tells whether a process has the directory open.
 //!
 //! ```no_run
 //! use quoit_riak_files::{Position, Seen, discover};
@@ -23,8 +24,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Reading leveled is proved by directories that Riak 3.2 has written; others are refused. What an object
-//! means is not looked at here: see `quoit_model::riak_object`.
+//! The reader of leveled is tested with directories that Riak 3.2 has written; files of other
+//! formats are refused. This crate does not decode objects; see `quoit_model::riak_object`.
 
 mod bitcask;
 mod damage;
@@ -59,56 +60,58 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Largest object that is read, in bytes; a length above it is damage. Riak's own limit is 50 MB by default.
+/// Maximum size of an object in bytes; a greater length counts as damage. Riak's own limit is 50 MB
+/// by default.
 pub const OBJECT_BYTES_MAX: usize = 1 << 30;
 
-/// A record as a backend keeps it.
+/// A record as the backend stores it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredRecord {
-    /// Its name.
+    /// Name of the record.
     pub key: BitcaskKey,
     /// The object in Riak's stored form.
     pub object: Bytes,
-    /// When the backend wrote it, seconds since 1970; only Bitcask tells.
+    /// Time at which the backend wrote the record, in seconds since 1970; known for Bitcask only.
     pub written_secs: Option<u32>,
-    /// The file that it is in.
+    /// The file that contains the record.
     pub file: Arc<Path>,
-    /// Where in the file the record, or the block that has it, begins.
+    /// Offset in bytes of the record, or of the block that contains it.
     pub offset: u64,
 }
 
-/// One thing found on the way through a partition.
+/// A finding of a walk through a partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Seen {
-    /// A record, in its newest version.
+    /// The newest version of a record.
     Record(StoredRecord),
-    /// A piece that can't be read.
+    /// A piece of a file that can't be read.
     Damage(Damage),
-    /// The end of the file that Bitcask was writing when the node ended: no whole record, and no damage.
+    /// The end of the file that Bitcask was writing when the node ended. It is not a whole record,
+    /// and does not count as damage.
     Torn(Damage),
-    /// Some megabytes in which no record is the newest version of its key: a walk that is ended here goes on
-    /// behind them.
+    /// Some megabytes without the newest version of any key, so that a walk that ends here can
+    /// continue after them.
     Nothing,
 }
 
-/// Bytes without a newest version after which [`Seen::Nothing`] is shown.
+/// Number of bytes without a newest version after which [`Seen::Nothing`] is shown.
 const NOTHING_BYTES: u64 = 16 << 20;
 
-/// Callback of a walk: it is shown each finding, with the position behind it, and may end the walk.
+/// Callback of a walk. It receives each finding with the position after it, and may end the walk.
 pub type Visit<'v> = dyn FnMut(Seen, &Position) -> ControlFlow<()> + 'v;
 
-/// Why a directory can't be read.
+/// Error of reading a directory of Riak.
 #[derive(Debug, Error)]
 pub enum RiakFilesError {
-    /// The system refuses.
+    /// The system refuses to read or write.
     #[error("{path}", path = .path.display())]
     Io {
-        /// File or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// The system's words.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Nothing of Riak's is there.
+    /// The directory has no data of Riak.
     #[error(
         "{path} holds no data of Riak: it has neither bitcask, leveldb nor leveled, nor is it one of these \
          with a directory for each partition", path = .path.display()
@@ -117,7 +120,7 @@ pub enum RiakFilesError {
         /// The directory.
         path: PathBuf,
     },
-    /// More keys than the memory that the walk may use has room for.
+    /// The partition has more keys than the walk has memory for.
     #[error(
         "{path} has more than {keys_max} keys, and an import takes no larger partition: move the data of \
          this node by replication (quoit import plan)", path = .path.display()
@@ -125,7 +128,7 @@ pub enum RiakFilesError {
     TooManyKeys {
         /// Directory of the partition.
         path: PathBuf,
-        /// Most keys.
+        /// Maximum number of keys.
         keys_max: usize,
     },
 }

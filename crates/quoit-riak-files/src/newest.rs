@@ -1,4 +1,4 @@
-//! Which version of each key is the newest: places by the keys' hashes.
+//! Index of the newest version of each key in a partition, by hashes of the keys.
 
 use crate::RiakFilesError;
 use crate::index_log::{Change, IndexLog};
@@ -7,14 +7,14 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Most keys of one partition: some 4 GiB of memory.
+/// Maximum number of keys of a partition, which take some 4 GiB of memory.
 pub(crate) const KEYS_MAX: usize = 80_000_000;
 
-/// The newest version of each key of a partition: a file, and a place in it. Takes about 50 bytes a key,
-/// whatever the key's length.
+/// The file and place of the newest version of each key of a partition. Takes about 50 bytes for a
+/// key of any length.
 ///
-/// With a log beside it, what was found is kept while it is gathered, so that gathering goes on after the end
-/// of the process.
+/// With a log, the index is kept on disk while it is built, so that building it continues after the
+/// end of the process.
 #[derive(Default)]
 pub(crate) struct Newest {
     places: HashMap<u128, (u32, u64), RandomState>,
@@ -22,8 +22,9 @@ pub(crate) struct Newest {
 }
 
 impl Newest {
-    /// The index as far as the log of these files has it, and where gathering goes on: the number of a file
-    /// and a byte in it. Without a log, or with one of other files, nothing is known yet.
+    /// Opens the index with the content of the log of these files. Returns the index, and the file
+    /// and offset at which building continues. Without a log, or with a log of other files, the
+    /// index is empty.
     pub(crate) fn open(
         log: Option<&Path>,
         files: &[PathBuf],
@@ -39,7 +40,7 @@ impl Newest {
         self.places.len()
     }
 
-    /// Takes note of a version of a key that is later than those before, or of its deletion.
+    /// Records a version of a key, or its deletion, that is later than all versions so far.
     pub(crate) fn take(&mut self, key: &[u8], file: u32, place: u64, is_deletion: bool) {
         let hash = xxh3_128(key);
         self.change(match is_deletion {
@@ -48,7 +49,7 @@ impl Newest {
         });
     }
 
-    /// Takes note of a version, unless one with a higher place is known, in whichever file.
+    /// Records a version, unless one with a higher place is known in any file.
     pub(crate) fn raise(&mut self, key: &[u8], file: u32, place: u64) {
         let hash = xxh3_128(key);
         if self.places.get(&hash).is_none_or(|known| known.1 <= place) {
@@ -56,7 +57,7 @@ impl Newest {
         }
     }
 
-    /// Everything before this byte of this file has been gathered.
+    /// Notes that all bytes before `offset` of `file` were indexed.
     pub(crate) fn reached(&mut self, file: u32, offset: u64) -> Result<(), RiakFilesError> {
         match &mut self.log {
             Some(log) => log.reached(file, offset),
@@ -64,7 +65,7 @@ impl Newest {
         }
     }
 
-    /// Everything has been gathered.
+    /// Completes the index.
     pub(crate) fn done(&mut self, file_count: u32) -> Result<(), RiakFilesError> {
         match self.log.take() {
             Some(log) => log.finish(file_count),

@@ -1,4 +1,4 @@
-//! Places in the walk through a partition, from which a later walk goes on.
+//! Positions in the walk through a partition, from which a later walk continues.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// A place in the walk through a partition. A walk from there shows what is behind it, as long as the files
-/// are the same; when its file is gone, the walk begins anew.
+/// A position in the walk through a partition. A walk from there shows what follows, as long as the
+/// files are the same. If the position's file no longer exists, the walk begins anew.
 ///
-/// Cloning one counts references, and copies nothing.
+/// Cloning a position copies only reference counts.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(into = "Written", try_from = "Written")]
 pub struct Position {
@@ -21,9 +21,9 @@ pub struct Position {
 pub(crate) enum Place {
     #[default]
     Start,
-    /// A byte of a file, in formats whose files are in the order of writing.
+    /// An offset in a file, in formats whose files are in the order of writing.
     Byte { file: Arc<Path>, offset: u64 },
-    /// Behind a key, in formats that are sorted.
+    /// After a key, in sorted formats.
     Behind(Bytes),
 }
 
@@ -36,20 +36,21 @@ impl Position {
         Self { place: Place::Behind(key), bytes }
     }
 
-    /// Bytes of the files that lie before it: for progress only. Sorted formats count the entries gone
-    /// through, which are more than the compressed blocks of the files.
+    /// Number of bytes before the position, for showing progress. In sorted formats this is the
+    /// size of the entries, which exceeds that of the compressed blocks of the files.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether it is where a walk begins.
+    /// True for the start of a walk.
     #[must_use]
     pub fn is_start(&self) -> bool {
         self.place == Place::Start
     }
 
-    /// The number of the file in which a walk goes on, and the byte. The first one if the file is gone.
+    /// Index of the file in which a walk continues, and the offset in it. The start of the first
+    /// file if the position's file no longer exists.
     pub(crate) fn in_files(&self, files: &[PathBuf]) -> (usize, u64) {
         let Place::Byte { file, offset } = &self.place else { return (0, 0) };
         let is_it = |path: &PathBuf| path.file_name() == file.file_name();
@@ -64,15 +65,15 @@ impl Position {
     }
 }
 
-/// The form in which a position is kept.
+/// Serialized form of a position.
 #[derive(Serialize, Deserialize)]
 struct Written {
-    /// Name of the file, without its folder.
+    /// Name of the file, without its directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     file: Option<String>,
     #[serde(default, skip_serializing_if = "is_zero")]
     offset: u64,
-    /// The key in hexadecimal digits.
+    /// The key in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     behind: Option<String>,
     #[serde(default)]
@@ -101,7 +102,7 @@ impl From<Position> for Written {
     }
 }
 
-/// A position whose key is no hexadecimal number.
+/// Error of a position whose key is not hexadecimal.
 #[derive(Debug, Error)]
 #[error("`behind` must be hexadecimal digits, and is {0:?}")]
 pub struct BadPosition(String);

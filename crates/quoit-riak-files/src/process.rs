@@ -3,20 +3,21 @@
 use std::fs;
 use std::path::Path;
 
-/// A process that has a file of the directory open, or holds Bitcask's write lock on a partition of it: its
-/// id and its name. Files of other users' processes are seen by the superuser alone.
+/// Id and name of a process that has a file of the directory open, or that holds Bitcask's write
+/// lock on a partition in it. Only the superuser sees the open files of other users' processes.
 #[must_use]
 pub fn live_process(directory: &Path) -> Option<(u32, String)> {
     locked_by(directory).or_else(|| opened_by(directory))
 }
 
-/// The holder of a write lock in a directory or in those of its partitions, if it runs and is an Erlang node.
+/// The holder of a write lock in a directory or in one of its partitions, if the process runs and
+/// is an Erlang node.
 fn locked_by(directory: &Path) -> Option<(u32, String)> {
     let holder = |directory: &Path| {
         let lock = fs::read_to_string(directory.join("bitcask.write.lock")).ok()?;
         let pid = lock.split_whitespace().next()?.parse().ok()?;
         let name = process_name(pid)?;
-        // Another process may have the number by now.
+        // Another process may have the same id by now.
         name.starts_with("beam").then_some((pid, name))
     };
     let partitions = || fs::read_dir(directory).ok().into_iter().flatten().flatten();

@@ -1,15 +1,15 @@
-//! Riak's ring files, as far as they tell the size of the ring.
+//! Size of the ring, from Riak's ring files.
 
 use crate::source::entries;
 use bytes::Bytes;
 use quoit_model::etf::{Limits, Term};
 use std::path::Path;
 
-/// A ring of 1024 partitions with its history.
+/// Limits that admit a ring of 1024 partitions with its history.
 const LIMITS: Limits = Limits { depth_max: 64, terms_max: 4_000_000, inflated_bytes_max: 64 << 20 };
 
-/// The number of partitions by the newest readable ring file of a directory `ring`; `None` when there is none
-/// or it says something else.
+/// Number of partitions according to the newest readable ring file in a directory `ring`; `None` if
+/// there is no such file, or it has another form.
 #[must_use]
 pub fn ring_size_of_files(directory: &Path) -> Option<u32> {
     let mut files = entries(directory).ok()?;
@@ -22,7 +22,8 @@ pub fn ring_size_of_files(directory: &Path) -> Option<u32> {
     })
 }
 
-/// The count of the first `{Count, [{Index, Owner}, ...]}` that has as many elements as it says.
+/// Searches the term for `{Count, [{Index, Owner}, ...]}` whose list has `Count` elements. Returns
+/// the count.
 fn ring_size(term: &Term) -> Option<u32> {
     if let Term::Tuple(parts) = term {
         if let [Term::Integer(count), Term::List(owners)] = parts.as_slice()

@@ -1,4 +1,4 @@
-//! Keys of Riak's LevelDB backend: terms in an encoding whose order of bytes is the order of terms.
+//! Keys of Riak's LevelDB backend: terms in an encoding whose bytes have the order of the terms.
 
 use bytes::Bytes;
 use quoit_model::bitcask_key::BitcaskKey;
@@ -7,11 +7,11 @@ use quoit_model::key::DEFAULT_BUCKET_TYPE;
 const ATOM: u8 = 12;
 const TUPLE: u8 = 16;
 const BINARY: u8 = 18;
-/// Ends the elements of an atom or a binary.
+/// Ends the bytes of an atom or a binary.
 const END: u8 = 8;
 
-/// The record that a key names; `None` of index entries, of notes of the backend's own, and of bytes that are
-/// no such key.
+/// Decodes the name of a record; returns `None` for index entries, for the backend's own entries,
+/// and for bytes that are not such a key.
 pub(crate) fn record_of(key: &[u8]) -> Option<BitcaskKey> {
     let mut input = key;
     let (kind, count) = (atom_of_tuple(&mut input)?, 3);
@@ -31,7 +31,7 @@ pub(crate) fn record_of(key: &[u8]) -> Option<BitcaskKey> {
     input.is_empty().then_some(BitcaskKey { bucket_type, bucket, key })
 }
 
-/// The first atom of a tuple, and how many elements the tuple has.
+/// The first atom of a tuple, and the tuple's number of elements.
 fn atom_of_tuple(input: &mut &[u8]) -> Option<(Vec<u8>, u32)> {
     let count = tuple(input)?;
     take(input, ATOM)?;
@@ -56,12 +56,13 @@ fn take(input: &mut &[u8], tag: u8) -> Option<()> {
     (*first == tag).then_some(())
 }
 
-/// Bytes of nine bits, a one and the byte, up to a zero bit, which pads to whole bytes; then [`END`].
+/// Reads bytes that are stored as nine bits each, a one and the byte. A zero bit ends them and pads
+/// to a whole byte; then comes [`END`].
 fn elements(input: &mut &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut at_bit = 0;
     let bit = |place: usize| input.get(place / 8).map(|byte| byte >> (7 - place % 8) & 1);
-    // Nothing at all is the end byte alone.
+    // An empty byte string is the end byte alone.
     if input.first() == Some(&END) {
         *input = &input[1..];
         return Some(bytes);
@@ -82,7 +83,7 @@ fn elements(input: &mut &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Reads bytes as a key: the entry for fuzzing. Whatever the bytes are, it returns.
+/// Decodes bytes as a key, for fuzzing. Must return for all bytes.
 pub fn fuzz_sext(bytes: &[u8]) {
     let _ = record_of(bytes);
 }

@@ -1,11 +1,11 @@
-//! Files read from front to back, through a buffer.
+//! Buffered files that are read from front to back.
 
 use crate::RiakFilesError;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Read at once, in bytes.
+/// Size of a read in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// A file that is read from front to back.
@@ -32,7 +32,7 @@ impl Source {
         self.at
     }
 
-    /// The size that the file had when it was opened.
+    /// Size of the file in bytes when it was opened.
     pub(crate) const fn len(&self) -> u64 {
         self.len
     }
@@ -48,15 +48,15 @@ impl Source {
         Ok(())
     }
 
-    /// The next bytes, of a fixed number; `None` when there are not so many.
+    /// Reads a fixed number of bytes; returns `None` if fewer are left.
     pub(crate) fn array<const LEN: usize>(&mut self) -> Result<Option<[u8; LEN]>, RiakFilesError> {
         let mut bytes = [0; LEN];
         Ok(self.fill(&mut bytes)?.then_some(bytes))
     }
 
-    /// The next bytes; `None` when there are not so many.
+    /// Reads `len` bytes; returns `None` if fewer are left.
     pub(crate) fn take(&mut self, len: usize) -> Result<Option<Vec<u8>>, RiakFilesError> {
-        // A length of damaged bytes must not take memory.
+        // A length from damaged bytes must not allocate memory.
         if (len as u64) > self.left() {
             return Ok(None);
         }
@@ -64,7 +64,7 @@ impl Source {
         Ok(self.fill(&mut bytes)?.then_some(bytes))
     }
 
-    /// Reads as many bytes as there is room for; whether there were so many.
+    /// Fills `bytes`; returns false if fewer bytes are left.
     fn fill(&mut self, bytes: &mut [u8]) -> Result<bool, RiakFilesError> {
         if (bytes.len() as u64) > self.left() {
             return Ok(false);
@@ -74,7 +74,7 @@ impl Source {
                 self.at += bytes.len() as u64;
                 Ok(true)
             }
-            // The file has become shorter.
+            // The file has been truncated since it was opened.
             Err(fault) if fault.kind() == std::io::ErrorKind::UnexpectedEof => {
                 let end = self.reader.seek(SeekFrom::End(0));
                 self.len = end.map_err(RiakFilesError::io(&self.path))?;
@@ -86,12 +86,12 @@ impl Source {
     }
 }
 
-/// A whole file.
+/// Reads a whole file.
 pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, RiakFilesError> {
     std::fs::read(path).map_err(RiakFilesError::io(path))
 }
 
-/// The entries of a directory, sorted by name; none where there is no directory.
+/// The entries of a directory, sorted by name; empty if the directory does not exist.
 pub(crate) fn entries(path: &Path) -> Result<Vec<PathBuf>, RiakFilesError> {
     let listed = match std::fs::read_dir(path) {
         Ok(listed) => listed,
@@ -106,7 +106,7 @@ pub(crate) fn entries(path: &Path) -> Result<Vec<PathBuf>, RiakFilesError> {
     Ok(found)
 }
 
-/// The number that begins a file's name before `suffix`.
+/// The number before `suffix` in a file's name.
 pub(crate) fn numbered(path: &Path, suffix: &str) -> Option<u64> {
     path.file_name()?.to_str()?.strip_suffix(suffix)?.parse().ok()
 }

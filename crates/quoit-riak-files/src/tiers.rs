@@ -1,15 +1,17 @@
-//! Partitions of LevelDB whose tables lie in two trees (`leveldb.tiered`): the fast one has the manifest, the
-//! logs and the first levels, the slow one has nothing but the other levels.
+//! Partitions of LevelDB with tiered storage (`leveldb.tiered`), whose tables are in two
+//! directories. The fast one has the manifest, the logs and the first levels; the slow one has only
+//! the other levels.
 
 use crate::leveldb::{LevelDbScan, is_slow_tree};
 use crate::{Engine, Partition, RiakFilesError};
 
-/// Joins the directories of slow trees to the partitions whose tables they have: those of the same index that
-/// miss tables which are there. Slow trees that no partition misses stay as they are.
+/// Joins slow directories to the partitions that their tables belong to: those with the same index
+/// that miss tables which the slow directory has. Slow directories that match no partition stay in
+/// the list.
 ///
 /// # Errors
 ///
-/// When the system refuses to read a directory or a manifest.
+/// Returns an error if the system refuses to read a directory or a manifest.
 pub fn join_tiers(partitions: Vec<Partition>) -> Result<Vec<Partition>, RiakFilesError> {
     let is_slow = |partition: &Partition| {
         partition.engine == Engine::LevelDb && is_slow_tree(&partition.directory)
@@ -24,7 +26,7 @@ pub fn join_tiers(partitions: Vec<Partition>) -> Result<Vec<Partition>, RiakFile
     Ok(joined)
 }
 
-/// The partition that misses most of the tables which this slow tree has.
+/// The partition that lacks most of the tables of this slow directory.
 fn missing_its_tables(
     partitions: &[Partition],
     slow: &Partition,

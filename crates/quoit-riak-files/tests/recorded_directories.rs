@@ -1,5 +1,5 @@
-//! Directories that a real Riak node wrote hold what that node answered, and damage to their files loses
-//! no more than what it hits.
+//! Directories that a real Riak node wrote have the content that the node reported, and damage to
+//! their files loses no more than the damaged pieces.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -25,7 +25,7 @@ const ARCHIVES: [&str; 6] =
     ["bitcask", "bitcask-data-types", "bitcask-killed", "leveldb", "leveldb-data-types", "leveled"];
 
 type Objects = BTreeMap<BitcaskKey, Object>;
-/// File and place of each copy, by its partition's directory and its key.
+/// File and offset of each copy, by its partition's directory and its key.
 type Copies = BTreeMap<(PathBuf, BitcaskKey), (PathBuf, u64)>;
 
 fn golden() -> PathBuf {
@@ -45,7 +45,7 @@ fn expected(name: &str) -> Value {
     serde_json::from_reader(GzDecoder::new(file)).expect("JSON")
 }
 
-/// All partitions, the replicas of each record merged, and what is damaged.
+/// Reads all partitions. Returns the objects, merged from their replicas, and all damage.
 fn read(directory: &Path) -> (Objects, Vec<Damage>) {
     read_all(discover(directory).expect("a directory of Riak's").partitions)
 }
@@ -100,7 +100,7 @@ fn holds(sibling: &Sibling, told: &Value) -> bool {
         && told["deleted"].as_bool().unwrap_or(false) == sibling.deleted
 }
 
-/// A data type's value as Riak's HTTP interface shows it.
+/// The value of a data type as Riak's HTTP interface shows it.
 fn shown(value: &DataType) -> Value {
     let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
     match value {
@@ -161,7 +161,8 @@ fn check_data_types(objects: &Objects, expected: &Value) {
         let state = object.data_type().expect("undamaged").expect("a state");
         let told = &record["value"]["value"];
         match state.value() {
-            // Registers are the same; Riak corrects its estimate by tables, which ours does without.
+            // The registers are the same, but Riak corrects its estimate by tables and Quoit does
+            // not.
             DataType::Hll(estimate) => {
                 let told = told.as_u64().expect("an estimate");
                 assert!(estimate.abs_diff(told) <= told / 100, "{name:?}: {estimate}, not {told}");
@@ -214,7 +215,7 @@ fn files(directory: &Path, found: &mut Vec<PathBuf>) {
     found.sort();
 }
 
-/// A small source of numbers that look random.
+/// A pseudo-random number generator.
 struct Numbers(u64);
 
 impl Numbers {
@@ -225,14 +226,14 @@ impl Numbers {
     }
 }
 
-/// Kinds of files in a directory of Riak's.
+/// Kinds of files in a directory of Riak.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Its end, or another file, tells how much it has.
+    /// A file whose full size is known, from its end or from another file.
     Complete,
-    /// It may have been cut off by the end of the process.
+    /// A file that the end of the process may have cut off.
     StillWritten,
-    /// It helps to find records.
+    /// A file that only helps to find records.
     Helper,
     Other,
 }
@@ -240,7 +241,7 @@ enum Kind {
 fn kind_of(path: &Path) -> Kind {
     let name = path.file_name().expect("a name").to_string_lossy().into_owned();
     let ends = |kinds: &[&str]| kinds.iter().any(|kind| name.ends_with(kind));
-    // A hint file is whole when its last entry is the one that ends it.
+    // A hint file is whole if its last entry is the end entry.
     let hint = std::fs::read(path.with_extension("hint")).unwrap_or_default();
     let is_listed = hint.ends_with(&0x7fff_ffff_ffff_ffff_u64.to_be_bytes());
     if ends(&[".sst", ".cdb"]) || (ends(&[".data"]) && is_listed) {
@@ -262,7 +263,7 @@ fn damage_is_told_and_loses_nothing_else() {
         let mut lost = 0;
         let mut all = Vec::new();
         files(directory.path(), &mut all);
-        // Tables, journals and logs have records; hint files and manifests help to find them.
+        // Tables, journals and logs have records; hint files and manifests only help to find them.
         all.retain(|path| {
             path.metadata().expect("a file").len() > 0 && kind_of(path) != Kind::Other
         });
@@ -281,7 +282,8 @@ fn damage_is_told_and_loses_nothing_else() {
             let is_there = |key: &BitcaskKey| left.keys().any(|(_, there)| there == key);
             for (copy, place) in whole.iter().filter(|(copy, _)| !left.contains_key(*copy)) {
                 let is_told = damages.iter().any(|damage| is_in(place, damage, damaged.len()));
-                // Nothing tells how much a file had that is still written, where its end is gone.
+                // The original size of a file that is still written is unknown once its end is
+                // gone.
                 let is_untold = kind_of(path) == Kind::StillWritten
                     && place.0 == *path
                     && place.1 >= damaged.len() as u64;
@@ -289,7 +291,7 @@ fn damage_is_told_and_loses_nothing_else() {
                     is_told || is_untold,
                     "{name}, round {round}: {copy:?} at {place:?}: {damages:?}"
                 );
-                // Another partition has a copy of every record, of nearly all.
+                // Another partition has a copy of nearly every record.
                 lost += usize::from(!is_there(&copy.1));
             }
             std::fs::write(path, &before).expect("a file");
@@ -298,7 +300,7 @@ fn damage_is_told_and_loses_nothing_else() {
     }
 }
 
-/// The copies of each partition, with file and place of each, and what is damaged.
+/// The copies of each partition, with file and offset of each, and all damage.
 fn copies(directory: &Path) -> (Copies, Vec<Damage>) {
     let (mut found, mut damages) = (Copies::new(), Vec::new());
     for partition in discover(directory).expect("a directory of Riak's").partitions {
@@ -319,7 +321,7 @@ fn copies(directory: &Path) -> (Copies, Vec<Damage>) {
     (found, damages)
 }
 
-/// Whether damage that was told covers a place of a file which has so many bytes left.
+/// True if reported damage covers an offset of a file that has `left_bytes` bytes left.
 fn is_in(place: &(PathBuf, u64), damage: &Damage, left_bytes: usize) -> bool {
     let end = damage.offset + damage.len;
     let is_covered = damage.offset <= place.1 && place.1 < end;
@@ -354,7 +356,7 @@ fn levels_on_another_path_are_told_and_joined_when_both_are_given() {
     assert!(!damages.is_empty() && is_told, "{damages:?}");
     let other = unpacked("leveldb-data-types");
     let mut partitions = Vec::new();
-    // Another node has partitions of the same indexes, which miss nothing.
+    // Another node has partitions with the same indexes, which lack no tables.
     for given in [other.path(), slow.path(), directory.path()] {
         partitions.extend(discover(given).expect("a directory of Riak's").partitions);
     }
@@ -372,7 +374,7 @@ fn levels_on_another_path_are_told_and_joined_when_both_are_given() {
     assert_eq!((damages, linked), (Vec::new(), whole));
 }
 
-/// The keys behind a position, each with the position behind it.
+/// The keys after a position, each with the position after it.
 fn keys_behind(partition: &Partition, from: &Position) -> Vec<(BitcaskKey, Position)> {
     let mut keys = Vec::new();
     partition
@@ -417,8 +419,8 @@ fn bitcask_record(key: u32, value: &[u8]) -> Vec<u8> {
     [&crc32fast::hash(&body).to_be_bytes()[..], &body].concat()
 }
 
-/// Keys of a partition of these data files, then what is damaged, then ends that are torn, each with file and
-/// length.
+/// Findings in a partition with these data files: the keys, then the damage, then the torn ends,
+/// each with file and length.
 fn bitcask_findings(files: &[&[u8]], last_hint: Option<&[u8]>) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let directory = folder.path().join("bitcask").join("0");
@@ -457,7 +459,7 @@ fn the_torn_end_of_the_file_that_was_being_written_is_no_damage() {
     let torn = &whole[..whole.len() - 3];
     let left = format!("torn 1 {}", two.len() - 3);
     assert_eq!(bitcask_findings(&[torn], None), ["1", &left]);
-    // Not even the header is whole, and a file that is longer than what was written.
+    // The header is incomplete; and the file is longer than what was written.
     assert_eq!(bitcask_findings(&[&whole[..one.len() + 5]], None), ["1", "torn 1 5"]);
     for zeros in [1, 14, 15, 40, 4096] {
         let longer = [&one[..], &vec![0; zeros]].concat();
@@ -466,7 +468,7 @@ fn the_torn_end_of_the_file_that_was_being_written_is_no_damage() {
         let left = format!("torn 1 {}", two.len() - 3 + 16 + zeros);
         assert_eq!(bitcask_findings(&[&longer], None), ["1", &left]);
     }
-    // Bytes that have changed, a file that was not the last one, and one that its hint file lists.
+    // Changed bytes, a file that is not the last one, and a file that its hint file lists.
     let mut changed = whole.clone();
     *changed.last_mut().expect("a byte") ^= 1;
     let left = format!("damaged 1 {}", two.len());

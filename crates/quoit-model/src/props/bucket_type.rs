@@ -18,7 +18,7 @@ const RESERVED_TYPE: &[u8] = b"any";
 pub enum TypeState {
     /// The type does not exist.
     Undefined,
-    /// The type was created, but some nodes may not know it yet.
+    /// The type was created, but it is not certain that all nodes know it.
     Created,
     /// All nodes know the type; it can be activated.
     Ready,
@@ -118,7 +118,7 @@ impl BucketType {
     ///
     /// # Errors
     ///
-    /// Returns an error if the type does not exist, or some nodes may not know it yet.
+    /// Returns an error if the type does not exist, or it is not certain that all nodes know it.
     pub fn activate(existing: Option<&Self>, name: &[u8]) -> Result<Self, TypeError> {
         let Some(existing) = existing else {
             return Err(TypeError::Undefined { name: shown(name) });
@@ -229,7 +229,7 @@ pub enum TypeError {
         /// The type.
         name: String,
     },
-    /// Some nodes may not know the type yet.
+    /// It is not certain that all nodes know the type.
     #[error("{name} has been created but cannot be activated yet")]
     NotReady {
         /// The type.

@@ -1,16 +1,17 @@
-//! Pieces that tables and logs have in common: numbers, checksums, keys with their sequence number, blocks.
+//! Common parts of tables and logs: numbers, checksums, keys with sequence numbers, blocks.
 
 use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Behind a key: sequence number and kind.
+/// Size in bytes of sequence number and kind, which follow a key.
 const SUFFIX_BYTES: usize = 8;
-/// The same, after the time of an entry that expires.
+/// The same for an entry with an expiry, which has a time before them.
 const EXPIRING_SUFFIX_BYTES: usize = 16;
 const MASK_DELTA: u32 = 0xa282_ead8;
 
-/// Kinds of entries: a deletion, a value, values with the time of their writing or of their end.
+/// Kinds of entries: a deletion, a value, and values with the time of their writing or of their
+/// expiry.
 pub(super) const DELETION: u8 = 0;
 pub(super) const VALUE: u8 = 1;
 pub(super) const VALUE_WRITTEN_AT: u8 = 2;
@@ -21,14 +22,14 @@ pub(super) const VALUE_EXPIRES_AT: u8 = 3;
 pub(super) struct Entry {
     pub(super) key: Bytes,
     pub(super) sequence: u64,
-    /// `None` of a deletion.
+    /// The value; `None` for a deletion.
     pub(super) value: Option<Bytes>,
     pub(super) file: Arc<Path>,
-    /// Where the block or record begins that has it.
+    /// Offset of the block or record that has the entry.
     pub(super) at: u64,
 }
 
-/// A number in groups of seven bits, the lowest first.
+/// Reads a number in groups of seven bits, lowest group first.
 pub(super) fn varint(input: &mut &[u8]) -> Option<u64> {
     let mut value = 0u64;
     for shift in (0..64).step_by(7) {
@@ -42,7 +43,7 @@ pub(super) fn varint(input: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// A number of bytes and as many bytes.
+/// Reads a length and that many bytes.
 pub(super) fn counted<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
     let len = usize::try_from(varint(input)?).ok()?;
     let (part, rest) = input.split_at_checked(len)?;
@@ -50,13 +51,13 @@ pub(super) fn counted<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(part)
 }
 
-/// Whether a stored checksum is that of the bytes.
+/// True if a stored checksum matches the bytes.
 pub(super) fn has_checksum(bytes: &[u8], stored: u32) -> bool {
     let checksum = crc32c::crc32c(bytes);
     checksum.rotate_right(15).wrapping_add(MASK_DELTA) == stored
 }
 
-/// Key, sequence number and kind of a table's key.
+/// Splits a table's key into key, sequence number and kind.
 pub(super) fn split_key(stored: &Bytes) -> Option<(Bytes, u64, u8)> {
     let end = stored.len().checked_sub(SUFFIX_BYTES)?;
     let suffix = u64::from_le_bytes(*stored.last_chunk()?);
@@ -69,8 +70,9 @@ pub(super) fn split_key(stored: &Bytes) -> Option<(Bytes, u64, u8)> {
     Some((stored.slice(..end), suffix >> 8, kind))
 }
 
-/// Keys and values of a block, in order. Keys share their beginnings; behind the entries are the places
-/// where one is written out whole. `None` when the block is damaged.
+/// Keys and values of a block, in order; `None` if the block is damaged. A key is stored as the
+/// length of the prefix that it shares with the previous key, and its other bytes. After the
+/// entries are the offsets of keys that are stored whole.
 pub(super) fn entries_of(block: &Bytes) -> Option<Vec<(Bytes, Bytes)>> {
     let restarts = u32::from_le_bytes(*block.last_chunk()?) as usize;
     let end = block.len().checked_sub(restarts.checked_add(1)?.checked_mul(4)?)?;
@@ -94,7 +96,7 @@ pub(super) fn entries_of(block: &Bytes) -> Option<Vec<(Bytes, Bytes)>> {
     Some(entries)
 }
 
-/// The first key of a block, which is written out whole.
+/// The first key of a block, which is stored whole.
 pub(super) fn first_entry_of(block: &Bytes) -> Option<Bytes> {
     let mut input = &block[..];
     let shared = varint(&mut input)?;

@@ -1,5 +1,6 @@
-//! Logs: records in blocks of 32 KiB, a record in one or several pieces, each with a checksum. A record is a
-//! batch of writes, or, in the manifest, a change of the set of tables.
+//! Logs: records in blocks of 32 KiB. A record is stored in one or several pieces, each with a
+//! checksum. In a log a record is a batch of writes; in the manifest it is a change of the set of
+//! tables.
 
 use super::block::{
     DELETION, Entry, VALUE, VALUE_EXPIRES_AT, VALUE_WRITTEN_AT, counted, has_checksum, varint,
@@ -11,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const BLOCK_BYTES: usize = 32 << 10;
-/// Checksum, length, kind.
+/// Size in bytes of checksum, length and kind.
 const HEADER_BYTES: usize = 7;
-/// Sequence number and count at the front of a batch.
+/// Size in bytes of the sequence number and count at the front of a batch.
 const BATCH_HEADER_BYTES: usize = 12;
 
 const FULL: u8 = 1;
@@ -21,14 +22,14 @@ const FIRST: u8 = 2;
 const MIDDLE: u8 = 3;
 const LAST: u8 = 4;
 
-/// A record of a log, or a piece that can't be read.
+/// A record of a log, or a piece of it that can't be read.
 pub(super) enum Logged {
     Record { at: usize, bytes: Vec<u8> },
     Damaged { at: usize, len: usize },
 }
 
-/// The records of a log. After damage, the next block is gone on with. Zeros end a block, and a record that
-/// was not finished ends the log.
+/// Reads the records of a log. After damage it continues with the next block. Zeros end a block,
+/// and an incomplete record ends the log.
 pub(super) fn records(log: &[u8]) -> Vec<Logged> {
     let mut found = Vec::new();
     let mut begun: Option<(usize, Vec<u8>)> = None;
@@ -53,7 +54,8 @@ pub(super) fn records(log: &[u8]) -> Vec<Logged> {
         let whole = piece.filter(|_| has_checksum(&log[at + 6..end], checksum));
         let Some(piece) = whole.filter(|_| (FULL..=LAST).contains(&kind)) else {
             begun = None;
-            // A log that a process left in the midst of a write has lost nothing that was acknowledged.
+            // An incomplete record at the end of the log was never acknowledged, so nothing is
+            // lost.
             let next = if is_torn { log.len() } else { (at + left).min(log.len()) };
             found.push(Logged::Damaged { at, len: next - at });
             at = next;
@@ -72,7 +74,7 @@ pub(super) fn records(log: &[u8]) -> Vec<Logged> {
                     found.push(Logged::Record { at, bytes });
                 }
             }
-            // Its beginning was damaged, and is told of.
+            // The record's beginning was damaged, which has been reported.
             _ => {}
         }
         at = end;
@@ -116,7 +118,7 @@ pub(super) fn read_logs(
     Ok(entries)
 }
 
-/// Appends the writes of a batch; whether it was whole.
+/// Appends the writes of a batch. Returns true if the batch was whole.
 fn read_batch(batch: &Bytes, file: &Arc<Path>, at: u64, entries: &mut Vec<Entry>) -> bool {
     let Some((header, mut input)) = batch.split_at_checked(BATCH_HEADER_BYTES) else {
         return false;
@@ -147,7 +149,7 @@ fn read_batch(batch: &Bytes, file: &Arc<Path>, at: u64, entries: &mut Vec<Entry>
     true
 }
 
-/// Reads bytes as a log: the entry for fuzzing. Whatever the bytes are, it returns.
+/// Decodes bytes as a log, for fuzzing. Must return for all bytes.
 pub fn fuzz_leveldb_log(bytes: &[u8]) {
     let file: Arc<Path> = Path::new("log").into();
     let mut entries = Vec::new();

@@ -17,17 +17,17 @@ mod tag {
     pub(super) const PREVIOUS_LOG_NUMBER: u64 = 9;
 }
 
-/// Figures of the expiry of a table's entries, which are not used here.
+/// Number of figures about the expiry of a table's entries, which are skipped.
 const EXPIRY_FIGURES: usize = 3;
 
-/// A table, and its smallest key.
+/// A table with its smallest key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct TableFile {
     pub(super) number: u64,
     smallest: Vec<u8>,
 }
 
-/// The tables and logs that count.
+/// The set of tables and logs that are in use.
 #[derive(Default, Debug)]
 pub(super) struct Version {
     /// Tables of each level, in the order of their keys.
@@ -46,7 +46,7 @@ pub(super) struct Edit {
 }
 
 impl Version {
-    /// The version after all changes of a manifest; `None` when one is damaged.
+    /// The version after all changes of a manifest; `None` if one of them is damaged.
     pub(super) fn read(manifest: &[u8]) -> Option<Self> {
         let mut version = Self::default();
         let mut is_empty = true;
@@ -72,7 +72,7 @@ impl Version {
         }
     }
 
-    /// A change; `None` when it is damaged.
+    /// Decodes a change; returns `None` if it is damaged.
     pub(super) fn read_edit(record: &[u8]) -> Option<Edit> {
         let mut input = record;
         let mut edit = Edit::default();

@@ -1,8 +1,9 @@
-//! LevelDB as Riak has it: sorted tables in directories `sst_0` to `sst_6`, and a log of what is in none yet.
+//! Reader of Riak's LevelDB: sorted tables in the directories `sst_0` to `sst_6`, and logs of
+//! entries that are in no table yet.
 //!
-//! The manifest that `CURRENT` names says which tables and logs count. Tables are read block by block, all
-//! at once in the order of their keys, and of each key the entry with the highest sequence number counts: so
-//! the memory that a walk takes is that of one block for each table, and of the logs.
+//! The manifest that `CURRENT` names lists the tables and logs in use. A walk merges all tables in
+//! the order of their keys, block by block; the entry of a key with the highest sequence number is
+//! its newest version. The walk's memory is one block for each table, and the logs.
 
 mod block;
 mod log;
@@ -23,26 +24,26 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use table::Table;
 
-/// Directories of tables.
+/// Number of levels.
 const LEVELS: usize = 7;
-/// Levels from this one on have no two tables with the same key.
+/// From this level on, no two tables of a level have the same key.
 const FIRST_SORTED_LEVEL: usize = 2;
 
 /// The tables and logs of one partition.
 #[derive(Clone, Debug)]
 pub(crate) struct LevelDbScan {
-    /// Tables that are read one after the other.
+    /// Runs of tables that are read one after the other.
     runs: Vec<Vec<PathBuf>>,
     logs: Vec<PathBuf>,
     damage: Vec<Damage>,
 }
 
-/// Whether a directory has directories of tables.
+/// True if a directory has directories of levels.
 pub(crate) fn has_levels(directory: &Path) -> bool {
     (0..LEVELS).any(|level| directory.join(format!("sst_{level}")).is_dir())
 }
 
-/// Whether a directory has tables, but neither manifest nor logs.
+/// True if a directory has levels, but neither a manifest nor logs.
 pub(crate) fn is_slow_tree(directory: &Path) -> bool {
     let is_of_fast =
         |name: &str| name == "CURRENT" || name.starts_with("MANIFEST-") || name.ends_with(".log");
@@ -52,7 +53,7 @@ pub(crate) fn is_slow_tree(directory: &Path) -> bool {
 }
 
 impl LevelDbScan {
-    /// The tables and logs of a partition, of which some tables may be in the tree `slow`.
+    /// Opens a partition. Some of its tables may be in the directory `slow`.
     pub(crate) fn open(directory: &Path, slow: Option<&Path>) -> Result<Self, RiakFilesError> {
         let mut damage = Vec::new();
         let version = current_version(directory, &mut damage)?;
@@ -62,7 +63,8 @@ impl LevelDbScan {
             .collect();
         logs.sort();
         let Some(version) = version else {
-            // Whatever there is: older tables do no harm beside newer ones, but for keys deleted in between.
+            // Without a manifest all tables are read. Obsolete tables beside newer ones do no harm,
+            // except that keys deleted in between come back.
             let mut runs = Vec::new();
             for level in 0..LEVELS {
                 let tables = entries(&directory.join(format!("sst_{level}")))?.into_iter();
@@ -99,7 +101,7 @@ impl LevelDbScan {
         Ok(Self { logs: logs.collect(), runs, damage })
     }
 
-    /// Tables of the manifest that are not there.
+    /// Number of tables of the manifest that do not exist.
     pub(crate) fn missing_tables(&self) -> usize {
         self.runs.iter().flatten().filter(|path| !path.is_file()).count()
     }
@@ -162,7 +164,7 @@ impl LevelDbScan {
     }
 }
 
-/// Words about a table that is not there. Levels of tiered storage are on another path.
+/// Description of a missing table. With tiered storage, levels are on another path.
 fn missing(table: &Path) -> &'static str {
     let has_files =
         |folder: &Path| std::fs::read_dir(folder).is_ok_and(|mut files| files.next().is_some());
@@ -176,7 +178,7 @@ fn missing(table: &Path) -> &'static str {
     }
 }
 
-/// Reads the version in the manifest; `None` when it is damaged or missing.
+/// Reads the version in the manifest; returns `None` if it is damaged or missing.
 fn current_version(
     directory: &Path,
     damage: &mut Vec<Damage>,
@@ -213,17 +215,18 @@ fn current_version(
     Ok(version)
 }
 
-/// Entries in the order of their keys.
+/// A source of entries in the order of their keys.
 enum Run {
     Logged(std::vec::IntoIter<Entry>),
-    /// Tables one after the other, the next one last.
+    /// Tables that are read one after the other; the next one is the last of the list.
     Tables {
         files: Vec<PathBuf>,
         open: Option<Table>,
     },
 }
 
-/// The first entry of a run that was not shown yet. Greater comes earlier: smaller keys, later entries.
+/// The first entry of a run that was not shown yet. A head with a smaller key, or a higher sequence
+/// number, is greater, so that the heap returns it first.
 struct Head {
     entry: Entry,
     run: usize,
@@ -255,17 +258,17 @@ impl Ord for Head {
     }
 }
 
-/// All runs at once.
+/// Merge of all runs.
 struct Merge {
     runs: Vec<Run>,
     heap: BinaryHeap<Head>,
     damage: Vec<Damage>,
-    /// The last key that was shown by the walk before, if this one goes on with it.
+    /// The last key that the previous walk has shown, if this walk continues it.
     from: Option<Bytes>,
 }
 
 impl Merge {
-    /// Whether a key was shown by the walk before.
+    /// True if the previous walk has shown the key.
     fn is_shown(&self, key: &Bytes) -> bool {
         self.from.as_ref().is_some_and(|from| key <= from)
     }

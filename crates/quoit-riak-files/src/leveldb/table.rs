@@ -1,4 +1,5 @@
-//! Sorted tables: blocks of entries, an index block that names them, and a footer that names that one.
+//! Sorted tables: blocks of entries, an index block that lists them, and a footer that refers to
+//! the index block.
 
 use super::block::{DELETION, Entry, entries_of, first_entry_of, has_checksum, split_key, varint};
 use crate::leveled::inflate_lz4;
@@ -11,14 +12,14 @@ use std::sync::Arc;
 
 const FOOTER_BYTES: usize = 48;
 const MAGIC: [u8; 8] = 0xdb47_7524_8b80_fb57u64.to_le_bytes();
-/// Behind a block: how it is compressed, and a checksum.
+/// Size in bytes of a block's trailer: method of compression, and checksum.
 const TRAILER_BYTES: usize = 5;
 
 const STORED: u8 = 0;
 const SNAPPY: u8 = 1;
 const LZ4: u8 = 2;
 
-/// Where a block is.
+/// Position of a block.
 #[derive(Clone, Copy, Debug)]
 struct Handle {
     at: u64,
@@ -35,15 +36,15 @@ impl Handle {
 pub(super) struct Table {
     path: Arc<Path>,
     file: File,
-    /// The blocks that were not read yet, the next one last.
+    /// Blocks that were not read yet; the next one is the last of the list.
     blocks: Vec<Handle>,
-    /// Entries of the present block, the next one last.
+    /// Remaining entries of the current block; the next one is the last of the list.
     entries: Vec<Entry>,
 }
 
 impl Table {
-    /// Opens a table. `None` when its footer or index is damaged, which is told of: nothing then says where
-    /// its blocks are.
+    /// Opens a table. If its footer or index is damaged, reports the whole table as lost and
+    /// returns `None`.
     pub(super) fn open(
         path: &Path,
         damage: &mut Vec<Damage>,
@@ -70,7 +71,7 @@ impl Table {
         Ok(Some(Self { path: path.into(), file, blocks, entries: Vec::new() }))
     }
 
-    /// The next entry; blocks that are damaged are told of and left out.
+    /// The next entry. Damaged blocks are reported and skipped.
     pub(super) fn next_entry(
         &mut self,
         damage: &mut Vec<Damage>,
@@ -97,12 +98,12 @@ impl Table {
         }
     }
 
-    /// Leaves out the blocks that have only this key and those before it. All are kept where a damaged block
-    /// hides what it has.
+    /// Skips the blocks that have only keys up to this one. Keeps all blocks if a damaged block
+    /// prevents the search.
     pub(super) fn go_behind(&mut self, key: &Bytes) -> Result<(), RiakFilesError> {
         let len = self.file.metadata().map_err(RiakFilesError::io(&*self.path))?.len();
-        // The first block is the last one of the list. A block that begins behind the key is read, and so is
-        // the one before it.
+        // The list is in reverse order. The blocks that begin after the key are kept, and the one
+        // before them, which may contain keys after it.
         let (mut behind, mut before) = (0, self.blocks.len());
         while behind < before {
             let middle = behind.midpoint(before);
@@ -130,7 +131,7 @@ fn index_handle(footer: &[u8; FOOTER_BYTES]) -> Option<Handle> {
     Handle::read(&mut input)
 }
 
-/// A block as it was before compression; `None` when it is damaged.
+/// Reads and decompresses a block; returns `None` if it is damaged.
 fn read_block(
     file: &File,
     path: &Path,
@@ -147,7 +148,7 @@ fn read_block(
     Ok(unpacked(Bytes::from(stored)))
 }
 
-/// A block with its trailer as it was before compression; `None` when it is damaged.
+/// Checks the trailer of a block and decompresses it; returns `None` if it is damaged.
 fn unpacked(stored: Bytes) -> Option<Bytes> {
     let (covered, checksum) = stored.split_last_chunk()?;
     if !has_checksum(covered, u32::from_le_bytes(*checksum)) {
@@ -166,8 +167,7 @@ fn unpacked(stored: Bytes) -> Option<Bytes> {
     }
 }
 
-/// Reads bytes as footer, block and entries of a table: the entry for fuzzing. Whatever the bytes are, it
-/// returns.
+/// Decodes bytes as footer, block and entries of a table, for fuzzing. Must return for all bytes.
 pub fn fuzz_leveldb_table(bytes: &[u8]) {
     if let Some(footer) = bytes.first_chunk() {
         let _ = index_handle(footer);

@@ -6,9 +6,9 @@
 //! 2. One copy reads, at one moment, the items of the ranges that differ and the sum of the digests
 //!    of all other items ([`PagedObject::read_ranges`]).
 //! 3. The other copy compares that sum with the sum of its own other items. If they are equal, the
-//!    copies differ only in what was sent. It merges the items and joins the whole clock of the
-//!    first copy ([`PagedObject::take_ranges`]). An item that it has not received was then either
-//!    equal or is known to be removed.
+//!    copies differ only in the items that were sent. It merges these and joins the whole clock of the
+//!    first copy ([`PagedObject::take_ranges`]). An item that the clock covers and that the merged copy
+//!    lacks has then been removed: otherwise it would have been sent.
 //!
 //! Concurrent changes that only one copy has seen do no harm: items outside the ranges that both
 //! copies had, or neither had, stay so. If the other copy has seen such a change too, it may have

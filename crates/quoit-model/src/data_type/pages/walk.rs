@@ -14,8 +14,8 @@ const EMPTY_PAGE_COUNT: u64 = 64;
 /// The walk may pause between any two pages. Memory holds, for each depth, the branches of one
 /// page.
 ///
-/// If the record is written meanwhile, the pages may not belong to one version of it; the caller
-/// has to check that.
+/// If the record is written meanwhile, the pages can belong to different versions of it. The walk does
+/// not notice that, except as described at [`PageWalk::next_page`].
 #[derive(Clone, Debug)]
 pub struct PageWalk {
     left: Vec<Left>,

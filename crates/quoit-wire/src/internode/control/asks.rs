@@ -148,7 +148,7 @@ pub struct StartNoted {
     /// Voters and learners, as the receiver knows them.
     #[prost(message, optional, tag = "3")]
     pub electorate: Option<StoredElectorate>,
-    /// The voters as members, since the node that has started may not know them yet.
+    /// The voters as members, for a node that does not know them yet.
     #[prost(message, repeated, tag = "4")]
     pub voters: Vec<MemberMessage>,
 }
