@@ -38,7 +38,7 @@ impl WritePolicy {
             Self::Siblings | Self::LatestModified => has_stored || !context.is_empty(),
             // The context is ignored, and stored values stay beside the new one under one clock.
             Self::WriteOnce => has_stored,
-            // The coordinator may not have read the stored object at all.
+            // The coordinator has possibly not read the stored object at all.
             Self::LastWriteWins => true,
         }
     }

@@ -41,7 +41,7 @@ pub struct Sibling {
 /// Metadata of a value. For the optional fields, absent and empty are different.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Metadata {
-    /// Media type as the client sent it. A client of Protocol Buffers may include parameters.
+    /// Media type. Over HTTP it has no parameters; a Protocol Buffers client can send some.
     pub content_type: Option<Bytes>,
     /// Character set of the value.
     pub charset: Option<Bytes>,

@@ -24,7 +24,7 @@ pub struct PlainObject<'a> {
     pub last_modified_us: u64,
     /// Entity tag that clients see, without quotes; empty if unknown.
     pub vtag: &'a [u8],
-    /// Media type as the client sent it.
+    /// Media type. Over HTTP it has no parameters; a Protocol Buffers client can send some.
     pub content_type: Option<&'a [u8]>,
     /// Character set of the value.
     pub charset: Option<&'a [u8]>,

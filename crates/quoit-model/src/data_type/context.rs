@@ -86,9 +86,9 @@ pub fn incarnation(store: &Actor, number: u64) -> Actor {
     Actor(bytes)
 }
 
-/// Makes the actor of events on a copy that the store keeps only for a time, such as a fallback
-/// copy. `passing` is the actor of the store's plain writes to such copies, and changes when the
-/// copies are given away.
+/// Makes the actor of data-type events on a copy that the store keeps only for a time, such as a fallback
+/// copy. `passing` is the actor of the store's plain writes to the copies of that partition; it is retired
+/// before the copies are removed.
 #[must_use]
 pub fn passing_incarnation(passing: &Actor) -> Actor {
     let mut bytes = passing.0.clone();

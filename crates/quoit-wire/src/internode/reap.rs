@@ -115,7 +115,7 @@ pub struct Unsettled {
     /// The receiver's clock in microseconds since 1970.
     #[prost(fixed64, tag = "5")]
     pub now_us: u64,
-    /// Time by that clock since which other clusters may not know of deletes, according to the
+    /// Time by that clock since which other clusters possibly miss deletes, according to the
     /// receiver's source queues; absent if they know all.
     #[prost(fixed64, optional, tag = "6")]
     pub links_behind_us: Option<u64>,
