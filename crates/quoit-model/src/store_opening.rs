@@ -6,7 +6,7 @@
 pub struct LastOpening {
     /// Random id of the store. Nothing is known of a store with another id.
     pub store_id: u64,
-    /// Number that grows with each opening of the store.
+    /// Number that grows each time the store is opened or closed.
     pub mark: u64,
     /// The store's incarnation.
     pub incarnation: u64,
