@@ -44,7 +44,7 @@ pub enum RiakDataTypeError {
     /// The term can't be read.
     #[error("data type of Riak: {0}")]
     Term(#[from] EtfError),
-    /// Maps are nested deeper than [`MAP_DEPTH_MAX`](crate::field_name::MAP_DEPTH_MAX).
+    /// Maps are nested deeper than [`MAP_DEPTH_MAX`](crate::data_type::MAP_DEPTH_MAX).
     #[error("map of Riak nests maps deeper than {}", crate::field_name::MAP_DEPTH_MAX)]
     TooDeep,
     /// The term does not have the expected form.
