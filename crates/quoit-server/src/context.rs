@@ -1,4 +1,4 @@
-//! State that every connection shares.
+//! State that all connections of a node share.
 
 use crate::audit::AuditLog;
 use crate::folds::Folds;
@@ -19,13 +19,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tokio::sync::Semaphore;
 
-/// The version of Riak KV whose interface is spoken. Clients find out features by it and expect
-/// three numbers.
+/// The version of Riak KV whose interface Quoit implements. Clients detect features by it and expect three
+/// numbers.
 pub const RIAK_KV_VERSION: &str = "3.2.2";
 
-/// Memory of a piece of a listing, at most.
+/// Largest piece of a listing in memory, in bytes.
 const PIECE_BYTES: usize = 1 << 20;
-/// Answers made at the same time that take a thread for long.
+/// Number of CPU-heavy answers that may be made at the same time.
 const HEAVY_COUNT_MAX: usize = 1;
 
 /// Limits of the client interfaces.
@@ -35,22 +35,23 @@ pub struct ServerSettings {
     pub request_bytes_max: usize,
     /// Memory of requests and answers of all connections together.
     pub memory: MemorySettings,
-    /// How slow a client may be with a request that has begun, and with an answer.
+    /// Slowest rates that are accepted from a client, both sending a request and reading an answer.
     pub pace: PaceSettings,
-    /// Memory in bytes that a list may take which is gathered before it is sent, as Protocol Buffers clients
-    /// get it that ask for no stream. Longer ones are refused, with a word of what to ask for instead.
+    /// Memory in bytes that a list may take when it is gathered before it is sent. Protocol Buffers clients
+    /// that do not ask for a stream get such lists. A longer list is refused with an error that names the
+    /// alternative.
     pub whole_answer_bytes_max: usize,
-    /// Whether names in URLs are percent-decoded (`http_url_encoding`).
+    /// True if names in URLs are percent-decoded (`http_url_encoding`).
     pub http_url_decoding: bool,
-    /// Whether requests with a foreign `Referer` are refused (`secure_referer_check`).
+    /// True if requests with a foreign `Referer` are refused (`secure_referer_check`).
     pub secure_referer_check: bool,
-    /// Whether the administration API answers other machines.
+    /// True if the administration API answers clients on other machines.
     pub admin_remote: bool,
-    /// Connections served at once, of both protocols together, and no more than the memory has allowances
-    /// for. Further ones wait to be accepted.
+    /// Number of connections of both protocols that are served at once. The memory budget may lower it,
+    /// because each connection takes an allowance. Further connections wait to be accepted.
     pub connection_count_max: usize,
-    /// Milliseconds that an index query may take whose client does not say (`secondary_index_timeout`); 0 =
-    /// any time.
+    /// Time limit in milliseconds for an index query whose client sets none (`secondary_index_timeout`); 0
+    /// = no limit.
     pub index_timeout_ms: u64,
     /// Operations that an operator switched off (`cluster.job.riak_kv.*`).
     pub jobs: JobClasses,
@@ -59,7 +60,8 @@ pub struct ServerSettings {
 }
 
 impl ServerSettings {
-    /// The largest request that is taken: no larger than a connection may have memory for.
+    /// Largest request that is accepted, in bytes: the setting, or less if a connection's share of the
+    /// memory budget is smaller.
     pub(crate) fn request_bytes_limit(&self) -> usize {
         self.request_bytes_max.min(self.memory.request_bytes_max())
     }
@@ -119,7 +121,7 @@ impl Default for JobClasses {
     }
 }
 
-/// Shared by all connections of a node.
+/// State that all connections of a node share.
 pub struct ServerContext {
     /// The store behind both protocols.
     pub store: Arc<ReplicatedStore>,
@@ -127,49 +129,51 @@ pub struct ServerContext {
     pub node_name: String,
     /// The storage engine by the name of its setting, for example `bitcask`.
     pub storage_backend: &'static str,
-    /// Limits.
+    /// Limits of the client interfaces.
     pub settings: ServerSettings,
     /// Memory of requests and answers of all connections.
     pub memory: Arc<MemoryBudget>,
-    /// Lets answers that take long to make, such as all statistics, be made one at a time.
+    /// Permits for CPU-heavy answers, such as all statistics, so that one is made at a time.
     pub heavy: Semaphore,
-    /// Does such work where many clients want it; started when that is so for the first time.
+    /// Threads for long work; started when many clients need it for the first time. `None` inside if the
+    /// system gave no thread.
     low_priority: OnceLock<Option<LowPriority>>,
     /// Protocol Buffers connections open and opened.
     pub pb_connections: ConnectionCounts,
     /// HTTP connections open and opened.
     pub http_connections: ConnectionCounts,
-    /// Folds that operators have begun.
+    /// Folds that operators have started.
     pub folds: Folds,
     /// MapReduce jobs of clients.
     pub jobs: Arc<Jobs>,
-    /// Runs scripts, if that is switched on.
+    /// Engine that runs scripts; `None` if scripts are switched off.
     scripts: Option<Arc<dyn ScriptEngine>>,
-    /// Whether clients are answered. The administration API and statistics always are.
+    /// Says if clients are answered. The administration API and statistics always answer.
     pub readiness: ReadinessGate,
-    /// Replication from other clusters, once the node serves.
+    /// Replication from other clusters; set once the node serves.
     pub replication: OnceLock<Arc<Replication>>,
-    /// TLS, and bounds of clients that have not logged in.
+    /// TLS, logins, and limits for clients that have not logged in.
     pub gate: Gate,
-    /// Path of the administration socket, once it is open.
+    /// Path of the administration socket; set once it is open.
     pub admin_socket: OnceLock<PathBuf>,
-    /// Listeners that machines beyond this one may reach.
+    /// Listeners that other machines can reach.
     pub reachable_from_afar: OnceLock<ReachableListeners>,
-    /// The audit log: who did what.
+    /// The audit log: which user did what.
     pub audit: AuditLog,
 }
 
-/// Listeners that machines beyond this one may reach.
+/// Listeners that other machines can reach.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ReachableListeners {
-    /// Those for clients.
+    /// Listeners for clients.
     pub clients: Vec<SocketAddr>,
-    /// That for other nodes.
+    /// The listener for other nodes.
     pub nodes: Option<SocketAddr>,
 }
 
 impl ServerContext {
-    /// A context in which nothing has happened yet.
+    /// Creates the context of a node that has served nothing yet. The audit log is off and TLS is not
+    /// available.
     #[must_use]
     pub fn new(
         store: Arc<ReplicatedStore>,
@@ -179,7 +183,7 @@ impl ServerContext {
     ) -> Self {
         let engine = |limits| Arc::new(QuickJs::new(limits)) as Arc<dyn ScriptEngine>;
         let scripts = settings.mapreduce.javascript.map(engine);
-        // For jobs of other nodes, too.
+        // Jobs that other nodes coordinate run map phases here, so the store needs the engine, too.
         scripts.iter().cloned().for_each(|engine| store.listings().run_scripts_with(engine));
         Self {
             store,
@@ -203,7 +207,7 @@ impl ServerContext {
         }
     }
 
-    /// Threads for long work of clients, if the system gives any.
+    /// Returns the threads for long work of clients, or `None` if the system gave no thread.
     pub(crate) fn low_priority(&self) -> Option<&LowPriority> {
         let start = || {
             let started = LowPriority::start("long-work");
@@ -215,44 +219,45 @@ impl ServerContext {
         self.low_priority.get_or_init(start).as_ref()
     }
 
-    /// The same with this audit log.
+    /// Returns the context with this audit log.
     #[must_use]
     pub fn with_audit(self, audit: AuditLog) -> Self {
         Self { audit, ..self }
     }
 
-    /// Bounds of a MapReduce job, and what runs its scripts.
+    /// Returns the limits of a MapReduce job and the engine for its scripts.
     pub(crate) fn job_settings(&self) -> JobSettings {
         let held_bytes_max = self.settings.mapreduce.job_memory_bytes_max;
         JobSettings { held_bytes_max, scripts: self.scripts.clone() }
     }
 
-    /// The same with certificates, and bounds for clients that have not logged in.
+    /// Returns the context with certificates, and with limits for clients that have not logged in.
     #[must_use]
     pub fn with_gate(self, gate: Gate) -> Self {
         Self { gate, ..self }
     }
 
-    /// Memory of an answer that is sent piece by piece: a piece of each node that is asked, and one on its
-    /// way to the client.
+    /// Memory in bytes of an answer that is streamed: one piece of each node that takes part, and one on
+    /// its way to the client.
     pub(crate) fn pieces_bytes(&self) -> usize {
         let node_count = self.store.control().read().members().iter().count();
         PIECE_BYTES * (node_count + 1)
     }
 }
 
-/// Seconds that "the last minute" has.
+/// Length in seconds of "the last minute".
 const WINDOW_SECS: u64 = 60;
-/// Bits of a slot of [`ConnectionCounts`] that count; the others tell the second.
+/// Low bits of a slot of [`ConnectionCounts`] that hold the count; the high bits hold the second.
 const COUNT_BITS: u32 = 32;
 
-/// Connections of one protocol.
+/// Counts of the connections of one protocol.
 #[derive(Debug)]
 pub struct ConnectionCounts {
     opened: AtomicU64,
     closed: AtomicU64,
     start: Instant,
-    /// One slot for each second of the last minute: the second (since `start`) and its connections.
+    /// One slot for each second of the last minute: the second (since `start`) and the number of
+    /// connections opened in it.
     recent: [AtomicU64; WINDOW_SECS as usize],
 }
 
@@ -307,7 +312,7 @@ impl ConnectionCounts {
     }
 }
 
-/// One open connection.
+/// Guard of one open connection.
 pub struct OpenConnection<'a> {
     counts: &'a ConnectionCounts,
 }

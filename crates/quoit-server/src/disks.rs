@@ -1,12 +1,12 @@
-//! The file systems of the machine, as `df` tells them.
+//! The file systems of the machine, as `df` lists them.
 
 use rustix::fs::statvfs;
 use std::fs;
 
-/// A mounted file system with room of its own.
+/// A mounted file system that has space for files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Disk {
-    /// Where it is mounted.
+    /// Path at which it is mounted.
     pub(crate) mount_point: String,
     /// Its size in KiB.
     pub(crate) size_kib: u64,
@@ -14,8 +14,8 @@ pub(crate) struct Disk {
     pub(crate) used_percent: u64,
 }
 
-/// The local file systems, in the order in which they were mounted. Asks the system about each; remote
-/// ones, whose server might not answer, are left out.
+/// The local file systems, in the order in which they were mounted. Asks the system about each. Remote ones
+/// are left out, because a server that does not answer would block the call.
 pub(crate) fn disks() -> Vec<Disk> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     mount_points(&mounts).into_iter().filter_map(measure).collect()
@@ -26,14 +26,14 @@ fn measure(mount_point: String) -> Option<Disk> {
     let used = figures.f_blocks.saturating_sub(figures.f_bfree);
     let usable = used + figures.f_bavail;
     if figures.f_blocks == 0 || usable == 0 {
-        // A view into the kernel, not a place for files.
+        // A virtual file system such as `/proc`.
         return None;
     }
     let size_kib = figures.f_blocks.saturating_mul(figures.f_frsize) / 1024;
     Some(Disk { mount_point, size_kib, used_percent: (used * 100).div_ceil(usable) })
 }
 
-/// Mount points of local file systems out of the text of `/proc/self/mounts`, each once.
+/// Mount points of local file systems, each once, from the text of `/proc/self/mounts`.
 fn mount_points(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for line in text.lines() {
@@ -53,7 +53,7 @@ fn is_remote(kind: &str) -> bool {
         .any(|remote| kind.starts_with(remote))
 }
 
-/// Undoes the escapes of blanks and the like: a backslash and three octal digits.
+/// Undoes the escapes of spaces and the like: a backslash and three octal digits.
 fn unescaped(word: &str) -> String {
     let mut pieces = word.split('\\');
     let mut text = pieces.next().unwrap_or_default().to_owned();

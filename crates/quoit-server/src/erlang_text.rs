@@ -1,4 +1,5 @@
-//! Error texts of the Protocol Buffers interface: the printed form of Erlang terms, which clients match on.
+//! Error texts of the Protocol Buffers interface. They are Erlang terms in printed form, which clients
+//! compare.
 
 use crate::index_entries::IndexFault;
 use crate::index_query::QueryFault;
@@ -14,7 +15,7 @@ pub(crate) fn binary(bytes: &[u8]) -> String {
     let mut text = String::from("<<");
     if !bytes.is_empty() && bytes.iter().all(printable) {
         text.push('"');
-        // Riak prints the bytes themselves: those of UTF-8 stay as they are.
+        // Riak prints the bytes unchanged, so UTF-8 stays as it is.
         match std::str::from_utf8(bytes) {
             Ok(shown) => shown.chars().for_each(|shown| append_shown(&mut text, shown)),
             Err(_) => bytes.iter().for_each(|byte| append_shown(&mut text, char::from(*byte))),
@@ -80,7 +81,7 @@ pub(crate) fn request_error(fault: &RequestError) -> String {
         RequestError::Consistent(_) => fault.to_string(),
         RequestError::NVal(violation) => violation.to_string(),
         RequestError::Unsatisfied { kind, wanted, got } => {
-            // A missed W shows as a missed DW to clients, as ever.
+            // Riak reports a missed W as a missed DW, and clients know that text.
             let name = match kind {
                 QuorumKind::W => QuorumKind::Dw.name(),
                 kind => kind.name(),
@@ -117,7 +118,7 @@ pub(crate) fn request_error(fault: &RequestError) -> String {
     }
 }
 
-/// The text of an operation that could not be done.
+/// The text of a data type operation that failed.
 fn data_type_error(fault: &DataTypeError) -> String {
     let missing = |what: String| format!("{{precondition,{{not_present,{what}}}}}");
     match fault {
@@ -131,7 +132,7 @@ fn data_type_error(fault: &DataTypeError) -> String {
     }
 }
 
-/// The text of a bad entry, and of a query for one.
+/// The text of an invalid index entry, or of an invalid field or term of a query.
 pub(crate) fn index_fault(fault: &IndexFault) -> String {
     match fault {
         IndexFault::UnknownFieldType(field) => {
@@ -144,7 +145,7 @@ pub(crate) fn index_fault(fault: &IndexFault) -> String {
     }
 }
 
-/// Text of a query that can't be made.
+/// The text of an invalid index query.
 pub(crate) fn query_fault(fault: &QueryFault) -> String {
     match fault {
         QueryFault::Entry(fault) => index_fault(fault),

@@ -1,4 +1,7 @@
-//! Folds that operators have begun: they run in the background until they end or are cancelled.
+//! Folds that operators have started. A fold runs in the background until it ends or is cancelled.
+//!
+//! A fold buffers the records that it finds until a client fetches them, and pauses while its buffer is
+//! full. Ended folds keep their buffers until newer folds displace them.
 
 use parking_lot::Mutex;
 use quoit_core::{Fold, FoldFound, FoldProgress, RequestError};
@@ -10,17 +13,19 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-/// Folds that run at the same time.
+/// Number of folds that may run at the same time.
 const RUNNING_MAX: usize = 4;
-/// Folds that have ended and are remembered.
+/// Number of folds that are remembered, ended ones included.
 const ENDED_MAX: usize = 100;
-/// Records that a fold has named and that were not fetched: it waits then.
+/// Number of found records that a fold buffers; the fold pauses when they are not fetched.
 const FOUND_MAX: usize = 10_000;
-/// Likewise, memory that they take: those of one step more may go beyond.
+/// Memory of the found records that a fold buffers, in bytes. One step may exceed it, because a fold pauses
+/// between steps only.
 const FOUND_BYTES_MAX: usize = 16 << 20;
-/// Likewise, of all folds together that have ended: the oldest of more are forgotten when one begins.
+/// Memory of the found records of all ended folds together, in bytes. When a fold begins and there is more,
+/// the oldest ended folds are forgotten.
 const ENDED_BYTES_MAX: usize = 64 << 20;
-/// Memory of such a record beside its key and clock.
+/// Memory of a found record besides its key and its version vector, in bytes.
 const FOUND_OVERHEAD_BYTES: usize = 128;
 
 /// The folds of a node.
@@ -37,7 +42,7 @@ pub(crate) struct Job {
     pub(crate) title: String,
     begun: Instant,
     state: Mutex<FoldState>,
-    /// Woken when something was found, something was fetched, or the fold has ended.
+    /// Notified when records were found, when records were fetched, and when the fold has ended.
     moved: Notify,
     task: Mutex<Option<AbortHandle>>,
 }
@@ -51,7 +56,7 @@ struct FoldState {
 }
 
 impl FoldState {
-    /// Whether the fold has to wait until what it has named is fetched.
+    /// True if the fold has to pause until found records are fetched.
     fn is_full(&self) -> bool {
         self.found.len() >= FOUND_MAX || self.found_bytes >= FOUND_BYTES_MAX
     }
@@ -64,27 +69,27 @@ fn found_bytes(found: &FoldFound) -> usize {
 /// How a fold ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum End {
-    /// It went through all records.
+    /// It visited all records.
     Done,
-    /// It has reached the limit that it was given.
+    /// It reached the limit of its request.
     Limit,
     /// An operator stopped it.
     Cancelled,
-    /// It could not go on.
+    /// It failed, with this error.
     Failed(String),
 }
 
-/// Facts about a fold.
+/// A snapshot of a fold's state.
 pub(crate) struct Seen {
     pub(crate) progress: FoldProgress,
     pub(crate) end: Option<End>,
     pub(crate) elapsed: Duration,
-    /// Records that are named and not fetched.
+    /// Number of found records that are not fetched yet.
     pub(crate) waiting_count: usize,
 }
 
 impl Folds {
-    /// Has a fold run; `None` when as many as may run do.
+    /// Starts a fold; `None` if the maximum number of folds is running.
     pub(crate) fn begin(&self, title: String, fold: Fold) -> Option<Arc<Job>> {
         let mut jobs = self.jobs.lock();
         if jobs.values().filter(|job| job.is_running()).count() >= RUNNING_MAX {
@@ -106,7 +111,7 @@ impl Folds {
         Some(job)
     }
 
-    /// All that run or are remembered, the oldest first.
+    /// All remembered folds, the oldest first.
     pub(crate) fn all(&self) -> Vec<Arc<Job>> {
         self.jobs.lock().values().cloned().collect()
     }
@@ -116,7 +121,7 @@ impl Folds {
     }
 }
 
-/// Forgets folds that have ended, the oldest first, until those that are left keep their bounds.
+/// Forgets the oldest ended folds until the rest is within the bounds.
 fn forget_oldest(jobs: &mut BTreeMap<u64, Arc<Job>>) {
     let ended: Vec<(u64, usize)> = jobs
         .iter()
@@ -174,7 +179,7 @@ impl Job {
         self.moved.notify_waiters();
     }
 
-    /// Stops it. What it has done stays done.
+    /// Stops the fold and drops the records that it has buffered. The changes that it has made stay.
     pub(crate) fn cancel(&self) {
         if let Some(task) = self.task.lock().take() {
             task.abort();
@@ -195,8 +200,8 @@ impl Job {
         Seen { progress: state.progress.clone(), end, elapsed, waiting_count }
     }
 
-    /// Takes records that the fold has named, `count_max` or fewer. Without any, it waits for some, or for
-    /// the end, as long as `wait` says.
+    /// Takes up to `count_max` found records. If there are none, waits up to `wait` for some, or for the
+    /// end of the fold.
     pub(crate) async fn take_found(&self, count_max: usize, wait: Duration) -> Vec<FoldFound> {
         let moved = self.moved.notified();
         let has_nothing = {
@@ -204,7 +209,7 @@ impl Job {
             state.found.is_empty() && state.end.is_none()
         };
         if has_nothing {
-            // Whether it is time or news makes no difference.
+            // Timing out and being notified lead to the same steps.
             let _ = timeout(wait, moved).await;
         }
         let mut state = self.state.lock();
@@ -240,7 +245,8 @@ mod tests {
         state.found.len()
     }
 
-    /// Folds that have ended or not, and the bytes of what they have named.
+    /// Identifiers of the folds that are remembered, given for each fold whether it runs and the bytes that
+    /// it buffers.
     fn left_of(folds: impl Iterator<Item = (bool, usize)>) -> Vec<u64> {
         let mut jobs = BTreeMap::new();
         for (id, (is_running, bytes)) in (1..).zip(folds) {

@@ -1,28 +1,28 @@
-//! Secondary index entries as clients send them: the field's name tells the type of its terms.
+//! Parsing of secondary index entries: the suffix of a field's name gives the type of its terms.
 
 use bytes::Bytes;
 use quoit_model::index_integer::IndexInteger;
 use quoit_model::object::{IndexEntry, IndexTerm};
 
-/// Why an entry can't be stored. Ordered as clients are told of several.
+/// Reasons for which an entry is invalid. The order is the one in which clients are told of several.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum IndexFault {
-    /// The term of an `_int` field is no integer, or is too large.
+    /// The term of an `_int` field is not an integer, or is too large.
     NotAnInteger {
         /// The field, lower-cased.
         field: Bytes,
-        /// Term that was sent.
+        /// The term as the client sent it.
         term: Bytes,
     },
-    /// The field does not have a name that ends in `_bin` or `_int`.
+    /// The field's name does not end in `_bin` or `_int`.
     UnknownFieldType(Bytes),
 }
 
-/// Reads the entries of a write, as they are stored: sorted, without duplicates.
+/// Parses the entries of a write. Returns them sorted and without duplicates, as they are stored.
 ///
 /// # Errors
 ///
-/// Every fault once, sorted.
+/// All faults, sorted and without duplicates.
 pub(crate) fn parse_all(
     pairs: impl Iterator<Item = (Bytes, Bytes)>,
 ) -> Result<Vec<IndexEntry>, Vec<IndexFault>> {
@@ -40,7 +40,7 @@ pub(crate) fn parse_all(
     if faults.is_empty() { Ok(entries) } else { Err(faults) }
 }
 
-/// The kinds of fields that entries can have.
+/// Types of fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FieldKind {
     /// `_bin`: terms are bytes.
@@ -50,7 +50,7 @@ pub(crate) enum FieldKind {
 }
 
 impl FieldKind {
-    /// The kind of a field, if its name says one: the last part alone is no name.
+    /// The type that the suffix of a field's name gives, if any. The suffix alone is not a name.
     pub(crate) const fn of(field: &[u8]) -> Option<Self> {
         match field.split_last_chunk() {
             Some(([_, ..], b"_bin")) => Some(Self::Binary),
@@ -69,7 +69,7 @@ pub(crate) fn lower_case(field: &Bytes) -> Bytes {
     }
 }
 
-/// Reads one entry. The field is lower-cased.
+/// Parses one entry. The field is lower-cased.
 fn parse(field: &Bytes, term: Bytes) -> Result<IndexEntry, IndexFault> {
     let field = lower_case(field);
     match FieldKind::of(&field) {

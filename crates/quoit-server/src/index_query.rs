@@ -1,4 +1,4 @@
-//! Index queries as clients send them: what they look for, and how they go on.
+//! Parsing of secondary index queries: their terms, patterns and continuations.
 
 use crate::index_entries::{FieldKind, IndexFault, lower_case};
 use base64::Engine as _;
@@ -9,35 +9,35 @@ use quoit_model::index_integer::IndexInteger;
 use quoit_model::key_bounds::KeyBounds;
 use quoit_model::object::IndexTerm;
 
-/// A query for keys rather than for terms of a field.
+/// Field whose terms are the keys themselves: a query for a range of keys.
 const KEY_FIELD: &[u8] = b"$key";
-/// A query for all keys.
+/// Field that matches every key of a bucket.
 const BUCKET_FIELD: &[u8] = b"$bucket";
 
-/// Terms of a query: one, or all between two, both inclusive.
+/// Terms of a query: one term, or a range with both ends included.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Terms {
     One(Bytes),
     Range(Bytes, Bytes),
 }
 
-/// Why a query can't be made.
+/// Reasons for which a query is invalid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum QueryFault {
-    /// The field or a term is none.
+    /// The field or a term is invalid.
     Entry(IndexFault),
-    /// Patterns look at text, and the field has integers.
+    /// A pattern was given, which matches text, but the terms of the field are integers.
     PatternOfIntegers,
-    /// The pattern is none.
+    /// The pattern is invalid.
     Pattern {
-        /// Text that was sent.
+        /// The pattern as the client sent it.
         text: Bytes,
         /// Description of the fault.
         reason: String,
-        /// The byte where that was noticed.
+        /// Offset in bytes at which the fault was noticed.
         at: usize,
     },
-    /// The continuation that was sent belongs to another query.
+    /// The continuation that the client sent is malformed or belongs to another query.
     Continuation(Bytes),
 }
 
@@ -47,11 +47,11 @@ impl From<IndexFault> for QueryFault {
     }
 }
 
-/// The selection of a query of a field.
+/// Returns the selection of a query on one field.
 ///
 /// # Errors
 ///
-/// Fields of no kind, and terms of an `_int` field that are no integers.
+/// Fields of an unknown type, and terms of an `_int` field that are not integers.
 pub(crate) fn selection(field: &Bytes, terms: Terms) -> Result<IndexSelection, IndexFault> {
     let field = lower_case(field);
     if *field == *BUCKET_FIELD {
@@ -85,16 +85,17 @@ fn integers(
     Ok((bound(first)?, bound(last)?))
 }
 
-/// Whether a query of a range shows terms beside keys when that is asked for.
+/// True if a query can return terms beside keys when the client asks for them: a range of a field, not of
+/// keys.
 pub(crate) const fn has_terms(selection: &IndexSelection, is_range: bool) -> bool {
     is_range && matches!(selection, IndexSelection::Terms { .. })
 }
 
-/// Gives a query its pattern.
+/// Adds a pattern to a query.
 ///
 /// # Errors
 ///
-/// Patterns of integers, and what is no pattern.
+/// A field with integers, and an invalid pattern.
 pub(crate) fn set_pattern(query: &mut IndexQuery, text: &[u8]) -> Result<(), QueryFault> {
     if let IndexSelection::Terms { min: IndexTerm::Integer(_), .. } = query.selection {
         return Err(QueryFault::PatternOfIntegers);
@@ -106,16 +107,16 @@ pub(crate) fn set_pattern(query: &mut IndexQuery, text: &[u8]) -> Result<(), Que
     Ok(())
 }
 
-/// A continuation as clients get it: text that may stand in a URL.
+/// A continuation as clients get it: text that is safe in a URL.
 pub(crate) fn continuation_text(continuation: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(continuation)
 }
 
-/// Has a query go on from a continuation as clients send it.
+/// Makes a query continue from a continuation that a client sent.
 ///
 /// # Errors
 ///
-/// When it is none of this query.
+/// When the continuation is malformed or belongs to another query.
 pub(crate) fn go_on_from(query: &mut IndexQuery, text: &[u8]) -> Result<(), QueryFault> {
     let continuation = URL_SAFE_NO_PAD.decode(text).map_err(|_| InvalidContinuation);
     continuation

@@ -1,6 +1,12 @@
 //! Client protocols of Quoit: Protocol Buffers and HTTP in front of the replicated store.
 //!
-//! Wire in, one call of `quoit-core`, wire out. There is no quorum logic here and no storage.
+//! A connection decodes a request, makes one call of `quoit-core`, and encodes the answer. This crate has
+//! no quorum logic and no storage.
+//!
+//! [`Server`] accepts connections. Each connection is one task, in `pb` or in `http`, and all tasks share
+//! one [`ServerContext`]. `socket` reads and writes with time limits, `memory` bounds the bytes of requests
+//! and answers, `turn` and `long_work` keep one connection from starving the others, `security` logs
+//! clients in and checks their grants, and `admin` has the operators' API.
 
 mod admin;
 mod audit;

@@ -1,4 +1,4 @@
-//! Listeners and the life of a server.
+//! Listeners, and the life of a server: accepting connections and stopping gracefully.
 
 use crate::context::ServerContext;
 use crate::memory::{Account, MemoryBudget};
@@ -16,16 +16,17 @@ use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixSocket};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
-/// Wait after an `accept` that failed for lack of resources, or for memory for a connection.
+/// Wait after an `accept` that failed for lack of resources, and between attempts to get memory for a
+/// connection.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
-/// Connections of operators on this machine at once.
+/// Number of connections through the administration socket that are served at once.
 const LOCAL_CONNECTION_COUNT_MAX: usize = 16;
-/// Connections of operators that may wait to be accepted.
+/// Number of connections to the administration socket that may wait to be accepted.
 const LOCAL_BACKLOG: u32 = 16;
-/// Permissions of the administration socket: its owner's only.
+/// Permissions of the administration socket: only its owner may connect.
 const LOCAL_SOCKET_MODE: u32 = 0o600;
 
-/// Which protocol a listener speaks.
+/// The protocol of a listener.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Protocol {
     /// Protocol Buffers.
@@ -38,25 +39,25 @@ pub enum Protocol {
     Https,
 }
 
-/// Opens a listener.
+/// Opens a TCP listener.
 ///
 /// # Errors
 ///
-/// The system's, for example when the port is in use.
+/// Those of the system, for example when the port is in use.
 pub fn bind(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A restarted node must not wait until connections of its former life have timed out.
+    // A restarted node must not wait until connections of the previous process have timed out.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(backlog)
 }
 
-/// Opens the administration socket: a local socket that only the node's own user may connect to. A file that
-/// stands in its place is removed: the caller knows that no other node uses the directory.
+/// Opens the administration socket: a local socket that only the user of the node may connect to. An
+/// existing file at `path` is removed; the caller guarantees that no other node uses the directory.
 ///
 /// # Errors
 ///
-/// The system's, for example where the file system knows no sockets.
+/// Those of the system, for example when the file system does not support sockets.
 pub fn bind_local(path: &Path) -> io::Result<UnixListener> {
     match std::fs::remove_file(path) {
         Err(fault) if fault.kind() != io::ErrorKind::NotFound => return Err(fault),
@@ -64,7 +65,7 @@ pub fn bind_local(path: &Path) -> io::Result<UnixListener> {
     }
     let socket = UnixSocket::new_stream()?;
     socket.bind(path)?;
-    // Nobody can connect before it listens, and by then only its owner may.
+    // No client can connect before `listen`, and by then the permissions are set.
     std::fs::set_permissions(path, Permissions::from_mode(LOCAL_SOCKET_MODE))?;
     socket.listen(LOCAL_BACKLOG)
 }
@@ -75,19 +76,19 @@ enum Listener {
     Local(UnixListener),
 }
 
-/// Listeners of a node and the connections that came through them.
+/// The listeners of a node, and the connections that were accepted from them.
 pub struct Server {
     context: Arc<ServerContext>,
     signal: Arc<StopSignal>,
     slots: Arc<Semaphore>,
-    /// Places of operators on this machine, which clients never take.
+    /// Slots for connections of the administration socket, which other clients cannot take.
     local_slots: Arc<Semaphore>,
     accepting: TaskTracker,
     connections: TaskTracker,
 }
 
 impl Server {
-    /// A server without listeners.
+    /// Creates a server without listeners.
     #[must_use]
     pub fn new(context: Arc<ServerContext>) -> Self {
         let settings = &context.settings;
@@ -104,13 +105,13 @@ impl Server {
         }
     }
 
-    /// Serves what comes through a listener, in tasks of its own, until [`Server::stop`].
+    /// Accepts and serves connections of a listener, in tasks of their own, until [`Server::stop`].
     pub fn serve(&self, listener: TcpListener, protocol: Protocol) {
         self.accept_from(Listener::Tcp(listener), protocol, Arc::clone(&self.slots));
     }
 
-    /// Serves HTTP to operators on this machine, as [`Server::serve`] does; at most 16 connections at once,
-    /// which are there whatever clients do.
+    /// Serves HTTP on the administration socket, as [`Server::serve`] does. It has 16 connection slots of
+    /// its own, which other clients cannot exhaust.
     pub fn serve_local(&self, listener: UnixListener) {
         self.accept_from(Listener::Local(listener), Protocol::Http, Arc::clone(&self.local_slots));
     }
@@ -128,8 +129,8 @@ impl Server {
                     next = async { (allowance(&context.memory).await, accept(&listener).await) } => next,
                 };
                 let (context, signal) = (Arc::clone(&context), Arc::clone(&signal));
-                // The future of a connection that is served is large: on the heap from its beginning, it is
-                // not copied on its way to the runtime, nor made for a client that fails the handshake.
+                // The future of a connection is large. Boxing it avoids copies on its way to the runtime,
+                // and clients that fail the handshake never pay for it.
                 connections.spawn(async move {
                     match protocol {
                         Protocol::Pb | Protocol::PbTls => {
@@ -151,11 +152,12 @@ impl Server {
         });
     }
 
-    /// Accepts no more, lets connections finish the requests that they have read, and waits for them.
-    /// Returns whether all have ended within `limit`.
+    /// Stops accepting, lets connections finish the requests that they have read, and waits for them.
+    /// Returns true if all have ended within `limit`.
     pub async fn stop(self, limit: Duration) -> bool {
         self.signal.stop();
-        // Listeners wait for a slot when all are taken; closing the semaphore ends that, too.
+        // A listener without a free slot waits for the semaphore; closing the semaphore ends that wait,
+        // too.
         self.slots.close();
         self.local_slots.close();
         self.accepting.close();
@@ -169,8 +171,8 @@ impl Server {
     }
 }
 
-/// The stream of a connection, after the handshake where its listener wants one; `None` if that fails, or if
-/// too many have not logged in.
+/// Performs the TLS handshake if the protocol of the listener needs one, and returns the stream. `None` if
+/// the handshake fails, or if too many clients have not logged in.
 async fn secured(context: &ServerContext, stream: Stream, protocol: Protocol) -> Option<Stream> {
     if matches!(protocol, Protocol::Pb | Protocol::Http) {
         return Some(stream);
@@ -191,13 +193,13 @@ async fn secured(context: &ServerContext, stream: Stream, protocol: Protocol) ->
     }
 }
 
-/// Waits until there is memory for one more connection.
+/// Waits until the budget has an allowance for one more connection.
 async fn allowance(memory: &Arc<MemoryBudget>) -> Arc<Account> {
     loop {
         if let Some(account) = memory.open() {
             return account;
         }
-        // Requests and answers that end make room again.
+        // Requests, answers and connections that end return memory to the budget.
         tokio::time::sleep(ACCEPT_RETRY).await;
     }
 }
@@ -211,7 +213,7 @@ async fn accept(listener: &Listener) -> Stream {
         match accepted {
             Ok(stream) => return stream,
             Err(fault) => {
-                // Out of descriptors, most likely: connections that end make room again.
+                // The usual cause is a lack of file descriptors, which connections that end return.
                 tracing::warn!(%fault, "accepting a connection failed");
                 tokio::time::sleep(ACCEPT_RETRY).await;
             }

@@ -1,8 +1,9 @@
-//! Long pieces of work for single requests, off the threads that serve all others.
+//! Long pieces of work for single requests, away from the threads that serve all other requests.
 //!
-//! To read an object of 10 MB, or to copy it into an answer, takes a processor some milliseconds, and all
-//! statistics half of one. Alone that does no harm. Where many clients have such requests, a thread would be
-//! held for most of its time: such pieces then get what other requests leave.
+//! Reading an object of 10 MB, or copying it into an answer, takes a processor some milliseconds; making
+//! all statistics takes half a millisecond. A single such request does no harm. When many clients send
+//! them, they would occupy a serving thread most of the time. Such pieces then run on a thread of low
+//! priority and get the processor time that other requests leave.
 
 use crate::context::ServerContext;
 use crate::memory::is_large;
@@ -14,13 +15,13 @@ use std::sync::Arc;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 impl ServerContext {
-    /// Whether a read has to wait for its turn, and to be done aside: where there are many large requests and
-    /// answers, and the object is large.
+    /// True if a read has to run aside: many large requests and answers are in progress, and this object is
+    /// large.
     pub(crate) fn reads_aside(&self, size_bytes_max: impl FnOnce() -> Option<u64>) -> bool {
         self.memory.has_large() && is_large(size_bytes_max())
     }
 
-    /// Reads an object as [`ReplicatedStore::get`](quoit_core::ReplicatedStore::get) does, by a thread of
+    /// Reads an object as [`ReplicatedStore::get`](quoit_core::ReplicatedStore::get) does, on a thread of
     /// low priority.
     ///
     /// # Errors
@@ -41,8 +42,9 @@ impl ServerContext {
         self.aside(read).await?
     }
 
-    /// Does a piece of work by a thread of low priority; by this one, where there is no such thread, and on a
-    /// runtime of one thread, which has to be the same whenever it is repeated: its clock may stand still.
+    /// Does a piece of work on a thread of low priority. Runs it on the current thread if there is no such
+    /// thread, or if the runtime has a single thread: simulations and tests use that, and they need every
+    /// run to be the same and may pause the clock.
     ///
     /// # Errors
     ///

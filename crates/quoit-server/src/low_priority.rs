@@ -1,5 +1,5 @@
-//! Threads of a lower priority than those that serve requests: the system puts them aside whenever one of
-//! those wants to run, and gives them a tenth of a processor where requests want all of it.
+//! Threads of a lower priority than those that serve requests. The system preempts them whenever a serving
+//! thread is ready, and gives them about a tenth of a processor while requests use all of it.
 
 use std::future::Future;
 use std::io;
@@ -7,19 +7,19 @@ use std::panic::resume_unwind;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
-/// Threads for tasks that take a processor for long.
+/// A runtime of its own for tasks that take a processor for long.
 #[derive(Debug)]
 pub(crate) struct LowPriority {
-    /// `None` while it is dropped.
+    /// `None` only while it is dropped.
     runtime: Option<Runtime>,
 }
 
 impl LowPriority {
-    /// One thread of this name.
+    /// Starts one thread with this name.
     ///
     /// # Errors
     ///
-    /// When the system gives no thread, or no descriptor for its events.
+    /// When the system has no thread, or no descriptor for the runtime's events.
     pub(crate) fn start(name: &str) -> io::Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
@@ -30,7 +30,8 @@ impl LowPriority {
         Ok(Self { runtime: Some(runtime) })
     }
 
-    /// Does the work there. It ends when the returned future is dropped; its panic is the caller's.
+    /// Does `work` on the thread. Dropping the returned future cancels the work. A panic of the work
+    /// continues in the caller.
     ///
     /// # Errors
     ///

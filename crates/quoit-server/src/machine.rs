@@ -1,36 +1,37 @@
-//! Figures of the machine and of this process, as the system tells them.
+//! Figures of the machine and of this process, from the operating system.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::time::Duration;
 
-/// Figures of the operating system. Zero where it has none.
+/// Figures of the operating system. A figure that the system does not provide is zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Machine {
-    /// Memory of the machine.
+    /// Memory of the machine in bytes.
     pub(crate) memory_total_bytes: u64,
-    /// Memory of the machine that is in use.
+    /// Memory of the machine that is in use, in bytes.
     pub(crate) memory_used_bytes: u64,
-    /// Memory of this process that is in the machine's.
+    /// Resident memory of this process in bytes.
     pub(crate) resident_bytes: u64,
-    /// Processes of the machine.
+    /// Number of processes and threads on the machine.
     pub(crate) process_count: u64,
     /// Load over 1, 5 and 15 minutes, times 256.
     pub(crate) load_256ths: [u64; 3],
     /// Threads of this process.
     pub(crate) thread_count: u64,
-    /// Files and sockets that this process has open.
+    /// Number of files and sockets that this process has open.
     pub(crate) open_file_count: u64,
-    /// Processors that this process may use.
+    /// Number of processors that this process may use.
     pub(crate) processor_count: u64,
-    /// Processor time of this process, system calls included.
+    /// Processor time of this process, in user and in system mode.
     pub(crate) processor_time: Duration,
-    /// Bytes that the system has read from disks for this process, and those that it has to write for it.
+    /// Bytes that the system has read from disks for this process, and bytes that this process has caused
+    /// to be written.
     pub(crate) disk_bytes: (u64, u64),
 }
 
 impl Machine {
-    /// Asks the system. Reads five files of `/proc`.
+    /// Reads the figures. Reads four files and one directory of `/proc`.
     pub(crate) fn look() -> Self {
         let mut machine = Self {
             processor_count: std::thread::available_parallelism()
@@ -74,8 +75,8 @@ impl Machine {
     }
 }
 
-/// Memory that this process may use: the machine's, or less if a control group of the system says so. `None`
-/// where the system does not tell.
+/// Memory in bytes that this process may use: that of the machine, or the lowest limit of its control
+/// groups. `None` if the system provides neither.
 #[must_use]
 pub fn memory_bytes() -> Option<u64> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
@@ -86,7 +87,8 @@ pub fn memory_bytes() -> Option<u64> {
     limits.chain((machine_bytes > 0).then_some(machine_bytes)).min()
 }
 
-/// Files with the limits of the control groups that a process is in, and of those around them.
+/// Paths of the files that hold the memory limits of a process's control groups and of their ancestors.
+/// `groups` is the text of `/proc/self/cgroup`.
 fn group_files(groups: &str) -> Vec<String> {
     let mut files = Vec::new();
     for line in groups.lines() {

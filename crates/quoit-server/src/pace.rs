@@ -1,15 +1,16 @@
-//! How slow a client may be with a request that has begun, and with the answer.
+//! Slowest rates at which a client may send the rest of a request or read an answer.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Least pace of clients.
+/// Slowest rates that are accepted from clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PaceSettings {
-    /// Longest time in which nothing arrives of a request that has begun, and nothing is taken of an answer
+    /// Longest time in which no byte of a started request arrives, or no byte of an answer is taken
     /// (`request.stall_timeout`).
     pub stall_limit: Duration,
-    /// Bytes that move in a second on average, beside that time (`request.minimum_rate`).
+    /// Lowest average rate of a transfer in bytes per second, with `stall_limit` as a grace period
+    /// (`request.minimum_rate`).
     pub bytes_per_sec_min: u64,
 }
 
@@ -19,8 +20,8 @@ impl Default for PaceSettings {
     }
 }
 
-/// The transfer of one request or answer. Only one that has to be waited for has any: what is there at once
-/// costs no look at the clock.
+/// The transfer of one request or answer. It is only created for a transfer that has to wait; a transfer
+/// that completes at once never reads the clock.
 #[derive(Debug)]
 pub(crate) struct Transfer {
     pace: PaceSettings,
@@ -29,17 +30,17 @@ pub(crate) struct Transfer {
 }
 
 impl Transfer {
-    /// A transfer that begins now.
+    /// Starts a transfer now.
     pub(crate) fn begin(pace: PaceSettings) -> Self {
         Self { pace, began: Instant::now(), moved_bytes: 0 }
     }
 
-    /// Notes bytes that have arrived, or were taken.
+    /// Counts bytes that have arrived or were taken.
     pub(crate) const fn moved(&mut self, bytes: usize) {
         self.moved_bytes += bytes as u64;
     }
 
-    /// When the transfer is given up if nothing moves from now on.
+    /// The moment at which the transfer is given up if nothing moves from now on.
     pub(crate) fn deadline(&self) -> Instant {
         let PaceSettings { stall_limit, bytes_per_sec_min } = self.pace;
         let earned = Duration::from_secs(self.moved_bytes / bytes_per_sec_min.max(1));

@@ -1,14 +1,14 @@
-//! Long work of connections in pieces: between two pieces the thread serves whatever else is ready.
+//! Long work of connections in pieces: between two pieces, the thread serves everything else that is ready.
 //!
-//! A connection with large requests or answers, or with many of them, yields after each piece of its work. To
-//! yield alone does not help the others: the thread's queue then has as many pieces as there are such
-//! connections, and looks at the network after dozens of them. So those that yield stand in one line, and one
-//! of them goes on after each look at the network, however many they are.
+//! A connection with large requests or answers, or with many of them, yields after each piece of its work.
+//! Yielding alone does not help the other connections: the thread's run queue then holds one piece of each
+//! such connection, and the runtime polls the network only after dozens of tasks. Therefore the connections
+//! that yield wait in one line, and only the first of them continues after each poll of the network.
 
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 
-/// The line of connections that have done a piece of their work.
+/// The line of connections that wait to do their next piece of work.
 #[derive(Debug)]
 pub(crate) struct Pieces(Semaphore);
 
@@ -19,11 +19,11 @@ impl Default for Pieces {
 }
 
 impl Pieces {
-    /// Waits for those that came before, and then until everything that is ready at present was served.
+    /// Waits for the pieces that came before, and then until everything that is ready now has been served.
     pub(crate) async fn next(&self) {
         // The semaphore is never closed.
         let first = self.0.acquire().await;
-        // The runtime goes on with a task that yields after it has looked at the network.
+        // The runtime polls the network before it resumes a task that has yielded.
         yield_now().await;
         drop(first);
     }

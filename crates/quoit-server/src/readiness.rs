@@ -1,10 +1,11 @@
-//! Whether the node answers clients.
+//! The switch that says if the node answers clients.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the node answers clients, as connections see it. It does at first.
+/// The switch that says if the node answers clients. Connections check it for each request. It is open at
+/// first.
 #[derive(Debug, Default)]
 pub struct ReadinessGate {
     is_closed: AtomicBool,
@@ -12,18 +13,19 @@ pub struct ReadinessGate {
 }
 
 impl ReadinessGate {
-    /// Has clients' requests refused with these words, until [`ReadinessGate::open`].
+    /// Makes requests of clients fail with `reason`, until [`ReadinessGate::open`].
     pub fn close(&self, reason: Arc<str>) {
         *self.reason.lock() = Some(reason);
         self.is_closed.store(true, Ordering::Release);
     }
 
-    /// Has clients' requests answered.
+    /// Makes requests of clients succeed again.
     pub fn open(&self) {
         self.is_closed.store(false, Ordering::Release);
     }
 
-    /// Why clients' requests are refused; `None` when they are answered. Costs an atomic load then.
+    /// The reason for refusing clients' requests; `None` when they are answered. Costs one atomic load in
+    /// that case.
     pub fn refusal(&self) -> Option<Arc<str>> {
         if !self.is_closed.load(Ordering::Acquire) {
             return None;

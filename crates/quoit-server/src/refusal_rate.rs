@@ -1,23 +1,23 @@
-//! A bound of the lines that refusals of one kind get in a log, so that strangers can't rotate all other
-//! lines away.
+//! A limit on the log lines for refusals of one type, so that strangers can't flood the log and rotate all
+//! other lines away.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Refusals of one kind that are recorded within a second. Others are counted.
+/// Number of refusals of one type that are logged in a second. Further ones are only counted.
 const REFUSALS_PER_SEC_MAX: u32 = 10;
 
-/// Bounds the lines of refusals of one kind.
+/// Limits the log lines for refusals of one type.
 #[derive(Debug, Default)]
 pub(crate) struct RefusalRate {
-    /// The beginning of a second, and the refusals recorded since.
+    /// The beginning of the current second, and the number of refusals logged since.
     recorded: Mutex<Option<(Instant, u32)>>,
     passed_over_count: AtomicU64,
 }
 
 impl RefusalRate {
-    /// Whether there is room for one more line. Counts those for which there is none.
+    /// True if one more line may be logged. Counts the refusals for which it returns false.
     pub(crate) fn has_room(&self, now: Instant) -> bool {
         let second = Duration::from_secs(1);
         let mut recorded = self.recorded.lock();
@@ -31,7 +31,7 @@ impl RefusalRate {
         has_room
     }
 
-    /// Refusals for which there was no room, since the start.
+    /// Number of refusals that were not logged, since the start.
     pub(crate) fn passed_over_count(&self) -> u64 {
         self.passed_over_count.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Queues of replication as both protocols offer them to Riak nodes.
+//! Replication queues as both client protocols offer them to nodes of Riak.
 
 use bytes::Bytes;
 use quoit_core::{QueueLengths, QueuePriority, ReplicatedStore, RequestError};
@@ -7,29 +7,29 @@ use quoit_model::key::{BucketRef, KeyRef};
 use quoit_riak::{Fetched, Replicated, TreeEntry};
 use std::sync::Arc;
 
-/// Asks for an answer with the object's place in trees.
+/// Answer format with the entry of the object in Riak's hash trees.
 pub(crate) const WITH_TREE_ENTRY: &[u8] = b"internal_aaehash";
-/// Asks for an answer without it.
+/// Answer format without the tree entry.
 pub(crate) const PLAIN: &[u8] = b"internal";
 
 /// An entry of a queue, ready to be sent.
 pub(crate) struct QueueAnswer {
-    /// The record's names and object.
+    /// The names of the record and its object, encoded.
     pub(crate) replicated: Bytes,
     pub(crate) sort: AnswerSort,
-    /// Its place in trees; that of a reap is the place of its tombstone.
+    /// The record's entry in Riak's hash trees. A reap has the entry of its tombstone.
     pub(crate) tree_entry: TreeEntry,
 }
 
-/// Sort of an answer.
+/// Type of an entry.
 pub(crate) enum AnswerSort {
     Object,
-    /// A tombstone of this clock.
+    /// A tombstone with this version vector.
     Tombstone(VersionVector),
     Reap,
 }
 
-/// Whether the node has a queue of this name.
+/// True if the node has a queue of this name.
 pub(crate) fn exists(store: &ReplicatedStore, queue: &str) -> bool {
     store.source_queues().lengths(queue).is_some()
 }
@@ -53,12 +53,12 @@ pub(crate) async fn next(
     Ok(Some(QueueAnswer { replicated: fetched.encode(compresses), sort, tree_entry }))
 }
 
-/// Puts references to records into a queue, the last one first, as a Riak node does: its lengths afterwards,
-/// or `None` where there is no queue of this name.
+/// Adds references to records to a queue, the last reference first, as a Riak node does. Returns the
+/// lengths of the queue afterwards, or `None` if there is no queue of this name.
 ///
 /// # Errors
 ///
-/// Names of records that are none.
+/// Invalid names of records.
 pub(crate) fn push(
     store: &ReplicatedStore,
     queue: &str,
@@ -70,7 +70,7 @@ pub(crate) fn push(
     Ok(store.source_queues().push_references(queue, QueuePriority::FullSync, encoded, now_us))
 }
 
-/// Addresses of the nodes that are up, host and port, for one of the protocols.
+/// Host and port of each node that is up, for one of the protocols.
 pub(crate) fn up_nodes(store: &ReplicatedStore, is_http: bool) -> Vec<(String, u16)> {
     let control = store.control();
     let state = control.read();
@@ -85,7 +85,7 @@ pub(crate) fn up_nodes(store: &ReplicatedStore, is_http: bool) -> Vec<(String, u
     members.filter_map(address).collect()
 }
 
-/// Host and port of an address; IPv6 addresses stand in brackets there.
+/// Splits an address into host and port, and removes the brackets of an IPv6 address.
 pub(crate) fn host_and_port(address: &str) -> Option<(&str, u16)> {
     let (host, port) = address.rsplit_once(':')?;
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);

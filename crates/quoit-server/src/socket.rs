@@ -1,5 +1,5 @@
-//! A client's socket: reads that a graceful stop can end, writes that give their memory back, and time limits
-//! for clients that let a request or an answer stand.
+//! A client's socket: reads that a graceful stop can end, writes that return their memory to the budget,
+//! and time limits for clients that are slow in the middle of a request or an answer.
 
 use crate::memory::Room;
 use crate::pace::{PaceSettings, Transfer};
@@ -21,23 +21,24 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tokio_util::io::poll_read_buf;
 
-/// Time between two looks at a client that has sent more while it waits for an answer.
+/// Interval between checks of a client that has sent more data while it waits for an answer.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
-/// Buffers larger than this do not outlive the answer that needed them.
+/// Buffers larger than this are freed after the answer that needed them, in bytes.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
-/// Size down to which the rest of an answer moves to a smaller buffer when half of it is sent.
+/// Smallest rest of an answer, in bytes, that is moved to a smaller buffer when at least half of the answer
+/// is sent.
 const MOVED_BYTES_MIN: usize = 1024 * 1024;
-/// Time and bytes for a client to read its last answer before the connection is torn down.
+/// Time and bytes that a client has to read its last answer before the connection is closed.
 const LINGER_LIMIT: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Room for what is read to be dropped.
+/// Size in bytes of the buffer for data that is read and discarded.
 const DROPPED_BYTES: usize = 16 * 1024;
 
-/// Bytes that are read of a request, or written of an answer, in one piece.
+/// Bytes of a large request or answer that are read or written before other tasks get a turn.
 const PIECE_BYTES: usize = 128 * 1024;
 
-/// Ends the reads of all sockets of a server, and has them do long work in turns.
+/// Ends the reads of all sockets of a server, and orders the pieces of their long work.
 #[derive(Default)]
 pub struct StopSignal {
     pieces: Pieces,
@@ -47,7 +48,7 @@ pub struct StopSignal {
 }
 
 impl StopSignal {
-    /// Lets every connection finish the requests that it has read, and read no more.
+    /// Lets every connection finish the requests that it has read, and stops further reads.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         self.stopped.notify_waiters();
@@ -64,7 +65,7 @@ impl StopSignal {
         }
     }
 
-    /// Whether [`StopSignal::stop`] was called.
+    /// True if [`StopSignal::stop`] was called.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }
@@ -76,23 +77,23 @@ pub struct Socket {
     signal: Arc<StopSignal>,
     waker: Arc<AtomicWaker>,
     place: usize,
-    /// When reads are given up.
+    /// Moment from which reads fail with `TimedOut`.
     deadline: Option<Instant>,
-    /// Bytes of large requests and answers since others went first.
+    /// Bytes of large requests and answers since the last yield to other tasks.
     piece_bytes: usize,
 }
 
 /// The outcome of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Incoming {
-    /// So many bytes, at least one.
+    /// Number of bytes that arrived, at least one.
     Bytes(usize),
-    /// The client has closed its side, or the server stops.
+    /// The client has closed its side, or the server is stopping.
     End,
 }
 
 impl Socket {
-    /// Registers a connected stream; Nagle's algorithm is switched off.
+    /// Registers a connected stream and switches Nagle's algorithm off.
     pub fn new(stream: impl Into<Stream>, signal: Arc<StopSignal>) -> Self {
         let stream = stream.into();
         stream.send_at_once();
@@ -101,13 +102,13 @@ impl Socket {
         Self { stream, signal, waker, place, deadline: None, piece_bytes: 0 }
     }
 
-    /// Has reads fail with `TimedOut` from a moment on; `None` = from none.
+    /// Makes reads fail with `TimedOut` from `moment` on; `None` removes the limit.
     pub(crate) const fn set_deadline(&mut self, moment: Option<Instant>) {
         self.deadline = moment;
     }
 
-    /// Appends what has arrived to `buffer`, after room for at least `room` bytes was made. One system call
-    /// when bytes are waiting.
+    /// Appends the bytes that have arrived to `buffer`, after reserving space for at least `room` bytes.
+    /// Costs one system call when bytes are waiting.
     pub async fn read(&mut self, buffer: &mut BytesMut, room: usize) -> io::Result<Incoming> {
         buffer.reserve(room);
         match self.deadline {
@@ -116,9 +117,9 @@ impl Socket {
         }
     }
 
-    /// As [`Socket::read`], for the rest of what has begun to arrive: at most `room` bytes, whatever the
-    /// buffer has room for, since only so much was asked of the budget. A timer is made only if nothing is
-    /// there.
+    /// Reads the rest of a request whose first bytes have arrived. Takes at most `room` bytes even if the
+    /// buffer has more space, because the caller asked the memory budget for no more. Creates a timer only
+    /// if no bytes are waiting.
     ///
     /// # Errors
     ///
@@ -182,8 +183,9 @@ impl Socket {
         Poll::Pending
     }
 
-    /// Writes `out` if the system takes all of it at once, as it does nearly every answer, and empties it.
-    /// False when something is left, which [`Socket::write_out`] has to write.
+    /// Writes `out` and empties it if the system takes all of it at once, which is the usual case. Returns
+    /// false if bytes remain; [`Socket::write_out`] must write them. Always returns false over TLS and for
+    /// answers of more than one piece, without writing.
     #[inline]
     pub(crate) fn write_now(&self, out: &mut Vec<u8>, room: &mut Room) -> io::Result<bool> {
         if out.len() > PIECE_BYTES || self.stream.is_tls() {
@@ -201,8 +203,8 @@ impl Socket {
         Ok(true)
     }
 
-    /// Writes all of `out` and empties it. Its memory goes back to `room` as it is sent, in halves: what is
-    /// left of a large answer moves to a buffer of its size.
+    /// Writes all of `out` and empties it. A large answer returns its memory to `room` in halves: when half
+    /// is sent, the rest moves to a buffer of its own size.
     ///
     /// # Errors
     ///
@@ -222,7 +224,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Writes all of `out` as the client takes it.
+    /// Writes all of `out` at the rate at which the client takes it.
     async fn write_slowly(
         &mut self,
         out: &mut Vec<u8>,
@@ -263,7 +265,7 @@ impl Socket {
         }
     }
 
-    /// Counts bytes of a large request or answer, and lets others go first after each piece of them.
+    /// Counts bytes of a large request or answer, and yields to other tasks after each piece.
     async fn spend(&mut self, bytes: usize) {
         self.piece_bytes += bytes;
         if self.piece_bytes >= PIECE_BYTES {
@@ -272,12 +274,12 @@ impl Socket {
         }
     }
 
-    /// Has everything be served that is ready, before a piece of long work.
+    /// Yields until all tasks that are ready have run, before a piece of long work.
     pub(crate) async fn let_others(&self) {
         self.signal.pieces.next().await;
     }
 
-    /// Has the system take the last records of TLS.
+    /// Flushes the last TLS records to the system.
     async fn flush_tls(
         &mut self,
         transfer: &mut Option<Transfer>,
@@ -295,31 +297,31 @@ impl Socket {
         }
     }
 
-    /// Takes the stream for a handshake.
+    /// Takes the stream out for a handshake.
     pub(crate) fn take_stream(&mut self) -> Stream {
         std::mem::replace(&mut self.stream, Stream::Closed)
     }
 
-    /// Gives the stream back.
+    /// Puts the stream back after a handshake.
     pub(crate) fn put_stream(&mut self, stream: Stream) {
         self.stream = stream;
     }
 
-    /// Whether the client speaks TLS.
+    /// True if the client uses TLS.
     pub(crate) const fn is_tls(&self) -> bool {
         self.stream.is_tls()
     }
 
-    /// The common name of the certificate that the client has proved to have.
+    /// The common name of the client's certificate, if it presented one.
     pub(crate) fn certificate_name(&self) -> Option<String> {
         self.stream.certificate_name()
     }
 
-    /// Waits until a moment, unless the client goes or the server stops before.
+    /// Sleeps until `moment`, unless the client disconnects or the server stops first.
     ///
     /// # Errors
     ///
-    /// When the client is gone, or the server stops.
+    /// `ConnectionAborted` when the client is gone or the server stops.
     pub(crate) async fn rest_until(&self, moment: Instant) -> io::Result<()> {
         tokio::select! {
             biased;
@@ -329,14 +331,15 @@ impl Socket {
         }
     }
 
-    /// Writes as much as the system takes at once; `Pending` when it takes nothing.
+    /// Writes as much as the system takes at once; `Pending` if it takes nothing.
     async fn poll_write_once(&mut self, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let stream = &mut self.stream;
         poll_fn(|context| Poll::Ready(Pin::new(&mut *stream).poll_write(context, bytes))).await
     }
 
-    /// Tells the client that nothing more will come, and gives it time to read its last answer: to close with
-    /// bytes unread would make the system throw the answer away.
+    /// Closes the write side, and reads and discards what the client still sends, within limits, so that it
+    /// can read its last answer. Closing a socket with unread bytes would make the system discard the
+    /// answer.
     pub async fn linger(&mut self) -> io::Result<()> {
         self.shutdown().await?;
         let deadline = Instant::now() + LINGER_LIMIT;
@@ -351,28 +354,29 @@ impl Socket {
         Ok(())
     }
 
-    /// Waits until the client has closed its side, or can't be reached any more: for work that writes nothing
-    /// for long, and would not find out. Takes nothing from what has arrived.
+    /// Waits until the client has closed its side or is unreachable. For work that writes nothing for a
+    /// long time and would not notice otherwise. Consumes no received bytes.
     ///
-    /// A client that has closed its side only counts as gone at once: a request that waits for an entry of a
-    /// queue would take it from the clients that are still there.
+    /// A client that has only half-closed its connection counts as gone at once. Otherwise its waiting
+    /// request could take an entry of a queue from clients that are still connected.
     pub async fn gone(&self) {
         loop {
             match self.stream.ready(Interest::READABLE).await {
                 Ok(ready) if ready.is_read_closed() => return,
-                // Something has arrived and is read later; that its end has come is not told by itself.
+                // Bytes have arrived that are read later. While they wait, readiness does not change again
+                // when the client closes, so the loop polls.
                 Ok(_) => sleep(LOOK_PAUSE).await,
                 Err(_) => return,
             }
         }
     }
 
-    /// Does something that takes long and writes nothing meanwhile; ends it when the client is gone. The work
-    /// is boxed: inside the connection's own task it would take its room in every connection.
+    /// Does work that takes long and writes nothing meanwhile, and drops it when the client is gone. The
+    /// work is boxed, because the task of every connection would reserve space for it otherwise.
     ///
     /// # Errors
     ///
-    /// When the client is gone before it is done.
+    /// `ConnectionAborted` when the client is gone before the work is done.
     pub async fn unless_gone<T>(&self, work: Pin<Box<impl Future<Output = T>>>) -> io::Result<T> {
         tokio::select! {
             biased;
@@ -381,18 +385,19 @@ impl Socket {
         }
     }
 
-    /// Whether the server stops: then this answer should say that it is the last.
+    /// True if the server is stopping. The answer should then say that it is the last one of the
+    /// connection.
     pub fn is_stopping(&self) -> bool {
         self.signal.is_stopping()
     }
 
-    /// Tells the client that nothing more will come.
+    /// Closes the write side: tells the client that nothing more will come.
     pub async fn shutdown(&mut self) -> io::Result<()> {
         self.stream.shutdown().await
     }
 }
 
-/// Empties a buffer of answers, and gives up one that a large answer has made large.
+/// Empties a buffer of answers, and frees it if a large answer has grown it.
 #[inline]
 fn empty(out: &mut Vec<u8>) {
     if out.capacity() > KEPT_BYTES_MAX {
@@ -423,9 +428,10 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
     use tokio::time::timeout;
 
-    /// Long enough for what a loopback connection tells, and short for who waits for nothing.
+    /// Long enough for an event of a loopback connection to arrive; short, because some tests wait for all
+    /// of it.
     const MOMENT: Duration = Duration::from_millis(50);
-    /// Longer than any time limit, for clocks that jump.
+    /// Longer than any time limit, for paused clocks.
     const LONG: Duration = Duration::from_secs(10_000);
 
     async fn pair() -> (TcpStream, Socket) {
@@ -478,7 +484,8 @@ mod tests {
             }
             read = client.read_exact(&mut first) => drop(read.expect("it is sent")),
         }
-        // Three quarters are with the client: it has moved twice, or has not noticed the last part.
+        // Three quarters are with the client: the rest has moved twice, or the last part is not noticed
+        // yet.
         assert!(room.held_bytes() <= ANSWER_BYTES as u64 / 2, "{}", room.held_bytes());
         assert_eq!(room.held_bytes(), out.len() as u64);
     }

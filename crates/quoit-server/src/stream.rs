@@ -1,4 +1,5 @@
-//! Byte streams of clients: over the network, or from this machine through the socket of the data directory.
+//! Byte streams of clients: over the network, or from this machine through the socket in the data
+//! directory.
 
 use quoit_tls::peer_certificate;
 use quoit_tls::tokio_rustls::server::TlsStream;
@@ -12,25 +13,25 @@ use tokio::net::{TcpStream, UnixStream};
 /// A client's stream.
 #[derive(Debug)]
 pub enum Stream {
-    /// Over TCP.
+    /// TCP.
     Tcp(TcpStream),
-    /// Through the administration socket of the data directory, which only the node's own user may open.
+    /// The administration socket of the data directory, which only the user of the node may open.
     Local(UnixStream),
-    /// Over TLS.
+    /// TLS over TCP.
     Tls(Box<TlsStream<TcpStream>>),
-    /// None: it was taken for a handshake, and has not come back.
+    /// No stream: a handshake has taken it and has not returned it.
     Closed,
 }
 
 impl Stream {
-    /// Whether the client came through the administration socket. A user who may open it may read and change
-    /// everything that the node keeps, so that such a client needs no password.
+    /// True if the client came through the administration socket. A user who may open that socket may also
+    /// read and change all files of the node, so such a client needs no password.
     #[must_use]
     pub const fn is_operator(&self) -> bool {
         matches!(self, Self::Local(_))
     }
 
-    /// Whether the client is on this machine.
+    /// True if the client is on this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
         match self {
@@ -39,8 +40,8 @@ impl Stream {
         }
     }
 
-    /// The client's address; that of the loopback for a client of the administration socket, and the
-    /// unspecified one for a client that is gone.
+    /// The client's address. The loopback address for a client of the administration socket, and the
+    /// unspecified address if the system does not know the peer any more.
     #[must_use]
     pub fn address(&self) -> IpAddr {
         let stream = match self {
@@ -53,20 +54,20 @@ impl Stream {
         stream.peer_addr().map_or(unknown, |peer| peer.ip().to_canonical())
     }
 
-    /// Whether the client speaks TLS.
+    /// True if the client uses TLS.
     #[must_use]
     pub const fn is_tls(&self) -> bool {
         matches!(self, Self::Tls(_))
     }
 
-    /// The common name of the certificate that the client has proved to have.
+    /// The common name of the client's certificate, if it presented one.
     #[must_use]
     pub fn certificate_name(&self) -> Option<String> {
         let Self::Tls(stream) = self else { return None };
         peer_certificate(stream.get_ref().1.peer_certificates())?.common_name
     }
 
-    /// Switches Nagle's algorithm off where there is one.
+    /// Switches Nagle's algorithm off on a TCP stream.
     pub(crate) fn send_at_once(&self) {
         if let Self::Tcp(stream) = self {
             // A socket that refuses the option still works, with worse latency.
@@ -74,12 +75,12 @@ impl Stream {
         }
     }
 
-    /// Writes as much as the system takes at once, and without a look at the task's budget of operations; 0
-    /// over TLS, whose records are made when there is room for them.
+    /// Writes as much as the system takes at once, without charging the task's cooperative budget. Returns
+    /// 0 over TLS, because a TLS record can only be made when there is room for it.
     ///
     /// # Errors
     ///
-    /// Those of the system, but for a buffer that is full.
+    /// Those of the system, except for a full buffer, which gives 0.
     pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         let written = match self {
             Self::Tcp(stream) => stream.try_write(bytes),

@@ -1,41 +1,45 @@
-//! Turns of connections: one that has many requests at hand lets others go first after some of them.
+//! Turns of connections: a connection that has many pipelined requests yields to other tasks after some of
+//! them.
+//!
+//! Each request has a weight by the processor time that it takes. A turn ends when the weights or the bytes
+//! of its requests and answers reach a limit.
 
 use crate::socket::Socket;
 
-/// Requests, by their weights, that a connection has answered in one turn.
+/// Sum of the weights of the requests in one turn.
 const WEIGHT_MAX: u32 = 64;
 /// Bytes of requests and answers in one turn.
 const BYTES_MAX: isize = 256 << 10;
-/// Turns that one request costs at most: those of the largest object, about.
+/// Largest number of turns that one request costs, about that of the largest object.
 const TURN_COUNT_MAX: usize = 200;
 
 /// The weight of a request in a turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub(crate) enum Weight {
-    /// A get or put that is answered from the read buffer: some microseconds.
+    /// A get or put that is answered directly from the read buffer: some microseconds.
     Plain = 1,
     /// Any other request: some tens of microseconds.
     General = 8,
-    /// An answer that takes a millisecond or so to make: a whole turn.
+    /// An answer that takes about a millisecond to make: a whole turn.
     Heavy = WEIGHT_MAX,
 }
 
-/// The rest of a connection's turn.
+/// The rest of a connection's current turn.
 #[derive(Debug)]
 pub(crate) struct Turn {
     weight_left: u32,
-    /// Below zero when the last request had more than was left.
+    /// Below zero when the last request exceeded the rest of the turn.
     bytes_left: isize,
 }
 
 impl Turn {
-    /// A turn that begins.
+    /// Begins a turn.
     pub(crate) const fn new() -> Self {
         Self { weight_left: WEIGHT_MAX, bytes_left: BYTES_MAX }
     }
 
-    /// Counts a request with the bytes of it and its answer. Whether the turn is over.
+    /// Counts a request with the bytes of it and of its answer. Returns true if the turn is over.
     #[inline]
     pub(crate) const fn spend(&mut self, weight: Weight, bytes: usize) -> bool {
         self.weight_left = self.weight_left.saturating_sub(weight as u32);
@@ -43,8 +47,8 @@ impl Turn {
         self.weight_left == 0 || self.bytes_left <= 0
     }
 
-    /// Lets others go first, and begins the next turn. A request with the bytes of several turns is paid
-    /// for with as many.
+    /// Yields to other tasks and begins the next turn. A request with the bytes of several turns yields as
+    /// many times.
     pub(crate) async fn pass(&mut self, socket: &Socket) {
         let turn_count = self.turn_count();
         *self = Self::new();
@@ -53,7 +57,7 @@ impl Turn {
         }
     }
 
-    /// How many turns the last request costs.
+    /// Number of turns that the last request costs.
     fn turn_count(&self) -> usize {
         let further = self.bytes_left.min(0).unsigned_abs() / BYTES_MAX.unsigned_abs();
         (1 + further).min(TURN_COUNT_MAX)

@@ -1,28 +1,28 @@
-//! Faults of a node's security that an operator should know of, in words.
+//! Warnings about a node's security, as texts for operators.
 
 use crate::context::ServerContext;
 use quoit_cluster::LinkMode;
 use quoit_tls::{EXPIRY_WARNING_DAYS, Instant};
 
-/// Clients in clear that a warning names.
+/// Number of clients without TLS that a warning names.
 const NAMED_CLEAR_CLIENTS_MAX: usize = 8;
 
 impl ServerContext {
-    /// Whether security is on.
+    /// True if security is on.
     #[must_use]
     pub fn is_secured(&self) -> bool {
         self.store.control().read().security().is_enabled()
     }
 
-    /// Changes whether clients in clear are served without a login while security is on. Gives the addresses
-    /// of those that were served so, and are not any more.
+    /// Changes if clients without TLS are served without a login while security is on. When that is
+    /// switched off, returns the addresses of the clients that were served so.
     pub fn serve_clear(&self, serves: bool) -> Vec<String> {
         self.gate.serve_clear(self.store.control(), serves);
         if serves { Vec::new() } else { self.gate.clear_clients().into_keys().collect() }
     }
 
-    /// Listeners for clients that machines beyond this one may reach without a login: security is off, or
-    /// clients in clear are served all the same.
+    /// Client listeners that other machines can use without a login, because security is off or because
+    /// clients without TLS are served anyway.
     #[must_use]
     pub fn open_listeners(&self) -> Vec<String> {
         if self.is_secured() && !self.gate.serves_clear() {
@@ -32,7 +32,7 @@ impl ServerContext {
         reachable.into_iter().flat_map(|all| &all.clients).map(ToString::to_string).collect()
     }
 
-    /// The listener for other nodes, if machines beyond this one may reach it without a proof of membership.
+    /// The listener for other nodes, if other machines can reach it without proving that they are members.
     #[must_use]
     pub fn open_internode(&self) -> Option<String> {
         let address = self.reachable_from_afar.get()?.nodes?;
@@ -48,7 +48,7 @@ impl ServerContext {
         warnings
     }
 
-    /// Faults: something does not work, or soon will not.
+    /// Security features that do not work, or that soon will not.
     #[must_use]
     pub fn security_faults(&self) -> Vec<String> {
         let now = Instant::now();
@@ -65,7 +65,7 @@ impl ServerContext {
         faults
     }
 
-    /// Listeners that are open to all addresses, which an operator may want.
+    /// Warnings about listeners that are open to everybody, which an operator may intend.
     fn open_warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let open = self.open_listeners();
@@ -88,7 +88,7 @@ impl ServerContext {
         warnings
     }
 
-    /// Certificates of the cluster's own that expire soon.
+    /// Certificates of the cluster's own authorities that expire soon.
     fn expiring_links(&self, now: Instant) -> Vec<String> {
         let Some(view) = self.store.control().link_view() else { return Vec::new() };
         let own = view.not_after.map(|end| {
@@ -104,7 +104,7 @@ impl ServerContext {
             .collect()
     }
 
-    /// The warning while clients in clear are served without a login.
+    /// The warning while clients without TLS are served without a login.
     fn clear_warning(&self) -> String {
         let mut hosts: Vec<String> = self.gate.clear_clients().into_keys().collect();
         let more = hosts.len().saturating_sub(NAMED_CLEAR_CLIENTS_MAX);

@@ -1,21 +1,22 @@
-//! The share of one connection in the budget.
+//! The share of one connection in the memory budget.
 
 use super::ANSWERS_BYTES_FREE;
 use super::budget::{ALLOWANCE_BYTES, MemoryBudget, NoRoom, Unmeasured};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An object is in memory so many times on its way to a client: as it was read, and in the answer.
+/// Number of times that an object is in memory on its way to a client: once as it was read, and once in the
+/// answer.
 pub(crate) const READ_COPIES: usize = 2;
 
-/// Room for what an answer has beside its value, about.
+/// Approximate size of an answer besides its value, in bytes.
 const ANSWER_HEAD_BYTES: usize = 1024;
 
-/// The account of a connection. Its allowance goes back to the budget with it.
+/// The account of a connection. Dropping it returns its allowance to the budget.
 #[derive(Debug)]
 pub struct Account {
     budget: Arc<MemoryBudget>,
-    /// Bytes that its rooms have together.
+    /// Sum of the bytes that its rooms hold.
     held_bytes: AtomicU64,
 }
 
@@ -24,14 +25,15 @@ impl Account {
         Self { budget, held_bytes: AtomicU64::new(0) }
     }
 
-    /// A room that has nothing of the budget yet. `free_bytes` of what it needs are in the allowance.
+    /// Returns a room that holds nothing of the budget yet. Its first `free_bytes` are covered by the
+    /// allowance.
     pub(crate) fn room(self: &Arc<Self>, free_bytes: usize) -> Room {
         Room { account: Arc::clone(self), free_bytes, floor_bytes: 0, held_bytes: 0 }
     }
 
-    /// Admits the read of an object, which lasts as long as the answer of this function is kept. Its size is
-    /// looked up, and memory for it asked for in `room`, when any object might be too large. `out` are the
-    /// answers that have gathered.
+    /// Admits the read of an object; the read lasts until the returned guard is dropped. If the budget has
+    /// no place for an object of unknown size, the function looks up the size of the object and asks `room`
+    /// for its memory, besides that of `out`, the answers that wait to be sent.
     pub(crate) fn admit_read(
         &self,
         room: &mut Room,
@@ -45,7 +47,7 @@ impl Account {
         Ok(unmeasured)
     }
 
-    /// Looks whether there would be room for so many bytes more. Takes nothing.
+    /// Checks that the budget has this many more bytes. Takes nothing.
     pub(crate) fn check(&self, bytes: u64) -> Result<(), NoRoom> {
         self.budget.check(bytes, self.held_bytes.load(Ordering::Relaxed))
     }
@@ -69,19 +71,19 @@ impl Drop for Account {
     }
 }
 
-/// Memory of one use: what arrives, what is sent, or what a request gathers.
+/// Memory for one purpose: a request that arrives, answers that are sent, or values that a request gathers.
 #[derive(Debug)]
 pub(crate) struct Room {
     account: Arc<Account>,
-    /// Bytes that need not be asked for.
+    /// Bytes that the allowance covers, which are not taken from the budget.
     free_bytes: usize,
-    /// Bytes that are kept until the request is over, whatever is in use.
+    /// Bytes that stay held until the end of the request, even if less is in use.
     floor_bytes: u64,
     held_bytes: u64,
 }
 
 impl Room {
-    /// Asks for so many bytes in all. What there is already stays.
+    /// Raises the memory of the room to `needed_bytes` in total. Never lowers it.
     pub(crate) fn hold(&mut self, needed_bytes: usize) -> Result<(), NoRoom> {
         let wanted = self.wanted(needed_bytes);
         if wanted > self.held_bytes {
@@ -91,8 +93,8 @@ impl Room {
         Ok(())
     }
 
-    /// Asks for so many bytes at the end of the answers that have gathered. Nearly all answers fit what
-    /// need not be asked for.
+    /// Asks for memory to append `bytes` to `out`, the answers that wait to be sent. Nearly all answers fit
+    /// into the allowance.
     #[inline]
     pub(crate) fn hold_answer(&mut self, out: &mut Vec<u8>, bytes: usize) -> Result<(), NoRoom> {
         match out.len().saturating_add(bytes) <= ANSWERS_BYTES_FREE {
@@ -104,13 +106,13 @@ impl Room {
     #[cold]
     fn hold_large_answer(&mut self, out: &mut Vec<u8>, bytes: usize) -> Result<(), NoRoom> {
         self.hold(out.len().saturating_add(bytes))?;
-        // Not twice as much as is there already, as a buffer grows by itself.
+        // A buffer that grows by itself would double its size.
         out.reserve_exact(bytes + ANSWER_HEAD_BYTES);
         Ok(())
     }
 
-    /// Asks for memory for an object that is read and answered next, if it is known how large it may be.
-    /// `out` are the answers that have gathered.
+    /// Asks for memory for an object that is read and answered next, if a bound of its size is known. `out`
+    /// are the answers that wait to be sent.
     pub(crate) fn hold_read(
         &mut self,
         out: &[u8],
@@ -120,7 +122,7 @@ impl Room {
         self.hold(out.len().saturating_add(size_bytes.saturating_mul(READ_COPIES)))
     }
 
-    /// Gives back all but so many bytes.
+    /// Lowers the memory of the room to `needed_bytes`.
     pub(crate) fn keep(&mut self, needed_bytes: usize) {
         let wanted = self.wanted(needed_bytes);
         if wanted < self.held_bytes {
@@ -129,15 +131,15 @@ impl Room {
         }
     }
 
-    /// Asks for so many bytes beside those that need not be asked for, and keeps them until
-    /// [`Room::drop_floor`]: for what comes piece by piece, so that no piece is refused in the midst of it.
+    /// Asks for `bytes` besides the free bytes, and keeps them until [`Room::drop_floor`]. For an answer
+    /// that is streamed, so that none of its pieces is refused midway.
     pub(crate) fn hold_floor(&mut self, bytes: usize) -> Result<(), NoRoom> {
         self.hold(self.free_bytes.saturating_add(bytes))?;
         self.floor_bytes = self.floor_bytes.max(bytes as u64);
         Ok(())
     }
 
-    /// Ends what [`Room::hold_floor`] began.
+    /// Ends the effect of [`Room::hold_floor`], and lowers the memory to `needed_bytes`.
     pub(crate) fn drop_floor(&mut self, needed_bytes: usize) {
         if self.floor_bytes > 0 {
             self.floor_bytes = 0;
@@ -145,7 +147,7 @@ impl Room {
         }
     }
 
-    /// Bytes that it has of the budget.
+    /// Bytes that the room holds of the budget.
     pub(crate) const fn held_bytes(&self) -> u64 {
         self.held_bytes
     }
@@ -155,7 +157,7 @@ impl Room {
     }
 }
 
-/// A size in bytes; the largest there is for one that can't be in memory anyway.
+/// A size in bytes as `usize`; the largest `usize` for a size that does not fit.
 fn as_bytes(size_bytes: u64) -> usize {
     usize::try_from(size_bytes).unwrap_or(usize::MAX)
 }
@@ -168,11 +170,11 @@ impl Drop for Room {
     }
 }
 
-/// Values that a request gathers before it answers. They are in memory so many times: as they were read, in
-/// the form in which they are gathered, as one document, and in the answer.
+/// Number of times that a gathered value is in memory: as it was read, in the form in which it is gathered,
+/// in the document, and in the answer.
 const GATHERED_COPIES: usize = 4;
 
-/// Memory of what a request gathers before it answers.
+/// Memory of the values that a request gathers before it answers.
 #[derive(Debug)]
 pub(crate) struct Gathered {
     room: Room,
@@ -180,18 +182,18 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// Nothing yet.
+    /// Memory of a request that has gathered nothing yet.
     pub(crate) fn new(account: &Arc<Account>) -> Self {
         Self { room: account.room(0), values_bytes: 0 }
     }
 
-    /// Asks for memory for an object that is read next, if it is known how large it may be.
+    /// Asks for memory for an object that is read next, if a bound of its size is known.
     pub(crate) fn hold_read(&mut self, size_bytes_max: Option<u64>) -> Result<(), NoRoom> {
         let values_bytes = self.values_bytes.saturating_add(size_bytes_max.map_or(0, as_bytes));
         self.room.hold(values_bytes.saturating_mul(GATHERED_COPIES))
     }
 
-    /// Asks for memory for so many bytes of values more.
+    /// Asks for memory for this many more bytes of values.
     pub(crate) fn add(&mut self, values_bytes: usize) -> Result<(), NoRoom> {
         self.values_bytes = self.values_bytes.saturating_add(values_bytes);
         self.room.hold(self.values_bytes.saturating_mul(GATHERED_COPIES))

@@ -1,39 +1,40 @@
-//! The budget of a node.
+//! The memory budget of a node.
 
 use super::account::{Account, READ_COPIES};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thiserror::Error;
 
-/// Memory that a connection has from the moment in which it is accepted.
+/// Bytes that a connection takes from the budget when it is accepted.
 pub const ALLOWANCE_BYTES: u64 = 64 << 10;
-/// The part of the budget that large requests and answers leave to new connections: one in so many.
+/// Large requests and answers leave this part of the budget (one in 8) to new connections.
 const RESERVED_PART: u64 = 8;
-/// The allowances of all connections together take at most one part in so many of the budget.
+/// The allowances of all connections together take at most this part of the budget (one in 2).
 const ALLOWANCES_PART: u64 = 2;
-/// Less than this is not worth a walk through the allocator's heaps.
+/// Freed bytes below which it is not worth the cost to make the allocator return memory.
 const FREED_BYTES_MIN: u64 = 32 << 20;
-/// Memory is much that was freed when at most one part in so many is in use.
+/// Much memory was freed if at most this part of the peak (one in 4) is still in use.
 const FREED_PART: u64 = 4;
-/// A connection may have one part in so many of the budget, and more if the largest request needs it.
+/// A connection may have this part of the budget (one in 4), and more if the largest request needs it.
 const SHARE_PART: u64 = 4;
-/// A request is counted so many times: once as it arrives, and once for the copy that is stored and sent on.
+/// Number of times that a request is in memory: as it arrives, and as the copy that is stored and
+/// replicated.
 pub(crate) const REQUEST_COPIES: u64 = 2;
 
-/// Bounds of the memory of requests and answers.
+/// Limits of the memory of requests and answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemorySettings {
     /// Bytes that all connections may have together (`request.maximum_memory`).
     pub budget_bytes: u64,
     /// Bytes that one connection may have beyond its allowance (`request.maximum_memory.per_connection`).
     pub share_bytes: u64,
-    /// Bytes of the largest request, which no object exceeds.
+    /// Size in bytes of the largest request. No object is larger.
     pub request_bytes_max: usize,
 }
 
 impl MemorySettings {
-    /// A budget with a share for each connection: as given, else a quarter, or what the largest request takes
-    /// if that is more and leaves a quarter to others.
+    /// Settings with a share for each connection: `share_bytes` if given. Otherwise a quarter of the
+    /// budget, or the memory of the largest request if that is more, but at most three quarters.
     #[must_use]
     pub fn new(budget_bytes: u64, share_bytes: Option<u64>, request_bytes_max: usize) -> Self {
         let largest = (request_bytes_max as u64).saturating_mul(REQUEST_COPIES);
@@ -42,7 +43,7 @@ impl MemorySettings {
         Self { budget_bytes, share_bytes: share_bytes.min(budget_bytes), request_bytes_max }
     }
 
-    /// Objects that the reserved part of the budget has room for, whatever their sizes.
+    /// Number of objects of the largest size that fit into the reserved part of the budget.
     fn unmeasured_count_max(&self) -> u64 {
         let object_bytes = (self.request_bytes_max as u64).saturating_mul(READ_COPIES as u64);
         self.budget_bytes / RESERVED_PART / object_bytes.max(1)
@@ -54,7 +55,7 @@ impl MemorySettings {
         usize::try_from(self.share_bytes / REQUEST_COPIES).unwrap_or(usize::MAX)
     }
 
-    /// Connections whose allowances the budget has.
+    /// Number of connections for whose allowances the budget has room.
     #[must_use]
     pub fn connection_count_max(&self) -> usize {
         let count = self.budget_bytes / ALLOWANCES_PART / ALLOWANCE_BYTES;
@@ -62,24 +63,24 @@ impl MemorySettings {
     }
 }
 
-/// Bytes of large requests and answers from which on large objects are read in turns.
+/// Bytes of large requests and answers from which on large objects are read on a thread of low priority.
 const MANY_LARGE_BYTES: u64 = 4 << 20;
 
-/// Why there is no memory for a request or an answer.
+/// Reasons for which a request or an answer gets no memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum NoRoom {
-    /// One connection may not have so much.
+    /// It exceeds the share of one connection.
     #[error(
         "it takes {needed_bytes} bytes of memory, and a connection may have {share_bytes} \
          (request.maximum_memory.per_connection)"
     )]
     Share {
-        /// Bytes that the connection would have.
+        /// Bytes that the connection would hold.
         needed_bytes: u64,
-        /// Bytes that it may have.
+        /// Bytes that a connection may hold.
         share_bytes: u64,
     },
-    /// Others have it at present.
+    /// Other connections hold the memory at present.
     #[error("overload: no memory for {needed_bytes} bytes more at present; try again later")]
     Budget {
         /// Bytes that were asked for.
@@ -94,17 +95,18 @@ pub struct MemoryFigures {
     pub budget_bytes: u64,
     /// Bytes that one connection may have beyond its allowance.
     pub share_bytes: u64,
-    /// Bytes in use, the allowances of open connections included.
+    /// Bytes in use, including the allowances of open connections.
     pub used_bytes: u64,
-    /// The most that was ever in use.
+    /// Largest number of bytes that was ever in use.
     pub used_bytes_max: u64,
-    /// Requests and answers refused because others had the memory.
+    /// Number of requests and answers refused because other connections held the memory.
     pub refused_count: u64,
-    /// Requests and answers refused because one connection may not have so much.
+    /// Number of requests and answers refused because they exceeded the share of one connection, or the
+    /// largest request.
     pub too_large_count: u64,
-    /// Connections closed because a request that had begun did not arrive in time.
+    /// Number of connections closed because a started request did not arrive in time.
     pub slow_request_count: u64,
-    /// Connections closed because an answer was not read in time.
+    /// Number of connections closed because an answer was not read in time.
     pub slow_answer_count: u64,
 }
 
@@ -114,12 +116,12 @@ pub struct MemoryBudget {
     settings: MemorySettings,
     used_bytes: AtomicU64,
     used_bytes_max: AtomicU64,
-    /// Bytes in use beside the allowances of connections: those of large requests and answers.
+    /// Bytes in use besides the allowances of connections: those of large requests and answers.
     large_bytes: AtomicU64,
-    /// The most of these since most of it was free again.
+    /// Peak of `large_bytes` since [`MemoryBudget::has_freed_much`] last returned true.
     large_bytes_max: AtomicU64,
     unmeasured_count_max: u64,
-    /// Objects that are read at present without a look at their sizes.
+    /// Number of objects that are being read although their sizes are not known.
     unmeasured_count: AtomicU64,
     refused_count: AtomicU64,
     too_large_count: AtomicU64,
@@ -128,7 +130,7 @@ pub struct MemoryBudget {
 }
 
 impl MemoryBudget {
-    /// A budget of which nothing is used.
+    /// Creates a budget of which nothing is used.
     #[must_use]
     pub fn new(settings: MemorySettings) -> Self {
         Self {
@@ -146,13 +148,14 @@ impl MemoryBudget {
         }
     }
 
-    /// An account for a new connection, with its allowance; `None` while the budget has none left.
+    /// Opens an account for a new connection and takes its allowance; `None` if the budget has no room for
+    /// it.
     pub fn open(self: &Arc<Self>) -> Option<Arc<Account>> {
         let is_taken = self.add(ALLOWANCE_BYTES, self.settings.budget_bytes);
         is_taken.then(|| Arc::new(Account::new(Arc::clone(self))))
     }
 
-    /// Present figures.
+    /// Current figures.
     pub fn figures(&self) -> MemoryFigures {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         MemoryFigures {
@@ -167,24 +170,25 @@ impl MemoryBudget {
         }
     }
 
-    /// Whether little is left: then it is worth while to look how large an object is before it is read. One
-    /// load of a counter that changes with connections and large requests only.
+    /// True if more than three quarters of the budget are in use. The size of an object is then looked up
+    /// before it is read. Costs one load of a counter that only changes with connections and large
+    /// requests.
     #[inline]
     pub(crate) fn is_scarce(&self) -> bool {
         self.used_bytes.load(Ordering::Relaxed)
             > self.settings.budget_bytes - self.settings.budget_bytes / 4
     }
 
-    /// Whether there are so many large requests and answers that further ones should take turns. One load of
-    /// a counter that changes with large ones only.
+    /// True if so many large requests and answers are in progress that further ones should run aside. Costs
+    /// one load of a counter that only changes with large ones.
     #[inline]
     pub(crate) fn has_large(&self) -> bool {
         self.large_bytes.load(Ordering::Relaxed) >= MANY_LARGE_BYTES
     }
 
-    /// Whether large requests and answers had much memory since this was so last, and have little of it now.
-    /// The memory that they have freed lies in the allocator's heaps then, between blocks that are in use,
-    /// and other threads have other heaps: the budget alone does not bound what the process keeps.
+    /// True if large requests and answers held much memory since the last time that this returned true, and
+    /// now hold little. The allocator keeps the memory that they have freed in its heaps, of which each
+    /// thread has one, between blocks in use; so the budget alone does not bound the memory of the process.
     pub fn has_freed_much(&self) -> bool {
         let large_bytes = self.large_bytes.load(Ordering::Relaxed);
         let most_bytes = self.large_bytes_max.load(Ordering::Relaxed);
@@ -195,21 +199,22 @@ impl MemoryBudget {
         is_much
     }
 
-    /// Begins to read an object without a look at its size, if there is room for the largest one beside all
-    /// that are read so at present. The look costs about as much as a twelfth of a request.
+    /// Begins to read an object without looking its size up, if the reserved part of the budget has room
+    /// for the largest object besides all objects that are read this way at present. A look-up costs about
+    /// a twelfth of a request.
     pub(super) fn begin_unmeasured(&self) -> Option<Unmeasured<'_>> {
-        // A drop gives back what the refused one has counted, too.
+        // Created before the check: if the read is refused, dropping the guard undoes the count.
         let read = Unmeasured { budget: self };
         let others = self.unmeasured_count.fetch_add(1, Ordering::Relaxed);
         (others < self.unmeasured_count_max && !self.is_scarce()).then_some(read)
     }
 
-    /// Counts a request that is refused because it is longer than any may be.
+    /// Counts a request that is refused because it is larger than any request may be.
     pub(crate) fn note_too_large(&self) {
         self.too_large_count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes memory for a connection that has so much already.
+    /// Takes memory for a connection that already holds `held_bytes`.
     pub(super) fn take(&self, bytes: u64, held_bytes: u64) -> Result<(), NoRoom> {
         self.check_share(bytes, held_bytes)?;
         if self.add(bytes, self.settings.budget_bytes - self.reserved_bytes()) {
@@ -220,7 +225,7 @@ impl MemoryBudget {
         Err(self.refused(bytes))
     }
 
-    /// Looks whether there would be room. Takes nothing.
+    /// Checks that the budget and the share have room. Takes nothing.
     pub(super) fn check(&self, bytes: u64, held_bytes: u64) -> Result<(), NoRoom> {
         self.check_share(bytes, held_bytes)?;
         let used_bytes = self.used_bytes.load(Ordering::Relaxed);
@@ -231,7 +236,7 @@ impl MemoryBudget {
         Err(self.refused(bytes))
     }
 
-    /// Takes back what [`MemoryBudget::take`] gave.
+    /// Returns memory that [`MemoryBudget::take`] took.
     pub(super) fn give_back_large(&self, bytes: u64) {
         self.large_bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.give_back(bytes);
@@ -283,7 +288,7 @@ impl MemoryBudget {
     }
 }
 
-/// A read of an object whose size is not known.
+/// Guard of a read of an object whose size is not known.
 #[derive(Debug)]
 pub(crate) struct Unmeasured<'b> {
     budget: &'b MemoryBudget,
@@ -357,7 +362,7 @@ mod tests {
 
     #[test]
     fn objects_are_read_without_a_look_at_their_sizes_while_the_reserved_part_has_room_for_them() {
-        // An eighth of it has room for two objects of the largest size, each in memory twice.
+        // An eighth of the budget has room for two objects of the largest size, each in memory twice.
         let budget = budget(16 * MIB, 16 * MIB);
         let account = budget.open().expect("room for an allowance");
         let mut room = account.room(0);

@@ -1,9 +1,9 @@
 //! Memory that requests and answers of all client connections may take together.
 //!
-//! One [`MemoryBudget`] for a node. Each connection has an [`Account`], which takes a fixed allowance from
-//! the budget when the connection is accepted: small requests and answers live on it and never ask again.
-//! A larger one asks its [`Room`] for more before the memory is taken, and is refused when the connection
-//! would have more than its share, or all connections together more than the budget.
+//! A node has one [`MemoryBudget`]. Each connection has an [`Account`], which takes a fixed allowance from
+//! the budget when the connection is accepted. Small requests and answers fit into the allowance and never
+//! ask again. A larger one asks its [`Room`] for more before it takes the memory. It is refused if the
+//! connection would exceed its share, or if all connections together would exceed the budget.
 //! `docs/design/memory-budget.md` has the reasons and the figures.
 
 mod account;
@@ -14,20 +14,22 @@ pub(crate) use account::{Gathered, READ_COPIES, Room};
 pub(crate) use budget::REQUEST_COPIES;
 pub use budget::{ALLOWANCE_BYTES, MemoryBudget, MemoryFigures, MemorySettings, NoRoom};
 
-/// Bytes of a request that has not arrived as a whole which the allowance has room for.
+/// Bytes of incomplete requests that the allowance covers.
 pub(crate) const REQUESTS_BYTES_FREE: usize = 12 << 10;
-/// Bytes of answers that are not sent which the allowance has room for.
+/// Bytes of unsent answers that the allowance covers.
 pub(crate) const ANSWERS_BYTES_FREE: usize = 40 << 10;
 
-/// Objects above this are read in turns while there are many large requests and answers.
+/// Size in bytes above which an object is large. Large objects are read on a thread of low priority while
+/// many large requests and answers are in progress.
 const LARGE_BYTES: u64 = 256 << 10;
 
-/// Whether an object of at most so many bytes, if that is known, is a large one.
+/// True if `size_bytes_max`, the upper bound of an object's size, is known and above the limit of large
+/// objects.
 pub(crate) fn is_large(size_bytes_max: Option<u64>) -> bool {
     size_bytes_max.is_some_and(|size_bytes| size_bytes > LARGE_BYTES)
 }
 
-/// A room in a budget of its own, for tests.
+/// Creates a room in a budget of its own, for tests.
 #[cfg(test)]
 pub(crate) fn room_of(budget_bytes: u64) -> Room {
     let settings =
