@@ -1,10 +1,10 @@
-//! Facts that a message's code tells before the message is read.
+//! Properties of a request that follow from its message code alone.
 
 use super::fault::Fault;
 use crate::turn::Weight;
 use quoit_wire::MessageCode;
 
-/// The weight of a request in a connection's turn that is not answered in place.
+/// The weight in a connection's turn of a request that is not answered in place.
 pub(super) fn weight_of(code: u8) -> Weight {
     use MessageCode as M;
     match MessageCode::from_byte(code) {
@@ -24,8 +24,8 @@ pub(super) fn unknown_code(code: u8) -> Fault {
     Fault::Text(format!("Unknown message code: {code}"))
 }
 
-/// Whether the code is the answer of a service that has requests as well. Answers that belong to no
-/// service are unknown codes.
+/// True if the code is the answer of a service that has a request code, too. Other answers are treated as
+/// unknown codes, as in Riak.
 pub(super) fn is_response(code: MessageCode) -> bool {
     use MessageCode as M;
     matches!(

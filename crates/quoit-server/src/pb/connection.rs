@@ -1,4 +1,9 @@
-//! One client connection.
+//! One client connection of the Protocol Buffers interface.
+//!
+//! The loop of a connection reads, answers every complete request in the input in order, and writes the
+//! answers. A request is first tried in place (`in_place`), directly from the read buffer. Otherwise its
+//! frame is decoded and dispatched by its code. While security is on, a connection without a login only
+//! gets STARTTLS and the login itself (`strangers`).
 
 use super::codes::{is_response, unknown_code, weight_of};
 use super::decoded::decoded_bytes;
@@ -23,10 +28,11 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// Answers are written when so many bytes have gathered, even if further requests are at hand.
+/// Size of gathered answers, in bytes, from which on they are written even if more requests wait in the
+/// input.
 const FLUSH_BYTES: usize = 32 * 1024;
 
-/// Has a method answer the message of a frame, if the client may send it.
+/// Decodes the message of a frame, checks that the client may send it, and calls a method with it.
 macro_rules! ask {
     ($connection:ident.$answer:ident($frame:ident)) => {{
         let request = $connection.admitted($frame)?;
@@ -38,7 +44,7 @@ macro_rules! ask {
     }};
 }
 
-/// Bytes of a message's length, before its code.
+/// Size of a frame's length field, in bytes. The message code follows it.
 const LENGTH_BYTES: usize = 4;
 
 /// State of a connection.
@@ -47,28 +53,29 @@ pub(super) struct PbConnection {
     pub(super) socket: Socket,
     /// Address of the client.
     pub(super) address: IpAddr,
-    /// The client's login, and what was decided for it.
+    /// The client's login, and the permissions decided for it.
     pub(super) session: Session,
-    /// Counts the connection as one that has not logged in; the deadline of its socket is that of the login.
+    /// Counts the connection as one that has not logged in. While it is set, the deadline of the socket is
+    /// that of the login.
     pub(super) stranger: Option<StrangerConnection>,
     pub(super) failed_logins: u32,
-    /// Whether the connection was counted as one in clear while security is on.
+    /// True if the connection was counted as one without TLS while security is on.
     is_noted_clear: bool,
     pub(super) account: Arc<Account>,
-    /// Answers that have not been written yet.
+    /// Answers that are not written yet.
     pub(super) out: Vec<u8>,
-    /// Their memory, and that of the request which is being answered.
+    /// Memory of `out` and of the request that is being answered.
     pub(super) room: Room,
-    /// Whether the client may still be sending when the connection is closed.
+    /// True if the client may still be sending when the connection is closed.
     lingers: bool,
-    /// Room for the clock of an answer.
+    /// Buffer for the encoded version vector of an answer.
     pub(super) clock_bytes: Vec<u8>,
     pub(super) client_id: Bytes,
-    /// Entries of a source queue that the client has not confirmed.
+    /// Entries of a replication queue that the client has not confirmed.
     pub(super) lease: Option<Lease>,
 }
 
-/// Serves a client until it closes, errs, or the server stops.
+/// Serves a client until it disconnects, breaks the protocol, or the server stops.
 pub async fn serve(
     context: Arc<ServerContext>,
     account: Arc<Account>,
@@ -93,28 +100,28 @@ pub async fn serve(
         client_id: Bytes::from_static(&[0; 4]),
         lease: None,
     };
-    // A client that is gone needs no answer, and a log line for each would only help an attacker.
+    // A disconnected client needs no answer, and a log line for each would only help an attacker.
     let _ = connection.run().await;
 }
 
-/// Whether the next message asks for TLS.
+/// True if the next message asks for TLS.
 fn starts_tls(input: &Input) -> bool {
     input.bytes.get(LENGTH_BYTES) == Some(&(MessageCode::StartTls as u8))
 }
 
-/// The next request of the input, as far as it is answered without waiting.
+/// State of the next request of the input, after the part that needs no waiting.
 enum Begun {
     /// It is answered, or has failed.
     Ended(Result<(), Fault>),
-    /// It is written; the answer has to wait until it is durable enough.
+    /// It is written. The answer has to wait for replicas or for durability.
     Written(Pending),
-    /// It is answered if other replicas say the same.
+    /// Its answer is encoded. It may be sent if other replicas confirm it.
     Shown(Shown),
-    /// It is to be answered from a frame of its own.
+    /// It was not handled in place, and has to be dispatched from its frame.
     Whole(Frame),
-    /// There is none, or not all of it.
+    /// The input has no complete request.
     Missing,
-    /// It is the last one.
+    /// The connection has to be closed.
     Last,
 }
 
@@ -128,7 +135,7 @@ impl PbConnection {
             match input.read_more(&mut self.socket).await? {
                 More::Arrived => {}
                 More::End => return self.socket.shutdown().await,
-                // A client that has not logged in in time gets no word.
+                // A client that does not log in in time gets no answer.
                 More::TooSlow if self.stranger.is_some() => return self.socket.shutdown().await,
                 More::TooSlow => {
                     self.error("the request did not arrive in time");
@@ -137,7 +144,7 @@ impl PbConnection {
                 More::NoRoom(fault) => {
                     self.error(&format!("the request is not taken: {fault}"));
                     self.flush().await?;
-                    // The next request may have come with the end of it.
+                    // The next request may already be in the buffer behind the refused one.
                     input.skip_frame(&mut self.socket).await?;
                 }
             }
@@ -149,7 +156,8 @@ impl PbConnection {
                 }
                 continue;
             }
-            // One that waits for each answer keeps nobody waiting by the number of its requests.
+            // Each round has a new turn. A client that waits for each answer before it sends its next
+            // request never exhausts a turn.
             if !self.answer_arrived(&mut input, &mut Turn::new()).await? {
                 return self.close().await;
             }
@@ -159,8 +167,7 @@ impl PbConnection {
         }
     }
 
-    /// Answers the requests that have arrived, up to one that is not whole. False when the connection has to
-    /// be closed.
+    /// Answers the complete requests in the input. Returns false if the connection has to be closed.
     async fn answer_arrived(&mut self, input: &mut Input, turn: &mut Turn) -> io::Result<bool> {
         loop {
             if !self.session.is_open() {
@@ -219,7 +226,7 @@ impl PbConnection {
         }
     }
 
-    /// Counts a connection in clear with its first request.
+    /// Counts a connection without TLS when it sends its first request.
     fn note_clear(&mut self, input: &Input) {
         if !self.is_noted_clear && !input.bytes.is_empty() {
             self.is_noted_clear = true;
@@ -227,7 +234,7 @@ impl PbConnection {
         }
     }
 
-    /// Whether the client is one that is answered: security is off, or it has logged in.
+    /// True if the client's requests are answered: security is off, or the client has logged in.
     fn is_known(&mut self) -> bool {
         self.session.is_open()
             || matches!(
@@ -236,13 +243,14 @@ impl PbConnection {
             )
     }
 
-    /// Counts a connection that begins while security is on. False if there are too many that have not logged
-    /// in.
+    /// Counts a new connection as a stranger if security is on. Returns false if too many connections have
+    /// not logged in.
     fn keep_out(&mut self, input: &mut Input) -> bool {
         self.is_known() || self.count_as_stranger(input)
     }
 
-    /// The connection by the present rules, which may have changed.
+    /// The state of the connection by the current security settings, which may have changed since its last
+    /// request.
     fn standing(&mut self, input: &mut Input) -> Standing {
         let standing = self.session.standing(self.context.store.control());
         if standing == Standing::Open {
@@ -251,7 +259,7 @@ impl PbConnection {
         standing
     }
 
-    /// Begins the next request of the input. Most are answered by that.
+    /// Begins the next request of the input. Most requests are answered by this alone.
     fn begin_next(&mut self, input: &mut Input) -> Begun {
         let Input { decoder, bytes, .. } = input;
         if let Some(frame) = decoder.peek_frame(bytes) {
@@ -271,7 +279,7 @@ impl PbConnection {
         match decoder.next_frame(bytes) {
             Ok(Some(frame)) => Begun::Whole(frame),
             Ok(None) => Begun::Missing,
-            // As Riak: what has no message code gets no message.
+            // As Riak: a frame without a message code gets no answer.
             Err(FrameError::ZeroLength) => Begun::Last,
             Err(fault) => {
                 self.context.memory.note_too_large();
@@ -282,7 +290,7 @@ impl PbConnection {
         }
     }
 
-    /// Answers all requests at hand with an error. Whether the connection goes on.
+    /// Answers all complete requests of the input with an error. Returns true if the connection continues.
     async fn refuse_all(&mut self, input: &mut Input, reason: &str) -> io::Result<bool> {
         let Input { decoder, bytes, .. } = input;
         while let Ok(Some(_)) = decoder.next_frame(bytes) {
@@ -295,7 +303,7 @@ impl PbConnection {
         Ok(decoder.missing_bytes(bytes).is_ok())
     }
 
-    /// Ends a request: answers it if it failed. False when the connection has to be closed.
+    /// Ends a request, and sends an error if it failed. Returns false if the connection has to be closed.
     fn settle(&mut self, result: Result<(), Fault>) -> io::Result<bool> {
         match result {
             Ok(()) => Ok(true),
@@ -377,7 +385,8 @@ impl PbConnection {
         }
     }
 
-    /// Asks for the memory of a large message that is decoded. It goes back when the request is over.
+    /// Asks for the memory that a large message takes when it is decoded. The memory is returned after the
+    /// request.
     fn hold_decoded(&mut self, frame: &Frame) -> Result<(), Fault> {
         let held = self.room.hold_floor(decoded_bytes(frame.code, &frame.body));
         held.map_err(|fault| Fault::Text(format!("the request is not taken: {fault}")))
@@ -389,7 +398,7 @@ impl PbConnection {
         Ok(append_message(&mut self.out, message)?)
     }
 
-    /// As `send`, by a thread of low priority.
+    /// Like `send`, on a thread of low priority.
     pub(super) async fn send_aside(
         &mut self,
         message: impl Body + Send + 'static,
@@ -417,7 +426,7 @@ impl PbConnection {
         }
     }
 
-    /// As [`Socket::unless_gone`].
+    /// Like [`Socket::unless_gone`].
     pub(super) async fn unless_gone<T>(
         &self,
         work: Pin<Box<impl Future<Output = Result<T, Fault>>>>,
@@ -425,8 +434,8 @@ impl PbConnection {
         self.socket.unless_gone(work).await?
     }
 
-    /// Writes what has gathered. Streams call it after each of their frames, so that a slow reader slows
-    /// the listing down instead of filling memory.
+    /// Writes the answers that have gathered. A streamed answer calls it after each frame, so that a slow
+    /// reader slows the listing down instead of filling memory.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
         let pace = self.context.settings.pace;
         let written = self.socket.write_out(&mut self.out, &mut self.room, pace).await;

@@ -1,4 +1,4 @@
-//! Objects as messages and messages as objects.
+//! Conversion of objects to messages and of messages to metadata.
 
 use crate::erlang_text;
 use crate::index_entries::{self};
@@ -9,7 +9,7 @@ use quoit_wire::messages::{RpbContent, RpbLink, RpbPair};
 
 pub(super) const US_PER_SEC: u64 = 1_000_000;
 
-/// The siblings of an object as a message has them, values blanked if only the head is wanted.
+/// The siblings of an object as message contents; without their values if `head` is true.
 pub(super) fn contents(mut object: Object, head: bool) -> Vec<RpbContent> {
     sort_for_clients(&mut object);
     object.siblings.into_iter().map(|sibling| content(sibling, head)).collect()
@@ -38,17 +38,17 @@ fn content(sibling: Sibling, head: bool) -> RpbContent {
     }
 }
 
-/// A part that a link does not have is left out, as it was when the link came.
+/// Converts a link. Parts that a link lacks are stored empty and left out of messages.
 fn link_out(link: Link) -> RpbLink {
     let part = |part: Bytes| (!part.is_empty()).then_some(part);
     RpbLink { bucket: part(link.bucket), key: part(link.key), tag: part(link.tag) }
 }
 
-/// The metadata of a value, from a put message.
+/// Takes the metadata of a value out of a put message.
 ///
 /// # Errors
 ///
-/// The text for the client when index entries are bad.
+/// The text for the client, if index entries are invalid.
 pub(super) fn metadata(content: &mut RpbContent) -> Result<Metadata, String> {
     let pairs = std::mem::take(&mut content.indexes).into_iter();
     let pairs = pairs.map(|pair| (pair.key, pair.value.unwrap_or_default()));

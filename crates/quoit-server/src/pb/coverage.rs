@@ -1,4 +1,5 @@
-//! Coverage plans: clients query the parts of a bucket themselves, from the nodes that hold them.
+//! Coverage plans. A client gets the partitions of a bucket with the nodes that hold them, and queries each
+//! part itself.
 
 use super::connection::PbConnection;
 use super::fault::Fault;
@@ -21,7 +22,7 @@ impl PbConnection {
         let is_replacement = wanted.replaced.is_some();
         let entries = planned.map_err(|fault| match fault {
             CoverageError::Context(_) => invalid_context(),
-            // What clients look for to give up.
+            // Clients recognise this text and give up.
             CoverageError::Request(RequestError::InsufficientCoverage) if is_replacement => {
                 Fault::Text("primary_partition_unavailable".into())
             }
@@ -50,7 +51,7 @@ impl PbConnection {
         })
     }
 
-    /// Has a query look at the part of its bucket that a context names, if it names one.
+    /// Restricts a query to the part of its bucket that a coverage context names, if a context was sent.
     pub(super) fn restrict(
         &self,
         query: &mut IndexQuery,

@@ -1,4 +1,4 @@
-//! Questions about parts of data types: an addition to Riak's messages.
+//! Queries for parts of data types: an extension of Riak's messages.
 
 use super::connection::PbConnection;
 use super::data_types::Unusable;
@@ -22,7 +22,8 @@ impl PbConnection {
         let path = request.path.iter().cloned().map(field_name).collect();
         let question = Question { path, query: query_of(&request)? };
         let answer = self.context.store.query_data_type(key, &question, &options).await?;
-        // What does not suit the bucket's type was refused.
+        // The store has refused paths that do not suit the bucket's data type, so the fallback is never
+        // used.
         let datatype = question.datatype_in(datatype).unwrap_or(datatype);
         self.send(&answered(datatype, &question.query, answer))
     }

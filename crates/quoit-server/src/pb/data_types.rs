@@ -23,16 +23,16 @@ impl From<UpdateFault> for Fault {
     }
 }
 
-/// A request that can't be for a bucket of this kind.
+/// Reasons for which a bucket can't take a data type request.
 pub(super) enum Unusable {
-    /// Its type has no data type; how clients are told depends on what they wanted.
+    /// The bucket type has no data type. The text for the client depends on its request.
     NoDatatype(String),
-    /// Anything else, in words.
+    /// Another reason, as text for the client.
     Text(String),
 }
 
 impl Unusable {
-    /// As readers are told.
+    /// The fault as clients that read are told of it.
     pub(super) fn for_read(self) -> Fault {
         Fault::Text(match self {
             Self::NoDatatype(name) => format!("`{name}` is not a supported type"),
@@ -54,7 +54,7 @@ impl PbConnection {
         }
         match props.datatype {
             Some(datatype) => Ok(datatype),
-            // Counters of Riak 1.4 live there.
+            // The counters of Riak 1.4 are in buckets of the default type.
             None if bucket.bucket_type == DEFAULT_BUCKET_TYPE => Ok(Datatype::Counter),
             None => {
                 let name = props.datatype_name().unwrap_or("undefined");
@@ -197,7 +197,7 @@ impl PbConnection {
     }
 }
 
-/// Refuses operations for another type than the bucket's.
+/// Refuses an operation on another data type than the bucket's.
 fn check_type(operation: &Operation, datatype: Datatype, key: KeyRef<'_>) -> Result<(), Fault> {
     let asked = operation.datatype();
     if asked == datatype {
@@ -211,7 +211,7 @@ fn check_type(operation: &Operation, datatype: Datatype, key: KeyRef<'_>) -> Res
     }))
 }
 
-/// The value of a counter as messages hold it.
+/// The value of a counter as messages hold it; `None` for other data types.
 fn counted(value: &Value) -> Option<i64> {
     if let Value::Counter(number) = value { Some(within_64_bits(*number)) } else { None }
 }

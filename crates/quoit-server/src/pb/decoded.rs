@@ -1,22 +1,24 @@
 //! Memory that a message takes when it is decoded.
 //!
-//! Byte fields of a decoded message are slices of the frame, but each has a place in memory that is far
-//! larger than an empty field in a frame. So the fields of large messages are counted first.
+//! The byte fields of a decoded message are slices of the frame, but each field also takes a struct, which
+//! is far larger than an empty field in a frame. Therefore the fields of large messages are counted before
+//! they are decoded.
 
 use quoit_wire::MessageCode;
 
-/// Memory of a field beside its bytes: that of the largest parts that a message repeats.
+/// Memory of a field besides its bytes: the largest struct that a message repeats.
 const FIELD_BYTES: usize = 128;
-/// Operations on maps have maps in them: they are looked into so deep.
+/// Depth to which fields are counted in data type operations, in which maps contain maps.
 const OPERATION_DEPTH: u32 = 8;
 
-/// The field with the object of a put.
+/// Number of the field with the object of a put.
 const PUT_CONTENT: u64 = 4;
 
-/// Memory that decoding a message takes beside its frame, at most, as far as its fields repeat.
+/// Upper bound of the memory in bytes that decoding a message takes besides its frame, as far as it comes
+/// from repeated fields.
 pub(super) fn decoded_bytes(code: u8, body: &[u8]) -> usize {
     let field_count = match MessageCode::from_byte(code) {
-        // Values are not looked into: they may be messages of somebody else.
+        // The value is not counted into: it is opaque, and may itself look like a message.
         Some(MessageCode::PutReq) => {
             let mut count = 0;
             for (number, inside) in (Fields { left: body }) {
@@ -38,8 +40,8 @@ fn count_within(message: &[u8], depth: u32) -> usize {
     Fields { left: message }.map(|(_, inside)| of(inside)).sum()
 }
 
-/// The fields of a message, with their numbers and the bytes of those that have a length. They end where the
-/// message does, or where it is damaged.
+/// Iterator over the fields of a message: their numbers, and the bytes of length-delimited fields. It ends
+/// at the end of the message, or where the message is malformed.
 struct Fields<'a> {
     left: &'a [u8],
 }

@@ -1,4 +1,4 @@
-//! Reasons why a request is not answered with its own message.
+//! Reasons for which a request gets an error instead of its own answer.
 
 use crate::erlang_text;
 use crate::memory::NoRoom;
@@ -6,13 +6,13 @@ use quoit_core::RequestError;
 use quoit_wire::DecodeError;
 use std::io;
 
-/// Why a request was not answered with its own message.
+/// Reasons for which a request gets an error instead of its own answer.
 pub(super) enum Fault {
-    /// The client gets this text; the connection goes on.
+    /// The client gets this text; the connection continues.
     Text(String),
-    /// The client gets this text and the connection is closed.
+    /// The client gets this text, and the connection is closed.
     Closing(String),
-    /// The client is gone.
+    /// The connection has failed.
     Socket(io::Error),
 }
 

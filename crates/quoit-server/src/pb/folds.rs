@@ -22,21 +22,21 @@ use quoit_wire::messages::{
 };
 use std::sync::Arc;
 
-/// Time that a fold has: an hour.
+/// Time limit of a fold: one hour.
 const FOLD_TIMEOUT_MS: u64 = 3_600_000;
 
-/// Memory that the list of all buckets may take before it is sent.
+/// Memory in bytes that the list of all buckets may take before it is sent.
 const BUCKETS_BYTES_MAX: usize = 16 << 20;
 
-/// Parameters that all requests for folds have.
+/// Parameters that all fold requests have.
 struct FoldParameters<'a> {
     bucket_type: &'a Option<Bytes>,
     bucket: &'a Bytes,
-    /// The first and the last key, if `key_range` says that they count.
+    /// The first and the last key, if `key_range` is set.
     keys: Option<(&'a Option<Bytes>, &'a Option<Bytes>)>,
-    /// The first and the last second, likewise.
+    /// The first and the last modification time in seconds, if `modified_range` is set.
     modified: Option<(Option<u32>, Option<u32>)>,
-    /// The segments and the number of their tree's size, likewise.
+    /// The segments and the number of the tree size, if `segment_filter` is set.
     segments: Option<(&'a [u32], Option<u32>)>,
 }
 
@@ -80,7 +80,7 @@ impl FoldParameters<'_> {
     }
 }
 
-/// Segments, of a tree of the size that Riak keeps where none is given.
+/// Segments of a tree. Without a size, the tree is as large as those that Riak keeps.
 fn segments_of((numbers, size): (&[u32], Option<u32>)) -> Result<Segments, Fault> {
     let size = size.map_or(Ok(TreeSize::Large), TreeSize::of_number);
     let size = size.map_err(|fault| Fault::Text(fault.to_string()))?;
@@ -94,7 +94,7 @@ const fn method_of(method: ChangeMethod) -> Method {
     }
 }
 
-/// Takes the records that a fold names.
+/// Consumer of the records that a fold finds.
 type TakeBatch<'t> = dyn FnMut(&mut PbConnection, Vec<FoldFound>) -> Result<(), Fault> + Send + 't;
 
 impl PbConnection {
@@ -269,7 +269,7 @@ impl PbConnection {
         self.send_counts("repl_keys", vec![counted(tag, None, progress.match_count)])
     }
 
-    /// Runs a fold to its end: what it has named, and its figures.
+    /// Runs a fold to its end. Returns the records that it found and its statistics.
     async fn fold(
         &mut self,
         range: RecordRange,
@@ -286,7 +286,8 @@ impl PbConnection {
         Ok((all, progress))
     }
 
-    /// Runs a fold to its end, with what is done with what it names; its figures.
+    /// Runs a fold to its end, and passes the records that it finds to `take`. Returns the statistics of
+    /// the fold.
     async fn fold_each(
         &mut self,
         range: RecordRange,
@@ -296,7 +297,7 @@ impl PbConnection {
         self.fold_into(range, kind, None, take).await
     }
 
-    /// As [`PbConnection::fold_each`], of a fold that may put keys into a queue.
+    /// Like [`PbConnection::fold_each`], for a fold that may put keys into a queue.
     async fn fold_into(
         &mut self,
         range: RecordRange,
@@ -322,17 +323,17 @@ impl PbConnection {
     }
 }
 
-/// The bucket type as answers have it: the default type has no name.
+/// The bucket type as answers have it: the default type is left out.
 fn typed(bucket_type: &Bytes) -> Option<Bytes> {
     (bucket_type != DEFAULT_BUCKET_TYPE).then(|| bucket_type.clone())
 }
 
-/// An entry with a count, or the highest that the message can say.
+/// An entry with a count, which saturates at `u32::MAX`.
 fn counted(tag: Bytes, order: Option<u32>, count: u64) -> RpbKeysCount {
     RpbKeysCount { tag, order, count: u32::try_from(count).unwrap_or(u32::MAX) }
 }
 
-/// Memory that a named record takes, about.
+/// Approximate memory of a found record, in bytes.
 fn found_bytes(found: &FoldFound) -> usize {
     found.key.len() + found.clock.len() + ENTRY_BYTES
 }

@@ -1,7 +1,8 @@
-//! Gets and puts answered from the read buffer: nothing is taken out of it, and nothing owned is made.
+//! Gets and puts answered directly from the read buffer, without copies and without allocations for the
+//! request.
 //!
 //! A message or object that is not plain (see [`quoit_wire::plain`] and [`quoit_core::ShownObject`]) is
-//! declined, and takes the way of all requests.
+//! declined, and is decoded and dispatched like all other requests.
 
 use super::connection::PbConnection;
 use super::content::US_PER_SEC;
@@ -25,30 +26,30 @@ use quoit_wire::{
     ContentRef, FrameError, FrameRef, MessageCode, PlainGet, PlainPut, append_get_resp,
 };
 
-/// An answer that other replicas have to confirm.
+/// An encoded answer that other replicas have to confirm before it is sent.
 pub(super) struct Shown {
     unconfirmed: Unconfirmed,
-    /// The end of the output before the answer.
+    /// Length of the output before the answer.
     start: usize,
     form: GetForm,
 }
 
-/// The form in which a client wants an object.
+/// Form in which a client wants an object.
 #[derive(Clone, Copy)]
 struct GetForm {
-    /// Without its value.
+    /// Without values.
     head: bool,
-    /// With the clock of a tombstone.
+    /// With the version vector of a tombstone.
     tombstone_wanted: bool,
 }
 
-/// Result of a request.
+/// Result of an attempt to answer in place.
 pub(super) enum InPlace {
-    /// It is answered.
+    /// The request is answered.
     Answered,
-    /// It is written; the answer has to wait until it is durable enough.
+    /// The value is written. The answer has to wait for replicas or for durability.
     Written(Pending),
-    /// It is answered if other replicas say the same.
+    /// The answer is encoded. It may be sent if other replicas confirm it.
     Shown(Shown),
     /// Nothing was done.
     Declined,
@@ -70,7 +71,7 @@ fn need(permission: Permission, key: KeyRef<'_>) -> Need<'_> {
 }
 
 impl PbConnection {
-    /// Answers a request if it can be done in place.
+    /// Answers a request if that is possible in place.
     pub(super) fn answer_in_place(&mut self, frame: FrameRef<'_>) -> Result<InPlace, Fault> {
         if frame.is(MessageCode::GetReq)
             && let Some(get) = PlainGet::read(frame.body)
@@ -97,8 +98,8 @@ impl PbConnection {
         Ok(InPlace::Declined)
     }
 
-    /// Whether an object is so large that its read has to wait for its turn. Where memory is scarce, that of
-    /// the object is asked for before: what would be refused then is not worth a read.
+    /// True if an object is so large that its read has to run aside. If memory is scarce, asks for the
+    /// object's memory, so that a read that would be refused is not made.
     #[cold]
     fn is_large(&mut self, get: &PlainGet<'_>) -> Result<bool, NoRoom> {
         let key = key_of(get.bucket_type, get.bucket, get.key);
@@ -151,8 +152,8 @@ impl PbConnection {
         }
     }
 
-    /// Finds out whether other replicas say the same as an answer. If not, what they have together takes its
-    /// place.
+    /// Waits until other replicas confirm an answer. If one has another version, replaces the answer by the
+    /// merged object.
     pub(super) async fn confirm(&mut self, shown: Shown) -> Result<(), Fault> {
         let Shown { unconfirmed, start, form } = shown;
         let confirmed = self.context.store.confirm_read(unconfirmed).await;
@@ -197,7 +198,7 @@ impl PbConnection {
         Ok(self.context.store.put_in_place(&write)?.map_or(InPlace::Declined, InPlace::Written))
     }
 
-    /// Waits for what a write still needs, and answers it.
+    /// Waits for the quorum of a write, and answers it.
     pub(super) async fn finish_put(&mut self, pending: Pending) -> Result<(), Fault> {
         self.context.store.finish(pending).await?;
         self.send_empty(MessageCode::PutResp);
@@ -206,7 +207,7 @@ impl PbConnection {
 }
 
 impl From<FrameError> for Fault {
-    /// An answer that no frame can hold.
+    /// The answer does not fit into a frame.
     fn from(fault: FrameError) -> Self {
         Self::Text(fault.to_string())
     }

@@ -19,13 +19,13 @@ use quoit_wire::messages::{
     RpbIndexResp, RpbPair,
 };
 
-/// Memory of an entry of an answer beside its bytes.
+/// Memory of an entry of an answer besides its bytes, in bytes.
 pub(super) const ENTRY_BYTES: usize = 128;
 
-/// Advice for a client whose answer is too large in one piece.
+/// Advice for a client whose answer is too large for one message.
 const SMALLER_ANSWERS: &str = "ask for a stream, or in pages with max_results";
 
-/// Objects that are read for one frame, and bytes of them; the last one may go beyond.
+/// Number of objects read for one frame, and their size in bytes. The last object may exceed the size.
 const OBJECT_COUNT: usize = 16;
 const OBJECT_BYTES: usize = 1024 * 1024;
 
@@ -35,7 +35,7 @@ impl From<QueryFault> for Fault {
     }
 }
 
-/// Faults of a query that has begun.
+/// Converts the fault of a query that has begun.
 fn query_fault(fault: RequestError) -> Fault {
     match fault {
         RequestError::Timeout => Fault::Text("{error,timeout}".into()),
@@ -87,7 +87,7 @@ impl PbConnection {
         Ok(query)
     }
 
-    /// Queries that do not say may take as long as the node is set to.
+    /// The deadline of a query; without a timeout from the client, that of the node's settings.
     fn deadline(&self, timeout_ms: Option<u32>) -> Deadline {
         let default_ms = self.context.settings.index_timeout_ms;
         Deadline::after_ms(timeout_ms.map_or(default_ms, u64::from))
@@ -149,7 +149,7 @@ impl PbConnection {
         self.send(&answer)
     }
 
-    /// A fold over the objects of a range of keys, in order: always a stream.
+    /// Streams the objects in a range of keys, in the order of keys.
     pub(super) async fn fold_bucket(&mut self, request: RpbCSBucketReq) -> Result<(), Fault> {
         self.allowed(self.context.settings.jobs.stream_secondary_index, "stream_secondary_index")?;
         let bucket = bucket_of(&request.bucket_type, &request.bucket);
@@ -188,7 +188,7 @@ impl PbConnection {
         self.unless_gone(Box::pin(begun)).await
     }
 
-    /// The next matches, while the client is connected.
+    /// The next matches, or an error if the client disconnects first.
     async fn next_matches(
         &self,
         results: &mut IndexResults,
@@ -198,7 +198,7 @@ impl PbConnection {
         self.unless_gone(Box::pin(next)).await
     }
 
-    /// As [`PbConnection::objects`], while the client is connected.
+    /// Like [`PbConnection::objects`], with an error if the client disconnects first.
     async fn objects_of(
         &mut self,
         bucket: BucketRef<'_>,
@@ -213,8 +213,8 @@ impl PbConnection {
         self.unless_gone(Box::pin(read)).await
     }
 
-    /// The objects of the first keys, as many as a frame has, in their order. Takes their keys. Those that
-    /// have been deleted meanwhile are left out.
+    /// Reads the objects of the first keys, as many as fit into a frame, in their order, and removes those
+    /// keys from `keys`. Objects that were deleted meanwhile are left out.
     async fn objects(
         &self,
         bucket: BucketRef<'_>,
@@ -228,7 +228,7 @@ impl PbConnection {
             let key_ref = bucket.key(key);
             let known_bytes = self.context.store.size_bytes_max(key_ref).unwrap_or_default();
             if !objects.is_empty() && known_bytes > OBJECT_BYTES as u64 {
-                // In a frame of its own.
+                // It gets a frame of its own.
                 break;
             }
             *keys = others;
@@ -244,7 +244,7 @@ impl PbConnection {
     }
 }
 
-/// Memory that an object takes, about.
+/// Approximate memory of an object, in bytes.
 fn object_bytes(object: &RpbIndexObject) -> usize {
     object.encoded_len() + ENTRY_BYTES
 }
@@ -258,7 +258,7 @@ fn continuation(results: &IndexResults) -> Option<Bytes> {
     results.continuation().map(|position| index_query::continuation_text(&position).into())
 }
 
-/// Memory that a match takes, about.
+/// Approximate memory of a match, in bytes.
 fn match_bytes(each: &IndexMatch) -> usize {
     let term_bytes = match &each.term {
         Some(IndexTerm::Binary(term)) => term.len(),

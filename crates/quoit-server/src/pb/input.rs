@@ -1,4 +1,4 @@
-//! Requests as they arrive: how much of a frame is taken in, and how long it may take.
+//! Requests as they arrive: how much of a frame is read into memory, and how long it may take to arrive.
 
 use crate::context::ServerContext;
 use crate::memory::{Account, NoRoom, REQUEST_COPIES, REQUESTS_BYTES_FREE, Room};
@@ -9,36 +9,36 @@ use quoit_wire::frame::FrameDecoder;
 use std::io;
 use std::sync::Arc;
 
-/// Room made for a read when nothing more is known.
+/// Buffer space for a read if no frame has begun, in bytes.
 const READ_BYTES: usize = 8 * 1024;
-/// Room made at least and at most for a large frame that is still arriving, in between as much as has
-/// arrived: a claim of the client is not believed at once.
+/// Least and largest buffer space, in bytes, for the next read of a large frame. In between it is as large
+/// as the part that has arrived. The length that the client claims is not trusted, so it allocates nothing.
 const STEP_BYTES_MIN: usize = 64 * 1024;
 const STEP_BYTES_MAX: usize = 256 * 1024;
-/// Room for what is read to be dropped.
+/// Buffer space for data that is read and discarded, in bytes.
 const DROPPED_BYTES: usize = 64 * 1024;
-/// A buffer is given back when what has arrived needs less than one part in so many of it.
+/// A buffer is replaced by a smaller one when less than this part of it (one in 4) is needed.
 const KEPT_PART: u64 = 4;
 
 /// The outcome of a read.
 pub(super) enum More {
     Arrived,
-    /// The client has closed its side, or the server stops.
+    /// The client has closed its side, or the server is stopping.
     End,
-    /// The client lets a request stand that has begun.
+    /// A started request did not arrive in time.
     TooSlow,
-    /// There is no memory for the request that arrives. The rest of it has to be skipped.
+    /// There is no memory for the request that is arriving. The rest of it has to be skipped.
     NoRoom(NoRoom),
 }
 
-/// Bytes that have arrived and are not answered.
+/// Bytes that have arrived and are not answered yet.
 pub(super) struct Input {
     pub(super) decoder: FrameDecoder,
     pub(super) bytes: BytesMut,
     context: Arc<ServerContext>,
     account: Arc<Account>,
     room: Room,
-    /// The frame that has begun to arrive and is not whole, once it had to be waited for.
+    /// The transfer of the frame that is incomplete; set once a read had to wait for it.
     pub(super) transfer: Option<Transfer>,
 }
 
@@ -55,21 +55,21 @@ impl Input {
         }
     }
 
-    /// Takes frames of at most so many bytes from now on.
+    /// Accepts frames of at most `bytes_max` bytes from now on.
     pub(super) fn limit_frames(&mut self, bytes_max: usize) {
         self.decoder = FrameDecoder::new(u32::try_from(bytes_max).unwrap_or(u32::MAX));
     }
 
-    /// Reads once. There is no whole frame in what has arrived.
+    /// Reads once. The caller has handled all complete frames.
     pub(super) async fn read_more(&mut self, socket: &mut Socket) -> io::Result<More> {
         if self.bytes.is_empty() && self.room.held_bytes() == 0 {
-            // Between requests a client may take its time.
+            // Between requests a client may be idle for any time.
             return more(socket.read(&mut self.bytes, READ_BYTES).await);
         }
         self.read_rest(socket).await
     }
 
-    /// Reads once, of a frame that has begun or after a large one.
+    /// Reads once, when a frame has begun or memory of a large one is still held.
     async fn read_rest(&mut self, socket: &mut Socket) -> io::Result<More> {
         let missing = self.decoder.missing_bytes(&self.bytes).unwrap_or(READ_BYTES);
         let frame_bytes = self.bytes.len() + missing;
@@ -97,9 +97,9 @@ impl Input {
         read
     }
 
-    /// Gives back what former frames needed, and asks for what the next step of this one needs. Of a frame
-    /// that has just begun it asks whether there would be room for all of it, so that it is refused before it
-    /// is sent, and not in its midst.
+    /// Returns memory of earlier frames, and asks for the memory of the next step of this one. For a frame
+    /// that has just begun, also checks that there is room for the whole frame, so that it is refused
+    /// before the client sends it and not in the middle.
     fn make_room(&mut self, frame_bytes: usize, step: usize) -> Result<(), NoRoom> {
         let copies = REQUEST_COPIES as usize;
         let all_bytes = copies * frame_bytes;
@@ -115,7 +115,7 @@ impl Input {
         self.room.hold(copies * (self.bytes.len() + step))
     }
 
-    /// Drops the rest of the frame that is arriving, as it comes.
+    /// Discards the rest of the arriving frame as it comes.
     pub(super) async fn skip_frame(&mut self, socket: &mut Socket) -> io::Result<()> {
         let mut left =
             self.bytes.len() + self.decoder.missing_bytes(&self.bytes).unwrap_or_default();

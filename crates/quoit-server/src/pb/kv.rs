@@ -15,7 +15,7 @@ use quoit_model::props::Quorum;
 use quoit_wire::MessageCode;
 use quoit_wire::messages::{RpbDelReq, RpbGetReq, RpbGetResp, RpbPutReq, RpbPutResp};
 
-/// The bucket that a message names; no type is the default type.
+/// The bucket that a message names. A missing bucket type means the default type.
 pub(super) fn bucket_of<'a>(bucket_type: &'a Option<Bytes>, bucket: &'a Bytes) -> BucketRef<'a> {
     let bucket_type = bucket_type.as_deref().unwrap_or(DEFAULT_BUCKET_TYPE);
     BucketRef { bucket_type, bucket }
@@ -30,7 +30,7 @@ pub(super) fn key_of<'a>(
     bucket_of(bucket_type, bucket).key(key)
 }
 
-/// The options of a read, from the fields that the messages of all reads have.
+/// The options of a read, from the fields that all read messages have.
 macro_rules! read_options {
     ($request:expr) => {
         quoit_core::ReadOptions {
@@ -47,7 +47,8 @@ macro_rules! read_options {
 }
 pub(super) use read_options;
 
-/// A quorum field as a request option; absent and `default` are the bucket's property.
+/// A quorum field as a request option. A missing field and `default` give `None`, which stands for the
+/// bucket's property.
 pub(super) fn quorum(field: Option<u32>) -> Option<Quorum> {
     field.and_then(Quorum::from_pb)
 }
@@ -102,7 +103,7 @@ impl PbConnection {
         key.check().map_err(RequestError::from)?;
         let clock = context(request.vclock.as_ref())?;
         let not_exists = request.if_none_match == Some(true);
-        // Of a record that must not exist there is no version to be the same.
+        // A record that must not exist has no version to compare.
         let same_version = request.if_not_modified == Some(true) && !not_exists;
         let precondition = Precondition {
             not_exists,
@@ -152,7 +153,7 @@ impl PbConnection {
 
     pub(super) async fn delete(&mut self, request: RpbDelReq) -> Result<(), Fault> {
         let key = key_of(&request.bucket_type, &request.bucket, &request.key);
-        // Only get and put call an empty type by its length, in Riak.
+        // As Riak: only get and put report an empty bucket type as an invalid length.
         if key.bucket.bucket_type.is_empty() && !key.bucket.bucket.is_empty() && !key.key.is_empty()
         {
             return Err(RequestError::NoSuchType(Vec::new()).into());
@@ -187,7 +188,8 @@ impl PbConnection {
     }
 }
 
-/// The answer to a get. `known` is the clock that the client has; it needs nothing if nothing has changed.
+/// The answer to a get. `known` is the version vector that the client has; if it equals that of the object,
+/// the answer only says so.
 pub(super) fn get_response(
     object: Object,
     known: Option<&VersionVector>,
@@ -195,7 +197,7 @@ pub(super) fn get_response(
     tombstone_wanted: bool,
 ) -> RpbGetResp {
     if object.is_tombstone() {
-        // Only who asks for it learns that there was something.
+        // A client learns of a tombstone only if it asks for tombstones.
         let vclock = tombstone_wanted.then(|| encode_context(&object.clock));
         RpbGetResp { vclock, ..RpbGetResp::default() }
     } else if known.is_some_and(|clock| *clock == object.clock) {

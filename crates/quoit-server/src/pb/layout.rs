@@ -1,4 +1,5 @@
-//! The cluster's layout for clients that go straight to a replica; `docs/design/client-routing.md`.
+//! The cluster's layout, for clients that send requests directly to a replica; see
+//! `docs/design/client-routing.md`.
 
 use super::connection::PbConnection;
 use super::fault::Fault;
@@ -8,9 +9,9 @@ use quoit_model::hash::PlacementRule;
 use quoit_wire::messages::{RpbGetLayoutReq, RpbGetLayoutResp, RpbLayoutNode, RpbLayoutRule};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Most rules told. Clients do without those of further buckets, at the cost of a hop.
+/// Largest number of rules in an answer. For buckets beyond them, requests of clients take one more hop.
 const RULE_COUNT_MAX: usize = 8192;
-/// Most replicas of a partition told.
+/// Largest number of replicas of a partition in an answer.
 const POSITION_COUNT_MAX: u32 = 16;
 
 impl PbConnection {
@@ -23,8 +24,8 @@ impl PbConnection {
     }
 }
 
-/// The layout as clients are told it. Costs as much as it is long: two bytes for each replica of
-/// each partition, and the rules.
+/// The layout in the form for clients. Costs time and bytes in proportion to its length: two bytes for each
+/// replica of each partition, and the rules.
 fn layout(state: &State) -> RpbGetLayoutResp {
     let rules: Vec<_> = state.placements().into_iter().take(RULE_COUNT_MAX).map(rule).collect();
     let n_val_max = rules.iter().map(|rule| rule.n_val).max().unwrap_or_default();

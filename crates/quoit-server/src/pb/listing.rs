@@ -64,7 +64,7 @@ impl PbConnection {
         self.send(&RpbListBucketsResp { buckets: gathered, done })
     }
 
-    /// The next names of a listing, while the client is connected.
+    /// The next names of a listing, or an error if the client disconnects first.
     async fn next_names(
         &self,
         deadline: Deadline,
@@ -73,12 +73,12 @@ impl PbConnection {
         self.unless_gone(Box::pin(async { Ok(deadline.limit(next).await?) })).await
     }
 
-    /// Asks for the memory of an answer that is sent piece by piece. It goes back when the request is over.
+    /// Asks for the memory of a streamed answer. The memory is returned after the request.
     pub(super) fn hold_pieces(&mut self) -> Result<(), Fault> {
         Ok(self.room.hold_floor(self.context.pieces_bytes())?)
     }
 
-    /// Refuses an answer in one piece that would be too large; `remedy` is what its client may do instead.
+    /// Refuses an unstreamed answer that is too large; `remedy` tells the client what to do instead.
     pub(super) fn check_gathered(
         &mut self,
         gathered_bytes: usize,
@@ -88,7 +88,7 @@ impl PbConnection {
         if gathered_bytes > limit {
             return Err(Fault::Text(format!("the answer has more than {limit} bytes; {remedy}")));
         }
-        // Once as it is gathered, and once as it is encoded.
+        // The answer is in memory twice: as it is gathered, and as it is encoded.
         self.room.hold(self.out.len() + 2 * gathered_bytes).map_err(|fault| match fault {
             NoRoom::Share { .. } => {
                 Fault::Text(format!("the answer is not sent: {fault}; {remedy}"))
@@ -109,7 +109,8 @@ fn deadline(timeout_ms: Option<u32>, default_ms: u64) -> Deadline {
     Deadline::after_ms(timeout_ms.map_or(default_ms, u64::from))
 }
 
-/// Listings and properties name the unknown type; other faults have the usual words.
+/// Converts the fault of a listing or of bucket properties. Those name an unknown bucket type; other faults
+/// have their usual text.
 pub(super) fn listing_fault(fault: RequestError) -> Fault {
     match &fault {
         RequestError::NoSuchType(name) => {

@@ -10,7 +10,7 @@ use quoit_mapreduce::{Datum, Job, JobFault, Outputs, append_json};
 use quoit_model::etf::Term;
 use quoit_wire::messages::{RpbMapRedReq, RpbMapRedResp};
 
-/// Bytes of outputs after which a frame ends, about.
+/// Approximate size of the outputs in one frame, in bytes.
 const FRAME_BYTES: usize = 256 << 10;
 
 impl From<JobFault> for Fault {
@@ -25,7 +25,7 @@ impl From<JobEnd> for Fault {
     }
 }
 
-/// The notation of a job and its results.
+/// Encoding of a job and of its results.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Notation {
     Json,
@@ -46,7 +46,7 @@ impl PbConnection {
                 return Err(Fault::Text(format!("{{unknown_content_type,{printed}}}")));
             }
         };
-        // A document of few letters takes many times its size when it is read.
+        // A document of many short items takes many times its size when it is parsed.
         self.room.hold_floor(bytes_max)?;
         let document = request.request;
         let job = read_job(document, move |document| match notation {
@@ -75,7 +75,7 @@ impl PbConnection {
         self.send(&RpbMapRedResp { done: Some(true), ..RpbMapRedResp::default() })
     }
 
-    /// Sends outputs of a phase of a job in as many frames as they need.
+    /// Sends outputs of a phase in as many frames as they need.
     async fn send_outputs(
         &mut self,
         mut running: RunningJob,

@@ -1,6 +1,8 @@
-//! The Protocol Buffers interface: wire in, one call of the store, wire out.
+//! The Protocol Buffers interface: it decodes a request, makes one call of the store, and encodes the
+//! answer.
 //!
-//! A connection is a task. It decodes every complete frame that it has, answers in order, and writes once.
+//! A connection is a task. It decodes all complete frames that it has received, answers them in order, and
+//! writes the answers together.
 
 mod codes;
 mod connection;

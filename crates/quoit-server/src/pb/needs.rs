@@ -1,4 +1,4 @@
-//! The right that each request asks for.
+//! The permission that each request requires.
 
 use super::connection::PbConnection;
 use super::fault::Fault;
@@ -11,9 +11,9 @@ use quoit_wire::frame::Frame;
 use quoit_wire::messages as m;
 use quoit_wire::messages::Body;
 
-/// A request, and the right that it asks for.
+/// A request that requires a permission.
 pub(super) trait Asks {
-    /// The right; `None` = being logged in suffices.
+    /// The required permission; `None` = the client only has to be logged in.
     fn need(&self) -> Option<Need<'_>>;
 }
 
@@ -21,7 +21,7 @@ fn type_of(bucket_type: &Option<Bytes>) -> &[u8] {
     bucket_type.as_deref().unwrap_or(DEFAULT_BUCKET_TYPE)
 }
 
-/// The key of a request, which may be left for the server to make.
+/// The key of a request, which a put may leave to the server.
 trait AsKey {
     fn as_key(&self) -> Option<&[u8]>;
 }
@@ -38,7 +38,7 @@ impl AsKey for Option<Bytes> {
     }
 }
 
-/// Requests about a record of a bucket of a type that may be left out.
+/// Requests about a record whose bucket type may be left out.
 macro_rules! of_record {
     ($($message:ident: $permission:ident,)*) => {$(
         impl Asks for m::$message {
@@ -51,7 +51,7 @@ macro_rules! of_record {
     )*};
 }
 
-/// Requests about a bucket of a type that may be left out.
+/// Requests about a bucket whose bucket type may be left out.
 macro_rules! of_bucket {
     ($($message:ident: $permission:ident,)*) => {$(
         impl Asks for m::$message {
@@ -63,7 +63,7 @@ macro_rules! of_bucket {
     )*};
 }
 
-/// Requests about a record whose type is always told.
+/// Requests about a record whose bucket type is always given.
 macro_rules! of_typed_record {
     ($($message:ident: $permission:ident,)*) => {$(
         impl Asks for m::$message {
@@ -76,7 +76,7 @@ macro_rules! of_typed_record {
     )*};
 }
 
-/// Requests about a record of the type `default`.
+/// Requests about a record of the bucket type `default`.
 macro_rules! of_untyped_record {
     ($($message:ident: $permission:ident,)*) => {$(
         impl Asks for m::$message {
@@ -89,7 +89,7 @@ macro_rules! of_untyped_record {
     )*};
 }
 
-/// Requests about a type.
+/// Requests about a bucket type.
 macro_rules! of_type {
     ($($message:ident: $permission:ident,)*) => {$(
         impl Asks for m::$message {
@@ -100,7 +100,7 @@ macro_rules! of_type {
     )*};
 }
 
-/// Requests about everything.
+/// Requests about the whole cluster.
 macro_rules! of_any {
     ($($message:ident: $permission:ident,)*) => {$(
         impl Asks for m::$message {
@@ -179,7 +179,7 @@ impl Asks for m::RpbSetClientIdReq {
 }
 
 impl PbConnection {
-    /// The message of a frame, if the client may send it.
+    /// Decodes the message of a frame, and checks that the client may send it.
     pub(super) fn admitted<M: Body + Asks>(&mut self, frame: Frame) -> Result<M, Fault> {
         let message: M = frame.decode()?;
         if !self.session.is_open()
@@ -190,7 +190,7 @@ impl PbConnection {
         Ok(message)
     }
 
-    /// Refuses what the client may not do.
+    /// Refuses a request for which the client has no grant, and writes it to the audit log.
     pub(super) fn check(&mut self, need: &Need<'_>) -> Result<(), Fault> {
         let checked = self.session.check(self.context.store.control(), need);
         if checked.is_ok() && !self.context.audit.records_allowed() {
@@ -204,7 +204,7 @@ impl PbConnection {
         })
     }
 
-    /// A line of the audit log about an operation of the client.
+    /// Begins an audit log entry for an operation of this client.
     pub(super) fn audit_entry<'a>(&'a self, what: &'a str) -> AuditEntry<'a> {
         let (user, from) = (self.session.user(), Some(self.address));
         AuditEntry { user, from, ..AuditEntry::new("pb", what) }

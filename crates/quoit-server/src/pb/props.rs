@@ -1,4 +1,4 @@
-//! Bucket and bucket-type properties.
+//! Properties of buckets and bucket types.
 
 use super::connection::PbConnection;
 use super::fault::Fault;
@@ -67,7 +67,7 @@ impl PbConnection {
         let changed = control.reset_bucket_props(bucket).await;
         self.record_props(&PropsChange::of_bucket(bucket, None), &changed);
         match changed {
-            // A bucket of no type has no properties of its own: it is as asked for.
+            // A bucket of an unknown type has no properties of its own, so there is nothing to reset.
             Err(ChangeError::NoSuchType { .. }) => {}
             result => result?,
         }
@@ -109,7 +109,7 @@ fn bytes(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
 }
 
-/// All effective properties, as clients expect them: every one that is known.
+/// All effective properties, as clients expect them.
 fn props_message(props: &BucketProps) -> RpbBucketProps {
     let (module, function) = placement_name(props.chash_keyfun);
     RpbBucketProps {
@@ -161,7 +161,7 @@ fn hook_message(hook: &CommitHook) -> RpbCommitHook {
     }
 }
 
-/// The changes that a client wants, in the form that all protocols share.
+/// The changes of a message, in the form that all protocols share.
 fn updates(message: &RpbBucketProps) -> PropUpdates {
     let mut updates = PropUpdates::default();
     let mut set = |name: &str, value: Option<Value>| {
@@ -203,7 +203,8 @@ fn updates(message: &RpbBucketProps) -> PropUpdates {
     updates
 }
 
-/// A list of hooks counts only when the message says that it is meant.
+/// A list of hooks counts only if the message says so: Protocol Buffers can't tell an empty list from a
+/// missing one.
 fn hooks(meant: Option<bool>, list: &[RpbCommitHook]) -> Option<Value> {
     if meant != Some(true) {
         return None;

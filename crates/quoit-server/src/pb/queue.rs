@@ -1,4 +1,4 @@
-//! Source queues and digests for other clusters of Quoit; `docs/design/replication.md`.
+//! Replication queues and digests for other clusters of Quoit; see `docs/design/replication.md`.
 
 use super::connection::PbConnection;
 use super::fault::Fault;
@@ -19,15 +19,15 @@ use quoit_wire::messages::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Entries that are sent at once, at most.
+/// Largest number of entries in one answer.
 const BATCH_COUNT_MAX: u32 = 1_024;
-/// Entries that are sent at once where the sink does not say.
+/// Number of entries in one answer if the sink does not set it.
 const BATCH_COUNT_DEFAULT: u32 = 64;
-/// Bytes of objects that are sent at once, but for the last one.
+/// Bytes of objects in one answer. The last object may exceed it.
 const BATCH_BYTES_MAX: u32 = 16 << 20;
 
 impl PbConnection {
-    /// Confirms what the sink has, and sends it the next entries.
+    /// Removes the entries that the sink has confirmed, and sends it the next ones.
     pub(super) async fn take_queued(&mut self, request: RpbQueueTakeReq) -> Result<(), Fault> {
         let name = queue_name(&request.queue_name)?;
         let sink = cluster_id(&request.sink_cluster)?;
@@ -38,7 +38,8 @@ impl PbConnection {
             queues.confirm(&name, &lease, &confirmed);
             let whole: Vec<_> = request.wanted_whole.into_iter().map(EntrySequence).collect();
             queues.want_whole(&name, &lease, &whole);
-            // What it has not confirmed waits again when the lease is gone.
+            // The old lease ends here, and returns the entries that the sink has not confirmed to the
+            // queue.
         }
         let mut answer = RpbQueueTakeResp {
             source_cluster: Bytes::copy_from_slice(&store.replication().cluster()),
@@ -75,7 +76,7 @@ impl PbConnection {
         self.send(&answer)
     }
 
-    /// Tells what the cluster has.
+    /// Sends digests of arcs and ranges of this cluster's records, for full-sync.
     pub(super) async fn cluster_digests(
         &mut self,
         request: RpbClusterDigestsReq,
@@ -174,7 +175,7 @@ impl PbConnection {
 }
 
 impl PbConnection {
-    /// Tells bucket types, and buckets with properties of their own.
+    /// Sends the bucket types, and the buckets with properties of their own.
     pub(super) fn bucket_types(&mut self, request: RpbBucketTypesReq) -> Result<(), Fault> {
         cluster_id(&request.cluster)?;
         let replication = self.context.replication.get();
@@ -194,7 +195,7 @@ impl PbConnection {
         self.send(&RpbBucketTypesResp { cluster, version, follows, told })
     }
 
-    /// Sends a page of a partition.
+    /// Sends a page of the records of a partition.
     pub(super) async fn copy_page(&mut self, request: RpbCopyPageReq) -> Result<(), Fault> {
         cluster_id(&request.cluster)?;
         let store = Arc::clone(&self.context.store);
@@ -223,7 +224,7 @@ impl PbConnection {
 }
 
 impl PbConnection {
-    /// Tells of ranges of this node's copy of a large set or map.
+    /// Compares or sends ranges of this node's copy of a large set or map.
     pub(super) async fn copy_ranges(&mut self, request: RpbCopyRangesReq) -> Result<(), Fault> {
         cluster_id(&request.cluster)?;
         let question = match request.question {

@@ -1,4 +1,4 @@
-//! Queues of replication, for sinks of Riak and for full-sync.
+//! Replication queues for sinks and full-sync of Riak.
 
 use super::connection::PbConnection;
 use super::fault::Fault;
@@ -88,7 +88,7 @@ fn key_of(entry: &RpbKeysValue) -> KeyRef<'_> {
     bucket_of(&entry.bucket_type, &entry.bucket).key(&entry.key)
 }
 
-/// Names of queues are text.
+/// The name of a queue. Queues have text as names, so other bytes name no queue.
 fn queue_name(name: &[u8]) -> Result<&str, Fault> {
     std::str::from_utf8(name).map_err(|_| Fault::Text("queue_not_defined".to_owned()))
 }

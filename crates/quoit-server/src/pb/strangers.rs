@@ -1,4 +1,5 @@
-//! Clients that have not logged in: StartTls, the handshake, AuthReq, and the two texts for all the rest.
+//! Clients that have not logged in. They get STARTTLS, the TLS handshake and AuthReq; every other request
+//! gets one of two errors.
 
 use super::connection::PbConnection;
 use super::fault::Fault;
@@ -11,18 +12,19 @@ use quoit_wire::{FrameError, MessageCode};
 use std::io;
 use tokio::time::Instant;
 
-/// Result of reading the next message.
+/// Result of handling the next message.
 pub(super) enum StrangerMessage {
     /// It is answered.
     Answered,
-    /// There is none, or not all of it.
+    /// The input has no complete message.
     Missing,
     /// The connection has to be closed.
     Last,
 }
 
 impl PbConnection {
-    /// Counts the connection as one that has not logged in. False if there are too many.
+    /// Counts the connection as one that has not logged in. Returns false if there are too many such
+    /// connections.
     pub(super) fn count_as_stranger(&mut self, input: &mut Input) -> bool {
         let gate = &self.context.gate;
         if self.stranger.is_none() {
@@ -34,7 +36,7 @@ impl PbConnection {
         true
     }
 
-    /// Lets the connection go on without the bounds of strangers.
+    /// Lifts the limits for clients that have not logged in.
     pub(super) fn count_as_known(&mut self, input: &mut Input) {
         if self.stranger.take().is_some() {
             self.socket.set_deadline(None);
@@ -74,7 +76,7 @@ impl PbConnection {
         }
     }
 
-    /// Agrees to TLS, and does the handshake.
+    /// Accepts STARTTLS, and does the handshake.
     async fn start_tls(&mut self, input: &Input) -> io::Result<StrangerMessage> {
         if !self.context.gate.has_tls() {
             self.error(
@@ -84,7 +86,7 @@ impl PbConnection {
         }
         self.send_empty(MessageCode::StartTls);
         self.flush().await?;
-        // Clear text behind the request would count as if it had come through TLS.
+        // Plain text that follows the request would be taken as if it had come through TLS.
         if !input.bytes.is_empty() {
             return Ok(StrangerMessage::Last);
         }
@@ -104,14 +106,15 @@ impl PbConnection {
         }
     }
 
-    /// Checks a login. A refused one is answered late, and the third closes the connection.
+    /// Checks a login. The answer to a failed one is delayed, and too many failed ones close the
+    /// connection.
     async fn authenticate(
         &mut self,
         frame: Frame,
         input: &mut Input,
     ) -> io::Result<StrangerMessage> {
         let began = Instant::now();
-        // As Riak: what can't be read is not answered.
+        // As Riak: a malformed request gets no answer.
         let Ok(request) = frame.decode::<RpbAuthReq>() else { return Ok(StrangerMessage::Last) };
         let login = match std::str::from_utf8(&request.user) {
             Ok(user) => self.log_in(user, &request.password).await,
@@ -148,7 +151,7 @@ impl PbConnection {
         login
     }
 
-    /// The refusal of a request whose user was deleted.
+    /// The error for a request of a user that was deleted.
     pub(super) fn gone(&self) -> Fault {
         let user = self.session.user().unwrap_or_default();
         Fault::Closing(format!(

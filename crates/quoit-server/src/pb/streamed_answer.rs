@@ -1,4 +1,8 @@
-//! The answer with a large set or map, written as its elements or fields come.
+//! The answer with a large set or map. Its elements or fields are encoded as they come from the store,
+//! without building the message first.
+//!
+//! The length of the value is not known at the beginning. The encoder reserves the longest varint for it,
+//! and moves the value to its place at the end.
 
 use super::fault::Fault;
 use crate::data_types::{ItemOrder, Stopping, map_entry};
@@ -11,12 +15,12 @@ use quoit_model::props::Datatype;
 use quoit_wire::messages::DataType;
 use quoit_wire::{FrameError, MessageCode};
 
-/// Bytes of the frame's length and code.
+/// Size of the frame's length and code, in bytes.
 const HEAD_BYTES: usize = 5;
-/// Most bytes of the length of the value.
+/// Reserved space for the length of the value, in bytes.
 const LENGTH_BYTES_MAX: usize = 5;
 
-/// A set or map of so many bytes needs no memory that has to be asked for.
+/// Size of a set or map, in bytes, up to which the memory for its order is not asked for.
 const SMALL_BYTES: usize = 64 << 10;
 
 /// Tags of the fields of `DtFetchResp` and, in its value, of `DtValue`, with their wire types.
@@ -31,14 +35,14 @@ const GSET_VALUE: u8 = 5 << 3 | 2;
 pub(super) struct StreamedAnswer<'o> {
     out: &'o mut Vec<u8>,
     room: &'o mut Room,
-    /// Why nothing is written.
+    /// The reason for which nothing is written.
     refused: Option<NoRoom>,
     includes_context: bool,
     start: usize,
-    /// Where the length of the value has its place.
+    /// Offset of the length of the value.
     length_at: usize,
     item_tag: u8,
-    /// `None` = items stay as they come.
+    /// Order of the items; `None` if they stay in the order in which they come.
     order: Option<ItemOrder>,
 }
 
@@ -58,16 +62,17 @@ impl<'o> StreamedAnswer<'o> {
         }
     }
 
-    /// Leaves the buffer as it was.
+    /// Restores the buffer.
     pub(super) fn discard(self) {
         self.out.truncate(self.start);
     }
 
-    /// Ends the frame.
+    /// Completes the frame.
     ///
     /// # Errors
     ///
-    /// When it is too large for one, or there is no memory for it; the buffer is as it was then.
+    /// When the answer is too large for a frame, or there is no memory for it. The buffer is then as it was
+    /// before.
     pub(super) async fn finish(self) -> Result<(), Fault> {
         let Self { out, start, length_at, .. } = self;
         if let Some(fault) = self.refused {
@@ -182,7 +187,7 @@ mod tests {
         assert_eq!((out.as_slice(), room.held_bytes()), (&b"before"[..], 0));
     }
 
-    /// The bytes are those of the message that is built first, whose items are sorted.
+    /// The streamed bytes equal those of a message that is built as a whole, with its items sorted.
     #[tokio::test]
     async fn the_answer_is_the_message() {
         for (datatype, count, context) in [

@@ -1,4 +1,4 @@
-//! The trees that Riak compares clusters by: of all records of buckets with one `n_val`.
+//! Hash trees by which Riak compares clusters: one tree for all records of buckets with the same `n_val`.
 
 use super::connection::PbConnection;
 use super::fault::Fault;
@@ -16,7 +16,7 @@ use quoit_wire::messages::{
 };
 use std::sync::Arc;
 
-/// The size of kept trees.
+/// Size of the trees that are kept.
 const SIZE: TreeSize = TreeSize::Large;
 
 impl PbConnection {
@@ -84,17 +84,17 @@ fn entry(clock: TreeClock) -> RpbKeysValue {
     RpbKeysValue { bucket_type, bucket, key, value: encode_riak_context(&clock) }
 }
 
-/// No bucket has no replicas.
+/// Refuses 0, which no bucket has.
 fn check_n_val(n_val: u32) -> Result<u32, Fault> {
     if n_val > 0 { Ok(n_val) } else { Err(Fault::Text("n_val has to be 1 or more".to_owned())) }
 }
 
-/// The size of a tree; refuses sizes that requests can't have.
+/// The size of a tree with this number; refuses unknown numbers.
 pub(super) fn tree_size(number: u32) -> Result<TreeSize, Fault> {
     TreeSize::of_number(number).map_err(|fault| Fault::Text(fault.to_string()))
 }
 
-/// As the fault of a fold that has met an older node.
+/// The same fault as that of a fold that has met an older node.
 pub(super) fn without_entry() -> Fault {
     listing_fault(RequestError::Remote("a record without its place in the tree".to_owned()))
 }
