@@ -1,4 +1,4 @@
-//! Admission of requests while security is on: TLS, credentials, rights.
+//! Admission of requests while security is on: TLS, credentials and permissions.
 
 use super::connection::HttpConnection;
 use super::head::{Head, Method};
@@ -10,26 +10,26 @@ use crate::security::{Claim, Credentials, Login, Need, Standing};
 use serde_json::json;
 use tokio::time::Instant;
 
-/// The text of Riak for credentials in clear.
+/// Riak's text for credentials without TLS.
 const UPGRADE: &str =
     "Security is enabled and Riak does not accept credentials over HTTP. Try HTTPS instead.";
-/// The text of Riak for link walking, as it is: 120 bytes.
+/// Riak's text for link walking, including its line break and indentation: 120 bytes.
 const NO_WALK: &str = concat!(
     "Link walking is deprecated in Riak 2.0 and is not compatible with\n",
     "                                             security."
 );
 
-/// The proof by which the client of a connection has logged in.
+/// The proof with which the client of a connection has logged in.
 pub(super) enum KnownProof {
-    /// The value of this header.
+    /// The value of the header `Authorization`.
     Header(Box<[u8]>),
     /// The certificate of the connection.
     Certificate,
 }
 
 impl HttpConnection {
-    /// Refuses a request of a client that has not proved who it is, or may not do it. Where security is
-    /// off, it costs one comparison.
+    /// Refuses a request of a client that has not proved its identity, or that has no grant for the
+    /// request. Costs one comparison while security is off.
     pub(super) async fn admit(
         &mut self,
         head: &Head,
@@ -40,7 +40,7 @@ impl HttpConnection {
         if self.session.is_open() {
             return Ok(());
         }
-        // Looking at the rules makes a user of before one of the present rules.
+        // Read before `standing` is called, which adopts the current security settings.
         let is_current = self.session.is_user();
         if self.session.standing(self.context.store.control()) == Standing::Open {
             self.count_as_known();
@@ -72,8 +72,8 @@ impl HttpConnection {
         }
     }
 
-    /// Counts a client in clear that is served although security is on. Administration is not for such
-    /// clients.
+    /// Counts a client without TLS that is served although security is on. Such clients may not use the
+    /// administration API.
     pub(super) fn admit_in_clear(&mut self, route: &Route<'_>) -> Result<(), Refusal> {
         match route {
             _ if !self.session.is_let_in_clear() => Ok(()),
@@ -89,7 +89,7 @@ impl HttpConnection {
         }
     }
 
-    /// Refuses what the client may not do.
+    /// Refuses a request for which the client has no grant, and writes it to the audit log.
     pub(crate) fn check(&mut self, need: &Need<'_>) -> Result<(), Refusal> {
         let checked = self.session.check(self.context.store.control(), need);
         if checked.is_ok() && !self.context.audit.records_allowed() {
@@ -103,13 +103,14 @@ impl HttpConnection {
         })
     }
 
-    /// A line of the audit log about an operation of the client.
+    /// Begins an audit log entry for an operation of this client.
     pub(crate) fn audit_entry<'a>(&'a self, via: &'a str, what: &'a str) -> AuditEntry<'a> {
         let from = (!self.is_operator).then_some(self.address);
         AuditEntry { user: self.session.user(), from, ..AuditEntry::new(via, what) }
     }
 
-    /// Refuses a request whose body would be read before its sender is known, if the sender is not known.
+    /// Admits a request before its body is read. Large bodies of clients that are not known yet are only
+    /// read after this.
     pub(super) async fn admit_body(&mut self, head: &Head) -> Result<(), Refusal> {
         if self.session.is_open() {
             return Ok(());
@@ -118,7 +119,7 @@ impl HttpConnection {
         self.admit(head, &route, method, query).await
     }
 
-    /// Whether a request comes with the proof by which the client has logged in.
+    /// True if a request has the same proof with which the client has logged in before.
     fn shows_known_proof(&self, head: &Head) -> bool {
         match (&self.known_proof, head.get("authorization")) {
             (Some(KnownProof::Header(known)), Some(header)) => **known == *header,
@@ -127,9 +128,9 @@ impl HttpConnection {
         }
     }
 
-    /// Finds out the user of a request: by its header, or by the certificate of the connection. A proof that
-    /// was right is asked for again when rules have changed: the password may be another one since, and the
-    /// source may be gone.
+    /// Identifies the user of a request by its header, or by the certificate of the connection. A proof
+    /// that was right before is checked again after the security settings have changed: the password may be
+    /// different now, and the source of logins may be gone.
     async fn identify(&mut self, head: &Head, is_needed: bool) -> Result<(), Refusal> {
         let header = head.get("authorization");
         self.session.log_out();
@@ -149,7 +150,7 @@ impl HttpConnection {
                 None => KnownProof::Certificate,
             });
             self.count_as_known();
-            // Looks at the rules: the user may be gone since.
+            // Checks the current settings: the user may have been deleted meanwhile.
             return match self.session.standing(self.context.store.control()) {
                 Standing::User | Standing::Open => Ok(()),
                 Standing::Stranger | Standing::Gone => Err(Refusal::Unauthorized),
@@ -179,7 +180,8 @@ impl HttpConnection {
         login
     }
 
-    /// A client that sends no credentials may have shown a certificate.
+    /// Logs a client without credentials in by its certificate, if the matching source of logins asks for
+    /// certificates.
     async fn log_in_by_certificate(&self) -> Option<Login> {
         let name = self.socket.certificate_name()?;
         let is_source = {
@@ -198,7 +200,8 @@ impl HttpConnection {
         }
     }
 
-    /// A refusal of the administration API, with the path of the local socket for clients on this machine.
+    /// Converts a refusal to that of the administration API. Clients on this machine are told the path of
+    /// the local socket.
     fn for_admin(&self, route: &Route<'_>, refusal: Refusal) -> Refusal {
         if !matches!(route, Route::Admin(_)) {
             return refusal;
@@ -223,7 +226,8 @@ impl HttpConnection {
         Refusal::Locked(status, json!({"error": word, "message": message}), socket)
     }
 
-    /// Counts the connection as one that has not logged in, if it has not. False if there are too many.
+    /// Counts the connection as one that has not logged in, if it has not. Returns false if there are too
+    /// many such connections.
     pub(super) fn count_as_stranger(&mut self) -> bool {
         if self.session.is_open() || self.stranger.is_some() {
             return true;
@@ -239,18 +243,19 @@ impl HttpConnection {
         true
     }
 
-    /// Lets the connection go on without the bounds of strangers.
+    /// Lifts the limits for clients that have not logged in.
     fn count_as_known(&mut self) {
         self.stranger = None;
         self.socket.set_deadline(None);
     }
 
-    /// Whether the present request comes from a known client: for what is asked of its body.
+    /// True if the permissions of this client must be checked. For permissions that depend on the body of
+    /// the request.
     pub(crate) fn is_secured(&self) -> bool {
         !self.session.is_open()
     }
 
-    /// Checks the rights of a request that are in its body.
+    /// Checks the permissions that the body of a request requires.
     pub(super) fn check_all<'n>(
         &mut self,
         needs: impl IntoIterator<Item = Need<'n>>,

@@ -1,4 +1,4 @@
-//! The change feed of a bucket: lines of JSON, one for each change, each with the position behind it.
+//! The change feed of a bucket: one line of JSON for each change, with the position after the change.
 
 use super::connection::HttpConnection;
 use super::refusal::Refusal;
@@ -16,14 +16,14 @@ use serde_json::{Map, Value, json};
 use std::time::{Duration, Instant};
 
 const JSON_LINES: &[u8] = b"application/x-ndjson";
-/// How often a reader that follows is told the position while nothing changes.
+/// Interval at which a reader that follows gets its position while there are no changes.
 const HEARTBEAT: Duration = Duration::from_secs(5);
-/// Lines are sent when there are so many bytes of them.
+/// Size of the gathered lines, in bytes, from which on they are sent.
 const PIECE_BYTES: usize = 64 << 10;
 const US_PER_SEC: u64 = 1_000_000;
 
 impl HttpConnection {
-    /// Tells the changes of a bucket.
+    /// Streams the changes of a bucket.
     pub(super) async fn changes(
         &mut self,
         bucket: &BucketName<'_>,
@@ -33,7 +33,7 @@ impl HttpConnection {
         let asked = asked(bucket, query, self.context.store.clock().unix_us())?;
         self.hold_pieces()?;
         let mut stream = self.context.store.change_feeds().begin(asked).map_err(refused)?;
-        // The first step finds out whether the position is still kept.
+        // The first step finds out if the node still keeps the changes after the reader's position.
         let first = self.unless_gone(Box::pin(stream.next())).await?;
         let mut batch = first.map_err(refused)?;
         reply_in_pieces(&mut self.out, self.form, 200).header("Content-Type", JSON_LINES).stream();
@@ -41,7 +41,7 @@ impl HttpConnection {
             self.end_stream();
             return Ok(());
         }
-        // A reader that follows is told at once where it is.
+        // A reader that follows gets its position at once.
         let mut told_at: Option<Instant> = None;
         let mut lines = Vec::new();
         loop {
@@ -98,7 +98,8 @@ fn asked(bucket: &BucketName<'_>, query: &[u8], now_us: u64) -> Result<ChangeQue
         None | Some(b"oldest") => ChangesSince::Oldest,
         Some(b"now") => ChangesSince::Time(now_us),
         Some(text) => match std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()) {
-            // A time before the year 5138 in seconds is none in any finer unit.
+            // Numbers below this are seconds, up to the year 5138. The limit keeps a time in a finer unit
+            // from being taken for seconds.
             Some(secs @ 0..100_000_000_000_u64) => ChangesSince::Time(secs * US_PER_SEC),
             _ => match URL_SAFE_NO_PAD.decode(text) {
                 Ok(position) => ChangesSince::Position(position.into()),
@@ -125,7 +126,7 @@ fn refused(fault: ChangeFeedError) -> Refusal {
     Refusal::Json(status, fault_document(&fault))
 }
 
-/// A fault as a line of the stream, or as the answer instead of it.
+/// A fault as a line of the stream, or as the whole answer.
 fn fault_document(fault: &ChangeFeedError) -> Value {
     let error = match fault {
         ChangeFeedError::Off => "off",
@@ -161,14 +162,15 @@ fn append_change(lines: &mut Vec<u8>, change: &ChangeEvent) {
     append_line(lines, &Value::Object(document));
 }
 
-/// The position behind all that was told, and the nodes whose changes may be missing so far.
+/// Appends the position after all changes sent so far, and the names of the nodes whose changes may be
+/// missing.
 fn append_position(lines: &mut Vec<u8>, stream: &ChangeStream, batch: &ChangeBatch) {
     let unreached: Vec<&str> = batch.unreached.iter().map(|name| &**name).collect();
     let position = URL_SAFE_NO_PAD.encode(stream.position());
     append_line(lines, &json!({"kind": "position", "position": position, "unreached": unreached}));
 }
 
-/// Reads parameters as a client might send them. Whatever they are, this returns.
+/// Parses parameters, for fuzzing. Returns for any input.
 pub(super) fn fuzz(bucket: &BucketName<'_>, query: &[u8]) {
     let _: Result<_, Refusal> = asked(bucket, query, 0);
 }

@@ -1,11 +1,11 @@
-//! Bodies in chunks (RFC 9112, section 7.1).
+//! Chunked request bodies (RFC 9112, section 7.1).
 
 use super::head::HeadFault;
 use bytes::{Buf, Bytes, BytesMut};
 
-/// Most bytes of a chunk's size with its extensions, and of one trailer line.
+/// Largest size in bytes of a line: a chunk's size with its extensions, or a trailer.
 const LINE_BYTES_MAX: usize = 4096;
-/// Most trailer lines.
+/// Largest number of trailer lines.
 const TRAILER_COUNT_MAX: usize = 100;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,7 +16,7 @@ enum ChunkState {
     Trailer(usize),
 }
 
-/// Takes a chunked body apart as it arrives.
+/// Decoder of a chunked body that arrives in parts.
 #[derive(Debug)]
 pub struct ChunkedBody {
     state: ChunkState,
@@ -25,18 +25,18 @@ pub struct ChunkedBody {
 }
 
 impl ChunkedBody {
-    /// A body of which nothing has arrived; more than `bytes_max` bytes are refused.
+    /// Creates a decoder for a body of at most `bytes_max` bytes. A larger body is refused.
     pub fn new(bytes_max: usize) -> Self {
         Self { state: ChunkState::Size, body: BytesMut::new(), bytes_max }
     }
 
-    /// Bytes of the body that have arrived.
+    /// Number of bytes of the body that have arrived.
     pub fn received_bytes(&self) -> usize {
         self.body.len()
     }
 
-    /// Takes what belongs to the body out of `input`; the body once it is whole. Trailers are
-    /// dropped.
+    /// Consumes the part of `input` that belongs to the body. Returns the body when it is complete.
+    /// Trailers are discarded.
     ///
     /// # Errors
     ///
@@ -85,7 +85,8 @@ impl ChunkedBody {
     }
 }
 
-/// A line without its CRLF. A bare LF is refused: readers differ about it.
+/// Takes a line and drops its CRLF. A bare LF is refused, because servers and proxies differ in how they
+/// read it.
 fn take_line(input: &mut BytesMut) -> Result<Option<BytesMut>, HeadFault> {
     let Some(end) = memchr::memchr(b'\n', input) else {
         if input.len() > LINE_BYTES_MAX {

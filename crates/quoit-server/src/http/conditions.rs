@@ -1,4 +1,4 @@
-//! Conditional requests: `If-Match` and its kin.
+//! Conditional requests: `If-Match` and related headers.
 
 use super::head::{Head, Method};
 use super::refusal::Refusal;
@@ -21,16 +21,16 @@ pub struct ReadConditions {
 /// Result of the conditions of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Answer as if there were none.
+    /// Answer as if there were no conditions.
     Proceed,
-    /// The client has what there is.
+    /// The client already has the current version.
     NotModified,
     /// A condition does not hold.
     Failed,
 }
 
 impl ReadConditions {
-    /// The conditions in a request's headers. Dates that are none are no conditions.
+    /// The conditions in a request's headers. Invalid dates are ignored.
     pub fn of(head: &Head) -> Self {
         Self {
             any_match: head.get_list_shared("if-match").map(|value| entity_tags(&value)),
@@ -40,7 +40,7 @@ impl ReadConditions {
         }
     }
 
-    /// Whether there is nothing to decide.
+    /// True if the request has no conditions.
     pub const fn is_none(&self) -> bool {
         self.any_match.is_none()
             && self.none_match.is_none()
@@ -48,7 +48,7 @@ impl ReadConditions {
             && self.unmodified_since_secs.is_none()
     }
 
-    /// Decides for something that exists.
+    /// Evaluates the conditions for an object that exists.
     pub fn verdict(&self, etag: &[u8], last_modified_secs: u64, now_secs: u64) -> Verdict {
         if self.any_match.as_ref().is_some_and(|tags| !matches(tags, etag))
             || self.unmodified_since_secs.is_some_and(|since| last_modified_secs > since)
@@ -65,12 +65,12 @@ impl ReadConditions {
     }
 }
 
-/// The conditions of a write or delete, which the store checks in one step with it. As in Riak,
-/// `X-Riak-If-Not-Modified` counts for PUT alone.
+/// The conditions of a write or delete. The store checks them atomically with the write. As in Riak,
+/// `X-Riak-If-Not-Modified` counts for PUT only.
 ///
 /// # Errors
 ///
-/// A clock that is none.
+/// A malformed version vector.
 pub fn write_precondition(head: &Head) -> Result<Precondition, Refusal> {
     let clock = match head.method {
         Some(Method::Put) => clock(head, "x-riak-if-not-modified")?,
@@ -90,7 +90,7 @@ pub fn write_precondition(head: &Head) -> Result<Precondition, Refusal> {
 ///
 /// # Errors
 ///
-/// Refuses text that is not base64, and bytes that are no context.
+/// Text that is not base64, and bytes that are not a causal context.
 pub fn clock(head: &Head, header: &str) -> Result<Option<VersionVector>, Refusal> {
     let Some(text) = head.get(header) else { return Ok(None) };
     let bytes = base64::engine::general_purpose::STANDARD.decode(text.trim_ascii()).map_err(|_| {
@@ -112,8 +112,8 @@ fn matches(tags: &EntityTags, etag: &[u8]) -> bool {
     }
 }
 
-/// Reads a list of entity tags. Weak tags count as strong ones; what does not stand in quotes is no
-/// tag, and matches nothing.
+/// Parses a list of entity tags. Weak tags count as strong ones. Text without quotes is ignored and matches
+/// nothing.
 fn entity_tags(header: &Bytes) -> EntityTags {
     let mut tags = Vec::new();
     for part in header.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {

@@ -1,4 +1,8 @@
-//! One client connection.
+//! One client connection of the HTTP interface.
+//!
+//! The loop of a connection reads a request (`input`), checks that its client may send it (`admission`),
+//! finds its resource (`route`), and answers it. Answers gather in a buffer, which is written before the
+//! connection waits for the client.
 
 use super::admission::KnownProof;
 use super::head::{Head, HeadFault, Method};
@@ -24,32 +28,34 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// Answers are written when so many bytes have gathered, even if further requests are at hand.
+/// Size of gathered answers, in bytes, from which on they are written even if more requests wait in the
+/// input.
 const FLUSH_BYTES: usize = 32 * 1024;
 
-/// A JSON document of few letters takes up to so many times its size when it is read.
+/// Largest ratio of the memory of a parsed JSON document to its size. Documents of many short items reach
+/// it.
 const DOCUMENT_COPIES: usize = 32;
-/// The answer to clients that ask for Search.
+/// The answer to requests for Riak Search.
 const NO_SEARCH: &str = "Search was removed from Riak with version 3 and is not part of this server; query \
                          secondary indexes or run MapReduce jobs instead\n";
-/// Documents up to this size are read in what need not be asked for.
+/// Documents up to this size, in bytes, are covered by the allowance of the connection.
 const SMALL_DOCUMENT_BYTES: usize = 1024;
 
 /// A request as it arrived.
 pub(crate) struct Request {
     /// Request line and headers.
     pub(crate) head: Head,
-    /// The body, whole.
+    /// The complete body.
     pub(crate) body: Bytes,
 }
 
-/// Why a connection ends.
+/// Reasons for which a connection ends.
 pub(super) enum Ending {
     Closed,
     Refused(HeadFault),
-    /// There is no memory for the request that arrives.
+    /// There is no memory for the request that is arriving.
     NoRoom(NoRoom),
-    /// The client waits for a word before it sends its body, and this is the word.
+    /// The client waits for permission to send its body, and gets this refusal.
     Denied(Refusal),
     Socket(io::Error),
 }
@@ -77,37 +83,39 @@ pub(crate) struct HttpConnection {
     pub(crate) context: Arc<ServerContext>,
     pub(super) account: Arc<Account>,
     pub(super) socket: Socket,
-    /// Whether the client is on this machine.
+    /// True if the client is on this machine.
     pub(crate) is_local: bool,
-    /// Whether the client came through the administration socket: it may do everything, without a password.
+    /// True if the client came through the administration socket. It may then do everything without a
+    /// password.
     pub(crate) is_operator: bool,
     /// Address of the client.
     pub(super) address: IpAddr,
-    /// The client's login, and what was decided for it.
+    /// The client's login, and the permissions decided for it.
     pub(crate) session: Session,
-    /// Counts the connection as one that has not logged in; the deadline of its socket is that of the login.
+    /// Counts the connection as one that has not logged in. While it is set, the deadline of the socket is
+    /// that of the login.
     pub(super) stranger: Option<StrangerConnection>,
-    /// The proof that was right last.
+    /// The proof of the last successful login.
     pub(super) known_proof: Option<KnownProof>,
     pub(super) failed_logins: u32,
-    /// Whether the connection was counted as one in clear while security is on.
+    /// True if the connection was counted as one without TLS while security is on.
     pub(super) is_noted_clear: bool,
-    /// Bytes that have arrived and are not answered, and their memory.
+    /// Bytes that have arrived and are not answered yet, and their memory.
     pub(super) input: BytesMut,
     pub(super) input_room: Room,
-    /// The request that has begun to arrive and is not whole, once it had to be waited for.
+    /// The transfer of the request that is incomplete; set once a read had to wait for it.
     pub(super) transfer: Option<Transfer>,
-    /// Answers that have not been written yet, their memory, and that of the request which is being answered.
+    /// Answers that are not written yet, and the memory of them and of the request that is being answered.
     pub(crate) out: Vec<u8>,
     pub(super) room: Room,
-    /// Whether something of the present answer was written.
+    /// True if a part of the current answer was written.
     has_flushed: bool,
     pub(crate) form: ReplyForm,
-    /// The weight of the present request in the connection's turn.
+    /// The weight of the current request in the connection's turn.
     weight: Weight,
 }
 
-/// Serves a client until it closes, errs, or the server stops.
+/// Serves a client until it disconnects, breaks the protocol, or the server stops.
 pub async fn serve(
     context: Arc<ServerContext>,
     account: Arc<Account>,
@@ -138,7 +146,7 @@ pub async fn serve(
         form: ReplyForm { head_only: false, keep_alive: true, is_http_11: true },
         weight: Weight::Plain,
     };
-    // A client that is gone needs no answer, and a log line for each would only help an attacker.
+    // A disconnected client needs no answer, and a log line for each would only help an attacker.
     let _ = connection.run().await;
 }
 
@@ -150,7 +158,8 @@ impl HttpConnection {
                 return self.close().await;
             }
             if self.input.is_empty() {
-                // One that waits for each answer keeps nobody waiting by the number of its requests.
+                // A client that waits for each answer before it sends its next request never exhausts a
+                // turn.
                 turn = Turn::new();
             }
             let request = match self.next_request().await {
@@ -199,8 +208,8 @@ impl HttpConnection {
         }
     }
 
-    /// Writes what has gathered. Streams call it after each of their pieces, so that a slow reader
-    /// slows the listing down instead of filling memory.
+    /// Writes the answers that have gathered. A streamed answer calls it after each piece, so that a slow
+    /// reader slows the listing down instead of filling memory.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
         if self.out.is_empty() {
             return Ok(());
@@ -219,7 +228,7 @@ impl HttpConnection {
         self.socket.shutdown().await
     }
 
-    /// Tells why no further request is read, and gives the client time to read it.
+    /// Sends the reason for which no further request is read, and gives the client time to read it.
     async fn refuse(&mut self, refusal: Refusal) -> io::Result<()> {
         refusal.write(&mut self.out, ReplyForm { keep_alive: false, ..self.form })?;
         self.input = BytesMut::new();
@@ -228,7 +237,8 @@ impl HttpConnection {
         self.socket.linger().await
     }
 
-    /// Answers a request. An answer that there is no memory for is taken back, unless a part of it is sent.
+    /// Answers a request. If there is no memory for the answer, it is replaced by an error, unless a part
+    /// of it was already sent.
     async fn answer_within_memory(&mut self, request: &Request) -> io::Result<()> {
         let start = self.out.len();
         self.has_flushed = false;
@@ -248,7 +258,7 @@ impl HttpConnection {
         Ok(())
     }
 
-    /// The resource and method of a request, and the query string.
+    /// The resource, method and query string of a request.
     pub(super) fn resource<'h>(
         &self,
         head: &'h Head,
@@ -264,7 +274,7 @@ impl HttpConnection {
         Ok((route, method, query))
     }
 
-    /// Refuses a request that would be refused whatever its body.
+    /// Refuses a request that would be refused whatever its body is.
     pub(super) fn check_head(&self, head: &Head) -> Result<(), Refusal> {
         let (route, method, query) = self.resource(head)?;
         match (route, method) {
@@ -276,7 +286,7 @@ impl HttpConnection {
         }
     }
 
-    /// Refuses a write without a media type, as Riak does before it asks for credentials.
+    /// Refuses a write without a media type. Riak checks this before it asks for credentials.
     fn check_shape(&self, head: &Head, route: &Route<'_>, method: Method) -> Result<(), Refusal> {
         let writes = matches!(
             (route, method),
@@ -289,7 +299,8 @@ impl HttpConnection {
         Ok(())
     }
 
-    /// Why a client is not answered. Operators always are.
+    /// The refusal while the node does not serve clients; `None` for resources for operators, which always
+    /// answer.
     fn refusal(&self, route: &Route<'_>) -> Option<Refusal> {
         let is_for_operators = matches!(
             route,
@@ -302,7 +313,7 @@ impl HttpConnection {
         Some(Refusal::Text(503, format!("{reason}\n").into()))
     }
 
-    /// Finds the resource and has it answer.
+    /// Finds the resource of a request, makes all checks, and answers it.
     async fn answer(&mut self, request: &Request) -> Result<(), Refusal> {
         self.weight = Weight::General;
         let (route, method, query) = self.resource(&request.head)?;
@@ -327,7 +338,7 @@ impl HttpConnection {
         }
         if tells_all_figures(&route) {
             let context = Arc::clone(&self.context);
-            // While one thread is at it, the others serve requests.
+            // One answer of this type is made at a time, so that the other threads keep serving requests.
             let _alone = match context.heavy.try_acquire() {
                 Ok(alone) => Ok(alone),
                 Err(_) => {
@@ -412,7 +423,7 @@ impl HttpConnection {
         }
     }
 
-    /// Asks for the memory of a JSON document that is read. It goes back when the request is over.
+    /// Asks for the memory that parsing a JSON document takes. The memory is returned after the request.
     fn hold_document(&mut self, bytes_max: usize) -> Result<(), Refusal> {
         let held = self.room.hold_floor(bytes_max);
         held.map_err(|fault| match fault {
@@ -423,17 +434,17 @@ impl HttpConnection {
         })
     }
 
-    /// Asks for the memory of an answer that is sent piece by piece. It goes back when the request is over.
+    /// Asks for the memory of a streamed answer. The memory is returned after the request.
     pub(super) fn hold_pieces(&mut self) -> Result<(), Refusal> {
         Ok(self.room.hold_floor(self.context.pieces_bytes())?)
     }
 
-    /// Asks for memory for so many bytes of the answer that is made next.
+    /// Asks for memory for `bytes` of the answer that is made next.
     pub(super) fn hold_answer(&mut self, bytes: usize) -> Result<(), Refusal> {
         Ok(self.room.hold_answer(&mut self.out, bytes)?)
     }
 
-    /// Refuses what a foreign web page made a browser send.
+    /// Refuses a request that a browser sent for a page of another site.
     pub(super) fn check_origin(&self, head: &Head) -> Result<(), Refusal> {
         if !csrf::is_of_page(head) {
             return Ok(());
@@ -446,9 +457,9 @@ impl HttpConnection {
         csrf::check(head, checks_referer, is_tls)
     }
 
-    /// Refuses what a web page made a browser send to resources of indexes, folds and queues: of foreign
-    /// pages all, and of others a GET that changes something. Other resources check that after their
-    /// parameters.
+    /// Refuses requests that a browser sent for a web page to resources of indexes, folds and queues: all
+    /// requests for pages of other sites, and every GET that changes something. Other resources make this
+    /// check after they have parsed their parameters.
     fn check_page(&self, head: &Head, route: &Route<'_>, method: Method) -> Result<(), Refusal> {
         let changes = match route {
             Route::Fold(fold) => fold.changes(),
@@ -463,7 +474,7 @@ impl HttpConnection {
         Ok(())
     }
 
-    /// As [`Socket::unless_gone`].
+    /// Like [`Socket::unless_gone`].
     pub(super) async fn unless_gone<T>(
         &self,
         work: Pin<Box<impl Future<Output = T>>>,
@@ -480,7 +491,7 @@ impl HttpConnection {
     /// Ends a stream.
     pub(super) fn end_stream(&mut self) {
         append_last_chunk(&mut self.out, self.form);
-        // To a client of HTTP/1.0 only the end of the connection is the end of the stream.
+        // For a client of HTTP/1.0, closing the connection is the only end of a stream.
         self.form.keep_alive &= self.form.is_http_11;
     }
 }
