@@ -1,14 +1,15 @@
-//! Requests that a web page made a browser send.
+//! Protection against requests that a browser sends for a malicious web page.
 
 use super::head::{Head, Method};
 use super::refusal::Refusal;
 
-/// Refuses what comes from another site: an `Origin` of `null`, and a `Referer` whose scheme, host
-/// or port is not this server's, as the request's `Host` names it.
+/// Refuses requests from other sites: those with an `Origin` of `null`, and those with a `Referer` (or, for
+/// methods that change something, an `Origin`) whose scheme, host or port differ from this server's, as the
+/// request's `Host` gives it.
 ///
 /// # Errors
 ///
-/// 403 for such requests.
+/// Status 403 for such requests.
 pub fn check(head: &Head, checks_referer: bool, is_tls: bool) -> Result<(), Refusal> {
     let null_origin = head.get("origin") == Some(b"null");
     let is_foreign =
@@ -22,12 +23,12 @@ pub fn check(head: &Head, checks_referer: bool, is_tls: bool) -> Result<(), Refu
     Ok(())
 }
 
-/// Refuses a request that changes something by GET when a browser made it: a page of another site can have
-/// one made without an `Origin` and a `Referer`, as that of an image.
+/// Refuses a GET that changes something if it comes from a browser. A page of another site can cause such a
+/// request without an `Origin` and a `Referer`, for example as the address of an image.
 ///
 /// # Errors
 ///
-/// 403 for such requests.
+/// Status 403 for such requests.
 pub fn check_no_browser(head: &Head, checks_referer: bool) -> Result<(), Refusal> {
     let is_of_browser = is_of_page(head)
         || head.get("user-agent").is_some_and(|agent| agent.starts_with(b"Mozilla/"));
@@ -39,12 +40,13 @@ pub fn check_no_browser(head: &Head, checks_referer: bool) -> Result<(), Refusal
     Ok(())
 }
 
-/// Refuses a page whose name was made to lead to this machine: such a page is of the site that its requests
-/// are for, and may read the answers. Over TLS the certificate does not have the name.
+/// Refuses DNS rebinding: a page whose host name was made to resolve to this machine. For the browser such
+/// a page has the same origin as this server, so it may read the answers. TLS needs no such check, because
+/// the certificate does not have that name.
 ///
 /// # Errors
 ///
-/// 403 for its requests.
+/// Status 403 for such requests.
 pub fn check_host(head: &Head, checks_referer: bool, node_name: &str) -> Result<(), Refusal> {
     let host = head.get("host").unwrap_or_default();
     if checks_referer && is_of_page(head) && !host.is_empty() && !is_this_machine(host, node_name) {
@@ -55,7 +57,7 @@ pub fn check_host(head: &Head, checks_referer: bool, node_name: &str) -> Result<
     Ok(())
 }
 
-/// Whether a browser has sent the request for a page. No other request is refused here.
+/// True if a browser sent the request for a web page. Only such requests are refused.
 pub fn is_of_page(head: &Head) -> bool {
     head.has_any(&["origin", "referer", "sec-fetch-site"])
 }
@@ -81,12 +83,12 @@ fn strip<'a>(authority: &'a [u8], port: &[u8]) -> &'a [u8] {
     authority.strip_suffix(port).unwrap_or(authority)
 }
 
-/// Refuses a request to the administration API that a web page made a browser send, or a page whose name was
-/// made to lead to this machine: such a request names that page's host.
+/// Refuses requests to the administration API that a browser sent for a web page, and requests whose `Host`
+/// does not name this machine, which DNS rebinding produces.
 ///
 /// # Errors
 ///
-/// The reason, in words.
+/// The reason as text.
 pub fn check_no_page(head: &Head, is_local: bool, node_name: &str) -> Result<(), &'static str> {
     if is_of_page(head) {
         return Err("administration does not answer web pages");

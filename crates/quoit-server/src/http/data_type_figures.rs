@@ -7,7 +7,7 @@ use quoit_core::{
 };
 use quoit_model::props::Datatype;
 
-/// Data types that have figures of their own; grow-only sets are counted with sets.
+/// Data types that have figures of their own. Grow-only sets are counted with sets.
 pub(super) const DATATYPES: [(&str, Datatype); 4] = [
     ("counter", Datatype::Counter),
     ("set", Datatype::Set),
@@ -15,7 +15,7 @@ pub(super) const DATATYPES: [(&str, Datatype); 4] = [
     ("hll", Datatype::Hll),
 ];
 
-/// Events and their names, where `@` stands for the type.
+/// Names of counters; `@` stands for the data type.
 const COUNTERS: [(&str, DataTypeCounter); 4] = [
     ("node_gets_@", DataTypeCounter::Gets),
     ("node_puts_@", DataTypeCounter::Puts),
@@ -23,7 +23,7 @@ const COUNTERS: [(&str, DataTypeCounter); 4] = [
     ("object_@_merge", DataTypeCounter::Merges),
 ];
 
-/// The same for distributions.
+/// Names of distributions; `@` stands for the data type.
 const DISTRIBUTIONS: [(&str, DataTypeDistribution); 6] = [
     ("node_get_fsm_@_time", DataTypeDistribution::GetTimeUs),
     ("node_put_fsm_@_time", DataTypeDistribution::PutTimeUs),
@@ -33,7 +33,7 @@ const DISTRIBUTIONS: [(&str, DataTypeDistribution); 6] = [
     ("object_@_merge_time", DataTypeDistribution::MergeTimeUs),
 ];
 
-/// Every figure of every type; 0 where there was none yet.
+/// Adds every figure of every data type; 0 if it has not occurred yet.
 pub(super) fn data_types(figures: &mut Figures, stats: &Stats) {
     for (name, datatype) in DATATYPES {
         let snapshot = stats.data_type_snapshot(datatype);
@@ -63,7 +63,8 @@ pub(super) fn data_types(figures: &mut Figures, stats: &Stats) {
     }
 }
 
-/// The same as metrics with a label for the type; nothing of types that there were none of.
+/// Adds the same figures as metrics with a label for the data type. Data types that have not been used are
+/// left out.
 pub(super) fn data_type_metrics(text: &mut Text, stats: &Stats) {
     let snapshots: Vec<(&str, DataTypeSnapshot)> = DATATYPES
         .iter()

@@ -22,12 +22,12 @@ use quoit_model::props::{BucketProps, Datatype, NValViolation};
 struct DatatypeParams {
     object: ObjectParams,
     includes_context: bool,
-    /// A question about a part, should there be one.
+    /// Query for a part of the value, if the request has one.
     part: Option<Question>,
 }
 
 impl DatatypeParams {
-    /// Reads a query string. `allowed` says in a refusal which timeouts there are.
+    /// Parses a query string. `allowed` describes the valid timeouts in an error.
     fn parse(query: &[u8], allowed: &str) -> Result<Self, Refusal> {
         if let Some(text) = uri::query_value(query, "timeout")
             && (text.is_empty() || !text.iter().all(u8::is_ascii_digit))
@@ -45,7 +45,7 @@ impl DatatypeParams {
     }
 }
 
-/// Parses a body as each of the types might be sent: for fuzzing.
+/// Parses a body as an update of each data type, for fuzzing.
 pub fn fuzz(body: &[u8]) {
     for datatype in [Datatype::Counter, Datatype::Set, Datatype::Gset, Datatype::Hll, Datatype::Map]
     {
@@ -102,7 +102,8 @@ impl HttpConnection {
         let mut room = self.account.room(0);
         let shown = if let Some(part) = &params.part {
             let answer = self.context.store.query_data_type(key, part, &options).await?;
-            // What does not suit the bucket's type was refused.
+            // The store has refused paths that do not suit the bucket's data type, so the fallback is never
+            // used.
             datatype = part.datatype_in(datatype).unwrap_or(datatype);
             answer.map(|answer| append_answer(&mut body, datatype, &part.query, &answer))
         } else if let Some(shown) =
@@ -123,8 +124,8 @@ impl HttpConnection {
         Ok(())
     }
 
-    /// Writes a large set or map as it is read. `None`, and nothing was written, when there is none that can
-    /// be answered so.
+    /// Writes a large set or map as it is read. Returns `None` and writes nothing if the value can't be
+    /// streamed.
     async fn stream(
         &self,
         body: &mut Vec<u8>,
@@ -191,7 +192,7 @@ impl HttpConnection {
             })
             .await?;
         let mut body = Vec::new();
-        // The update is done, whether its outcome can be shown or not.
+        // The update is done, even if its result can't be shown.
         let is_shown = updated.is_some_and(|updated| {
             append_fetched(&mut body, &updated, params.includes_context).is_ok()
         });

@@ -1,4 +1,4 @@
-//! Questions about parts of data types in query strings: an addition to Riak's interface.
+//! Queries for parts of data types, in query strings: an extension of Riak's interface.
 
 use super::uri;
 use crate::data_types::{place_of, read_field_name};
@@ -6,9 +6,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use quoit_model::data_type::{FieldName, Query, Question};
 
-/// Reads `size=true`, `contains=ELEMENT`, `field=NAME_TYPE`, or `page_size=N` with or without `cursor=...`,
-/// and an `in=NAME_TYPE` for each field on the way to what is asked about. `None` when nothing of it is
-/// there: the whole value is wanted.
+/// Parses `size=true`, `contains=ELEMENT`, `field=NAME_TYPE`, or `page_size=N` with an optional
+/// `cursor=...`, and an `in=NAME_TYPE` for each enclosing map field, from the outermost on. `None` if there
+/// is no such parameter: the request is for the whole value.
 pub(super) fn part_question(query: &[u8]) -> Result<Option<Question>, String> {
     let steps = uri::query_pairs(query).filter(|(name, _)| **name == *b"in");
     let path: Vec<FieldName> =

@@ -1,11 +1,11 @@
-//! JSON of folds: binary parts are lists of the character codes of their Base64 text, as Riak's encoder makes
-//! them of strings.
+//! JSON of folds. Binary parts are base64, written as a list of character codes, as Riak's encoder does
+//! with strings.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt::Write;
 
-/// A name that JSON has no text for.
+/// A name that JSON can't hold.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{member} {name:?} is no UTF-8, which JSON needs; ask over Protocol Buffers, or leave it out by key_range"
@@ -15,7 +15,7 @@ pub(super) struct Undecodable {
     name: String,
 }
 
-/// Appends the codes of the Base64 text of some bytes.
+/// Appends bytes as the character codes of their base64 text.
 pub(super) fn put_codes(out: &mut String, bytes: &[u8]) {
     out.push('[');
     for (place, code) in STANDARD.encode(bytes).bytes().enumerate() {
@@ -39,7 +39,7 @@ pub(super) fn put_text(
     Ok(())
 }
 
-/// A document with one member, a list that grows.
+/// Builder of a document with one member, a list.
 pub(super) struct JsonList {
     text: String,
     is_empty: bool,
@@ -50,7 +50,7 @@ impl JsonList {
         Self { text: format!("{{\"{member}\":["), is_empty: true }
     }
 
-    /// Where the next item goes.
+    /// Prepares the next item and returns the text to append it to.
     pub(super) fn item(&mut self) -> &mut String {
         if !std::mem::take(&mut self.is_empty) {
             self.text.push(',');
@@ -58,7 +58,7 @@ impl JsonList {
         &mut self.text
     }
 
-    /// The document.
+    /// Ends the document.
     pub(super) fn finish(mut self) -> String {
         self.text.push_str("]}");
         self.text

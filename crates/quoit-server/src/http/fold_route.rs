@@ -1,26 +1,26 @@
-//! Paths of folds: those over a bucket, and those over the trees of an `n_val`.
+//! Paths of folds: folds over a bucket, and folds over the hash trees of an `n_val`.
 
 use super::route::{BucketName, Name, UrlForm};
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use std::borrow::Cow;
 
-/// A fold as a path names it.
+/// The fold that a path names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FoldRoute<'r> {
     /// The root of the tree of an `n_val`.
     CachedRoot(Name<'r>),
     /// Branches of such a tree.
     CachedBranches(Name<'r>),
-    /// Keys and clocks of segments of such a tree.
+    /// Keys and version vectors in segments of such a tree.
     CachedClocks(Name<'r>),
-    /// Names of all buckets that hold something.
+    /// Names of all buckets that hold records.
     BucketList,
     /// A fold over a bucket.
     Range(BucketName<'r>, RangeFold<'r>),
 }
 
 impl FoldRoute<'_> {
-    /// Whether it changes something, records or a queue.
+    /// True if the fold changes records or a queue.
     #[must_use]
     pub const fn changes(&self) -> bool {
         match self {
@@ -39,21 +39,21 @@ impl FoldRoute<'_> {
 /// A fold over a bucket.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RangeFold<'r> {
-    /// A tree of this size.
+    /// Builds a tree of this size.
     Tree(Name<'r>),
-    /// Keys and clocks.
+    /// Returns keys and version vectors.
     Clocks,
-    /// Puts keys into a queue of this name.
+    /// Puts keys into the queue with this name.
     Repl(Name<'r>),
     /// Repairs replicas.
     Repair,
-    /// Keys with more siblings than this.
+    /// Returns keys with more siblings than this.
     Siblings(Name<'r>),
-    /// Keys with more bytes than this.
+    /// Returns keys with more bytes than this.
     Sizes(Name<'r>),
-    /// Counts by size and siblings.
+    /// Counts records by size and by siblings.
     Stats,
-    /// Tombstones.
+    /// Returns tombstones.
     Tombs,
     /// Reaps tombstones.
     Reap,
@@ -61,7 +61,7 @@ pub enum RangeFold<'r> {
     Erase,
 }
 
-/// The fold that a path names, by its parts; `name` decodes one. `None` where there is none.
+/// The fold that a path names, given by its parts; `name` decodes a part. `None` if there is no such fold.
 pub(super) fn fold_route<'r>(
     parts: &[&'r [u8]],
     name: impl Fn(&'r [u8]) -> Name<'r>,

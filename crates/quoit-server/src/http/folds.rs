@@ -1,4 +1,4 @@
-//! Folds as Riak's HTTP interface has them. A request waits until its fold has ended.
+//! Folds of Riak's HTTP interface. A request waits until its fold has ended.
 
 use super::connection::HttpConnection;
 use super::fold_json::{JsonList, Undecodable, put_codes, put_text};
@@ -25,13 +25,13 @@ use std::fmt::Write;
 use std::num::IntErrorKind;
 use std::sync::Arc;
 
-/// Time that a fold has: an hour.
+/// Time limit of a fold: one hour.
 const FOLD_TIMEOUT_MS: u64 = 3_600_000;
-/// Memory of a record that is named, beside its key and clock, as text.
+/// Memory of a found record as text, besides its key and version vector, in bytes.
 const FOUND_BYTES: usize = 128;
-/// Bytes of text for each byte of a tree: a number of up to three digits, and a comma, for six bits.
+/// Bytes of text for each byte of a tree. Each six bits become a number of up to three digits and a comma.
 const TREE_TEXT_BYTES: usize = 6;
-/// Compressed bytes of an empty branch, with its name, about.
+/// Approximate size in bytes of a compressed empty branch with its number.
 const BRANCH_TEXT_BYTES: usize = 256;
 
 impl From<FilterError> for Refusal {
@@ -52,11 +52,11 @@ impl From<Undecodable> for Refusal {
     }
 }
 
-/// Takes a record that a fold names.
+/// Consumer of the records that a fold finds.
 type TakeRecord<'t> = dyn FnMut(&HttpConnection, FoldFound) -> Result<(), Refusal> + Send + 't;
 
 impl HttpConnection {
-    /// A fold.
+    /// Runs the fold of a path.
     pub(super) async fn fold(&mut self, fold: &FoldRoute<'_>, query: &[u8]) -> Result<(), Refusal> {
         let filter = query_value(query, "filter");
         let filter = filter.as_deref().map(String::from_utf8_lossy);
@@ -265,7 +265,8 @@ impl HttpConnection {
         self.write_text(&text)
     }
 
-    /// Runs a fold to its end, with what is done with each record that it names; its figures.
+    /// Runs a fold to its end, and passes the records that it finds to `take`. Returns the statistics of
+    /// the fold.
     async fn fold_each(
         &mut self,
         range: RecordRange,
@@ -275,7 +276,7 @@ impl HttpConnection {
         self.fold_into(range, kind, None, take).await
     }
 
-    /// As [`HttpConnection::fold_each`], of a fold that may put keys into a queue.
+    /// Like [`HttpConnection::fold_each`], for a fold that may put keys into a queue.
     async fn fold_into(
         &mut self,
         range: RecordRange,
@@ -306,7 +307,7 @@ impl HttpConnection {
         Ok(fold.progress().clone())
     }
 
-    /// Waits for a fold without steps of its own, if it ends in time.
+    /// Waits for a fold that has no steps, within the time limit.
     async fn in_time<T>(
         &self,
         work: impl Future<Output = Result<T, RequestError>> + Send,
@@ -343,7 +344,7 @@ fn put_key_clock(
     Ok(())
 }
 
-/// Bars of a histogram; none are an empty list, as Riak's encoder has it.
+/// A histogram as JSON. An empty one is an empty list, as Riak's encoder writes it.
 fn bars(bars: &BTreeMap<u32, u64>) -> Value {
     if bars.is_empty() {
         return json!([]);
@@ -393,7 +394,7 @@ fn finder_number(fold: &str, what: &str, text: &[u8]) -> Result<u64, Refusal> {
     let shown = match text.parse::<i64>() {
         Ok(number) if number > 0 => return Ok(number.unsigned_abs()),
         Ok(number) => number.to_string(),
-        // More than anything that is counted.
+        // Larger than any count.
         Err(fault) if *fault.kind() == IntErrorKind::PosOverflow => return Ok(u64::MAX),
         Err(_) => format!("{text:?}"),
     };
@@ -417,7 +418,7 @@ fn range_of(bucket: &BucketName<'_>, filter: &RangeFilter) -> Result<RecordRange
     Ok(range)
 }
 
-/// Reads the filter of a query in all ways.
+/// Parses the filter of a query in all ways, for fuzzing.
 pub(super) fn fuzz(query: &[u8]) {
     let Some(filter) = query_value(query, "filter") else { return };
     let filter = String::from_utf8_lossy(&filter);

@@ -1,7 +1,7 @@
-//! The head of a request: request line and headers, parsed once and kept as places in the bytes
-//! received.
+//! The head of a request: request line and headers. It is parsed once and kept as offsets into the received
+//! bytes.
 //!
-//! Header names keep their case, look-ups ignore it.
+//! Header names keep their case; look-ups ignore it.
 
 use bytes::{Bytes, BytesMut};
 use smallvec::SmallVec;
@@ -9,29 +9,29 @@ use std::borrow::Cow;
 use std::mem::MaybeUninit;
 use thiserror::Error;
 
-/// Most headers that a request may have.
+/// Largest number of headers of a request.
 pub const HEADER_COUNT_MAX: usize = 1000;
-/// Most bytes of a request line with its headers.
+/// Largest size of a request line with its headers, in bytes.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// Methods that some resource knows.
+/// Methods that some resource accepts, or that HTTP defines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Method {
     /// Read.
     Get,
     /// Read without the body.
     Head,
-    /// Write, or whatever the resource takes it for.
+    /// Write; the exact meaning depends on the resource.
     Post,
     /// Write.
     Put,
-    /// Remove.
+    /// Delete.
     Delete,
-    /// Known, allowed nowhere.
+    /// Recognised, but no resource accepts it.
     Options,
-    /// Known, allowed nowhere.
+    /// Recognised, but no resource accepts it.
     Trace,
-    /// Known, allowed nowhere.
+    /// Recognised, but no resource accepts it.
     Connect,
 }
 
@@ -65,22 +65,22 @@ impl Method {
     }
 }
 
-/// Why bytes are not a request that can be answered. The connection ends with it.
+/// Reasons for which a request can't be parsed. The connection is closed after the error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum HeadFault {
-    /// Not HTTP.
+    /// The bytes are not HTTP.
     #[error("The request is not valid HTTP/1.1.")]
     Garbage,
-    /// Too large a head.
+    /// The head is too large.
     #[error("Request line and headers take more than 65536 bytes together.")]
     TooLarge,
-    /// Too many headers.
+    /// There are too many headers.
     #[error("The request has more than 1000 headers.")]
     TooManyHeaders,
-    /// Neither HTTP/1.0 nor HTTP/1.1.
+    /// The version is neither HTTP/1.0 nor HTTP/1.1.
     #[error("Only HTTP/1.0 and HTTP/1.1 are spoken here.")]
     Version,
-    /// The length of the body is not clear, so the next request can't be found.
+    /// The length of the body is ambiguous, so the beginning of the next request is unknown.
     #[error(
         "Content-Length and Transfer-Encoding contradict each other about the length of the body."
     )]
@@ -91,7 +91,7 @@ pub enum HeadFault {
     /// The body is over the limit.
     #[error("The body is larger than this server takes.")]
     BodyTooLarge,
-    /// A chunk of the body is not of the form that it must have.
+    /// The chunked body is malformed.
     #[error("The chunked body is not well-formed.")]
     BadChunk,
     /// The request did not arrive in time.
@@ -100,7 +100,7 @@ pub enum HeadFault {
 }
 
 impl HeadFault {
-    /// The status that tells the client.
+    /// The status of the answer.
     pub const fn status(self) -> u16 {
         match self {
             Self::TooLarge | Self::TooManyHeaders => 431,
@@ -113,12 +113,12 @@ impl HeadFault {
     }
 }
 
-/// Where the body ends.
+/// The way in which the end of the body is found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BodyFraming {
-    /// After so many bytes.
+    /// The body has this many bytes.
     Length(usize),
-    /// After the last chunk.
+    /// The body ends with its last chunk.
     Chunked,
 }
 
@@ -134,23 +134,23 @@ struct HeaderAt {
     value: Span,
 }
 
-/// A parsed head. Cheap to make: the bytes stay where they were received.
+/// A parsed head. It shares the received bytes.
 #[derive(Clone, Debug)]
 pub struct Head {
     raw: Bytes,
-    /// `None` for a method that no resource knows.
+    /// `None` for a method that HTTP does not define.
     pub method: Option<Method>,
-    /// Whether the client speaks HTTP/1.1 (else 1.0).
+    /// True for HTTP/1.1, false for HTTP/1.0.
     pub is_http_11: bool,
     target: Span,
     headers: SmallVec<[HeaderAt; 16]>,
 }
 
-/// Takes the head of the next request out of `input`; `None` when it has not arrived as a whole.
+/// Takes the head of the next request out of `input`; `None` if it is incomplete.
 ///
 /// # Errors
 ///
-/// Bytes that are no head, and heads over the limits.
+/// Malformed heads, and heads over the limits.
 pub fn take_head(input: &mut BytesMut) -> Result<Option<Head>, HeadFault> {
     let mut headers = [const { MaybeUninit::<httparse::Header<'_>>::uninit() }; HEADER_COUNT_MAX];
     let mut request = httparse::Request::new(&mut []);
@@ -213,7 +213,8 @@ impl Head {
         self.find(name).map(|at| self.bytes(at.value))
     }
 
-    /// Whether there is a header of one of these names, which are lower-case. One pass over the headers.
+    /// True if there is a header with one of these names, which are lower-case. Makes one pass over the
+    /// headers.
     pub fn has_any(&self, names: &[&str]) -> bool {
         self.headers.iter().any(|at| {
             let name = self.bytes(at.name);
@@ -221,13 +222,13 @@ impl Head {
         })
     }
 
-    /// As [`Head::get`], sharing the received bytes.
+    /// Like [`Head::get`]; shares the received bytes.
     pub fn get_shared(&self, name: &str) -> Option<Bytes> {
         self.find(name).map(|at| self.shared(at.value))
     }
 
-    /// The value of a header that is a list: the values of several lines are joined, as if one line had come.
-    /// `name` is lower-case.
+    /// The value of a header that is a list. The values of several lines are joined by commas. `name` is
+    /// lower-case.
     pub fn get_list(&self, name: &'static str) -> Option<Cow<'_, [u8]>> {
         let mut values = self.get_all(name);
         let mut joined = Cow::Borrowed(values.next()?);
@@ -238,7 +239,7 @@ impl Head {
         Some(joined)
     }
 
-    /// As [`Head::get_list`]; one line shares the received bytes.
+    /// Like [`Head::get_list`]; shares the received bytes if there is one line.
     pub fn get_list_shared(&self, name: &'static str) -> Option<Bytes> {
         match self.get_list(name)? {
             Cow::Borrowed(_) => self.get_shared(name),
@@ -254,7 +255,7 @@ impl Head {
             .map(|at| self.bytes(at.value))
     }
 
-    /// Headers whose name starts with `prefix` (lower-case): the whole name as sent, and the value.
+    /// Headers whose names start with `prefix` (lower-case): the whole name as sent, and the value.
     pub fn with_prefix(&self, prefix: &'static str) -> impl Iterator<Item = (Bytes, Bytes)> {
         self.headers
             .iter()
@@ -269,14 +270,14 @@ impl Head {
         self.headers.iter().find(|at| is_name(self.bytes(at.name), name))
     }
 
-    /// Whether a comma-separated header holds a word, in any case.
+    /// True if a comma-separated header has a token, in any case.
     pub fn has_token(&self, name: &'static str, token: &str) -> bool {
         self.get_all(name)
             .flat_map(|value| value.split(|byte| *byte == b','))
             .any(|word| word.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
     }
 
-    /// Whether further requests may come on the connection.
+    /// True if further requests may follow on the connection.
     pub fn keeps_alive(&self) -> bool {
         if self.is_http_11 {
             !self.has_token("connection", "close")
@@ -285,18 +286,17 @@ impl Head {
         }
     }
 
-    /// Whether the client waits for a word before it sends the body.
+    /// True if the client waits for permission before it sends the body.
     pub fn expects_continue(&self) -> bool {
         self.is_http_11 && self.has_token("expect", "100-continue")
     }
 
-    /// Where the body ends. Anything that two readers might understand differently is refused: it
-    /// is how requests are smuggled.
+    /// The framing of the body. Every form that two servers might read differently is refused, because such
+    /// forms allow request smuggling.
     ///
     /// # Errors
     ///
-    /// Contradictory or malformed lengths, transfer codings other than chunked, bodies over
-    /// `bytes_max`.
+    /// Contradictory or malformed lengths, transfer codings other than chunked, bodies over `bytes_max`.
     pub fn framing(&self, bytes_max: usize) -> Result<BodyFraming, HeadFault> {
         let mut lengths = self.get_all("content-length");
         let mut codings = self.get_all("transfer-encoding");

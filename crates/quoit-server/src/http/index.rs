@@ -33,13 +33,13 @@ impl From<QueryFault> for Refusal {
     }
 }
 
-/// A query and how it is answered.
+/// A query and the form of its answer.
 #[derive(Debug)]
 struct IndexRequest {
     query: IndexQuery,
     shows_terms: bool,
     is_stream: bool,
-    /// `None`: what the node is set to.
+    /// `None` = the timeout of the node's settings.
     timeout_ms: Option<u64>,
 }
 
@@ -55,7 +55,7 @@ impl HttpConnection {
         let IndexRequest { query, shows_terms, is_stream, timeout_ms } =
             asked(bucket, names, parameters)?;
         let jobs = &self.context.settings.jobs;
-        // A stream is of parts in JSON: clients that take one or the other get it.
+        // A stream consists of parts in JSON, so clients that accept multipart or JSON get it.
         let (allowed, job, media_types) = if is_stream {
             (jobs.stream_secondary_index, "stream_secondary_index", &[MULTIPART, JSON][..])
         } else {
@@ -69,7 +69,7 @@ impl HttpConnection {
         let results = self.unless_gone(Box::pin(results)).await??;
         let mut matches = Listing::Matches { results: Box::new(results), shows_terms };
         if self.form.head_only {
-            // Nobody would see the matches.
+            // The answer to HEAD has no matches.
             reply_in_pieces(&mut self.out, self.form, 200)
                 .header("Content-Type", media_types[0])
                 .stream();
@@ -83,7 +83,7 @@ impl HttpConnection {
         }
     }
 
-    /// A part for each chunk of matches, and one with the continuation at the end.
+    /// Sends a part for each batch of matches, and one with the continuation at the end.
     async fn write_parts(
         &mut self,
         mut matches: Listing,
@@ -170,7 +170,7 @@ fn asked(
     Ok(IndexRequest { query, shows_terms, is_stream, timeout_ms })
 }
 
-/// Reads a query as a client might send it. Whatever it is, this returns.
+/// Parses a query, for fuzzing. Returns for any input.
 pub(super) fn fuzz(bucket: &BucketName<'_>, names: &[Name<'_>], parameters: &[u8]) {
     let _ = asked(bucket, names, parameters);
 }
@@ -193,14 +193,14 @@ fn timeout_ms(text: &[u8]) -> Result<u64, Refusal> {
     })
 }
 
-/// A number without a sign; one that is too large is as good as the largest.
+/// Parses a number without a sign. A number that does not fit saturates at `u32::MAX`.
 fn number(text: &[u8]) -> Option<u64> {
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     let number = || std::str::from_utf8(text).ok()?.parse().ok();
     is_number.then(|| number().unwrap_or(u64::from(u32::MAX)))
 }
 
-/// A flag, in letters of any case.
+/// Parses a flag, in any case.
 fn boolean(parameters: &[u8], name: &str) -> Result<bool, Refusal> {
     match uri::query_value(parameters, name).as_deref() {
         None => Ok(false),

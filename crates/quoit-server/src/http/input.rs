@@ -1,4 +1,4 @@
-//! Requests as they arrive: how much of them is taken in, and how long they may take.
+//! Requests as they arrive: how much of a request is read into memory, and how long it may take to arrive.
 
 use super::chunked::ChunkedBody;
 use super::connection::{Ending, HttpConnection, Request};
@@ -10,21 +10,20 @@ use crate::socket::Incoming;
 use bytes::{Bytes, BytesMut};
 use std::io;
 
-/// Room made for a read when nothing more is known.
+/// Buffer space for a read if no body is arriving, in bytes.
 const READ_BYTES: usize = 4 * 1024;
-/// Room made at least and at most for a body that is still arriving, in between as much as has arrived: a
-/// claim of the client is not believed at once.
+/// Least and largest buffer space, in bytes, for the next read of a large body. In between it is as large
+/// as the part that has arrived. The length that the client claims is not trusted, so it allocates nothing.
 const STEP_BYTES_MIN: usize = 64 * 1024;
 const STEP_BYTES_MAX: usize = 256 * 1024;
-/// Buffers larger than this do not outlive the request that needed them.
+/// Buffers larger than this are freed after the request that needed them, in bytes.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 
 impl HttpConnection {
-    /// The next request, from what has arrived or from the socket. Answers that have gathered are
-    /// written before anything is waited for.
+    /// The next request, from the buffer or from the socket. Writes the gathered answers before it waits.
     pub(super) async fn next_request(&mut self) -> Result<Request, Ending> {
         self.give_back_input();
-        // What is no head is answered as if a GET had come.
+        // A malformed head is answered as if it were a GET.
         self.form = ReplyForm { head_only: false, keep_alive: true, is_http_11: true };
         let head = loop {
             if !self.input.is_empty()
@@ -49,8 +48,8 @@ impl HttpConnection {
         Ok(Request { head, body })
     }
 
-    /// Reads until a further line is there: before that, a head that was not whole is not whole
-    /// either, and parsing it again for each byte would be a way to keep the server busy.
+    /// Reads until another line has arrived. Without a new line, an incomplete head is still incomplete,
+    /// and parsing it again for each byte would let a client waste the server's time.
     async fn await_line(&mut self) -> Result<(), Ending> {
         loop {
             let known = self.input.len();
@@ -69,7 +68,7 @@ impl HttpConnection {
     async fn take_body(&mut self, head: &Head, size: usize) -> Result<Bytes, Ending> {
         if self.input.len() < size {
             let all_bytes = REQUEST_COPIES * size as u64;
-            // Before it is sent, and not in the midst of it.
+            // Checked before the client sends the body, and not in the middle of it.
             if size > STEP_BYTES_MIN {
                 self.account.check(all_bytes.saturating_sub(self.input_room.held_bytes()))?;
             }
@@ -98,7 +97,7 @@ impl HttpConnection {
         }
     }
 
-    /// Has a client send the body that it holds back, unless its head is refused already.
+    /// Tells a client that waits to send its body, unless the request is refused by its head.
     fn invite_body(&mut self, head: &Head) -> Result<(), Ending> {
         if head.expects_continue() {
             self.form = self.form_for(head);
@@ -114,7 +113,7 @@ impl HttpConnection {
         self.transfer.get_or_insert_with(|| Transfer::begin(pace));
     }
 
-    /// Writes what has gathered, then reads once. `received` bytes of the request are kept elsewhere.
+    /// Writes the gathered answers, then reads once. `received` bytes of the request are kept elsewhere.
     async fn fill(&mut self, step: usize, received: usize) -> Result<(), Ending> {
         self.flush().await?;
         if self.input.is_empty() {
@@ -127,7 +126,7 @@ impl HttpConnection {
         let copies = REQUEST_COPIES as usize;
         self.input_room.hold(copies * (received + self.input.len() + step))?;
         let read = match &mut self.transfer {
-            // Between requests a client may take its time.
+            // Between requests a client may be idle for any time.
             None => self.socket.read(&mut self.input, step).await,
             Some(transfer) => self.socket.read_on(&mut self.input, step, transfer).await,
         };
@@ -142,7 +141,7 @@ impl HttpConnection {
         }
     }
 
-    /// Gives back the memory of a large request that is answered.
+    /// Returns the memory of a large request that was answered.
     pub(super) fn give_back_input(&mut self) {
         if self.input_room.held_bytes() > 0 {
             self.input = BytesMut::from(&self.input[..]);

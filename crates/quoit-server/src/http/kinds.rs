@@ -1,4 +1,4 @@
-//! Facts that a connection asks of a request before it is answered, by its resource.
+//! Properties of a request that follow from its resource and are needed before it is answered.
 
 use super::connection::Request;
 use super::refusal::Refusal;
@@ -35,7 +35,7 @@ pub(super) const fn weight_of(route: &Route<'_>) -> Weight {
     }
 }
 
-/// Whether the resource reads bodies as documents.
+/// True if the resource parses bodies as JSON documents.
 pub(super) fn takes_documents(route: &Route<'_>) -> bool {
     match route {
         Route::Mapred
@@ -49,13 +49,14 @@ pub(super) fn takes_documents(route: &Route<'_>) -> bool {
     }
 }
 
-/// Whether a path below `/admin` takes records, which are read where they lie in the body.
+/// True if a path below `/admin` takes records. They are read in place from the body, without parsing a
+/// document.
 fn takes_records(parts: &[Name<'_>]) -> bool {
     let [_, import, what] = parts else { return false };
     matches!((&**import, &**what), (b"import", b"objects" | b"check"))
 }
 
-/// Whether the answer goes through all figures of the node, which takes a thread for a millisecond or more.
+/// True if the answer includes all figures of the node, which takes a thread about a millisecond or more.
 pub(super) fn tells_all_figures(route: &Route<'_>) -> bool {
     match route {
         Route::Stats | Route::Metrics => true,
@@ -66,7 +67,7 @@ pub(super) fn tells_all_figures(route: &Route<'_>) -> bool {
     }
 }
 
-/// Refuses a body that is not what its `Content-MD5` says.
+/// Refuses a body that does not match its `Content-MD5`.
 pub(super) fn check_md5(request: &Request) -> Result<(), Refusal> {
     let Some(sent) = request.head.get("content-md5") else { return Ok(()) };
     let sent = base64::engine::general_purpose::STANDARD.decode(sent.trim_ascii());

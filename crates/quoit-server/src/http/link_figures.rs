@@ -1,10 +1,10 @@
-//! Figures of the security of connections between nodes, and of the audit log.
+//! Metrics of the security of connections between nodes, and of the audit log.
 
 use super::metrics::Text;
 use crate::context::ServerContext;
 use quoit_tls::Instant;
 
-/// Ends of certificates, plain connections, lines of the audit log.
+/// Adds the expiry of certificates, connections without TLS, and lines of the audit log.
 pub(super) fn link_metrics(text: &mut Text, context: &ServerContext) {
     let now = Instant::now();
     if let Some(view) = context.store.control().link_view() {

@@ -5,8 +5,8 @@ use super::uri;
 use bytes::Bytes;
 use quoit_model::object::Link;
 
-/// Reads the Link headers of a write. The link "up" to the object's own bucket, which answers
-/// carry, is allowed once and not stored.
+/// Parses the Link headers of a write. The link "up" to the object's own bucket, which answers carry, is
+/// allowed once and not stored.
 ///
 /// # Errors
 ///
@@ -33,7 +33,7 @@ enum LinkEntry {
     Up(Vec<u8>),
 }
 
-/// The parts of a header between commas that stand neither in `<>` nor in quotes.
+/// Splits a header at commas outside of `<>` and of quotes.
 fn entries(header: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(header);
     std::iter::from_fn(move || {
@@ -96,7 +96,7 @@ fn fault(form: UrlForm) -> String {
     format!("Invalid Link header. Links must be of the form\n{shape}; riaktag=\"TAG\"\n")
 }
 
-/// Appends the value of a Link header: the stored links and "up" to the object's bucket.
+/// Appends the value of a Link header: the stored links, and "up" to the object's bucket.
 pub fn append(out: &mut Vec<u8>, links: &[Link], form: UrlForm, bucket: &[u8]) {
     let base: &[u8] = if form == UrlForm::Old { b"</riak/" } else { b"</buckets/" };
     out.extend_from_slice(base);

@@ -1,4 +1,4 @@
-//! Lists of buckets, keys and matches of index queries, whole or as streams.
+//! Lists of buckets, of keys and of matches of index queries, as one document or as streams.
 
 use super::connection::{HttpConnection, Request};
 use super::index;
@@ -24,10 +24,11 @@ use serde_json::{Value, json};
 const BUCKETS_TIMEOUT_MS: u32 = 300_000;
 const KEYS_TIMEOUT_MS: u32 = 480_000;
 const KEYS_STREAM_TIMEOUT_MS: u32 = 60_000;
-/// A document longer than this is sent in pieces; up to there a failure still replaces it.
+/// Size in bytes from which on a document is sent in pieces. Up to this size, a failure can still replace
+/// the document by an error.
 pub(super) const HELD_BYTES_MAX: usize = 1024 * 1024;
 
-/// Whether a listing is one document or a stream of them.
+/// Form of a listing: one document, or a stream of documents.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Whole,
@@ -35,7 +36,7 @@ enum Mode {
 }
 
 impl Mode {
-    /// The mode that a query parameter names; `None` for anything else.
+    /// The mode that a query parameter selects; `None` for any other value.
     fn of(value: Option<&[u8]>) -> Option<Self> {
         match value? {
             b"true" => Some(Self::Whole),
@@ -45,11 +46,11 @@ impl Mode {
     }
 }
 
-/// A listing under way.
+/// A listing in progress.
 pub(super) enum Listing {
     Buckets(BucketListing),
     Keys(Box<KeyListing>),
-    /// The matches of a query, as keys or as terms and keys.
+    /// The matches of an index query, as keys or as terms and keys.
     Matches {
         results: Box<IndexResults>,
         shows_terms: bool,
@@ -57,7 +58,7 @@ pub(super) enum Listing {
 }
 
 impl Listing {
-    /// Appends the next items to a JSON list; false when there are no more.
+    /// Appends the next items to a JSON list. Returns false if there are no more.
     pub(super) async fn append_next(
         &mut self,
         document: &mut Vec<u8>,
@@ -80,7 +81,7 @@ impl Listing {
         Ok(names.is_some())
     }
 
-    /// The name of the list in its document.
+    /// The name of the list's member in its document.
     pub(super) const fn member(&self) -> &'static str {
         match self {
             Self::Buckets(_) => "buckets",
@@ -89,7 +90,7 @@ impl Listing {
         }
     }
 
-    /// The continuation of the next page, if there may be one.
+    /// The continuation for the next page, if there may be one.
     pub(super) fn continuation(&self) -> Option<String> {
         let Self::Matches { results, .. } = self else { return None };
         results.continuation().map(|position| index_query::continuation_text(&position))
@@ -106,7 +107,7 @@ impl Listing {
         document.push(b'}');
     }
 
-    /// The answer instead of a list that could not be made.
+    /// Answers with the fault of a list that could not be made.
     fn failed(&self, connection: &mut HttpConnection, fault: RequestError) -> Result<(), Refusal> {
         if let Self::Matches { .. } = self {
             return Err(fault.into());
@@ -116,13 +117,13 @@ impl Listing {
     }
 }
 
-/// Whether the query of a bucket, in its old form, asks for keys.
+/// True if a request for a bucket in the old URL form asks for keys.
 pub(super) fn lists_keys(query: &[u8]) -> bool {
     Mode::of(uri::query_value(query, "keys").as_deref()).is_some()
 }
 
 impl HttpConnection {
-    /// The buckets of a bucket type.
+    /// Lists the buckets of a bucket type.
     pub(super) async fn list_buckets(
         &mut self,
         request: &Request,
@@ -150,7 +151,7 @@ impl HttpConnection {
         self.write_listing(mode, Listing::Buckets(listing), deadline, None).await
     }
 
-    /// The keys of a bucket.
+    /// Lists the keys of a bucket.
     pub(super) async fn list_keys(
         &mut self,
         request: &Request,
@@ -160,7 +161,7 @@ impl HttpConnection {
         self.write_keys(request, bucket, query, None).await
     }
 
-    /// `/riak/B`: keys, properties or both.
+    /// Answers `/riak/B` with keys, properties or both.
     pub(super) async fn old_bucket(
         &mut self,
         request: &Request,
@@ -173,7 +174,7 @@ impl HttpConnection {
             (false, false) => Err(Refusal::Page(404)),
             (false, true) => self.get_props(request, bucket),
             (true, wants_props) => {
-                // The keys may be shown to users that may not see the properties.
+                // A user may have a grant to list the keys but not to see the properties.
                 let first = match wants_props && self.may_see_props(bucket) {
                     true => format!("{{\"props\":{}}}", module_first(&self.bucket_props(bucket)?)),
                     false => "{}".to_owned(),
@@ -216,7 +217,7 @@ impl HttpConnection {
                 let listing = Box::pin(store.listings().list_keys(bucket.as_ref()));
                 match self.unless_gone(listing).await? {
                     Ok(listing) => Listing::Keys(Box::new(listing)),
-                    // Riak has begun to answer by then.
+                    // Riak has already begun its answer when it finds out.
                     Err(fault @ RequestError::InsufficientCoverage) => {
                         reply(&mut self.out, self.form, 200).body(JSON, &error_document(&fault));
                         return Ok(());
@@ -243,8 +244,8 @@ impl HttpConnection {
         self.check_job(request, allowed, job, &[JSON])
     }
 
-    /// Refuses what foreign pages ask for, what an operator has switched off, and what the client would take
-    /// under none of the names of its media type.
+    /// Refuses requests of pages of other sites, operations that the operator has switched off, and clients
+    /// that accept none of `media_types`.
     pub(super) fn check_job(
         &self,
         request: &Request,
@@ -263,8 +264,7 @@ impl HttpConnection {
         Ok(())
     }
 
-    /// Refuses bucket types that do not exist or are not active, in the way of lists and
-    /// properties.
+    /// Refuses bucket types that do not exist or are not active, with the status of lists and properties.
     pub(super) fn check_type(&self, bucket: BucketRef<'_>) -> Result<(), Refusal> {
         let state = self.context.store.control().read();
         state.type_props(bucket.bucket_type).map(drop).map_err(|_| Refusal::Page(404))
@@ -283,7 +283,7 @@ impl HttpConnection {
         first: Option<String>,
     ) -> Result<(), Refusal> {
         if self.form.head_only {
-            // Nobody would see the names.
+            // The answer to HEAD has no names.
             reply_in_pieces(&mut self.out, self.form, 200).header("Content-Type", JSON).stream();
             self.end_stream();
             return Ok(());
@@ -294,7 +294,7 @@ impl HttpConnection {
         }
     }
 
-    /// A document for each chunk of names, and an empty one at the end.
+    /// Sends a document for each batch of names, and an empty one at the end.
     async fn write_documents(
         &mut self,
         listing: &mut Listing,
@@ -333,8 +333,8 @@ impl HttpConnection {
         }
     }
 
-    /// One document, sent in pieces when it is long: then a failure ends the connection instead of
-    /// the document, so that no client takes half a list for the whole.
+    /// Sends one document, in pieces if it is long. Once a piece is sent, a failure closes the connection,
+    /// so that no client takes half a list for the whole.
     pub(super) async fn write_document(
         &mut self,
         listing: &mut Listing,
@@ -390,13 +390,12 @@ fn timeout(query: &[u8]) -> Result<Option<u32>, Refusal> {
     value.map(|text| parse_timeout(&text)).transpose().map_err(Refusal::bad)
 }
 
-/// Reads a listing's parameters as a client might send them. Whatever they are, this returns.
+/// Parses the parameters of a listing, for fuzzing. Returns for any input.
 pub(super) fn fuzz(bucket: &BucketName<'_>, parameters: &[u8]) {
     let _ = ordered_query(bucket, parameters);
 }
 
-/// The query for keys in order that a listing asks for by a prefix, a range or a page size; `None` when it
-/// asks for none of them.
+/// The query for keys in order, if the request has a prefix, a range or a page size; `None` otherwise.
 fn ordered_query(bucket: &BucketName<'_>, query: &[u8]) -> Result<Option<IndexQuery>, Refusal> {
     let value = |name| uri::query_value(query, name).map(|text| Bytes::copy_from_slice(&text));
     let (prefix, start, end) = (value("prefix"), value("start"), value("end"));
@@ -431,7 +430,7 @@ fn open_member(document: &mut Vec<u8>, member: &str) {
     document.extend_from_slice(b"\":[");
 }
 
-/// Appends names as JSON texts. What is not UTF-8 in them shows as replacement characters.
+/// Appends names as JSON strings. Bytes that are not UTF-8 become replacement characters.
 fn append_names(document: &mut Vec<u8>, names: &[Bytes], is_first: bool) {
     for (place, name) in names.iter().enumerate() {
         if place > 0 || !is_first {
@@ -442,7 +441,7 @@ fn append_names(document: &mut Vec<u8>, names: &[Bytes], is_first: bool) {
     }
 }
 
-/// Appends terms and keys, each as an object of one member.
+/// Appends each match as an object with one member: its term and its key.
 fn append_pairs(document: &mut Vec<u8>, matches: &[IndexMatch], is_first: bool) {
     for (place, IndexMatch { term, key }) in matches.iter().enumerate() {
         if place > 0 || !is_first {

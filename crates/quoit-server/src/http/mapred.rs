@@ -44,9 +44,9 @@ impl HttpConnection {
             return Err(Refusal::bad(USAGE));
         }
         let job = match read_job(request.body.clone(), |body| Job::from_json(body)).await {
-            // A filter that is none is met when keys are.
+            // Riak notices an invalid key filter only when the job runs.
             Err(JobFault::Filter(fault)) => Err(JobEnd::Failed(fault.into())),
-            // A phase that can't begin is met when the job does.
+            // Riak notices an invalid phase only when the job starts.
             Err(fault @ JobFault::Phase { .. }) => Err(JobEnd::Failed(fault.into())),
             job => Ok(job?),
         };
@@ -87,7 +87,7 @@ impl HttpConnection {
         self.unless_gone(Box::pin(running.next())).await
     }
 
-    /// A part for the outputs of a phase, as they come.
+    /// Sends the outputs of a phase as a part, as they come.
     async fn write_phases(&mut self, mut running: RunningJob) -> Result<(), Refusal> {
         let boundary = boundary();
         let media_type = format!("multipart/mixed;boundary={boundary}");
@@ -122,8 +122,8 @@ impl HttpConnection {
         Ok(())
     }
 
-    /// One list, sent in pieces when it is long: then a failure ends the connection instead of the list, so
-    /// that no client takes half of it for the whole.
+    /// Sends one list, in pieces if it is long. Once a piece is sent, a failure closes the connection, so
+    /// that no client takes half a list for the whole.
     async fn write_outputs(&mut self, mut running: RunningJob) -> Result<(), Refusal> {
         let mut document = vec![b'['];
         let (mut is_first, mut streams) = (true, false);
@@ -161,7 +161,8 @@ impl HttpConnection {
         Ok(())
     }
 
-    /// A list of lists, one for each kept phase: it is gathered, because all phases go on at the same time.
+    /// Sends a list of lists, one for each kept phase. It is gathered first, because all phases run at the
+    /// same time.
     async fn write_lists(
         &mut self,
         mut running: RunningJob,

@@ -1,4 +1,4 @@
-//! `/metrics`: figures with histograms, as Prometheus' text or as OpenMetrics.
+//! `/metrics`: figures with histograms, in Prometheus' text format or as OpenMetrics.
 
 use super::connection::{HttpConnection, Request};
 use super::data_type_figures::data_type_metrics;
@@ -15,17 +15,17 @@ use quoit_core::{Counter, Cumulative, Distribution, LongRequest, Stats, StatsSna
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// The two forms of the text. They differ in the names of counters' families and in the last line.
+/// The two text formats. They differ in the names of counter families and in the last line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Form {
-    /// Prometheus' own, which nearly every collector reads.
+    /// The Prometheus text format, which nearly every collector reads.
     Prometheus,
-    /// OpenMetrics, for those who ask for it.
+    /// OpenMetrics, for collectors that ask for it.
     OpenMetrics,
 }
 
 impl Form {
-    /// The form that a client prefers. A client that accepts neither gets the first all the same.
+    /// The format that a client prefers. A client that accepts neither gets the Prometheus format.
     fn of(accept: Option<&[u8]>) -> Self {
         let offers: [&[u8]; 2] = [b"text/plain", b"application/openmetrics-text"];
         match choose_media_type(accept, &offers) {
@@ -44,16 +44,16 @@ impl Form {
 
 pub(super) const US_PER_SEC: f64 = 1e6;
 
-/// Bounds of times: powers of two from 16 us to a minute.
+/// Bucket bounds of times: powers of two from 16 us to about a minute.
 pub(super) const TIMES_US: &[u64] = &powers::<23>(4, 1);
-/// Bounds of sizes: powers of four from 16 bytes to 64 MiB.
+/// Bucket bounds of sizes: powers of four from 16 bytes to 64 MiB.
 pub(super) const BYTES: &[u64] = &powers::<12>(4, 2);
-/// Bounds of numbers of results: powers of four from 1 to 4 million.
+/// Bucket bounds of result counts: powers of four from 1 to 4 million.
 const RESULTS: &[u64] = &powers::<12>(0, 2);
-/// Bounds of numbers of something that there are few of.
+/// Bucket bounds of small counts.
 pub(super) const COUNTS: &[u64] = &[2, 3, 5, 9, 17, 33, 65, 129];
 
-/// Powers of two, the exponents so far apart.
+/// Returns powers of two with exponents from `first` on, `step` apart.
 const fn powers<const COUNT: usize>(first: u32, step: u32) -> [u64; COUNT] {
     let mut bounds = [0; COUNT];
     let mut index = 0;
@@ -65,7 +65,7 @@ const fn powers<const COUNT: usize>(first: u32, step: u32) -> [u64; COUNT] {
 }
 
 impl HttpConnection {
-    /// All metrics, in the form that the client prefers.
+    /// Answers with all metrics, in the format that the client prefers.
     pub(super) async fn metrics(&mut self, request: &Request) -> Result<(), Refusal> {
         self.check_origin(&request.head)?;
         let form = Form::of(request.head.get_list("accept").as_deref());
@@ -181,7 +181,7 @@ fn requests(text: &mut Text, snapshot: &StatsSnapshot) {
     }
 }
 
-/// MapReduce jobs that were begun here.
+/// MapReduce jobs that clients started on this node.
 fn mapreduce(text: &mut Text, jobs: &Jobs) {
     let (begun, failed, refused) = jobs.counts();
     text.counter("quoit_mapreduce_jobs", "MapReduce jobs begun here.", begun);
@@ -198,7 +198,8 @@ fn mapreduce(text: &mut Text, jobs: &Jobs) {
     );
 }
 
-/// Index queries, listings and folds that were begun here, and what indexes of the copies here did.
+/// Index queries, listings and folds started on this node, and reads and writes of the indexes of this
+/// node's copies.
 fn long_requests(text: &mut Text, stats: &Stats, snapshot: &StatsSnapshot) {
     for (name, help, counter) in [
         ("quoit_index_queries", "Index queries begun here.", Counter::IndexQueries),
@@ -367,7 +368,7 @@ fn memory(text: &mut Text, figures: &MemoryFigures) {
     }
 }
 
-/// Text in the making.
+/// Builder of the metrics text.
 pub(super) struct Text {
     text: String,
     form: Form,
@@ -384,7 +385,7 @@ impl Text {
     }
 
     pub(super) fn family(&mut self, name: &str, help: &str, kind: &str) {
-        // In OpenMetrics the end of a counter's name is that of its samples, and not of its family.
+        // In OpenMetrics, the suffix `_total` belongs to the samples of a counter, and not to its family.
         let is_whole = kind == "counter" && self.form == Form::Prometheus;
         let end = if is_whole { "_total" } else { "" };
         self.line(format_args!("# HELP {name}{end} {help}"));
@@ -401,12 +402,12 @@ impl Text {
         self.line(format_args!("{name}_total {value}"));
     }
 
-    /// `unit`: how many of what was measured make one of what is shown.
+    /// `unit`: number of measured units in one unit of the output.
     fn histogram(&mut self, name: &str, help: &str, histogram: &Cumulative, unit: f64) {
         self.histograms(name, help, &[(String::new(), histogram.clone())], unit);
     }
 
-    /// The same for several, each with labels of its own.
+    /// Like `histogram`, for several histograms with different labels.
     pub(super) fn histograms(
         &mut self,
         name: &str,

@@ -1,18 +1,18 @@
-//! The HTTP interface: wire in, one call of the store, wire out.
+//! The HTTP interface: it decodes a request, makes one call of the store, and encodes the answer.
 //!
-//! The connection loop is our own: requests are answered on the thread that parsed them, header names
-//! and values stay where they were received, and answers are written straight into the connection's
-//! buffer. A connection is a task; it answers every complete request that has arrived, in order, and
-//! writes once.
+//! The connection loop does not use an HTTP library: requests are answered on the thread that parsed them,
+//! header names and values stay in the received bytes, and answers are written directly into the
+//! connection's buffer. A connection is a task. It answers all complete requests that have arrived, in
+//! order, and writes the answers together.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! | --- | --- |
-//! | `admission`, `needs` | who a client is and what it may do |
+//! | `admission`, `needs` | identity and permissions of clients |
 //! | `connection`, `input`, `head`, `chunked` | requests as they arrive |
-//! | `uri`, `route`, `params`, `negotiate`, `conditions`, `links`, `csrf` | what a request means |
-//! | `response`, `refusal`, `render` | how answers look |
+//! | `uri`, `route`, `params`, `negotiate`, `conditions`, `links`, `csrf` | meaning of a request |
+//! | `response`, `refusal`, `render` | form of answers |
 //! | `object_*`, `datatype`, `walk`, `listing`, `index`, `props`, `mapred*` | resources of data |
-//! | `folds`, `fold_*`, `queues` | replication with Riak nodes, and folds as they ask for them |
+//! | `folds`, `fold_*`, `queues` | replication with nodes of Riak, and the folds that they use |
 //! | `server`, `stats`, `metrics` | resources of the node |
 
 mod admission;
@@ -67,11 +67,10 @@ pub(crate) use refusal::Refusal;
 pub(crate) use stats::statistics;
 pub(crate) use uri::query_value;
 
-/// Largest body that [`fuzz_request`] follows.
+/// Largest body that [`fuzz_request`] reads, in bytes.
 const FUZZ_BODY_BYTES_MAX: usize = 1 << 20;
 
-/// Parses bytes as a client might send them and finds their resource, without a store: the entry
-/// for fuzzing. Whatever the bytes are, it returns.
+/// Parses a request and finds its resource, without a store, for fuzzing. Returns for any input.
 pub fn fuzz_request(bytes: &[u8]) {
     datatype::fuzz(bytes);
     let _ = queues::parse_pushed(bytes);

@@ -1,4 +1,4 @@
-//! The right that each resource asks for.
+//! The permission that each resource requires.
 
 use super::fold_route::{FoldRoute, RangeFold};
 use super::head::Method;
@@ -10,19 +10,19 @@ use quoit_security::Permission;
 /// Access to a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Access<'r> {
-    /// All clients, without a login.
+    /// Every client, without a login.
     Open,
-    /// All clients, without a login, if the settings say so; every user otherwise.
+    /// Every client without a login if the settings allow it, else every user.
     Statistics,
     /// Every user.
     User,
-    /// Users with this right.
+    /// Users with this permission.
     Right(Need<'r>),
     /// No client, while security is on.
     Nobody,
 }
 
-/// The access to a resource by a method. A MapReduce job's rights are in its body.
+/// The access to a resource by a method. The permissions for a MapReduce job depend on its body.
 pub(super) fn access<'r>(route: &'r Route<'_>, method: Method, query: &[u8]) -> Access<'r> {
     use Permission as P;
     let reads = matches!(method, Method::Get | Method::Head);

@@ -1,15 +1,14 @@
-//! Content negotiation: what the client accepts of what there is.
+//! Content negotiation: choosing a form that the client accepts.
 //!
-//! Preferences are those of the headers `Accept`, `Accept-Charset` and `Accept-Encoding` (RFC 9110,
-//! section 12.5), with the order of Riak among equals: exact types before wildcards, then what
-//! comes later in the header.
+//! Preferences come from the headers `Accept`, `Accept-Charset` and `Accept-Encoding` (RFC 9110, section
+//! 12.5). Ties are broken as in Riak: exact types before wildcards, then later entries before earlier ones.
 
-/// A weight of 0 to 1000 thousandths.
+/// A weight from 0 to 1000, in thousandths.
 type Quality = u16;
 const FULL: Quality = 1000;
 
-/// The offered media type that the client prefers, as its place in `offers`. `None`: it accepts
-/// none of them. Without a header, the first.
+/// Index in `offers` of the media type that the client prefers; `None` if it accepts none of them. Without
+/// a header, the first.
 pub fn choose_media_type(accept: Option<&[u8]>, offers: &[&[u8]]) -> Option<usize> {
     let Some(accept) = accept else { return Some(0) };
     let mut best: Option<(Quality, u8, usize, usize)> = None;
@@ -33,12 +32,12 @@ pub fn choose_media_type(accept: Option<&[u8]>, offers: &[&[u8]]) -> Option<usiz
     best.map(|(_, _, _, offer)| offer)
 }
 
-/// Whether the client accepts a media type.
+/// True if the client accepts a media type.
 pub fn accepts_media_type(accept: Option<&[u8]>, media: &[u8]) -> bool {
     choose_media_type(accept, &[media]).is_some()
 }
 
-/// Whether the most specific range that fits a media type excludes it.
+/// True if the most specific matching range excludes a media type.
 fn is_excluded(accept: &[u8], offer: &[u8]) -> bool {
     let deciding = list(accept)
         .map(weighted)
@@ -47,8 +46,8 @@ fn is_excluded(accept: &[u8], offer: &[u8]) -> bool {
     deciding.is_some_and(|(_, quality)| quality == 0)
 }
 
-/// How closely a range names a media type: 2 exactly, 1 by its first half, 0 as anything. `None`:
-/// not at all.
+/// Specificity with which a range matches a media type: 2 = exactly, 1 = by its type, 0 = by a wildcard.
+/// `None` if it does not match.
 fn specificity(range: &[u8], media: &[u8]) -> Option<u8> {
     if range.eq_ignore_ascii_case(media) {
         return Some(2);
@@ -61,17 +60,18 @@ fn specificity(range: &[u8], media: &[u8]) -> Option<u8> {
     kind.eq_ignore_ascii_case(half).then_some(1)
 }
 
-/// Whether an `Accept-Charset` header allows a charset. Without a header all are allowed.
+/// True if an `Accept-Charset` header allows a charset. Without a header, all are allowed.
 pub fn accepts_charset(header: Option<&[u8]>, charset: &[u8]) -> bool {
     accepts_word(header, charset, b"iso-8859-1")
 }
 
-/// Whether an `Accept-Encoding` header allows a content coding. Without a header all are allowed.
+/// True if an `Accept-Encoding` header allows a content coding. Without a header, all are allowed.
 pub fn accepts_encoding(header: Option<&[u8]>, encoding: &[u8]) -> bool {
     accepts_word(header, encoding, b"identity")
 }
 
-/// `unless_excluded` is the word that every client takes that does not say otherwise.
+/// True if the header allows `word`. `unless_excluded` is a word that is allowed unless the header excludes
+/// it.
 fn accepts_word(header: Option<&[u8]>, word: &[u8], unless_excluded: &[u8]) -> bool {
     let Some(header) = header else { return true };
     let named = list(header).map(weighted).find(|(name, _)| name.eq_ignore_ascii_case(word));
@@ -83,7 +83,7 @@ fn list(header: &[u8]) -> impl Iterator<Item = &[u8]> {
     header.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|part| !part.is_empty())
 }
 
-/// A member of a list and its weight. Other parameters are not looked at.
+/// A member of a list and its weight. Other parameters are ignored.
 fn weighted(member: &[u8]) -> (&[u8], Quality) {
     let mut parts = member.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
     let name = parts.next().unwrap_or_default();
@@ -96,7 +96,7 @@ fn weighted(member: &[u8]) -> (&[u8], Quality) {
     (name, quality)
 }
 
-/// Reads `1`, `0.5`, `.5` and the like; what is none of them excludes.
+/// Parses `1`, `0.5`, `.5` and the like. Invalid text gives 0, which excludes.
 fn parse_quality(text: &[u8]) -> Quality {
     let number = std::str::from_utf8(text).ok().and_then(|text| text.trim().parse::<f32>().ok());
     match number {

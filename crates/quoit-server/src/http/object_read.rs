@@ -18,11 +18,11 @@ use quoit_seam::Clock;
 use std::mem;
 
 const US_PER_SEC: u64 = 1_000_000;
-/// The forms in which siblings can be had, the default first.
+/// Media types in which siblings can be sent, the default first.
 const SIBLING_FORMS: [&[u8]; 2] = [TEXT, MULTIPART];
 
 impl HttpConnection {
-    /// GET and HEAD.
+    /// Answers GET and HEAD.
     pub(super) async fn get_object(
         &mut self,
         request: &Request,
@@ -55,8 +55,8 @@ impl HttpConnection {
         self.answer_object(request, name, &params, object, is_aside).await
     }
 
-    /// Answers a plain object from where it was read to, if nothing has to be waited for but the word of
-    /// other replicas.
+    /// Answers a plain object directly from the memory that it was read to, if that needs no waiting except
+    /// for confirmations of other replicas.
     async fn get_in_place(
         &mut self,
         request: &Request,
@@ -65,7 +65,8 @@ impl HttpConnection {
         options: &ReadOptions,
     ) -> Result<GetInPlace, Refusal> {
         let Self { context, out, room, form, .. } = self;
-        // Then objects are looked at before they are read, and large ones take turns.
+        // While memory is short or many large requests are in progress, the size of an object is checked
+        // before it is read.
         if params.vtag.is_some() || context.memory.has_large() || context.memory.is_scarce() {
             return Ok(GetInPlace::Declined);
         }
@@ -103,7 +104,7 @@ impl HttpConnection {
         }
     }
 
-    /// Answers an object that was read. `is_aside`: its value is copied by a thread of low priority.
+    /// Answers an object that was read. If `is_aside`, a thread of low priority copies its value.
     async fn answer_object(
         &mut self,
         request: &Request,
@@ -126,7 +127,8 @@ impl HttpConnection {
             Some(sibling) if is_aside && !self.form.head_only => {
                 rendered.write_head(&mut self.out, self.form, 200, sibling);
                 let value = sibling.value.clone();
-                // The last to let a value of megabytes go is the thread that copies it.
+                // Dropping the object here makes that thread the last owner of the value, so that it also
+                // frees it.
                 drop(object);
                 self.append_aside(value).await?;
             }
@@ -141,7 +143,7 @@ impl HttpConnection {
         Answer { out, form: *form, clock: context.store.clock() }
     }
 
-    /// Appends the body of an answer by a thread of low priority.
+    /// Appends the body of an answer on a thread of low priority.
     async fn append_aside(&mut self, body: Bytes) -> Result<(), Refusal> {
         let mut out = mem::take(&mut self.out);
         let append = async move {
@@ -180,15 +182,15 @@ impl HttpConnection {
 
 /// Result of a read in place.
 enum GetInPlace {
-    /// It is answered.
+    /// The request is answered.
     Answered,
-    /// An object that is not plain was read.
+    /// The object was read and is not plain.
     Found(Box<Object>),
     /// Nothing was done.
     Declined,
 }
 
-/// An answer that is to be made, and the clock by which its conditions are judged.
+/// Context for making an answer, with the clock for evaluating its conditions.
 struct Answer<'o> {
     out: &'o mut Vec<u8>,
     form: ReplyForm,
@@ -196,8 +198,8 @@ struct Answer<'o> {
 }
 
 impl Answer<'_> {
-    /// Whether the value is to be sent: the client takes its form, and has no such version. Otherwise
-    /// that is answered.
+    /// True if the value is to be sent: the client accepts its form and does not have this version.
+    /// Otherwise the answer is already written.
     fn is_wanted(&mut self, head: &Head, value: &ValueForm<'_>) -> Result<bool, Refusal> {
         let fits = accepts_media_type(head.get_list("accept").as_deref(), value.content_type)
             && value.charset.is_none_or(|charset| {
@@ -212,7 +214,7 @@ impl Answer<'_> {
         Ok(!self.is_settled_by_conditions(head, value.vtag, value.last_modified_us)?)
     }
 
-    /// Whether the client has what there is; then that is the answer.
+    /// True if the client already has this version. The answer is then written.
     fn is_settled_by_conditions(
         &mut self,
         head: &Head,
@@ -237,8 +239,8 @@ impl Answer<'_> {
     }
 }
 
-/// Memory that an object takes on its way to the client: once as it was read, and once as it is sent; of
-/// siblings once more, as the parts of one body.
+/// Memory of an object on its way to the client, in bytes: as it was read, as it is sent, and for siblings
+/// once more as the parts of one body.
 pub(super) fn answer_bytes(object: &Object) -> usize {
     let siblings = object.siblings.as_slice();
     let values_bytes: usize = siblings.iter().map(|sibling| sibling.value.len()).sum();
@@ -246,7 +248,7 @@ pub(super) fn answer_bytes(object: &Object) -> usize {
     values_bytes.saturating_mul(copies)
 }
 
-/// The value that a request means; `None`: all of them.
+/// The value that a request asks for; `None` = all siblings.
 fn selected<'o>(object: &'o Object, vtag: Option<&[u8]>) -> Result<Option<&'o Sibling>, Refusal> {
     match (vtag, object.siblings.as_slice()) {
         (None, [single]) => Ok(Some(single)),

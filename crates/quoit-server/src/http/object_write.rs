@@ -21,25 +21,25 @@ use quoit_model::sibling_order::sort_for_clients;
 
 const US_PER_SEC: u64 = 1_000_000;
 const INDEX_PREFIX: &str = "x-riak-index-";
-/// Our own header: seconds until the object expires.
+/// Header of Quoit: seconds until the object expires.
 const TTL: &str = "x-quoit-ttl";
 
-/// Head of a write: everything besides its value.
+/// Everything that a write has besides its value.
 pub(super) struct WriteHead {
     params: ObjectParams,
     meta: Metadata,
     context: VersionVector,
     precondition: Precondition,
-    /// Text of the refusal if the conditions hold.
+    /// Text of the refusal that follows if the conditions hold.
     vetoed: Option<String>,
 }
 
 impl HttpConnection {
-    /// Reads what a write says besides its value, with all checks that need no value.
+    /// Parses a write except for its value, and makes all checks that do not need the value.
     ///
     /// # Errors
     ///
-    /// The first fault, in the order in which Riak finds them.
+    /// The first fault, in Riak's order of checks.
     pub(super) fn check_write(
         &self,
         head: &Head,
@@ -59,12 +59,12 @@ impl HttpConnection {
         let vetoed = media_type_fault(meta.content_type.as_deref().unwrap_or_default());
         match vetoed {
             Some(text) if precondition.is_none() => Err(Refusal::Text(415, text.into())),
-            // Conditions that do not hold come first, and only the store can tell.
+            // Failed conditions take precedence over this refusal, and only the store can evaluate them.
             vetoed => Ok(WriteHead { params, meta, context, precondition, vetoed }),
         }
     }
 
-    /// PUT and POST; without a key, the server makes one.
+    /// Answers PUT and POST. Without a key, the server generates one.
     pub(super) async fn put_object(
         &mut self,
         request: &Request,
@@ -123,8 +123,8 @@ impl HttpConnection {
             .finish(b"");
     }
 
-    /// The object after the write. What the client accepts decides about the form only: the write
-    /// is done.
+    /// Answers with the stored object. The write is done, so the client's `Accept` only selects the form
+    /// and can't cause an error.
     fn write_stored(
         &mut self,
         head: &Head,
@@ -144,7 +144,7 @@ impl HttpConnection {
         }
     }
 
-    /// DELETE.
+    /// Answers DELETE.
     pub(super) async fn delete_object(
         &mut self,
         request: &Request,
@@ -160,7 +160,7 @@ impl HttpConnection {
             context,
             precondition,
             rw: params.rw(),
-            // Distinct nodes are asked for of the write.
+            // `node_confirms` only applies to the write.
             read: ReadOptions { node_confirms: None, ..params.read_options() },
             write: params.write_options(),
         };
@@ -171,7 +171,7 @@ impl HttpConnection {
         Ok(())
     }
 
-    /// Refuses buckets of types that do not exist or are not active.
+    /// Refuses buckets whose type does not exist or is not active.
     pub(super) fn check_bucket(&self, bucket: &BucketName<'_>) -> Result<(), Refusal> {
         let state = self.context.store.control().read();
         if state.bucket_props(bucket.as_ref()).is_err() {
@@ -182,8 +182,9 @@ impl HttpConnection {
     }
 }
 
-/// Whether a write that asked for the body is answered with the values of siblings and not with their
-/// tags alone: unlike for a read, to a client that accepts anything. Without a header it is the tags.
+/// True if a write with `returnbody` is answered with the values of siblings, false if with their tags.
+/// Unlike for a read, a client that accepts anything gets the values. Without an `Accept` header it gets
+/// the tags.
 fn wants_values(accept: Option<&[u8]>) -> bool {
     accept.is_some_and(|accept| choose_media_type(Some(accept), &[MULTIPART, TEXT]) == Some(0))
 }
@@ -215,7 +216,7 @@ pub fn metadata(
     })
 }
 
-/// The pairs of user metadata, each name once: of a header sent twice the values are one list.
+/// The pairs of user metadata, each name once. The values of a repeated header are joined to a list.
 fn user_meta(head: &Head) -> Vec<UserMeta> {
     let mut pairs: Vec<UserMeta> = Vec::new();
     for (name, value) in head.with_prefix("x-riak-meta-") {
@@ -230,10 +231,10 @@ fn user_meta(head: &Head) -> Vec<UserMeta> {
     pairs
 }
 
-/// Bytes of the longest name that Riak spells anew; longer ones stay as they were sent.
+/// Length in bytes up to which Riak normalises the case of a name; longer names stay as sent.
 const SPELLED_BYTES_MAX: usize = 50;
 
-/// The name of a header as Riak stores it: a capital at the start of each word, else small letters.
+/// A header name in the case in which Riak stores it: a capital at the start of each word, else lower case.
 fn canonical(name: &Bytes) -> Bytes {
     if name.len() > SPELLED_BYTES_MAX {
         return name.clone();
@@ -249,7 +250,7 @@ fn canonical(name: &Bytes) -> Bytes {
         .collect()
 }
 
-/// The media type without parameters, and the charset; other parameters are dropped.
+/// The media type without parameters, and the charset. Other parameters are dropped.
 fn split_content_type(header: &Bytes) -> (Option<Bytes>, Option<Bytes>) {
     let mut parts = header.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
     let shared = |part: &[u8]| if part.is_empty() { Bytes::new() } else { header.slice_ref(part) };
@@ -261,7 +262,7 @@ fn split_content_type(header: &Bytes) -> (Option<Bytes>, Option<Bytes>) {
     (media, charset)
 }
 
-/// The fault of a media type; `None` if it has none.
+/// The fault of a media type; `None` if it is valid.
 fn media_type_fault(media: &[u8]) -> Option<String> {
     let halves = media.split(|byte| *byte == b'/').filter(|half| !half.is_empty()).count();
     let media = String::from_utf8_lossy(media);
@@ -277,8 +278,7 @@ fn index_headers(head: &Head) -> Result<Vec<IndexEntry>, String> {
     index_entries::parse_all(pairs).map_err(|faults| faults.iter().map(index_fault).collect())
 }
 
-/// The terms of a header: separated by a comma and one blank. A comma without a blank belongs to a
-/// term.
+/// The terms of a header, separated by a comma and one space. A comma without a space belongs to the term.
 fn terms(value: Bytes) -> impl Iterator<Item = Bytes> {
     let mut rest = Some(value);
     std::iter::from_fn(move || {

@@ -18,21 +18,21 @@ pub struct ObjectParams {
     basic_quorum: Option<bool>,
     notfound_ok: Option<bool>,
     timeout_ms: Option<u32>,
-    /// Store the value under the given clock as it is.
+    /// Store the value with the given version vector unchanged.
     pub as_is: bool,
     /// Answer a write with the object.
     pub return_body: bool,
-    /// Which sibling is meant.
+    /// The tag of the wanted sibling.
     pub vtag: Option<Vec<u8>>,
 }
 
-/// Parameters as they stand in the query, the first of each name.
+/// Parameters as they are in the query, the first of each name.
 #[derive(Default)]
 struct Raw<'q> {
     values: [Option<std::borrow::Cow<'q, [u8]>>; NAMES.len()],
 }
 
-/// In the order in which faults are reported.
+/// Names in the order in which faults are reported.
 const NAMES: [&str; 14] = [
     "timeout",
     "r",
@@ -68,7 +68,7 @@ impl<'q> Raw<'q> {
 }
 
 impl ObjectParams {
-    /// Reads a query string. Unknown parameters are not looked at.
+    /// Parses a query string. Unknown parameters are ignored.
     ///
     /// # Errors
     ///
@@ -127,7 +127,7 @@ impl ObjectParams {
         if faults.is_empty() { Ok(params) } else { Err(faults) }
     }
 
-    /// Takes a timeout of 0 for none, as data types do.
+    /// Makes a timeout of 0 mean no timeout, as for data types.
     pub fn disable_zero_timeout(&mut self) {
         self.timeout_ms = self.timeout_ms.filter(|timeout_ms| *timeout_ms > 0);
     }
@@ -164,7 +164,7 @@ impl ObjectParams {
     }
 }
 
-/// Reads a quorum; `Some(None)` is the bucket's, `None` is no quorum.
+/// Parses a quorum. `Some(None)` stands for the bucket's property, `None` for invalid text.
 fn parse_quorum(text: &[u8]) -> Option<Option<Quorum>> {
     Some(Some(match text {
         b"default" => return Some(None),
@@ -172,7 +172,7 @@ fn parse_quorum(text: &[u8]) -> Option<Option<Quorum>> {
         b"quorum" => Quorum::Quorum,
         b"all" => Quorum::All,
         digits if !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) => {
-            // A number that does not fit is above any n_val, which is what it will be refused for.
+            // A number that does not fit is larger than any n_val, so the store refuses it for that reason.
             let number = std::str::from_utf8(digits).ok()?.parse().unwrap_or(u32::MAX);
             Quorum::Count(number)
         }
@@ -199,7 +199,7 @@ fn parse_sync(text: &[u8]) -> Option<Option<SyncOnWrite>> {
     }
 }
 
-/// Reads a timeout in milliseconds. Too large a number is as good as the largest.
+/// Parses a timeout in milliseconds. A number that does not fit saturates at `u32::MAX`.
 ///
 /// # Errors
 ///
@@ -212,7 +212,7 @@ pub fn parse_timeout(text: &[u8]) -> Result<u32, String> {
     Err(format!("Bad timeout value {}\n", erlang_string(text)))
 }
 
-/// Prints a text as Erlang prints a string: quoted, or as a list of its bytes.
+/// Prints text as Erlang prints a string: quoted, or as a list of its bytes.
 pub fn erlang_string(text: &[u8]) -> String {
     let printed = crate::erlang_text::binary(text);
     let inner = printed.trim_start_matches("<<").trim_end_matches(">>");

@@ -23,7 +23,7 @@ impl From<ChangeError> for Refusal {
 }
 
 impl HttpConnection {
-    /// A bucket's effective properties.
+    /// Answers with the effective properties of a bucket.
     pub(super) fn get_props(
         &mut self,
         request: &Request,
@@ -68,7 +68,7 @@ impl HttpConnection {
         Ok(())
     }
 
-    /// Lets a bucket follow its type again.
+    /// Removes a bucket's own properties, so that it follows its bucket type again.
     pub(super) async fn reset_props(
         &mut self,
         request: &Request,
@@ -120,7 +120,7 @@ impl HttpConnection {
 }
 
 impl HttpConnection {
-    /// Refuses a type that does not exist, as Riak does while security is on.
+    /// Refuses a bucket type that does not exist, as Riak does while security is on.
     fn check_type_exists(&self, name: &[u8]) -> Result<(), Refusal> {
         let state = self.context.store.control().read();
         if state.type_state(name) != TypeState::Undefined || name == DEFAULT_BUCKET_TYPE {
@@ -131,8 +131,8 @@ impl HttpConnection {
     }
 }
 
-/// A set of properties as text. A function has its module before its name, as in Riak, whose Erlang client
-/// reads the two by their places.
+/// Properties as JSON text. A function has its module before its name, because Riak's Erlang client reads
+/// the two by their order.
 pub(super) fn module_first(props: &Map<String, Value>) -> String {
     let members = props.iter().map(|(name, value)| format!("{}:{}", json!(name), shown(value)));
     format!("{{{}}}", members.collect::<Vec<_>>().join(","))
@@ -161,7 +161,7 @@ fn accepts_json(request: &Request) -> Result<(), Refusal> {
     }
 }
 
-/// Whether the body is declared as JSON.
+/// True if the body is declared as JSON.
 pub(crate) fn is_json(request: &Request) -> bool {
     let header = request.head.get("content-type").unwrap_or_default();
     let media = header.split(|byte| *byte == b';').next().unwrap_or_default();
@@ -172,7 +172,7 @@ fn has_json_body(request: &Request) -> Result<(), Refusal> {
     if is_json(request) { Ok(()) } else { Err(Refusal::Page(415)) }
 }
 
-/// The changes that a body of the form `{"props":{...}}` asks for.
+/// The changes in a body of the form `{"props":{...}}`.
 fn updates(request: &Request, what: &str) -> Result<PropUpdates, Refusal> {
     let document = serde_json::from_slice::<Value>(&request.body).ok();
     match document.and_then(|mut document| document.get_mut("props").map(Value::take)) {

@@ -1,4 +1,4 @@
-//! Queues of replication over HTTP.
+//! Replication queues over HTTP.
 
 use super::connection::{HttpConnection, Request};
 use super::head::Method;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 const OCTETS: &[u8] = b"application/octet-stream";
 
-/// A record as a push names it.
+/// A record that a push names.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Pushed {
     bucket_type: String,
@@ -27,7 +27,7 @@ pub(super) struct Pushed {
 }
 
 impl HttpConnection {
-    /// `/queuename/NAME`.
+    /// Answers `/queuename/NAME`.
     pub(super) async fn queue(
         &mut self,
         request: &Request,
@@ -50,7 +50,7 @@ impl HttpConnection {
         if !accepts_media_type(request.head.get_list("accept").as_deref(), OCTETS) {
             return Err(Refusal::Page(406));
         }
-        // A queue that there is not has no entries.
+        // A queue that does not exist is treated as empty.
         let queue = queue_name(&store, name).ok();
         let next = Box::pin(async move {
             match queue {
@@ -96,7 +96,7 @@ impl HttpConnection {
         Ok(())
     }
 
-    /// `/membership_request`.
+    /// Answers `/membership_request`.
     pub(super) fn membership(&mut self) {
         let up = riak_queue::up_nodes(&self.context.store, true);
         let entry = |(ip, port): (String, u16)| json!({"ip": ip, "port": port.to_string()});
@@ -109,7 +109,7 @@ fn malformed() -> Refusal {
     Refusal::bad("Malformed Keyclock list~n")
 }
 
-/// The name of a queue that there is.
+/// The name of a queue, if it exists.
 pub(super) fn queue_name(store: &ReplicatedStore, name: &[u8]) -> Result<String, Refusal> {
     let text = std::str::from_utf8(name).ok();
     let known = text.filter(|name| riak_queue::exists(store, name));
@@ -126,7 +126,7 @@ fn codes(name: &[u8]) -> String {
     format!("[{}]", codes.join(","))
 }
 
-/// The records of a push; `None` where one is none.
+/// The records of a push; `None` if one is malformed.
 pub(super) fn parse_pushed(body: &[u8]) -> Option<Vec<Pushed>> {
     let document: Value = serde_json::from_slice(body).ok()?;
     document.as_object()?.get("keys-clocks")?.as_array()?.iter().map(pushed).collect()
@@ -134,7 +134,7 @@ pub(super) fn parse_pushed(body: &[u8]) -> Option<Vec<Pushed>> {
 
 fn pushed(entry: &Value) -> Option<Pushed> {
     let text = |name: &str| entry.get(name)?.as_str().map(str::to_owned);
-    // Clocks come as text, or as the codes of it, as answers of folds have them.
+    // A version vector is base64 text, or the list of its character codes as in answers of folds.
     let clock = match entry.get("clock")? {
         Value::String(text) => text.as_bytes().to_vec(),
         Value::Array(codes) => {

@@ -1,4 +1,4 @@
-//! Answers other than the one asked for.
+//! Error answers.
 
 use super::head::Method;
 use super::response::{HTML, JSON, ReplyForm, TEXT, reply};
@@ -9,30 +9,30 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::io;
 
-/// Why a request is not answered with what it asked for.
+/// Reasons for which a request gets an error instead of its answer.
 #[derive(Debug)]
 pub enum Refusal {
     /// A status and a text for the client.
     Text(u16, Cow<'static, str>),
-    /// A status and a page that only says what the status means.
+    /// A status, and a page that only shows the status.
     Page(u16),
     /// The same with a text that explains it.
     PageWithText(u16, String),
     /// A status and a JSON document.
     Json(u16, Value),
-    /// The resource does not have the method, but these.
+    /// The resource does not accept the method; it accepts these.
     Method(&'static [Method]),
-    /// The same with a JSON document.
+    /// Like `Method`, with a JSON document.
     MethodJson(&'static [Method], Value),
-    /// The request needs TLS: a text, and whether it has its media type. As Riak: most resources leave
-    /// it out.
+    /// The request needs TLS: a text, and true if the answer has a media type. As in Riak, most resources
+    /// omit it.
     Upgrade(&'static str, bool),
     /// The credentials are missing or wrong.
     Unauthorized,
-    /// Administration needs a login: a status, a document, and the path of the socket that needs none, for
-    /// clients on this machine.
+    /// The administration API needs a login: a status, a document, and for clients on this machine the path
+    /// of the administration socket, which needs no login.
     Locked(u16, Value, Option<String>),
-    /// The client is gone.
+    /// The connection has failed.
     Socket(io::Error),
 }
 
@@ -59,11 +59,11 @@ impl Refusal {
         Self::Text(404, Cow::Borrowed("not found\n"))
     }
 
-    /// Writes the refusal.
+    /// Writes the error answer.
     ///
     /// # Errors
     ///
-    /// When the client is gone.
+    /// When the connection has failed.
     pub fn write(self, out: &mut Vec<u8>, form: ReplyForm) -> io::Result<()> {
         match self {
             Self::Text(status, text) => reply(out, form, status).body(TEXT, text.as_bytes()),
@@ -127,7 +127,7 @@ fn write_page(
 }
 
 impl From<RequestError> for Refusal {
-    /// The words that clients of the object resources know.
+    /// Uses the texts that clients of Riak's object resources know.
     fn from(fault: RequestError) -> Self {
         let (status, text) = match &fault {
             RequestError::Key(fault) => (400, format!("{fault}\n")),
@@ -174,7 +174,7 @@ impl From<RequestError> for Refusal {
     }
 }
 
-/// The text for a quorum above the number of replicas.
+/// The text for a quorum that exceeds the number of replicas.
 pub fn n_val_text(n_val: u32) -> String {
     format!("Specified w/dw/pw/node_confirms values invalid for bucket n value of {n_val}\n")
 }

@@ -1,4 +1,4 @@
-//! Objects as answers.
+//! Objects in the form of HTTP answers.
 
 use super::links;
 use super::response::{
@@ -15,18 +15,18 @@ use quoit_model::plain::PlainObject;
 const US_PER_SEC: u64 = 1_000_000;
 const DEFAULT_CONTENT_TYPE: &[u8] = b"application/octet-stream";
 
-/// An object on its way to a client.
+/// An object that is being sent to a client.
 #[derive(Clone, Copy)]
 pub struct Rendered<'a> {
-    /// The object's name.
+    /// The name of the record.
     pub key: KeyRef<'a>,
-    /// The form of the URL that it was asked for by.
+    /// The URL form of the request.
     pub form: UrlForm,
-    /// The object; not a tombstone.
+    /// The object, which is not a tombstone.
     pub object: &'a Object,
 }
 
-/// The forms that clients may choose a value by, and its version.
+/// Properties of a value for content negotiation and conditions.
 #[derive(Clone, Copy)]
 pub struct ValueForm<'a> {
     /// Media type without parameters.
@@ -37,7 +37,7 @@ pub struct ValueForm<'a> {
     pub content_encoding: Option<&'a [u8]>,
     /// Entity tag; empty when unknown.
     pub vtag: &'a [u8],
-    /// When the value was written, microseconds since 1970; 0 when unknown.
+    /// Time at which the value was written, in microseconds since 1970; 0 when unknown.
     pub last_modified_us: u64,
 }
 
@@ -66,7 +66,7 @@ impl<'a> From<&PlainObject<'a>> for ValueForm<'a> {
     }
 }
 
-/// Appends the header that carries an object's causal context.
+/// Appends the header with an object's causal context.
 pub fn append_clock(out: &mut Vec<u8>, clock: &VersionVector) {
     out.extend_from_slice(b"X-Riak-Vclock: ");
     append_base64(out, |out| encode_context_into(clock, out));
@@ -90,7 +90,7 @@ pub fn write_plain(
     headers.finish(object.value);
 }
 
-/// Appends the headers that tell one version from another; nothing for what is not known.
+/// Appends the headers that identify a version. Unknown ones are left out.
 pub fn append_version(out: &mut Vec<u8>, etag: &[u8], last_modified_us: u64) {
     if !etag.is_empty() {
         out.extend_from_slice(b"ETag: \"");
@@ -109,7 +109,8 @@ fn append_last_modified(out: &mut Vec<u8>, last_modified_us: u64) {
 }
 
 impl Rendered<'_> {
-    /// Writes one value with its headers. `created` names the new object in a Location header.
+    /// Writes one value with its headers. If `created`, adds a Location header with the path of the new
+    /// object.
     pub fn write_value(
         self,
         out: &mut Vec<u8>,
@@ -121,7 +122,7 @@ impl Rendered<'_> {
         self.headers(out, reply_form, status, sibling, created).finish(&sibling.value);
     }
 
-    /// Writes the headers of one value. The value has to follow.
+    /// Writes the headers of one value. The caller has to append the value.
     pub fn write_head(
         self,
         out: &mut Vec<u8>,
@@ -258,7 +259,8 @@ fn append_index_name(out: &mut Vec<u8>, field: &[u8]) {
     out.extend_from_slice(b": ");
 }
 
-/// One header a field, its terms joined. Entries are sorted, so those of a field stand together.
+/// Appends one header for each field, with its terms joined. Entries are sorted, so those of a field are
+/// adjacent.
 fn append_joined_indexes(out: &mut Vec<u8>, meta: &Metadata) {
     for entries in meta.indexes.chunk_by(|a, b| a.field == b.field) {
         let field = &entries[0].field;
@@ -276,14 +278,14 @@ fn append_joined_indexes(out: &mut Vec<u8>, meta: &Metadata) {
     }
 }
 
-/// Appends the line before a part, or the one after the last.
+/// Appends the boundary before a part, or after the last part.
 pub fn append_boundary(out: &mut Vec<u8>, boundary: &str, last: bool) {
     out.extend_from_slice(b"\r\n--");
     out.extend_from_slice(boundary.as_bytes());
     out.extend_from_slice(if last { b"--\r\n" } else { b"\r\n" });
 }
 
-/// A text that stands in no value: 128 bits that nobody can foresee.
+/// A multipart boundary: 128 random bits as text, which no value contains by chance or by design.
 pub fn boundary() -> String {
     use std::hash::{BuildHasher, RandomState};
     let half = || RandomState::new().hash_one("boundary");

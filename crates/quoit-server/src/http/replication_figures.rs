@@ -6,7 +6,7 @@ use crate::context::ServerContext;
 use quoit_core::{BucketConflicts, Counter, StatsSnapshot};
 use quoit_replication::{LAG_BOUNDS_MS, SinkStatus};
 
-/// Counters by their names in `/stats`, which have a total beside the last minute, and in `/metrics`.
+/// Counters: name in `/stats` (also with `_total`), name and help text in `/metrics`, and the counter.
 const COUNTERS: [(&str, &str, &str, Counter); 8] = [
     (
         "ngrfetch_prefetch",
@@ -58,7 +58,7 @@ const COUNTERS: [(&str, &str, &str, Counter); 8] = [
     ),
 ];
 
-/// Figures by the names that Riak's collectors read.
+/// Adds figures with the names that collectors for Riak read.
 pub(super) fn replication(
     figures: &mut Figures,
     context: &ServerContext,
@@ -87,7 +87,7 @@ pub(super) fn replication(
     }
 }
 
-/// The same for collectors of metrics, with lag as a histogram.
+/// Adds the same figures as metrics, and the replication lag as a histogram.
 pub(super) fn replication_metrics(
     text: &mut Text,
     context: &ServerContext,
@@ -141,7 +141,7 @@ pub(super) fn replication_metrics(
     text.counter("quoit_full_syncs_failed", "Full-syncs that did not end well.", full_sync.fail);
 }
 
-/// Concurrent writes of both sides, by bucket.
+/// Adds the number of concurrent writes in both clusters, by bucket.
 fn conflicts(text: &mut Text, conflicts: &[BucketConflicts]) {
     if conflicts.is_empty() {
         return;
@@ -151,7 +151,7 @@ fn conflicts(text: &mut Text, conflicts: &[BucketConflicts]) {
     for BucketConflicts { bucket, count } in conflicts {
         let (bucket_type, bucket) = match bucket {
             Some((bucket_type, bucket)) => (label(bucket_type), label(bucket)),
-            // No bucket type has such a name.
+            // Not a valid name of a bucket type, so it can't collide with one.
             None => ("/others".to_owned(), "/others".to_owned()),
         };
         text.line(format_args!(
@@ -160,13 +160,13 @@ fn conflicts(text: &mut Text, conflicts: &[BucketConflicts]) {
     }
 }
 
-/// A name as the value of a label.
+/// Escapes a name as the value of a label.
 fn label(name: &[u8]) -> String {
     let text = String::from_utf8_lossy(name);
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Figures of change feeds.
+/// Adds the figures of change feeds.
 pub(super) fn change_feed_metrics(text: &mut Text, context: &ServerContext) {
     let Some(log) = context.store.change_feeds().log() else { return };
     let status = log.status();
@@ -190,7 +190,7 @@ pub(super) fn change_feed_metrics(text: &mut Text, context: &ServerContext) {
     );
 }
 
-/// How late objects of other clusters were stored, by queue.
+/// Adds the delay with which objects of other clusters were stored here, by queue.
 fn lags(text: &mut Text, sinks: &[SinkStatus]) {
     if sinks.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! Answers, written straight into the connection's buffer.
+//! HTTP answers, written directly into the connection's buffer.
 
 use super::uri;
 use httpdate::HttpDate;
@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How an answer has to be written.
+/// Properties of the request and connection that determine how an answer is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReplyForm {
     /// The answer to a HEAD request: headers as for GET, no body.
@@ -17,7 +17,8 @@ pub struct ReplyForm {
     pub is_http_11: bool,
 }
 
-/// One answer under way: a status line, headers, then one of the methods that end it.
+/// An answer in progress: the status line and headers are written, and one of the methods that end it
+/// follows.
 #[must_use = "an answer has to be ended"]
 pub struct Reply<'o> {
     out: &'o mut Vec<u8>,
@@ -34,7 +35,7 @@ pub const JSON: &[u8] = b"application/json";
 /// The media type of pages.
 pub const HTML: &[u8] = b"text/html";
 
-/// Starts an answer. Costs one copy of what is fixed in every answer of the status.
+/// Starts an answer. Costs one copy of the parts that are the same in every answer with this status.
 pub fn reply(out: &mut Vec<u8>, form: ReplyForm, status: u16) -> Reply<'_> {
     let version = "HTTP/1.1 ";
     out.extend_from_slice(version.as_bytes());
@@ -50,7 +51,7 @@ pub fn reply(out: &mut Vec<u8>, form: ReplyForm, status: u16) -> Reply<'_> {
     Reply { out, form, status }
 }
 
-/// Starts an answer whose length is not known: only a client of HTTP/1.1 may send further requests behind it.
+/// Starts an answer whose length is unknown. Only a client of HTTP/1.1 can send further requests after it.
 pub fn reply_in_pieces(out: &mut Vec<u8>, form: ReplyForm, status: u16) -> Reply<'_> {
     let keep_alive = form.keep_alive && form.is_http_11;
     let answer = reply(out, ReplyForm { keep_alive, ..form }, status);
@@ -58,7 +59,7 @@ pub fn reply_in_pieces(out: &mut Vec<u8>, form: ReplyForm, status: u16) -> Reply
 }
 
 impl<'o> Reply<'o> {
-    /// Adds a header. The value is made harmless: nothing in it can end the header.
+    /// Adds a header. Control bytes in the value are replaced, so that the value can't end the header.
     pub fn header(self, name: &str, value: &[u8]) -> Self {
         self.out.extend_from_slice(name.as_bytes());
         self.out.extend_from_slice(b": ");
@@ -67,12 +68,12 @@ impl<'o> Reply<'o> {
         self
     }
 
-    /// Tells caches that the answer depends on the media types that the client accepts.
+    /// Tells caches that the answer depends on the client's `Accept` header.
     pub fn varies_by_accept(self) -> Self {
         self.header("Vary", b"Accept")
     }
 
-    /// Adds headers that `write` appends as whole lines.
+    /// Adds headers that `write` appends as complete lines.
     pub fn lines(self, write: impl FnOnce(&mut Vec<u8>)) -> Self {
         write(self.out);
         self
@@ -83,7 +84,7 @@ impl<'o> Reply<'o> {
         self.header("Content-Type", media_type).finish(body);
     }
 
-    /// Ends the answer with a body whose headers were added.
+    /// Ends the answer with a body whose content headers were added before.
     pub fn finish(self, body: &[u8]) {
         let has_body = self.has_body();
         let out = self.end_headers(body.len());
@@ -92,7 +93,8 @@ impl<'o> Reply<'o> {
         }
     }
 
-    /// Ends the headers of an answer whose body of so many bytes follows, if the answer has one.
+    /// Ends the headers of an answer. The caller has to append a body of `body_bytes`, if the answer has a
+    /// body.
     pub fn finish_head(self, body_bytes: usize) {
         self.end_headers(body_bytes);
     }
@@ -115,8 +117,8 @@ impl<'o> Reply<'o> {
         self.out
     }
 
-    /// Ends the headers of an answer whose length is not known: chunks follow, or, to a client of
-    /// HTTP/1.0, whatever comes until the connection is closed ([`reply_in_pieces`]).
+    /// Ends the headers of an answer whose length is unknown. Chunks follow; for a client of HTTP/1.0,
+    /// plain bytes until the connection is closed ([`reply_in_pieces`]).
     pub fn stream(self) {
         if self.form.is_http_11 {
             self.out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
@@ -125,7 +127,7 @@ impl<'o> Reply<'o> {
     }
 }
 
-/// Appends a piece of a stream. An empty piece is nothing (it would end the stream).
+/// Appends a piece of a stream. An empty piece is skipped, because an empty chunk would end the stream.
 pub fn append_chunk(out: &mut Vec<u8>, form: ReplyForm, piece: &[u8]) {
     if piece.is_empty() || form.head_only {
         return;
@@ -150,7 +152,7 @@ pub fn append_last_chunk(out: &mut Vec<u8>, form: ReplyForm) {
 /// Appends a header value. Control bytes, which could end the header, become spaces.
 pub fn append_value(out: &mut Vec<u8>, value: &[u8]) {
     let is_control = |byte: &u8| (*byte < 0x20 && *byte != b'\t') || *byte == 0x7f;
-    // Not `any`: without a way out of the loop the compiler looks at many bytes at a time.
+    // Not `any`: without an early exit, the compiler vectorises the loop.
     if value.iter().fold(false, |found, byte| found | is_control(byte)) {
         out.extend(value.iter().map(|byte| if is_control(byte) { b' ' } else { *byte }));
     } else {
@@ -158,8 +160,8 @@ pub fn append_value(out: &mut Vec<u8>, value: &[u8]) {
     }
 }
 
-/// Whether a stored name can be sent as the name of a header: a token, and none that says where the
-/// message ends.
+/// True if a stored name can be sent as a header name: it is a token, and not one of the headers that
+/// control framing.
 pub fn is_sendable_name(name: &[u8]) -> bool {
     const FRAMING: [&[u8]; 5] =
         [b"content-length", b"transfer-encoding", b"connection", b"trailer", b"upgrade"];
@@ -185,16 +187,16 @@ pub fn append_number(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(&digits[start..]);
 }
 
-/// Appends a date (RFC 9110, section 5.6.7) of so many seconds since 1970.
+/// Appends a date (RFC 9110, section 5.6.7), given in seconds since 1970.
 pub fn append_date(out: &mut Vec<u8>, unix_secs: u64) {
-    /// The last second of the year 9999, the last that the format can hold.
+    /// The last second of the year 9999, the largest that the format can hold.
     const LAST_SECS: u64 = 253_402_300_799;
     let time = UNIX_EPOCH + Duration::from_secs(unix_secs.min(LAST_SECS));
     // Writing to a vector does not fail.
     let _ = write!(out, "{}", HttpDate::from(time));
 }
 
-/// Appends the present date, formatted once a second and thread. Costs a read of the clock.
+/// Appends the current date, which each thread formats once a second. Costs a read of the clock.
 fn append_now(out: &mut Vec<u8>) {
     const DATE_BYTES: usize = 29;
     thread_local! {
@@ -213,7 +215,7 @@ fn append_now(out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the bytes that `write` appends as base64 text in their place.
+/// Encodes the bytes that `write` appends as base64, in place.
 pub fn append_base64(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     use base64::Engine as _;
     let start = out.len();
@@ -228,7 +230,7 @@ pub fn append_base64(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     out.truncate(start + written);
 }
 
-/// Appends the header that says where an object is.
+/// Appends the Location header of an object.
 pub fn append_location(
     out: &mut Vec<u8>,
     form: super::route::UrlForm,
@@ -239,7 +241,7 @@ pub fn append_location(
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the path of an object in a form of URLs.
+/// Appends the path of an object, in a form of URLs.
 pub fn append_object_path(
     out: &mut Vec<u8>,
     form: super::route::UrlForm,
@@ -266,7 +268,7 @@ pub fn append_object_path(
     uri::encode_into(out, key);
 }
 
-/// The number and words of a status.
+/// The code and reason phrase of a status.
 pub fn status_line(status: u16) -> &'static str {
     match status {
         200 => "200 OK",

@@ -5,7 +5,7 @@ use quoit_model::layout::Layout;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Figures of the members and of who holds which partition, by the names of Riak.
+/// Figures of the members and of the nodes that own partitions, under Riak's names.
 pub(super) fn ring_figures(control: &ControlPlane) -> [(&'static str, Value); 6] {
     let state = control.read();
     let newest = state.layouts().newest();
@@ -26,7 +26,7 @@ pub(super) fn ring_figures(control: &ControlPlane) -> [(&'static str, Value); 6]
     ]
 }
 
-/// For each node the partitions that prefer it, as Erlang prints a list of pairs.
+/// Number of partitions that prefer each node, as Erlang prints a list of pairs.
 fn ownership(state: &State, layout: &Layout) -> String {
     let members = layout.nodes().iter().map(|id| (state.members().name_of(*id), 0));
     let mut owned: BTreeMap<_, u32> = members.collect();
@@ -38,7 +38,7 @@ fn ownership(state: &State, layout: &Layout) -> String {
     format!("[{}]", pairs.collect::<Vec<_>>().join(","))
 }
 
-/// Copies of partitions that a node holds.
+/// Number of partitions of which a node holds a copy.
 fn copies(layout: &Layout, node: NodeId) -> u32 {
     let shares = layout.shares();
     shares.iter().find(|share| share.node == node).map_or(0, |share| share.partition_count)

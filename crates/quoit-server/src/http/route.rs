@@ -1,4 +1,4 @@
-//! Which resource a path names.
+//! Resources and their paths.
 
 use super::fold_route::{FoldRoute, fold_route};
 use super::head::Method;
@@ -6,10 +6,10 @@ use super::uri;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-/// A part of a path, decoded.
+/// A decoded part of a path.
 pub type Name<'r> = Cow<'r, [u8]>;
 
-/// The three forms of URLs. Links and locations in answers have the form of the request.
+/// The three forms of URLs. Links and locations in an answer have the form of the request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UrlForm {
     /// `/riak/B/K`.
@@ -20,18 +20,18 @@ pub enum UrlForm {
     Typed,
 }
 
-/// A bucket as a path names it.
+/// The bucket that a path names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BucketName<'r> {
-    /// `default` where the path has none.
+    /// `default` if the path has no bucket type.
     pub bucket_type: Name<'r>,
     /// Name of the bucket.
     pub bucket: Name<'r>,
-    /// How the path names it.
+    /// The form of the URL.
     pub form: UrlForm,
 }
 
-/// A record as a path names it.
+/// The record that a path names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordName<'r> {
     /// The bucket.
@@ -40,36 +40,36 @@ pub struct RecordName<'r> {
     pub key: Name<'r>,
 }
 
-/// Resources.
+/// The resource that a path names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Route<'r> {
     /// The list of resources.
     Root,
-    /// Liveness.
+    /// A check that the node answers, as in Riak.
     Ping,
-    /// Whether the process answers.
+    /// A check that the process answers.
     Livez,
-    /// Whether clients are answered, and why not.
+    /// A check that the node serves clients, with the reasons if not.
     Readyz,
     /// Statistics as JSON.
     Stats,
-    /// Statistics as OpenMetrics text.
+    /// Statistics in Prometheus' text format or as OpenMetrics.
     Metrics,
     /// The buckets of a bucket type.
     Buckets(Name<'r>),
-    /// The keys of a bucket; POST stores under a new key.
+    /// The keys of a bucket. POST stores an object under a new key.
     Keys(BucketName<'r>),
     /// A bucket's properties.
     Props(BucketName<'r>),
     /// A bucket type's properties.
     TypeProps(Name<'r>),
-    /// Properties and keys of a bucket, the old way; POST stores under a new key.
+    /// Properties and keys of a bucket in the old URL form. POST stores an object under a new key.
     OldBucket(BucketName<'r>),
     /// An object.
     Object(RecordName<'r>),
-    /// A walk along links, from an object on.
+    /// A walk along links, starting from an object.
     Walk(RecordName<'r>, SmallVec<[&'r [u8]; 8]>),
-    /// The nodes of a record.
+    /// The preference list of a record.
     Preflist(RecordName<'r>),
     /// An index query.
     Index(BucketName<'r>, SmallVec<[Name<'r>; 4]>),
@@ -77,23 +77,23 @@ pub enum Route<'r> {
     Changes(BucketName<'r>),
     /// A MapReduce job.
     Mapred,
-    /// Anything of Search, which is not served.
+    /// Any resource of Riak Search, which Quoit does not have.
     Search,
-    /// A data type; without a key, POST makes one.
+    /// A data type. POST without a key generates one.
     Datatype(BucketName<'r>, Option<Name<'r>>),
     /// A counter of Riak 1.4.
     Counter(RecordName<'r>),
     /// A fold.
     Fold(FoldRoute<'r>),
-    /// A queue of replication; POST puts references into it.
+    /// A replication queue. POST puts references to records into it.
     Queue(Name<'r>),
     /// The nodes that are up.
     Membership,
-    /// The operator's interface: the parts after `/admin`.
+    /// The administration API, with the parts of the path after `/admin`.
     Admin(SmallVec<[Name<'r>; 8]>),
 }
 
-/// How names in paths are read.
+/// Reader of names in paths.
 #[derive(Clone, Copy)]
 struct Reader {
     decodes: bool,
@@ -107,8 +107,7 @@ impl Reader {
 
 const DEFAULT_TYPE: Name<'static> = Cow::Borrowed(quoit_model::key::DEFAULT_BUCKET_TYPE);
 
-/// Finds the resource of a path; `None` where there is none. `decodes`: whether names are
-/// percent-decoded.
+/// Finds the resource of a path; `None` if there is none. If `decodes`, names are percent-decoded.
 pub fn route(path: &[u8], decodes: bool) -> Option<Route<'_>> {
     let parts = uri::segments(path)?;
     let reader = Reader { decodes };
@@ -189,7 +188,7 @@ fn record<'r>(bucket: BucketName<'r>, key: &'r [u8], reader: Reader) -> RecordNa
 }
 
 impl Route<'_> {
-    /// The methods that the resource takes.
+    /// The methods that the resource accepts.
     pub fn methods(&self) -> &'static [Method] {
         use Method::{Delete, Get, Head, Post, Put};
         match self {
@@ -207,7 +206,7 @@ impl Route<'_> {
             | Self::Changes(_) => &[Get, Head],
             Self::Search => &[Get, Head, Post, Put, Delete],
             Self::Keys(_) | Self::Walk(..) | Self::Mapred => &[Get, Head, Post],
-            // A fetch takes an entry off the queue, which an answer without a body would lose.
+            // No HEAD: a fetch removes an entry from the queue, which an answer without a body would lose.
             Self::Queue(_) => &[Get, Post],
             Self::Props(_) => &[Get, Head, Put, Delete],
             Self::TypeProps(_) => &[Get, Head, Put],
@@ -221,14 +220,14 @@ impl Route<'_> {
 }
 
 impl BucketName<'_> {
-    /// The bucket as the store knows it.
+    /// The bucket in the form of the store.
     pub fn as_ref(&self) -> quoit_model::key::BucketRef<'_> {
         quoit_model::key::BucketRef { bucket_type: &self.bucket_type, bucket: &self.bucket }
     }
 }
 
 impl RecordName<'_> {
-    /// The record as the store knows it.
+    /// The record in the form of the store.
     pub fn as_ref(&self) -> quoit_model::key::KeyRef<'_> {
         self.bucket.as_ref().key(&self.key)
     }

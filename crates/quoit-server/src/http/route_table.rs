@@ -1,4 +1,5 @@
-//! The table of interfaces in the page for users of Riak, held to the routes and message codes.
+//! Tests that the table of interfaces in the page for users of Riak agrees with the routes and message
+//! codes.
 
 use super::fold_route::{FoldRoute, RangeFold};
 use super::head::Method;
@@ -8,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const PAGE: &str = include_str!("../../../../docs/coming-from-riak.md");
 
-/// The names of an enumeration's variants, and the name of one: a new variant does not compile without its
-/// line, and fails without a row of the page.
+/// Declares the names of an enum's variants, and a function that returns the name of a variant. A new
+/// variant does not compile until it is added here, and fails the test until the page has a row for it.
 macro_rules! variants {
     ($all:ident, $of:ident, $kind:ident: $($variant:ident)*) => {
         const $all: &[&str] = &[$(stringify!($variant)),*];
@@ -31,7 +32,7 @@ variants!(RANGE_FOLDS, range_name, RangeFold:
     Tree Clocks Repl Repair Siblings Sizes Stats Tombs Reap Erase
 );
 
-/// The cells of the table below a heading, by the row.
+/// The rows of the table below a heading, as lists of cells.
 fn rows(heading: &str) -> impl Iterator<Item = Vec<&'static str>> {
     let (_, section) = PAGE.split_once(&format!("\n### {heading}\n")).expect("the heading");
     let section = section.split("\n#").next().unwrap_or_default();
@@ -41,12 +42,12 @@ fn rows(heading: &str) -> impl Iterator<Item = Vec<&'static str>> {
         .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
 }
 
-/// The words in code of a cell.
+/// The words in backticks in a cell.
 fn code_words(cell: &'static str) -> impl Iterator<Item = &'static str> {
     cell.split('`').skip(1).step_by(2)
 }
 
-/// The paths of a pattern, of which `P` is nothing or a type.
+/// The paths of a pattern, in which `P` stands for an optional bucket type.
 fn paths(pattern: &str) -> Vec<String> {
     let path = pattern.split('?').next().unwrap_or_default().replace("...", "x");
     match path.split_once("P/") {

@@ -1,4 +1,4 @@
-//! Figures of logins, rights and TLS.
+//! Metrics of logins, permissions and TLS.
 
 use super::metrics::Text;
 use crate::context::ServerContext;
@@ -66,7 +66,7 @@ pub(super) fn security_metrics(text: &mut Text, context: &ServerContext) {
     }
 }
 
-/// Figures of clients in clear that are served although security is on.
+/// Adds the figures of clients without TLS that are served although security is on.
 fn clear_metrics(text: &mut Text, context: &ServerContext) {
     let clear = context.gate.clear_clients();
     text.gauge(

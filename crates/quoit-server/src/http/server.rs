@@ -1,4 +1,4 @@
-//! The list of resources, liveness, preference lists.
+//! The list of resources, health checks, and preference lists.
 
 use super::connection::{HttpConnection, Request};
 use super::negotiate::{accepts_media_type, choose_media_type};
@@ -7,9 +7,8 @@ use super::response::{HTML, JSON, TEXT, reply};
 use super::route::RecordName;
 use serde_json::json;
 
-/// Names of resources and their paths. Clients find out features by them. A name with several paths
-/// has the one that clients should use last: of duplicate members of a JSON object most readers
-/// keep that.
+/// Names of resources and their paths. Clients detect features by them. If a name has several paths, the
+/// preferred one comes last, because most JSON parsers keep the last of duplicate members.
 const RESOURCES: [(&str, &str); 42] = [
     ("riak_kv_wm_buckets", "/riak"),
     ("riak_kv_wm_buckets", "/types"),
@@ -71,7 +70,7 @@ impl HttpConnection {
         Ok(())
     }
 
-    /// Liveness.
+    /// Answers that the node is alive.
     pub(super) fn ping(&mut self, request: &Request) -> Result<(), Refusal> {
         if !accepts_media_type(request.head.get_list("accept").as_deref(), HTML) {
             return Err(Refusal::Page(406));
@@ -80,13 +79,13 @@ impl HttpConnection {
         Ok(())
     }
 
-    /// Whether the process answers: for supervisors that restart one that does not.
+    /// Answers that the process responds, for supervisors that restart a process that does not.
     pub(super) fn livez(&mut self) -> Result<(), Refusal> {
         reply(&mut self.out, self.form, 200).body(TEXT, b"alive\n");
         Ok(())
     }
 
-    /// Whether clients are answered, for balancers of load; if not, a line for each reason.
+    /// Answers if clients are served, for load balancers; if not, with a line for each reason.
     pub(super) fn readyz(&mut self) -> Result<(), Refusal> {
         let reasons = self.reasons_not_to_serve();
         if reasons.is_empty() {
@@ -106,7 +105,7 @@ impl HttpConnection {
         gate.into_iter().chain(stops).chain(failure).collect()
     }
 
-    /// The nodes of a record.
+    /// Answers with the preference list of a record.
     pub(super) fn preflist(
         &mut self,
         request: &Request,

@@ -1,4 +1,4 @@
-//! `/stats`: the node's figures under the names that Riak's collectors read.
+//! `/stats`: the node's figures with the names that collectors for Riak read.
 
 use super::connection::{HttpConnection, Request};
 use super::data_type_figures::{DATATYPES, data_types};
@@ -16,11 +16,11 @@ use std::sync::Arc;
 
 pub(super) type Figures = Map<String, Value>;
 
-/// Suffixes of a distribution over the last minute.
+/// Suffixes of the figures of a distribution over the last minute.
 const SUMMARY: [&str; 5] = ["mean", "median", "95", "99", "100"];
 
 impl HttpConnection {
-    /// All figures, as JSON or as the same text in lines.
+    /// Answers with all figures, as JSON or as indented text.
     pub(super) async fn stats(&mut self, request: &Request) -> Result<(), Refusal> {
         self.check_origin(&request.head)?;
         let offers = [JSON, TEXT];
@@ -39,8 +39,8 @@ impl HttpConnection {
     }
 }
 
-/// Every figure of the node by its name. Reads a few files of `/proc` and asks
-/// each local file system for its room.
+/// All figures of the node by name. Reads some files of `/proc` and asks the system about each local file
+/// system.
 pub(crate) fn statistics(context: &ServerContext) -> Figures {
     let mut figures = Figures::new();
     let snapshot = context.store.figures();
@@ -65,7 +65,7 @@ pub(super) fn put_summary(figures: &mut Figures, name: &str, summary: LatencySum
     }
 }
 
-/// Names of what this node does not do or does not count: 0.
+/// Adds 0 for figures of Riak that have no counterpart in this node.
 fn absent(figures: &mut Figures) {
     let mut zero = |name: &str| put(figures, name, 0);
     for name in ZERO {
@@ -117,7 +117,7 @@ fn absent(figures: &mut Figures) {
     put(figures, "leveldb_read_block_error", "undefined");
 }
 
-/// Index queries, listings and folds that were begun here.
+/// Index queries, listings and folds started on this node.
 fn long_requests(figures: &mut Figures, stats: &Stats, snapshot: &StatsSnapshot) {
     for (name, counter) in [
         ("index_fsm_create", Counter::IndexQueries),
@@ -143,7 +143,8 @@ fn long_requests(figures: &mut Figures, stats: &Stats, snapshot: &StatsSnapshot)
     put_summary(figures, "index_fsm_time", snapshot.summary(Distribution::IndexTimeUs));
 }
 
-/// A node that coordinates a request carries it out on its own copy as well.
+/// Requests. A node that coordinates a request also executes it on its own copy, so it counts as a vnode
+/// request, too.
 fn requests(figures: &mut Figures, snapshot: &StatsSnapshot) {
     for (name, counters) in [
         ("node_gets", &[Counter::Gets][..]),
@@ -175,7 +176,7 @@ fn requests(figures: &mut Figures, snapshot: &StatsSnapshot) {
         put(figures, &format!("{name}_total"), total);
     }
     let redirects = snapshot.total(Counter::CoordinatorRedirects);
-    // Counted one after the other: another thread may be in between.
+    // The two totals are not read atomically, so one may be ahead of the other.
     let loaded = snapshot.total(Counter::CoordinatorRedirectsLoaded).min(redirects);
     put(figures, "coord_redirs_total", redirects);
     put(figures, "precommit_fail", snapshot.total(Counter::PrecommitFailures));
@@ -275,9 +276,9 @@ fn machine(figures: &mut Figures) {
     put(figures, "sys_system_architecture", std::env::consts::ARCH);
 }
 
-/// Figures of what is not there. Writes are coordinated where they arrive whatever the load
-/// (`coord_local_*`, `coord_redir_loaded_local_total`), and no queue is in front of a partition: what is too
-/// much is refused when it arrives (`node_put_fsm_rejected_total`), so nothing is dropped later.
+/// Figures without a counterpart. Writes are coordinated where they arrive, whatever the load
+/// (`coord_local_*`, `coord_redir_loaded_local_total`). There is no queue in front of a partition: excess
+/// requests are refused when they arrive (`node_put_fsm_rejected_total`), so none are dropped later.
 const ZERO: &[&str] = &[
     "coord_local_soft_loaded_total",
     "coord_local_unloaded_total",

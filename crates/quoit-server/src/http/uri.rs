@@ -3,10 +3,10 @@
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-/// Most parts of a path; longer ones lead nowhere.
+/// Largest number of parts of a path. Longer paths name no resource.
 const SEGMENT_COUNT_MAX: usize = 64;
 
-/// Path and query of a request target, both as sent. A target with scheme and host loses them.
+/// Path and query of a request target, both as sent. Scheme and host are removed.
 pub fn split_target(target: &[u8]) -> (&[u8], &[u8]) {
     let target = match target.strip_prefix(b"http://").or(target.strip_prefix(b"https://")) {
         Some(rest) => memchr::memchr(b'/', rest).map_or(&b"/"[..], |slash| &rest[slash..]),
@@ -19,7 +19,7 @@ pub fn split_target(target: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// The non-empty parts of a path, as sent; `None` when there are more than any resource has.
+/// The non-empty parts of a path, as sent; `None` if there are too many.
 pub fn segments(path: &[u8]) -> Option<SmallVec<[&[u8]; 8]>> {
     let mut parts = SmallVec::new();
     for part in path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
@@ -31,8 +31,7 @@ pub fn segments(path: &[u8]) -> Option<SmallVec<[&[u8]; 8]>> {
     Some(parts)
 }
 
-/// Decodes `%XX` and `+`. What is no escape stays as it is. Copies only if there is something to
-/// decode.
+/// Decodes `%XX` and `+`. Invalid escapes stay as they are. Copies only if there is something to decode.
 pub fn decode(text: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memchr2(b'%', b'+', text).is_none() {
         return Cow::Borrowed(text);
@@ -73,7 +72,7 @@ pub fn encode_into(out: &mut Vec<u8>, name: &[u8]) {
     }
 }
 
-/// Names and values of a query string, decoded, in the order sent. Pairs end with `&` or `;`, as in Riak.
+/// Names and values of a query string, decoded, in the order sent. As in Riak, `&` and `;` separate pairs.
 pub fn query_pairs(query: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_, [u8]>)> {
     query.split(|byte| matches!(byte, b'&' | b';')).filter(|pair| !pair.is_empty()).map(|pair| {
         match memchr::memchr(b'=', pair) {

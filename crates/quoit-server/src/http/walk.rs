@@ -15,12 +15,12 @@ use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
 use quoit_model::object::{Link, Object};
 use std::collections::HashSet;
 
-/// Objects that a walk reads at most.
+/// Largest number of objects that a walk reads.
 const OBJECT_COUNT_MAX: usize = 10_000;
-/// How long the answer may be kept, in seconds.
+/// Time in seconds for which the answer may be cached.
 const EXPIRES_SECS: u64 = 600;
 
-/// One step of a walk: which links to follow, and whether their targets are wanted.
+/// One step of a walk: the links to follow, and if their targets are part of the answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
     bucket: Option<Vec<u8>>,
@@ -28,12 +28,13 @@ pub struct Step {
     keep: bool,
 }
 
-/// Reads `bucket,tag,keep` for each step; `_` is any bucket and any tag. Of steps that say neither 0
-/// nor 1, the last one is kept.
+/// Parses steps of the form `bucket,tag,keep`; `_` matches any bucket or tag. `keep` is `1` to include the
+/// objects of the step, `0` to leave them out; another value keeps only the last step. The only step of a
+/// walk is always kept.
 ///
 /// # Errors
 ///
-/// A step that is not of this form.
+/// A step that does not have this form.
 pub fn parse_steps(parts: &[&[u8]]) -> Result<Vec<Step>, Refusal> {
     let bad = || {
         Refusal::bad(
@@ -51,7 +52,7 @@ pub fn parse_steps(parts: &[&[u8]]) -> Result<Vec<Step>, Refusal> {
         let keep = match &**keep {
             b"1" => true,
             b"0" => parts.len() == 1,
-            // Anything else says nothing.
+            // Any other value selects the default.
             _ => place + 1 == parts.len(),
         };
         let any = |field: &[u8]| (field != b"_").then(|| field.to_vec());
@@ -69,20 +70,20 @@ impl Step {
     }
 }
 
-/// An object on the way.
+/// An object that the walk has reached.
 struct Found {
     bucket: Bytes,
     key: Bytes,
     object: Object,
 }
 
-/// Bytes of the values of an object.
+/// Size of the values of an object, in bytes.
 fn object_bytes(object: &Object) -> usize {
     object.siblings.iter().map(|sibling| sibling.value.len()).sum()
 }
 
 impl HttpConnection {
-    /// Follows links from an object on. POST makes the same checks and does nothing.
+    /// Follows links, starting from an object. POST makes the same checks and does nothing else.
     pub(super) async fn walk(
         &mut self,
         request: &Request,
@@ -153,7 +154,7 @@ impl HttpConnection {
         let mut seen = HashSet::new();
         let mut targets = Vec::new();
         for link in links {
-            // A record that two links name under different tags is met twice, as Riak's users know it.
+            // A record that two links name with different tags is visited twice, as in Riak.
             if link.bucket.is_empty() || link.key.is_empty() || !seen.insert(link) {
                 continue;
             }
@@ -205,7 +206,7 @@ impl HttpConnection {
     }
 }
 
-/// Appends an object as a part: of siblings the one with the smallest value, and the tags of the others.
+/// Appends an object as a part: the sibling with the smallest value, and the tags of the other siblings.
 fn append_found(body: &mut Vec<u8>, form: UrlForm, found: &Found) {
     let key = BucketRef::untyped(&found.bucket).key(&found.key);
     append_clock(body, &found.object.clock);
