@@ -1,4 +1,4 @@
-//! Anti-entropy, for operators.
+//! Anti-entropy in the administration API.
 
 use super::error;
 use crate::context::ServerContext;
@@ -46,7 +46,7 @@ fn rounded(number: f64) -> f64 {
     (number * 10.0).round() / 10.0
 }
 
-/// Has one partition, or all of them, compared soon with every node that has them.
+/// Requests an early exchange of one partition, or of all partitions, with every node that holds a copy.
 pub(super) fn exchange(context: &ServerContext, query: &[u8]) -> Result<Value, Refusal> {
     let shared: Vec<Partition> =
         context.store.anti_entropy().stats().partitions.iter().map(|each| each.partition).collect();

@@ -1,11 +1,11 @@
-//! The body of a request of an operator.
+//! Bodies of administration requests.
 
 use super::error;
 use crate::http::{Refusal, Request};
 use quoit_cluster::PlanId;
 use serde_json::{Value, json};
 
-/// The members of a body, which is a JSON object or nothing.
+/// The members of a body, which is a JSON object or empty.
 pub(super) struct RequestBody(Value);
 
 impl RequestBody {
@@ -19,7 +19,7 @@ impl RequestBody {
         Ok(Self(document))
     }
 
-    /// A text that has to be there.
+    /// A required string.
     pub(super) fn text(&self, name: &str) -> Result<String, Refusal> {
         self.given(name).ok_or_else(|| missing(name, "a text"))
     }
@@ -28,7 +28,7 @@ impl RequestBody {
         self.0[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned)
     }
 
-    /// A number, if there is one.
+    /// An optional number.
     pub(super) fn number(&self, name: &str) -> Result<Option<u64>, Refusal> {
         match &self.0[name] {
             Value::Null => Ok(None),
@@ -41,7 +41,7 @@ impl RequestBody {
         capacity.ok_or_else(|| missing("capacity", "a number"))
     }
 
-    /// The plan that the operator means, if it is named.
+    /// The plan that the operator has confirmed, if the body names one.
     pub(super) fn plan(&self) -> Result<Option<PlanId>, Refusal> {
         let Some(text) = self.given("plan") else { return Ok(None) };
         match u64::from_str_radix(&text, 16) {

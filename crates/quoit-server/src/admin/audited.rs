@@ -1,18 +1,18 @@
-//! Changes of operators in the audit log.
+//! Audit log entries for changes by operators.
 
 use crate::audit::{AuditEntry, AuditOutcome};
 use crate::http::{HttpConnection, Method, Refusal, Request};
 use serde_json::{Value, json};
 
-/// Paths whose bodies hold no secrets; of others only the path is recorded.
+/// First path parts of requests whose bodies may be recorded. For other paths, only the path is recorded.
 const WITHOUT_SECRETS: [&[u8]; 7] =
     [b"bucket-types", b"cluster", b"folds", b"repl", b"security", b"transfer-limits", b"types"];
-/// Members of bodies that are left out all the same.
+/// Members of bodies that are never recorded.
 const SECRETS: [&str; 3] = ["password", "secret", "token"];
-/// Settings of users that are left out of commands of security.
+/// Options of security commands whose values are never recorded.
 const SECRET_OPTIONS: [&str; 2] = ["password=", "password_hash="];
 
-/// Records a change that an operator has asked for, and how it ended. Looks are not recorded.
+/// Records a change that an operator has requested, and its outcome. Reads are not recorded.
 pub(super) fn record(
     connection: &HttpConnection,
     request: &Request,
@@ -44,8 +44,8 @@ fn body(request: &Request) -> Value {
     json!(members)
 }
 
-/// Hides the value of a word such as `password=...` of a command of security, which reads names of options in
-/// any case.
+/// Hides the value of a word such as `password=...` in a security command. The command accepts option names
+/// in any case.
 fn hide_secret(word: &mut Value) {
     let Some(text) = word.as_str() else { return };
     let is_option = |option: &&&str| {

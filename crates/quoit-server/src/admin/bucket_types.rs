@@ -1,4 +1,4 @@
-//! Bucket types and properties of buckets.
+//! Bucket types and properties of buckets in the administration API.
 
 use super::{allow, error, no_such_path, refusal, updates};
 use crate::http::{HttpConnection, Method, Refusal, Request};
@@ -11,7 +11,7 @@ fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// Refuses a strongly consistent type, all of whose requests would be refused.
+/// Refuses a strongly consistent bucket type, because all its requests would fail.
 fn refuse_consistent(updates: &PropUpdates) -> Result<(), Refusal> {
     let wanted = updates.iter().any(|(name, value)| {
         name == "consistent" && (*value == Value::Bool(true) || value.as_str() == Some("true"))
@@ -86,7 +86,7 @@ impl HttpConnection {
         }))
     }
 
-    /// Tells how far the type has come, if it could be changed.
+    /// Answers with the state of the bucket type after a change.
     fn changed_type(
         &self,
         name: &[u8],
@@ -97,7 +97,7 @@ impl HttpConnection {
         Ok(json!({"name": shown(name), "state": state.as_str()}))
     }
 
-    /// Properties of a bucket: shown, changed, reset; the answer is what they are afterwards.
+    /// Shows, changes or resets the properties of a bucket. Answers with the resulting properties.
     pub(super) async fn bucket_props_command(
         &mut self,
         request: &Request,

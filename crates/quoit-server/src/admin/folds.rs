@@ -1,4 +1,4 @@
-//! Folds over all records of a bucket, in the background.
+//! Folds over the records of a bucket, in the background.
 
 use super::{allow, error};
 use crate::folds::{End, Job};
@@ -14,15 +14,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Named records in one answer.
+/// Number of found records in one answer.
 const FOUND_MAX: usize = 1_000;
-/// Longest wait for news of a fold.
+/// Longest wait for found records, in milliseconds.
 const WAIT_MS_MAX: u64 = 30_000;
 
-/// Characters that stand for themselves in names.
+/// Characters that names do not escape.
 const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A fold that is wanted. Names are percent-encoded.
+/// A fold as the operator requests it. Names are percent-encoded.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
@@ -127,7 +127,7 @@ impl HttpConnection {
             std::str::from_utf8(&text).ok().and_then(|text| text.parse::<u64>().ok())
         });
         let wait = Duration::from_millis(wait_ms.unwrap_or(0).min(WAIT_MS_MAX));
-        // A request for the head is sent nothing of what would be taken.
+        // HEAD takes no records, because its answer could not contain them.
         let count_max = if method == HttpMethod::Head { 0 } else { FOUND_MAX };
         let found = job.take_found(count_max, wait).await;
         let mut document = shown(&job);

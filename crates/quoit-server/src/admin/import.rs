@@ -1,4 +1,4 @@
-//! Objects that were made elsewhere: what `quoit import` sends, and what it verifies afterwards.
+//! Objects from another cluster: the requests with which `quoit import` stores and verifies them.
 
 use super::{allow, error, no_such_path};
 use crate::context::ServerContext;
@@ -18,22 +18,22 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::JoinSet;
 
-/// How the body of records is declared.
+/// Media type of a body of records.
 const CONTENT_TYPE: &[u8] = b"application/octet-stream";
 
-/// Most records of a batch that are written at the same time: enough to share a sync, few enough to leave
-/// room for clients.
+/// Number of records of a batch that are written at the same time: enough to share a sync, few enough to
+/// leave capacity for clients.
 const WRITES_AT_ONCE: usize = 64;
 
-/// Records that are read or written one after the other before other tasks have their turn.
+/// Number of records that are handled before the task yields.
 const RECORDS_WITHOUT_PAUSE: usize = 32;
 
 /// A record that was not stored.
 struct NotStored {
-    /// Its number in the batch, from 0.
+    /// Its index in the batch.
     record: usize,
     message: String,
-    /// Whether it may be stored when it is sent again.
+    /// True if sending it again may succeed.
     again: bool,
 }
 
@@ -62,12 +62,12 @@ pub(super) async fn answer(
     }
 }
 
-/// Whether a path below `/admin` takes records.
+/// True if a path below `/admin` takes records.
 pub(super) fn takes_records(names: &[&[u8]]) -> bool {
     matches!(names, [b"v1", b"import", b"objects" | b"check"])
 }
 
-/// Records are no document: a form that a web page can send must not pass for some.
+/// Requires a media type that a form of a web page can't send.
 pub(super) fn check_content_type(request: &Request) -> Result<(), Refusal> {
     match request.head.get("content-type") {
         Some(CONTENT_TYPE) => Ok(()),
@@ -79,7 +79,8 @@ pub(super) fn check_content_type(request: &Request) -> Result<(), Refusal> {
     }
 }
 
-/// Stores the records of a body, each merged with what is there. Those that can't be stored are named.
+/// Stores the records of a body, each merged with the stored object. Answers with the records that could
+/// not be stored.
 async fn objects(context: &ServerContext, body: &Bytes) -> Result<Value, Refusal> {
     let records =
         read_records(body).map_err(|fault| error(400, "invalid_batch", &fault.to_string()))?;
@@ -110,7 +111,7 @@ async fn objects(context: &ServerContext, body: &Bytes) -> Result<Value, Refusal
     Ok(json!({"stored": stored_count, "refused": refused}))
 }
 
-/// The objects of records, and those that are none.
+/// Decodes the objects of records. Returns the invalid ones separately.
 async fn decode(records: Vec<BatchRecord>) -> (Vec<GivenObject>, Vec<NotStored>) {
     let (mut given, mut refused) = (Vec::with_capacity(records.len()), Vec::new());
     for (number, BatchRecord { key, object }) in records.into_iter().enumerate() {
@@ -128,16 +129,16 @@ async fn decode(records: Vec<BatchRecord>) -> (Vec<GivenObject>, Vec<NotStored>)
     (given, refused)
 }
 
-/// Records that were begun one by one.
+/// Records whose writes were started one by one.
 #[derive(Default)]
 struct BegunSingly {
-    /// Those in the log, which wait for a sync.
+    /// Writes that are in the log and wait for a sync.
     pending: Vec<(usize, Pending)>,
-    /// Those that other nodes have a part in.
+    /// Records that other nodes hold, too, so that they need a coordinated write.
     declined: Vec<GivenObject>,
 }
 
-/// Begins to store records: on a node that is alone, all of them are in the log before anything waits.
+/// Starts to store records. On a node without peers, all of them are in the log before anything waits.
 async fn begin_singly(
     store: &ReplicatedStore,
     records: Vec<GivenObject>,
@@ -160,8 +161,8 @@ async fn begin_singly(
     begun
 }
 
-/// Deals with records, several at the same time; those that failed. Each task deals with many of them: the
-/// state of a write is large, and a task for each would move it several times.
+/// Calls `deal` for all records, for several at the same time, and returns the failures. Each task handles
+/// many records: the state of a write is large, and a task for each record would move it several times.
 async fn for_each<R, F, D>(records: Vec<R>, deal: F) -> Vec<NotStored>
 where
     R: Send + 'static,
@@ -183,7 +184,7 @@ where
         });
     }
     let mut failed = Vec::new();
-    // A task that ended with the node has nothing to report.
+    // A task that the runtime has cancelled has nothing to report.
     while let Some(joined) = tasks.join_next().await {
         failed.extend(joined.unwrap_or_default());
     }
@@ -202,7 +203,7 @@ fn not_stored(record: usize, fault: &RequestError) -> NotStored {
     NotStored { record, message: fault.to_string(), again: !is_for_good(fault) }
 }
 
-/// Whether a write would fail again.
+/// True if the same write would fail again.
 const fn is_for_good(fault: &RequestError) -> bool {
     matches!(
         fault,
@@ -215,8 +216,9 @@ const fn is_for_good(fault: &RequestError) -> bool {
     )
 }
 
-/// Compares records with what is stored: a body as for [`objects`], with a clock in the place of each object.
-/// Records that are missing, or that have not seen all events of the clock, are named.
+/// Compares records with the stored ones. The body is as for [`objects`], with a version vector instead of
+/// each object. Answers with the records that are missing, or whose stored version has not seen all events
+/// of the version vector.
 async fn check(context: &ServerContext, body: &Bytes) -> Result<Value, Refusal> {
     let records =
         read_records(body).map_err(|fault| error(400, "invalid_batch", &fault.to_string()))?;
@@ -250,7 +252,8 @@ async fn compare(
         .bucket_props(key.as_key_ref().bucket)
         .is_ok_and(|props| props.last_write_wins);
     match store.get(key.as_key_ref(), &ReadOptions::default()).await {
-        // Where the last write wins, a later value has a clock of its own.
+        // With last-write-wins, a later value has a version vector of its own, so the vectors can't be
+        // compared.
         Ok(Some(stored)) if last_write_wins || stored.clock.descends(&clock) => Ok(()),
         Ok(Some(_)) => not_stored("an older version is stored".to_owned(), false),
         Ok(None) => not_stored("it is not stored".to_owned(), false),
@@ -261,7 +264,7 @@ async fn compare(
     }
 }
 
-/// Number of live records of a bucket, and the sum of their versions' digests.
+/// Number of live records of a bucket, and the sum of the digests of their versions.
 async fn digest(context: &ServerContext, query: &[u8]) -> Result<Value, Refusal> {
     let named = |name: &str| Some(Bytes::from(query_value(query, name)?.into_owned()));
     let bucket_type = named("type").unwrap_or(Bytes::from_static(DEFAULT_BUCKET_TYPE));

@@ -1,4 +1,4 @@
-//! MapReduce jobs as operators see them.
+//! MapReduce jobs in the administration API.
 
 use super::{allow, error};
 use crate::http::{HttpConnection, Method, Refusal};
@@ -26,13 +26,13 @@ impl HttpConnection {
     }
 }
 
-/// How many jobs there are and were.
+/// The counts of jobs.
 pub(super) fn figures(jobs: &Jobs) -> Value {
     let (begun, failed, refused) = jobs.counts();
     json!({"active": jobs.active_count(), "begun": begun, "failed": failed, "refused": refused})
 }
 
-/// The figures, and the jobs that run.
+/// The counts, and the running jobs.
 pub(super) fn document(jobs: &Jobs) -> Value {
     let mut document = figures(jobs);
     document["jobs"] = jobs.all().iter().map(|entry| shown(entry)).collect();

@@ -1,4 +1,4 @@
-//! Copies that have lost records, as operators see them.
+//! Lost records in the administration API.
 
 use super::{allow, refusal};
 use crate::context::ServerContext;
@@ -8,8 +8,8 @@ use quoit_core::ReplicatedStore;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Copies that are not whole again, by node, with the nodes whose whole copies they wait for because those
-/// can't be reached, and partitions of which records may be lost for good.
+/// Copies that have lost records and are not complete again, by node; the unreachable nodes that they need
+/// to complete; and the partitions of which records may be lost for good.
 pub(super) fn losses(store: &ReplicatedStore, state: &State) -> Value {
     let name = |node: NodeId| state.members().name_of(node).to_string();
     let awaited = store.transfers().awaited_after_loss().into_iter().map(|(node, awaited)| {
@@ -31,7 +31,7 @@ pub(super) fn losses(store: &ReplicatedStore, state: &State) -> Value {
     json!({"incomplete_copies": copies, "possibly_incomplete_partitions": unsure})
 }
 
-/// Takes note of all partitions of which records may be lost for good. They are told once more.
+/// Acknowledges all partitions of which records may be lost for good. The answer lists them a last time.
 pub(super) async fn accept(context: &ServerContext, method: Method) -> Result<Value, Refusal> {
     allow(method, &[Method::Post])?;
     let control = context.store.control();

@@ -1,4 +1,4 @@
-//! The operator's interface over HTTP: `/admin/v1/`. `docs/admin-api.md` is its contract.
+//! The administration API over HTTP: `/admin/v1/`. `docs/admin-api.md` is its contract.
 
 mod aae;
 mod asked;
@@ -26,7 +26,7 @@ use asked::RequestBody;
 
 type Part<'r> = Cow<'r, [u8]>;
 
-/// An error answer: a word for programs and a sentence for people.
+/// Creates an error answer: a word for programs and a sentence for people.
 fn error(status: u16, word: &str, message: &str) -> Refusal {
     Refusal::Json(status, json!({"error": word, "message": message}))
 }
@@ -120,7 +120,8 @@ impl HttpConnection {
         })
     }
 
-    /// Operators are on this machine, unless the node is set up otherwise, and are no web pages.
+    /// Checks that the request comes from an operator: by default from this machine, and never from a web
+    /// page.
     fn check_operator(
         &self,
         request: &Request,
@@ -128,7 +129,7 @@ impl HttpConnection {
         takes_records: bool,
     ) -> Result<(), Refusal> {
         if !self.is_operator {
-            // While security is on, the user's right counts, wherever it comes from.
+            // While security is on, the user's permission decides, and the address does not matter.
             if !self.is_secured() {
                 check_place(self.is_local, self.context.settings.admin_remote)?;
             }
@@ -184,7 +185,7 @@ fn updates(request: &Request) -> Result<PropUpdates, Refusal> {
     }
 }
 
-/// The answer for a change that was refused.
+/// Converts a refused change to an answer.
 fn refusal(fault: &ChangeError) -> Refusal {
     let message = fault.to_string();
     match fault {
@@ -229,7 +230,7 @@ fn refusal(fault: &ChangeError) -> Refusal {
     }
 }
 
-/// Status and word of a change of the authority or of tokens that was refused.
+/// Status and word for a refused change of the certificate authority or of tokens.
 fn trust_word(fault: &TrustError) -> (u16, &'static str) {
     use TrustError as T;
     match fault {
@@ -246,7 +247,7 @@ fn trust_word(fault: &TrustError) -> (u16, &'static str) {
     }
 }
 
-/// Status and word of a change of membership that was refused.
+/// Status and word for a refused change of membership.
 fn membership_word(fault: &MembershipError) -> (u16, &'static str) {
     use MembershipError as M;
     match fault {

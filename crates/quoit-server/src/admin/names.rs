@@ -1,13 +1,13 @@
-//! Statistics by their hierarchical names.
+//! Statistics by hierarchical names.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Endings of a distribution's flat names and its datapoints.
+/// Suffixes of the flat names of a distribution, and the names of their datapoints.
 const SUMMARY: [(&str, &str); 5] =
     [("_mean", "mean"), ("_median", "median"), ("_95", "95"), ("_99", "99"), ("_100", "max")];
 
-/// Beginnings of flat names and what stands for them, longer ones first.
+/// Prefixes of flat names and their replacements, longer prefixes first.
 const BEGINNINGS: [(&str, &str); 16] = [
     ("node_get_fsm_", "riak.riak_kv.node.gets."),
     ("node_put_fsm_", "riak.riak_kv.node.puts."),
@@ -27,7 +27,7 @@ const BEGINNINGS: [(&str, &str); 16] = [
     ("quoit_", "quoit."),
 ];
 
-/// All statistics by hierarchical name, each with its datapoints.
+/// All statistics by hierarchical name, with their datapoints.
 pub(super) fn hierarchy(flat: &Map<String, Value>) -> BTreeMap<String, Map<String, Value>> {
     let mut named: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
     for (name, value) in flat {
@@ -37,7 +37,7 @@ pub(super) fn hierarchy(flat: &Map<String, Value>) -> BTreeMap<String, Map<Strin
     named
 }
 
-/// The statistic that a flat name belongs to, and which datapoint of it the name is.
+/// The statistic that a flat name belongs to, and the datapoint that it stands for.
 fn split<'n>(flat: &Map<String, Value>, name: &'n str) -> (&'n str, &'static str) {
     for (ending, datapoint) in SUMMARY {
         if let Some(base) = name.strip_suffix(ending)
@@ -62,14 +62,14 @@ fn long_name(base: &str) -> String {
     format!("riak.riak_kv.{base}")
 }
 
-/// Whether a name fits a pattern: `*` is any text within a level, `**` any number of levels. What
-/// follows a `/` in the pattern (type, state, datapoints) is not looked at.
+/// True if a name matches a pattern. `*` matches any text within a level, `**` any number of levels. The
+/// part of the pattern after a `/` (type, state, datapoints) is ignored.
 pub(super) fn fits(pattern: &str, name: &str) -> bool {
     let pattern = pattern.split('/').next().unwrap_or_default();
     let levels: Vec<&str> = name.split('.').collect();
     let wanted: Vec<&str> = pattern.split('.').collect();
-    // reached[j]: whether the patterns so far can stand for the first j levels. One row a pattern
-    // keeps the cost at the product of the lengths, whatever the pattern.
+    // reached[j]: true if the pattern parts so far can match the first j levels. One row for each part
+    // bounds the cost by the product of the lengths, for any pattern.
     let mut reached = vec![false; levels.len() + 1];
     reached[0] = true;
     for part in wanted {

@@ -1,4 +1,4 @@
-//! Replication between clusters, for operators: one path, with the command in the body.
+//! Replication between clusters in the administration API: one path, with the command in the body.
 
 use super::{allow, error};
 use crate::http::{HttpConnection, Method, Refusal, Request, query_value};
@@ -9,7 +9,8 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 impl HttpConnection {
-    /// Tells figures (GET), or does the command in the body (POST): on this node, or with `all` on each.
+    /// Answers with figures (GET), or executes the command in the body (POST), on this node or with `all`
+    /// on every node.
     pub(super) async fn replication(
         &self,
         request: &Request,

@@ -5,10 +5,10 @@ use quoit_core::SlowRequest;
 use quoit_model::key::KeyRef;
 use serde_json::{Value, json};
 
-/// Microseconds of a millisecond, with fractions.
+/// Microseconds in a millisecond.
 const US_PER_MS: f64 = 1_000.0;
 
-/// The parts of a record's name as texts; what is not UTF-8 in them is replaced.
+/// The parts of a record's name as strings. Bytes that are not UTF-8 are replaced.
 fn name(encoded: &[u8]) -> Value {
     let Ok(key) = KeyRef::decode(encoded) else { return Value::Null };
     let [bucket_type, bucket, key] = [key.bucket.bucket_type, key.bucket.bucket, key.key]
@@ -16,7 +16,7 @@ fn name(encoded: &[u8]) -> Value {
     json!({"type": bucket_type, "bucket": bucket, "key": key})
 }
 
-/// Names of the nodes that a request asked: of those that have left the cluster since, the identity.
+/// Names of the nodes that a request asked. A node that has left the cluster is given by its id.
 fn asked(context: &ServerContext, each: &SlowRequest) -> Vec<String> {
     if each.asked.is_empty() {
         return vec![context.node_name.clone()];
@@ -58,7 +58,7 @@ fn times(each: &SlowRequest) -> serde_json::Map<String, Value> {
     }
 }
 
-/// The keys that are asked for most, and the largest objects.
+/// The most requested keys, and the largest objects.
 pub(super) fn keys(context: &ServerContext) -> Value {
     let (log, clock) = (context.store.request_log(), context.store.clock());
     let hot = log.hottest(clock).into_iter().map(|each| {

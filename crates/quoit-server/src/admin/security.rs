@@ -1,4 +1,4 @@
-//! Users, groups, sources and grants, for operators.
+//! Users, groups, sources of logins and grants in the administration API.
 
 use super::{allow, error, no_such_path};
 use crate::http::{HttpConnection, Method, Refusal, Request};
@@ -11,7 +11,7 @@ use quoit_tls::ciphers::supported_names;
 use quoit_tls::{CipherList, TlsError};
 use serde_json::{Value, json};
 
-/// Most words of a command.
+/// Largest number of words in a command.
 const WORDS_MAX: usize = 100;
 
 impl HttpConnection {
@@ -25,7 +25,7 @@ impl HttpConnection {
             return self.security_command(request).await;
         }
         allow(method, &[Method::Get, Method::Head])?;
-        // An observer needs no hashes.
+        // A user who may only observe does not get password hashes.
         let shows_hashes = self.may_operate();
         let state = self.context.store.control().read();
         let security = state.security();
@@ -95,7 +95,7 @@ impl HttpConnection {
         clients.map(client).collect()
     }
 
-    /// Carries out `{"command": ["add-user", "alice", ...]}`.
+    /// Executes `{"command": ["add-user", "alice", ...]}`.
     async fn security_command(&mut self, request: &Request) -> Result<Value, Refusal> {
         let bad = || {
             error(
@@ -129,7 +129,7 @@ impl HttpConnection {
         Ok(self.security_status(state.security()))
     }
 
-    /// Makes a password in clear a hash, on a thread for work that takes long.
+    /// Replaces the password of a command by its hash, which is computed on a thread for long work.
     async fn hash_password(&self, command: &mut Command) -> Result<(), Refusal> {
         let Some(settings) = command.settings_mut() else { return Ok(()) };
         let Some(password) = settings.password.take() else { return Ok(()) };
@@ -155,7 +155,7 @@ fn check_ciphers(list: &str) -> Result<(), Refusal> {
     }
 }
 
-/// The answer for a command that was refused.
+/// Converts a refused command to an answer.
 fn refused(refusal: &Refused) -> Refusal {
     let (status, word) = match refusal {
         Refused::Usage(_) | Refused::UnknownCommand { .. } => (400, "usage"),

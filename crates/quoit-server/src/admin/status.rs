@@ -1,4 +1,4 @@
-//! Status of a node, for operators.
+//! Status of a node in the administration API.
 
 use super::cluster::shown_links;
 use super::losses::losses;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 const GIB: f64 = (1u64 << 30) as f64;
 const US_PER_SEC: u64 = 1_000_000;
 
-/// Everything at once.
+/// The whole status.
 pub(super) fn status(context: &ServerContext) -> Value {
     let figures = statistics(context);
     json!({
@@ -38,7 +38,7 @@ pub(super) fn status(context: &ServerContext) -> Value {
     })
 }
 
-/// The log of change feeds; nothing where records end with the process.
+/// The log of change feeds; null if the node has none, because its records end with the process.
 fn change_feeds(store: &ReplicatedStore) -> Value {
     let Some(status) = store.change_feeds().log().map(|log| log.status()) else {
         return Value::Null;
@@ -52,7 +52,7 @@ fn change_feeds(store: &ReplicatedStore) -> Value {
     })
 }
 
-/// Whether clients have to log in, and warnings.
+/// Security state and warnings.
 fn security(context: &ServerContext) -> Value {
     let is_enabled = context.store.control().read().security().is_enabled();
     json!({
@@ -82,7 +82,7 @@ fn request_memory(figures: &MemoryFigures) -> Value {
     })
 }
 
-/// The reap records that a node keeps, and the members that it waits for to forget them.
+/// The number of reap records that a node keeps, and the members that keep it from forgetting them.
 pub(super) fn reap_records(store: &ReplicatedStore) -> Value {
     let (stats, held_up) = (store.reap_record_stats(), store.reaper().reap_records_held_up());
     let (away, unsettled) = (texts(&held_up.away), texts(&held_up.unsettled));
@@ -98,8 +98,8 @@ pub(super) fn tombstones(held_up: &TombstonesHeldUp) -> Value {
     })
 }
 
-/// How long deleted and expiring records stay: the word or the milliseconds of `delete_mode`, the seconds
-/// after which records expire by default, and whether reaps are sent to other clusters.
+/// Settings of deletion and expiry: `delete_mode` as a word or in milliseconds, the default number of
+/// seconds after which records expire, and if reaps are sent to other clusters.
 fn deletes(store: &ReplicatedStore) -> Value {
     let settings = store.settings();
     let delete_mode = match settings.delete_mode {
@@ -149,7 +149,7 @@ fn engine(backend: &str, stats: &EngineStats) -> Value {
     document
 }
 
-/// Statistics whose hierarchical names fit the query's pattern.
+/// Statistics whose hierarchical names match the query's pattern.
 pub(super) fn named(context: &ServerContext, query: &[u8]) -> Value {
     let pattern = query_value(query, "pattern").unwrap_or_default();
     let pattern = String::from_utf8_lossy(&pattern);

@@ -1,4 +1,5 @@
-//! The trees that Riak compares clusters by, for operators: of all records of buckets with one `n_val`.
+//! Hash trees by which Riak compares clusters, in the administration API: one tree for all records of
+//! buckets with the same `n_val`.
 
 use super::{allow, error};
 use crate::http::{HttpConnection, Method, Refusal, query_value};
@@ -10,7 +11,7 @@ use quoit_model::context::encode_riak_context;
 use quoit_model::segments::{Segments, TreeSize};
 use serde_json::{Value, json};
 
-/// Branches or segments that may be named at once.
+/// Largest number of branches or segments in a request.
 const NUMBER_COUNT_MAX: usize = 1_024;
 
 impl HttpConnection {
@@ -75,7 +76,7 @@ fn failed(fault: &RequestError) -> Refusal {
     error(503, "unavailable", &fault.to_string())
 }
 
-/// The numbers of a query parameter, with commas between.
+/// The comma-separated numbers of a query parameter.
 fn numbers(query: &[u8], name: &str) -> Result<Vec<u32>, Refusal> {
     let given = query_value(query, name).unwrap_or_default();
     let given = String::from_utf8_lossy(&given);

@@ -1,17 +1,17 @@
-//! Buckets whose every operation is recorded.
+//! Buckets for which every operation is recorded.
 
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use std::collections::{HashMap, HashSet};
 use std::str::FromStr;
 
-/// Buckets whose every operation is recorded while security is on.
+/// Set of buckets for which every operation is recorded while security is on.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AuditedBuckets {
-    /// The chosen buckets by their types.
+    /// The chosen buckets by bucket type.
     types: HashMap<Box<[u8]>, OfType>,
 }
 
-/// Buckets of a type.
+/// Chosen buckets of one bucket type.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum OfType {
     All,
@@ -19,13 +19,13 @@ enum OfType {
 }
 
 impl AuditedBuckets {
-    /// Whether no bucket was chosen.
+    /// True if no bucket was chosen.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.types.is_empty()
     }
 
-    /// Whether operations of a bucket are recorded. Costs two look-ups at most, and no allocation.
+    /// True if operations on this bucket are recorded. Costs at most two look-ups and no allocation.
     #[must_use]
     pub fn has(&self, bucket_type: &[u8], bucket: &[u8]) -> bool {
         match self.types.get(bucket_type) {
@@ -36,7 +36,7 @@ impl AuditedBuckets {
     }
 }
 
-/// A text that names no bucket.
+/// A text that does not name a bucket.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{0}` names no bucket: wanted BUCKET, TYPE/BUCKET or TYPE/*, several separated by commas")]
 pub struct AuditedBucketsError(String);
@@ -44,7 +44,7 @@ pub struct AuditedBucketsError(String);
 impl FromStr for AuditedBuckets {
     type Err = AuditedBucketsError;
 
-    /// Reads `BUCKET`, `TYPE/BUCKET` and `TYPE/*`, with commas between them.
+    /// Parses `BUCKET`, `TYPE/BUCKET` and `TYPE/*`, separated by commas.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut read = Self::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {

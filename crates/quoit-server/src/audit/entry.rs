@@ -5,43 +5,44 @@ use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 use time::OffsetDateTime;
 
-/// How an operation ended.
+/// Outcome of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuditOutcome<'a> {
     /// It was carried out.
     Done,
-    /// It was allowed, and handed on.
+    /// It was allowed, and passed to the store.
     Allowed,
     /// It was refused, for this reason.
     Refused(&'a str),
 }
 
-/// An operation, how it ended, and the user who asked for it.
+/// An operation, its outcome, and the user who requested it.
 #[derive(Debug, Clone)]
 pub struct AuditEntry<'a> {
-    /// The user who was logged in, if one was.
+    /// The user who was logged in, if any.
     pub user: Option<&'a str>,
-    /// The address that the request came from; none: the administration socket.
+    /// The client's address; `None` for the administration socket.
     pub from: Option<IpAddr>,
     /// The interface: `pb`, `http`, `admin`.
     pub via: &'a str,
-    /// The operation, by the name of its permission or of its command.
+    /// Name of the operation: that of its permission or of its command.
     pub what: &'a str,
-    /// How it ended.
+    /// Outcome of the operation.
     pub outcome: AuditOutcome<'a>,
-    /// Its subject: bucket, key, values of settings. Never a password, a token or a value of a record.
+    /// Subject of the operation: bucket, key, values of settings. Never a password, a token or a value of a
+    /// record.
     pub details: Value,
 }
 
 impl<'a> AuditEntry<'a> {
-    /// An operation by nobody in particular that was carried out.
+    /// Creates an entry for an operation that was carried out, without user and address.
     #[must_use]
     pub fn new(via: &'a str, what: &'a str) -> AuditEntry<'a> {
         let outcome = AuditOutcome::Done;
         AuditEntry { user: None, from: None, via, what, outcome, details: Value::Null }
     }
 
-    /// The line, its end included.
+    /// The log line, including its line feed.
     pub(super) fn line(&self) -> String {
         let mut line = Map::new();
         let mut put = |name: &str, value: Value| line.insert(name.to_owned(), value);
@@ -69,7 +70,7 @@ impl<'a> AuditEntry<'a> {
     }
 }
 
-/// The time as RFC 3339 writes it, to the millisecond.
+/// The current time in the format of RFC 3339, in milliseconds.
 fn now() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let secs = i64::try_from(since.as_secs()).unwrap_or_default();

@@ -1,11 +1,11 @@
-//! A file of lines that is rotated by size.
+//! A log file that is rotated by size.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The file that is written, and those before it.
+/// The current file and the older ones.
 #[derive(Debug)]
 pub(super) struct RotatedFile {
     path: PathBuf,
@@ -13,7 +13,7 @@ pub(super) struct RotatedFile {
     size_bytes: u64,
     size_bytes_max: u64,
     kept_count: u32,
-    /// Whether the file ends within a line: a power loss or a full disk has cut it short.
+    /// True if the file ends in the middle of a line, after a power loss or a full disk.
     is_torn: bool,
 }
 
@@ -24,7 +24,7 @@ impl RotatedFile {
         }
         let file = append_to(&path)?;
         let metadata = file.metadata()?;
-        // Another program may have made it.
+        // Another program may have created it, with other permissions.
         let mode = metadata.permissions().mode();
         if metadata.is_file() && mode & 0o007 != 0 {
             file.set_permissions(Permissions::from_mode(mode & 0o770)).map_err(shown_to_others)?;
@@ -34,7 +34,7 @@ impl RotatedFile {
         Ok(RotatedFile { path, file, size_bytes, size_bytes_max, kept_count, is_torn })
     }
 
-    /// Appends a line, whole in one file.
+    /// Appends a line. A line is never split between two files.
     pub(super) fn append(&mut self, line: &[u8]) -> io::Result<()> {
         let length = line.len() as u64;
         if self.size_bytes > 0 && self.size_bytes + length > self.size_bytes_max {
@@ -43,7 +43,7 @@ impl RotatedFile {
         if self.is_torn {
             self.file.write_all(b"\n")?;
         }
-        // A part of the line may be written before the fault.
+        // The line may be written partly before a fault.
         self.is_torn = true;
         self.file.write_all(line)?;
         self.is_torn = false;
@@ -51,8 +51,9 @@ impl RotatedFile {
         Ok(())
     }
 
-    /// Makes the file the newest of the older ones. They move up as far as to the first number that is free:
-    /// a rotation that was ended by a kill has left one, and no file is to be written over before its time.
+    /// Renames the current file to number 1 and the older files to the next higher numbers, up to the first
+    /// free number. If a kill interrupted an earlier rotation, that number is free, and renaming more files
+    /// would overwrite the oldest one too early.
     fn rotate(&mut self) -> io::Result<()> {
         let is_free = |number: &u32| !self.numbered(*number).exists();
         let free = (1..self.kept_count).find(is_free).unwrap_or(self.kept_count);
@@ -80,7 +81,7 @@ fn append_to(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(0o600).open(path)
 }
 
-/// Names the remedy of a file that another user has made, and that others may read.
+/// Adds the remedy to the fault for a file of another user that others may read.
 fn shown_to_others(fault: io::Error) -> io::Error {
     let remedy = "others may read the file, and only its owner can change that: give it to the node's user \
                   (chown), or take the permissions of others away (chmod o-rwx)";
@@ -93,7 +94,7 @@ fn ends_with_line(path: &Path, size_bytes: u64) -> io::Result<bool> {
     Ok(last == *b"\n")
 }
 
-/// Renames a file, if there is one.
+/// Renames a file, if it exists.
 fn rename(from: &Path, to: &Path) -> io::Result<()> {
     match fs::rename(from, to) {
         Err(fault) if fault.kind() == io::ErrorKind::NotFound => Ok(()),

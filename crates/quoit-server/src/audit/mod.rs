@@ -1,13 +1,13 @@
-//! The audit log: who did what, as one JSON object a line.
+//! The audit log: which user did what, as one JSON object for each line.
 //!
-//! Changes that operators make are recorded, of security, properties and layout among them, and those
-//! that were refused; properties that clients change; and refused logins and operations of clients, at most
-//! a few a second, so that strangers can't rotate all other lines away. The file is rotated by size, and
-//! readable by the node's user alone.
+//! It records changes by operators (such as security, properties and layout), including refused ones;
+//! changes of properties by clients; and refused logins and operations of clients. Of the latter it records
+//! at most a few in a second, so that strangers can't rotate all other lines away. The file is rotated by
+//! size, and only the user of the node may read it.
 //!
-//! A line is written by the caller, with one system call, before the change is answered. It is not
-//! synced: the log tells what happened, and is no part of what is durable. A line that could not be
-//! written is counted and told in the node's log; the operation goes on, since a full disk must not lock
+//! The task that makes a change writes its line, with one system call, before the change is answered. The
+//! line is not synced: the log may lose its end in a power loss. A line that could not be written is
+//! counted and reported in the node's log. The operation continues, because a full disk must not lock
 //! operators out.
 
 mod buckets;
@@ -26,24 +26,24 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of a file after which the next one is begun, by default.
+/// Default size in bytes at which the file is rotated.
 pub const AUDIT_FILE_BYTES: u64 = 16 << 20;
-/// Older files that are kept, by default.
+/// Default number of older files that are kept.
 pub const AUDIT_FILES_KEPT: u32 = 10;
 /// Settings of an audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditSettings {
-    /// The file; older ones have numbers behind its name, the newest `.1`.
+    /// Path of the file. Older files have a number as suffix, the newest `.1`.
     pub file: PathBuf,
-    /// Bytes of a file after which the next one is begun.
+    /// Size in bytes at which the file is rotated.
     pub file_bytes_max: u64,
-    /// Older files that are kept.
+    /// Number of older files that are kept.
     pub kept_count: u32,
-    /// Buckets whose every operation is recorded while security is on.
+    /// Buckets for which every operation is recorded while security is on.
     pub buckets: AuditedBuckets,
 }
 
-/// An audit log, or none.
+/// An audit log, which may be switched off.
 #[derive(Debug, Default)]
 pub struct AuditLog {
     file: Option<Mutex<RotatedFile>>,
@@ -55,13 +55,13 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    /// A log that records nothing.
+    /// Creates a log that records nothing.
     #[must_use]
     pub fn off() -> AuditLog {
         AuditLog::default()
     }
 
-    /// Opens the file, or makes it.
+    /// Opens the file, and creates it if it does not exist.
     ///
     /// # Errors
     ///
@@ -72,20 +72,20 @@ impl AuditLog {
         Ok(AuditLog { file: Some(Mutex::new(file)), buckets, ..AuditLog::default() })
     }
 
-    /// Whether anything is recorded.
+    /// True if the log records anything.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.file.is_some()
     }
 
-    /// Whether an operation of a client that is allowed may have to be recorded: buckets were chosen. One
-    /// look, so that all others cost nothing.
+    /// True if allowed operations of clients may have to be recorded, because buckets were chosen. Callers
+    /// check it first, so that operations cost nothing more otherwise.
     #[inline]
     pub(crate) fn records_allowed(&self) -> bool {
         self.is_on() && !self.buckets.is_empty()
     }
 
-    /// Records what happened.
+    /// Writes an entry.
     pub fn record(&self, entry: &AuditEntry<'_>) {
         let Some(file) = &self.file else { return };
         match file.lock().append(entry.line().as_bytes()) {
@@ -100,13 +100,14 @@ impl AuditLog {
         }
     }
 
-    /// Refused logins and operations that were too many to be recorded, since the start.
+    /// Number of refused logins and operations that exceeded the rate and were not recorded, since the
+    /// start.
     #[must_use]
     pub fn passed_over_count(&self) -> u64 {
         self.logins.passed_over_count() + self.operations.passed_over_count()
     }
 
-    /// Lines that were written, and lines that could not be, since the start.
+    /// Number of lines that were written, and of lines that could not be written, since the start.
     #[must_use]
     pub fn counts(&self) -> (u64, u64) {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -171,7 +172,7 @@ mod tests {
         assert!(read("audit.log").len() <= 400 && read("audit.log").contains("step-39"));
         assert!(read("audit.log.1").len() <= 400 && read("audit.log.2").len() <= 400);
         assert!(!folder.path().join("audit.log.3").exists());
-        // A start goes on with the file that is there.
+        // A start continues the existing file.
         let before = read("audit.log");
         AuditLog::open(settings).unwrap().record(&entry("again"));
         assert!(read("audit.log").contains("again"));
@@ -205,7 +206,7 @@ mod tests {
                 fs::rename(at(from), at(to)).unwrap();
             }
             let log = AuditLog::open(settings).unwrap();
-            // After its last step the next rotation removes the oldest file, as it is to do.
+            // After the last step, the next rotation removes the oldest file, as intended.
             let length = || fs::metadata(at("audit.log")).map_or(0, |file| file.len());
             let mut before = 0;
             while done_count < STEPS.len() && length() >= before {

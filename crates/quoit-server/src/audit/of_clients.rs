@@ -1,4 +1,4 @@
-//! Operations of clients in the audit log.
+//! Entries of the audit log for operations of clients.
 
 use super::{AuditEntry, AuditLog, AuditOutcome};
 use crate::security::{Need, On};
@@ -11,14 +11,14 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Instant;
 
-/// A change of properties that a client asked for.
+/// A change of properties that a client requested.
 pub(crate) struct PropsChange<'a> {
-    /// The permission that it asks for, by whose name the log calls it.
+    /// The required permission. The log calls the operation by its name.
     pub(crate) permission: Permission,
     bucket_type: &'a [u8],
-    /// The bucket; `None` = the change is of the type.
+    /// The bucket; `None` for a change of the bucket type.
     bucket: Option<&'a [u8]>,
-    /// The new values; `None` = those of the type count again.
+    /// The new values; `None` if the bucket's own properties are reset.
     updates: Option<&'a PropUpdates>,
 }
 
@@ -47,7 +47,7 @@ impl<'a> PropsChange<'a> {
     }
 }
 
-/// The bucket and the key that an operation is about.
+/// The bucket and the key of an operation.
 fn subject(need: &Need<'_>) -> Value {
     let text = |name: &[u8]| Value::from(String::from_utf8_lossy(name));
     let mut subject = match need.on {
@@ -64,7 +64,7 @@ fn subject(need: &Need<'_>) -> Value {
 }
 
 impl AuditLog {
-    /// Records a change of properties, carried out or refused. `by` tells who asked for it.
+    /// Records a change of properties that was carried out or refused. `by` has the user and address.
     pub(crate) fn record_props(
         &self,
         by: AuditEntry<'_>,
@@ -79,8 +79,8 @@ impl AuditLog {
         self.record(&AuditEntry { outcome, details: change.details(), ..by });
     }
 
-    /// Records an operation whose right was checked: one that was refused, for the reason `denied`, and
-    /// each of a chosen bucket. `by` tells who asked for it.
+    /// Records a checked operation if it was refused (`denied` is the reason), or if its bucket was chosen.
+    /// `by` has the user and address.
     pub(crate) fn record_checked(&self, by: AuditEntry<'_>, need: &Need<'_>, denied: Option<&str>) {
         if !self.is_on() {
             return;
@@ -99,8 +99,8 @@ impl AuditLog {
         self.record(&AuditEntry { outcome, details: subject(need), ..by });
     }
 
-    /// Records a handshake that failed for the certificate of the client. Others are mostly of programs that
-    /// do not speak TLS.
+    /// Records a handshake that failed because of the client's certificate. Other failures mostly come from
+    /// programs that do not use TLS.
     pub(crate) fn record_failed_handshake(&self, via: &str, fault: &io::Error, address: IpAddr) {
         if !self.is_on()
             || !quoit_tls::is_refused_certificate(fault)
@@ -116,7 +116,7 @@ impl AuditLog {
         });
     }
 
-    /// Records a login that was refused. The name is as it was sent, shortened to the longest possible one.
+    /// Records a refused login. The name is as sent, truncated to the longest valid length.
     pub(crate) fn record_refused_login(&self, via: &str, user: &str, address: IpAddr) {
         if !self.is_on() || !self.logins.has_room(Instant::now()) {
             return;

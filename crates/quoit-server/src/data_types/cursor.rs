@@ -1,9 +1,9 @@
-//! Places in a large set or map, as clients get and send them.
+//! Cursors for large sets and maps, as clients receive and send them.
 
-/// Tells cursors from those of other versions.
+/// Version of the cursor format.
 const FORMAT_1: u8 = 1;
 
-/// The cursor of a place: opaque to clients.
+/// Encodes a position as a cursor, which is opaque to clients.
 #[must_use]
 pub fn cursor_of(place: u64) -> Vec<u8> {
     let mut cursor = vec![FORMAT_1];
@@ -11,7 +11,7 @@ pub fn cursor_of(place: u64) -> Vec<u8> {
     cursor
 }
 
-/// The place of a cursor; `None` when this is none.
+/// Decodes a cursor; `None` if it is invalid.
 #[must_use]
 pub fn place_of(cursor: &[u8]) -> Option<u64> {
     let (&format, place) = cursor.split_first()?;

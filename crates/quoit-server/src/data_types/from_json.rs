@@ -1,4 +1,4 @@
-//! Operations from JSON.
+//! Data type operations from JSON.
 
 use super::json::Json;
 use base64::Engine as _;
@@ -10,30 +10,30 @@ use quoit_model::data_type::{
 use quoit_model::props::Datatype;
 use thiserror::Error;
 
-/// Request in the body of a POST to a data type.
+/// The body of a POST to a data type.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JsonUpdate {
     /// The operation.
     pub operation: Operation,
-    /// Causal context of the record that the client had read.
+    /// Causal context that the client has received with a read.
     pub context: Option<Bytes>,
 }
 
-/// Why a body is no operation. The texts are those that clients know, line feed included.
+/// Reasons for which a body is not an operation. Clients know the texts, including the line feeds.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum JsonFault {
-    /// Not text.
+    /// The body is not UTF-8.
     #[error("Malformed JSON submitted, invalid UTF-8")]
     NotUtf8,
-    /// Not JSON, or a part of it that had to be there is of another kind.
+    /// The body is not JSON, or a required part of it has another type.
     #[error("Couldn't decode JSON: {0}\n")]
     Undecodable(String),
-    /// JSON that is no operation of its type.
+    /// JSON that is not an operation of its data type.
     #[error("Invalid operation on datatype '{datatype}': {operation}\n")]
     Operation {
-        /// The type by its name.
+        /// Name of the data type.
         datatype: &'static str,
-        /// Operation that was sent.
+        /// The operation as it was sent.
         operation: String,
     },
     /// The name of a field does not end in a type.
@@ -41,7 +41,7 @@ pub enum JsonFault {
     FieldName(String),
 }
 
-/// Reads the body of a POST to a record of this type.
+/// Parses the body of a POST to a record of this data type.
 ///
 /// # Errors
 ///
@@ -61,7 +61,7 @@ pub fn read_update(datatype: Datatype, body: &[u8]) -> Result<JsonUpdate, JsonFa
     Ok(JsonUpdate { operation, context })
 }
 
-/// Takes the member `context` out of an object; the first counts.
+/// Takes the member `context` out of an object. Of several, the first counts.
 fn take_context(json: &mut Json) -> Result<Option<Bytes>, JsonFault> {
     let Json::Object(members) = json else { return Ok(None) };
     let mut contexts = Vec::new();
@@ -85,7 +85,7 @@ fn invalid(datatype: &'static str, operation: &Json) -> JsonFault {
     JsonFault::Operation { datatype, operation: operation.to_string() }
 }
 
-/// Reads the amount that is added to a counter.
+/// Parses the amount that is added to a counter.
 fn amount(json: &Json) -> Result<i64, JsonFault> {
     let amount = match json {
         Json::Integer(amount) => Some(*amount),
@@ -101,7 +101,7 @@ fn amount(json: &Json) -> Result<i64, JsonFault> {
     amount.ok_or_else(|| invalid("counter", json))
 }
 
-/// Whether elements are added or removed.
+/// Direction of a change: elements are added or removed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Add,
@@ -120,7 +120,7 @@ fn set_changes(json: &Json) -> Result<Vec<SetChange>, JsonFault> {
     }
 }
 
-/// The elements that are added to what can only grow.
+/// Parses the elements to add to a data type that can only grow.
 fn additions(json: &Json, datatype: &'static str) -> Result<Vec<Bytes>, JsonFault> {
     let mut elements = Vec::new();
     let mut removes = false;
@@ -134,7 +134,7 @@ fn additions(json: &Json, datatype: &'static str) -> Result<Vec<Bytes>, JsonFaul
     }
 }
 
-/// Calls `change` for all elements in their order; `None` if something is not as it should be.
+/// Calls `change` for all elements in order; `None` if something is malformed.
 fn each_element(json: &Json, change: &mut dyn FnMut(Side, Bytes)) -> Option<()> {
     let Json::Object(members) = json else { return None };
     for (name, value) in members {
@@ -206,8 +206,8 @@ fn field_name(text: &str) -> Result<FieldName, JsonFault> {
     read_field_name(text).ok_or_else(|| JsonFault::FieldName(text.to_owned()))
 }
 
-/// The name of a field and its type, the word behind the last underscore; `None` where that is none.
-/// Grow-only sets and HyperLogLogs can't be in maps.
+/// Splits the name of a field and its type, which is the word after the last underscore. `None` if the word
+/// is not a type of fields. Grow-only sets and HyperLogLogs can't be in maps.
 #[must_use]
 pub fn read_field_name(text: &str) -> Option<FieldName> {
     let (name, word) = text.rsplit_once('_')?;
@@ -231,7 +231,7 @@ fn field_update(field: &str, value: Json) -> Result<FieldUpdate, JsonFault> {
     Ok(FieldUpdate { name, operation })
 }
 
-/// Reads the value that a register is assigned.
+/// Parses the value that a register is assigned.
 fn assigned(json: Json) -> Result<Bytes, JsonFault> {
     match json {
         Json::Text(text) => Ok(text.into()),

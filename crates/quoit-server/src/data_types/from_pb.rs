@@ -1,4 +1,4 @@
-//! Operations from messages.
+//! Data type operations from Protocol Buffers messages.
 
 use quoit_model::data_type::{
     FieldKind, FieldName, FieldOperation, FieldUpdate, MapOperation, Operation, SetChange,
@@ -8,19 +8,19 @@ use quoit_wire::messages::{
 };
 use thiserror::Error;
 
-/// Why a message holds no operation.
+/// Reasons for which a message is not an operation.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum UpdateFault {
-    /// No member of the operation is there.
+    /// No operation is set.
     #[error("update has no operation; set one of counter_op, set_op, hll_op, gset_op and map_op")]
     NoOperation,
-    /// A field is to be changed by the operation of another type, or by none.
+    /// The update of a field has no operation, or one of another type.
     #[error("update of field {0} has no operation of the field's type; set it")]
     NoFieldOperation(FieldName),
 }
 
-/// The operation that a message holds. Of several it is the first in the order counter, set,
-/// HyperLogLog, grow-only set, map.
+/// The operation of a message. If several are set, the first counts in the order counter, set, HyperLogLog,
+/// grow-only set, map.
 ///
 /// # Errors
 ///
@@ -45,7 +45,7 @@ fn amount(counter: &CounterOp) -> i64 {
     counter.increment.unwrap_or(1)
 }
 
-/// All adds, then all removes.
+/// All adds, followed by all removes.
 fn set_changes(set: SetOp) -> Vec<SetChange> {
     let adds = set.adds.into_iter().map(SetChange::Add);
     adds.chain(set.removes.into_iter().map(SetChange::Remove)).collect()
@@ -74,7 +74,7 @@ pub fn field_name(field: MapField) -> FieldName {
 }
 
 /// The change of a field. `None` for a register without an operation: clients send it for a value that they
-/// do not have, and it assigns nothing.
+/// do not have, and it changes nothing.
 fn field_update(update: MapUpdate) -> Result<Option<FieldUpdate>, UpdateFault> {
     let is_enabled = update.flag_op.map(|_| update.flag_op() == FlagOp::Enable);
     let field = field_name(update.field);

@@ -1,8 +1,8 @@
-//! The order of a large set or map that is answered as its items come.
+//! Sorting of a large set or map whose items are encoded as they come from the store.
 //!
-//! Its pages are read by the hashes of the items, and clients are shown elements by their bytes, fields by
-//! their names and kinds: items are written as they come and put in order at the end. That takes some times
-//! the memory of the answer, so values above [`SORTED_BYTES_MAX`] are answered as they come.
+//! The store reads pages by item hash, but clients get elements in the order of bytes, and fields in the
+//! order of names and types. Therefore items are encoded as they come and sorted at the end. Sorting takes
+//! several times the memory of the answer, so values above [`SORTED_BYTES_MAX`] stay in the store's order.
 
 use quoit_model::data_type::FieldKind;
 use quoit_model::data_type::pages::ShownItem;
@@ -10,47 +10,48 @@ use std::ops::Range;
 use std::panic::resume_unwind;
 use tokio::task::spawn_blocking;
 
-/// Bytes in store of the largest set or map whose items are put in order.
+/// Stored size in bytes up to which a set or map is sorted.
 const SORTED_BYTES_MAX: usize = 4 << 20;
-/// Memory for the order, in times of the bytes in store: names, places and the items once more. Places take
-/// 40 bytes an item, and twice that while there are more and more of them.
+/// Memory of the order as a multiple of the stored size: names, places and a second copy of the items. A
+/// place takes 40 bytes for each item, and twice that while its vector grows.
 const ORDER_COPIES: usize = 7;
-/// Bytes of items that are put in order at once; more would keep other requests of the thread waiting.
+/// Size in bytes of the items that are sorted on the current thread. Sorting more would delay other
+/// requests of the thread.
 const SHORT_BYTES: usize = 64 << 10;
 
-/// An item in the text that is written.
+/// Place of an item in the encoded text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct ItemPlace {
-    /// Where the name is among the names.
+    /// Range of the name in `names`.
     name: Range<usize>,
     kind: Option<FieldKind>,
-    /// Where the item is in the buffer.
+    /// Range of the item in the buffer.
     at: Range<usize>,
 }
 
-/// Items in the order in which they came, and what they are sorted by.
+/// Items in the order in which they came, with their sort keys.
 #[derive(Default)]
 pub(crate) struct ItemOrder {
     names: Vec<u8>,
     items: Vec<ItemPlace>,
 }
 
-/// The node stops, and nothing is put in order any more.
+/// Error: the node is stopping, so nothing was sorted.
 #[derive(Debug)]
 pub(crate) struct Stopping;
 
 impl ItemOrder {
-    /// The order of a value of so many bytes in store, if it is put in order.
+    /// Creates the order for a value of `size_bytes` in the store; `None` if it stays unsorted.
     pub(crate) fn of(size_bytes: usize) -> Option<Self> {
         (size_bytes <= SORTED_BYTES_MAX).then(Self::default)
     }
 
-    /// The memory that the order of such a value takes at most.
+    /// Upper bound of the memory in bytes for the order of such a value.
     pub(crate) const fn room_bytes(size_bytes: usize) -> usize {
         if size_bytes <= SORTED_BYTES_MAX { size_bytes * ORDER_COPIES } else { 0 }
     }
 
-    /// Notes that an item was written at these bytes of the buffer.
+    /// Adds an item that was written at this range of the buffer.
     pub(crate) fn note(&mut self, item: &ShownItem<'_>, at: Range<usize>) {
         let (name, kind) = match item {
             ShownItem::Element(element) => (*element, None),
@@ -61,8 +62,8 @@ impl ItemOrder {
         self.items.push(ItemPlace { name: name_start..self.names.len(), kind, at });
     }
 
-    /// Puts the items, which are all that the buffer has from `start` on, in order, with a separator between
-    /// them; many of them on a thread for long work.
+    /// Sorts the items, which fill the buffer from `start` on, and puts a separator between them. Large
+    /// values are sorted on a thread for long work.
     pub(crate) async fn sort_aside(
         self,
         out: &mut Vec<u8>,

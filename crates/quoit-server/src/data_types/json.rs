@@ -1,17 +1,17 @@
-//! JSON whose objects keep the order of their members, and members that come twice: both have a
-//! meaning in operations.
+//! JSON documents whose objects keep the order of members and duplicate members. Both have a meaning in
+//! operations.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::fmt::{self, Write};
 
-/// A JSON document, as it was written.
+/// A JSON document as it was written.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Json {
     /// `null`
     Null,
     /// `true` or `false`
     Boolean(bool),
-    /// A number without fraction or exponent that has at most 64 bits.
+    /// A number without fraction or exponent that fits `i64`.
     Integer(i64),
     /// Any other number.
     Float(f64),
@@ -19,7 +19,7 @@ pub enum Json {
     Text(String),
     /// An array.
     List(Vec<Json>),
-    /// An object's members in their order.
+    /// The members of an object in order.
     Object(Vec<(String, Json)>),
 }
 
@@ -28,14 +28,14 @@ impl Json {
     ///
     /// # Errors
     ///
-    /// Names the fault and its place.
+    /// Malformed JSON, with the position.
     pub fn parse(text: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(text)
     }
 }
 
 impl fmt::Display for Json {
-    /// As compact JSON.
+    /// Writes compact JSON.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Null => f.write_str("null"),

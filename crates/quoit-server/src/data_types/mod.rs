@@ -1,10 +1,10 @@
-//! Operations and values of data types in the forms of both protocols: pure functions.
+//! Conversion of data type operations and values from and to both protocols, as pure functions.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! | --- | --- |
 //! | `json`, `from_json` | operations in JSON, whose members count in their order |
 //! | `to_json`, `stream_json` | values in JSON, at once and item by item |
-//! | `cursor` | places in a data type, as clients are given them |
+//! | `cursor` | positions in a large set or map, as clients receive them |
 //! | `from_pb`, `to_pb` | operations and values in messages |
 
 mod cursor;

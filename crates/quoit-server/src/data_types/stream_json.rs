@@ -1,4 +1,4 @@
-//! A large set or map in JSON, written as its elements or fields come.
+//! A large set or map in JSON, encoded as its elements or fields come from the store.
 
 use super::to_json::{NotText, append_bytes, append_end, append_entry, append_type};
 use super::{ItemOrder, Stopping};
@@ -8,30 +8,31 @@ use quoit_core::{ItemSink, StreamedItems};
 use quoit_model::data_type::pages::ShownItem;
 use quoit_model::props::Datatype;
 
-/// The text of elements takes up to so many times what they take in store, for itself and in the answer.
+/// Memory of the text of elements as a multiple of their stored size, for the text itself and for the
+/// answer.
 const TEXT_COPIES: usize = 4;
 
-/// A value of [`append_value`](super::append_value), on its way.
+/// A value of [`append_value`](super::append_value) that is being written.
 pub struct StreamedJson<'o> {
     out: &'o mut Vec<u8>,
     room: &'o mut Room,
-    /// Why nothing is written.
+    /// The reason for which nothing is written.
     refused: Option<NoRoom>,
     includes_context: bool,
     start: usize,
     is_map: bool,
     context: Option<Bytes>,
-    /// Whether something of the value is there already.
+    /// True if an item was written.
     has_items: bool,
-    /// Where the items begin.
+    /// Offset of the first item.
     items_at: usize,
-    /// `None` = items stay as they come.
+    /// Order of the items; `None` if they stay in the order in which they come.
     order: Option<ItemOrder>,
     fault: Option<NotText>,
 }
 
 impl<'o> StreamedJson<'o> {
-    /// A value at the end of a buffer.
+    /// Begins a value at the end of a buffer.
     pub fn new(out: &'o mut Vec<u8>, room: &'o mut Room, includes_context: bool) -> Self {
         let start = out.len();
         Self {
@@ -49,21 +50,21 @@ impl<'o> StreamedJson<'o> {
         }
     }
 
-    /// Why there is no memory for the value, if there is none: nothing was written then.
+    /// The fault if there is no memory for the value. Nothing was written then.
     pub const fn refused(&self) -> Option<NoRoom> {
         self.refused
     }
 
-    /// Leaves the buffer as it was.
+    /// Restores the buffer.
     pub fn discard(self) {
         self.out.truncate(self.start);
     }
 
-    /// Ends the value.
+    /// Completes the value.
     ///
     /// # Errors
     ///
-    /// When the node stops; within, as [`append_value`](super::append_value).
+    /// `Stopping` when the node stops; in the inner result, as [`append_value`](super::append_value).
     pub(crate) async fn finish(self) -> Result<Result<(), NotText>, Stopping> {
         if let Some(order) = self.order {
             order.sort_aside(self.out, self.items_at, b",").await?;

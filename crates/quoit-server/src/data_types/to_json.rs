@@ -1,4 +1,4 @@
-//! Values in JSON.
+//! Data type values in JSON.
 
 use super::cursor_of;
 use base64::Engine as _;
@@ -8,7 +8,7 @@ use quoit_model::props::Datatype;
 use std::io::Write;
 use thiserror::Error;
 
-/// Why a value has no form in JSON.
+/// A part of a value is not UTF-8, which JSON can't represent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error(
     "{what} of the value is not UTF-8 text, which JSON can't represent; fetch the value by Protocol Buffers\n"
@@ -17,12 +17,11 @@ pub struct NotText {
     what: &'static str,
 }
 
-/// Appends the value of a record of this type. A context is shown if there is one.
+/// Appends the value of a record of this data type, and its causal context if there is one.
 ///
 /// # Errors
 ///
-/// When an element, a register or the name of a field is no text. What was appended until then has no
-/// meaning.
+/// When an element, a register or the name of a field is not UTF-8. The appended text is incomplete then.
 pub fn append_value(
     out: &mut Vec<u8>,
     datatype: Datatype,
@@ -48,11 +47,11 @@ fn append_inner(out: &mut Vec<u8>, value: &Value) -> Result<(), NotText> {
     Ok(())
 }
 
-/// Appends the answer to a query about a part of a record of this type.
+/// Appends the answer to a query for a part of a record of this data type.
 ///
 /// # Errors
 ///
-/// As [`append_value`].
+/// Like [`append_value`].
 pub fn append_answer(
     out: &mut Vec<u8>,
     datatype: Datatype,
@@ -89,7 +88,7 @@ pub fn append_answer(
     Ok(())
 }
 
-/// Appends what stands in the place of a value that was not found.
+/// Appends the document for a value that does not exist.
 pub fn append_missing(out: &mut Vec<u8>, datatype: Datatype) {
     out.extend_from_slice(b"{\"type\":");
     append_text(out, datatype.as_str());
@@ -155,7 +154,7 @@ pub(super) fn append_type(out: &mut Vec<u8>, datatype: Datatype) {
     append_text(out, datatype.as_str());
 }
 
-/// Appends what follows the value.
+/// Appends the members that follow the value.
 pub(super) fn append_end(out: &mut Vec<u8>, context: Option<&[u8]>) {
     if let Some(context) = context {
         out.extend_from_slice(b",\"context\":");

@@ -1,4 +1,4 @@
-//! Values in messages.
+//! Data type values in Protocol Buffers messages.
 
 use quoit_model::data_type::{FieldKind, FieldName, Value};
 use quoit_model::props::Datatype;
@@ -15,7 +15,7 @@ pub const fn data_type_of(datatype: Datatype) -> DataType {
     }
 }
 
-/// The value of a record of this type.
+/// The value of a record of this data type.
 pub fn fetched_value(datatype: Datatype, value: Value) -> DtValue {
     let mut message = DtValue::default();
     match value {
@@ -24,13 +24,13 @@ pub fn fetched_value(datatype: Datatype, value: Value) -> DtValue {
         Value::Set(elements) => message.set_value = elements,
         Value::Map(entries) => message.map_value = map_entries(entries),
         Value::Hll(estimate) => message.hll_value = Some(estimate),
-        // These are in maps alone.
+        // Registers and flags only occur in maps.
         Value::Register(_) | Value::Flag(_) => {}
     }
     message
 }
 
-/// The value of a record of this type after an update.
+/// The value of a record of this data type after an update.
 pub fn updated_value(datatype: Datatype, value: Value) -> DtUpdateResp {
     let DtValue { counter_value, set_value, map_value, hll_value, gset_value } =
         fetched_value(datatype, value);
@@ -45,7 +45,7 @@ pub fn updated_value(datatype: Datatype, value: Value) -> DtUpdateResp {
     }
 }
 
-/// The nearest number that messages can hold.
+/// The nearest number that a message can hold.
 pub fn within_64_bits(number: i128) -> i64 {
     number.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
@@ -71,7 +71,7 @@ pub fn map_entry((name, value): (FieldName, Value)) -> MapEntry {
         Value::Register(value) => message.register_value = Some(value),
         Value::Flag(is_enabled) => message.flag_value = Some(is_enabled),
         Value::Map(entries) => message.map_value = map_entries(entries),
-        // Maps have none.
+        // Maps can't contain HyperLogLogs.
         Value::Hll(_) => {}
     }
     message

@@ -1,4 +1,4 @@
-//! Why a job ended before it was done, as clients are told.
+//! Reasons for which a job ends early, in the form for clients.
 
 use crate::index_query::QueryFault;
 use crate::memory::NoRoom;
@@ -6,18 +6,18 @@ use quoit_core::{JobError, RequestError};
 use quoit_mapreduce::{JobFault, NotText, PhaseFault};
 use serde_json::{Value, json};
 
-/// Why a job is not begun, or ended before it was done.
+/// Reasons for which a job does not start, or ends early.
 #[derive(Debug)]
 pub(crate) enum JobEnd {
-    /// It could not be begun, or failed.
+    /// It could not start, or it failed.
     Failed(JobError),
-    /// The index of its inputs is none.
+    /// The index query of its inputs is invalid.
     Index(QueryFault),
-    /// Its time is over.
+    /// It exceeded its timeout.
     Timeout,
     /// An operator stopped it.
     Stopped,
-    /// As many jobs as may run did, as long as this one could wait.
+    /// The maximum number of jobs was running until this job's timeout.
     TooMany(usize),
     /// There is no memory for it.
     NoRoom(NoRoom),
@@ -42,12 +42,12 @@ impl From<NoRoom> for JobEnd {
 }
 
 impl JobEnd {
-    /// An output of a phase can't be written in the notation of the job.
+    /// Creates the fault of an output that the job's notation can't represent.
     pub(crate) fn unwritable(phase: usize, NotText: NotText) -> Self {
         Self::Failed(PhaseFault::new(phase, NotText.to_string(), None).into())
     }
 
-    /// The error, as a document.
+    /// The error as a JSON document.
     pub(crate) fn document(&self) -> Value {
         match self {
             Self::Failed(JobError::Phase(fault)) => fault.document(),
@@ -58,7 +58,7 @@ impl JobEnd {
         }
     }
 
-    /// The error, as clients of Protocol Buffers get it.
+    /// The error in the form for Protocol Buffers clients.
     pub(crate) fn printed(&self) -> String {
         match self {
             Self::Failed(JobError::Phase(_)) => self.document().to_string(),
@@ -67,7 +67,7 @@ impl JobEnd {
         }
     }
 
-    /// The status of the answer over HTTP, if nothing was sent yet.
+    /// The HTTP status, if no part of the answer was sent.
     pub(crate) const fn http_status(&self) -> u16 {
         match self {
             Self::Failed(JobError::NotStarted(JobFault::Filter(_))) => 500,

@@ -1,4 +1,4 @@
-//! The MapReduce jobs of a node: how many there may be, which there are, and what ends them.
+//! The MapReduce jobs of a node: their limits, the running ones, and the reasons for which they end early.
 
 mod end;
 mod registry;
@@ -9,14 +9,14 @@ pub(crate) use registry::{JobEntry, Place};
 
 use quoit_script::ScriptLimits;
 
-/// Bounds of MapReduce jobs.
+/// Limits of MapReduce jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MapReduceSettings {
-    /// Jobs that run at once (`mapreduce.jobs.maximum`); further ones wait.
+    /// Number of jobs that may run at once (`mapreduce.jobs.maximum`). Further jobs wait.
     pub job_count_max: usize,
-    /// Memory in bytes of what a job keeps between its phases (`mapreduce.job.maximum_memory`).
+    /// Memory in bytes that a job may hold between its phases (`mapreduce.job.maximum_memory`).
     pub job_memory_bytes_max: usize,
-    /// Limits of scripts; `None`: jobs with scripts are refused (`mapreduce.javascript`).
+    /// Limits of scripts; `None` if jobs with scripts are refused (`mapreduce.javascript`).
     pub javascript: Option<ScriptLimits>,
 }
 

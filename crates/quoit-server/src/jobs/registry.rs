@@ -1,4 +1,4 @@
-//! The jobs of a node.
+//! The running jobs of a node.
 
 use super::JobEnd;
 use parking_lot::Mutex;
@@ -10,11 +10,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// Jobs that run, and how many have.
+/// The running jobs, and counts of all jobs.
 #[derive(Debug, Default)]
 pub struct Jobs {
     last_id: AtomicU64,
-    /// Permits for as many jobs as may run; made for the first one.
+    /// Permits for running jobs; created for the first job.
     permits: OnceLock<Arc<Semaphore>>,
     running: Mutex<BTreeMap<u64, Arc<JobEntry>>>,
     begun_count: AtomicU64,
@@ -22,21 +22,21 @@ pub struct Jobs {
     refused_count: AtomicU64,
 }
 
-/// A job that runs.
+/// A running job.
 #[derive(Debug)]
 pub(crate) struct JobEntry {
     pub(crate) id: u64,
-    /// Its inputs, in words.
+    /// Description of its inputs.
     pub(crate) inputs: String,
-    /// Its phases, in words.
+    /// Descriptions of its phases.
     pub(crate) phases: Vec<&'static str>,
     pub(crate) begun: Instant,
-    /// How far it is, once it has begun.
+    /// Progress of the job, once it has begun.
     progress: Mutex<Arc<JobProgress>>,
     is_stopped: Notify,
 }
 
-/// The place of a job among those that run; it is given up when this is dropped.
+/// The place of a job among the running ones. Dropping it releases the place.
 pub(crate) struct Place {
     jobs: Arc<Jobs>,
     pub(crate) entry: Arc<JobEntry>,
@@ -44,20 +44,20 @@ pub(crate) struct Place {
 }
 
 impl Jobs {
-    /// Jobs that were begun, that ended before they were done, and that waited for a place in vain.
+    /// Number of jobs that were started, that ended early, and that waited for a place until their timeout.
     #[must_use]
     pub fn counts(&self) -> (u64, u64, u64) {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (of(&self.begun_count), of(&self.failed_count), of(&self.refused_count))
     }
 
-    /// Jobs that run now.
+    /// Number of running jobs.
     #[must_use]
     pub fn active_count(&self) -> usize {
         self.running.lock().len()
     }
 
-    /// Jobs that run now, the oldest first.
+    /// Running jobs, the oldest first.
     pub(crate) fn all(&self) -> Vec<Arc<JobEntry>> {
         self.running.lock().values().cloned().collect()
     }
@@ -70,8 +70,8 @@ impl Jobs {
         self.failed_count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes a place for a job. While as many run as may, jobs wait in the order in which they came, each as
-    /// long as it may take.
+    /// Takes a place for a job. If all places are taken, jobs wait in the order in which they came, each
+    /// until its own timeout.
     pub(crate) async fn enter(
         self: &Arc<Self>,
         job: &Job,
@@ -112,7 +112,7 @@ impl JobEntry {
 
     /// Stops the job before its next step.
     pub(crate) fn stop(&self) {
-        // One job waits for it, now or later.
+        // Exactly one task waits for this, now or later.
         self.is_stopped.notify_one();
     }
 

@@ -1,7 +1,7 @@
-//! MapReduce jobs of this node's clients: how many there may be, how far they are, and what ends them.
+//! Execution of MapReduce jobs for this node's clients.
 //!
-//! Both protocols read a job, have it [begun](begin), and ask the [`RunningJob`] for outputs until there are
-//! no more. Operators see the [`Jobs`](crate::jobs::Jobs) and may stop one.
+//! Both protocols parse a job, [start it](begin), and ask the [`RunningJob`] for outputs until there are no
+//! more. Operators can see the running [`Jobs`](crate::jobs::Jobs) and stop them.
 
 pub(crate) mod rights;
 mod running;

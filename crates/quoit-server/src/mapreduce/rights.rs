@@ -1,17 +1,18 @@
-//! The rights that a MapReduce job asks for.
+//! The permissions that a MapReduce job requires.
 
 use crate::security::Need;
 use quoit_mapreduce::{Inputs, Job, PhaseKind, ScriptSource};
 use quoit_security::Permission;
 
-/// Text of Riak for jobs that follow links while security is on.
+/// Riak's text for jobs that follow links while security is on.
 pub(crate) const NO_LINKS: &str =
     "\"Link walking is deprecated in Riak 2.0 and is not compatible with security.\"";
 
-/// The rights of a job, in Riak's order: first to find its inputs, then to run it.
+/// The permissions that a job requires, in Riak's order: first those to find its inputs, then those to run
+/// it.
 ///
-/// Inputs name the records of the first phase only. A later phase reads the records that outputs of the
-/// phase before name, which may be of any bucket. A source that is stored is read, too.
+/// The inputs name records of the first phase only. A later phase may read any record that an output of the
+/// phase before names, so it requires the permission for all buckets. A stored script has to be read, too.
 pub(crate) fn needs(job: &Job) -> Vec<Need<'_>> {
     let of = |permission, bucket_type, bucket| Need::of_bucket(permission, bucket_type, bucket);
     let run = Permission::MapReduce;
@@ -28,7 +29,7 @@ pub(crate) fn needs(job: &Job) -> Vec<Need<'_>> {
             let mut needs: Vec<Need<'_>> = Vec::new();
             for key in keys {
                 let need = of(run, &key.bucket_type, &key.bucket);
-                // Keys of one bucket mostly stand together.
+                // Keys of the same bucket are mostly adjacent.
                 if needs.last() != Some(&need) {
                     needs.push(need);
                 }
@@ -49,7 +50,7 @@ pub(crate) fn needs(job: &Job) -> Vec<Need<'_>> {
     needs
 }
 
-/// Whether a job follows links, which lead to any bucket.
+/// True if a job follows links, which may lead to any bucket.
 pub(crate) fn follows_links(job: &Job) -> bool {
     job.phases.iter().any(|phase| matches!(phase.kind, PhaseKind::Link { .. }))
 }

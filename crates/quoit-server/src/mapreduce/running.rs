@@ -1,4 +1,4 @@
-//! One job under way.
+//! A running job.
 
 use crate::context::ServerContext;
 use crate::index_query::{self, Terms};
@@ -14,20 +14,21 @@ use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 
-/// A job under way, in its place among those of the node. Dropping it ends it.
+/// A running job with its place among those of the node. Dropping it ends the job.
 pub(crate) struct RunningJob {
     context: Arc<ServerContext>,
     run: JobRun,
     place: Place,
     deadline: Deadline,
-    /// Memory of what it keeps.
+    /// Memory of the data that the job holds.
     room: Room,
 }
 
-/// Documents up to this size are read at once; longer ones would keep other requests of the thread waiting.
+/// Size in bytes up to which a job's document is parsed on the current thread. Parsing more would delay
+/// other requests of the thread.
 const SMALL_DOCUMENT_BYTES: usize = 32 << 10;
 
-/// Reads the document of a job.
+/// Parses the document of a job.
 pub(crate) async fn read_job(
     document: Bytes,
     read: impl FnOnce(&Bytes) -> Result<Job, JobFault> + Send + 'static,
@@ -38,12 +39,12 @@ pub(crate) async fn read_job(
     match tokio::task::spawn_blocking(move || read(&document)).await {
         Ok(job) => job,
         Err(stopped) if stopped.is_panic() => std::panic::resume_unwind(stopped.into_panic()),
-        // The server stops.
+        // The runtime is stopping.
         Err(_) => Err(JobFault::InvalidJson("it was not read: the node stops".into())),
     }
 }
 
-/// Begins a job for a client with this account.
+/// Starts a job for the client with this account.
 pub(crate) async fn begin(
     context: &Arc<ServerContext>,
     account: &Arc<Account>,
@@ -77,7 +78,7 @@ async fn begin_in(
 }
 
 impl RunningJob {
-    /// The next outputs, maybe none; `None` when all is done.
+    /// The next outputs, which may be empty; `None` when the job is done.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<Outputs>>, JobEnd> {
         let step = async { Ok(self.run.next().await) };
         let next = match limited(self.deadline, &self.place, step).await {
@@ -95,9 +96,9 @@ impl RunningJob {
         next
     }
 
-    /// Waits until the client has taken outputs. A job whose time is over meanwhile, or which an operator
-    /// stops, gives up its place and its memory at once: a client that does not read would keep them, and
-    /// is told when it reads on.
+    /// Waits until the client has taken outputs. If the job's timeout passes meanwhile, or an operator
+    /// stops it, the job gives up its place and memory at once: otherwise a client that does not read would
+    /// keep them. The client gets the error when it continues to read.
     ///
     /// # Errors
     ///
@@ -120,7 +121,7 @@ impl RunningJob {
     }
 }
 
-/// A step of a job within its time, unless an operator stops it.
+/// Runs a step of a job until its timeout, unless an operator stops the job.
 async fn limited<T>(
     deadline: Deadline,
     place: &Place,
@@ -133,7 +134,7 @@ async fn limited<T>(
     }
 }
 
-/// The inputs of a job as the store takes them.
+/// The inputs of a job in the form of the store.
 fn inputs_of(inputs: Inputs) -> Result<JobInputs, JobEnd> {
     Ok(match inputs {
         Inputs::Keys(keys) => JobInputs::Keys(keys),

@@ -4,21 +4,21 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt;
 
-/// Longest header that is read.
+/// Largest header that is parsed, in bytes.
 const HEADER_BYTES_MAX: usize = 4096;
 
-/// A user's name and password. The password is not shown.
+/// A user's name and password. `Debug` does not print the password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// Name of the user, as it was sent.
+    /// Name of the user as sent.
     pub user: String,
     /// The password.
     pub password: Vec<u8>,
 }
 
 impl Credentials {
-    /// Reads the value of the header `Authorization`: the word Basic in any case, and Base64 of
-    /// `USER:PASSWORD`. A password may have colons, a user may not. `None` for anything else.
+    /// Parses the value of the header `Authorization`: the word Basic in any case, and base64 of
+    /// `USER:PASSWORD`. Only the password may contain colons. `None` for anything else.
     #[must_use]
     pub fn of_header(value: &[u8]) -> Option<Self> {
         let value = value.trim_ascii();

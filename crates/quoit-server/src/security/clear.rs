@@ -1,4 +1,4 @@
-//! Clients in clear while security is on: the step between an open cluster and one that is closed.
+//! Clients without TLS while security is on. Serving them is a step in securing a running cluster.
 
 use crate::stream::Stream;
 use quoit_cluster::{PlainLink, PlainLinks};
@@ -7,7 +7,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether clients in clear are served without a login (`listener.tls` = `both`), and who they are.
+/// The switch that lets clients without TLS in without a login (`listener.tls` = `both`), and the addresses
+/// of such clients.
 #[derive(Debug, Default)]
 pub(super) struct ClearClients {
     are_served: Arc<AtomicBool>,
@@ -19,8 +20,8 @@ impl ClearClients {
         Self { are_served: Arc::new(are_served.into()), links: PlainLinks::default() }
     }
 
-    /// The switch, for a connection that it concerns: one over TLS, or of the operator of the machine, is not
-    /// in clear.
+    /// The switch, for a connection that it applies to. It does not apply to TLS and to the administration
+    /// socket.
     pub(super) fn switch_for(&self, stream: &Stream) -> Option<Arc<AtomicBool>> {
         matches!(stream, Stream::Tcp(_)).then(|| Arc::clone(&self.are_served))
     }
@@ -29,7 +30,7 @@ impl ClearClients {
         self.are_served.load(Ordering::Acquire)
     }
 
-    /// Whether that is another mode than before.
+    /// Sets the switch. Returns true if that changed it.
     pub(super) fn serve(&self, are_served: bool) -> bool {
         self.are_served.swap(are_served, Ordering::AcqRel) != are_served
     }

@@ -23,53 +23,54 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Files of certificates, and how TLS is spoken with clients.
+/// Certificate files, and TLS settings for clients.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TlsFiles {
     /// The certificate (`ssl.certfile`).
     pub certificate: PathBuf,
     /// Its private key (`ssl.keyfile`).
     pub key: PathBuf,
-    /// Authorities of clients' certificates (`ssl.cacertfile`).
+    /// Certificate authorities for client certificates (`ssl.cacertfile`).
     pub authorities: Option<PathBuf>,
-    /// Lists of revoked certificates (`ssl.crlfile`), looked at if `check_crl` says so.
+    /// Certificate revocation lists (`ssl.crlfile`), used if `check_crl` is on.
     pub revocation_lists: Vec<PathBuf>,
-    /// Versions of the protocol (`tls_protocols.*`).
+    /// TLS versions (`tls_protocols.*`).
     pub versions: Versions,
-    /// Whether the server's order of ciphers counts (`honor_cipher_order`).
+    /// True if the server's order of ciphers takes precedence (`honor_cipher_order`).
     pub prefers_own_order: bool,
-    /// Sessions that are remembered for resumption.
+    /// Number of sessions kept for resumption.
     pub sessions_max: usize,
 }
 
-/// Bounds of clients that have not logged in, and what is open without a login.
+/// Limits for clients that have not logged in, and access without a login.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SecuritySettings {
     /// Certificates; `None` = no TLS.
     pub tls: Option<TlsFiles>,
-    /// Time after which a refused login is answered.
+    /// Delay of the answer to a refused login.
     pub failure_delay: Duration,
-    /// Refused logins after which a connection is closed.
+    /// Number of refused logins after which a connection is closed.
     pub attempts_max: u32,
-    /// Time for a TLS handshake.
+    /// Time limit of a TLS handshake.
     pub handshake_timeout: Duration,
-    /// Time between the start of a connection, or of security, and its login.
+    /// Time limit of a login, from the start of the connection or from the moment at which security is
+    /// switched on.
     pub login_timeout: Duration,
     /// Largest message or body of a client that has not logged in, in bytes.
     pub bytes_before_login_max: usize,
-    /// Connections that have not logged in, of one address.
+    /// Number of connections from one address that have not logged in.
     pub strangers_of_address_max: usize,
-    /// Connections that have not logged in.
+    /// Number of connections in total that have not logged in.
     pub strangers_max: usize,
-    /// Whether clients in clear are served without a login while security is on (`listener.tls`).
+    /// True if clients without TLS are served without a login while security is on (`listener.tls`).
     pub serves_clear: bool,
-    /// Whether `/stats` and `/metrics` are answered without a login.
+    /// True if `/stats` and `/metrics` are answered without a login.
     pub open_statistics: bool,
-    /// Whether logins are taken by a node that does not learn of changed users.
+    /// Rule for logins on a node that is cut off and does not learn of changed users.
     pub while_cut_off: WhileCutOff,
-    /// The cost of new passwords.
+    /// Hashing cost of new passwords.
     pub password_cost: Cost,
-    /// Passwords that are hashed at the same time.
+    /// Number of passwords that are hashed at the same time.
     pub hashing_count_max: usize,
 }
 
@@ -108,25 +109,25 @@ pub(super) struct Counts {
 /// Figures of logins and handshakes since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GateFigures {
-    /// Logins.
+    /// Number of logins.
     pub logins: u64,
-    /// Refused logins.
+    /// Number of refused logins.
     pub failed_logins: u64,
-    /// Requests that were refused for a missing right.
+    /// Number of requests refused for a missing permission.
     pub denied: u64,
-    /// Connections that were closed because too many had not logged in.
+    /// Number of connections closed because too many had not logged in.
     pub turned_away: u64,
-    /// TLS handshakes.
+    /// Number of TLS handshakes.
     pub handshakes: u64,
-    /// TLS handshakes that failed.
+    /// Number of TLS handshakes that failed.
     pub failed_handshakes: u64,
-    /// Those of them that failed for the certificate that the client has shown.
+    /// Number of TLS handshakes that failed because of the client's certificate.
     pub refused_certificates: u64,
-    /// Connections that have not logged in, now.
+    /// Current number of connections that have not logged in.
     pub strangers: usize,
 }
 
-/// TLS for each of the two protocols.
+/// TLS configuration for each of the two protocols.
 struct Tls {
     pb: ServerTls,
     http: ServerTls,
@@ -142,23 +143,23 @@ pub struct Gate {
     pub(super) clear: ClearClients,
     pub(super) known: KnownPasswords,
     pub(super) counts: Counts,
-    /// Bounds of the lines in the log.
+    /// Rate limits of log lines.
     refused_certificates: RefusalRate,
     pub(super) refused_logins: RefusalRate,
 }
 
 impl Gate {
-    /// A gate without TLS.
+    /// Creates a gate without TLS.
     #[must_use]
     pub fn closed() -> Self {
         Self::without_tls(SecuritySettings::default())
     }
 
-    /// A gate with the settings' certificates.
+    /// Creates a gate with the certificates of the settings.
     ///
     /// # Errors
     ///
-    /// A fault of a certificate, key or list, in words that name file, place and remedy.
+    /// A fault of a certificate, key or revocation list, with the file, the place and the remedy.
     pub fn open(settings: SecuritySettings) -> Result<Self, TlsError> {
         let gate = Self::without_tls(settings);
         gate.reload(None)?;
@@ -180,17 +181,17 @@ impl Gate {
         }
     }
 
-    /// Waits for its turn to hash a password.
+    /// Waits for a permit to hash a password.
     pub(crate) async fn hashing_turn(&self) -> Option<SemaphorePermit<'_>> {
         self.hashing.acquire().await.ok()
     }
 
-    /// Loads certificates, keys and lists again, for handshakes that begin from now on. `ciphers`: the list
-    /// that an operator has set. Nothing changes if there is a fault.
+    /// Loads certificates, keys and revocation lists again, for new handshakes. `ciphers` is the list that
+    /// an operator has set. On a fault, nothing changes.
     ///
     /// # Errors
     ///
-    /// As [`Gate::open`].
+    /// Like [`Gate::open`].
     pub fn reload(&self, ciphers: Option<&str>) -> Result<(), TlsError> {
         let Some(files) = &self.settings.tls else { return Ok(()) };
         let ciphers = ciphers.map(CipherList::parse).transpose()?.unwrap_or_default();
@@ -226,13 +227,13 @@ impl Gate {
         Ok(())
     }
 
-    /// Whether TLS can be spoken.
+    /// True if TLS is configured.
     #[must_use]
     pub fn has_tls(&self) -> bool {
         self.settings.tls.is_some()
     }
 
-    /// Files whose change asks for [`Gate::reload`].
+    /// Files after whose change [`Gate::reload`] has to be called.
     #[must_use]
     pub fn tls_files(&self) -> Vec<PathBuf> {
         let Some(files) = &self.settings.tls else { return Vec::new() };
@@ -242,13 +243,13 @@ impl Gate {
         all
     }
 
-    /// Ends of the validity of certificates and lists.
+    /// Expiry of certificates and revocation lists.
     #[must_use]
     pub fn expiry(&self) -> Vec<Expiry> {
         self.tls.load().as_ref().map_or_else(Vec::new, |tls| tls.http.expiry())
     }
 
-    /// Warnings about certificates that work, but not with every client.
+    /// Warnings about certificates that do not work with every client.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         self.tls.load().as_ref().map_or_else(Vec::new, |tls| tls.http.warnings())
@@ -271,13 +272,13 @@ impl Gate {
         }
     }
 
-    /// Whether clients in clear are served without a login while security is on.
+    /// True if clients without TLS are served without a login while security is on.
     #[must_use]
     pub fn serves_clear(&self) -> bool {
         self.clear.are_served()
     }
 
-    /// Clients in clear that were served since the start while security was on, by address.
+    /// Clients without TLS that were served while security was on, since the start, by address.
     #[must_use]
     pub fn clear_clients(&self) -> BTreeMap<String, PlainLink> {
         self.clear.by_host()
@@ -287,7 +288,7 @@ impl Gate {
         self.clear.note(address);
     }
 
-    /// Serves clients in clear from now on, or no longer, and has connections look at the rules again.
+    /// Changes if clients without TLS are served, and makes all connections check the rules again.
     pub(crate) fn serve_clear(&self, control: &ControlPlane, serves: bool) {
         if self.clear.serve(serves) {
             control.security_epoch().fetch_add(1, Ordering::Release);
@@ -298,7 +299,7 @@ impl Gate {
         self.counts.denied.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a connection that has not logged in; `None` = it has to be closed.
+    /// Counts a connection that has not logged in; `None` if it has to be closed.
     pub(crate) fn admit_stranger(&self, address: IpAddr) -> Option<StrangerConnection> {
         let SecuritySettings { strangers_of_address_max, strangers_max, .. } = self.settings;
         let of = &self.strangers;
@@ -309,7 +310,7 @@ impl Gate {
         admitted
     }
 
-    /// Does the handshake of a Protocol Buffers connection.
+    /// Performs the TLS handshake of a Protocol Buffers connection.
     pub(crate) async fn accept_pb(
         &self,
         stream: TcpStream,
@@ -317,7 +318,7 @@ impl Gate {
         self.accept(stream, |tls| tls.pb.config()).await
     }
 
-    /// Does the handshake of an HTTPS connection.
+    /// Performs the TLS handshake of an HTTPS connection.
     pub(crate) async fn accept_http(
         &self,
         stream: TcpStream,

@@ -1,8 +1,8 @@
-//! TLS handshakes, off the threads that serve requests: a signature takes a millisecond of a processor.
+//! TLS handshakes, on a thread of their own: a signature takes about a millisecond of processor time.
 //!
-//! The thread that makes them has a lower priority than those of requests, so that a flood of handshakes
-//! takes what requests leave. Where requests want every processor, handshakes still get a tenth of one: some
-//! hundred logins a second.
+//! The thread has a lower priority than the threads that serve requests, so that a flood of handshakes only
+//! takes the processor time that requests leave. When requests use every processor, handshakes still get
+//! about a tenth of one, which is enough for some hundred logins a second.
 
 use crate::low_priority::LowPriority;
 use quoit_tls::rustls::ServerConfig;
@@ -12,7 +12,7 @@ use std::io;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 
-/// Threads for handshakes alone.
+/// The thread for handshakes.
 #[derive(Debug)]
 pub(super) struct Handshakes(LowPriority);
 
@@ -21,7 +21,7 @@ impl Handshakes {
         Ok(Self(LowPriority::start("handshakes")?))
     }
 
-    /// Does one handshake as the server. It ends when the returned future is dropped.
+    /// Performs one handshake as the server. Dropping the returned future cancels it.
     pub(super) async fn accept(
         &self,
         config: Arc<ServerConfig>,

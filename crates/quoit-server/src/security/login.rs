@@ -1,4 +1,4 @@
-//! How a proof is checked.
+//! Verification of logins.
 
 use super::gate::Gate;
 use parking_lot::Mutex;
@@ -10,35 +10,36 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Passwords that are known to be right, so that a client of HTTP does not pay for a hash with every request.
+/// Number of correct passwords that are remembered, so that an HTTP client does not cost a password hash
+/// with every request.
 const KNOWN_COUNT_MAX: usize = 4096;
 
-/// A client's claim to be a user, and its proof.
+/// A client's claim to be a user, with its proof.
 pub(crate) struct Claim<'c> {
-    /// The name of the user, as it was sent.
+    /// The name of the user as sent.
     pub(crate) user: &'c str,
     pub(crate) password: &'c [u8],
-    /// The common name of the certificate that the client has proved to have.
+    /// The common name of the client's certificate.
     pub(crate) certificate: Option<&'c str>,
-    /// Where the client comes from.
+    /// The client's address.
     pub(crate) address: IpAddr,
 }
 
-/// A user that has proved who it is.
+/// A user that has proved its identity.
 pub(crate) struct Login {
     pub(crate) name: Arc<str>,
 }
 
-/// Passwords that are known to be right, each with the hash that it is of: one that was changed is forgotten
-/// by that. Only keyed digests are kept.
+/// Passwords that are known to be correct. A remembered password is bound to its hash, so changing the
+/// password invalidates it. Only keyed digests are stored.
 #[derive(Default)]
 pub(super) struct KnownPasswords {
-    /// Random; made when the first password is checked.
+    /// Random key; created when the first password is checked.
     key: OnceLock<Option<[u8; 32]>>,
     known: Mutex<KnownTokens>,
 }
 
-/// Digests of known passwords, the oldest first in `by_age`.
+/// Digests of known passwords; in `by_age` the oldest comes first.
 #[derive(Default)]
 struct KnownTokens {
     tokens: HashSet<[u8; 32]>,
@@ -46,7 +47,8 @@ struct KnownTokens {
 }
 
 impl KnownPasswords {
-    /// The digest of a password; `None` where the system has no random bytes, so that none is kept.
+    /// The keyed digest of a password; `None` if the system has no random bytes, in which case no password
+    /// is remembered.
     fn token(&self, hash: &PasswordHash, password: &[u8]) -> Option<[u8; 32]> {
         let random = || {
             let mut key = [0; 32];
@@ -73,8 +75,8 @@ impl KnownPasswords {
 }
 
 impl Gate {
-    /// Checks a claim by the source that counts for the user at its address; `None` if it is not proved. A
-    /// password is hashed on a thread for work that takes long, and few of them at the same time.
+    /// Verifies a claim against the source of logins that applies to the user and its address; `None` if
+    /// the proof is wrong. Passwords are hashed on a thread for long work, and only a few at the same time.
     pub(crate) async fn log_in(&self, control: &ControlPlane, claim: &Claim<'_>) -> Option<Login> {
         let is_cut_off = !self.settings.while_cut_off.takes_logins(control.cut_off_for());
         let proved = !is_cut_off && self.is_proved(control, claim).await;
@@ -86,8 +88,7 @@ impl Gate {
         proved.then(|| Login { name: claim.user.into() })
     }
 
-    /// Logs a refused login, of at most ten a second; others are counted alone. The name is shortened to the
-    /// longest possible one.
+    /// Logs a refused login, at most ten in a second. The name is truncated to the longest valid length.
     fn tell_refused(&self, claim: &Claim<'_>, is_cut_off: bool) {
         if !self.refused_logins.has_room(Instant::now()) {
             return;

@@ -1,20 +1,20 @@
-//! Identity and rights of clients: TLS, logins, and the check of each request.
+//! Identity and permissions of clients: TLS, logins, and the check of each request.
 //!
-//! [`Gate`] is what all connections share: certificates, bounds of clients that have not logged in, the cost
-//! of passwords. A [`Session`] belongs to one connection. It keeps what was decided until the rules change,
-//! which it learns from a number that it loads before each request: where security is off, that load and one
-//! comparison are all.
+//! All connections share one [`Gate`], which has certificates, limits for clients that have not logged in,
+//! and the cost of passwords. Each connection has a [`Session`], which caches its login and permissions
+//! until the security settings change. It notices a change by the security epoch, a counter that it loads
+//! before each request. While security is off, a request costs that load and one comparison.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! | --- | --- |
-//! | `gate` | what connections share, and its figures |
-//! | `session` | one connection's login and decisions |
-//! | `need` | the right that a request asks for, and the words of its refusal |
-//! | `login` | how a proof is checked |
-//! | `strangers` | bounds of connections that have not logged in |
-//! | `handshake` | TLS handshakes, off the threads that serve requests |
+//! | `gate` | state that connections share, and its figures |
+//! | `session` | login and cached permissions of one connection |
+//! | `need` | the permission that a request requires, and the text of its refusal |
+//! | `login` | verification of proofs |
+//! | `strangers` | limits of connections that have not logged in |
+//! | `handshake` | TLS handshakes on a thread of their own |
 //! | `basic` | credentials in HTTP headers |
-//! | `clear` | clients in clear while security is on |
+//! | `clear` | clients without TLS while security is on |
 
 mod basic;
 mod clear;

@@ -1,24 +1,24 @@
-//! The right that a request asks for.
+//! The permission that a request requires.
 
 use quoit_security::Permission;
 
-/// The buckets that a request is about.
+/// The scope of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum On<'n> {
-    /// All buckets of all types.
+    /// All buckets of all bucket types.
     Any,
-    /// All buckets of a type.
+    /// All buckets of a bucket type.
     Type(&'n [u8]),
-    /// One bucket of a type.
+    /// One bucket of a bucket type.
     Bucket(&'n [u8], &'n [u8]),
 }
 
-/// The right that a request asks for.
+/// The permission that a request requires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Need<'n> {
     pub(crate) permission: Permission,
     pub(crate) on: On<'n>,
-    /// The record, for the audit log: rights are of buckets.
+    /// The key, for the audit log. Permissions do not depend on it.
     pub(crate) key: Option<&'n [u8]>,
 }
 
@@ -39,12 +39,12 @@ impl<'n> Need<'n> {
         Self { permission, on: On::Bucket(bucket_type, bucket), key: None }
     }
 
-    /// The same for a record of the bucket.
+    /// Adds the key of the record.
     pub(crate) const fn of_key(self, key: Option<&'n [u8]>) -> Self {
         Self { key, ..self }
     }
 
-    /// The refusal, in Riak's words.
+    /// The text of the refusal, as in Riak.
     pub(crate) fn denied(&self, user: &str) -> String {
         let text = |bytes: &'n [u8]| String::from_utf8_lossy(bytes);
         let on = match self.on {

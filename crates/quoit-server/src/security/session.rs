@@ -1,4 +1,8 @@
-//! One connection's login, and what was decided for it.
+//! The login of one connection, and its cached permissions.
+//!
+//! The control plane increments the security epoch with every change of security. A session stores the
+//! epochs at which its cached decisions hold, so that a request needs one load and one comparison to find
+//! out that they still hold.
 
 use super::gate::Gate;
 use super::login::Login;
@@ -9,25 +13,25 @@ use quoit_security::{PermissionSet, Rights};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// An epoch that never is: the rules have to be looked at.
+/// An epoch that never occurs, so that the rules are checked next time.
 const NEVER: u64 = 0;
-/// Buckets whose permissions are kept at hand.
+/// Number of buckets whose permissions are cached.
 const KEPT_COUNT: usize = 4;
 
-/// A connection in the eyes of the rules.
+/// State of a connection by the current rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Standing {
-    /// Nothing is checked.
+    /// Nothing is checked: security is off, or the client is exempt.
     Open,
     /// The client has not logged in.
     Stranger,
     /// The client has logged in.
     User,
-    /// The client has logged in as a user that was deleted since.
+    /// The client has logged in, but its user was deleted since.
     Gone,
 }
 
-/// The permissions of one bucket.
+/// Cached permissions for one bucket.
 struct Kept {
     bucket_type: Vec<u8>,
     bucket: Vec<u8>,
@@ -39,7 +43,7 @@ impl Kept {
         self.bucket == bucket && self.bucket_type == bucket_type
     }
 
-    /// Becomes those of another bucket; the names are written where those before them stood.
+    /// Replaces the contents by those of another bucket, and reuses the allocations.
     fn become_of(&mut self, bucket_type: &[u8], bucket: &[u8], permissions: PermissionSet) {
         self.bucket_type.clear();
         self.bucket_type.extend_from_slice(bucket_type);
@@ -49,31 +53,31 @@ impl Kept {
     }
 }
 
-/// One connection's login, and what was decided for it.
+/// The login of one connection, and its cached permissions.
 pub(crate) struct Session {
     epoch: Arc<AtomicU64>,
-    /// The epoch in which nothing is checked.
+    /// The epoch at which nothing is checked.
     open_at: u64,
-    /// The epoch of the rules that were looked at.
+    /// The epoch at which the rules were last read.
     seen_at: u64,
-    /// The epoch in which the client has logged in as a user that there is.
+    /// The epoch at which the client is logged in as an existing user.
     user_at: u64,
-    /// Whether the client is the operator of this node, at its local socket.
+    /// True for an operator at the administration socket.
     is_operator: bool,
-    /// Whether clients in clear are served without a login; `None` = this one is not in clear.
+    /// The switch that lets clients without TLS in; `None` if it does not apply to this connection.
     clear: Option<Arc<AtomicBool>>,
-    /// Whether the client is served for that reason alone.
+    /// True if the client is served only because of that switch.
     is_let_in_clear: bool,
     user: Option<User>,
 }
 
 struct User {
     name: Arc<str>,
-    /// `None` = the user was deleted.
+    /// `None` if the user was deleted.
     rights: Option<Rights>,
-    /// The permissions of the buckets that were asked for lately, at most [`KEPT_COUNT`].
+    /// Permissions for the most recent buckets, at most [`KEPT_COUNT`].
     kept: Vec<Kept>,
-    /// The place of those that were asked for last.
+    /// Index of the most recently used entry.
     latest: usize,
 }
 
@@ -95,44 +99,45 @@ impl Session {
         }
     }
 
-    /// Whether the client is in clear while security is on, and served all the same.
+    /// True if the client has no TLS while security is on, and is served anyway.
     #[inline]
     pub(crate) const fn is_let_in_clear(&self) -> bool {
         self.is_let_in_clear
     }
 
-    /// Notes that the client speaks TLS from now on.
+    /// Records that the client uses TLS from now on.
     pub(crate) fn leave_clear(&mut self) {
         self.clear = None;
         self.is_let_in_clear = false;
         (self.open_at, self.seen_at, self.user_at) = (NEVER, NEVER, NEVER);
     }
 
-    /// Whether nothing is checked. One load and one comparison.
+    /// True if nothing is checked. Costs one load and one comparison.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
         self.epoch.load(Ordering::Acquire) == self.open_at
     }
 
-    /// Whether the client has logged in, and the rules are those of then. One load and one comparison.
+    /// True if the client has logged in and the rules have not changed since. Costs one load and one
+    /// comparison.
     #[inline]
     pub(crate) fn is_user(&self) -> bool {
         self.epoch.load(Ordering::Acquire) == self.user_at
     }
 
-    /// The connection by the present rules. One load and one comparison for a user whose rules are those of
-    /// before.
+    /// The state of the connection by the current rules. Costs one load and one comparison for a user if
+    /// the rules have not changed.
     #[inline]
     pub(crate) fn standing(&mut self, control: &ControlPlane) -> Standing {
         let epoch = self.epoch.load(Ordering::Acquire);
         if epoch == self.user_at { Standing::User } else { self.look_again(control, epoch) }
     }
 
-    /// Looks at the rules again if they have changed.
+    /// Reads the rules again if they have changed.
     #[cold]
     fn look_again(&mut self, control: &ControlPlane, epoch: u64) -> Standing {
         if epoch != self.seen_at {
-            // Rules that are newer than the epoch are looked at once more.
+            // The state may be newer than `epoch`; then the next request reads it once more.
             let state = control.read();
             self.look(&state, epoch);
         }
@@ -164,14 +169,14 @@ impl Session {
         }
     }
 
-    /// Notes that the client has proved who it is.
+    /// Records a successful login.
     pub(crate) fn log_in(&mut self, login: Login) {
         let Login { name } = login;
         self.user = Some(User { name, rights: None, kept: Vec::new(), latest: 0 });
         (self.seen_at, self.user_at) = (NEVER, NEVER);
     }
 
-    /// Forgets who the client was.
+    /// Forgets the login.
     pub(crate) fn log_out(&mut self) {
         self.user = None;
         self.user_at = NEVER;
@@ -182,12 +187,12 @@ impl Session {
         self.user.as_ref().map(|user| &*user.name)
     }
 
-    /// Refuses what the user may not do; where nothing is checked, everything is allowed. For the bucket
-    /// that was asked for last it costs a load, a comparison of names and a test of a bit.
+    /// Checks that the user has a permission. Everything is allowed while nothing is checked. Costs a load,
+    /// a comparison of names and a test of a bit for the most recent bucket.
     ///
     /// # Errors
     ///
-    /// The refusal, in Riak's words.
+    /// The text of the refusal, as in Riak.
     #[inline]
     pub(crate) fn check(&mut self, control: &ControlPlane, need: &Need<'_>) -> Result<(), String> {
         let epoch = self.epoch.load(Ordering::Acquire);
@@ -196,14 +201,14 @@ impl Session {
         if is_allowed { Ok(()) } else { self.check_anew(control, need) }
     }
 
-    /// Checks what was not asked for last.
+    /// Checks a permission that the most recent cache entry does not grant.
     #[inline(never)]
     fn check_anew(&mut self, control: &ControlPlane, need: &Need<'_>) -> Result<(), String> {
         match self.standing(control) {
             Standing::Open => Ok(()),
             Standing::User if self.user.as_mut().is_some_and(|user| user.may(need)) => Ok(()),
             Standing::User => Err(need.denied(self.user().unwrap_or_default())),
-            // Those are answered before anything is looked at.
+            // Connections check for these states before they handle a request.
             Standing::Stranger | Standing::Gone => {
                 Err("Security is enabled, please authenticate first".to_owned())
             }
@@ -212,7 +217,7 @@ impl Session {
 }
 
 impl User {
-    /// Whether the user has the permission on the bucket that was asked for last.
+    /// True if the most recent cache entry grants the permission.
     #[inline]
     fn just_may(&self, need: &Need<'_>) -> bool {
         let On::Bucket(bucket_type, bucket) = need.on else { return false };
@@ -259,7 +264,7 @@ mod tests {
     use quoit_seam::RealDisk;
     use quoit_security::{Command, Permission};
 
-    /// Rules that a test changes.
+    /// Security rules that a test changes.
     struct Rules {
         control: ControlPlane,
         _folder: tempfile::TempDir,
@@ -305,7 +310,7 @@ mod tests {
         let mut session = logged_in(&rules);
         for round in 0..3 {
             for (number, bucket) in buckets.iter().enumerate() {
-                // The same bucket twice: the second look finds what the first has kept.
+                // The same bucket twice: the second check uses the cache.
                 for _ in 0..2 {
                     let may = |permission, session: &mut Session| {
                         rules.may(session, permission, bucket.as_bytes())

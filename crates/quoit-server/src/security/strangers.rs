@@ -1,18 +1,18 @@
-//! Bounds of connections that have not logged in.
+//! Limits of connections that have not logged in.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
-/// Connections that have not logged in, by address; an IPv6 address counts by its network of 64 bits, all
-/// addresses of which one host may have.
+/// Counts of connections that have not logged in, by address. An IPv6 address counts by its /64 network,
+/// because one host may have all addresses of it.
 #[derive(Debug, Default)]
 pub(super) struct Strangers {
     counts: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// A connection that has not logged in. It counts until it is dropped.
+/// A connection that has not logged in. It is counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct StrangerConnection {
     strangers: Arc<Strangers>,
@@ -20,7 +20,7 @@ pub(crate) struct StrangerConnection {
 }
 
 impl Strangers {
-    /// Counts a connection; `None` when there are too many from its address, or in all.
+    /// Counts a connection; `None` if there are too many from its address or in total.
     pub(super) fn admit(
         strangers: &Arc<Self>,
         address: IpAddr,
@@ -39,13 +39,13 @@ impl Strangers {
         Some(StrangerConnection { strangers: Arc::clone(strangers), address })
     }
 
-    /// Connections that count now.
+    /// Current number of such connections.
     pub(super) fn count(&self) -> usize {
         self.counts.lock().values().sum()
     }
 }
 
-/// The address by which a connection counts.
+/// The address under which a connection is counted.
 fn counted(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),

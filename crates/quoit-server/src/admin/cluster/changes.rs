@@ -1,4 +1,4 @@
-//! Changes of members: staged, shown as a plan, committed.
+//! Membership changes: staging, planning and committing.
 
 use super::links::join_proof;
 use crate::admin::{RequestBody, allow, error, no_such_path, refusal};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 impl HttpConnection {
-    /// Makes a change below `/admin/v1/cluster`.
+    /// Executes a change below `/admin/v1/cluster`.
     pub(super) async fn change_cluster(
         &self,
         request: &Request,
@@ -50,7 +50,7 @@ impl HttpConnection {
         }
     }
 
-    /// Shows what is staged, or drops it.
+    /// Shows or discards the staged changes.
     pub(super) async fn plan(&self, method: Method) -> Result<Value, Refusal> {
         allow(method, &[Method::Get, Method::Head, Method::Delete])?;
         let control = self.context.store.control();
@@ -73,7 +73,7 @@ fn member(control: &ControlPlane, name: &str) -> Result<NodeId, Refusal> {
     control.member_named(name).map_err(|fault| refusal(&fault.into()))
 }
 
-/// The change that a command stages, and what is said when it is staged.
+/// The change that a command stages, and the message for the operator.
 fn staged(
     control: &ControlPlane,
     asked: &RequestBody,

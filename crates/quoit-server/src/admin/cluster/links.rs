@@ -1,4 +1,4 @@
-//! The cluster's authority, tokens for nodes that join, and the security of connections between nodes.
+//! The cluster's certificate authority, join tokens, and the security of connections between nodes.
 
 use crate::admin::{RequestBody, allow, error, refusal};
 use crate::http::{HttpConnection, Method, Refusal, Request};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A token lasts so long unless the operator says another time.
+/// Default lifetime of a token, in seconds.
 const TOKEN_SECS_DEFAULT: u64 = 3600;
 
 impl HttpConnection {
@@ -59,8 +59,8 @@ impl HttpConnection {
     }
 }
 
-/// The proof that a node which joins is to use: the token of the request, else the shared secret of the node
-/// where it has one and the cluster wants a proof.
+/// The proof with which a node joins: the token in the request, or else the node's shared secret if it has
+/// one.
 pub(super) fn join_proof(
     control: &ControlPlane,
     asked: &RequestBody,
@@ -87,7 +87,7 @@ fn texts(names: &[Arc<str>]) -> Vec<String> {
     names.iter().map(|name| (**name).to_owned()).collect()
 }
 
-/// All of it, as a document.
+/// The view as a JSON document.
 pub(crate) fn shown(view: &LinkView, now: Instant) -> Value {
     let days = |end: Option<Instant>| end.map(|end| end.days_after(now));
     let authority = |(digest, end): &(String, Instant)| {

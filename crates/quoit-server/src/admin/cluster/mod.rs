@@ -1,4 +1,4 @@
-//! Members, partitions and what moves.
+//! Members, partitions and transfers in the administration API.
 
 mod changes;
 mod links;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use view::{ClusterView, MemberView};
 
-/// Commands that change members.
+/// Commands that change the membership.
 const CHANGES: [&[u8]; 9] = [
     b"join",
     b"leave",
@@ -30,7 +30,7 @@ const CHANGES: [&[u8]; 9] = [
     b"down",
 ];
 
-/// Services of a serving node. They are up together.
+/// Services of a node that serves clients. They are always up together.
 const SERVICES: [&str; 2] = ["riak_kv", "riak_pipe"];
 
 impl HttpConnection {
@@ -67,7 +67,7 @@ impl HttpConnection {
         }
     }
 
-    /// The services of this node or another.
+    /// Answers with the services of this node or of another member.
     pub(super) fn services(&self, query: &[u8]) -> Result<Value, Refusal> {
         let view = view(&self.context);
         let member = named(&view, query)?;
@@ -91,7 +91,7 @@ fn view(context: &ServerContext) -> ClusterView {
     let removed = state.members().removed().map(|(id, name)| (id, Arc::clone(name)));
     let layouts = state.layouts();
     let newest = layouts.newest();
-    // A node alone decides by itself, also before it was asked for the first time.
+    // The only node of a cluster is the claimant, even before the control plane has a leader.
     let alone = (members.len() == 1).then(|| state.node_id());
     let claimant = control.claimant().or(alone);
     let behind: Vec<&MemberView> =
@@ -109,7 +109,7 @@ fn view(context: &ServerContext) -> ClusterView {
     }
 }
 
-/// Why the members are not known to agree; `None` = they do.
+/// The reason for which the members may disagree; `None` if they agree.
 fn disagreement(
     claimant: Option<NodeId>,
     members: &[MemberView],

@@ -1,4 +1,4 @@
-//! The whole cluster on one screen.
+//! An overview of the whole cluster, for one screen.
 
 use super::super::jobs;
 use super::super::losses::losses;
@@ -11,14 +11,16 @@ use quoit_wire::internode::operators::NodeFigures;
 use serde_json::{Value, json};
 use std::pin::Pin;
 
-/// Seconds that figures of the last minute are about.
+/// Length in seconds of the period that the figures cover.
 const WINDOW_SECS: u64 = 60;
 
 impl HttpConnection {
-    /// The members with their figures, what moves, and what keeps work from being done. Asks all members.
+    /// The members with their figures, the transfers, and the conditions that need attention. Asks all
+    /// members.
     pub(in crate::admin) async fn overview(&self) -> Value {
         let context = &self.context;
-        // A type of its own keeps the compiler from looking through all of replication.
+        // Boxing as a trait object keeps the compiler from checking the auto traits of all of replication
+        // here.
         let links: Pin<Box<dyn Future<Output = Option<Value>> + Send + '_>> = Box::pin(async {
             let replication = context.replication.get()?;
             let told = replication.execute_on_all(ReplicationCommand::Status).await;

@@ -1,23 +1,23 @@
-//! The links of the cluster to other clusters, each in one line: what all nodes tell of a queue or sink,
-//! together.
+//! The links of this cluster to other clusters. Each queue or sink is shown once, with the sum of all
+//! nodes' figures.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Answers of nodes, by their names.
+/// Answers of nodes by node name.
 type ToldByNode = BTreeMap<String, Result<Value, String>>;
 
-/// The links, and what needs attention at them.
+/// The links, and the conditions that need attention.
 pub(super) fn replication(told: &ToldByNode) -> Value {
     let mut links = BTreeMap::new();
     let mut alerts: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (node, told) in told {
-        // The list of nodes says of a node that is away that it is.
+        // The list of nodes already shows which nodes do not answer.
         let Ok(told) = told else { continue };
         for queue in list(&told["source"]["queues"]) {
             let waiting: u64 =
                 ["real_time", "full_sync", "fold"].iter().map(|kind| number(&queue[kind])).sum();
-            // Settings name a queue for full-sync, which is nothing to look at while there is none.
+            // The settings define a queue for full-sync. It is not shown while it is off and empty.
             let is_off = told["source"]["enabled"] != true;
             if is_off && waiting == 0 && queue["filter"] == "block_rtq" {
                 continue;
@@ -33,7 +33,8 @@ pub(super) fn replication(told: &ToldByNode) -> Value {
             let link = links.entry((LinkSide::Sink, text(&sink["queue"]))).or_default();
             link.is_suspended |= sink["is_suspended"] == true;
             for peer in list(&sink["peers"]) {
-                // Several nodes may consume the queue of one peer: what waits there is counted once.
+                // Several nodes may consume the queue of the same peer; its waiting entries are counted
+                // once.
                 let waiting = link.peers.entry(text(&peer["peer"])).or_default();
                 *waiting = number(&peer["waiting"]).max(*waiting);
                 link.stored += number(&peer["stored"]);
@@ -48,23 +49,23 @@ pub(super) fn replication(told: &ToldByNode) -> Value {
     json!({"links": links.collect::<Vec<_>>(), "alerts": alerts.collect::<Vec<_>>()})
 }
 
-/// Side of a link that this cluster is.
+/// The role of this cluster in a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum LinkSide {
     Queue,
     Sink,
 }
 
-/// Figures of a link, of all nodes together.
+/// Figures of a link, summed over all nodes.
 #[derive(Default)]
 struct ReplicationLink<'a> {
     is_suspended: bool,
-    /// Whether a node takes nothing, since source queues are switched off.
+    /// True if a node adds nothing to the queue because source queues are switched off.
     is_off: bool,
     waiting: u64,
     oldest_ms: u64,
     stored: u64,
-    /// Entries that wait at each peer.
+    /// Number of entries that wait at each peer.
     peers: BTreeMap<&'a str, u64>,
 }
 

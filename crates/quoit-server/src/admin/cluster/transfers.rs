@@ -1,4 +1,4 @@
-//! Transfers: what moves, how fast it may, and switching it on and off.
+//! Transfers in the administration API: their progress, their limits, and switching them on and off.
 
 use super::super::status::reap_records;
 use super::super::{allow, error};
@@ -10,13 +10,13 @@ use quoit_core::{ActiveTransfer, LimitChange, NodeTransfers, TransferKind, Trans
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Most partitions at a time that a node can be told to hand over.
+/// Largest number of partitions that a node can be set to hand over at a time.
 const PARTITION_COUNT_MAX: u64 = 1_000;
 
 type Told = BTreeMap<NodeId, NodeTransfers>;
 
 impl HttpConnection {
-    /// The transfers that wait in the whole cluster, and those under way.
+    /// The waiting and the active transfers of the whole cluster.
     pub(in crate::admin) async fn transfers(&self) -> Value {
         let told = self.context.store.transfers().reports().await;
         let mut shown = view(&self.context).transfers(&told);
@@ -24,7 +24,7 @@ impl HttpConnection {
         shown
     }
 
-    /// Shows how much transfers may take of the nodes, or changes it.
+    /// Shows or changes the limits of transfers.
     pub(in crate::admin) async fn transfer_limits(
         &self,
         request: &Request,
@@ -54,7 +54,7 @@ impl HttpConnection {
     }
 }
 
-/// The change that a body asks for, and the node that it is for; `None` = all.
+/// The change that a body asks for, and the name of its node; `None` = all nodes.
 fn asked(request: &Request) -> Result<(LimitChange, Option<String>), Refusal> {
     let invalid = |message: &str| error(400, "invalid_limit", message);
     let body: Value = serde_json::from_slice(&request.body)
@@ -91,7 +91,7 @@ fn chosen<'v>(
     view.members.iter().filter(move |each| wanted.is_none_or(|wanted| wanted.id == each.id))
 }
 
-/// The limits of one member or all.
+/// The limits of one member or of all.
 fn limits(view: &ClusterView, wanted: Option<&MemberView>, told: &Told) -> Value {
     let nodes = chosen(view, wanted).map(|member| match told.get(&member.id) {
         None => json!({"node": member.name, "answers": false}),
@@ -107,18 +107,18 @@ fn limits(view: &ClusterView, wanted: Option<&MemberView>, told: &Told) -> Value
     json!({"nodes": nodes.collect::<Vec<_>>()})
 }
 
-/// Copies of partitions that a node has to hand over yet.
+/// Numbers of copies that a node has yet to hand over.
 #[derive(Default)]
 struct Waiting {
-    /// To nodes that become primaries.
+    /// Copies for nodes that become primaries.
     ownership: u64,
-    /// Partitions with records that it keeps for others.
+    /// Partitions with records that the node holds for other nodes.
     hinted: u64,
 }
 
 impl ClusterView {
-    /// Which nodes have how many copies to hand over, and what is on its way. `told` has what each member
-    /// that answers knows of its own.
+    /// Copies that wait to be handed over by each node, and active transfers. `told` has the reports of the
+    /// members that answered.
     pub(super) fn transfers(&self, told: &Told) -> Value {
         let mut waiting: BTreeMap<NodeId, Waiting> = BTreeMap::new();
         for each in self.moves().iter().filter(|each| !self.is_complete(each)) {

@@ -1,4 +1,4 @@
-//! The cluster as operators are shown it: what this node knows of members, partitions and moves.
+//! The cluster as this node knows it, in the form for operators: members, partitions and pending transfers.
 
 use quoit_model::hash::{Partition, RingSize};
 use quoit_model::layout::{Layout, Movement, Transfer};
@@ -14,15 +14,15 @@ pub(super) struct MemberView {
     pub(super) name: String,
     /// `joining`, `valid`, `leaving`, `exiting` or `down`.
     pub(super) status: &'static str,
-    /// The same whether or not it is marked as down.
+    /// The same, but without regard to a mark as down.
     pub(super) membership: &'static str,
-    /// Whether this node can reach it.
+    /// True if this node can reach the member.
     pub(super) is_up: bool,
     pub(super) location: Option<String>,
     pub(super) capacity: u32,
-    /// The oldest and the newest version of the protocol between nodes that it speaks.
+    /// The oldest and the newest version of the internode protocol that the member supports.
     pub(super) versions: [u32; 2],
-    /// Where it listens for other nodes, for Protocol Buffers and for HTTP.
+    /// Addresses for other nodes, for Protocol Buffers and for HTTP.
     pub(super) addresses: [String; 3],
 }
 
@@ -30,26 +30,26 @@ pub(super) struct MemberView {
 #[derive(Clone, Debug)]
 pub(super) struct ClusterView {
     pub(super) cluster_id: String,
-    /// Member that decides on changes; `None` while none is known to.
+    /// Member that decides on changes; `None` if none is known.
     pub(super) claimant: Option<NodeId>,
-    /// By name.
+    /// Sorted by name.
     pub(super) members: Vec<MemberView>,
-    /// Nodes that were removed for ever, which layouts may still name, each with the name that it had.
+    /// Removed nodes that layouts may still name, with their last names.
     pub(super) removed: BTreeMap<NodeId, Arc<str>>,
     /// The layout that is complete.
     pub(super) current: Arc<Layout>,
-    /// The layout that data is being moved to, if it is another.
+    /// The layout to which data is being transferred, if there is one.
     pub(super) next: Option<Arc<Layout>>,
-    /// The largest `n_val` of any bucket: so many copies of each partition move.
+    /// The largest `n_val` of any bucket: the number of copies of each partition to transfer.
     pub(super) n_val_max: u32,
-    /// Copies of partitions that their nodes have not got yet.
+    /// Copies of partitions that are not complete yet.
     pub(super) incomplete: BTreeSet<(Partition, NodeId)>,
-    /// Why not all members are known to agree; `None` = they do.
+    /// The reason for which the members may disagree; `None` if they agree.
     pub(super) disagreement: Option<String>,
 }
 
 impl MemberView {
-    /// Whether it can be reached, and with `!` if that is not as its status says.
+    /// The reachability of the member, with `!` if it contradicts the member's status.
     fn availability(&self) -> &'static str {
         match (self.is_up, self.status == "down") {
             (true, false) => "up",
@@ -65,7 +65,7 @@ impl ClusterView {
         self.members.iter().find(|member| member.id == id)
     }
 
-    /// A node's name, and that it was removed if it is no member any more; its id where no name is known.
+    /// The name of a node, with a note if it was removed; its id if no name is known.
     pub(super) fn name(&self, id: NodeId) -> String {
         if let Some(member) = self.member(id) {
             return member.name.clone();
@@ -76,7 +76,7 @@ impl ClusterView {
         }
     }
 
-    /// Whether a node that layouts name is no member any more: it hands over nothing itself.
+    /// True if a node that layouts name is not a member any more, so that it hands over nothing itself.
     pub(super) fn is_removed(&self, id: NodeId) -> bool {
         self.member(id).is_none()
     }
@@ -85,7 +85,7 @@ impl ClusterView {
         self.members.iter().find(|member| member.name == name)
     }
 
-    /// Members with their shares.
+    /// The members with their shares of the partitions.
     pub(super) fn members(&self) -> Value {
         let members = self.members.iter().map(|member| self.member_json(member));
         json!({
@@ -115,7 +115,7 @@ impl ClusterView {
         })
     }
 
-    /// The claimant, the transfers, and the members that can't be reached.
+    /// The claimant, the pending transfers, and the members that can't be reached.
     pub(super) fn ring(&self) -> Value {
         let claimant = self.claimant.and_then(|id| self.member(id));
         let is_up = claimant.is_some_and(|member| member.is_up);
@@ -132,7 +132,7 @@ impl ClusterView {
         })
     }
 
-    /// The copies that move, by the node that has them and the node that gets them.
+    /// The transfers to the next layout, sorted by sender and receiver.
     pub(super) fn moves(&self) -> Vec<Transfer> {
         let Some(next) = &self.next else { return Vec::new() };
         let mut moves = Movement::between(&self.current, next, self.n_val_max).transfers;
@@ -144,7 +144,7 @@ impl ClusterView {
         !self.incomplete.contains(&(each.partition, each.to))
     }
 
-    /// The transfers that are due, each with sender and receiver.
+    /// The transfers to the next layout, grouped by sender and receiver.
     fn pending(&self) -> Vec<Value> {
         let moves = self.moves();
         let pairs = moves.chunk_by(|one, other| (one.from, one.to) == (other.from, other.to));
@@ -171,7 +171,7 @@ impl ClusterView {
         self.current.ring_size()
     }
 
-    /// Whether all agree.
+    /// The agreement of the members.
     pub(super) fn ring_ready(&self) -> Value {
         let nodes: Vec<_> = self.members.iter().map(|member| &member.name).collect();
         json!({
@@ -199,7 +199,7 @@ impl ClusterView {
         self.current.partitions().filter(holds).collect()
     }
 
-    /// One partition; `None` if there is no such one.
+    /// One partition; `None` if its number is too large.
     pub(super) fn partition(&self, partition: Partition) -> Option<Value> {
         if partition.0 >= self.ring_size().get() {
             return None;
@@ -214,13 +214,13 @@ impl ClusterView {
         Some(told)
     }
 
-    /// The partition of an index as operators see it.
+    /// The partition with an index, as operators see it.
     pub(super) fn of_index(&self, index: &str) -> Option<Partition> {
         let mut partitions = self.current.partitions();
         partitions.find(|partition| partition.index_decimal(self.ring_size()) == index)
     }
 
-    /// How many partitions there are, or a member holds.
+    /// The number of partitions, in total or of a member.
     pub(super) fn partition_count(&self, member: Option<&MemberView>) -> Value {
         match member {
             None => json!({"ring_size": self.ring_size().get()}),
@@ -234,7 +234,7 @@ impl ClusterView {
     }
 }
 
-/// A node's part of all copies, in percent, to a hundredth.
+/// A node's share of all copies in percent, rounded to hundredths.
 fn share(layout: &Layout, id: NodeId) -> f64 {
     let shares = layout.shares();
     let percent = shares.iter().find(|share| share.node == id).map_or(0.0, |share| share.percent);
@@ -260,7 +260,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Three nodes, to which a fourth comes; the third is away.
+    /// Three nodes and a fourth one that is joining. The third node can't be reached.
     pub(in super::super) fn view() -> ClusterView {
         let ids = |count: u8| (1..=count).map(|n| LayoutMember::new(NodeId([n; 16])));
         let alone = Layout::single(NodeId([1; 16]), RingSize::new(8).unwrap());

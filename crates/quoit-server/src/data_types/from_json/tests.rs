@@ -6,7 +6,7 @@ fn read(datatype: Datatype, body: &str) -> Result<Operation, String> {
     update.map(|update| update.operation).map_err(|fault| fault.to_string())
 }
 
-/// Checks the amount of one of these bodies.
+/// Checks the amount that a body adds to a counter.
 fn check_counter(body: &str, amount: i64) {
     assert_eq!(read(Datatype::Counter, body), Ok(Operation::Counter(amount)), "{body}");
 }
