@@ -16,7 +16,7 @@ fn name(encoded: &[u8]) -> Value {
     json!({"type": bucket_type, "bucket": bucket, "key": key})
 }
 
-/// Names of the nodes that a request asked. A node that has left the cluster is given by its id.
+/// Names of the nodes that a request asked. A removed node has its last known name, or its id.
 fn asked(context: &ServerContext, each: &SlowRequest) -> Vec<String> {
     if each.asked.is_empty() {
         return vec![context.node_name.clone()];

@@ -1,4 +1,4 @@
-//! The operator's interface.
+//! The administration API.
 
 use crate::fixture::Node;
 use quoit_server::ServerSettings;

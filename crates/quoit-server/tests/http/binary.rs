@@ -1,4 +1,4 @@
-//! Records over Protocol Buffers, and what the two protocols make of each other's.
+//! Records over Protocol Buffers, and records written by one protocol and read by the other.
 
 use crate::fixture::Node;
 use bytes::{Bytes, BytesMut};
@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// A connection over Protocol Buffers.
+/// A Protocol Buffers connection.
 pub(crate) struct Binary {
     stream: TcpStream,
     input: BytesMut,
@@ -29,7 +29,7 @@ impl Binary {
         self.frame()
     }
 
-    /// The next answer, whatever it is.
+    /// Reads the next frame of any code.
     pub(crate) fn frame(&mut self) -> Frame {
         loop {
             if let Some(frame) = FrameDecoder::new(1 << 30).next_frame(&mut self.input).unwrap() {
@@ -48,17 +48,17 @@ impl Binary {
         self.send_bytes(&bytes).decode().expect("the answer asked for")
     }
 
-    /// Sends bytes as they are; whether the server took all of them.
+    /// Sends raw bytes. Returns true if the socket took all of them.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
 
-    /// The same connection, to read what comes.
+    /// The same connection, for reading.
     pub(crate) fn reader(&self) -> Self {
         Self { stream: self.stream.try_clone().unwrap(), input: BytesMut::new() }
     }
 
-    /// Reads until the server ends the connection; how many bytes.
+    /// Reads until the server closes the connection. Returns the number of bytes.
     pub(crate) fn drain(mut self) -> usize {
         let mut piece = vec![0; 64 * 1024];
         let mut total = 0;
@@ -68,14 +68,14 @@ impl Binary {
         total
     }
 
-    /// Sends a request and goes away.
+    /// Sends a request and closes the connection.
     pub(crate) fn leave(mut self, request: &impl Body) {
         let mut bytes = BytesMut::new();
         append_message(&mut bytes, request).unwrap();
         self.stream.write_all(&bytes).unwrap();
     }
 
-    /// The text of the error that answers a request.
+    /// Sends a request and returns the text of the error that answers it.
     pub(crate) fn refusal(&mut self, request: &impl Body) -> String {
         let mut bytes = BytesMut::new();
         append_message(&mut bytes, request).unwrap();
@@ -83,13 +83,13 @@ impl Binary {
         self.error()
     }
 
-    /// The text of the next answer, which is an error.
+    /// Reads the next answer, which must be an error, and returns its text.
     pub(crate) fn error(&mut self) -> String {
         let answer: RpbErrorResp = self.frame().decode().expect("an error");
         String::from_utf8(answer.errmsg.to_vec()).unwrap()
     }
 
-    /// Whether the server has ended the connection, with nothing more to read.
+    /// True if the server has closed the connection and no bytes remain.
     pub(crate) fn is_closed(&mut self) -> bool {
         match self.stream.read(&mut [0]) {
             Ok(count) => count == 0,

@@ -1,4 +1,4 @@
-//! Connections: order, ends, limits, and requests that are none.
+//! Connections: order of answers, closing, limits, and malformed requests.
 
 use crate::fixture::Node;
 use quoit_server::ServerSettings;
@@ -187,7 +187,7 @@ fn a_stop_ends_idle_connections() {
     assert!(client.is_closed());
 }
 
-/// The refusal has a body, whatever the request before it was.
+/// A refusal has a body, whatever the method of the request before it was.
 #[test]
 fn what_follows_a_head_is_refused_with_the_body_that_is_announced() {
     let node = Node::start();
@@ -214,8 +214,8 @@ fn blanks_between_the_parts_of_a_request_line_count_as_one() {
     assert_eq!(client.read("GET").text(), "OK");
 }
 
-/// A client of HTTP/1.0 that asked for it is not told that more requests may follow an answer which only the
-/// end of the connection ends.
+/// A client of HTTP/1.0 that asked for keep-alive must not be told that more requests may follow an answer
+/// that ends with the connection.
 #[test]
 fn a_stream_to_a_client_of_http_1_0_says_that_the_connection_closes() {
     let node = Node::start();

@@ -35,7 +35,7 @@ fn a_set_is_changed_and_shown() {
     assert_eq!((absent.status, absent.text()), (500, text));
 }
 
-/// It lies in pages, in the order of hashes.
+/// The set is stored in pages, in the order of hashes.
 #[test]
 fn a_set_of_many_pages_is_shown_sorted() {
     let node = node_with_types();

@@ -1,4 +1,4 @@
-//! A server on the memory engine, and an HTTP client that sends bytes as they are.
+//! A server on the memory engine, and an HTTP client that sends raw bytes.
 
 use quoit_seam::{Clock, ManualClock};
 use quoit_server::{Protocol, Server, ServerContext, ServerSettings, bind};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 
 const START_US: u64 = 1_700_000_000_000_000;
-/// A test that hears nothing for so long has failed; no test waits on purpose.
+/// A test that receives nothing for this long has failed. No test waits this long on purpose.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running server.
@@ -33,7 +33,7 @@ impl Node {
         Self::made(settings, builder.worker_threads(1).enable_all().build().unwrap())
     }
 
-    /// A node on a runtime of its own; one of a single thread runs only inside [`Node::run`].
+    /// Starts a node on the given runtime. A runtime with a single thread only runs inside [`Node::run`].
     pub fn inside(runtime: Runtime) -> Self {
         Self::made(ServerSettings::default(), runtime)
     }
@@ -70,18 +70,18 @@ impl Node {
         Client::new(self.address)
     }
 
-    /// Stops the server; whether all connections ended in time.
+    /// Stops the server. Returns true if all connections ended in time.
     pub fn stop(&mut self) -> bool {
         let server = self.server.take().expect("stopped once");
         self.runtime.block_on(server.stop(PATIENCE))
     }
 
-    /// One request on a connection of its own, without further headers.
+    /// Sends a GET without further headers on a connection of its own.
     pub fn get(&self, path: &str) -> Answer {
         self.connect().request("GET", path, &[], b"")
     }
 
-    /// Writes a text.
+    /// Stores a text.
     pub fn put(&self, path: &str, body: &str) -> Answer {
         let headers = [("Content-Type", "text/plain")];
         self.connect().request("PUT", path, &headers, body.as_bytes())
@@ -93,7 +93,7 @@ impl Node {
         self.connect().request(method, path, &headers, document.as_bytes())
     }
 
-    /// Makes a bucket type and activates it.
+    /// Creates a bucket type and activates it.
     pub fn make_type(&self, name: &str, props: &str) {
         let path = format!("/admin/v1/bucket-types/{name}");
         let document = format!("{{\"props\":{props}}}");
@@ -117,7 +117,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The first header of a name, in any case.
+    /// The first header with a name, in any case.
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(sent, _)| sent.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
@@ -144,7 +144,7 @@ impl Client {
         self.stream.get_mut().write_all(bytes).unwrap();
     }
 
-    /// Reads an answer; `method` tells whether it has a body.
+    /// Reads an answer; `method` determines if it has a body.
     pub fn read(&mut self, method: &str) -> Answer {
         let status_line = self.line();
         let status = status_line.split(' ').nth(1).and_then(|code| code.parse().ok());
@@ -197,7 +197,7 @@ impl Client {
         line
     }
 
-    /// Whether there is something to read.
+    /// True if there are bytes to read.
     pub fn has_answer(&self) -> bool {
         let stream = self.stream.get_ref();
         stream.set_nonblocking(true).unwrap();
@@ -206,13 +206,13 @@ impl Client {
         is_there
     }
 
-    /// Reads whatever comes until the server ends the connection.
+    /// Reads until the server closes the connection.
     pub fn drain(mut self) {
-        // A server that stops may tear the connection down.
+        // A server that stops may reset the connection.
         let _ = std::io::copy(&mut self.stream, &mut std::io::sink());
     }
 
-    /// Whether the server has ended the connection, with nothing more to read.
+    /// True if the server has closed the connection and no bytes remain.
     pub fn is_closed(&mut self) -> bool {
         let mut rest = Vec::new();
         match self.stream.read_to_end(&mut rest) {

@@ -17,7 +17,7 @@ fn fill(node: &Node, count: usize) {
     }
 }
 
-/// Runs a fold to its end: what it has named, and what is said of it then.
+/// Runs a fold to its end. Returns the records that it found and its final status.
 fn run(node: &Node, wanted: Value) -> (Vec<Value>, Value) {
     let begun = node.send_json("POST", "/admin/v1/folds", &wanted.to_string()).json();
     let id = begun["id"].as_u64().unwrap_or_else(|| panic!("{begun}"));
@@ -127,7 +127,7 @@ fn the_messages_of_folds_are_answered() {
     assert_eq!(named, [(None, &b"b"[..])]);
 }
 
-/// Where Riak has them: the numbers were reckoned apart from this code.
+/// Segments in which Riak has these keys; computed independently of this code.
 const SEGMENT_OF_KEY_07: u32 = 111_907;
 const SEGMENT_OF_KEY_21: u32 = 522_612;
 const SEGMENT_OF_KEY_03_IN_XXSMALL: u32 = 3_930;

@@ -1,4 +1,4 @@
-//! Clients that go away while the server works for them.
+//! Clients that disconnect while the server works for them.
 
 use crate::binary::Binary;
 use crate::fixture::Node;
@@ -11,8 +11,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 use tokio::time::{Instant, interval};
 
-/// A node that never comes to its disk until the sender is dropped: queries of terms and lists of buckets
-/// wait for that, while keys are listed by threads of their own.
+/// A node whose disk operations wait until the sender is dropped. Index queries and lists of buckets wait
+/// for them; keys are listed by threads of their own.
 fn held() -> (Node, mpsc::Sender<()>) {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(1).max_blocking_threads(1).enable_all().build().unwrap();
@@ -22,7 +22,7 @@ fn held() -> (Node, mpsc::Sender<()>) {
     (node, holder)
 }
 
-/// Waits until so many connections have come, and all of them have ended.
+/// Waits until this many connections have been opened and all of them have ended.
 fn await_ends(node: &Node, connections: &ConnectionCounts, count: u64) {
     node.run(async {
         let end = Instant::now() + Duration::from_secs(20);

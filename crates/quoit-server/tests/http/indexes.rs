@@ -8,7 +8,7 @@ use quoit_wire::messages::{
 };
 use serde_json::{Value, json};
 
-/// Objects `k00` to `k09`, of numbers 0 to 9.
+/// Objects `k00` to `k09` with the numbers 0 to 9.
 fn filled() -> Node {
     filled_with(ServerSettings::default())
 }
@@ -146,7 +146,7 @@ fn lists_in_one_piece_have_a_bound_and_name_what_has_none() {
     let page = RpbIndexReq { max_results: Some(4), ..query.clone() };
     assert_eq!(client.ask::<RpbIndexResp>(&page).keys.len(), 4);
 
-    // The values of these objects are a byte each.
+    // The value of each object is one byte.
     let mut client = Binary::connect(&node);
     let of_objects = RpbIndexReq { index: "$bucket".into(), return_body: Some(true), ..query };
     assert_eq!(client.refusal(&of_objects), words);

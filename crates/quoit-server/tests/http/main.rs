@@ -1,4 +1,4 @@
-//! Behaviour towards clients over HTTP, and of HTTP over Protocol Buffers, on real sockets.
+//! Tests of the server through real sockets: HTTP, and Protocol Buffers beside it.
 
 #![expect(clippy::unwrap_used, reason = "a fixture that can't be made ends the test")]
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Objects of a job whose outputs are larger than what sockets hold.
+/// Number of objects of a job whose outputs exceed the socket buffers.
 const LARGE_COUNT: usize = 64;
 
 fn node_with(mapreduce: MapReduceSettings) -> Node {
@@ -24,7 +24,7 @@ fn request(query: &Value) -> RpbMapRedReq {
     }
 }
 
-/// Scripts that misbehave, and words of the error that each of them ends with.
+/// Misbehaving scripts, each with a part of the error that ends it.
 fn misbehaving() -> [(&'static str, &'static str); 9] {
     [
         ("function() { for (;;) {} }", "mapreduce.javascript.call_timeout"),
@@ -49,7 +49,7 @@ fn misbehaving() -> [(&'static str, &'static str); 9] {
     ]
 }
 
-/// A node whose scripts have little of all but time, of which each call has so much.
+/// A node whose scripts have low limits except for time; each call may take as long as given.
 struct Limited {
     node: Node,
     binary: Binary,
@@ -75,7 +75,7 @@ impl Limited {
 
 #[test]
 fn scripts_that_misbehave_end_within_their_limits_in_riaks_form_over_both_protocols() {
-    // Only scripts that never end are to meet the limit of time, however busy the machine is.
+    // Only endless scripts may reach the time limit, however busy the machine is.
     let (mut hasty, mut patient) =
         (Limited::new(Duration::from_millis(300)), Limited::new(PATIENCE));
     for (source, words) in misbehaving() {
@@ -105,7 +105,7 @@ fn scripts_that_misbehave_end_within_their_limits_in_riaks_form_over_both_protoc
     }
 }
 
-/// The jobs that run, once `fits` says so of them.
+/// Waits until `fits` accepts the list of running jobs, and returns the list.
 fn job_once(node: &Node, mut fits: impl FnMut(&Value) -> bool) -> Value {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -117,8 +117,8 @@ fn job_once(node: &Node, mut fits: impl FnMut(&Value) -> bool) -> Value {
     }
 }
 
-/// Looks at the job that runs, once it has read what goes into the sockets, and nothing more in a hundred
-/// looks.
+/// Waits until the running job has filled the socket buffers: until it reads nothing more in a hundred
+/// checks.
 fn unread(node: &Node) -> Value {
     let (mut read_count, mut look_count) = (Value::Null, 0);
     job_once(node, |seen| {
@@ -170,7 +170,7 @@ fn a_job_that_is_not_read_waits_and_one_whose_client_leaves_ends() {
 
 #[test]
 fn a_job_that_is_not_read_gives_up_its_place_when_it_is_stopped_or_its_time_is_over() {
-    // The connection itself is patient.
+    // The connection itself has a long time limit.
     let pace = PaceSettings { stall_limit: 10 * PATIENCE, ..PaceSettings::default() };
     let node = Node::with(ServerSettings { pace, ..ServerSettings::default() });
     let value = "v".repeat(1 << 20);
@@ -243,7 +243,7 @@ fn a_compressed_job_counts_as_what_it_is_once_inflated() {
         ..ServerSettings::default()
     });
     let mut binary = Binary::connect(&node);
-    // There is no more of it than its head: it is refused before it would be inflated.
+    // The term consists of its head only. It is refused before it would be inflated.
     let head = [&[131, b'P'][..], &(16u32 << 20).to_be_bytes()].concat();
     let request = RpbMapRedReq {
         request: head.into(),

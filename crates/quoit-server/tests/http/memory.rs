@@ -1,4 +1,4 @@
-//! Clients that would have the node hold more memory than it may.
+//! Clients that try to make the node exceed its memory budget.
 
 use crate::binary::Binary;
 use crate::fixture::Node;
@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 use tokio::time::{Instant, interval};
 
 const MIB: u64 = 1 << 20;
-/// Listeners have an allowance each for the next connection.
+/// Each listener holds an allowance for its next connection.
 const LISTENER_COUNT: u64 = 2;
 
 fn settings(budget_mib: u64, share_mib: u64, request_mib: usize) -> ServerSettings {
@@ -44,12 +44,12 @@ fn frame_of(message: &impl Body) -> Vec<u8> {
     frame
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 fn await_that(node: &Node, what: &str, holds: impl FnMut() -> bool) {
     await_within(Duration::from_secs(20), node, what, holds);
 }
 
-/// Waits until something holds; time limits run meanwhile.
+/// Waits until a condition holds, within `limit`.
 fn await_within(limit: Duration, node: &Node, what: &str, mut holds: impl FnMut() -> bool) {
     node.run(async {
         let end = Instant::now() + limit;
@@ -96,14 +96,14 @@ fn frames_that_stop_in_the_middle_leave_room_for_others_and_stay_within_the_budg
     let (first, rest) = frame.split_at(1_500_000);
     let mut clients: Vec<_> = (0..6).map(|_| Binary::connect(&node)).collect();
     clients.iter_mut().for_each(|client| assert!(client.send(first)));
-    // Two that come at the same time may refuse each other.
+    // Two requests that arrive at the same time may refuse each other.
     await_that(&node, "five are refused", || node.context.memory.figures().refused_count >= 5);
     let mut small = Binary::connect(&node);
     small.ask::<RpbPutResp>(&put_of("small", 1_000));
     assert_eq!(small.ask::<RpbGetResp>(&get_of("small")).content.len(), 1);
     let mut refused_count = 0;
     for client in &mut clients {
-        // What was refused is skipped, and the connection goes on.
+        // A refused request is skipped, and the connection continues.
         assert!(client.send(rest));
         match client.frame().decode::<RpbErrorResp>() {
             Ok(fault) => {
@@ -243,27 +243,27 @@ fn answers_that_nobody_reads_stay_within_the_budget_and_end() {
     let get = frame_of(&get_of("k"));
     let mut clients: Vec<_> = (0..CLIENT_COUNT).map(|_| Binary::connect(&node)).collect();
     for client in &mut clients {
-        // Two answers of one client are never in memory at the same time.
+        // Two answers for one client are never in memory at the same time.
         assert!(client.send(&get) && client.send(&get));
     }
     await_that(&node, "some are refused", || node.context.memory.figures().refused_count > 0);
     let figures = node.context.memory.figures();
     assert!(figures.used_bytes_max <= figures.budget_bytes, "{figures:?}");
-    // A good client is served beside them.
+    // A well-behaved client is served meanwhile.
     let mut good = Binary::connect(&node);
     good.ask::<RpbPutResp>(&put_of("small", 1_000));
     assert_eq!(good.ask::<RpbGetResp>(&get_of("small")).content.len(), 1);
 }
 
-/// Starts clients of a node, and lets its clock jump to the next time limit until it has closed all of so
-/// many connections.
+/// Starts clients of a node, and advances its clock to the next time limit until all connections are
+/// closed.
 fn until_closed(connections: u64, clients: impl FnOnce(&Node) -> Vec<Binary>) -> Node {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let node = Node::inside_with(settings(64, 32, 12), runtime);
     let clients = clients(&node);
     node.run(async { tokio::time::pause() });
     let counts = &node.context.pb_connections;
-    // By a clock that jumps.
+    // Paused clock time.
     let limit = Duration::from_secs(600);
     await_within(limit, &node, "all are closed", || {
         (counts.total(), counts.active()) == (connections, 0)

@@ -4,7 +4,7 @@ use crate::fixture::{Answer, Node};
 
 const TEXT: (&str, &str) = ("Content-Type", "text/plain");
 
-/// Two values that know nothing of each other.
+/// Creates two siblings.
 fn siblings(node: &Node) {
     node.make_type("sibs", "{}");
     node.put("/types/sibs/buckets/b/keys/k", "one");
@@ -88,7 +88,7 @@ fn a_delete_that_knew_of_one_value_only_is_a_sibling_with_a_mark() {
         .skip(1)
         .map(|tag| node.get(&format!("{path}?vtag={tag}")).header("x-riak-deleted").is_some())
         .collect();
-    // By value: a mark has none.
+    // Sorted by value: a tombstone has an empty one.
     assert_eq!(marks, [true, false]);
     let parts = get_with(&node, path, "Accept", "multipart/mixed");
     assert_eq!(parts.text().matches("X-Riak-Deleted: true\r\n").count(), 1);
@@ -286,7 +286,7 @@ fn a_walk_to_siblings_gives_one_of_them_and_names_the_others() {
     assert_eq!(both.text().matches("Location: ").count(), 2, "one for each tag");
 }
 
-/// Lists may come in several lines.
+/// A list may be split over several header lines.
 #[test]
 fn lines_of_one_header_are_one_list() {
     let node = Node::start();
@@ -315,7 +315,7 @@ fn parameters_end_with_an_ampersand_or_a_semicolon() {
     assert_eq!((answer.status, answer.text()), (200, "v"));
 }
 
-/// Riak spells short names anew.
+/// Riak changes the case of short names only.
 #[test]
 fn a_long_name_of_user_metadata_stays_as_it_was_sent() {
     let node = Node::start();

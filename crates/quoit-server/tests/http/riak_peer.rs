@@ -70,7 +70,8 @@ fn pushed_references_are_fetched_with_their_objects_over_both_protocols() {
             assert_eq!(object.siblings[0].value, "value");
             assert_eq!(object.clock, records[0].clock);
             assert_eq!(peer.fetch(QUEUE).await.unwrap(), None);
-            // Over HTTP Riak answers as for an empty queue, over Protocol Buffers with an error.
+            // For an unknown queue, Riak answers over HTTP as for an empty queue, and over Protocol Buffers
+            // with an error.
             assert!(!matches!(peer.fetch("no-such-queue").await, Ok(Some(_))));
         }
     });

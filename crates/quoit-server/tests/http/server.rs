@@ -1,4 +1,4 @@
-//! The resources that are about the node.
+//! Resources of the node itself.
 
 use crate::binary::Binary;
 use crate::fixture::Node;

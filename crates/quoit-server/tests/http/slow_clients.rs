@@ -1,5 +1,4 @@
-//! Clients that take their time. The clock of the runtime stands still and jumps to the next deadline
-//! whenever nothing else is left to do.
+//! Slow clients. The runtime's clock is paused and advances to the next deadline when all tasks are idle.
 
 use crate::fixture::{Client, Node};
 use std::thread;
@@ -12,7 +11,7 @@ fn paused() -> Runtime {
     builder.enable_all().start_paused(true).build().unwrap()
 }
 
-/// Runs a server under a jumping clock, and `client` on a thread of its own.
+/// Runs a server with a paused clock, and `client` on a thread of its own.
 fn with_client<T: Send + 'static>(client: impl FnOnce(Client) -> T + Send + 'static) -> T {
     let node = Node::inside(paused());
     let (done, result) = oneshot::channel();
@@ -62,9 +61,9 @@ fn a_client_that_does_not_take_its_answers_is_given_up() {
     let mut client = node.connect();
     let (sent, result) = oneshot::channel();
     let thread = thread::spawn(move || {
-        // Far more answers than the buffers of two sockets hold.
+        // More answers than the socket buffers hold.
         client.send("GET /stats HTTP/1.1\r\n\r\n".repeat(2_000).as_bytes());
-        // Kept open, and nothing is read any more.
+        // The connection stays open, and the client stops reading.
         sent.send(client).map_err(drop)
     });
     let client = node.run(result).expect("a client that waits");

@@ -1,4 +1,4 @@
-//! Connections with many requests at hand take turns with others.
+//! Connections with many pipelined requests take turns with others.
 
 use crate::binary::Binary;
 use crate::fixture::Node;
@@ -6,15 +6,16 @@ use quoit_wire::frame::append_message;
 use quoit_wire::messages::{RpbContent, RpbGetReq, RpbPutReq};
 use std::thread;
 
-/// Requests that a client makes one after the other beside those who send many at once.
+/// Number of requests that a well-behaved client makes one after the other, beside clients with many
+/// pipelined requests.
 const GOOD_COUNT: usize = 20;
 
-/// The name of the record that a greedy client writes last.
+/// The key that a greedy client writes last.
 fn last_of(place: usize) -> String {
     format!("last-{place}")
 }
 
-/// How many of the greedy clients have got all their answers.
+/// Number of greedy clients that have received all answers.
 fn served_count(node: &Node, greedy_count: usize) -> usize {
     let mut client = node.connect();
     let status = |place: usize| {
@@ -59,7 +60,7 @@ fn statistics_are_made_one_at_a_time_and_other_requests_do_not_wait_for_them() {
             let mut client = node.connect();
             client
                 .send(format!("GET /ping HTTP/1.1\r\n\r\nGET {path} HTTP/1.1\r\n\r\n").as_bytes());
-            // What is answered does not wait for what is not.
+            // The ping is answered although the statistics behind it have to wait.
             assert_eq!(client.read("GET").text(), "OK");
             client
         })
