@@ -25,14 +25,14 @@ use report::ReportArgs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Runs configurations of basho_bench, or the same in TOML, and shows what came out.
+/// Runs configurations of basho_bench, or of Quoit's own TOML format, and prints the results.
 ///
-/// Without a file, a URL and a few options are a load:
+/// Without a file, a URL and a few options describe a load:
 ///
 /// quoit bench pb://127.0.0.1:8087 --get 80 --put 20 --workers 50 --rate 5k -t 30s
 ///
-/// Exit code 0 when the run ended as planned, 1 when it could not start or was stopped by an error, 2 when
-/// it was stopped by crashes of workers. A file that is called like a command is written `./check`.
+/// Exit code 0 if the run ended as planned, 1 if it could not start or an error stopped it, 2 if crashed
+/// workers stopped it. Write a file that has the name of a subcommand as `./check`.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct BenchArgs {
@@ -46,54 +46,53 @@ pub(crate) struct BenchArgs {
 enum BenchCommand {
     /// Describe the run of a configuration without starting it; exit code 1 if it can't be run.
     Check(PlanArgs),
-    /// Turn a basho_bench configuration into TOML.
+    /// Convert a basho_bench configuration to TOML.
     Convert {
         /// The configuration, a file of Erlang terms.
         #[arg(value_name = "FILE")]
         input: PathBuf,
-        /// File to write, which must not be there yet [default: the standard output].
+        /// File to write, which must not exist yet [default: the standard output].
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Tell whether runs differ, and by how much: ratios with intervals, and a verdict in words.
+    /// Compare runs: ratios with confidence intervals, and a verdict in words.
     ///
-    /// The first side is what the others are compared with. A side is the directory of a run, also of one
-    /// that basho_bench left, or a directory that holds several. With --repeat the sides are configurations,
-    /// which are run in turn first:
+    /// The first side is the baseline. A side is the directory of a run (basho_bench's own directories
+    /// work, too), or a directory that contains several. With --repeat the sides are configurations, which
+    /// are run in turn first:
     ///
     /// quoit bench compare old.config new.config --repeat 5 --duration 30s -d results
     ///
-    /// The exit code is 0 when no side is slower than the first one, 4 when one is or probably is, or when
-    /// more of its operations fail, and 1 when nothing could be compared.
+    /// Exit code 0 if no side is slower than the baseline, 4 if a side is or probably is slower, or more of
+    /// its operations fail, and 1 if nothing could be compared.
     Compare(CompareArgs),
-    /// Tell how many nodes a load needs, by a law of scaling that is fitted to measured clusters, and by the
-    /// room for its data.
+    /// Estimate the number of nodes for a load from measured clusters, by a scaling law and by the space
+    /// for the data.
     ///
     /// quoit bench capacity 5=knee-5 8=knee-8 14=knee-14 --rate 50k --p99 5ms --data 2T --disk 1T
     ///
-    /// fits the universal scalability law to the rates of three searches for the knee, says how well each
-    /// follows from the others, and for the required rate gives the nodes with an interval. It says where it
-    /// extrapolates.
+    /// fits the universal scalability law to the rates of three searches for the knee, reports how well
+    /// each rate follows from the others, and gives the number of nodes for the required rate with an
+    /// interval. It says where it extrapolates.
     Capacity(CapacityArgs),
     Campaign(CampaignArgs),
     Agent(AgentArgs),
-    /// Draw the report of a run from the directory of its results, also of one that basho_bench
-    /// left.
+    /// Draw the report of a run from its results directory; basho_bench's own directories work, too.
     Report(ReportArgs),
     /// Measure the cost of a set or a map while it grows item by item.
     ///
-    /// One client with one connection fills a new bucket. For each item 1, 2, 3... and each container it
-    /// reads the record as a plain object, reads it as a data type, adds the item's number to the set (of
-    /// a map: to its set field `set`), and reads it as a data type twice. Every read is checked.
+    /// One client with one connection fills a new bucket. For each item 1, 2, 3... and each container, it
+    /// reads the record as a plain object, reads it as a data type, adds the item's number to the set (of a
+    /// map: to its set field `set`), and reads it as a data type twice. Every read is checked.
     ///
-    /// The standard output gets a line for each item, times in seconds:
+    /// The standard output gets a line for each item, with times in seconds:
     ///
     /// items, id, size, kv_read_elapsed, read_prewrite_elapsed, write_elapsed, read_postwrite_elapsed,
     /// read_postwrite_elapsed2
     ///
-    /// where id is the container, size the bytes of the plain object before the write. The same table is
-    /// in the directory of the results as crdt-growth.csv, with a chart and a page of it; `quoit bench
-    /// report DIR` draws them again.
+    /// where id is the container and size is the size of the plain object before the write in bytes. The
+    /// same table is in the results directory as crdt-growth.csv, with a chart and a page;
+    /// `quoit bench report DIR` draws them again.
     ///
     /// The server needs the bucket type first, here for sets (for maps: maps, and map for set):
     ///
@@ -103,7 +102,7 @@ enum BenchCommand {
     CrdtGrowth(GrowthArgs),
 }
 
-/// Form of an answer.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum AnswerFormat {
     /// For people.
@@ -112,29 +111,29 @@ enum AnswerFormat {
     Json,
 }
 
-/// Effects of a run.
+/// The plan of a run: its configuration and the options that change it.
 #[derive(Args, Debug)]
 struct PlanArgs {
-    /// Configuration files, where two set one key the later file wins; or servers as URLs: pb, http,
+    /// Configuration files (if two set the same key, the later file wins), or servers as URLs: pb, http,
     /// https, redis or memcached, host, port, and as the path BUCKET or TYPE/BUCKET.
     #[arg(required = true, value_name = "CONFIG|URL")]
     sources: Vec<String>,
-    /// Duration instead of the configuration's: 500ms, 60s, 2m, 1.5h, infinity, or minutes [default of a URL:
+    /// Override the duration: 500ms, 60s, 2m, 1.5h, infinity, or a number of minutes [default of a URL:
     /// 30s].
     #[arg(short = 't', long)]
     duration: Option<String>,
-    /// Server instead of the configuration's; may be repeated. The drivers nhs and 2i have several lists of
-    /// servers, and take pb=HOST:PORT, http=HOST:PORT and, nhs alone, replpb=HOST:PORT.
+    /// Override the server; may be repeated. The drivers nhs and 2i have several lists of servers and take
+    /// pb=HOST:PORT, http=HOST:PORT and, nhs only, replpb=HOST:PORT.
     #[arg(long = "target", value_name = "[LIST=]HOST:PORT")]
     targets: Vec<String>,
     /// Condition that the run has to meet, such as "p99 < 5ms", "get p99.9 < 20ms", "errors < 0.1%", "rate >
-    /// 5k" or "stall < 500ms"; may be repeated. A run that misses one exits with 4.
+    /// 5k" or "stall < 500ms"; may be repeated. A run that misses one exits with code 4.
     #[arg(long = "expect", value_name = "CONDITION")]
     expectations: Vec<String>,
-    /// Stop the run as soon as its first part, of ten seconds at least, misses a condition.
+    /// Stop the run as soon as its first part, of at least ten seconds, misses a condition.
     #[arg(long)]
     abort_early: bool,
-    /// HTTP listener of a server whose processor time, memory, disk and queues are asked for each second, and
+    /// HTTP listener of a server whose processor time, memory, disk and queues are read every second and
     /// drawn beside the latencies; may be repeated.
     #[arg(long = "watch", value_name = "HOST:PORT")]
     watched: Vec<String>,
@@ -142,7 +141,7 @@ struct PlanArgs {
     line: LineArgs,
 }
 
-/// A run and where it leaves its results.
+/// A run and the destination of its results.
 #[derive(Args, Debug)]
 struct RunArgs {
     #[command(flatten)]
@@ -153,29 +152,29 @@ struct RunArgs {
     /// Name of the run's directory [default: the local time].
     #[arg(short = 'n', long = "bench-name", value_name = "NAME")]
     name: Option<String>,
-    /// Form of the standard output: text for people, or JSON, a line for each row and the summary as the last
-    /// one, with everything else on the standard error.
+    /// Format of the standard output: text for people, or JSON with one line for each row and the summary
+    /// as the last line. With JSON, everything else goes to the standard error.
     #[arg(long, value_enum, default_value_t = AnswerFormat::Text)]
     format: AnswerFormat,
-    /// Agents that run the workers, each its share (see quoit bench agent); port 8077 where none is named.
+    /// Agents that run the workers, each a share of them (see quoit bench agent); the default port is 8077.
     #[arg(long, value_name = "HOST[:PORT],...", value_delimiter = ',')]
     agents: Vec<String>,
     #[command(flatten)]
     agent_security: AgentSecurityArgs,
-    /// Show the run on the full screen: rates, latencies by the second, failures, watched servers. q ends the
-    /// run as Ctrl-C does; its results are kept.
+    /// Show the run on the full screen: rates, latencies by second, failures, watched servers. q ends the
+    /// run like Ctrl-C; its results are kept.
     #[arg(long, conflicts_with = "format")]
     view: bool,
-    /// File in the format of OpenMetrics, which each row of the run replaces.
+    /// File in OpenMetrics format, which each row of the run replaces.
     #[arg(long, value_name = "FILE")]
     openmetrics: Option<PathBuf>,
-    /// Accepted for basho_bench's sake: there are no Erlang nodes here.
+    /// Accepted for compatibility with basho_bench: there are no Erlang nodes here.
     #[arg(short = 'N', long, value_name = "NAME", hide = true)]
     node: Option<String>,
-    /// As --node.
+    /// Like --node.
     #[arg(short = 'C', long, value_name = "COOKIE", hide = true)]
     cookie: Option<String>,
-    /// As --node.
+    /// Like --node.
     #[arg(short = 'J', long, value_name = "NODE", hide = true)]
     join: Option<String>,
 }

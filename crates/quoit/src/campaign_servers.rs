@@ -1,4 +1,5 @@
-//! The servers of `quoit bench campaign`: clusters of this machine, as `quoit dev-cluster` starts them.
+//! The servers of `quoit bench campaign`: clusters on this machine, started as `quoit dev-cluster` starts
+//! them.
 
 use crate::admin::{Answer, Api};
 use crate::dev_cluster::{ClusterPlace, ManagedCluster};
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use tokio::runtime::Runtime;
 
-/// The queue of each of two linked clusters that the other one consumes.
+/// Name of the queue that each of two linked clusters consumes from the other one.
 const QUEUE: &str = "campaign";
 
 /// Starts clusters of nodes of this program, or of another build of it.
@@ -30,12 +31,12 @@ impl ServerStarter for LocalServers {
     }
 }
 
-/// An error with its causes.
+/// Converts an error and its causes.
 fn fault(error: &anyhow::Error) -> ServerFault {
     ServerFault(format!("{error:#}"))
 }
 
-/// Clusters with the runtime that watches their processes.
+/// Clusters, with the runtime that watches their processes.
 struct LocalClusters {
     runtime: Runtime,
     clusters: Vec<ManagedCluster>,
@@ -69,7 +70,7 @@ fn start(plan: &ServerPlan, directory: &Path) -> Result<LocalClusters> {
     prepared.map(|()| started_clusters)
 }
 
-/// Where a cluster lives, and its settings.
+/// Directory, settings and program of a cluster.
 fn place(plan: &ServerPlan, directory: &Path, number: u16) -> ClusterPlace {
     let mut settings = plan.settings.clone();
     settings.extend(plan.engine.iter().map(|engine| format!("storage_backend={engine}")));
@@ -82,7 +83,7 @@ fn place(plan: &ServerPlan, directory: &Path, number: u16) -> ClusterPlace {
 }
 
 impl LocalClusters {
-    /// Makes bucket types and links, over the interface for administration.
+    /// Creates bucket types and links through the administration API.
     fn prepare(&self, plan: &ServerPlan) -> Result<()> {
         for cluster in &self.clusters {
             let api = api_of(cluster)?;
@@ -102,7 +103,7 @@ impl LocalClusters {
     }
 }
 
-/// Has all nodes of a cluster consume the queues of another one's nodes.
+/// Makes all nodes of a cluster consume the queues of another cluster's nodes.
 fn link(sink: &ManagedCluster, source: &ManagedCluster) -> Result<()> {
     let peers: Vec<String> = source.addresses().map(|(pb, _)| format!("{pb}:pb")).collect();
     let command = json!({ "command": "sink_add", "name": QUEUE, "peers": peers });
@@ -116,7 +117,7 @@ fn link(sink: &ManagedCluster, source: &ManagedCluster) -> Result<()> {
     }
 }
 
-/// The interface for administration of a cluster's first node.
+/// The administration API of a cluster's first node.
 fn api_of(cluster: &ManagedCluster) -> Result<Api> {
     let (_, http) = cluster.addresses().next().context("the cluster has no node")?;
     Ok(Api::of(vec![Target::of(http)]))

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Time between two looks at the files.
+/// Interval between checks of the files.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
-/// Time between two warnings of the same.
+/// Interval after which an unchanged warning is repeated.
 const WARNING_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
 /// Loads the certificates that the settings name.
@@ -18,7 +18,7 @@ pub(crate) fn open(settings: &Settings) -> Result<Gate> {
     Gate::open(settings.security()).context("loading certificates for clients")
 }
 
-/// Sizes and times of the files, and the list of ciphers: a change of the certificates changes them.
+/// Sizes and modification times of the files, and the list of ciphers. They differ after a change.
 type Stamps = (Vec<Option<(SystemTime, u64)>>, Option<String>);
 
 fn stamps(files: &[PathBuf], context: &ServerContext) -> Stamps {
@@ -31,8 +31,8 @@ fn stamps(files: &[PathBuf], context: &ServerContext) -> Stamps {
     (files.iter().map(stamp).collect(), ciphers)
 }
 
-/// Loads certificates again when a file or the list of ciphers has changed, and at SIGHUP; tells of
-/// certificates that expire, and of listeners that are open to everybody. Never ends.
+/// Reloads certificates when a file or the list of ciphers has changed, and at SIGHUP. Logs warnings about
+/// expiring certificates and open listeners. Never returns while the control plane exists.
 pub(crate) async fn keep(context: Arc<ServerContext>) {
     let files = context.gate.tls_files();
     let mut news = context.store.control().watch();

@@ -19,16 +19,16 @@ pub(crate) enum ConfigCommand {
     Describe {
         /// Names of keys, or parts of names.
         keys: Vec<String>,
-        /// Form of the output.
+        /// Output format.
         #[arg(long, value_enum, default_value = "human")]
         format: Format,
     },
-    /// Write a configuration file in which every key stands, commented out, with what it means.
+    /// Write a configuration file with every key, commented out and explained.
     Init {
-        /// The file; it must not be there yet.
+        /// The file, which must not exist yet.
         #[arg(default_value = "quoit.conf")]
         file: PathBuf,
-        /// Print it instead.
+        /// Print the file instead of writing it.
         #[arg(long)]
         print: bool,
     },
@@ -36,23 +36,23 @@ pub(crate) enum ConfigCommand {
     Check {
         /// The file.
         file: PathBuf,
-        /// Form of the output.
+        /// Output format.
         #[arg(long, value_enum, default_value = "human")]
         format: Format,
     },
-    /// Make a configuration of a riak.conf, with a remark for each key: kept, changed, without meaning,
+    /// Convert a riak.conf to a configuration, with a remark for each key: kept, changed, without meaning,
     /// refused.
     ///
-    /// Exit status 1 if a setting promises what is not there.
+    /// Exit status 1 if a setting requires a feature that Quoit does not have.
     FromRiak(FromRiakArgs),
-    /// Show the effective settings of a file, the environment and --set, and where each comes from.
+    /// Show the effective settings of a file, the environment and --set, and the source of each.
     Show {
-        /// The file; without one, environment and defaults.
+        /// The file; without it, only environment and defaults.
         file: Option<PathBuf>,
-        /// Sets one key, as for `quoit serve`.
+        /// Set one key, as for `quoit serve`.
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
-        /// Form of the output.
+        /// Output format.
         #[arg(long, value_enum, default_value = "human")]
         format: Format,
     },

@@ -1,12 +1,13 @@
-//! How many files and connections the process may have open.
+//! The limit of open files and connections of the process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Of the descriptors, connections get at most this share; the rest is for the files of the store.
+/// Share of the descriptors that client connections may use, in percent; the rest is for the files of the
+/// store.
 const CONNECTION_SHARE_PERCENT: u64 = 75;
 
-/// Raises the limit of open files as far as the system lets us: who starts a node from a shell would
-/// otherwise get 1024. Returns the limit; `None` = there is none.
+/// Raises the limit of open files to the maximum that the system allows; a process started from a shell
+/// often begins with 1024. Returns the limit; `None` = unlimited.
 pub(crate) fn raise_limit() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -16,8 +17,8 @@ pub(crate) fn raise_limit() -> Option<u64> {
     limit.current
 }
 
-/// Connections to serve at once: as configured, but never so many that the store has no descriptors left to
-/// open its files with.
+/// Number of connections to serve at once: the configured number, or less so that the store has descriptors
+/// for its files.
 pub(crate) fn connection_count_max(configured: usize, descriptor_limit: Option<u64>) -> usize {
     let Some(limit) = descriptor_limit else { return configured };
     let share = limit.saturating_mul(CONNECTION_SHARE_PERCENT) / 100;

@@ -1,4 +1,4 @@
-//! `quoit doctor` and `quoit debug`: the settings of a node, and the machine and the node that they are for.
+//! `quoit doctor` and `quoit debug`: diagnosis of a node's settings, its machine and the node itself.
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -10,19 +10,19 @@ use quoit_cli::{Api, Format, say};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Lines of the journal that a bundle has.
+/// Number of journal lines in a bundle.
 const JOURNAL_LINES: &str = "50000";
 
-/// The settings of the node that is meant.
+/// Options that select the settings of a node.
 #[derive(Args, Default, Debug)]
 struct DiagnosisArgs {
     /// Configuration file of the node.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Its data directory [default: that of the settings].
+    /// Data directory of the node [default: that of the settings].
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Sets one key, as for `quoit serve`.
+    /// Set one key, as for `quoit serve`.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 }
@@ -53,7 +53,7 @@ impl DiagnosisArgs {
     }
 }
 
-/// Look at this machine for whatever would hurt a node, and tell the remedy of each.
+/// Check this machine for problems that would harm a node, and print the remedy of each.
 ///
 /// Limits, clock, swap, memory, user, data directory, disk and addresses. Exit status 1 if a node would not
 /// start or could lose data.
@@ -62,28 +62,28 @@ impl DiagnosisArgs {
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     node: DiagnosisArgs,
-    /// Form of the output.
+    /// Output format.
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
 }
 
-/// Looks at the machine.
+/// Checks the machine and prints the findings.
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<()> {
     let settings = args.node.settings()?;
     doctor::report(&doctor::examine(&args.node.needs(&settings)), args.format)
 }
 
-/// Checks of this machine by the settings of the environment.
+/// Checks of this machine with the settings of the environment.
 pub(crate) fn checks_here() -> Result<Vec<doctor::Check>> {
     let node = DiagnosisArgs::default();
     Ok(doctor::examine(&node.needs(&node.settings()?)))
 }
 
-/// Gather what somebody who helps asks for.
+/// Collect information for support.
 #[derive(Subcommand, Debug)]
 pub(crate) enum DebugCommand {
-    /// Write status, statistics, settings without secrets, slow requests, the state of the machine, and logs
-    /// into one tar file. A node that does not answer is no hindrance.
+    /// Write status, statistics, settings without secrets, slow requests, the state of the machine, and
+    /// logs into one tar file. Works without a node that answers.
     Bundle(Box<BundleArgs>),
 }
 
@@ -96,8 +96,8 @@ pub(crate) struct BundleArgs {
     /// File to write.
     #[arg(long, short, default_value = "quoit-debug.tar", value_name = "FILE")]
     output: PathBuf,
-    /// Log of the node; may be repeated. The last 16 MB of each are taken, and of a node under systemd
-    /// those of its journal.
+    /// Log file of the node; may be repeated. The last 16 MB of each are included, and for a node under
+    /// systemd its journal.
     #[arg(long, value_name = "FILE")]
     log: Vec<PathBuf>,
 }
@@ -126,7 +126,7 @@ pub(crate) fn debug(command: &DebugCommand) -> Result<()> {
     Ok(())
 }
 
-/// All settings, one a line, without values that are secret.
+/// All settings, one on each line, without secret values.
 fn effective(settings: &Settings) -> String {
     let mut lines: Vec<String> = Vec::new();
     for key in keys().filter(|key| !key.name.contains('$')) {
@@ -141,7 +141,7 @@ fn effective(settings: &Settings) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The end of the node's journal, on a machine with systemd that has one.
+/// The end of the node's journal, if the machine has systemd and a journal of the node.
 fn journal() -> Option<String> {
     let mut command = Command::new("journalctl");
     command.args([

@@ -1,4 +1,4 @@
-//! `quoit config from-riak`: a configuration made of one of Riak's, with a remark for each key.
+//! `quoit config from-riak`: converts a configuration of Riak, with a remark for each key.
 
 use crate::output::say;
 use anyhow::{Context, Result, bail};
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Settings of advanced.config that have a key of this name here.
+/// Settings of advanced.config that have a key with the same name here.
 const ADVANCED: [&str; 1] = ["delete_mode"];
 
-/// Settings of advanced.config without meaning here, and why.
+/// Settings of advanced.config without meaning here, and the reasons.
 const ADVANCED_WITHOUT_MEANING: [(&str, &str); 6] = [
     ("vnode_overload_threshold", "requests are admitted by max_concurrent_requests, not queued"),
     ("vnode_check_interval", "there are no vnode queues to look at"),
@@ -30,29 +30,29 @@ pub(crate) struct FromRiakArgs {
     file: PathBuf,
     /// The advanced.config beside it.
     advanced: Option<PathBuf>,
-    /// Memory of this machine in bytes, which percentages become parts of [default: what it has].
+    /// Memory of this machine in bytes, for settings in percent of it [default: the memory that it has].
     #[arg(long, value_name = "BYTES")]
     memory: Option<u64>,
-    /// Form of the output.
+    /// Output format.
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
 }
 
-/// Fate of a key.
+/// Outcome for a key.
 enum Remark {
     Kept,
-    /// Under another name, or with another value; why.
+    /// It has another name or another value, for this reason.
     Changed {
         key: String,
         value: String,
         why: String,
     },
     WithoutMeaning(String),
-    /// It promises what is not there.
+    /// It requires a feature that Quoit does not have.
     Refused(String),
 }
 
-/// A setting of Riak's, and what becomes of it.
+/// A setting of Riak and its outcome.
 struct RiakSetting {
     from: String,
     key: String,
@@ -79,7 +79,7 @@ fn read(args: &FromRiakArgs) -> Result<Vec<RiakSetting>> {
     let path = &args.file;
     let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
     let entries = config::parse_text(path, &bytes, &mut |file| std::fs::read(file))?;
-    // Of settings that are made twice the last counts.
+    // If a key is set twice, the last setting counts.
     let mut last = BTreeMap::new();
     for entry in entries {
         last.insert(entry.key.clone(), entry);
@@ -116,7 +116,8 @@ fn remark(key: &str, value: &str, memory_bytes: Option<u64>) -> Remark {
     }
     match meaning(key) {
         Meaning::Key(here) if here.name == key || here.name.contains('$') => Remark::Kept,
-        // A key of one of several engines has the name of the engine in it.
+        // A key of one of several engines contains the name of the engine, so its name can't equal the
+        // pattern.
         Meaning::Key(_) if key.starts_with("multi_backend.") => Remark::Kept,
         Meaning::Key(here) => Remark::Changed {
             key: here.name.to_owned(),
@@ -131,7 +132,7 @@ fn remark(key: &str, value: &str, memory_bytes: Option<u64>) -> Remark {
     }
 }
 
-/// A share of the machine's memory, in bytes.
+/// Converts a share of the machine's memory to bytes.
 fn percentage(value: &str, memory_bytes: Option<u64>) -> Remark {
     let Some((percent, memory)) = value.parse::<u64>().ok().zip(memory_bytes) else {
         return Remark::Refused(
@@ -146,7 +147,7 @@ fn percentage(value: &str, memory_bytes: Option<u64>) -> Remark {
     }
 }
 
-/// Why keys of a family have no meaning here.
+/// The reason for which a key has no meaning here, by its prefix.
 fn why_without_meaning(key: &str) -> String {
     let families = [
         ("erlang.", "there is no Erlang runtime"),

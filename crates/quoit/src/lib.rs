@@ -1,7 +1,7 @@
-//! The configuration of a node: the keys, what a `quoit.conf` may say, and the effective settings.
+//! The configuration of a node: its keys, the syntax of `quoit.conf`, and the effective settings.
 //!
-//! The rest of this crate is the program `quoit`. This part is a library so that fuzz targets and tests reach
-//! the parser of what people write; nothing else is meant to use it.
+//! The rest of this crate is the program `quoit`. This part is a library so that fuzz targets and tests can
+//! reach the parser of configuration files. It is not meant for other uses.
 //!
 //! ```
 //! use quoit::config::{Origin, parse_text, settings_of};

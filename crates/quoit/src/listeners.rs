@@ -1,4 +1,4 @@
-//! The sockets of a node.
+//! The listening sockets of a node.
 
 use anyhow::{Context, Error, Result, bail};
 use quoit::config::Settings;
@@ -9,17 +9,17 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use tokio::net::TcpListener;
 
-/// Connections that may wait to be accepted by a listener, unless the settings say otherwise.
+/// Default number of connections that may wait to be accepted by a listener.
 const BACKLOG_DEFAULT: u32 = 128;
 
-/// Sockets that listen and are not served yet, and where they listen.
+/// Sockets that listen and are not served yet, and their addresses.
 pub(crate) struct Listeners {
     pub(crate) clients: ClientListeners,
     pub(crate) node: TcpListener,
     pub(crate) at: BoundAddresses,
 }
 
-/// Sockets for clients.
+/// Listening sockets for clients.
 pub(crate) struct ClientListeners {
     pb: Vec<TcpListener>,
     http: Vec<TcpListener>,
@@ -28,7 +28,7 @@ pub(crate) struct ClientListeners {
 }
 
 impl ClientListeners {
-    /// Has clients answered, from now on.
+    /// Starts to accept clients.
     pub(crate) fn serve_on(self, server: &Server) {
         let Self { pb, http, pb_tls, https } = self;
         pb.into_iter().for_each(|listener| server.serve(listener, Protocol::Pb));
@@ -48,7 +48,7 @@ pub(crate) struct BoundAddresses {
 }
 
 impl Listeners {
-    /// Listens everywhere that the settings say.
+    /// Opens all listeners of the settings.
     pub(crate) fn bind(settings: &Settings) -> Result<Self> {
         let backlog =
             settings.integer("protobuf.backlog").and_then(|count| u32::try_from(count).ok());
@@ -82,7 +82,7 @@ impl Listeners {
         })
     }
 
-    /// Listeners for clients that machines beyond this one may reach.
+    /// Listeners that other machines can reach.
     pub(crate) fn reachable_from_afar(&self) -> ReachableListeners {
         let is_far = |at: &&SocketAddr| !at.ip().is_loopback();
         let all = [&self.at.pb, &self.at.http, &self.at.pb_tls, &self.at.https];
@@ -92,7 +92,7 @@ impl Listeners {
         }
     }
 
-    /// Where others reach this node: the first listener of each kind.
+    /// Addresses by which other nodes reach this node: the first listener of each type.
     pub(crate) fn reachable(&self, node_name: &str) -> Addresses {
         let first = |at: Option<&SocketAddr>| -> Arc<str> {
             at.map_or_else(|| "".into(), |at| reachable_at(*at, node_name).into())
@@ -117,7 +117,7 @@ fn listen(text: &str, backlog: u32, key: &str, flag: &str) -> Result<(TcpListene
     Ok((listener, address))
 }
 
-/// The likely cause of an address that can't be listened on, and the remedy.
+/// The likely cause and the remedy for an address that can't be listened on.
 fn remedy(kind: ErrorKind, flag: &str) -> String {
     match kind {
         ErrorKind::AddrInUse => format!(
@@ -145,8 +145,8 @@ fn resolve(text: &str) -> Result<SocketAddr> {
     }
 }
 
-/// Where others reach a listener: its address, or, if it listens on all addresses, the host of the
-/// node's name.
+/// The address by which other nodes reach a listener: its own, or, if it listens on all addresses, the host
+/// of the node's name.
 fn reachable_at(listener: SocketAddr, node_name: &str) -> String {
     match node_name.split_once('@') {
         Some((_, host)) if listener.ip().is_unspecified() && !host.is_empty() => {
@@ -166,7 +166,7 @@ mod tests {
         let taken = taken.local_addr().unwrap().to_string();
         let said = |text: &str| listen(text, 1, "listener.http", "--http").unwrap_err().to_string();
         assert!(said(&taken).contains("another process has the port"), "{}", said(&taken));
-        // An address for documentation, which no machine has.
+        // An address reserved for documentation, which no machine has.
         let foreign = said("192.0.2.1:0");
         assert!(foreign.contains("this machine does not have the address"), "{foreign}");
     }

@@ -1,5 +1,5 @@
-//! The administration socket: how the operator of this machine reaches the node whatever its listeners and
-//! passwords are.
+//! The administration socket, through which an operator on this machine reaches the node without a
+//! password, whatever its other listeners are.
 
 use quoit::config::Settings;
 use quoit_cli::local::{self, SOCKET_FILE};
@@ -8,15 +8,15 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use tokio::net::UnixListener;
 
-/// The socket in the data directory, while the node runs.
+/// The socket in the data directory while the node runs.
 pub(crate) struct LocalSocket {
     path: PathBuf,
     listener: Cell<Option<UnixListener>>,
 }
 
 impl LocalSocket {
-    /// Opens it. A node that can't have one serves without it, and says so: its file system may know no
-    /// sockets.
+    /// Opens the socket. If that fails, for example because the file system does not support sockets, the
+    /// node runs without it and logs a warning.
     pub(crate) fn open(data_dir: &Path, settings: &Settings) -> Self {
         let path = data_dir.join(SOCKET_FILE);
         let listener =
@@ -36,7 +36,7 @@ impl LocalSocket {
         Self { path, listener: Cell::new(listener) }
     }
 
-    /// The path, if the socket is open.
+    /// The path, if the socket is open and not served yet.
     pub(crate) fn path(&self) -> Option<&Path> {
         let listener = self.listener.take();
         let is_open = listener.is_some();
@@ -44,14 +44,14 @@ impl LocalSocket {
         is_open.then_some(&*self.path)
     }
 
-    /// Has operators answered.
+    /// Starts to accept connections of operators.
     pub(crate) fn serve_on(&self, server: &Server) {
         if let Some(listener) = self.listener.take() {
             server.serve_local(listener);
         }
     }
 
-    /// Removes the file when nobody answers any more. One that is gone already is as good.
+    /// Removes the file after the node has stopped. A missing file is not an error.
     pub(crate) fn remove(&self) {
         let _ = std::fs::remove_file(&self.path);
     }

@@ -35,7 +35,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Configuration file of the packages.
+/// Configuration file of the installed packages.
 const PACKAGED_FILE: &str = "/etc/quoit/quoit.conf";
 
 /// A Dynamo-class distributed key-value store that speaks Riak KV's client protocols.
@@ -50,10 +50,10 @@ struct Cli {
 enum Command {
     /// Start a node.
     ///
-    /// Without options it listens on 127.0.0.1 (Protocol Buffers 8087, HTTP 8098, other nodes
-    /// 8099) and keeps its data in ./data.
+    /// Without options it listens on 127.0.0.1 (Protocol Buffers 8087, HTTP 8098, other nodes 8099) and
+    /// stores its data in ./data.
     Serve(Box<serve::ServeArgs>),
-    /// Start several joined nodes on this machine, to try a cluster out.
+    /// Start several joined nodes on this machine, to try out a cluster.
     DevCluster(dev_cluster::DevClusterArgs),
     Status(status::StatusArgs),
     Stat(admin::StatArgs),
@@ -80,15 +80,15 @@ enum Command {
     Admin(admin::AdminArgs),
     /// Replicate between clusters: queues, sinks, full-sync.
     Repl(repl::ReplArgs),
-    /// Run basho_bench configurations against a server.
+    /// Run load tests, such as basho_bench configurations, against a server.
     Bench(Box<bench::BenchArgs>),
-    /// Move data from Riak KV into Quoit: look at it, write it, copy types, compare.
+    /// Move data from Riak KV to Quoit: inspect it, write it, copy bucket types, compare.
     #[command(subcommand)]
     Import(ImportCommand),
-    /// Answer a command of riak-admin in Riak's words; as the link riak-admin does.
+    /// Run a riak-admin command and answer in Riak's format; a link named riak-admin does the same.
     #[command(name = "riak-admin", disable_help_flag = true)]
     RiakAdmin(RiakWords),
-    /// Answer a command of riak in Riak's words; as the link riak does.
+    /// Run a riak command and answer in Riak's format; a link named riak does the same.
     #[command(disable_help_flag = true)]
     Riak(RiakWords),
     /// Show and check configuration without starting a node.
@@ -101,7 +101,7 @@ enum Command {
     Man(pages::ManArgs),
 }
 
-/// A line of Riak's commands for operators.
+/// A command line of Riak's operator tools.
 #[derive(Args, Debug)]
 struct RiakWords {
     /// The words of the command.
@@ -109,7 +109,8 @@ struct RiakWords {
     words: Vec<String>,
 }
 
-/// The command line; called by the name of one of Riak's programs, it is that program's.
+/// Parses the command line. If the program was called by the name of one of Riak's tools, that name selects
+/// the subcommand.
 fn command_line() -> Cli {
     let mut words: Vec<OsString> = std::env::args_os().collect();
     let called =
@@ -119,9 +120,9 @@ fn command_line() -> Cli {
     }
     let is_bench = words.get(1).is_some_and(|word| word == "bench");
     Cli::try_parse_from(words).unwrap_or_else(|fault| match is_bench && fault.use_stderr() {
-        // There 2 is the end of a run whose worker has crashed.
+        // `quoit bench` uses 2 for a run that a crashed worker ended, so a usage error exits with 1.
         true => {
-            // Nobody can be told that the error output is closed.
+            // A closed error output can't be reported anywhere.
             let _ = fault.print();
             std::process::exit(1)
         }
@@ -129,7 +130,7 @@ fn command_line() -> Cli {
     })
 }
 
-/// Answers a line of Riak's commands: by the line of quoit that it is, or in words.
+/// Executes a command of Riak: either as the equivalent quoit command, or with a text.
 #[expect(clippy::print_stderr, reason = "the edge where errors are shown to a person")]
 fn riak(translated: Translated) -> ExitCode {
     match translated {
@@ -154,7 +155,8 @@ fn riak(translated: Translated) -> ExitCode {
     }
 }
 
-/// Whether scripts look on the standard output for what a node refuses: it is asked, and not for JSON.
+/// True if a failed command has to print its error on the standard output, where scripts for Riak look for
+/// it: it asks a node, and not for JSON.
 fn is_for_scripts(words: &[String]) -> bool {
     let is_of_node = words.first().is_some_and(|first| first == "admin" || first == "repl");
     let is_json = words.iter().any(|word| word == "--format=json")
@@ -162,19 +164,19 @@ fn is_for_scripts(words: &[String]) -> bool {
     is_of_node && !is_json
 }
 
-/// Runs a line of quoit's; a failure is shown by `show`.
+/// Runs a quoit command line, and passes a failure to `show`.
 fn run_line(words: Vec<String>, show: &dyn Fn(&anyhow::Error)) -> ExitCode {
     match Cli::try_parse_from(std::iter::once("quoit".to_owned()).chain(words)) {
         Ok(cli) => run(cli.command, show),
         Err(fault) => {
-            // Help and version are no faults.
+            // Help and version are not failures.
             let _ = fault.print();
             ExitCode::from(u8::from(fault.use_stderr()))
         }
     }
 }
 
-/// The place of the node that is asked when a line names none.
+/// The address of the node that is asked by default.
 fn asked_by_default() -> String {
     if let Some(url) = std::env::var("QUOIT_URL").ok().filter(|url| !url.is_empty()) {
         return url;
@@ -183,7 +185,8 @@ fn asked_by_default() -> String {
     targets.first().map_or_else(String::new, ToString::to_string)
 }
 
-/// Reads the configuration of the packages if it is there, and the environment, as a node would.
+/// Checks the configuration that a node would use: the file of the packages, if it exists, and the
+/// environment.
 fn check_config() -> anyhow::Result<String> {
     let file = Some(PathBuf::from(PACKAGED_FILE)).filter(|file| file.is_file());
     let environment = Sources::process_environment();
@@ -192,7 +195,7 @@ fn check_config() -> anyhow::Result<String> {
     Ok("config is OK".to_owned())
 }
 
-/// Prints an answer, or why there is none: scripts look for both on the standard output.
+/// Prints an answer or an error. Scripts for Riak expect both on the standard output.
 fn told(answer: anyhow::Result<String>) -> ExitCode {
     match answer {
         Ok(text) => {
@@ -206,12 +209,12 @@ fn told(answer: anyhow::Result<String>) -> ExitCode {
     }
 }
 
-/// Prints a failure in Riak's way.
+/// Prints an error as Riak's tools do.
 fn say_fault(fault: &anyhow::Error) {
     output::say!("{fault:#}");
 }
 
-/// Prints a failure in quoit's own way.
+/// Prints an error as quoit's commands do.
 #[expect(clippy::print_stderr, reason = "the edge where errors are shown to a person")]
 fn print_fault(fault: &anyhow::Error) {
     eprintln!("quoit: {fault:#}");
@@ -222,7 +225,7 @@ fn main() -> ExitCode {
     run(command_line().command, &print_fault)
 }
 
-/// Carries out a command; a failure is shown by `show`.
+/// Executes a command, and passes a failure to `show`.
 #[expect(clippy::print_stderr, reason = "the edge where errors are shown to a person")]
 fn run(command: Command, show: &dyn Fn(&anyhow::Error)) -> ExitCode {
     let result = match command {

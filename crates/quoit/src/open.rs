@@ -1,4 +1,4 @@
-//! Opens what a node keeps in its data directory.
+//! Opens the stores of a node's data directory.
 
 use crate::engines;
 use crate::reserve::Reserve;
@@ -21,29 +21,29 @@ use std::sync::Arc;
 
 /// The control plane's file in the data directory.
 const CONTROL_FILE: &str = "control.redb";
-/// The file of a certificate that a token has brought, until the node knows its cluster.
+/// File for a certificate obtained with a join token, until the node is a member of the cluster.
 const CERTIFICATE_FILE: &str = "internode-certificate.pem";
-/// The directory of hints in the data directory.
+/// Directory of hints in the data directory.
 const HINTS_DIR: &str = "hints";
-/// The directory of the log of change feeds.
+/// Directory of the log of change feeds in the data directory.
 const CHANGES_DIR: &str = "changes";
-/// The directory of reap records in the data directory.
+/// Directory of reap records in the data directory.
 const REAPED_DIR: &str = "reaped";
-/// The directory of what is kept of Riak's trees.
+/// Directory of Riak's hash trees in the data directory.
 const RIAK_TREES_DIR: &str = "riak-trees";
-/// Where Linux tells boots apart.
+/// File in which Linux gives each boot of the machine an id.
 const BOOT_ID_FILE: &str = "/proc/sys/kernel/random/boot_id";
 
 /// An opened node.
 pub(crate) struct Opened {
     pub(crate) node: Node,
-    /// Note for people about how it was opened.
+    /// Note for the operator about how the store was opened.
     pub(crate) note: String,
-    /// Whether the data directory was empty.
+    /// True if the data directory was empty.
     pub(crate) is_new_node: bool,
 }
 
-/// Refuses to start a new node on the data of a Riak node, which it would not see.
+/// Refuses to start a new node on the data of a Riak node, which the new node would ignore.
 fn refuse_riak_data(data_dir: &Path) -> Result<()> {
     if !is_riak_directory(data_dir) {
         return Ok(());
@@ -64,7 +64,7 @@ fn refuse_riak_data(data_dir: &Path) -> Result<()> {
     )
 }
 
-/// Opens or makes everything in `data_dir`.
+/// Opens or creates all stores in `data_dir`.
 pub(crate) fn open(
     data_dir: &Path,
     node_name: &str,
@@ -102,10 +102,10 @@ pub(crate) fn open(
     Ok(Opened { node, note, is_new_node })
 }
 
-/// Opens what the node keeps beside its records.
+/// Opens the stores besides the engine and the control plane.
 fn open_beside(data_dir: &Path, settings: &Settings) -> Result<Beside> {
     if settings.storage() == Storage::Memory {
-        // The records of hints and reap records end with the process.
+        // Without disk, the records of hints and reap records only live as long as the process.
         let source_queues = Some(SourceQueues::in_memory(source_queue_settings(settings)));
         return Ok(Beside { source_queues, ..Beside::default() });
     }
@@ -120,7 +120,7 @@ fn open_beside(data_dir: &Path, settings: &Settings) -> Result<Beside> {
         hints: Some(disk(HINTS_DIR).context("opening the hints")?),
         riak_trees: match disk(RIAK_TREES_DIR) {
             Ok(disk) => Some(disk),
-            // Nothing is lost without it, so a node starts without it.
+            // Nothing is lost without the trees, so the node starts anyway.
             Err(fault) => {
                 tracing::warn!(%fault, "trees for Riak are not kept on disk");
                 None
@@ -153,7 +153,7 @@ fn open_change_log(data_dir: &Path, settings: &Settings) -> Result<ChangeLog> {
         .context("reading the change feeds")
 }
 
-/// Replication from other clusters, as configuration and former commands have it.
+/// Replication from other clusters, as set by the configuration and by earlier commands.
 pub(crate) fn open_replication(
     data_dir: &Path,
     store: &Arc<ReplicatedStore>,
@@ -178,18 +178,18 @@ pub(crate) fn open_replication(
     Ok(Arc::new(replication))
 }
 
-/// A number that is another one after each start of the machine.
+/// A number that differs after each boot of the machine.
 fn boot_of_machine() -> Result<u64> {
     let id = std::fs::read_to_string(BOOT_ID_FILE).unwrap_or_default();
     let digits: String = id.chars().filter(char::is_ascii_hexdigit).take(16).collect();
     match u64::from_str_radix(&digits, 16) {
         Ok(boot) => Ok(boot),
-        // Every start of the node counts as one of the machine: at worst full-sync runs in vain.
+        // Without an id, each start of the node counts as a boot. At worst, a full-sync is run needlessly.
         Err(_) => getrandom::u64().context("asking the system for random bytes"),
     }
 }
 
-/// The room of the disk that a directory is on.
+/// Free and total space of the disk with this directory.
 fn room_of(directory: &Path) -> Option<DiskRoom> {
     let room = rustix::fs::statvfs(directory).ok()?;
     Some(DiskRoom {
@@ -198,7 +198,7 @@ fn room_of(directory: &Path) -> Option<DiskRoom> {
     })
 }
 
-/// The control plane of a node that does not run.
+/// The control plane of a node that is not running.
 pub(crate) fn existing_control(data_dir: &Path, settings: &Settings) -> Result<ControlPlane> {
     let file = data_dir.join(CONTROL_FILE);
     if !file.exists() {
@@ -208,7 +208,7 @@ pub(crate) fn existing_control(data_dir: &Path, settings: &Settings) -> Result<C
     open_control(data_dir, &settings.text("nodename"), nowhere, settings)
 }
 
-/// The node's end of all traffic between nodes. It does not listen yet.
+/// Creates the node's endpoint for internode traffic. It does not listen yet.
 fn open_internode(
     control: &ControlPlane,
     configured: &Settings,
@@ -257,7 +257,8 @@ fn link_security(settings: &Settings, data_dir: &Path) -> Result<LinkSecurity> {
     })
 }
 
-/// Keeps others from reading the control plane's file: it has the key of the cluster's authority.
+/// Restricts the permissions of the control plane's file, because it contains the key of the cluster's
+/// certificate authority.
 fn close_to_others(file: &Path) -> Result<()> {
     let mut permissions = std::fs::metadata(file)?.permissions();
     if permissions.mode() & 0o077 != 0 {
@@ -275,7 +276,7 @@ fn open_control(
 ) -> Result<ControlPlane> {
     let mut node_id = [0; 16];
     getrandom::fill(&mut node_id).context("asking the system for random bytes")?;
-    // Only a setting that somebody made is held against what is stored.
+    // Only an explicit setting is compared with the stored ring size.
     let ring_size = settings
         .origin("ring_size")
         .and_then(|_| settings.integer("ring_size"))
@@ -296,7 +297,7 @@ fn open_control(
     Ok(control)
 }
 
-/// Properties of untyped buckets as configured.
+/// Default properties of untyped buckets, from the settings.
 fn untyped_defaults(settings: &Settings) -> Result<BucketProps> {
     let mut updates = PropUpdates::default();
     for name in ["n_val", "r", "w", "pr", "pw", "dw", "rw"] {

@@ -1,4 +1,4 @@
-//! Standard output that may have lost its reader.
+//! Writing to a standard output that its reader may have closed.
 
 pub(crate) use quoit_cli::output::is_lost;
 pub(crate) use quoit_cli::say;

@@ -1,4 +1,4 @@
-//! Things that packages and shells want of the program: its version, completions, manual pages.
+//! Output for packages and shells: version, completions, manual pages.
 
 use anyhow::{Context, Result};
 use clap::{Args, Command};
@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// The version with the commit that it was built from, as far as the build was told by `BUILD_COMMIT`.
+/// The version, with the commit if the build was given `BUILD_COMMIT`.
 pub(crate) fn version() -> &'static str {
     static VERSION: OnceLock<String> = OnceLock::new();
     VERSION.get_or_init(|| {
@@ -20,12 +20,12 @@ pub(crate) fn version() -> &'static str {
     })
 }
 
-/// Print completions of the command line for a shell.
+/// Print shell completions of the command line.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  quoit completions bash > /etc/bash_completion.d/quoit\n  \
                         quoit completions fish > ~/.config/fish/completions/quoit.fish")]
 pub(crate) struct CompletionsArgs {
-    /// Shell.
+    /// The shell.
     shell: Shell,
 }
 
@@ -36,13 +36,13 @@ pub(crate) fn completions(args: &CompletionsArgs, mut tree: Command) -> Result<(
     print(&script)
 }
 
-/// Print the manual page, or write the pages of all commands into a directory.
+/// Print the manual page, or write the pages of all commands to a directory.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  quoit man | man -l -\n  quoit man --dir /usr/local/share/man/man1"
 )]
 pub(crate) struct ManArgs {
-    /// Directory that gets a page for each command; it is made if it is missing.
+    /// Directory for one page for each command; it is created if it does not exist.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -59,7 +59,7 @@ pub(crate) fn man(args: &ManArgs, tree: Command) -> Result<()> {
         .with_context(|| format!("can't write manual pages into {}", directory.display()))
 }
 
-/// Prints bytes; a reader that is gone has seen enough.
+/// Prints bytes. A closed standard output is not an error.
 fn print(bytes: &[u8]) -> Result<()> {
     match io::stdout().lock().write_all(bytes) {
         Err(fault) if fault.kind() != ErrorKind::BrokenPipe => Err(fault.into()),

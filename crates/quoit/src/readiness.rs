@@ -1,4 +1,4 @@
-//! Has clients answered or refused as the control plane says, and tells people.
+//! Makes the node answer or refuse clients as the control plane decides, and informs the operator.
 
 use crate::output::say;
 use anyhow::Result;
@@ -11,11 +11,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// A node that does not serve yet says so when it takes longer than this.
+/// Time after which a node that does not serve yet says so.
 const WAITING_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Opens and closes the gate as it is told, for ever; calls `on_waiting` if the node does not serve soon, and
-/// `on_serving` when it serves for the first time.
+/// Opens and closes the gate with each change of readiness, for ever. Calls `on_waiting` if the node does
+/// not serve soon, and `on_serving` when it serves for the first time.
 pub(crate) async fn keep_gate(
     gate: &ReadinessGate,
     mut readiness: watch::Receiver<Readiness>,
@@ -41,13 +41,13 @@ async fn until_serving(gate: &ReadinessGate, readiness: &mut watch::Receiver<Rea
 
 async fn next(gate: &ReadinessGate, readiness: &mut watch::Receiver<Readiness>) {
     if readiness.changed().await.is_err() {
-        // The control plane is gone: the node ends.
+        // The control plane is gone, because the node is stopping.
         std::future::pending::<()>().await;
     }
     set(gate, &readiness.borrow());
 }
 
-/// Has clients answered or refused.
+/// Opens or closes the gate.
 pub(crate) fn set(gate: &ReadinessGate, readiness: &Readiness) {
     match readiness {
         Readiness::Serves => gate.open(),
@@ -57,18 +57,18 @@ pub(crate) fn set(gate: &ReadinessGate, readiness: &Readiness) {
     }
 }
 
-/// Waits until it is decided whether the node serves clients. Requests that come during a start wait
-/// with it: refused, they would fail at every restart of a node.
+/// Waits until the control plane has decided if the node serves clients. Requests that arrive during a
+/// start wait for this; otherwise they would fail at every restart.
 pub(crate) async fn decided(gate: &ReadinessGate, mut readiness: watch::Receiver<Readiness>) {
     let is_decided = |readiness: &Readiness| !matches!(readiness, Readiness::Undecided(_));
     if readiness.wait_for(is_decided).await.is_err() {
         tracing::warn!("the control plane has ended before it was decided whether the node serves");
     }
-    // Before a client can ask: the gate is still closed as it was while nothing was decided.
+    // Set before a client can send a request, because the gate still refuses.
     set(gate, &readiness.borrow());
 }
 
-/// Says that a node does not serve clients, and how to look at it.
+/// Prints that a node does not serve clients yet, and how to inspect it.
 pub(crate) fn announce_waiting(name: &str, http: &[SocketAddr]) {
     say!("{name} does not serve clients yet: the log says why");
     for http in http {
@@ -76,8 +76,8 @@ pub(crate) fn announce_waiting(name: &str, http: &[SocketAddr]) {
     }
 }
 
-/// Says what a node is whose data directory was empty. A member that has lost its data looks like a new node:
-/// only the operator knows better.
+/// Warns about a node whose data directory was empty. A member that has lost its data looks like a new
+/// node, and only the operator can tell the difference.
 pub(crate) fn warn_of_new_cluster(name: &str, data_dir: &Path) {
     tracing::warn!(
         "{} was empty: {name} is a new node now, a cluster of its own, and serves clients as that. If it was \

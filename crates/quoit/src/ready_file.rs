@@ -1,11 +1,11 @@
-//! The file that tells scripts that something serves, and where.
+//! The ready file, which tells scripts that a node or cluster serves, and at which addresses.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Removes what a killed process has left: addresses at which no node answers.
+/// Removes the file of a killed process, whose addresses are out of date.
 pub(crate) fn remove_stale(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
         Err(fault) if fault.kind() != ErrorKind::NotFound => Err(fault)
@@ -14,7 +14,7 @@ pub(crate) fn remove_stale(path: &Path) -> Result<()> {
     }
 }
 
-/// Writes the file. A program that waits for it never sees half of it.
+/// Writes the file atomically, so that a waiting program never reads a part of it.
 pub(crate) fn write(path: &Path, record: &Value) -> Result<()> {
     let partial = path.with_extension("partial");
     std::fs::write(&partial, format!("{record}\n"))
@@ -22,8 +22,8 @@ pub(crate) fn write(path: &Path, record: &Value) -> Result<()> {
         .with_context(|| format!("can't write the ready file {}", path.display()))
 }
 
-/// Removes the file when nothing serves any more.
+/// Removes the file when the node stops.
 pub(crate) fn remove(path: &Path) {
-    // A file that somebody else has taken away already is as good.
+    // A missing file is not an error.
     let _ = std::fs::remove_file(path);
 }

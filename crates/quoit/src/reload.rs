@@ -1,4 +1,4 @@
-//! Settings that a running node takes up at SIGHUP.
+//! Reloading of settings at SIGHUP.
 
 use crate::logs::Log;
 use anyhow::{Context, Result};
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Keys that take effect at once; all others wait for the next start.
+/// Keys that take effect at once. All others take effect at the next start.
 const AT_ONCE: [&str; 7] = [
     "log.level",
     "transfer_limit",
@@ -21,9 +21,10 @@ const AT_ONCE: [&str; 7] = [
     "listener.tls",
 ];
 
-/// The signals of operators that do not end a node.
+/// Operator signals that do not end a node.
 ///
-/// SIGUSR1 and SIGUSR2 mean something to other programs, and would end a process that did not listen.
+/// SIGUSR1 and SIGUSR2 are ignored: other programs use them, and they would end a process that does not
+/// handle them.
 pub(crate) struct OperatorSignals {
     reload: Signal,
     user_first: Signal,
@@ -31,7 +32,7 @@ pub(crate) struct OperatorSignals {
 }
 
 impl OperatorSignals {
-    /// From now on none of them ends the process.
+    /// Installs the handlers. From now on, none of these signals ends the process.
     pub(crate) fn listen() -> Result<Self> {
         Ok(Self {
             reload: signal(SignalKind::hangup()).context("listening for SIGHUP")?,
@@ -40,7 +41,8 @@ impl OperatorSignals {
         })
     }
 
-    /// Reloads settings at each SIGHUP, for as long as it is polled. `load` reads all their sources again.
+    /// Reloads settings at each SIGHUP, for as long as it is polled. `load` reads all sources of settings
+    /// again.
     pub(crate) async fn answer<L>(
         mut self,
         mut running: Settings,
@@ -76,7 +78,7 @@ impl OperatorSignals {
     }
 }
 
-/// Settings that differ, each as `KEY = VALUE`.
+/// Keys whose values differ.
 #[derive(Debug, PartialEq, Eq)]
 struct Change {
     at_once: Vec<&'static str>,
@@ -97,8 +99,8 @@ impl Change {
         Self { at_once, at_next_start: others.map(str::to_owned).collect() }
     }
 
-    /// Takes up what takes effect at once, and nothing that has not changed: limits that an operator has
-    /// changed meanwhile by a command stay.
+    /// Applies the changed settings that take effect at once, and no others: limits that an operator has
+    /// changed by a command stay.
     fn apply(&self, settings: &Settings, log: &Log, context: Option<&ServerContext>) {
         let has = |name: &str| self.at_once.contains(&name);
         if has("log.level") {
@@ -140,8 +142,8 @@ impl Change {
     }
 }
 
-/// Takes up another mode of connections between nodes, and warns where the step to `required` shuts
-/// somebody out.
+/// Applies another TLS mode for connections between nodes. Warns if the change to `required` shuts out
+/// hosts.
 fn change_link_mode(store: &ReplicatedStore, mode: LinkMode) {
     let hosts = store.control().set_link_mode(mode);
     tracing::info!(mode = mode.as_str(), "internode.tls has changed");
@@ -154,8 +156,8 @@ fn change_link_mode(store: &ReplicatedStore, mode: LinkMode) {
     }
 }
 
-/// Takes up whether clients in clear are served while security is on, and warns where the step to `required`
-/// shuts somebody out.
+/// Applies the setting for clients without TLS while security is on. Warns if the change to `required`
+/// shuts out clients.
 fn change_clear(context: &ServerContext, serves: bool) {
     let hosts = context.serve_clear(serves);
     tracing::info!(mode = if serves { "both" } else { "required" }, "listener.tls has changed");

@@ -1,4 +1,4 @@
-//! `quoit repl`: replication between clusters, of a running node or of all nodes of its cluster.
+//! `quoit repl`: replication between clusters, for one running node or for all nodes of its cluster.
 
 mod bootstrap;
 mod page;
@@ -14,18 +14,18 @@ use quoit_replication::RebaseFrom;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether all is across.
+/// Interval between checks while waiting for the queues to be empty.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Talks to a running node about replication between clusters.
+/// Manages replication between clusters at a running node.
 #[derive(Args, Debug)]
 pub(crate) struct ReplArgs {
     #[command(flatten)]
     target: TargetArgs,
-    /// Do it on all nodes of the cluster.
+    /// Apply to all nodes of the cluster.
     #[arg(long, global = true)]
     all: bool,
-    /// Form of the output.
+    /// Output format.
     #[arg(long, global = true, value_enum, default_value = "human")]
     format: Format,
     #[command(subcommand)]
@@ -34,35 +34,35 @@ pub(crate) struct ReplArgs {
 
 #[derive(Subcommand, Debug)]
 enum ReplCommand {
-    /// Print queues, sinks, full-sync, and what needs attention.
+    /// Print queues, sinks, full-sync, and problems.
     #[command(alias = "clusterstats", alias = "connections", alias = "clusters")]
     Status,
-    /// Queues of this cluster that others consume. Changes last.
+    /// Queues of this cluster that other clusters consume. Changes are persistent.
     #[command(subcommand)]
     Queue(QueueCommand),
-    /// Queues of other clusters that this one consumes. Changes last.
+    /// Queues of other clusters that this cluster consumes. Changes are persistent.
     #[command(subcommand)]
     Sink(SinkCommand),
-    /// Comparison of all that two clusters have.
+    /// Comparison of all records of two clusters.
     #[command(subcommand)]
     Fullsync(FullSyncCommand),
-    /// Wait until all that the other cluster has queued is here, so that clients can be sent here; then print
-    /// what is missing, and exit with status 1 if anything is.
+    /// Wait until all entries that the other cluster has queued are stored here, so that clients can switch
+    /// to this cluster; then print what is missing, and exit with status 1 if anything is.
     ///
-    /// Stop the clients at the other cluster first: what they write meanwhile is waited for as well.
+    /// Stop the clients of the other cluster first; otherwise the command also waits for their new writes.
     Promote {
-        /// Seconds to wait at most.
+        /// Longest wait in seconds.
         #[arg(long, default_value_t = 60)]
         timeout: u64,
     },
-    /// Go on with a queue that has waited for longer than repl.retention.
+    /// Resume a queue that has waited for longer than repl.retention.
     ///
-    /// Records that were deleted here meanwhile may be live in the other cluster, and nobody knows any more
-    /// that they were deleted. Say which cluster is right: with --from here, records that only the other
-    /// cluster has are deleted there; with --from there, records that only this cluster has are deleted here.
-    /// Records that both have are merged as always, and what was modified in the last ten seconds stays.
-    /// Look at the numbers first: --dry-run. All nodes of this cluster are told; the other cluster needs the
-    /// same for its own queue if that is stale too.
+    /// Records that were deleted here meanwhile may be live in the other cluster, and there is no longer a
+    /// trace of their deletion. Decide which cluster is right: with --from here, records that only the
+    /// other cluster has are deleted there; with --from there, records that only this cluster has are
+    /// deleted here. Records in both clusters are merged as always, and records modified in the last ten
+    /// seconds stay. Check the numbers with --dry-run first. The command applies to all nodes of this
+    /// cluster; the other cluster needs the same for its own queue if that is stale, too.
     #[command(group = clap::ArgGroup::new("way").required(true))]
     Rebase {
         /// Name of the queue.
@@ -73,17 +73,17 @@ enum ReplCommand {
         /// Compare nothing: deleted records may come back, or the other cluster was emptied.
         #[arg(long, group = "way")]
         accept_resurrection: bool,
-        /// A node of the other cluster, HOST:PORT:pb, where full-sync has none.
+        /// A node of the other cluster, HOST:PORT:pb, if full-sync has no peer.
         #[arg(long, requires = "from")]
         peer: Option<String>,
-        /// Count what would be deleted and sent, and change nothing.
+        /// Count the records that would be deleted and sent, and change nothing.
         #[arg(long, requires = "from")]
         dry_run: bool,
     },
-    /// Copy all that another cluster has, at the speed of disks or of the link.
+    /// Copy all records of another cluster, at the speed of the disks or of the link.
     ///
-    /// Link the clusters first (quoit repl sink add), so that writes are brought over meanwhile. Give the
-    /// command to one node of the cluster that receives: all nodes copy their shares, go on after a restart,
+    /// Link the clusters first (quoit repl sink add), so that new writes are replicated meanwhile. Run the
+    /// command at one node of the receiving cluster: all nodes copy their shares, continue after a restart,
     /// and keep to transfer_rate.
     #[command(subcommand)]
     Bootstrap(bootstrap::BootstrapCommand),
@@ -93,79 +93,79 @@ enum ReplCommand {
 
 #[derive(Subcommand, Debug)]
 enum QueueCommand {
-    /// Add a queue, or give one another filter.
+    /// Add a queue, or change the filter of an existing one.
     Add {
-        /// Its name.
+        /// Name of the queue.
         name: String,
         /// any, block_rtq, bucketname.NAME, bucketprefix.TEXT or buckettype.TYPE.
         #[arg(default_value = "any")]
         filter: String,
     },
-    /// Remove a queue and all that waits in it.
+    /// Remove a queue with all its entries.
     Remove {
-        /// Its name.
+        /// Name of the queue.
         name: String,
     },
-    /// Discard new entries; what waits can still be consumed.
+    /// Discard new entries; entries in the queue can still be consumed.
     Suspend {
-        /// Its name.
+        /// Name of the queue.
         name: String,
     },
-    /// Take entries again.
+    /// Accept entries again.
     Resume {
-        /// Its name.
+        /// Name of the queue.
         name: String,
     },
-    /// Forget all that waits in a queue.
+    /// Remove all entries of a queue.
     Clear {
-        /// Its name.
+        /// Name of the queue.
         name: String,
     },
-    /// Print how much waits.
+    /// Print the number of waiting entries.
     Status {
-        /// A name; all queues if there is none.
+        /// Name of the queue [default: all queues].
         name: Option<String>,
     },
 }
 
 #[derive(Subcommand, Debug)]
 enum SinkCommand {
-    /// Consume a queue of another cluster, or consume it at other peers.
+    /// Consume a queue of another cluster, or change its peers.
     Add {
         /// Name of the queue.
         name: String,
-        /// HOST:PORT:pb of nodes of the other cluster, separated by | or blanks.
+        /// HOST:PORT:pb of nodes of the other cluster, separated by | or spaces.
         #[arg(required = true)]
         peers: Vec<String>,
-        /// Objects that are stored at the same time.
+        /// Number of objects stored at the same time.
         #[arg(long)]
         workers: Option<usize>,
-        /// Connections to each peer.
+        /// Number of connections to each peer.
         #[arg(long)]
         per_peer: Option<usize>,
     },
-    /// Consume a queue no longer.
+    /// Stop consuming a queue.
     Remove {
         /// Name of the queue.
         name: String,
     },
-    /// Have consumption rest.
+    /// Pause consumption.
     Suspend {
         /// Name of the queue.
         name: String,
     },
-    /// Go on with consumption.
+    /// Resume consumption.
     Resume {
         /// Name of the queue.
         name: String,
     },
-    /// Change how many objects are stored at the same time.
+    /// Change the number of objects stored at the same time.
     Workers {
         /// Name of the queue.
         name: String,
-        /// Objects that are stored at the same time.
+        /// Number of objects stored at the same time.
         workers: usize,
-        /// Connections to each peer.
+        /// Number of connections to each peer.
         per_peer: Option<usize>,
     },
     /// Print the peers of all queues.
@@ -178,39 +178,39 @@ enum SinkCommand {
 enum FullSyncCommand {
     /// Print the last check and the next one.
     Status,
-    /// Compare now and queue what differs.
+    /// Compare now, and queue the differences.
     Run {
         /// Scope of the repair: all, day, hour, range or auto.
         #[arg(default_value = "all")]
         check: String,
     },
-    /// Have scheduled checks rest.
+    /// Pause scheduled checks.
     Pause,
-    /// Go on with scheduled checks.
+    /// Resume scheduled checks.
     Resume,
-    /// Leave out the next auto checks.
+    /// Skip the next auto checks.
     Suppress {
-        /// How many.
+        /// Number of checks.
         count: u32,
     },
-    /// Say which records the next range check repairs.
+    /// Select the records that the next range check repairs.
     #[command(subcommand)]
     Range(RangeCommand),
-    /// Compare with another node until the restart.
+    /// Compare with another node until the next restart.
     Set {
         /// HOST:PORT:pb.
         #[arg(long)]
         peer: String,
-        /// The queue of this cluster for what is newer here.
+        /// Queue of this cluster for records that are newer here.
         #[arg(long, value_name = "NAME")]
         queue: Option<String>,
-        /// The queue of the other cluster for what is newer there.
+        /// Queue of the other cluster for records that are newer there.
         #[arg(long, value_name = "NAME")]
         peer_queue: Option<String>,
-        /// With a Riak, the n_val of the buckets here whose trees are compared.
+        /// For a Riak cluster: the n_val here of the buckets to compare.
         #[arg(long, value_name = "N")]
         local_n_val: Option<u32>,
-        /// With a Riak, their n_val there.
+        /// For a Riak cluster: the n_val there of the buckets to compare.
         #[arg(long, value_name = "N")]
         remote_n_val: Option<u32>,
     },
@@ -220,25 +220,25 @@ enum FullSyncCommand {
 
 #[derive(Subcommand, Debug)]
 enum RangeCommand {
-    /// Records of a bucket, or of all, that were modified between two times.
+    /// Records of one bucket or of all, modified between two times.
     Set {
-        /// TYPE/BUCKET; all buckets if there is none.
+        /// TYPE/BUCKET [default: all buckets].
         #[arg(long)]
         bucket: Option<String>,
-        /// Leave out records modified earlier, seconds since 1970.
+        /// Skip records modified earlier, in seconds since 1970.
         #[arg(long, default_value_t = 0)]
         from: u64,
-        /// Leave out records modified later, seconds since 1970.
+        /// Skip records modified later, in seconds since 1970.
         #[arg(long)]
         until: Option<u64>,
     },
-    /// Records that were modified since both clusters were in sync.
+    /// Records modified since both clusters were last in sync.
     Clear,
 }
 
-/// Runs a command about replication.
+/// Executes a replication command.
 pub(crate) fn run(args: &ReplArgs) -> Result<()> {
-    // Nobody is promoted by halves.
+    // Promoting only makes sense for all nodes of a cluster.
     let all = args.all || matches!(args.command, ReplCommand::Promote { .. });
     let caller = Caller { api: Api::new(&args.target), all, format: args.format };
     match &args.command {
@@ -251,7 +251,7 @@ pub(crate) fn run(args: &ReplArgs) -> Result<()> {
             caller.change(&json!({"command": "accept_resurrection", "name": name}))
         }
         ReplCommand::Rebase { name, from: Some(from), peer, dry_run, .. } => {
-            // One node does it for all.
+            // The node that is asked does it for the whole cluster.
             let caller = Caller { all: false, ..caller };
             caller.rebase(&json!({
                 "command": "rebase", "name": name, "from": from, "peer": peer, "dry_run": dry_run,
@@ -328,7 +328,7 @@ fn full_sync(caller: &Caller, command: &FullSyncCommand) -> Result<()> {
     }
 }
 
-/// Waits until nothing waits at the peers of any node's sinks.
+/// Waits until no entries wait at the peers of any node's sinks.
 fn promote(caller: &Caller, limit: Duration) -> Result<()> {
     let until = Instant::now() + limit;
     loop {
@@ -350,7 +350,7 @@ fn promote(caller: &Caller, limit: Duration) -> Result<()> {
     }
 }
 
-/// A node that is asked, for itself or for its cluster.
+/// A connection to a node, with the scope and format of the command.
 struct Caller {
     api: Api,
     all: bool,
@@ -358,7 +358,7 @@ struct Caller {
 }
 
 impl Caller {
-    /// Has a command done: results by nodes' names.
+    /// Executes a command. Returns the results by node name.
     fn call(&self, command: &Value) -> Result<Vec<(String, Value)>> {
         let path = if self.all { "repl?all=true" } else { "repl" };
         let document = match self.api.post(path, Some(command))? {
@@ -376,7 +376,7 @@ impl Caller {
         })
     }
 
-    /// Has something changed, and prints what came of it.
+    /// Executes a change, and prints the outcome of each node.
     fn change(&self, command: &Value) -> Result<()> {
         let nodes = self.call(command)?;
         let mut failed = 0;
@@ -393,7 +393,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Has two clusters made equal, and prints what came of it.
+    /// Executes a rebase, and prints its outcome.
     fn rebase(&self, command: &Value) -> Result<()> {
         let nodes = self.call(command)?;
         let done = nodes.first().map(|(_, done)| &done["result"]).unwrap_or(&Value::Null);
@@ -407,7 +407,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Prints a page about each node.
+    /// Prints a page for each node.
     fn show(&self, page: impl Fn(&Value) -> String) -> Result<()> {
         for (name, done) in self.call(&json!({"command": "status"}))? {
             match (self.format, done["error"].as_str()) {

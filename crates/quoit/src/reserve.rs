@@ -1,9 +1,9 @@
-//! Room on the disk for a start, whatever fills the disk.
+//! Disk space reserved for a start.
 //!
-//! A start writes before it can serve: to the control plane's file, to a new segment of a log. On a disk
-//! without room it would fail after any stop that was not in good order, and nobody could even read. So a
-//! file that holds nothing keeps some room. A start that finds less beside it removes it, and it is made
-//! again when the disk has room.
+//! A start has to write before the node can serve: to the control plane's file, and to a new segment of a
+//! log. On a full disk it would fail after any unclean stop, and then not even reads would be possible.
+//! Therefore an empty file keeps some space allocated. A start that finds less free space removes the file,
+//! and it is created again when the disk has space.
 
 use anyhow::{Context, Result};
 use rustix::fs::{FallocateFlags, fallocate};
@@ -12,35 +12,36 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The file in the data directory.
+/// Name of the file in the data directory.
 const NAME: &str = "RESERVE";
 
-/// Room that the file keeps.
+/// Size of the file in bytes.
 const SIZE_BYTES: u64 = 16 << 20;
 
-/// Room beside the file without which it is not made: a disk that is nearly full is left to its engine.
+/// Free space in bytes below which the file is not created, so that a nearly full disk is left to the
+/// engine.
 const ROOM_BYTES_MIN: u64 = 3 * SIZE_BYTES;
 
-/// Pause between two looks whether the file can be made.
+/// Interval between attempts to create the file.
 const LOOK_PAUSE: Duration = Duration::from_secs(10);
 
-/// The room that a data directory keeps for a start.
+/// The space that a data directory reserves for a start.
 #[derive(Clone, Debug)]
 pub(crate) struct Reserve {
     directory: PathBuf,
 }
 
 impl Reserve {
-    /// The room of an existing data directory.
+    /// The reserve of an existing data directory.
     pub(crate) fn of(directory: &Path) -> Self {
         Self { directory: directory.to_owned() }
     }
 
-    /// Gives the room to a start if the disk has less than that beside it. Says whether it did.
+    /// Releases the space if the disk has less free space than the reserve. Returns true if it did.
     ///
     /// # Errors
     ///
-    /// When the disk can't be asked, or the file can't be removed.
+    /// When the free space can't be read, or the file can't be removed.
     pub(crate) fn give_if_needed(&self) -> Result<bool> {
         if self.room_bytes()? >= SIZE_BYTES {
             return Ok(false);
@@ -52,7 +53,7 @@ impl Reserve {
         }
     }
 
-    /// Makes the file whenever it is missing and there is room for it.
+    /// Creates the file whenever it is missing and there is space for it.
     pub(crate) async fn keep(self) {
         let mut looks = tokio::time::interval(LOOK_PAUSE);
         let mut is_told = false;
@@ -77,7 +78,7 @@ impl Reserve {
         let file = File::create_new(&path).with_context(|| format!("making {}", path.display()))?;
         let made = fallocate(&file, FallocateFlags::empty(), 0, SIZE_BYTES);
         if made.is_err() {
-            // A file without its room keeps none.
+            // A file without allocated blocks reserves nothing.
             fs::remove_file(&path).ok();
         }
         made.with_context(|| format!("keeping {} MiB in {}", SIZE_BYTES >> 20, path.display()))

@@ -1,5 +1,5 @@
-//! Answers to commands of riak-admin that have no command of quoit alone for a counterpart: the state of the
-//! vnodes, a diagnosis, what is under way, and a dump of it all.
+//! Answers to riak-admin commands that do not correspond to a single quoit command: the status of vnodes, a
+//! diagnosis, current activity, and a dump of everything.
 
 use crate::diagnosis;
 use anyhow::{Context, Result, bail};
@@ -10,11 +10,11 @@ use quoit_import::facade::Question;
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// Levels of a diagnosis, from the least.
+/// Levels of a diagnosis, the least severe first.
 const LEVELS: [&str; 8] =
     ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 const LEVEL_DEFAULT: &str = "notice";
-/// Checks of a diagnosis under Riak's names, with what they look at.
+/// Checks of a diagnosis by Riak's names, with descriptions.
 const CHECKS: [(&str, &str); 10] = [
     ("disk", "data directory, its file system and the room on it"),
     ("dumps", "whether a crash has left a dump: a node of quoit leaves its last words in the log"),
@@ -27,11 +27,11 @@ const CHECKS: [(&str, &str); 10] = [
     ("strong_consistency", "ensembles, which are not there"),
     ("sysctl", "limits and settings of the system"),
 ];
-/// Partitions that Riak's users are told to have for each node.
+/// Recommended number of partitions for each node, as Riak's users know it.
 const PARTITIONS_A_NODE: std::ops::RangeInclusive<u64> = 8..=128;
-/// Replicas that a bucket has by default.
+/// Default number of replicas of a bucket.
 const REPLICAS: usize = 3;
-/// Documents of a dump, by their paths.
+/// Documents of a dump: titles and paths.
 const DUMPED: [(&str, &str); 9] = [
     ("Members", "cluster"),
     ("Ring", "cluster/ring"),
@@ -44,7 +44,7 @@ const DUMPED: [(&str, &str); 9] = [
     ("Slow requests", "slow-log"),
 ];
 
-/// Options of a line of riak-admin: words before `--url`, and the node that is asked.
+/// A riak-admin command line: its words without `--url`, and the node to ask.
 struct Line {
     words: Vec<String>,
     api: Api,
@@ -70,7 +70,7 @@ impl Line {
         }
     }
 
-    /// The value of an option in either of two spellings.
+    /// The value of an option with two spellings.
     fn option(&self, names: [&str; 2]) -> Option<&str> {
         let at = self.words.iter().position(|word| names.contains(&word.as_str()))?;
         self.words.get(at + 1).map(String::as_str)
@@ -118,8 +118,8 @@ fn listed(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A section for each partition, as Riak prints its vnodes. Partitions share one store, so its figures are
-/// those of the node.
+/// A section for each partition, as Riak prints its vnodes. All partitions share one store, so each shows
+/// the figures of the node.
 fn vnode_status(line: &Line) -> Result<String> {
     let (partitions, status) = (line.get("cluster/partitions")?, line.get("status")?);
     let backend = text_of(&status["stats"]["storage_backend"]);
@@ -147,14 +147,14 @@ fn vnode_status(line: &Line) -> Result<String> {
     Ok(page)
 }
 
-/// A line of a diagnosis.
+/// One finding of a diagnosis.
 struct Finding {
     check: &'static str,
     level: &'static str,
     message: String,
 }
 
-/// Checks the machine and the cluster; lines `[level] message`.
+/// Checks the machine and the cluster. Returns lines of the form `[level] message`.
 fn diag(line: &Line) -> Result<String> {
     if line.has(["-l", "--list"]) {
         let names = CHECKS.iter().map(|(name, about)| format!("  {name:20} {about}\n"));
@@ -175,7 +175,7 @@ fn diag(line: &Line) -> Result<String> {
             word => bail!("{word} is no check; diag --list names them"),
         }
     }
-    // Addresses are taken by the node itself, and its disk is told by its own figures.
+    // The running node itself uses the addresses, and its disk is covered by the node's own figures.
     let of_node = ["address", "data directory", "room on the disk", "file system"];
     let machine = diagnosis::checks_here()?.into_iter();
     let machine = machine.filter(|check| !of_node.contains(&check.subject));
@@ -274,7 +274,7 @@ fn of_cluster(overview: &Value, ring_size: u64) -> Vec<Finding> {
     findings
 }
 
-/// Work of the node at the moment: tasks in place of Erlang's processes.
+/// Current activity of the node. Tasks stand in for Erlang's processes.
 fn top(line: &Line) -> Result<String> {
     let (status, hot) = (line.get("status")?, line.get("hot-keys")?);
     let stats = &status["stats"];
@@ -314,7 +314,8 @@ fn top(line: &Line) -> Result<String> {
     Ok(page)
 }
 
-/// Writes everything that the node and its cluster tell into a file: HTML if its name says so, else text.
+/// Writes all documents about the node and its cluster to a file, as HTML if its name says so, else as
+/// text.
 fn cluster_info(line: &Line) -> Result<String> {
     let Some(file) = line.words.first() else {
         bail!("cluster-info needs the name of the file to write");

@@ -1,4 +1,8 @@
-//! `quoit serve`: a node.
+//! `quoit serve`: runs a node.
+//!
+//! A start opens the listeners first, then the stores of the data directory, and then connects to the other
+//! nodes. Clients are accepted once the control plane has decided if the node serves. A stop goes in the
+//! opposite order: clients first, then the traffic between nodes, and the engine last.
 
 mod announcement;
 mod background;
@@ -26,21 +30,21 @@ use tokio::task::JoinHandle;
 
 /// Usual name of a configuration file.
 const FILE_NAME: &str = "quoit.conf";
-/// Riak's setting that is a secret.
+/// A setting of Riak that is a secret.
 const SECRET_KEY: &str = "distributed_cookie";
-/// How long a node that is told to stop waits.
+/// Time limits for stopping a node.
 const STOP_LIMITS: StopLimits =
     StopLimits { requests: Duration::from_secs(30), answers: Duration::from_secs(5) };
 
 /// Starts a node and serves until SIGTERM or SIGINT.
 #[derive(Args, Debug)]
-// A script may put its own flags behind those it was given: the last one counts.
+// A script may append its own flags to those that it was given; the last one counts.
 #[command(args_override_self = true)]
 pub(crate) struct ServeArgs {
     /// Configuration file (key = value lines, Riak's key names).
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Directory of everything that the node keeps [default: ./data].
+    /// Directory of all data of the node [default: ./data].
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Address for Protocol Buffers clients; port 0 picks a free one [default: 127.0.0.1:8087].
@@ -52,20 +56,20 @@ pub(crate) struct ServeArgs {
     /// Address for other nodes; port 0 picks a free one [default: 127.0.0.1:8099].
     #[arg(long, value_name = "ADDR")]
     node: Option<String>,
-    /// Addresses for nodes of other members, separated by commas: while the node is alone, it does not serve
-    /// clients [default: none; the same as --set cluster.seeds=ADDRS].
+    /// Internode addresses of other members, separated by commas: the node does not serve clients while it
+    /// is alone [default: none; the same as --set cluster.seeds=ADDRS].
     #[arg(long, value_name = "ADDRS")]
     seeds: Option<String>,
     /// Name of the node [default: quoit@127.0.0.1].
     #[arg(long)]
     name: Option<String>,
-    /// Sets one configuration key; may be repeated. Wins over file and environment.
+    /// Set one configuration key; may be repeated. Takes precedence over file and environment.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// File that gets a JSON record of process id, name and addresses when the node serves.
+    /// File that gets a JSON record with process id, name and addresses when the node serves.
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
-    /// Stop when standard input ends as well, that is with the process that holds its other end.
+    /// Also stop when standard input ends, that is when the process at its other end exits.
     #[arg(long, hide = true)]
     while_stdin_is_open: bool,
 }
@@ -89,10 +93,10 @@ impl ServeArgs {
         }
     }
 
-    /// The settings in force: those of all sources, as they are now.
+    /// The current settings of all sources.
     fn settings(&self) -> Result<Settings> {
         let mut settings = config::load(&self.sources())?;
-        // A listener of the command line stands for all of its protocol.
+        // A listener on the command line replaces all configured listeners of its protocol.
         if self.pb.is_some() {
             settings.keep_only("listener.protobuf", "command_line");
         }
@@ -102,14 +106,14 @@ impl ServeArgs {
         Ok(settings)
     }
 
-    /// The directory of everything that the node keeps.
+    /// The data directory of the node.
     fn data_dir(&self, settings: &Settings) -> PathBuf {
-        // The flag may hold any path, a configuration only text.
+        // The flag can hold any path, the configuration only text.
         let configured = || PathBuf::from(settings.text("platform_data_dir"));
         self.data_dir.clone().unwrap_or_else(configured)
     }
 
-    /// Listens for causes to stop.
+    /// Creates the listener for reasons to stop.
     fn stop_request(&self) -> Result<StopRequest> {
         let stop = StopRequest::listen()?;
         Ok(if self.while_stdin_is_open { stop.and_end_of_stdin() } else { stop })
@@ -147,7 +151,7 @@ async fn serve(
         ready_file::remove_stale(path)?;
     }
     let descriptor_limit = descriptors::raise_limit();
-    // Addresses first: a port in use should stop the start before the data directory is touched.
+    // Listeners first: if a port is in use, the start should fail before it touches the data directory.
     settings.check_security()?;
     let listeners = Listeners::bind(settings)?;
     let data_dir = args.data_dir(settings);
@@ -162,7 +166,7 @@ async fn serve(
     opened_context.get_or_init(|| Arc::clone(&context));
     warn_of_new_cluster(opened.is_new_node, settings, &data_dir);
     let readiness = store.control().readiness(settings.seeds());
-    // Before a client can ask.
+    // Set before a client can connect.
     readiness::set(&context.readiness, &readiness.borrow());
     let server = Server::new(Arc::clone(&context));
     let Listeners { clients, node, at } = listeners;
@@ -174,7 +178,7 @@ async fn serve(
     }
     let background = spawn_background(&context, Reserve::of(&data_dir));
     let sinks = spawn_replication(&context, &data_dir, settings)?;
-    // Before anybody can know that the node serves: who knows it may stop it at once.
+    // Created before the node is announced, because a program that knows of the node may stop it at once.
     let mut stop = args.stop_request()?;
     readiness::decided(&context.readiness, readiness.clone()).await;
     local.serve_on(&server);
@@ -206,7 +210,7 @@ async fn serve(
     }
 }
 
-/// State that all connections of clients share, with its gate and audit log.
+/// Creates the state that all client connections share, with the gate and the audit log.
 fn server_context(
     store: &Arc<ReplicatedStore>,
     settings: &Settings,
@@ -222,12 +226,12 @@ fn server_context(
         server_settings(settings, descriptor_limit),
     );
     let context = Arc::new(context.with_gate(gate).with_audit(audit_log(settings, data_dir)?));
-    // Set once, here.
+    // The cell is only set here.
     let _ = context.reachable_from_afar.set(listeners.reachable_from_afar());
     Ok(context)
 }
 
-/// Starts the tasks that run beside the requests until the node stops.
+/// Starts the background tasks, which run until the node stops.
 fn spawn_background(context: &Arc<ServerContext>, reserve: Reserve) -> JoinHandle<()> {
     let certificates = certificates::keep(Arc::clone(context));
     let background = background(Arc::clone(context), reserve);
@@ -261,7 +265,7 @@ async fn make_up_for_loss(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// Ends what runs, each part when nothing needs it any more.
+/// Stops the parts of the node, each when no other part needs it any more.
 async fn stop_in_order(node: Node, server: Server, background: &JoinHandle<()>) -> Result<()> {
     let clients = server.stop(STOP_LIMITS.requests);
     let unfinished = node.finish(STOP_LIMITS, clients, &background.abort_handle()).await;
@@ -278,7 +282,7 @@ async fn stop_in_order(node: Node, server: Server, background: &JoinHandle<()>) 
 }
 
 /// Waits until the process is told to stop, or the node must stop because it no longer belongs to its
-/// cluster; says why in the latter case.
+/// cluster. Returns the reason in the latter case.
 async fn until_stopped(stop: &mut StopRequest, store: &ReplicatedStore) -> Option<Departure> {
     let mut departure = store.control().departure();
     let departed = async {
@@ -319,7 +323,7 @@ fn warn_of_new_cluster(is_new_node: bool, settings: &Settings, data_dir: &Path) 
     }
 }
 
-/// Warns where anybody on the network may administrate the node.
+/// Warns if the administration API can be reached from the network without a password.
 fn warn_of_remote_operators(settings: &Settings, listeners: &Listeners) {
     let open = listeners.at.http.iter().find(|at| !at.ip().is_loopback());
     if let Some(address) = open.filter(|_| settings.flag("admin_remote")) {
@@ -331,7 +335,7 @@ fn warn_of_remote_operators(settings: &Settings, listeners: &Listeners) {
     }
 }
 
-/// A file that a newcomer expects to be read.
+/// Warns about a configuration file in the current directory, which is not read without `--config`.
 fn report_unread_file(args: &ServeArgs) {
     if args.config.is_none() && Path::new(FILE_NAME).is_file() {
         tracing::warn!("./{FILE_NAME} is not read: start with `--config {FILE_NAME}` to use it");

@@ -1,4 +1,4 @@
-//! Causes that stop a node.
+//! Reasons to stop a node.
 
 use anyhow::{Context, Result};
 use std::io::Read;
@@ -6,16 +6,16 @@ use std::thread;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
-/// Waits to be told to stop.
+/// Waits for a reason to stop.
 pub(crate) struct StopRequest {
     terminate: Signal,
     interrupt: Signal,
-    /// Answers when standard input has ended; `None` = it does not matter.
+    /// Completes when standard input ends; `None` if that is not a reason to stop.
     stdin_closed: Option<oneshot::Receiver<()>>,
 }
 
 impl StopRequest {
-    /// From now on the signals end the process in good order only.
+    /// Installs the signal handlers. From now on the signals end the process only through an orderly stop.
     pub(crate) fn listen() -> Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate()).context("listening for SIGTERM")?,
@@ -24,11 +24,11 @@ impl StopRequest {
         })
     }
 
-    /// Stops when standard input ends, too: when whoever started this process is gone.
+    /// Also stops when standard input ends, because the process that started this one is gone.
     pub(crate) fn and_end_of_stdin(mut self) -> Self {
         let (ended, closed) = oneshot::channel();
-        // A thread of its own, which the end of the process takes along: nothing else can wait for a
-        // file that may be of any kind.
+        // A thread of its own that ends with the process: there is no other way to wait for a file of any
+        // type.
         thread::spawn(move || {
             let mut unused = [0; 64];
             while matches!(std::io::stdin().read(&mut unused), Ok(count) if count > 0) {}
@@ -38,11 +38,11 @@ impl StopRequest {
         self
     }
 
-    /// Waits; gives the reason.
+    /// Waits, and returns the reason.
     pub(crate) async fn wait(&mut self) -> &'static str {
         let stdin_closed = async {
             match &mut self.stdin_closed {
-                // The thread answers before it ends.
+                // The thread sends before it ends.
                 Some(closed) => drop(closed.await),
                 None => std::future::pending().await,
             }

@@ -1,4 +1,4 @@
-//! `quoit bench agent`, and the options by which agents and coordinators know each other.
+//! `quoit bench agent`, and the options for the trust between agents and coordinators.
 
 use clap::Args;
 use quoit_bench::agent::{AgentOptions, serve};
@@ -7,10 +7,10 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Run a share of the load of a coordinator, on a machine of its own.
+/// Run a share of a coordinator's load, on a machine of its own.
 ///
-/// One load generator is as fast as its machine. Agents on several machines run the workers of one
-/// configuration together, and one coordinator has the figures of all:
+/// One load generator is limited by its machine. Agents on several machines run the workers of one
+/// configuration together, and one coordinator collects the figures of all:
 ///
 /// openssl rand -hex 32 > agents.token && chmod 600 agents.token
 ///
@@ -18,9 +18,9 @@ use std::process::ExitCode;
 ///
 /// quoit bench FILE --agents 10.0.0.1,10.0.0.2 --token-file agents.token
 ///
-/// The agent waits for a coordinator, runs its share, sends what it measures second by second, and waits for
-/// the next one; Ctrl-C stops it. It does one run at a time and leaves no files. An agent runs what a
-/// coordinator tells it: it listens beyond loopback only with a token or certificates.
+/// The agent waits for a coordinator, runs its share, sends its measurements every second, and waits for
+/// the next coordinator; Ctrl-C stops it. It does one run at a time and leaves no files. An agent runs what
+/// a coordinator tells it to, so it only listens beyond loopback with a token or certificates.
 #[derive(Args, Debug)]
 pub(crate) struct AgentArgs {
     /// Address and port to listen on; port 0 takes a free one.
@@ -28,27 +28,28 @@ pub(crate) struct AgentArgs {
     listen: String,
     #[command(flatten)]
     security: AgentSecurityArgs,
-    /// Directory for the files of a run while it goes on, such as stores of drivers that run in this process
-    /// [default: that of the system for temporary files].
+    /// Directory for temporary files of a run, such as the stores of in-process drivers [default: the
+    /// system's directory for temporary files].
     #[arg(short = 'd', long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }
 
-/// By what agents and coordinators know each other.
+/// Options for authentication between agents and coordinator.
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Trust between agents and coordinator")]
 pub(crate) struct AgentSecurityArgs {
-    /// File with a token, 128 bits at least, that agents and coordinator have; only its owner may read it.
-    /// The token is never sent, and what passes is encrypted.
+    /// File with a token of at least 128 bits that agents and coordinator share; only its owner may read
+    /// it. The token is never sent, and the connection is encrypted.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["tls_cert", "tls_key", "tls_ca"])]
     token_file: Option<PathBuf>,
-    /// File of a certificate to show to the other side; an agent's must have its host as a name.
+    /// File of the certificate to present to the other side; an agent's certificate must have its host as a
+    /// name.
     #[arg(long, value_name = "FILE", requires_all = ["tls_key", "tls_ca"])]
     tls_cert: Option<PathBuf>,
-    /// File of the key of --tls-cert.
+    /// File of the private key of --tls-cert.
     #[arg(long, value_name = "FILE", requires_all = ["tls_cert", "tls_ca"])]
     tls_key: Option<PathBuf>,
-    /// File of the authorities that the other side's certificate is held against.
+    /// File of the certificate authorities for the other side's certificate.
     #[arg(long, value_name = "FILE", requires_all = ["tls_cert", "tls_key"])]
     tls_ca: Option<PathBuf>,
 }
@@ -80,7 +81,7 @@ impl AgentArgs {
         match served {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                // A standard error that is closed has no reader.
+                // A closed standard error can't be reported anywhere.
                 let _ = writeln!(std::io::stderr(), "quoit bench agent: {error}");
                 ExitCode::FAILURE
             }
@@ -88,9 +89,9 @@ impl AgentArgs {
     }
 }
 
-/// Prints a line, at once, for programs that wait for it.
+/// Prints a line without buffering, for programs that wait for it.
 fn tell(line: &str) {
     let mut out = std::io::stdout().lock();
-    // A reader that is gone wants no lines; the agent serves on.
+    // If the reader is gone, the agent continues without output.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }

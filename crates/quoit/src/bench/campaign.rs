@@ -10,56 +10,56 @@ use std::path::PathBuf;
 
 /// Run an experiment in all its variants, each with servers of its own, and write one report.
 ///
-/// The published experiments with Riak come with the program; `quoit bench campaign list` names them:
+/// The program includes the published experiments with Riak; `quoit bench campaign list` names them:
 ///
 /// quoit bench campaign ec2-http --scale 0.01
 ///
-/// For each cell of its matrix a campaign starts nodes of this program on free ports of this machine, loads
-/// and warms them, runs what is measured, kills or adds nodes meanwhile if it says so, and stops them. The
-/// same command again goes on behind what is done, also after a kill. The directory has the report of each
-/// cell, and campaign.html, summary.csv and summary.json with the published figures beside ours.
+/// For each cell of its matrix, a campaign starts nodes of this program on free ports of this machine,
+/// loads and warms them up, runs the measured load, kills or adds nodes meanwhile if the campaign says so,
+/// and stops them. The same command continues after the completed cells, also after a kill. The directory
+/// has the report of each cell, and campaign.html, summary.csv and summary.json with the published figures
+/// beside the measured ones.
 ///
-/// The exit code is 0 when all cells are done, and 1 when one is left.
+/// Exit code 0 if all cells are done, 1 if any is left.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct CampaignArgs {
     #[command(subcommand)]
     command: Option<CampaignCommand>,
-    /// Campaign that comes with the program, or a file; one that is called like a command is written ./list.
+    /// Included campaign, or a file; write a file with the name of a subcommand as ./list.
     #[arg(required = true, value_name = "NAME|FILE")]
     campaign: Option<String>,
-    /// Directory of the campaign: the same one again goes on behind what is done [default: campaigns/NAME,
-    /// with
-    /// -SCALE behind it at another scale than 1].
+    /// Directory of the campaign; an existing one is continued [default: campaigns/NAME, with the suffix
+    /// -SCALE at a scale other than 1].
     #[arg(short = 'd', long, value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Factor, above 0 and at most 1, of durations and warm-ups of all loads (a load is 2 s at least),
+    /// Factor, above 0 and at most 1, for durations and warm-ups of all loads (a load takes at least 2 s),
     /// times of events, and the numbers that the campaign marks with {scaled, N}: keys, records, items,
-    /// steady rates and the room for them. Nodes, workers, sizes of values and mixes stay as they are.
+    /// steady rates and the space for them. Nodes, workers, sizes of values and mixes stay the same.
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = scale)]
     scale: String,
-    /// Run only cells whose labels have this in them, or match it where it has a * for any text; may be
+    /// Run only cells whose labels contain this text, or match it if it contains * for any text; may be
     /// repeated.
     #[arg(long = "cell", value_name = "PATTERN")]
     cells: Vec<String>,
-    /// Print the cells, and run none.
+    /// Print the cells and run none.
     #[arg(long)]
     plan: bool,
-    /// Run cells for which the machine has too little room on its disk or in its memory, too.
+    /// Also run cells for which the machine has too little disk space or memory.
     #[arg(long)]
     force: bool,
-    /// Keep the servers' data and logs, in data/CELL of the directory.
+    /// Keep the servers' data and logs in data/CELL of the directory.
     #[arg(long)]
     keep_data: bool,
 }
 
 #[derive(Subcommand, Debug)]
 enum CampaignCommand {
-    /// Print the campaigns that come with the program.
+    /// List the included campaigns.
     List,
-    /// Print the file of a campaign that comes with the program, to run it changed.
+    /// Print the file of an included campaign, as a base for changes.
     Show {
-        /// Its name.
+        /// Name of the campaign.
         name: String,
     },
 }

@@ -5,37 +5,37 @@ use quoit_bench::capacity::CapacityOptions;
 use quoit_bench::config::RunLength;
 use std::time::Duration;
 
-/// Requirements of a load, and measured clusters to judge by.
+/// Requirements of a load, and measured clusters to extrapolate from.
 #[derive(Args, Debug)]
 pub(crate) struct CapacityArgs {
-    /// Measured clusters: NODES=RATE in operations a second, such as 5=12000, or NODES=DIRECTORY of a run or
-    /// of a search for the knee.
+    /// Measured clusters: NODES=RATE in operations per second, such as 5=12000, or NODES=DIRECTORY of a run
+    /// or of a search for the knee.
     #[arg(value_name = "NODES=RATE|DIRECTORY")]
     points: Vec<String>,
-    /// Operations a second that the cluster has to do, such as 50k or 1.5M.
+    /// Required operations per second, such as 50k or 1.5M.
     #[arg(long, value_name = "N", value_parser = super::line::rate)]
     rate: Option<f64>,
-    /// Bound of the 99th percentile, such as 5ms: of a search the highest rate within it counts, and a run
+    /// Bound of the 99th percentile, such as 5ms: for a search, the highest rate within it counts; a run
     /// above it is refused.
     #[arg(long, value_name = "TIME", value_parser = time)]
     p99: Option<Duration>,
-    /// All data, one copy, in bytes, such as 500G or 2T.
+    /// Size of all data, one copy, in bytes, such as 500G or 2T.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     data: Option<u64>,
-    /// The disk of a node in bytes.
+    /// Disk of a node in bytes.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     disk: Option<u64>,
-    /// How far disks may be filled, in percent.
+    /// Share of a disk that may be filled, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 70)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=100))]
     fill: u8,
     /// Number of keys, such as 100M.
     #[arg(long, value_name = "N", value_parser = super::line::count)]
     keys: Option<u64>,
-    /// Memory of a node for keys, in bytes, such as 16G.
+    /// Memory of a node for keys in bytes, such as 16G.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory: Option<u64>,
-    /// Memory of a key in bytes: 24 is that of bitcask's index.
+    /// Memory of a key in bytes; bitcask's index takes 24.
     #[arg(long, value_name = "BYTES", default_value_t = 24)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     key_memory: u64,
@@ -43,7 +43,7 @@ pub(crate) struct CapacityArgs {
     #[arg(long, value_name = "N", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=99))]
     copies: u32,
-    /// Price of a node for an hour, in any currency.
+    /// Price of a node per hour, in any currency.
     #[arg(long, value_name = "PRICE")]
     price: Option<f64>,
 }
@@ -66,7 +66,7 @@ impl CapacityArgs {
     }
 }
 
-/// A time with its unit.
+/// Parses a time with its unit.
 fn time(text: &str) -> Result<Duration, String> {
     match RunLength::parse(text) {
         Ok(RunLength::For(time)) => Ok(time),
@@ -74,7 +74,7 @@ fn time(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A number of bytes above 0 with k, M, G or T (powers of 1000) behind it, or nothing.
+/// Parses a number of bytes of at least 1, with an optional suffix k, M, G, T or P (powers of 1000).
 fn bytes(text: &str) -> Result<u64, String> {
     let text = text.strip_suffix('B').unwrap_or(text);
     let units = [("k", 1e3), ("K", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15)];

@@ -5,19 +5,19 @@ use quoit_bench::growth::GrowthKind;
 use quoit_bench::growth_command::GrowthOptions;
 use std::path::PathBuf;
 
-/// Containers that grow, and their place.
+/// Containers to grow, and the server that stores them.
 #[derive(Args, Debug)]
 pub(super) struct GrowthArgs {
-    /// Kind of container that grows; also the name of the bucket type.
+    /// Type of container that grows; also the name of the bucket type.
     #[arg(long = "type", value_name = "TYPE")]
     kind: GrowthType,
-    /// Items that each container gets.
+    /// Number of items that each container gets.
     #[arg(long, value_name = "N", default_value_t = 15_000)]
     pub(super) items: u64,
-    /// Containers that grow side by side; their keys are 1, 2, 3...
+    /// Number of containers that grow side by side; their keys are 1, 2, 3...
     #[arg(long, value_name = "M", default_value_t = 1)]
     pub(super) containers: u64,
-    /// Server: host and port of its Protocol Buffers interface.
+    /// Host and port of the server's Protocol Buffers interface.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8087")]
     pub(super) target: String,
     /// Directory in which each run gets a directory of its own [default: ./tests].
@@ -30,7 +30,7 @@ pub(super) struct GrowthArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum GrowthType {
-    /// Maps, each with one field: a set.
+    /// Maps with one field each: a set.
     Maps,
     /// Sets.
     Sets,

@@ -1,72 +1,71 @@
-//! A load that is a URL and a few options.
+//! A load given by a URL and a few options.
 
 use clap::{Args, ValueEnum};
 use quoit_bench::config::{KeySpread, LineOptions, Workload, parse_trace_speed};
 use std::path::PathBuf;
 
-/// The load of URLs.
+/// Options for the load of URLs.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Load of a URL")]
 pub(super) struct LineArgs {
-    /// Weight of reads; a key that is not there counts as read [default: 80, with --put 20, when no weight is
+    /// Weight of reads; reading a missing key is not a failure [default: 80, with --put 20, if no weight is
     /// given].
     #[arg(long, value_name = "WEIGHT")]
     get: Option<u32>,
     /// Weight of writes.
     #[arg(long, value_name = "WEIGHT")]
     put: Option<u32>,
-    /// Weight of reads with a write of the same key after each.
+    /// Weight of read-modify-writes: a read followed by a write of the same key.
     #[arg(long, value_name = "WEIGHT")]
     update: Option<u32>,
     /// Weight of deletes.
     #[arg(long, value_name = "WEIGHT")]
     delete: Option<u32>,
-    /// Workers, each with one operation in flight [default: 20].
+    /// Number of workers, each with one operation in flight [default: 20].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     workers: Option<u32>,
-    /// Operations a second of all workers together, such as 500 or 5k, whether or not earlier ones are
-    /// answered [default: as many as the workers can].
+    /// Operations per second of all workers together, such as 500 or 5k, regardless of outstanding answers
+    /// [default: as many as the workers can do].
     #[arg(long, value_name = "N", value_parser = rate)]
     rate: Option<f64>,
-    /// Number of different keys, such as 100k or 2M [default: 100k].
+    /// Number of distinct keys, such as 100k or 2M [default: 100k].
     #[arg(long, value_name = "N", value_parser = count)]
     keys: Option<u64>,
-    /// How the keys are drawn [default: uniform].
+    /// Distribution of the keys [default: uniform].
     #[arg(long, value_enum, value_name = "SPREAD")]
     spread: Option<Spread>,
-    /// Bytes of each value, such as 500 or 2k [default: 1000].
+    /// Size of each value in bytes, such as 500 or 2k [default: 1000].
     #[arg(long, value_name = "N", value_parser = count)]
     value_size: Option<u64>,
-    /// Core workload of the Yahoo! Cloud Serving Benchmark, instead of weights and a spread. Fill the keys
-    /// first.
+    /// Core workload of the Yahoo! Cloud Serving Benchmark, instead of weights and a distribution. Fill the
+    /// keys first.
     #[arg(long, value_enum, value_name = "NAME")]
     workload: Option<NamedWorkload>,
-    /// Write each key once, and end.
+    /// Write each key once, then end.
     #[arg(long)]
     fill: bool,
-    /// Replay a trace: lines of time,operation,key,value_size below a header with these names, or those of
-    /// Twitter's caches.
+    /// Replay a trace: lines of time,operation,key,value_size below a header with these names, or in the
+    /// format of Twitter's cache traces.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// How many times faster than it was the trace is replayed, such as 2 or 0.5; max: no operation waits for
-    /// its time [default: 1].
+    /// Speed of the replay relative to the trace, such as 2 or 0.5; max: without waiting [default: 1].
     #[arg(long, value_name = "FACTOR", value_parser = speed)]
     speed: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum NamedWorkload {
-    /// Half reads, half writes; Zipf's distribution.
+    /// 50 % reads, 50 % writes; Zipf distribution.
     YcsbA,
-    /// 95 reads to 5 writes; Zipf's distribution.
+    /// 95 % reads, 5 % writes; Zipf distribution.
     YcsbB,
-    /// Reads; Zipf's distribution.
+    /// Reads only; Zipf distribution.
     YcsbC,
-    /// 95 reads to 5 insertions; those that were inserted last are read most often.
+    /// 95 % reads, 5 % insertions; the latest insertions are read most often.
     YcsbD,
-    /// 95 scans of 1 to 100 records to 5 insertions; Zipf's distribution. Protocol Buffers only.
+    /// 95 % scans of 1 to 100 records, 5 % insertions; Zipf distribution. Protocol Buffers only.
     YcsbE,
-    /// Half reads, half reads with a write of the same key after each; Zipf's distribution.
+    /// 50 % reads, 50 % read-modify-writes; Zipf distribution.
     YcsbF,
 }
 
@@ -85,19 +84,19 @@ impl From<NamedWorkload> for Workload {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Spread {
-    /// All alike.
+    /// All keys alike.
     Uniform,
-    /// Four fifths of the draws among the first fifth.
+    /// 80 % of the operations use the first 20 % of the keys.
     EightyTwenty,
-    /// By a Pareto distribution.
+    /// Pareto distribution.
     Pareto,
-    /// By Zipf's distribution: few keys are drawn very often, and which they are is spread evenly.
+    /// Zipf distribution; the frequent keys are scattered over all keys.
     Zipfian,
-    /// By Zipf's distribution, the last keys most often.
+    /// Zipf distribution; the latest keys are the most frequent ones.
     Latest,
 }
 
-/// A number above 0 with k (thousands) or M (millions) behind it, or nothing.
+/// Parses a number above 0 with an optional suffix k (thousands) or M (millions).
 pub(in crate::bench) fn rate(text: &str) -> Result<f64, String> {
     let (number, factor) = match text.strip_suffix(['k', 'K']) {
         Some(number) => (number, 1e3),
@@ -109,13 +108,13 @@ pub(in crate::bench) fn rate(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "wanted a number above 0, such as 500, 5k or 1.5M".to_owned())
 }
 
-/// The speed of a trace.
+/// Checks the speed of a trace.
 fn speed(text: &str) -> Result<String, String> {
     let wanted = || "wanted a factor of 0.000001 to 1000000, such as 2 or 0.5, or max".to_owned();
     parse_trace_speed(text).map(|_| text.to_owned()).ok_or_else(wanted)
 }
 
-/// A whole number above 0, as [`rate`] reads it.
+/// Parses a whole number above 0, in the format of [`rate`].
 pub(in crate::bench) fn count(text: &str) -> Result<u64, String> {
     let value = rate(text)?;
     let is_whole = value.fract() == 0.0 && value <= 1e15;

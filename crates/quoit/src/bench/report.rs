@@ -1,18 +1,17 @@
-//! `quoit bench report`: the report of a run.
+//! `quoit bench report`: draws the report of a run.
 
 use clap::Args;
 use quoit_bench::report::{ChartOptions, ReportOptions};
 use std::path::PathBuf;
 
-/// Results to report, and the form of the report. The short options are those of basho_bench's
-/// `summary.r`.
+/// Results to report, and options of the report. The short options are those of basho_bench's `summary.r`.
 #[derive(Args, Debug)]
 pub(super) struct ReportArgs {
-    /// Directory of a run, for instance tests/current.
+    /// Directory of a run, for example tests/current.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// File to write, .svg for the chart or .html for the page; may be repeated [default:
-    /// summary.svg and report.html in DIR].
+    /// File to write, .svg for the chart or .html for the page; may be repeated [default: summary.svg and
+    /// report.html in DIR].
     #[arg(short, long = "output", value_name = "FILE")]
     outputs: Vec<PathBuf>,
     /// Width of the chart in pixels.
@@ -21,10 +20,10 @@ pub(super) struct ReportArgs {
     /// Height of the chart in pixels.
     #[arg(short = 'y', long, value_name = "PIXELS", default_value_t = 960)]
     height: u32,
-    /// Leave out operations that ended before so many seconds of the run.
+    /// Skip operations that ended before this second of the run.
     #[arg(short = '1', long = "start", value_name = "SECONDS")]
     start_s: Option<f64>,
-    /// Leave out operations that ended after so many seconds of the run.
+    /// Skip operations that ended after this second of the run.
     #[arg(short = '2', long = "end", value_name = "SECONDS")]
     end_s: Option<f64>,
     /// Label of the first panel's y axis.

@@ -1,11 +1,11 @@
-//! A configuration file that teaches: every key, commented out, with its meaning and its default.
+//! A configuration file with every key, commented out, with its meaning and its default.
 
 use super::keys::keys;
 
-/// Columns of a comment.
+/// Width of a comment in characters.
 const WIDTH: usize = 96;
 
-/// The text of the file. As it is, it changes nothing.
+/// The text of the file. Unedited, it changes nothing.
 #[must_use]
 pub fn commented() -> String {
     let mut text = String::from(
@@ -28,7 +28,7 @@ pub fn commented() -> String {
     text
 }
 
-/// Words in lines.
+/// Wraps a text into lines.
 fn wrapped(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

@@ -1,7 +1,7 @@
-//! The configuration keys: names, forms, defaults, meaning.
+//! The configuration keys: names, value types, defaults, descriptions.
 //!
-//! Names are Riak's where the meaning is Riak's. `$name` stands for one part that the user chooses. A key
-//! that is not here and not in [`IGNORED`](super::IGNORED) stops the start.
+//! A key has Riak's name if it has Riak's meaning. `$name` stands for one part that the user chooses. A key
+//! that is neither here nor among the keys of Riak in `riak_keys` stops the start.
 
 mod engines;
 mod node;
@@ -18,11 +18,11 @@ const GB: u64 = 1 << 30;
 /// A key that has an effect.
 #[derive(Debug)]
 pub struct Key {
-    /// Dotted name; a part `$name` is free.
+    /// Dotted name; a part `$name` can be any text.
     pub name: &'static str,
-    /// Form of its values.
+    /// Type of its values.
     pub kind: Kind,
-    /// Default, as one would write it; empty = not set.
+    /// Default as it would be written in a file; empty = not set.
     pub default: &'static str,
     /// Description in a sentence or two.
     pub about: &'static str,

@@ -1,19 +1,19 @@
-//! Meanings of names in a configuration: a key of ours, one of Riak's without effect, or a mistake.
+//! Lookup of names in a configuration: a key of Quoit, a key of Riak without effect, or a mistake.
 
 use super::keys::{Key, keys};
 use super::riak_keys::{is_riaks, riak_keys};
 
-/// Other names of keys: (name of Riak, name here).
+/// Aliases of keys: (Riak's name, Quoit's name).
 const ALIASES: &[(&str, &str)] =
     &[("log.console.level", "log.level"), ("logger.level", "log.level")];
 
-/// Meaning of a name in a configuration file.
+/// Classification of a name in a configuration file.
 pub enum Meaning {
     /// A key that has an effect.
     Key(&'static Key),
-    /// A key of Riak that has none.
+    /// A key of Riak that has no effect.
     Riaks,
-    /// No key; perhaps this one was meant.
+    /// Not a key, with the most similar key if there is one.
     Unknown(Option<String>),
 }
 
@@ -34,17 +34,17 @@ pub fn meaning(name: &str) -> Meaning {
     if is_riaks(name) { Meaning::Riaks } else { Meaning::Unknown(nearest(name)) }
 }
 
-/// Starts of the keys that may be set for one of several engines.
+/// Prefixes of the keys that can be set for one of several engines.
 const ENGINES: [&str; 5] = ["bitcask.", "leveldb.", "leveled.", "innostore.", "memory_backend."];
 
-/// The name of an engine and the key that is set for it, of a key `multi_backend.NAME.KEY`.
+/// Splits a key `multi_backend.NAME.KEY` into the name of an engine and the key that is set for it.
 pub(super) fn of_named_engine(name: &str) -> Option<(&str, &str)> {
     let (engine, key) = name.strip_prefix("multi_backend.")?.split_once('.')?;
     let is_engines = ENGINES.iter().any(|start| key.starts_with(start));
     (!engine.is_empty() && is_engines).then_some((engine, key))
 }
 
-/// Whether `name` has the parts of `pattern`, where `$name` is any one part.
+/// True if `name` matches `pattern`, in which `$name` matches any one part.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let (mut wanted, mut given) = (pattern.split('.'), name.split('.'));
     loop {
@@ -57,8 +57,8 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// The key whose name is nearest, of Riak's too; a name of several engines' settings is compared behind the
-/// engine's name, and a part that the user chose is taken as it is.
+/// The most similar key, including Riak's keys. For a setting of one of several engines, only the part
+/// after the engine's name is compared. A part that the user chooses always matches.
 fn nearest(name: &str) -> Option<String> {
     if let Some((engine, key)) =
         name.strip_prefix("multi_backend.").and_then(|rest| rest.split_once('.'))
@@ -69,7 +69,7 @@ fn nearest(name: &str) -> Option<String> {
     nearest_of(name, |_| true)
 }
 
-/// Whether a key may be set for one of several engines.
+/// True if a key can be set for one of several engines.
 const ENGINE_KEYS: fn(&str) -> bool =
     |key| key == "storage_backend" || ENGINES.iter().any(|start| key.starts_with(start));
 
@@ -84,7 +84,7 @@ fn nearest_of(name: &str, is_wanted: impl Fn(&str) -> bool) -> Option<String> {
         .map(|(_, key)| key)
 }
 
-/// The pattern with the name's own part where the pattern leaves it to the user.
+/// The pattern, with `$name` replaced by the part that the user has chosen.
 fn with_chosen_part(pattern: &str, name: &str) -> String {
     let mut given = name.split('.');
     let parts = pattern.split('.').map(|part| match (part, given.next()) {

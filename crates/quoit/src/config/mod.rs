@@ -1,4 +1,4 @@
-//! Configuration: `quoit.conf`, `QUOIT_*` variables, `--set`, in rising order of precedence.
+//! Configuration: `quoit.conf`, `QUOIT_*` variables, and `--set`, in increasing order of precedence.
 
 mod commented;
 mod keys;

@@ -1,24 +1,24 @@
-//! The syntax of `quoit.conf`: `key = value` a line, `#` comments, `include FILE`.
+//! The syntax of `quoit.conf`: `key = value` on each line, `#` comments, `include FILE`.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Files that one configuration may be made of.
+/// Largest number of files that a configuration may consist of.
 const FILE_COUNT_MAX: usize = 64;
 
-/// Largest configuration file. Ten times what all keys with all their comments take.
+/// Largest configuration file in bytes: ten times the size of a file with all keys and their comments.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Where a setting was made.
+/// Source of a setting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Origin {
     /// A line of a file.
     Line(PathBuf, usize),
     /// An environment variable.
     Environment(String),
-    /// `--set` or a flag of its own.
+    /// `--set` or another flag.
     CommandLine,
 }
 
@@ -37,23 +37,23 @@ impl std::fmt::Display for Origin {
 pub struct Entry {
     /// Name of the key.
     pub key: String,
-    /// Its value, without white space at its ends.
+    /// Its value, without surrounding white space.
     pub value: String,
-    /// Where it was written.
+    /// Source of the setting.
     pub origin: Origin,
 }
 
-/// Why a configuration file can't be read.
+/// Reasons for which a configuration file can't be parsed.
 #[derive(Debug, Error)]
 pub enum ParseError {
-    /// A file can't be opened.
+    /// A file can't be read.
     #[error("{origin}can't read {}: {reason}", .file.display())]
     Unreadable {
-        /// Where it was asked for, with a colon, or nothing.
+        /// Source of the include with a colon, or empty.
         origin: String,
         /// The file.
         file: PathBuf,
-        /// The system's words.
+        /// The system's error.
         reason: io::Error,
     },
     /// A line is not a setting.
@@ -64,7 +64,7 @@ pub enum ParseError {
         /// The line.
         line: String,
     },
-    /// Files include each other without end.
+    /// The files include each other without end, or are too many.
     #[error(
         "{origin}: more than {FILE_COUNT_MAX} files are included; perhaps they include each other"
     )]
@@ -74,10 +74,10 @@ pub enum ParseError {
     },
 }
 
-/// Gives the bytes of a file.
+/// Function that returns the bytes of a file.
 pub type ReadFile<'r> = &'r mut dyn FnMut(&Path) -> io::Result<Vec<u8>>;
 
-/// Reads a file and what it includes. Later entries win over earlier ones; the caller sees to that.
+/// Reads a file and the files that it includes. If a key occurs twice, the caller lets the later entry win.
 pub(super) fn file(path: &Path) -> Result<Vec<Entry>, ParseError> {
     let bytes = read_bounded(path).map_err(|reason| ParseError::Unreadable {
         origin: String::new(),
@@ -97,11 +97,11 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads the text of a file at `path`; `read` gives the files that it includes.
+/// Parses the text of a file at `path`; `read` returns the files that it includes.
 ///
 /// # Errors
 ///
-/// Names the line that is no setting, or the file that can't be read.
+/// With the line that is not a setting, or the file that can't be read.
 pub fn parse_text(path: &Path, text: &[u8], read: ReadFile<'_>) -> Result<Vec<Entry>, ParseError> {
     let mut parsing = Parsing { entries: Vec::new(), file_count: 1, read };
     parsing.text(path, text)?;
@@ -142,13 +142,13 @@ impl Parsing<'_> {
     }
 }
 
-/// Content of a line that is not empty.
+/// Content of a non-empty line.
 pub(super) enum ConfigLine {
     Setting(Entry),
     Include(String),
 }
 
-/// Reads one line; `None` for blank ones and comments.
+/// Parses one line; `None` for blank lines and comments.
 pub(super) fn setting(line: &str, origin: Origin) -> Result<Option<ConfigLine>, ParseError> {
     let text = line.trim_start_matches('\u{feff}').trim();
     if text.is_empty() || text.starts_with('#') {
@@ -163,7 +163,7 @@ pub(super) fn setting(line: &str, origin: Origin) -> Result<Option<ConfigLine>, 
         return Err(ParseError::NotASetting { origin, line: text.to_owned() });
     };
     let key = key.trim();
-    // A comment may follow the value after white space.
+    // A comment after the value must follow white space.
     let end = value.find(" #").or_else(|| value.find("\t#")).unwrap_or(value.len());
     let value = value[..end].trim();
     if key.is_empty() || key.contains(char::is_whitespace) {

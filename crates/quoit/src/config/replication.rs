@@ -1,4 +1,4 @@
-//! Settings of replication between clusters.
+//! Settings of replication between clusters, from the configuration.
 
 use super::Settings;
 use quoit_core::{ChangeFeedSettings, QueueDefinition, QueueDefinitionError, SourceQueueSettings};
@@ -10,11 +10,11 @@ use quoit_replication::{
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The directory of source queues in the data directory.
+/// Directory of replication queues in the data directory.
 const DIRECTORY: &str = "replication";
 
 impl Settings {
-    /// Settings of source queues, and faults of definitions of queues, which are left out.
+    /// Settings of the source queues, and the faults of invalid queue definitions, which are left out.
     #[must_use]
     pub fn source_queues(&self) -> (SourceQueueSettings, Vec<QueueDefinitionError>) {
         let defaults = SourceQueueSettings::default();
@@ -49,8 +49,7 @@ impl Settings {
         (settings, faults)
     }
 
-    /// Settings of the node as a sink of other clusters, and faults of addresses of peers, which are left
-    /// out.
+    /// Settings of the sinks, and the faults of invalid peer addresses, which are left out.
     #[must_use]
     pub fn sinks(&self) -> (SinkSettings, Vec<PeerAddressError>) {
         let defaults = SinkSettings::default();
@@ -84,7 +83,8 @@ impl Settings {
         (settings, faults)
     }
 
-    /// The login at nodes of other clusters; its settings were checked for each other.
+    /// The login at nodes of other clusters. [`Settings::check_security`] has checked that its settings are
+    /// complete.
     fn replication_login(&self) -> Option<LoginSettings> {
         let file = |name: &str| self.get(name).map(|path| self.in_etc(path));
         Some(LoginSettings {
@@ -159,7 +159,7 @@ impl Settings {
         Some(PeerAddress { queue: None, host, port, protocol })
     }
 
-    /// Bounds of the log of change feeds.
+    /// Limits of the log of change feeds.
     #[must_use]
     pub fn change_feeds(&self) -> ChangeFeedSettings {
         let defaults = ChangeFeedSettings::default();

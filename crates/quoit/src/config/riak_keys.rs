@@ -1,11 +1,11 @@
-//! Keys of Riak's configuration, 1.4 to 3.4, that have no effect here, so that a riak.conf starts a node.
+//! Keys of Riak 1.4 to 3.4 that have no effect here. They are accepted so that a riak.conf starts a node.
 //!
 //! A part `$name` of a name stands for any one part. A name that ends in `.*` stands for a family in which
-//! Quoit has no key of its own, so that a misspelt name in it can hide no setting.
+//! Quoit has no key of its own, so that a misspelt name in it can't hide a setting.
 
 use super::meaning::matches;
 
-/// Keys whose absence changes nothing that a user relies on.
+/// Keys whose absence does not change any behaviour that users rely on.
 const WITHOUT_PROMISE: &[&str] = &[
     "aae_fetchclocks_repair",
     "aae_tokenbucket",
@@ -189,11 +189,11 @@ const WITHOUT_PROMISE: &[&str] = &[
     "worker_pool_strategy",
 ];
 
-/// A key that promises its users something that Quoit does not do.
+/// A key that promises a behaviour that Quoit does not have.
 #[derive(Debug)]
 struct Promise {
     name: &'static str,
-    /// The value of it in a riak.conf as it was installed, which nobody has chosen.
+    /// The value in the riak.conf of a fresh installation, which the user has not chosen.
     stock: &'static str,
     broken: &'static str,
 }
@@ -208,7 +208,7 @@ const NO_HOOKS: &str = "commit hooks are not run";
 const OTHER_DIRECTORY: &str = "data lie below platform_data_dir, not there";
 const NO_SYSLOG: &str = "log lines go to standard error, not to syslog";
 
-/// Keys that are told at the level of a warning when they are set to something.
+/// Keys that cause a warning when they are set.
 const PROMISES: &[Promise] = &[
     promise("bitcask.data_root", "", OTHER_DIRECTORY),
     promise("buckets.default.postcommit", "", NO_HOOKS),
@@ -251,15 +251,15 @@ const PROMISES: &[Promise] = &[
     promise("syslogger.enabled", "off", NO_SYSLOG),
 ];
 
-/// Values that switch something off, so that nothing is promised by them.
+/// Values that switch a feature off, so that they promise nothing.
 const OFF: [&str; 6] = ["off", "disabled", "false", "no", "none", "unlimited"];
 
-/// All names, in alphabetical order within each of the two kinds.
+/// All names, sorted within each of the two lists.
 pub fn riak_keys() -> impl Iterator<Item = &'static str> {
     WITHOUT_PROMISE.iter().copied().chain(PROMISES.iter().map(|promise| promise.name))
 }
 
-/// Whether Riak has a key of this name that has no effect here.
+/// True if Riak has a key with this name that has no effect here.
 pub(super) fn is_riaks(name: &str) -> bool {
     riak_keys().any(|pattern| match pattern.strip_suffix('*') {
         Some(start) => name.starts_with(start),
@@ -267,14 +267,14 @@ pub(super) fn is_riaks(name: &str) -> bool {
     })
 }
 
-/// The promise that a setting makes to its user and Quoit does not keep, in words; `None` if it makes none,
-/// as with a value that switches something off or that a riak.conf has when it is installed.
+/// The promise of a setting that Quoit does not keep, as text. `None` if the setting promises nothing, for
+/// example because its value switches the feature off or is the one of a fresh installation.
 #[must_use]
 pub fn broken_promise(name: &str, value: &str) -> Option<&'static str> {
     let promise = PROMISES.iter().find(|promise| matches(promise.name, name))?;
     let is_chosen = !OFF.contains(&value)
         && value != promise.stock
-        // Directories of an installed riak.conf stand below its variables.
+        // The directories in the riak.conf of a fresh installation are given by these variables.
         && !value.starts_with("$(platform_");
     is_chosen.then_some(promise.broken)
 }

@@ -1,4 +1,4 @@
-//! TLS and logins, from settings.
+//! Settings of TLS and logins, from the configuration.
 
 use super::parse::{Entry, Origin};
 use super::settings::Settings;
@@ -14,7 +14,7 @@ use thiserror::Error;
 /// Riak's variable for the directory of a node's configuration.
 const ETC_VARIABLE: &str = "$(platform_etc_dir)";
 
-/// A setting promises TLS or rights, and the node can't keep that.
+/// A setting promises TLS or access control that the node can't provide.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{key} = {value}: {reason}; or add its name to security.ignore to start without it")]
 pub struct BrokenPromise {
@@ -22,7 +22,7 @@ pub struct BrokenPromise {
     pub key: String,
     /// Its value.
     pub value: String,
-    /// Why it can't be kept, and what to do.
+    /// The reason and the remedy.
     pub reason: &'static str,
 }
 
@@ -46,12 +46,12 @@ const PLAIN_LINKS: &str = "connections between nodes have no TLS by it: set inte
                            required, which needs no files (docs/secure-a-cluster.md)";
 
 impl Settings {
-    /// Refuses settings that promise TLS or rights which the node can't keep, unless they are ignored by
-    /// name.
+    /// Refuses settings that promise TLS or access control that the node can't provide, unless
+    /// `security.ignore` names them.
     ///
     /// # Errors
     ///
-    /// The first of them.
+    /// The first such setting.
     pub fn check_security(&self) -> Result<(), BrokenPromise> {
         let ignored = self.text("security.ignore");
         let is_ignored = |key: &str| ignored.split(',').any(|name| name.trim() == key);
@@ -96,14 +96,14 @@ impl Settings {
         }
     }
 
-    /// A setting of Riak that promises TLS between nodes which have none.
+    /// A setting of Riak that promises TLS between nodes although they have none.
     fn handoff_certificate(&self) -> Option<&Entry> {
         let mut set = self.ignored.iter();
         set.find(|entry| entry.key.starts_with("handoff.ssl.") && !entry.value.is_empty())
             .filter(|_| self.link_mode() == LinkMode::Plain)
     }
 
-    /// The file with `distributed_cookie`, if every user of the machine may read it.
+    /// The file that sets `distributed_cookie`, if every user of the machine may read it.
     #[must_use]
     pub fn open_secret_file(&self) -> Option<&Path> {
         let entry = self.ignored.iter().rev().find(|entry| entry.key == "distributed_cookie")?;
@@ -112,7 +112,7 @@ impl Settings {
         (mode & 0o007 != 0).then_some(file)
     }
 
-    /// Settings that promise TLS with other clusters, and lack what it takes.
+    /// Settings that promise TLS with other clusters but lack a required setting.
     fn broken_replication(&self) -> Vec<(String, &'static str)> {
         let has = |key: &str| self.get(key).is_some();
         let mut broken = Vec::new();
@@ -130,13 +130,13 @@ impl Settings {
         broken
     }
 
-    /// Whether clients in clear are served without a login while security is on.
+    /// True if clients without TLS are served without a login while security is on.
     #[must_use]
     pub fn serves_clear(&self) -> bool {
         self.get("listener.tls") == Some("both")
     }
 
-    /// Settings of TLS with clients and of logins.
+    /// Settings of TLS for clients and of logins.
     #[must_use]
     pub fn security(&self) -> SecuritySettings {
         let defaults = SecuritySettings::default();
@@ -197,7 +197,7 @@ impl Settings {
         })
     }
 
-    /// A path in which Riak's variable for the configuration's directory is replaced.
+    /// Replaces Riak's variable for the configuration directory in a path.
     pub(super) fn in_etc(&self, path: &str) -> PathBuf {
         let Some(rest) = path.strip_prefix(ETC_VARIABLE) else { return PathBuf::from(path) };
         let set = self.ignored.iter().rev().find(|entry| entry.key == "platform_etc_dir");

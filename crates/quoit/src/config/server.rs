@@ -1,4 +1,4 @@
-//! The client interfaces and the audit log, from settings.
+//! Settings of the client interfaces and the audit log, from the configuration.
 
 use super::settings::Settings;
 use quoit_server::{
@@ -7,20 +7,19 @@ use quoit_server::{
 };
 use std::path::{Path, PathBuf};
 
-/// Bytes that the largest request has beside the largest object: its name, its context, and its message's own
-/// bytes.
+/// Bytes of the largest request besides its object: names, context, and message overhead.
 const REQUEST_MARGIN_BYTES: u64 = 1 << 20;
-/// Requests and answers may take one part in so many of the memory of the machine.
+/// Requests and answers may take this part of the machine's memory (one in 4) by default.
 const MEMORY_PART: u64 = 4;
-/// The memory of a machine that does not tell.
+/// Assumed memory of a machine whose memory is unknown, in bytes.
 const MEMORY_BYTES_DEFAULT: u64 = 4 << 30;
 
 impl Settings {
-    /// The audit log of a node whose data lies in `data_dir`; `None` where it is off.
+    /// Settings of the audit log for a data directory; `None` if it is off.
     ///
     /// # Errors
     ///
-    /// [`AuditedBucketsError`] for a list of buckets that can't be read.
+    /// [`AuditedBucketsError`] for an invalid list of buckets.
     pub fn audit(&self, data_dir: &Path) -> Result<Option<AuditSettings>, AuditedBucketsError> {
         if !self.flag("audit") {
             return Ok(None);
@@ -82,7 +81,7 @@ impl Settings {
         }
     }
 
-    /// Bounds of MapReduce jobs.
+    /// Limits of MapReduce jobs.
     fn mapreduce(&self) -> MapReduceSettings {
         let defaults = MapReduceSettings::default();
         let bytes = |name: &str, default: usize| {

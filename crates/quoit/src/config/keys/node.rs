@@ -4,7 +4,7 @@ use super::{GB, KB, Key, key};
 use crate::config::value::Kind;
 use quoit_cluster::VersionRange;
 
-/// Keys of the node, its listeners and its engine, in the order in which they are told.
+/// Keys of the node, its listeners and its engine, in the order of the documentation.
 pub(super) const KEYS: &[Key] = &[
     key(
         "nodename",

@@ -1,4 +1,4 @@
-//! Keys of what the node does for clients.
+//! Keys of the services for clients.
 
 use super::{GB, KB, Key, MB, key};
 use crate::config::value::Kind;
