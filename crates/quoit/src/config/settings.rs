@@ -1,4 +1,4 @@
-//! From entries to settings.
+//! Effective settings, from the entries of all sources.
 
 use super::keys::{Key, keys};
 use super::meaning::{Meaning, meaning, of_named_engine};
@@ -15,26 +15,26 @@ use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Why a configuration was refused.
+/// Reasons for which a configuration is refused.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    /// A file can't be read or a line is no setting.
+    /// A file can't be read, or a line is not a setting.
     #[error(transparent)]
     Parse(#[from] ParseError),
     /// No key has this name.
     #[error("{origin}: unknown key `{key}`{hint}")]
     UnknownKey {
-        /// Where it was set.
+        /// Source of the entry.
         origin: Origin,
         /// The name.
         key: String,
-        /// The nearest right name, in words, or nothing.
+        /// A suggestion with the most similar name, or empty.
         hint: String,
     },
-    /// A value has not its key's form.
+    /// A value does not have its key's type.
     #[error("{origin}: `{key} = {value}`: wanted {wanted}")]
     BadValue {
-        /// Where it was set.
+        /// Source of the entry.
         origin: Origin,
         /// The key.
         key: String,
@@ -43,27 +43,26 @@ pub enum ConfigError {
         /// Valid form.
         wanted: String,
     },
-    /// Several engines are wanted, and what is said of them does not go together.
+    /// The settings of several engines contradict each other.
     #[error("storage_backend = multi: {0}")]
     SeveralEngines(String),
 }
 
-/// Where settings come from.
+/// Sources of settings.
 #[derive(Debug, Default)]
 pub struct Sources {
     /// A configuration file.
     pub file: Option<PathBuf>,
     /// Variables of the environment, all of them.
     pub environment: Vec<(String, String)>,
-    /// `key=value` of the command line.
+    /// `key=value` arguments of the command line.
     pub command_line: Vec<String>,
-    /// Keys that have flags of their own on the command line, with their values as they are.
+    /// Keys that have flags of their own on the command line, with their values.
     pub flags: Vec<(String, String)>,
 }
 
 impl Sources {
-    /// The variables of this process. Bytes in them that are not UTF-8 are replaced, so that the value is
-    /// refused.
+    /// The variables of this process. Bytes that are not UTF-8 are replaced, so that the value is refused.
     #[must_use]
     pub fn process_environment() -> Vec<(String, String)> {
         let text = |words: OsString| words.to_string_lossy().into_owned();
@@ -71,20 +70,20 @@ impl Sources {
     }
 }
 
-/// Which storage engine, and what it needs to know.
+/// The configured storage engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Storage {
-    /// Log and index.
+    /// A log and an index in memory.
     Bitcask,
     /// Log-structured merge tree.
     Leveldb,
-    /// Log-structured merge trees of heads and bodies.
+    /// Log-structured merge trees, with values apart from their metadata.
     Leveled,
     /// B+tree.
     Innostore,
-    /// Nothing is kept across a restart.
+    /// Memory only; records end with the process.
     Memory,
-    /// Several of the others.
+    /// Several of the other engines.
     Multi,
 }
 
@@ -93,7 +92,7 @@ impl Storage {
     pub const ALL: [Self; 6] =
         [Self::Bitcask, Self::Leveldb, Self::Leveled, Self::Innostore, Self::Memory, Self::Multi];
 
-    /// The engine that a value of the setting stands for.
+    /// The engine that a value of the setting names.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|storage| storage.name() == name)
@@ -113,21 +112,22 @@ impl Storage {
     }
 }
 
-/// The effective configuration.
+/// The effective settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub(super) values: BTreeMap<String, Entry>,
-    /// Keys that were set and have no meaning here.
+    /// Keys that were set and have no effect.
     pub ignored: Vec<Entry>,
-    /// Variables that begin like settings and resemble none: other programs may have set them.
+    /// Environment variables with the prefix of settings that are not similar to any key: other programs
+    /// may have set them.
     pub foreign_variables: Vec<String>,
 }
 
-/// Reads all sources. Later ones win; the last of duplicates wins.
+/// Reads all sources. A later source takes precedence, and within a source the last duplicate.
 ///
 /// # Errors
 ///
-/// The first line that can't be read, unknown key or bad value.
+/// The first line that can't be parsed, unknown key or bad value.
 pub fn load(sources: &Sources) -> Result<Settings, ConfigError> {
     let mut entries = match &sources.file {
         Some(path) => parse::file(path)?,
@@ -154,7 +154,7 @@ pub fn load(sources: &Sources) -> Result<Settings, ConfigError> {
     settings_of(entries)
 }
 
-/// The settings that entries make; the last of duplicates wins.
+/// The settings of a list of entries; the last duplicate takes precedence.
 ///
 /// # Errors
 ///
@@ -202,17 +202,18 @@ impl Settings {
         Ok(())
     }
 
-    /// Settings of a riak.conf that promise something that Quoit does not do, each with the reason in words.
+    /// Settings of a riak.conf that promise a behaviour that Quoit does not have, each with the reason as
+    /// text.
     pub fn broken_promises(&self) -> impl Iterator<Item = (&Entry, &'static str)> {
         let told = |entry: &Entry| {
-            // A setting of one of several engines promises what it promises for all.
+            // A setting of one of several engines promises the same as the setting for all.
             let key = of_named_engine(&entry.key).map_or(entry.key.as_str(), |(_, key)| key);
             broken_promise(key, &entry.value)
         };
         self.ignored.iter().filter_map(move |entry| Some((entry, told(entry)?)))
     }
 
-    /// The value of a key, its default when it was not set; `None` when it has none.
+    /// The value of a key, or its default; `None` if it has neither.
     pub fn get(&self, name: &str) -> Option<&str> {
         if let Some(entry) = self.values.get(name) {
             return Some(&entry.value);
@@ -221,7 +222,7 @@ impl Settings {
         (!default.is_empty()).then_some(default)
     }
 
-    /// Where a key was set; `None` = it has its default.
+    /// The source of a key's value; `None` if it has its default.
     pub fn origin(&self, name: &str) -> Option<&Origin> {
         self.values.get(name).map(|entry| &entry.origin)
     }
@@ -241,14 +242,14 @@ impl Settings {
         given
     }
 
-    /// Forgets all members of a family but one.
+    /// Removes all members of a family except one.
     pub fn keep_only(&mut self, prefix: &str, member: &str) {
         let start = format!("{prefix}.");
         let kept = format!("{start}{member}");
         self.values.retain(|name, _| !name.starts_with(&start) || *name == kept);
     }
 
-    /// Address of the listener for other nodes. Riak's `handoff.ip` and `handoff.port` count where
+    /// Address of the internode listener. Riak's `handoff.ip` and `handoff.port` apply if
     /// `listener.internode` is not set.
     #[must_use]
     pub fn internode(&self) -> String {
@@ -260,7 +261,7 @@ impl Settings {
         }
         let (ip_default, port_default) = address.rsplit_once(':').unwrap_or((&address, "0"));
         let (ip, port) = (ip.unwrap_or(ip_default), port.unwrap_or(port_default));
-        // An IPv6 address stands in brackets before a port.
+        // A port after an IPv6 address requires brackets.
         if ip.contains(':') && !ip.starts_with('[') {
             format!("[{ip}]:{port}")
         } else {
@@ -268,83 +269,83 @@ impl Settings {
         }
     }
 
-    /// All settings that were made, by name.
+    /// All explicit settings, sorted by name.
     pub fn entries(&self) -> impl Iterator<Item = (&str, &Entry)> {
         self.values.iter().map(|(name, entry)| (name.as_str(), entry))
     }
 
-    /// The value of a key as text; empty when it has none.
+    /// The value of a key as text; empty if it has none.
     #[must_use]
     pub fn text(&self, name: &str) -> String {
         self.get(name).unwrap_or_default().to_owned()
     }
 
-    /// The value of a flag; `false` when it has none.
+    /// The value of a flag; `false` if it has none.
     #[must_use]
     pub fn flag(&self, name: &str) -> bool {
         self.get(name).and_then(value::flag).unwrap_or_default()
     }
 
-    /// The value of a number; `None` when it has none.
+    /// The value of a number; `None` if it has none.
     #[must_use]
     pub fn integer(&self, name: &str) -> Option<i64> {
         self.get(name)?.parse().ok()
     }
 
-    /// The value of a size, in bytes; `None` when it has none.
+    /// The value of a size in bytes; `None` if it has none.
     #[must_use]
     pub fn size_bytes(&self, name: &str) -> Option<u64> {
         self.get(name).and_then(value::size_bytes)
     }
 
-    /// The value of a duration; `None` when it has none, or the word that stands for none.
+    /// The value of a duration; `None` if it has none, or the word that switches it off.
     #[must_use]
     pub fn duration(&self, name: &str) -> Option<Duration> {
         self.get(name).and_then(value::duration)
     }
 
-    /// The value of a percentage; 0 when it has none.
+    /// The value of a percentage; 0 if it has none.
     #[must_use]
     pub fn percent(&self, name: &str) -> u8 {
         self.get(name).and_then(value::percent).unwrap_or_default()
     }
 
-    /// The least important messages that are logged.
+    /// Level of the least important messages that are logged.
     #[must_use]
     pub fn log_level(&self) -> &'static str {
         self.get("log.level").and_then(value::level).unwrap_or("info")
     }
 
-    /// The storage engine asked for.
+    /// The configured storage engine.
     pub fn storage(&self) -> Storage {
         self.get("storage_backend").and_then(Storage::named).unwrap_or(Storage::Bitcask)
     }
 
-    /// Addresses of other nodes of the cluster that the node is to be part of.
+    /// Internode addresses of other nodes of the cluster that this node belongs to.
     #[must_use]
     pub fn seeds(&self) -> Vec<Arc<str>> {
         let given = self.get("cluster.seeds").unwrap_or_default().split(',').map(str::trim);
         given.filter(|address| !address.is_empty()).map(Arc::from).collect()
     }
 
-    /// TLS between nodes.
+    /// TLS mode of connections between nodes.
     #[must_use]
     pub fn link_mode(&self) -> LinkMode {
         self.get("internode.tls").and_then(LinkMode::from_word).unwrap_or_default()
     }
 
-    /// The secret that all nodes share (`distributed_cookie`), as far as it is one. A node that has no
-    /// certificate may get one by it, and it serves for nothing else.
+    /// The secret that all nodes share (`distributed_cookie`), if it is strong enough. Its only use is that
+    /// a node without a certificate can get one with it.
     ///
     /// # Errors
     ///
-    /// [`WeakSecret`] for the default, and for one that can be guessed.
+    /// [`WeakSecret`] for the default, and for a secret that can be guessed.
     pub fn shared_secret(&self) -> Result<Option<SharedSecret>, WeakSecret> {
         let entry = self.ignored.iter().rev().find(|entry| entry.key == "distributed_cookie");
         entry.map(|entry| SharedSecret::of(&entry.value)).transpose()
     }
 
-    /// Versions of the protocol between nodes to speak.
+    /// Versions of the internode protocol that the node supports.
     pub fn versions(&self) -> VersionRange {
         let newest = self.integer("internode.version.maximum");
         let newest = newest.and_then(|newest| u32::try_from(newest).ok());

@@ -1,19 +1,19 @@
-//! Several storage engines of one node, by their names.
+//! Several named storage engines of one node.
 
 use super::meaning::of_named_engine;
 use super::settings::{ConfigError, Settings, Storage};
 use std::collections::BTreeSet;
 
-/// Engines that a node may have.
+/// Largest number of engines of a node.
 const COUNT_MAX: usize = 32;
 
-/// Bytes of an engine's name, which is the name of a directory too.
+/// Largest length of an engine's name in bytes. The name is also that of a directory.
 const NAME_BYTES_MAX: usize = 64;
 
 const KEYS: &str = "multi_backend.";
 const KIND: &str = ".storage_backend";
 const DEFAULT: &str = "multi_backend.default";
-/// Names that the directory where engines have theirs needs for itself, and a converter in it.
+/// Names that are not allowed, because the directory of the engines or the converter uses them.
 const TAKEN: [&str; 5] = ["ENGINE", "STORE", "ROUTES", "LOCK", "converting"];
 
 /// One of several engines.
@@ -21,14 +21,14 @@ const TAKEN: [&str; 5] = ["ENGINE", "STORE", "ROUTES", "LOCK", "converting"];
 pub struct NamedStorage {
     /// Its name.
     pub name: String,
-    /// Which engine it is; never several.
+    /// Type of the engine; never `Multi`.
     pub storage: Storage,
-    /// The node's settings, with those of this engine where they differ.
+    /// The node's settings, with the engine's own settings in place of the general ones.
     pub settings: Settings,
 }
 
 impl Settings {
-    /// The engines that buckets may choose, by name; none unless there are several.
+    /// The engines that buckets can choose, by name; empty unless the node has several engines.
     #[must_use]
     pub fn named_storages(&self) -> Vec<NamedStorage> {
         if self.storage() != Storage::Multi {
@@ -47,13 +47,13 @@ impl Settings {
             .collect()
     }
 
-    /// The name of the engine of buckets that choose none; empty unless there are several.
+    /// The name of the engine for buckets that choose none; empty unless the node has several engines.
     #[must_use]
     pub fn default_storage(&self) -> String {
         self.text(DEFAULT)
     }
 
-    /// The settings as one of several engines has them.
+    /// The settings of one of several engines.
     fn of_engine(&self, name: &str, storage: Storage) -> Self {
         let mut settings = self.clone();
         let own = self.values.iter().filter_map(|(key, entry)| {
@@ -68,7 +68,7 @@ impl Settings {
     }
 }
 
-/// Checks that the engines have good names and that the default is one of them.
+/// Checks that the engines have valid names, and that the default is one of them.
 pub(super) fn check(settings: &Settings) -> Result<(), ConfigError> {
     if settings.storage() != Storage::Multi {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The replicated store, from settings.
+//! Settings of the replicated store, from the configuration.
 
 use super::settings::Settings;
 use quoit_core::{

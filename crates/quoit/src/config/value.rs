@@ -3,24 +3,24 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Form of a key's value.
+/// Type of a key's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Any text but none at all.
+    /// Any non-empty text.
     Name,
-    /// A whole number within bounds, both included.
+    /// A whole number between two bounds, both included.
     Integer(i64, i64),
     /// A quorum: `one`, `quorum`, `all` or a number.
     Quorum,
-    /// A duration such as `10s` or `1h30m`, of at least so many milliseconds.
+    /// A duration such as `10s` or `1h30m`, of at least this many milliseconds.
     Duration(u64),
-    /// A duration of a second at least, or the word that stands for "none".
+    /// A duration of at least a second, or the word that switches it off.
     DurationOr(&'static str),
-    /// A number of bytes such as `5MB` within bounds, both included; units are of 1024.
+    /// A number of bytes such as `5MB` between two bounds, both included; units are powers of 1024.
     Size(u64, u64),
-    /// `on` or `off` (also `enabled`, `disabled`, `true`, `false`).
+    /// `on` or `off` (also `enabled`, `disabled`, `true`, `false`, `yes`, `no`).
     Flag,
-    /// How important a message of the log is: a word of ours, or one of Riak's that is as near.
+    /// A log level: one of Quoit's, or one of Riak's, which is mapped to the nearest.
     Level,
     /// One of these words.
     Word(&'static [&'static str]),
@@ -30,12 +30,12 @@ pub enum Kind {
     Addresses,
     /// `keep`, `immediate` or milliseconds.
     DeleteMode,
-    /// A number of percent, 0 to 100, with or without the sign.
+    /// A percentage from 0 to 100, with or without the sign.
     Percent,
 }
 
 impl Kind {
-    /// The valid form of a value, in words for an error message.
+    /// The valid form of a value, for an error message.
     pub fn wanted(self) -> String {
         match self {
             Self::Name => "any text".into(),
@@ -59,7 +59,7 @@ impl Kind {
         }
     }
 
-    /// Whether the value has this form.
+    /// True if the value has this type.
     pub fn accepts(self, value: &str) -> bool {
         match self {
             Self::Name => !value.is_empty(),
@@ -101,10 +101,10 @@ fn host_and_port(value: &str) -> bool {
     })
 }
 
-/// The levels of log messages, most important first.
+/// Log levels, the most important first.
 const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
 
-/// A level of log messages by its name here; Riak's finer ones become the next coarser one.
+/// The level with this name. A level of Riak is mapped to the nearest coarser one.
 pub fn level(value: &str) -> Option<&'static str> {
     match value {
         "none" | "emergency" | "alert" | "critical" => Some("error"),
@@ -115,7 +115,7 @@ pub fn level(value: &str) -> Option<&'static str> {
     }
 }
 
-/// A number of bytes in the largest unit that divides it.
+/// Formats a number of bytes in the largest unit that divides it.
 fn size_text(bytes: u64) -> String {
     let units = [(1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")];
     match units.into_iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit)) {
@@ -128,7 +128,7 @@ fn duration_text(ms: u64) -> String {
     if ms.is_multiple_of(1_000) { format!("{}s", ms / 1_000) } else { format!("{ms}ms") }
 }
 
-/// A flag in any of its spellings.
+/// Parses a flag in any of its spellings.
 pub fn flag(value: &str) -> Option<bool> {
     match value {
         "on" | "enabled" | "true" | "yes" => Some(true),
@@ -137,13 +137,13 @@ pub fn flag(value: &str) -> Option<bool> {
     }
 }
 
-/// A percentage with or without its sign.
+/// Parses a percentage with or without its sign.
 pub fn percent(value: &str) -> Option<u8> {
     let number = value.strip_suffix('%').unwrap_or(value).trim();
     number.parse::<u8>().ok().filter(|number| *number <= 100)
 }
 
-/// A duration: numbers with units `ms s m h d w f` (f = a fortnight), one after the other.
+/// Parses a duration: one or more numbers with units `ms s m h d w f` (f = fortnight).
 pub fn duration(value: &str) -> Option<Duration> {
     let mut total_ms: u64 = 0;
     let mut rest = value;
@@ -171,7 +171,7 @@ pub fn duration(value: &str) -> Option<Duration> {
     Some(Duration::from_millis(total_ms))
 }
 
-/// A number of bytes with an optional unit `B KB MB GB TB` of 1024.
+/// Parses a number of bytes with an optional unit `B KB MB GB TB`, in powers of 1024.
 pub fn size_bytes(value: &str) -> Option<u64> {
     let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
     let number: u64 = value.get(..digits)?.parse().ok()?;

@@ -1,13 +1,13 @@
-//! Settings in variables of the environment.
+//! Settings from environment variables.
 
-/// Variables with this start are settings: `QUOIT_RING_SIZE=128`; two underscores stand for a dot.
+/// Variables with this prefix are settings: `QUOIT_RING_SIZE=128`. Two underscores stand for a dot.
 const PREFIX: &str = "QUOIT_";
 
-/// Variables with the same start that are no settings of a node: the load generator gives the first to
-/// programs that it starts, the commands that ask a node read the second.
+/// Variables with the prefix that are not settings of a node. The load generator sets the first one for
+/// programs that it starts; commands that ask a node read the second one.
 const OF_TOOLS: [&str; 2] = ["QUOIT_BENCH_DIR", "QUOIT_URL"];
 
-/// The key that a variable sets, whether there is such a key or not; `None` if it belongs to something else.
+/// The key that a variable sets, which may be unknown; `None` if the variable is not a setting.
 pub(super) fn key(variable: &str, value: &str) -> Option<String> {
     let name = variable.strip_prefix(PREFIX)?;
     if OF_TOOLS.contains(&variable) || is_service_link(name, value) {
@@ -21,8 +21,9 @@ pub(super) fn name(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('.', "__").to_ascii_uppercase())
 }
 
-/// Whether Kubernetes sets the variable, in all pods beside a service whose name begins with `quoit`: its
-/// host, its ports, and for each port an address such as `tcp://10.0.0.1:8087` with its parts.
+/// True if Kubernetes sets the variable. It does so in all pods next to a service whose name begins with
+/// `quoit`, for the host, the ports, and for each port an address such as `tcp://10.0.0.1:8087` with its
+/// parts.
 fn is_service_link(name: &str, value: &str) -> bool {
     let has = |part: &str| name.starts_with(part) || name.contains(&format!("_{part}"));
     let is_address = value.contains("://");

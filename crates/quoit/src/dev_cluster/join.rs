@@ -1,4 +1,4 @@
-//! Makes one cluster of nodes that were started alone.
+//! Joins nodes that were started alone to one cluster.
 
 use super::node::Record;
 use crate::admin::{Answer, Api};
@@ -10,21 +10,21 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long the nodes may take to agree.
+/// Time limit for the nodes to agree.
 const AGREE_LIMIT: Duration = Duration::from_secs(60);
-/// A longer wait is told.
+/// Time after which waiting is reported.
 const TELL_AFTER: Duration = Duration::from_secs(3);
-/// Pause between two looks at the members.
+/// Interval between checks of the members.
 const AGREE_POLL: Duration = Duration::from_millis(50);
 
-/// Joins all nodes to the first, as far as they are not members, and waits until all are.
+/// Joins all nodes that are not members yet to the first node, and waits until all are members.
 pub(super) async fn join(records: &[Record], base_dir: &Path) -> Result<()> {
     let (records, base_dir) = (records.to_vec(), base_dir.to_owned());
     let joined = tokio::task::spawn_blocking(move || join_now(&records, &base_dir));
     joined.await.context("joining the nodes")?
 }
 
-/// Names of the full members that a node knows.
+/// Names of the valid members that a node knows.
 pub(super) async fn members_known_to(record: &Record) -> Result<Vec<String>> {
     let api = api_of(record);
     let asked = tokio::task::spawn_blocking(move || members(&api, "status", "valid"));
@@ -67,7 +67,7 @@ fn join_now(records: &[Record], base_dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Why a node with the data of a member can't join, and the remedy.
+/// The reason for which a node with a member's data can't join, and the remedy.
 fn not_of_this_cluster(stranger: &Record, first: &Record, base_dir: &Path) -> String {
     let name = &stranger.name;
     let folder = name.split('@').next().unwrap_or(name);
@@ -79,7 +79,7 @@ fn not_of_this_cluster(stranger: &Record, first: &Record, base_dir: &Path) -> St
     )
 }
 
-/// Asks until something has come true.
+/// Polls until a condition is true.
 fn wait(what: &str, mut has_come_true: impl FnMut() -> Result<bool>) -> Result<()> {
     let began = Instant::now();
     let mut is_told = false;
@@ -96,7 +96,7 @@ fn wait(what: &str, mut has_come_true: impl FnMut() -> Result<bool>) -> Result<(
     Ok(())
 }
 
-/// Names of the members that a node knows and that have this in their record.
+/// Names of the members that a node knows and whose `field` has this value.
 fn members(api: &Api, field: &str, value: &str) -> Result<Vec<String>> {
     let cluster = document(api.get("cluster")?)?;
     let members = cluster["members"].as_array().into_iter().flatten();

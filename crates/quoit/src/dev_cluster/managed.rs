@@ -1,4 +1,4 @@
-//! A development cluster in the hands of another part of this program, which changes it and stops it.
+//! A development cluster that another part of this program changes and stops.
 
 use super::node::{self, NodePlace, Record, Starting, ending};
 use super::table::State;
@@ -7,14 +7,14 @@ use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 use std::path::PathBuf;
 
-/// Where a managed cluster lives, and how its nodes are started.
+/// Directory, settings and program of a managed cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterPlace {
     /// Directory of the nodes' data and logs.
     pub(crate) base_dir: PathBuf,
     /// `KEY=VALUE` settings of all nodes.
     pub(crate) settings: Vec<String>,
-    /// The program that the nodes run; this one if there is none.
+    /// The program that the nodes run; `None` = this program.
     pub(crate) program: Option<PathBuf>,
 }
 
@@ -25,7 +25,7 @@ impl ClusterPlace {
     }
 }
 
-/// A cluster of this machine. Its nodes, numbered from 1, end when this is dropped.
+/// A cluster on this machine. Its nodes, numbered from 1, are stopped when this is dropped.
 pub(crate) struct ManagedCluster {
     place: ClusterPlace,
     cluster: Cluster,
@@ -36,13 +36,13 @@ impl ManagedCluster {
         Self { place, cluster: Cluster::default() }
     }
 
-    /// Addresses of the nodes, dead ones included, in the order of their numbers.
+    /// Addresses of all nodes in the order of their numbers, including nodes that have ended.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = (&str, &str)> {
         let records = self.cluster.nodes.iter().map(|(node, _)| &node.record);
         records.map(|record| (record.pb.as_str(), record.http.as_str()))
     }
 
-    /// Starts further nodes, and joins them to those that are there.
+    /// Starts further nodes and joins them to the running ones.
     pub(crate) async fn add(&mut self, count: u16) -> Result<()> {
         let first = self.cluster.nodes.len() as u16 + 1;
         let places = (first..first.saturating_add(count)).map(|number| self.place.node(number));
@@ -54,7 +54,7 @@ impl ManagedCluster {
         join::join(&records, &self.place.base_dir).await
     }
 
-    /// Ends a node as a crash does, and waits until it is gone.
+    /// Kills a node, as in a crash, and waits until it has ended.
     pub(crate) async fn kill(&mut self, number: u16) -> Result<()> {
         let pid = self.pid_of(number)?;
         node::signal(pid, Signal::KILL);
@@ -67,17 +67,17 @@ impl ManagedCluster {
         Ok(())
     }
 
-    /// Keeps a node from running.
+    /// Suspends a node's process.
     pub(crate) fn pause(&mut self, number: u16) -> Result<()> {
         self.pid_of(number).map(|pid| node::signal(pid, Signal::STOP))
     }
 
-    /// Lets a paused node go on.
+    /// Resumes a suspended node.
     pub(crate) fn resume(&mut self, number: u16) -> Result<()> {
         self.pid_of(number).map(|pid| node::signal(pid, Signal::CONT))
     }
 
-    /// Starts a node that has ended, with its data and at its addresses, and waits until it serves.
+    /// Starts a node that has ended, with its data and addresses, and waits until it serves.
     pub(crate) async fn start_again(&mut self, number: u16) -> Result<()> {
         self.note_ends();
         let index = self.index_of(number)?;
@@ -90,10 +90,10 @@ impl ManagedCluster {
         Ok(())
     }
 
-    /// Stops all nodes in good order.
+    /// Stops all nodes in an orderly way.
     pub(crate) async fn stop(mut self) {
         self.note_ends();
-        // A paused node does not hear that it has to stop.
+        // A suspended node would not react to the signal.
         let running = self.cluster.nodes.iter().filter(|(_, state)| *state == State::Up);
         running.for_each(|(node, _)| node::signal(node.record.pid, Signal::CONT));
         self.cluster.stop().await;
@@ -105,7 +105,7 @@ impl ManagedCluster {
         index.with_context(|| format!("there is no node {number}: the cluster has {count}"))
     }
 
-    /// The process of a node that runs.
+    /// The process id of a running node.
     fn pid_of(&mut self, number: u16) -> Result<u32> {
         self.note_ends();
         let (node, state) = &self.cluster.nodes[self.index_of(number)?];
@@ -120,7 +120,7 @@ impl ManagedCluster {
         nodes.any(|(node, state)| node.record.pid == pid && *state == State::Up)
     }
 
-    /// Notes the ends of nodes that nobody has waited for.
+    /// Records the ends of processes that were not waited for.
     fn note_ends(&mut self) {
         while let Some(ended) = self.cluster.processes.try_join_next() {
             if let Ok((pid, status)) = ended {

@@ -1,4 +1,4 @@
-//! `quoit dev-cluster`: several joined nodes on this machine, for trying things out.
+//! `quoit dev-cluster`: several joined nodes on this machine, for development.
 
 mod join;
 mod managed;
@@ -21,14 +21,14 @@ use tokio::process::Child;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-/// Time for the nodes to finish their requests; a little more than a node takes at most.
+/// Time limit for the nodes to stop, a little longer than a node takes at most.
 const STOP_LIMIT: Duration = Duration::from_secs(40);
 
 /// Starts several nodes on 127.0.0.1 and joins them to one cluster, until Ctrl-C or SIGTERM.
 ///
-/// Each node is a process of its own with its own ports and directory. A node that dies is reported
-/// and not started again. Started with the same directory again, the cluster goes on with its data, and with
-/// further nodes that have theirs there.
+/// Each node is a process of its own with its own ports and directory. A node that dies is reported and not
+/// restarted. Started again with the same directory, the cluster continues with its data, and also starts
+/// nodes that were added later and have their data there.
 #[derive(Args, Debug)]
 pub(crate) struct DevClusterArgs {
     /// Number of nodes.
@@ -37,14 +37,14 @@ pub(crate) struct DevClusterArgs {
     /// Directory of the nodes' data and logs.
     #[arg(long, value_name = "DIR", default_value = "./dev-cluster")]
     base_dir: PathBuf,
-    /// Ports: node i gets PORT + 10 * i + 7 (Protocol Buffers), + 8 (HTTP), + 9 (other nodes)
-    /// [default: those of the last start, or free ones].
+    /// Ports: node i gets PORT + 10 * i + 7 (Protocol Buffers), + 8 (HTTP), + 9 (other nodes) [default:
+    /// those of the last start, or free ones].
     #[arg(long, value_name = "PORT")]
     base_port: Option<u16>,
-    /// Sets one configuration key of all nodes; may be repeated.
+    /// Set one configuration key of all nodes; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// File that gets a JSON record {"nodes":[...]} of the nodes' own records when all are joined.
+    /// File that gets a JSON record {"nodes":[...]} with the records of all nodes when they have joined.
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
 }
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &DevClusterArgs) -> Result<()> {
 #[derive(Default)]
 struct Cluster {
     nodes: Vec<(Node, State)>,
-    /// Give the process id with the end of each.
+    /// Tasks that return the process id and exit status of each process that ends.
     processes: JoinSet<(u32, std::io::Result<ExitStatus>)>,
 }
 
@@ -95,7 +95,7 @@ impl Cluster {
         self.report_ends().await
     }
 
-    /// Starts nodes, and waits until they serve.
+    /// Starts nodes and waits until they serve.
     async fn start(&mut self, places: Vec<NodePlace>) -> Result<()> {
         let starting = places.into_iter().map(Starting::spawn);
         for starting in starting.collect::<Result<Vec<_>>>()? {
@@ -106,8 +106,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Those of the nodes with these numbers that are members: they were added by hand, and without them the
-    /// cluster is not whole. Others have left it.
+    /// Of these node numbers, those that are members. They were added by hand, and the cluster is not
+    /// complete without them. The others have left it.
     async fn added_members(&self, mut numbers: Vec<u16>) -> Result<Vec<u16>> {
         let Some((first, _)) = self.nodes.first().filter(|_| !numbers.is_empty()) else {
             return Ok(Vec::new());
@@ -130,7 +130,7 @@ impl Cluster {
         }
     }
 
-    /// Tells of every node that ends, until none is left.
+    /// Reports every node that ends, until none is left.
     async fn report_ends(&mut self) -> Result<()> {
         while let Some(ended) = self.processes.join_next().await {
             let (pid, status) = ended.context("waiting for a node")?;
@@ -152,7 +152,7 @@ impl Cluster {
         bail!("all nodes have ended")
     }
 
-    /// Stops the nodes that still run, and waits for them.
+    /// Stops the running nodes and waits for them.
     async fn stop(mut self) {
         let limit = Instant::now() + STOP_LIMIT;
         let running = self.nodes.iter().filter(|(_, state)| *state == State::Up);

@@ -12,11 +12,11 @@ use std::time::Duration;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::{Instant, sleep};
 
-/// How long a node may take to start.
+/// Time limit for the start of a node.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// Pause between two looks for the ready file.
+/// Interval between checks for the ready file.
 const START_POLL: Duration = Duration::from_millis(10);
-/// Lines of a node's log that are shown when it does not start.
+/// Number of log lines that are printed when a node does not start.
 const LOG_LINES: usize = 15;
 
 /// The record that a node writes when it serves.
@@ -29,22 +29,22 @@ pub(super) struct Record {
     pub(super) node: String,
 }
 
-/// Where a node of the cluster lives, and what it is called.
+/// Name, directory and start options of a node.
 #[derive(Clone, Debug)]
 pub(super) struct NodePlace {
     pub(super) name: String,
     dir: PathBuf,
     /// Addresses to listen on: Protocol Buffers, HTTP, other nodes.
     listen: [String; 3],
-    /// `KEY=VALUE` settings of its command line.
+    /// `KEY=VALUE` settings for its command line.
     settings: Vec<String>,
-    /// The program that it runs; this one if there is none.
+    /// The program that it runs; `None` = this program.
     program: Option<PathBuf>,
 }
 
 impl NodePlace {
-    /// The place of the node with this number, counted from 1. Its ports are those after
-    /// `base_port`, or those that it had last time as far as they are free, or any.
+    /// The place of the node with this number, counted from 1. Its ports are derived from `base_port`, or
+    /// else they are those of its last start if they are free, or any.
     pub(super) fn new(
         base_dir: &Path,
         number: u16,
@@ -60,7 +60,7 @@ impl NodePlace {
         Ok(Self { name, dir, listen, settings, program: None })
     }
 
-    /// Has the node run another program than this one, if one is given.
+    /// Makes the node run another program than this one, if one is given.
     pub(super) fn run_by(self, program: Option<PathBuf>) -> Self {
         Self { program, ..self }
     }
@@ -77,7 +77,7 @@ impl NodePlace {
         self.dir.join("ready.json")
     }
 
-    /// The record of the ready file that remains when the node has stopped.
+    /// The copy of the ready file that remains after the node has stopped.
     fn last_record(&self) -> PathBuf {
         last_record(&self.dir)
     }
@@ -88,7 +88,7 @@ pub(super) fn name(number: u16) -> String {
     format!("dev{number}@127.0.0.1")
 }
 
-/// Numbers of further nodes whose data lie in the directory: they were started by hand and may be members.
+/// Numbers of further nodes with data in the directory. They were started by hand and may be members.
 pub(super) fn others(base_dir: &Path, count: u16) -> Vec<u16> {
     let names = std::fs::read_dir(base_dir).into_iter().flatten().flatten();
     let numbers = names.filter_map(|entry| {
@@ -105,8 +105,8 @@ fn last_record(dir: &Path) -> PathBuf {
     dir.join("last.json")
 }
 
-/// Ten ports for each node, as in a development cluster of Riak: 7 for Protocol Buffers, 8 for HTTP,
-/// 9 for other nodes.
+/// Addresses with ten ports for each node, as in a development cluster of Riak: 7 for Protocol Buffers, 8
+/// for HTTP, 9 for other nodes.
 fn fixed_addresses(base_port: u16, number: u16) -> Result<[String; 3]> {
     let port = |last: u16| {
         let port = number.checked_mul(10).and_then(|tens| base_port.checked_add(tens + last));
@@ -132,12 +132,12 @@ fn free_or_any(address: &str) -> String {
     if is_free { address.to_owned() } else { ANY.to_owned() }
 }
 
-/// A node that was started and serves.
+/// A node that serves.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) place: NodePlace,
     pub(super) record: Record,
-    /// The node stops when this is closed, which the system does when this process is killed.
+    /// The node stops when this pipe closes. The system closes it even if this process is killed.
     _lifeline: ChildStdin,
 }
 
@@ -154,7 +154,7 @@ impl Starting {
         std::fs::create_dir_all(&place.dir).with_context(|| {
             format!("can't make the directory {}; see --base-dir", place.dir.display())
         })?;
-        // The file of a killed node has addresses at which no process answers.
+        // The file of a killed node has addresses that are out of date.
         let _ = std::fs::remove_file(place.ready_file());
         let log = place.log();
         let opened = File::options().create(true).append(true).open(&log);
@@ -171,7 +171,8 @@ impl Starting {
             command.args(["--set", setting]);
         }
         command.stdin(Stdio::piped()).stderr(output.try_clone().context("sharing the log")?);
-        // Its own group: Ctrl-C in the terminal is for this process, which stops the nodes.
+        // A process group of its own: Ctrl-C in the terminal is for this process, which then stops the
+        // nodes.
         command.stdout(output).process_group(0).kill_on_drop(true);
         let mut child = command
             .spawn()
@@ -186,7 +187,7 @@ impl Starting {
         let name = &place.name;
         let limit = Instant::now() + START_LIMIT;
         let record = loop {
-            // Renamed into place, so it is whole.
+            // The file is renamed into place, so it is complete.
             if let Ok(text) = std::fs::read_to_string(place.ready_file()) {
                 break text;
             }
@@ -223,19 +224,19 @@ impl Node {
     }
 }
 
-/// The program as this process was started: it need not be found by the name `quoit`.
+/// The path by which this program was started, which may differ from `quoit`.
 pub(super) fn program() -> String {
     std::env::args().next().unwrap_or_else(|| "quoit".to_owned())
 }
 
-/// Asks a process to stop (SIGTERM), or ends it (SIGKILL).
+/// Sends a signal to a process.
 pub(super) fn signal(pid: u32, signal: Signal) {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
-    // One that has ended by itself needs no signal.
+    // A process that has already ended needs no signal.
     let _ = kill_process(pid, signal);
 }
 
-/// How a process ended, as the rest of a sentence that begins with its name.
+/// Describes the end of a process, as a phrase to follow its name.
 pub(super) fn ending(status: ExitStatus) -> String {
     let signal = match status.signal() {
         Some(2) => "SIGINT".to_owned(),

@@ -1,4 +1,4 @@
-//! The nodes of a development cluster as a person sees them.
+//! The nodes of a development cluster as a table.
 
 use super::node::Node;
 use quoit_cli::columns::columns;
@@ -8,11 +8,11 @@ use quoit_cli::columns::columns;
 pub(super) enum State {
     /// It serves.
     Up,
-    /// Its process is gone; how.
+    /// Its process has ended, as described.
     Ended(String),
 }
 
-/// One line for each node below a heading.
+/// One line for each node, below a heading.
 pub(super) fn table(nodes: &[(Node, State)]) -> String {
     let heading = ["name", "pb", "http", "node", "pid", "state", "data"].map(str::to_owned);
     let rows = nodes.iter().map(|(node, state)| {

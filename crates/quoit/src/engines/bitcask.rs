@@ -118,7 +118,7 @@ pub(super) mod tests {
         engine.update(&at, Before::Skip, Access::Wait, write).unwrap();
     }
 
-    /// Damages the first record of each segment of a closed store, so that the next start finds that.
+    /// Damages the first record of each segment of a closed store, so that the next start finds the damage.
     pub(in super::super) fn lose_records(directory: &Path) {
         let names = || std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
         let has_extension = |path: &std::path::PathBuf, wanted| {

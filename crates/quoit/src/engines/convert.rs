@@ -1,4 +1,7 @@
-//! Moves the data of a node that does not run from one engine to another.
+//! Converts the data of a stopped node from one storage engine to another.
+//!
+//! The new data is written beside the old data and replaces it at the end. A conversion that was
+//! interrupted is continued by the same command, or given up; until then the node refuses to start.
 
 use super::{EnginePlace, directory, open_one};
 use anyhow::{Context, Result, bail};
@@ -14,33 +17,33 @@ use std::sync::Arc;
 /// Source, target and options of a conversion.
 pub(crate) struct ConversionPlan<'p> {
     pub(crate) data_dir: &'p Path,
-    /// The engine of several that is meant.
+    /// The name of the engine to convert, if the node has several.
     pub(crate) named: Option<&'p str>,
     pub(crate) to: Storage,
     pub(crate) ring_size: RingSize,
     pub(crate) settings: &'p Settings,
     pub(crate) accepts_damage: bool,
     pub(crate) ignores_room: bool,
-    /// Asks for the room on the disk of a directory: [`free_bytes`].
+    /// Function that returns the free space of a directory's disk: [`free_bytes`].
     pub(crate) ask_for_room: fn(&Path) -> Result<u64>,
-    /// Bytes after which it is noted how far copying has come.
+    /// Interval of progress notes in bytes of copied data.
     pub(crate) note_every_bytes: u64,
 }
 
-/// A conversion that is done.
+/// A completed conversion.
 pub(crate) struct Converted {
     pub(crate) from: String,
     pub(crate) to: String,
     pub(crate) record_count: u64,
-    /// Whether damaged records were left out.
+    /// True if damaged records were left out.
     pub(crate) lacks_records: bool,
     /// The setting that has to name the new engine now.
     pub(crate) setting: String,
-    /// Where the old data was, unless the new data is there now.
+    /// Former directory of the old data, unless the new data has the same one.
     pub(crate) gone: Option<PathBuf>,
 }
 
-/// Data that is on its way between two engines belongs to neither.
+/// Refuses to open data that is being converted, because it belongs to neither engine.
 pub(super) fn refuse_converting(base: &Path) -> Result<()> {
     let Some(what) = under_way(base).context("looking into the data directory")? else {
         return Ok(());
@@ -57,7 +60,7 @@ pub(super) fn refuse_converting(base: &Path) -> Result<()> {
     );
 }
 
-/// The option that a command line needs for a conversion of one of several engines, after a space.
+/// The option that selects one of several engines on the command line, with a leading space.
 fn engine_flag(what: &UnderWay) -> String {
     if what.old_name == what.new_name {
         format!(" --engine {}", what.old_name)
@@ -67,7 +70,7 @@ fn engine_flag(what: &UnderWay) -> String {
 }
 
 impl ConversionPlan<'_> {
-    /// The directory that has the old engine's and the new one's.
+    /// The directory that contains the directories of the old and the new engine.
     fn base(&self) -> PathBuf {
         match self.named {
             None => self.data_dir.to_owned(),
@@ -75,7 +78,7 @@ impl ConversionPlan<'_> {
         }
     }
 
-    /// Gives up the conversion, which is under way. Says what it was, and where the data is.
+    /// Gives up the conversion in progress. Returns its description and the directory of the data.
     pub(crate) fn abandon(&self) -> Result<(UnderWay, PathBuf)> {
         let Some(conversion) = Conversion::resume(&self.base(), self.ring_size)? else {
             bail!("no conversion is under way in {}", self.base().display());
@@ -86,7 +89,7 @@ impl ConversionPlan<'_> {
         Ok((what, data))
     }
 
-    /// Converts, or goes on with a conversion that is under way.
+    /// Converts, or continues a conversion in progress.
     pub(crate) fn run(&self, observe: &mut dyn FnMut(&Progress)) -> Result<Converted> {
         let base = self.base();
         let resumed = Conversion::resume(&base, self.ring_size)?;
@@ -110,7 +113,7 @@ impl ConversionPlan<'_> {
         Ok(Converted { from, to, record_count, lacks_records, setting, gone })
     }
 
-    /// Copies everything and lets the new data count.
+    /// Copies all records and completes the conversion.
     fn copy(
         &self,
         from: Storage,
@@ -136,14 +139,15 @@ impl ConversionPlan<'_> {
         let OpenedStore { engine: old, created, clean, .. } =
             open(from, &base.join(&what.old_name)).context("opening the old data")?;
         if created || !clean {
-            // Closing it in good order would hide that from the next start, whatever becomes of this run.
+            // Recorded first: closing the store in an orderly way would hide the loss from the next start,
+            // however this run ends.
             note_loss(&base).context("noting that events may be lost")?;
         }
         let begun = resumed.map_or_else(|| self.begin(&base, what, &*old), Ok);
         let mut conversion = match begun {
             Ok(conversion) => conversion,
             Err(refused) => {
-                // Or the next start would take it for one after a crash.
+                // Otherwise the next start would take the store for one after a crash.
                 old.close().context("closing the old data")?;
                 return Err(refused);
             }
@@ -155,7 +159,7 @@ impl ConversionPlan<'_> {
             accepts_damage: self.accepts_damage,
         };
         let copied = conversion.copy(&*old, &*new, &notes, observe);
-        // Index entries that a run which was killed has left out, the next start makes in the background.
+        // If a killed run has left out index entries, the next start creates them in the background.
         let closed = new.close().and(old.close());
         copied?;
         closed?;
@@ -164,7 +168,7 @@ impl ConversionPlan<'_> {
         Ok(conversion)
     }
 
-    /// Begins to convert what an engine has, if there is room.
+    /// Begins to convert the data of an engine, if there is enough space.
     fn begin(&self, base: &Path, what: &UnderWay, old: &dyn Engine) -> Result<Conversion> {
         if !self.ignores_room {
             self.check_room(base, old.stats().live_bytes())?;
@@ -172,14 +176,14 @@ impl ConversionPlan<'_> {
         Ok(Conversion::begin(base, self.ring_size, what.clone())?)
     }
 
-    /// The settings of the engine: those of the one of several that is meant.
+    /// The settings of the engine to convert.
     fn engine_settings(&self) -> Settings {
         let named = self.settings.named_storages();
         let own = named.into_iter().find(|each| Some(each.name.as_str()) == self.named);
         own.map_or_else(|| self.settings.clone(), |own| own.settings)
     }
 
-    /// The conversion that is to be done.
+    /// The conversion to do.
     fn what(&self) -> Result<UnderWay> {
         let (from, old_name, new_name) = match self.named {
             Some(name) => (self.named_engine(name)?, name.to_owned(), name.to_owned()),
@@ -199,7 +203,7 @@ impl ConversionPlan<'_> {
         Ok(UnderWay { from, to, old_name, new_name, is_complete: false })
     }
 
-    /// A conversion that has begun is the one that is meant.
+    /// Checks that the conversion in progress is the requested one.
     fn same(&self, begun: &UnderWay) -> Result<UnderWay> {
         let is_same =
             begun.to == self.to.name() && self.named.is_none_or(|name| name == begun.old_name);
@@ -244,7 +248,7 @@ impl ConversionPlan<'_> {
         }
     }
 
-    /// The engine of this name among several.
+    /// The engine with this name among several.
     fn named_engine(&self, name: &str) -> Result<Storage> {
         let path = self.base().join(name);
         let found = match is_plain(name) && path.is_dir() {
@@ -261,7 +265,7 @@ impl ConversionPlan<'_> {
         stored(&found)
     }
 
-    /// In words, what can be named as one of several engines.
+    /// Text with the names that can be chosen among several engines.
     fn choice(&self) -> String {
         let is_engine =
             |path: &Path| path.is_dir() && engine_in(path).is_ok_and(|found| found.is_some());
@@ -278,10 +282,10 @@ impl ConversionPlan<'_> {
         format!("name one of: {}", names.join(", "))
     }
 
-    /// Refuses to begin where the new data would hardly find room beside the old.
+    /// Refuses to begin if the disk probably lacks space for the new data beside the old.
     fn check_room(&self, base: &Path, live_bytes: u64) -> Result<()> {
         let free_bytes = (self.ask_for_room)(base)?;
-        // Pages of a tree that grows at random are between half full and full.
+        // Pages of a B+tree with random insertions are between half full and full.
         let times = if self.to == Storage::Innostore { 2 } else { 1 };
         let needed_bytes = live_bytes.saturating_mul(times) + live_bytes / 4;
         if free_bytes >= needed_bytes {
@@ -298,13 +302,13 @@ impl ConversionPlan<'_> {
     }
 }
 
-/// The room on the disk of a directory, in bytes.
+/// Free space of the disk with a directory, in bytes.
 pub(crate) fn free_bytes(directory: &Path) -> Result<u64> {
     let room = rustix::fs::statvfs(directory).context("asking for the room on the disk")?;
     Ok(room.f_bavail.saturating_mul(room.f_frsize))
 }
 
-/// The engine of this name, if it is one that keeps data in a directory of its own.
+/// The engine with this name, if it stores data in a directory of its own.
 fn stored(name: &str) -> Result<Storage> {
     match Storage::named(name) {
         None => bail!("this release knows no storage engine {name}"),
@@ -315,7 +319,7 @@ fn stored(name: &str) -> Result<Storage> {
     }
 }
 
-/// Whether a word is the name of a directory in another one, and not a way to somewhere else.
+/// True if a name is a single path component, and does not lead outside of the directory.
 pub(super) fn is_plain(name: &str) -> bool {
     let mut parts = Path::new(name).components();
     matches!(parts.next(), Some(Component::Normal(part)) if part == name) && parts.next().is_none()

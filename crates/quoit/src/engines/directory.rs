@@ -1,4 +1,4 @@
-//! Where an engine's data is, and whose data is there.
+//! The directories of engines, and the detection of engines that have data.
 
 use anyhow::{Context, Result, bail};
 use quoit::config::Storage;
@@ -10,7 +10,7 @@ pub(super) fn of(data_dir: &Path, storage: Storage) -> PathBuf {
     data_dir.join(storage.name())
 }
 
-/// Engines that keep data in the data directory, as far as they do.
+/// Engines that have data in the data directory.
 pub(super) fn with_data(data_dir: &Path) -> Result<Vec<Storage>> {
     let mut found = Vec::new();
     for storage in Storage::ALL {
@@ -25,8 +25,8 @@ pub(super) fn with_data(data_dir: &Path) -> Result<Vec<Storage>> {
     Ok(found)
 }
 
-/// A new control file beside old data would give the data another number of partitions, forget all bucket
-/// types, and hide both behind a start that looks good.
+/// Refuses to start with data but without the control plane's file. A new file would give the data another
+/// number of partitions and lose all bucket types, although the start would seem to succeed.
 pub(crate) fn refuse_orphaned_data(data_dir: &Path, control_file: &Path) -> Result<()> {
     if let Some(storage) = with_data(data_dir)?.first() {
         bail!(
@@ -41,8 +41,8 @@ pub(crate) fn refuse_orphaned_data(data_dir: &Path, control_file: &Path) -> Resu
     Ok(())
 }
 
-/// Another engine would begin with nothing beside the data of the one before, and the node would seem to have
-/// lost all of it.
+/// Refuses to start if only other engines than the configured one have data. The configured engine would
+/// begin empty, and the node would seem to have lost its data.
 pub(super) fn refuse_other_engines(data_dir: &Path, wanted: Storage) -> Result<()> {
     let found = with_data(data_dir)?;
     let Some(other) = found.iter().find(|storage| **storage != wanted) else { return Ok(()) };
@@ -55,7 +55,7 @@ pub(super) fn refuse_other_engines(data_dir: &Path, wanted: Storage) -> Result<(
         return Ok(());
     }
     let wanted_name = wanted.name();
-    // The converter is named only where it would not refuse.
+    // The converter is only suggested if it would not refuse.
     let conversion = if is_convertible(*other) && is_convertible(wanted) {
         format!(
             "move the data to the other engine with quoit admin engine convert {wanted_name}, or "
@@ -71,7 +71,7 @@ pub(super) fn refuse_other_engines(data_dir: &Path, wanted: Storage) -> Result<(
     );
 }
 
-/// Whether data can be moved from the engine to another one, and to it.
+/// True if data of this engine can be converted, and converted to.
 fn is_convertible(storage: Storage) -> bool {
     !matches!(storage, Storage::Memory | Storage::Multi)
 }

@@ -1,4 +1,4 @@
-//! Makes the memory engine.
+//! Creates the memory engine.
 
 use super::NotedEngine;
 use anyhow::{Context, Result};
@@ -23,12 +23,12 @@ pub(super) fn open(
     Ok((opened, note))
 }
 
-/// The loss of everything that an engine in memory had before the start.
+/// The loss of all records that an engine in memory had before the start.
 fn forgotten() -> FoundLoss {
     FoundLoss::unreported("the engine keeps records in memory only")
 }
 
-/// The engine alone.
+/// Creates the engine without its loss.
 pub(super) fn engine(
     ring_size: RingSize,
     clock: &Arc<dyn Clock>,

@@ -1,4 +1,4 @@
-//! The storage engine of a node: which one, where, with which settings.
+//! The storage engine of a node: its type, its directory and its settings.
 
 mod bitcask;
 mod convert;
@@ -25,10 +25,10 @@ use quoit_store::bitcask::Durability;
 use std::path::Path;
 use std::sync::Arc;
 
-/// An opened engine, and a note for people about how it was opened.
+/// An opened engine, and a note for the operator about how it was opened.
 pub(crate) type NotedEngine = (NodeEngine, String);
 
-/// Opens the engine that is set, or makes it new in its directory.
+/// Opens the configured engine, or creates it in its directory.
 pub(crate) fn open(
     data_dir: &Path,
     is_new_node: bool,
@@ -44,7 +44,7 @@ pub(crate) fn open(
         .map_err(|error| salvage::with_remedy(error, &directory, control))?;
     let (opened, loss) = match storage {
         Storage::Memory => {
-            // Nobody has anything that could be copied to a node alone.
+            // A node without peers has no replicas to copy from, so there is nothing to report.
             let forgets = !is_new_node && control.read().members().iter().nth(1).is_some();
             return memory::open(ring_size, forgets, clock, settings);
         }
@@ -82,21 +82,21 @@ pub(crate) fn open(
     Ok((NodeEngine { loss, ..opened.into() }, note))
 }
 
-/// Where an engine's data is.
+/// Directory and expected state of an engine.
 #[derive(Clone, Copy)]
 struct EnginePlace<'p> {
     directory: &'p Path,
     ring_size: RingSize,
-    /// Whether the store is known to have been there before.
+    /// True if the store is known to have existed before.
     is_expected: bool,
-    /// Whether the node has others beside it.
+    /// True if other nodes may have copies of the records.
     has_replicas: bool,
-    /// The last opening of the store that the control plane's file has.
+    /// The last opening of the store that is recorded in the control plane's file.
     last_opening: Option<LastOpening>,
 }
 
-/// Opens one engine, and notes durably in the control plane's file that it was opened: a store that was
-/// restored from a copy beside a current file is older than that says.
+/// Opens one engine, and durably records the opening in the control plane's file. A store that was restored
+/// from a copy is then recognised as older than the record.
 fn open_noted(
     storage: Storage,
     name: &str,
@@ -112,7 +112,7 @@ fn open_noted(
     })
 }
 
-/// Opens one engine that keeps its data in a directory.
+/// Opens one engine that stores its data in a directory.
 fn open_one(
     storage: Storage,
     place: &EnginePlace<'_>,
@@ -142,7 +142,8 @@ fn durability(settings: &Settings) -> Durability {
     Durability::Strict
 }
 
-/// With `relaxed`, Riak's strategy `none` leaves syncing to the operating system.
+/// Interval of syncs in microseconds. With `durability = relaxed`, Riak's strategy `none` leaves syncing to
+/// the operating system.
 fn sync_interval_us(settings: &Settings, default: u64) -> u64 {
     let relaxed = settings.get("durability") == Some("relaxed");
     if relaxed && settings.get("bitcask.sync.strategy") == Some("none") {

@@ -1,4 +1,4 @@
-//! Opens several engines behind one.
+//! Opens several engines behind one store.
 
 use super::convert::refuse_converting;
 use super::salvage::{is_in_cluster, with_remedy};
@@ -15,7 +15,7 @@ use quoit_store::{OpenedStore, engine_in, is_set_aside};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The name of the opening of all of them: no engine can have it.
+/// Name under which the opening of all engines together is recorded; no engine can have it.
 const OWN_NAME: &str = "";
 
 pub(super) fn open(
@@ -66,7 +66,8 @@ pub(super) fn open(
     Ok((opened, FoundLoss::together(losses)))
 }
 
-/// Data of an engine that is not named any more, or is another one now, would seem to be lost.
+/// Refuses to start with data of an engine that is not configured any more, or that has another type now,
+/// because the data would seem to be lost.
 fn refuse_other_data(
     directory: &Path,
     storages: &[NamedStorage],
@@ -113,7 +114,8 @@ struct Properties(Arc<ControlPlane>);
 
 impl Routing for Properties {
     fn version(&self) -> u64 {
-        // Another cluster counts its versions from the beginning.
+        // Another cluster counts its versions from the beginning, so the version must depend on the
+        // cluster, too.
         let state = self.0.read();
         let cluster = state.cluster_id().0.first_chunk().copied().map_or(0, u64::from_be_bytes);
         cluster.wrapping_add(state.version())

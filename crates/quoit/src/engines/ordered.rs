@@ -1,4 +1,4 @@
-//! Opens the engines on ordered stores.
+//! Opens the engines that are based on ordered stores.
 
 use super::watch::OPENING;
 use super::{EnginePlace, durability, sync_interval_us};
@@ -64,17 +64,17 @@ pub(super) fn open_innostore(
     opened(OrderedEngine::open_innostore(&disk, clock, &Threads, common, of_tree))
 }
 
-/// How the memory of an engine is divided.
+/// Division of an engine's memory.
 #[derive(Clone, Copy)]
 struct Memory {
-    /// For records that calls which must not wait are answered with.
+    /// Memory in bytes for records, from which calls that must not wait are answered.
     record_bytes: u64,
-    /// For blocks or pages of the store below.
+    /// Memory in bytes for blocks or pages of the underlying store.
     block_bytes: u64,
 }
 
 impl Memory {
-    /// The engine's memory, as a setting says; a quarter is for records.
+    /// The memory of an engine as configured; a quarter is for records.
     fn of(settings: &Settings, name: &str) -> Self {
         let defaults =
             OrderedSettings::new(0).record_cache_bytes + LsmSettings::default().cache_bytes;

@@ -1,4 +1,4 @@
-//! Stores that can't be opened, or can't go on: which command helps, and what it does.
+//! Stores that can't be opened or can't continue: the recovery commands and their effects.
 
 use super::{EnginePlace, convert, directory, open_one};
 use anyhow::{Context, Result, anyhow, bail};
@@ -12,22 +12,23 @@ use quoit_store::{OpenedStore, SalvageWork, engine_in, needs_salvage_to_finish, 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Whether other nodes have copies of what the node has.
+/// True if other nodes may have copies of this node's records.
 pub(crate) fn is_in_cluster(control: &ControlPlane) -> bool {
     control.read().members().iter().nth(1).is_some()
 }
 
-/// Whether an error tells of files that are damaged or missing, and not of a newer release or the like.
+/// True if an error means that files are damaged or missing, and for example not that they belong to a
+/// newer release.
 fn is_damage(error: &StoreError) -> bool {
     match error {
         StoreError::Corrupt { reason, .. } => !reason.contains("release"),
-        // A bad sector: EIO.
+        // EIO, for example from a bad sector.
         StoreError::Io { reason, .. } => reason.contains("os error 5)"),
         _ => false,
     }
 }
 
-/// The command that helps where the store in a directory of an engine is damaged, and what comes of it.
+/// The command that repairs a damaged store in an engine's directory, and its effect.
 pub(crate) fn remedy(directory: &Path, is_in_cluster: bool) -> String {
     let base = directory.parent().unwrap_or(directory);
     let is_one_of_several = base.file_name().is_some_and(|name| name == Storage::Multi.name());
@@ -49,7 +50,7 @@ pub(crate) fn remedy(directory: &Path, is_in_cluster: bool) -> String {
     )
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+,@:".contains(letter);
     match !word.is_empty() && word.chars().all(is_plain) {
@@ -58,7 +59,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Adds to an error which command helps, if it tells of damage.
+/// Adds the repair command to an error that means damage.
 pub(super) fn with_remedy(
     error: anyhow::Error,
     directory: &Path,
@@ -71,10 +72,10 @@ pub(super) fn with_remedy(
     }
 }
 
-/// Refuses to open what a salvage has not put in its place yet.
+/// Refuses to open a store whose salvage has not completed.
 pub(super) fn refuse_unfinished(directory: &Path, control: &ControlPlane) -> Result<()> {
     if needs_salvage_to_finish(directory) {
-        // The node is made whole from there on; the command does the rest of its work.
+        // The store is complete from there on; the command only finishes its work.
         bail!(
             "the salvage of {} was stopped just before its end; finish it: {}",
             directory.display(),
@@ -84,19 +85,19 @@ pub(super) fn refuse_unfinished(directory: &Path, control: &ControlPlane) -> Res
     Ok(())
 }
 
-/// The store of a stopped node that a command is about.
+/// The store of a stopped node that a command applies to.
 pub(crate) struct DamagedStore<'s> {
     pub(crate) control: &'s ControlPlane,
     pub(crate) directory: PathBuf,
     storage: Storage,
     settings: Settings,
-    /// Whether it is one of several engines.
+    /// True if it is one of several engines.
     is_one_of_several: bool,
 }
 
 impl<'s> DamagedStore<'s> {
-    /// Finds the store. `named` is which one of several engines. Nobody may run the node meanwhile, which the
-    /// opened control plane ensures.
+    /// Finds the store. `named` selects one of several engines. The opened control plane ensures that no
+    /// node is running on the data.
     pub(crate) fn find(
         data_dir: &Path,
         named: Option<&str>,
@@ -120,7 +121,7 @@ impl<'s> DamagedStore<'s> {
         self.directory.parent().unwrap_or(&self.directory)
     }
 
-    /// Notes that events may be lost, where their store is that of several engines.
+    /// Records that events may be lost, if the store is one of several engines.
     fn note_loss(&self) -> Result<()> {
         match self.is_one_of_several {
             true => note_loss(self.base()).context("noting that events may be lost"),
@@ -128,7 +129,7 @@ impl<'s> DamagedStore<'s> {
         }
     }
 
-    /// Sets the store aside; where it is now.
+    /// Moves the store aside, and returns its new path.
     pub(crate) fn set_aside(&self, is_forced: bool, time: &str) -> Result<PathBuf> {
         if !is_in_cluster(self.control) && !is_forced {
             let salvage = match self.storage {
@@ -147,8 +148,8 @@ impl<'s> DamagedStore<'s> {
         Ok(set_aside(&self.directory, self.storage.name(), ring_size, time)?)
     }
 
-    /// Salvages the store; what came of it, and where the old one is now. `None` when only the end of a
-    /// former salvage was left to be done.
+    /// Salvages the store. Returns the result and the new path of the old store, or `None` if only the last
+    /// step of an earlier salvage was left.
     pub(crate) fn salvage(
         &self,
         time: &str,
@@ -180,7 +181,7 @@ impl<'s> DamagedStore<'s> {
         Ok(Some((salvaged, aside)))
     }
 
-    /// Makes a new store in a directory of what can be read.
+    /// Creates a new store in a directory from the readable records.
     fn fill(
         &self,
         directory: &Path,
@@ -205,7 +206,7 @@ impl<'s> DamagedStore<'s> {
     }
 }
 
-/// The engine whose data the node has: that of the configuration, or the only one that there is.
+/// The engine whose data the node has: the configured one, or the only one.
 fn only_storage(data_dir: &Path, settings: &Settings) -> Result<Storage> {
     let is_there = |storage: &Storage| {
         let directory = directory::of(data_dir, *storage);
@@ -230,7 +231,7 @@ fn only_storage(data_dir: &Path, settings: &Settings) -> Result<Storage> {
     }
 }
 
-/// One of several engines: its directory, which engine it is, and its settings.
+/// Directory, type and settings of one of several engines.
 fn one_of_several(
     data_dir: &Path,
     name: &str,

@@ -1,5 +1,5 @@
-//! Tells whoever waits for a start how far the opening of a store is: a bar on a terminal, otherwise lines of
-//! the log; systemd is told to wait.
+//! Progress of opening a store: a bar on a terminal, otherwise log lines. Also extends the start timeout of
+//! systemd.
 
 use quoit_progress::{Progress, Unit};
 use quoit_store::OpeningWatch;
@@ -8,15 +8,15 @@ use std::io::IsTerminal;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often a line is logged, and systemd told to wait.
+/// Interval of log lines and of extensions of systemd's timeout.
 const LOGGED_INTERVAL: Duration = Duration::from_secs(10);
-/// How much longer systemd is told to wait each time.
+/// Time by which systemd's timeout is extended.
 const EXTENSION: Duration = Duration::from_secs(60);
 
-/// The watch of the stores that this process opens, one after the other.
+/// The progress display for the stores that this process opens, one after the other.
 pub(super) static OPENING: ShownOpening = ShownOpening { shown: Mutex::new(None) };
 
-/// Shows the opening of stores.
+/// Shows the progress of opening stores.
 #[derive(Debug)]
 pub(super) struct ShownOpening {
     shown: Mutex<Option<Shown>>,
@@ -25,7 +25,7 @@ pub(super) struct ShownOpening {
 #[derive(Debug)]
 struct Shown {
     work: &'static str,
-    /// The line on the terminal, where the standard error is one.
+    /// The line on the terminal, if standard error is one.
     line: Option<Progress>,
     told_at: Instant,
 }
@@ -42,7 +42,7 @@ impl ShownOpening {
     fn show(&self, work: &'static str, unit: Unit, done: u64, total: u64) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         if done >= total {
-            // The line goes before the next one of the log.
+            // The line is removed before the next log line is written.
             *shown = None;
             return;
         }

@@ -11,20 +11,19 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, reload};
 
-/// Lines that repeat are counted for so long, and then told in one.
+/// Period for which repeated lines are counted before their number is logged.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// The log of a process.
+/// The log of this process.
 pub(crate) struct Log {
     repeats: Arc<Repeats>,
     filter: reload::Handle<EnvFilter, Registry>,
 }
 
-/// The messages that are written, by the configured level.
+/// The filter for the configured level.
 fn filter_of(settings: &Settings) -> EnvFilter {
-    // Messages of libraries below a warning, and of the consensus below an error, are for those who debug
-    // them. The consensus warns many times a second of a peer that does not answer; the transport tells it
-    // once.
+    // Library messages below a warning, and Raft messages below an error, only help in debugging. Raft
+    // warns many times a second about a peer that does not answer; the transport reports it once.
     EnvFilter::new(match settings.log_level() {
         level @ ("debug" | "trace") => level.to_owned(),
         level => {
@@ -36,7 +35,7 @@ fn filter_of(settings: &Settings) -> EnvFilter {
     })
 }
 
-/// Starts logging as configured: level and form.
+/// Starts logging with the configured level and format.
 pub(crate) fn start(settings: &Settings) -> Log {
     let (filter, handle) = reload::Layer::new(filter_of(settings));
     let repeats = Arc::new(Repeats::default());
@@ -47,19 +46,19 @@ pub(crate) fn start(settings: &Settings) -> Log {
     } else {
         lines.with_ansi(false).with_filter(filter).boxed()
     };
-    // A second start in one process (tests) keeps the first one's logger.
+    // A second start in the same process (in tests) keeps the first logger.
     let _ = tracing_subscriber::registry().with(lines).try_init();
     Log { repeats, filter: handle }
 }
 
 impl Log {
-    /// Writes messages of the configured level from now on.
+    /// Changes the level from now on.
     pub(crate) fn set_level(&self, settings: &Settings) {
-        // The log lives as long as the process, or was started before by another test of it.
+        // The log lives as long as the process, or another test in the process has started it.
         let _ = self.filter.reload(filter_of(settings));
     }
 
-    /// Tells once a minute which warnings and errors were left out, for as long as it is polled.
+    /// Reports once a minute which warnings and errors were left out, for as long as it is polled.
     pub(crate) async fn tell_repeats(&self) -> ! {
         let mut windows = tokio::time::interval(WINDOW);
         loop {

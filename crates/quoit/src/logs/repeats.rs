@@ -1,8 +1,8 @@
-//! Warnings and errors that repeat are counted instead of written.
+//! Rate limit for repeated warnings and errors.
 //!
-//! A damaged file or a full disk can make a line for each request. Of each line in the source the first few
-//! of a minute are written; the others are counted, and one line at the end of the minute tells how many
-//! there were. Lines of other levels tell of changes, and are always written.
+//! A damaged file or a full disk can cause a line for each request. For each line in the source, the first
+//! few events of a minute are written; the others are counted, and one line at the end of the minute
+//! reports their number. Lines of other levels report changes and are always written.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -12,13 +12,13 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{self, Context};
 
-/// Events of one line in the source that are written within a window.
+/// Number of events of one source line that are written in a period.
 const WRITTEN_COUNT_MAX: u64 = 10;
 
-/// Marks the lines that tell of others; they are always written.
+/// Target of the lines that report the number of others, which are always written.
 const TARGET: &str = "quoit::repeats";
 
-/// Counts of lines that were written and left out since the window began.
+/// Counts of events since the period began.
 #[derive(Default)]
 pub(super) struct Repeats {
     seen: Mutex<HashMap<Identifier, Seen>>,
@@ -27,15 +27,15 @@ pub(super) struct Repeats {
 #[derive(Default)]
 struct Seen {
     count: u64,
-    /// The message of the first event that was left out.
+    /// Message of the first event that was left out.
     left_out: Option<String>,
 }
 
 impl Repeats {
-    /// Whether an event is written.
+    /// True if an event is written.
     fn admit(&self, event: &Event<'_>) -> bool {
         let metadata = event.metadata();
-        // A level that is less important is the greater one.
+        // `Level` orders less important levels as greater.
         if *metadata.level() > Level::WARN || metadata.target() == TARGET {
             return true;
         }
@@ -53,7 +53,7 @@ impl Repeats {
         false
     }
 
-    /// Tells what was left out, and begins the next window.
+    /// Reports the events that were left out, and begins the next period.
     pub(super) fn end_window(&self) {
         let seen = std::mem::take(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner));
         for seen in seen.into_values() {
@@ -76,7 +76,7 @@ impl Visit for Message {
     }
 }
 
-/// Lets through what is written.
+/// Log filter that drops repeated events.
 pub(super) struct Filter(pub(super) Arc<Repeats>);
 
 impl<S: Subscriber> layer::Filter<S> for Filter {
@@ -112,7 +112,7 @@ mod tests {
         }
     }
 
-    /// The lines that a run logs, with its repeats to end windows.
+    /// The lines that `run` logs; it gets the counts so that it can end periods.
     fn logged(run: impl FnOnce(&Repeats)) -> Vec<String> {
         let (repeats, lines) = (Arc::new(Repeats::default()), Lines::default());
         let writer = lines.clone();

@@ -1,4 +1,4 @@
-//! `quoit repl bootstrap`: a cluster copies all that another one has.
+//! `quoit repl bootstrap`: copies all records of another cluster.
 
 use super::Caller;
 use crate::config_command::Format;
@@ -10,33 +10,33 @@ use quoit_progress::{Progress, Unit};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// How often it is looked how far the nodes have come.
+/// Interval between checks of the nodes' progress.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Subcommand, Debug)]
 pub(super) enum BootstrapCommand {
-    /// Begin, or go on with what is left.
+    /// Start, or continue with the rest.
     Start {
-        /// HOST:PORT:pb of nodes of the other cluster, separated by | or blanks. Name all of them.
+        /// HOST:PORT:pb of nodes of the other cluster, separated by | or spaces. Name all of them.
         #[arg(required = true)]
         peers: Vec<String>,
-        /// Wait until all is copied, and show how far it has come.
+        /// Wait until everything is copied, and show the progress.
         #[arg(long)]
         wait: bool,
     },
-    /// Print how far each node has come.
+    /// Print the progress of each node.
     Status {
-        /// Wait until all is copied, and show how far it has come.
+        /// Wait until everything is copied, and show the progress.
         #[arg(long)]
         wait: bool,
     },
-    /// Have all nodes rest.
+    /// Pause all nodes.
     Stop,
-    /// Have all nodes go on.
+    /// Resume all nodes.
     Resume,
 }
 
-/// Does a command. All nodes take part, whichever is asked.
+/// Executes a command. It applies to all nodes, whichever is asked.
 pub(super) fn run(caller: Caller, command: &BootstrapCommand) -> Result<()> {
     let all = Caller { all: true, ..caller };
     match command {
@@ -70,7 +70,7 @@ fn start(caller: &Caller, command: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Shows how far all nodes have come until they have copied everything.
+/// Shows the progress of all nodes until they have copied everything.
 fn wait_for(caller: &Caller) -> Result<()> {
     let mut progress: Option<Progress> = None;
     loop {
@@ -106,7 +106,7 @@ fn wait_for(caller: &Caller) -> Result<()> {
     }
 }
 
-/// How far a node has come.
+/// The progress of a node.
 pub(super) fn line(bootstrap: &Value) -> String {
     let fault = bootstrap["fault"].as_str().map(|fault| format!(": {fault}")).unwrap_or_default();
     format!(

@@ -1,21 +1,21 @@
-//! Pages about replication, for people.
+//! Texts about the state of replication.
 
 use quoit_cli::figures;
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// Objects that are not across yet.
+/// Objects of the other cluster that are not stored here yet.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct NotAcross {
-    /// Entries that wait at the peers, as they have said last.
+    /// Number of entries that wait at the peers, by their last reports.
     pub(super) count: u64,
-    /// Objects that were stored here.
+    /// Number of objects stored here.
     pub(super) stored: u64,
-    /// Peers that could not be asked, or objects that could not be stored.
+    /// Peers that did not answer, and objects that could not be stored.
     pub(super) faults: Vec<String>,
 }
 
-/// All pages of a node's replication.
+/// The whole state of a node's replication.
 pub(super) fn status(result: &Value) -> String {
     let mut page = queues(result, None) + &sinks(result) + &full_sync(result);
     if result["bootstrap"]["began_us"].as_u64().unwrap_or(0) > 0 {
@@ -27,7 +27,7 @@ pub(super) fn status(result: &Value) -> String {
     page
 }
 
-/// The queues that others consume.
+/// The queues that other clusters consume.
 pub(super) fn queues(result: &Value, only: Option<&str>) -> String {
     let source = &result["source"];
     let is_on = source["enabled"].as_bool() == Some(true);
@@ -54,7 +54,7 @@ pub(super) fn queues(result: &Value, only: Option<&str>) -> String {
     page
 }
 
-/// The queues of other clusters that are consumed.
+/// The queues of other clusters that this cluster consumes.
 pub(super) fn sinks(result: &Value) -> String {
     let mut page = String::from("  sinks:\n");
     for sink in list(&result["sinks"]) {
@@ -82,7 +82,7 @@ pub(super) fn sinks(result: &Value) -> String {
     page
 }
 
-/// Full-sync.
+/// The state of full-sync.
 pub(super) fn full_sync(result: &Value) -> String {
     let full_sync = &result["full_sync"];
     let peer = full_sync["peer"].as_str().unwrap_or("none");
@@ -171,10 +171,10 @@ pub(super) fn rebase(done: &Value) -> String {
     page.trim_end().to_owned()
 }
 
-/// The sum of what waits at the peers of all nodes.
+/// The sum of the entries that wait at the peers of all nodes.
 pub(super) fn not_across(nodes: &[(String, Value)]) -> NotAcross {
     let mut left = NotAcross::default();
-    // Several nodes may consume the queue of one peer: what waits there is counted once.
+    // Several nodes may consume the queue of the same peer; its waiting entries are counted once.
     let mut waiting = std::collections::BTreeMap::new();
     for (name, done) in nodes {
         if let Some(fault) = done["error"].as_str() {

@@ -1,9 +1,10 @@
-//! Words of `riak repl` of the older generation of replication, answered with the nearest command.
+//! Commands of `riak repl` of the older generation of replication. Each is answered with the nearest quoit
+//! command.
 
 use anyhow::{Result, bail};
 use clap::Subcommand;
 
-/// Commands of riak_repl that have no meaning of their own here.
+/// Commands of riak_repl without a direct counterpart.
 #[derive(Subcommand, Debug)]
 pub(super) enum RiakCommand {
     /// riak_repl: see quoit repl sink add.
@@ -21,7 +22,7 @@ pub(super) enum RiakCommand {
     /// riak_repl: see replrtq_sinkpeers.
     #[command(hide = true, alias = "nat_map")]
     NatMap(Rest),
-    /// riak_repl: there is no proxy_get.
+    /// riak_repl: not available.
     #[command(
         hide = true,
         alias = "proxy_get",
@@ -30,12 +31,12 @@ pub(super) enum RiakCommand {
         alias = "delete-block-provider-redirect"
     )]
     ProxyGet(Rest),
-    /// riak_repl: there is one mode.
+    /// riak_repl: there is only one mode.
     #[command(hide = true)]
     Modes(Rest),
 }
 
-/// Commands of `riak repl fullsync` that have no meaning of their own here.
+/// Commands of `riak repl fullsync` without a direct counterpart.
 #[derive(Subcommand, Debug)]
 pub(super) enum RiakFullSyncCommand {
     /// riak_repl: see quoit repl fullsync run.
@@ -60,14 +61,14 @@ pub(super) enum RiakFullSyncCommand {
     MaxFs(Rest),
 }
 
-/// Words behind a command of riak_repl.
+/// Arguments of a command of riak_repl.
 #[derive(clap::Args, Debug)]
 pub(super) struct Rest {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<String>,
 }
 
-/// Names the command that does what is wanted.
+/// Fails with the name of the equivalent command.
 pub(super) fn answer(command: &RiakCommand) -> Result<()> {
     use RiakCommand as C;
     let first = |rest: &Rest| rest.words.first().cloned().unwrap_or_default();
@@ -112,7 +113,7 @@ pub(super) fn answer(command: &RiakCommand) -> Result<()> {
     }
 }
 
-/// As [`answer`], of full-sync.
+/// Like [`answer`], for full-sync.
 pub(super) fn answer_full_sync(command: &RiakFullSyncCommand) -> Result<()> {
     use RiakFullSyncCommand as C;
     match command {

@@ -1,4 +1,5 @@
-//! Facts that people, the supervisor of the process and the ready file are told of a node.
+//! Announcement of a node's state on the standard output, to the supervisor of the process, and in the
+//! ready file.
 
 use crate::listeners::BoundAddresses;
 use crate::output::say;
@@ -12,26 +13,26 @@ use std::net::SocketAddr;
 use std::path::Path;
 use tokio::sync::watch;
 
-/// Tells systemd, if it has started the process, how far the node is. Nothing depends on whether it listens.
+/// Reports a state to systemd, if systemd has started the process. A failure only causes a warning.
 pub(super) fn tell_supervisor(state: &NotifyState<'_>) {
     if let Err(fault) = sd_notify::notify(std::slice::from_ref(state)) {
         tracing::warn!(%fault, "the supervisor of the process can't be told how far it is");
     }
 }
 
-/// Facts about the node that people, the supervisor and the ready file are told.
+/// Facts about the node to announce.
 pub(super) struct Announcement<'a> {
     pub(super) node_name: &'a str,
     pub(super) at: &'a BoundAddresses,
     pub(super) data_dir: &'a Path,
     /// Note about how the data directory was opened.
     pub(super) note: &'a str,
-    /// File that gets the record of a node that serves.
+    /// File that gets the record of the node once it serves.
     pub(super) ready_file: Option<&'a Path>,
 }
 
 impl Announcement<'_> {
-    /// Opens and closes the gate for clients, for ever, and tells how far the node is.
+    /// Opens and closes the gate for clients, for ever, and announces changes.
     pub(super) async fn keep_gate(
         &self,
         gate: &ReadinessGate,
@@ -41,14 +42,14 @@ impl Announcement<'_> {
         readiness::keep_gate(gate, readiness, on_waiting, on_serving).await
     }
 
-    /// Tells that the node does not serve clients yet.
+    /// Announces that the node does not serve clients yet.
     fn tell_waiting(&self) {
         readiness::announce_waiting(self.node_name, &self.at.http);
-        // It waits for other members or an operator, which is no failure of its start.
+        // The start has succeeded: the node waits for other members or for the operator.
         tell_supervisor(&NotifyState::Ready);
     }
 
-    /// Tells that the node serves clients.
+    /// Announces that the node serves clients.
     fn tell_serving(&self) -> Result<()> {
         self.say_addresses();
         tell_supervisor(&NotifyState::Ready);

@@ -1,4 +1,4 @@
-//! Tasks that run beside the requests.
+//! Background tasks of a node.
 
 use crate::engines;
 use crate::reserve::Reserve;
@@ -9,12 +9,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often it is looked whether the engine takes no more writes.
+/// Interval between checks if the engine still takes writes.
 const FAILURE_LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// How often it is looked whether large requests and answers have freed much memory.
+/// Interval between checks if large requests and answers have freed much memory.
 const HEAP_LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Tasks that run beside the requests until the node stops.
+/// Runs the background tasks until the node stops.
 pub(super) async fn background(context: Arc<ServerContext>, reserve: Reserve) {
     let store = Arc::clone(&context.store);
     let sampling = Arc::clone(&store);
@@ -39,7 +39,7 @@ pub(super) async fn background(context: Arc<ServerContext>, reserve: Reserve) {
         loop {
             looks.tick().await;
             if context.memory.has_freed_much() {
-                // It takes the allocator's locks, one heap after the other.
+                // On a blocking thread, because it takes the locks of all heaps of the allocator in turn.
                 tokio::task::spawn_blocking(quoit_heap::give_back_free);
             }
         }
@@ -47,7 +47,7 @@ pub(super) async fn background(context: Arc<ServerContext>, reserve: Reserve) {
     tokio::join!(sample, watch, give_back, store.run_background(), reserve.keep());
 }
 
-/// Says once that the engine takes no more writes, and what helps; once more when the reason is known better.
+/// Logs once that the engine takes no more writes, with the remedy, and again when the reason changes.
 fn tell_write_failure(store: &ReplicatedStore, told: &mut Option<WriteFailure>) {
     let failure = store.engine().stats().write_failure;
     if failure == *told {

@@ -1,5 +1,5 @@
-//! Reports to the store of several engines of losses that a converter meets, and the conversion that is given
-//! up.
+//! Tests of losses that a converter finds and reports to the store of several engines, and of conversions
+//! that are given up.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -14,7 +14,7 @@ use quoit_store::multi::{Assignments, MultiEngine, MultiSettings, NamedEngine, R
 /// The engine that is converted.
 const NAME: &str = "log";
 
-/// No bucket says which engine it wants.
+/// Routing for buckets without the property `backend`.
 struct NoProperties;
 
 impl Routing for NoProperties {
@@ -34,7 +34,7 @@ struct Node {
 }
 
 impl Node {
-    /// One with a bitcask engine of a few records, closed in good order.
+    /// Creates a node with a bitcask engine of a few records, closed in an orderly way.
     fn filled(keys: &[&[u8]]) -> Self {
         let node = Self {
             data_dir: tempfile::tempdir().unwrap(),
@@ -65,8 +65,8 @@ impl Node {
         open_one(storage, &place, &self.clock, &self.settings).unwrap()
     }
 
-    /// The incarnation that the store of several engines begins or goes on with when it finds the engine that
-    /// it opens intact. It is closed in good order.
+    /// The incarnation with which the store of several engines continues, or which it begins, when its
+    /// engine is intact. Closes the store in an orderly way.
     fn incarnation(&self) -> u64 {
         let engine = memory::engine(RingSize::DEFAULT, &self.clock, &self.settings);
         let named = NamedEngine { name: NAME.to_owned(), engine, is_intact: true };
@@ -98,7 +98,7 @@ impl Node {
         }
     }
 
-    /// Whether the engine would be taken for intact at a start.
+    /// True if the engine is intact at its next start.
     fn is_intact(&self, storage: Storage) -> bool {
         let opened = self.open(storage);
         opened.engine.close().unwrap();
@@ -118,7 +118,7 @@ fn a_loss_that_only_the_converter_meets_ends_the_incarnation_of_all_engines() {
 
 #[test]
 fn a_loss_that_the_converter_meets_counts_when_the_conversion_is_given_up() {
-    // In a name of an ordered engine each zero byte takes two: this one is too long.
+    // An ordered engine encodes each zero byte of a name as two bytes, which makes this one too long.
     let node = Node::filled(&[b"one", b"other", &[0; 40_000]]);
     lose_records(&node.directory());
     let refused = node.plan().run(&mut |_| {}).err().unwrap().to_string();
@@ -156,14 +156,14 @@ fn a_conversion_does_not_begin_where_the_new_data_may_find_no_room() {
 
 #[test]
 fn only_the_conversion_that_is_named_is_given_up() {
-    // It does not come to its end: see above.
+    // It can't complete: see above.
     let node = Node::filled(&[b"one", &[0; 40_000]]);
     node.plan().run(&mut |_| {}).err().unwrap();
     let other = ConversionPlan { to: Storage::Innostore, ..node.plan() };
     let refused = other.abandon().unwrap_err().to_string();
     assert!(refused.contains("from bitcask to leveled is under way"), "{refused}");
     assert!(refused.contains("convert leveled --engine log --data-dir"), "{refused}");
-    // Another engine of the several is not this one, though it would become the same.
+    // A conversion of another engine is not the same one, even though both end with the same type.
     let other = ConversionPlan { named: Some("other"), ..node.plan() };
     for refused in [other.abandon().err(), other.run(&mut |_| {}).err()] {
         let refused = refused.unwrap().to_string();
