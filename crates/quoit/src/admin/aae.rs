@@ -8,14 +8,14 @@ use serde_json::Value;
 
 const WIDTH: usize = 79;
 
-/// Prints when copies were compared, and what was repaired.
+/// Prints the times of the last exchanges and their repairs.
 pub(crate) fn status(api: &Api, format: Format) -> Result<()> {
     let document = done(api.get("aae")?, format)?;
     print(&document, format, page);
     Ok(())
 }
 
-/// Has copies compared now.
+/// Starts exchanges now.
 pub(crate) fn exchange(api: &Api, partition: Option<u16>, format: Format) -> Result<()> {
     let path = partition
         .map_or_else(|| "aae/exchange".to_owned(), |number| format!("aae/exchange?id={number}"));
@@ -27,7 +27,7 @@ pub(crate) fn exchange(api: &Api, partition: Option<u16>, format: Format) -> Res
     Ok(())
 }
 
-/// Three tables, as operators of Riak know them.
+/// The three tables of Riak's `aae-status`.
 fn page(document: &Value) -> String {
     let partitions: Vec<&Value> = document["partitions"].as_array().into_iter().flatten().collect();
     let index = |partition: &Value| plain(&partition["index"]);
@@ -62,7 +62,7 @@ fn page(document: &Value) -> String {
     format!("{exchanges}\n{trees}\n{repaired}").trim_end().to_owned()
 }
 
-/// A time in the largest unit that it has one of.
+/// Formats a time in the largest unit of which it has at least one.
 fn ago(secs: &Value) -> String {
     let Some(secs) = secs.as_f64() else { return "--".to_owned() };
     for (unit, size_secs) in [("d", 86_400.0), ("hr", 3_600.0), ("min", 60.0)] {

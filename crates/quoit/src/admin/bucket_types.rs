@@ -1,4 +1,4 @@
-//! `bucket-type` and `bucket`, in the words that operators' scripts look for.
+//! `bucket-type` and `bucket`, with the output that operators' scripts expect.
 
 use super::{Answer, Api, done, plain, print, segment};
 use crate::config_command::Format;
@@ -39,7 +39,7 @@ pub(crate) enum TypeCommand {
         /// Properties, as {"props":{...}}.
         json: String,
     },
-    /// Give a bucket type the default properties again.
+    /// Reset a bucket type to the default properties.
     Reset {
         /// Name of the type.
         name: String,
@@ -54,13 +54,13 @@ pub(crate) enum BucketCommand {
         bucket: BucketName,
         /// Properties to change, as {"props":{...}}.
         json: Option<String>,
-        /// Let the bucket follow its type again.
+        /// Remove the bucket's own properties, so that it follows its type again.
         #[arg(long, conflicts_with = "json")]
         reset: bool,
     },
 }
 
-/// Reads `{"props":{...}}`, in the words that scripts look for when it is not that.
+/// Parses `{"props":{...}}`. The error texts are those that scripts expect.
 fn props(action: &str, name: &str, text: &str) -> Result<Value> {
     let Ok(document) = serde_json::from_str::<Value>(text) else {
         bail!("Cannot {action} bucket type {name}: invalid json");
@@ -72,8 +72,7 @@ fn props(action: &str, name: &str, text: &str) -> Result<Value> {
     Ok(document)
 }
 
-/// Warns on the standard error of names that are not properties, and that are kept all the same, as Riak
-/// does.
+/// Warns on the standard error about names that are not properties. They are stored anyway, as in Riak.
 fn warn_of_unknown(props: &Value) {
     for warning in unknown(props) {
         let _ = writeln!(std::io::stderr(), "warning: {warning}");
@@ -93,7 +92,7 @@ fn unknown(props: &Value) -> Vec<String> {
     told.collect()
 }
 
-/// Bucket types.
+/// Executes a command for bucket types.
 pub(crate) fn types(api: &Api, command: &TypeCommand, format: Format) -> Result<()> {
     match command {
         TypeCommand::List => {
@@ -161,7 +160,7 @@ fn prop_lines(props: &Value) -> String {
     props.as_object().map(status_lines).unwrap_or_default().join("\n")
 }
 
-/// Reports a change that was made or the node's reasons against it.
+/// Prints a change, or the node's reasons for refusing it.
 fn changed(answer: Answer, format: Format, doing: &str, name: &str, verb: &str) -> Result<()> {
     match answer {
         Answer::Refused { error, document, message } => {
@@ -170,7 +169,7 @@ fn changed(answer: Answer, format: Format, doing: &str, name: &str, verb: &str) 
             }
             match error.as_str() {
                 "undefined" => bail!("{name} is not an existing bucket type"),
-                // Begins with the words that scripts look for.
+                // The message begins with the words that scripts expect.
                 "not_ready" => bail!("{message}"),
                 "invalid_props" => {
                     let details = prop_lines(&document["details"]);
@@ -187,7 +186,7 @@ fn changed(answer: Answer, format: Format, doing: &str, name: &str, verb: &str) 
     }
 }
 
-/// Properties of a bucket.
+/// Executes a command for the properties of a bucket.
 pub(crate) fn bucket(api: &Api, command: &BucketCommand, format: Format) -> Result<()> {
     let BucketCommand::Props { bucket, json, reset } = command;
     let path = format!("{}/props", bucket.path());
@@ -196,7 +195,7 @@ pub(crate) fn bucket(api: &Api, command: &BucketCommand, format: Format) -> Resu
             let Ok(body) = serde_json::from_str::<Value>(text) else {
                 bail!("Cannot change bucket {bucket}: invalid json");
             };
-            // {"props":{...}} as elsewhere; the bare inner object is understood, too.
+            // The documented form is {"props":{...}}; the inner object alone is accepted, too.
             let body = if body["props"].is_object() { body } else { json!({ "props": body }) };
             warn_of_unknown(&body["props"]);
             api.put(&path, &body)?

@@ -8,25 +8,25 @@ use clap::Args;
 use quoit_cli::names::RecordName;
 use serde_json::{Value, json};
 
-/// Without an option, prints the number of elements or fields.
+/// Prints the number of elements or fields, unless an option asks for something else.
 #[derive(Args, Debug)]
 pub(crate) struct DataTypeArgs {
     /// TYPE/BUCKET/KEY; %2F is a slash inside a name.
     name: RecordName,
-    /// Ask this of the set or map in a field of the map, for example tags_set. Given several times, of the
-    /// field in the field, and so on inwards.
+    /// Query the set or map in this field of the map, for example tags_set. Repeat the option for nested
+    /// maps, from the outermost field to the innermost.
     #[arg(long = "in", value_name = "NAME_TYPE")]
     path: Vec<String>,
-    /// Print whether this is an element of the set.
+    /// Print if this is an element of the set.
     #[arg(long, value_name = "ELEMENT", conflicts_with_all = ["field", "list"])]
     contains: Option<String>,
     /// Print this field of the map, for example visits_counter.
     #[arg(long, value_name = "NAME_TYPE", conflicts_with = "list")]
     field: Option<String>,
-    /// Print all elements or fields, one a line, in the server's order.
+    /// Print all elements or fields, one on each line, in the server's order.
     #[arg(long)]
     list: bool,
-    /// Elements or fields asked for at a time.
+    /// Number of elements or fields to request at a time.
     #[arg(long, default_value_t = 1_000, value_name = "N", requires = "list")]
     page_size: u32,
 }
@@ -47,7 +47,7 @@ impl DataTypeArgs {
     }
 }
 
-/// Prints what is asked of a data type.
+/// Executes a query of a data type.
 pub(crate) fn data_type(api: &Api, args: &DataTypeArgs, format: Format) -> Result<()> {
     if args.list {
         return list(api, args, format);
@@ -73,7 +73,7 @@ pub(crate) fn data_type(api: &Api, args: &DataTypeArgs, format: Format) -> Resul
     Ok(())
 }
 
-/// Prints pages as they come. As JSON, an element a line as well.
+/// Prints pages as they come; as JSON, also one element on each line.
 fn list(api: &Api, args: &DataTypeArgs, format: Format) -> Result<()> {
     let mut cursor = String::new();
     loop {

@@ -1,4 +1,4 @@
-//! `engine`: the storage engine of a node that is stopped.
+//! `engine`: the storage engine of a stopped node.
 
 use super::print;
 use super::salvage::{SalvageArgs, SetAsideArgs, salvage, set_aside};
@@ -16,7 +16,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How often progress is printed.
+/// Interval of progress output.
 const PRINT_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Subcommand, Debug)]
@@ -56,16 +56,16 @@ pub(crate) enum EngineCommand {
     Salvage(SalvageArgs),
 }
 
-/// The stopped node, and the engine of it.
+/// Options that select a stopped node and its engine.
 #[derive(Args, Debug)]
 pub(super) struct StoppedNodeArgs {
     /// Data directory of the node [default: as for serve].
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Configuration file of the node: has the settings of its engines.
+    /// Configuration file of the node, with the settings of its engines.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Sets one configuration key, as for serve; may be repeated.
+    /// Set one configuration key, as for serve; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// With storage_backend = multi: the name of the engine.
@@ -73,7 +73,7 @@ pub(super) struct StoppedNodeArgs {
     pub(super) engine: Option<String>,
 }
 
-/// A node that does not run, and can't be started as long as this is held.
+/// A stopped node. It can't be started while this is held.
 pub(super) struct StoppedNode {
     pub(super) data_dir: PathBuf,
     pub(super) settings: Settings,
@@ -91,7 +91,7 @@ impl StoppedNodeArgs {
         let settings = config::load(&sources)?;
         let configured = || PathBuf::from(settings.text("platform_data_dir"));
         let data_dir = self.data_dir.clone().unwrap_or_else(configured);
-        // One that runs is met here.
+        // Fails if the node is running.
         let control = open::existing_control(&data_dir, &settings)?;
         Ok(StoppedNode { data_dir, settings, control })
     }
@@ -104,16 +104,16 @@ pub(crate) struct ConvertArgs {
     to: String,
     #[command(flatten)]
     node: StoppedNodeArgs,
-    /// Give up a conversion that was begun and is not complete; the old data is as it was.
+    /// Give up an incomplete conversion; the old data is unchanged.
     #[arg(long)]
     abandon: bool,
-    /// Go on without records that are damaged on disk; other replicas give them back.
+    /// Continue without records that are damaged on disk; other replicas restore them.
     #[arg(long)]
     accept_damage: bool,
-    /// Begin although the disk may have too little room.
+    /// Begin even if the disk may have too little space.
     #[arg(long)]
     ignore_room: bool,
-    /// Bytes after which it is noted how far copying has come.
+    /// Interval of progress notes in bytes of copied data.
     #[arg(long, value_name = "N", default_value_t = 64 << 20, hide = true)]
     note_every: u64,
 }
@@ -155,7 +155,7 @@ fn convert(args: &ConvertArgs, format: Format) -> Result<()> {
     Ok(())
 }
 
-/// The engine that a word stands for, if data can be moved to it.
+/// The engine with this name, if data can be converted to it.
 fn engine_named(word: &str) -> Result<Storage> {
     let known = "bitcask, leveldb, leveled, innostore";
     match Storage::named(word) {
@@ -172,7 +172,7 @@ fn engine_named(word: &str) -> Result<Storage> {
     }
 }
 
-/// Shows how far a conversion has come.
+/// Prints the progress of a conversion.
 struct Printer {
     format: Format,
     printed: Option<Instant>,

@@ -1,4 +1,4 @@
-//! `fold`: walks through all records of a bucket, which the node does in the background.
+//! `fold`: visits all records of a bucket, in the background of the node.
 
 mod trees;
 
@@ -14,7 +14,7 @@ use quoit_model::segments::TreeSize;
 use quoit_progress::{Progress, Unit};
 use serde_json::{Value, json};
 
-/// How long the node may wait before it answers that there is nothing new.
+/// Time in milliseconds that the node may wait for new results before it answers.
 const WAIT_MS: u32 = 1_000;
 
 #[derive(Subcommand, Debug)]
@@ -34,18 +34,18 @@ pub(crate) enum FoldCommand {
         #[arg(long, value_name = "N")]
         bytes: Option<u64>,
     },
-    /// Print all keys with their vector clocks.
+    /// Print all keys with their version vectors.
     #[command(alias = "fetch_clocks", alias = "fetch_clocks_range")]
     FetchClocks(Walk),
     /// Print the keys of tombstones.
     #[command(alias = "find_tombs")]
     FindTombs(Walk),
-    /// Count tombstones, or reap them, whatever delete_mode says.
+    /// Count tombstones, or reap them, regardless of delete_mode.
     #[command(alias = "reap_tombs")]
     ReapTombs {
         #[command(flatten)]
         walk: Walk,
-        /// Only count, or do it.
+        /// Only count, or reap.
         #[arg(long, value_enum, default_value = "count")]
         method: Method,
     },
@@ -54,14 +54,14 @@ pub(crate) enum FoldCommand {
     EraseKeys {
         #[command(flatten)]
         walk: Walk,
-        /// Only count, or do it.
+        /// Only count, or delete.
         #[arg(long, value_enum, default_value = "count")]
         method: Method,
     },
-    /// Read all replicas of all records, which repairs those that are behind.
+    /// Read all replicas of all records, which repairs the stale ones.
     #[command(alias = "repair_keys", alias = "repair_keys_range")]
     RepairKeys(Walk),
-    /// Put all keys into a queue of replication, to be sent to another cluster.
+    /// Put all keys into a replication queue, to be sent to another cluster.
     #[command(alias = "repl_keys", alias = "repl_keys_range")]
     ReplKeys {
         #[command(flatten)]
@@ -70,55 +70,55 @@ pub(crate) enum FoldCommand {
         #[arg(long, value_name = "NAME")]
         queue: String,
     },
-    /// Print a hash tree of the records as Riak makes it: the branches that are not empty.
+    /// Print the hash tree of the records in Riak's format, without empty branches.
     #[command(alias = "merge_tree_range")]
     MergeTree {
         #[command(flatten)]
         walk: Walk,
-        /// The size of the tree: xxsmall, xsmall, small, medium, large or xlarge.
+        /// Size of the tree: xxsmall, xsmall, small, medium, large or xlarge.
         #[arg(long, value_name = "SIZE", default_value_t = TreeSize::Small)]
         size: TreeSize,
-        /// Hash all clocks anew with this number, against hashes that are equal by chance.
+        /// Rehash all version vectors with this number, to rule out hashes that are equal by chance.
         #[arg(long, value_name = "N")]
         hash_iv: Option<u32>,
     },
-    /// Print the root of the hash tree over all buckets with this n_val: the branches that are not empty.
+    /// Print the root of the hash tree over all buckets with this n_val, without empty branches.
     #[command(alias = "merge_root_nval")]
     MergeRoot {
         /// Number of replicas.
         n_val: u32,
     },
-    /// Print leaves of branches of such a tree: those that are not empty.
+    /// Print the leaves of branches of such a tree, without empty leaves.
     #[command(alias = "merge_branch_nval")]
     MergeBranch {
         /// Number of replicas.
         n_val: u32,
-        /// The branches, with commas between.
+        /// Numbers of the branches, separated by commas.
         #[arg(value_name = "NUMBERS", value_delimiter = ',', required = true)]
         branches: Vec<u32>,
     },
-    /// Print the keys and clocks of segments of such a tree.
+    /// Print the keys and version vectors in segments of such a tree.
     #[command(alias = "fetch_clocks_nval")]
     FetchClocksNval {
         /// Number of replicas.
         n_val: u32,
-        /// The segments, with commas between.
+        /// Numbers of the segments, separated by commas.
         #[arg(value_name = "NUMBERS", value_delimiter = ',', required = true)]
         segments: Vec<u32>,
     },
     /// Print the buckets that have keys, of all bucket types.
     #[command(alias = "list_buckets")]
     ListBuckets {
-        /// Stop after so many.
+        /// Stop after this many buckets.
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
-    /// Print the folds of the node, or one of them.
+    /// Print all folds of the node, or one of them.
     Status {
         /// Number of a fold.
         id: Option<u64>,
     },
-    /// Stop a fold; its changes stay.
+    /// Stop a fold; the changes that it has made stay.
     Cancel {
         /// Number of the fold.
         id: u64,
@@ -129,11 +129,11 @@ pub(crate) enum FoldCommand {
 pub(crate) enum Method {
     /// Only count the records.
     Count,
-    /// Do it.
+    /// Change the records.
     Local,
 }
 
-/// Which records, and how.
+/// Selection of records, and options of a fold.
 #[derive(Args, Debug)]
 pub(crate) struct Walk {
     /// TYPE/BUCKET, or BUCKET for the type default; %2F is a slash inside a name.
@@ -148,19 +148,19 @@ pub(crate) struct Walk {
     /// The last key.
     #[arg(long, value_name = "KEY")]
     to_key: Option<String>,
-    /// Only records that were last written at this second since 1970 or later.
+    /// Only records last written at this time or later, in seconds since 1970.
     #[arg(long, value_name = "SECONDS")]
     modified_from: Option<u64>,
-    /// Only records that were last written at this second since 1970 or before.
+    /// Only records last written at this time or before, in seconds since 1970.
     #[arg(long, value_name = "SECONDS")]
     modified_to: Option<u64>,
-    /// Only records of these segments of Riak's hash tree, separated by commas.
+    /// Only records in these segments of Riak's hash tree, separated by commas.
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     segments: Option<Vec<u32>>,
-    /// The size of that tree: xxsmall, xsmall, small, medium, large or xlarge.
+    /// Size of that tree: xxsmall, xsmall, small, medium, large or xlarge.
     #[arg(long, value_name = "SIZE", default_value_t = TreeSize::Large, requires = "segments")]
     tree_size: TreeSize,
-    /// Stop after about so many matches.
+    /// Stop after about this many matches.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     /// Print the number of the fold and return at once; see fold status.
@@ -168,7 +168,7 @@ pub(crate) struct Walk {
     background: bool,
 }
 
-/// Begins, follows, shows or stops a fold.
+/// Executes a command for folds.
 pub(crate) fn fold(api: &Api, command: &FoldCommand, format: Format) -> Result<()> {
     match command {
         FoldCommand::ObjectStats(walk) => begin(api, walk, json!({"fold": "object_stats"}), format),
@@ -243,7 +243,7 @@ fn begin(api: &Api, walk: &Walk, wanted: Value, format: Format) -> Result<()> {
     follow(api, &job["id"], &wanted, format)
 }
 
-/// Has a fold walk through one bucket after the other.
+/// Runs a fold over one bucket after the other.
 fn begin_all(api: &Api, walk: &Walk, wanted: &Value, format: Format) -> Result<()> {
     for bucket in wanted_buckets(api, walk)? {
         let (job, wanted) = started(api, walk, &bucket, wanted.clone(), format)?;
@@ -255,7 +255,7 @@ fn begin_all(api: &Api, walk: &Walk, wanted: &Value, format: Format) -> Result<(
     Ok(())
 }
 
-/// The bucket that a fold is about, or all.
+/// The selected bucket, or all buckets.
 fn wanted_buckets(api: &Api, walk: &Walk) -> Result<Vec<BucketName>> {
     if let Some(bucket) = &walk.bucket {
         return Ok(vec![bucket.clone()]);
@@ -267,7 +267,7 @@ fn wanted_buckets(api: &Api, walk: &Walk) -> Result<Vec<BucketName>> {
     Ok(buckets(api, usize::MAX)?.into_iter().map(name).collect())
 }
 
-/// Has a fold begin: what is known of it, and what was asked for.
+/// Starts a fold. Returns its state and the request.
 fn started(
     api: &Api,
     walk: &Walk,
@@ -291,7 +291,7 @@ fn started(
     Ok((job, wanted))
 }
 
-/// Prints the buckets of one bucket type after the other, each with its type.
+/// Prints the buckets of all bucket types, each with its type.
 fn list_buckets(api: &Api, limit: usize, format: Format) -> Result<()> {
     for (name, bucket) in buckets(api, limit)? {
         match format {
@@ -302,7 +302,7 @@ fn list_buckets(api: &Api, limit: usize, format: Format) -> Result<()> {
     Ok(())
 }
 
-/// Bucket types and buckets that have keys.
+/// Bucket types and buckets that contain keys.
 fn buckets(api: &Api, limit: usize) -> Result<Vec<(String, String)>> {
     let document = done(api.get("bucket-types")?, Format::Human)?;
     let types = document["types"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -310,7 +310,7 @@ fn buckets(api: &Api, limit: usize) -> Result<Vec<(String, String)>> {
     for bucket_type in types.iter().filter(|each| each["state"] == "active") {
         let name = plain(&bucket_type["name"]);
         let path = format!("types/{}/buckets?buckets=true", segment(&name));
-        // It may be gone meanwhile.
+        // The bucket type may have been removed meanwhile.
         let Some(listed) = api.get_data(&path)? else { continue };
         let Value::Array(buckets) = &listed["buckets"] else {
             bail!("the node could not list the buckets of type {name}: {listed}");
@@ -321,7 +321,7 @@ fn buckets(api: &Api, limit: usize) -> Result<Vec<(String, String)>> {
     Ok(found)
 }
 
-/// Prints what a fold finds as it finds it, and how far it is where somebody looks.
+/// Prints the results of a fold as they come, and its progress on a terminal.
 fn follow(api: &Api, id: &Value, wanted: &Value, format: Format) -> Result<()> {
     let job = each_found(api, id, format, |each| match format {
         Format::Json => say!("{each}"),
@@ -334,8 +334,8 @@ fn follow(api: &Api, id: &Value, wanted: &Value, format: Format) -> Result<()> {
     Ok(())
 }
 
-/// Takes what a fold finds as it finds it, and shows how far it is where somebody looks. Gives the state of
-/// the fold when it has ended.
+/// Passes the results of a fold to `take` as they come, and shows its progress on a terminal. Returns the
+/// final state of the fold.
 fn each_found(
     api: &Api,
     id: &Value,
@@ -352,7 +352,7 @@ fn each_found(
         found.iter().for_each(&mut take);
         if job["state"] == "running" || !found.is_empty() {
             if found.is_empty() {
-                // Of interest to people who wait, and not to what reads the output.
+                // Progress is for people who wait, and not for programs that read the output.
                 let looked_at = job["looked_at"].as_u64().unwrap_or_default();
                 progress.show(looked_at, || format!("{} matches", job["matches"]));
             }
@@ -366,7 +366,7 @@ fn each_found(
     }
 }
 
-/// A key as it is, if it is text; else percent-encoded. With what the fold is about.
+/// A line with a key and the fold's result for it. A key that is not text stays percent-encoded.
 fn found_line(found: &Value, wanted: &Value) -> String {
     let encoded = plain(&found["key"]);
     let key = percent_decode_str(&encoded).decode_utf8().map_or(encoded.clone(), Into::into);

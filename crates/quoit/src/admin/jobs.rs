@@ -1,4 +1,4 @@
-//! `jobs`: MapReduce jobs that run on the node.
+//! `jobs`: the running MapReduce jobs of the node.
 
 use super::{Api, done};
 use crate::config_command::Format;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum JobsCommand {
-    /// Print the MapReduce jobs that run on the node, with how far they are.
+    /// Print the running MapReduce jobs of the node with their progress.
     List,
     /// Stop a job. Its client gets an error.
     Stop {
@@ -18,7 +18,7 @@ pub(crate) enum JobsCommand {
     },
 }
 
-/// Shows or stops jobs.
+/// Executes a command for jobs.
 pub(crate) fn jobs(api: &Api, command: Option<&JobsCommand>, format: Format) -> Result<()> {
     match command {
         None | Some(JobsCommand::List) => {

@@ -1,4 +1,4 @@
-//! `quoit admin`: a node as operators know it; a running one, but for its engine.
+//! `quoit admin`: administration of a running node, and of the storage engine of a stopped one.
 
 mod aae;
 mod bucket_types;
@@ -20,12 +20,12 @@ use quoit_cli::target::TargetArgs;
 pub(crate) use quoit_cli::{Answer, Api};
 use serde_json::Value;
 
-/// Talks to a running node.
+/// Administers a running node.
 #[derive(Args, Debug)]
 pub(crate) struct AdminArgs {
     #[command(flatten)]
     target: TargetArgs,
-    /// Form of the output.
+    /// Output format.
     #[arg(long, global = true, value_enum, default_value = "human")]
     format: Format,
     #[command(subcommand)]
@@ -34,7 +34,7 @@ pub(crate) struct AdminArgs {
 
 #[derive(Subcommand, Debug)]
 enum AdminCommand {
-    /// Ask whether the node answers; prints pong.
+    /// Check that the node answers; prints pong.
     Ping,
     /// Print all statistics and the figures of the storage engine.
     Status,
@@ -53,42 +53,42 @@ enum AdminCommand {
     /// Print the claimant, pending transfers and unreachable nodes.
     #[command(alias = "ring_status")]
     RingStatus,
-    /// Print whether all nodes agree on the ring; exit status 1 if they do not.
+    /// Print if all nodes agree on the ring; exit status 1 if they do not.
     Ringready,
-    /// Mark a node as down, so that the others no longer wait for it.
+    /// Mark a node as down, so that other nodes no longer wait for it.
     Down {
-        /// The node's name.
+        /// Name of the node.
         node: String,
     },
     /// Print the services of the node.
     Services,
     /// Wait until a node has a service.
     WaitForService(cluster::WaitArgs),
-    /// Accept that records of the partitions that status names may be lost for good.
+    /// Acknowledge that records of the partitions that status lists may be lost for good.
     AcceptLosses,
     /// Print the transfers between nodes.
     Transfers,
-    /// Print or change how many partitions nodes hand over at the same time: [[NODE] N].
+    /// Print or change the number of partitions that nodes hand over at the same time: [[NODE] N].
     #[command(alias = "transfer_limit")]
     TransferLimit(cluster::LimitArgs),
-    /// Print or change how many bytes a second nodes hand over: [[NODE] SIZE].
+    /// Print or change the rate in bytes per second at which nodes hand over data: [[NODE] SIZE].
     TransferRate(cluster::LimitArgs),
     /// Show transfers, and switch them on and off.
     #[command(subcommand)]
     Handoff(cluster::HandoffCommand),
-    /// Print the times of the last comparisons with other nodes, and their repairs.
+    /// Print the times of the last exchanges with other nodes, and their repairs.
     #[command(alias = "aae_status")]
     AaeStatus,
     /// Compare the node's copies with other nodes' now.
     AaeExchange {
-        /// Number of a partition; all if there is none.
+        /// Number of a partition [default: all].
         partition: Option<u16>,
     },
     /// Join a cluster at once, with -f; see cluster join.
     Join(cluster::UnstagedArgs),
     /// Leave the cluster at once, with -f; see cluster leave.
     Leave(cluster::UnstagedArgs),
-    /// Remove a node, with all records that only it has, at once, with -f; see cluster force-remove.
+    /// Remove a node at once, with -f; records that only it has are lost; see cluster force-remove.
     #[command(alias = "remove", alias = "force_remove")]
     ForceRemove(cluster::UnstagedArgs),
     /// Show and change properties of a bucket.
@@ -97,7 +97,7 @@ enum AdminCommand {
     /// Count, find, delete or reap the records of a bucket, in the background.
     #[command(subcommand)]
     Fold(fold::FoldCommand),
-    /// Print the MapReduce jobs that run on the node, or stop one.
+    /// Print the running MapReduce jobs of the node, or stop one.
     Jobs {
         #[command(subcommand)]
         command: Option<jobs::JobsCommand>,
@@ -107,7 +107,7 @@ enum AdminCommand {
     /// Convert the data of a stopped node to another storage engine, or repair damaged data.
     #[command(subcommand)]
     Engine(engine::EngineCommand),
-    /// Say who may log in, and who may do what.
+    /// Manage users, groups, sources of logins and grants.
     Security(security::SecurityArgs),
     /// List the keys of a bucket in order: all of them, by prefix or by range.
     Keys(quoit_cli::data::KeyRange),
@@ -119,9 +119,9 @@ enum AdminCommand {
 pub(crate) struct StatArgs {
     #[command(flatten)]
     target: TargetArgs,
-    /// Names such as riak.riak_kv.node.gets; * stands for one level, ** for any number.
+    /// Names such as riak.riak_kv.node.gets; * matches text within a level, ** any number of levels.
     patterns: Vec<String>,
-    /// Form of the output.
+    /// Output format.
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
 }
@@ -136,7 +136,7 @@ pub(crate) fn statistics(args: &StatArgs) -> Result<()> {
     status::stat(&api, &command, args.format)
 }
 
-/// Runs an administration command.
+/// Executes an administration command.
 pub(crate) fn run(args: &AdminArgs) -> Result<()> {
     let api = Api::new(&args.target);
     match &args.command {
@@ -177,8 +177,8 @@ fn ping(api: &Api, format: Format) -> Result<()> {
     Ok(())
 }
 
-/// The document of a success; a refusal is an error with the node's own words. With JSON, its document is
-/// printed as well.
+/// The document of a successful answer. A refusal becomes an error with the node's message; with JSON, its
+/// document is printed as well.
 fn done(answer: Answer, format: Format) -> Result<Value> {
     match answer {
         Answer::Done(document) => Ok(document),
@@ -191,7 +191,7 @@ fn done(answer: Answer, format: Format) -> Result<Value> {
     }
 }
 
-/// Prints a document as it is, or what `human` makes of it.
+/// Prints a document as JSON, or the text that `human` makes of it.
 fn print(document: &Value, format: Format, human: impl FnOnce(&Value) -> String) {
     match format {
         Format::Json => say!("{document}"),
@@ -199,7 +199,7 @@ fn print(document: &Value, format: Format, human: impl FnOnce(&Value) -> String)
     }
 }
 
-/// A value on one line, text without quotes.
+/// Formats a value on one line, with strings unquoted.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

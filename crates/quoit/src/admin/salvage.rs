@@ -1,4 +1,4 @@
-//! `engine set-aside` and `engine salvage`: stores of stopped nodes that are damaged.
+//! `engine set-aside` and `engine salvage`: damaged stores of stopped nodes.
 
 use super::engine::{StoppedNode, StoppedNodeArgs};
 use super::print;
@@ -16,17 +16,17 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How often progress is printed.
+/// Interval of progress output.
 const PRINT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// So many lines about what can't be read are printed; all of them are in the list.
+/// Number of lines about unreadable parts that are printed; the list has all of them.
 const PRINTED_COUNT_MAX: u64 = 20;
 
 #[derive(Args, Debug)]
 pub(crate) struct SetAsideArgs {
     #[command(flatten)]
     node: StoppedNodeArgs,
-    /// Also where the node is alone: it goes on without the records.
+    /// Also for a node that is alone: it continues without the records.
     #[arg(long)]
     force: bool,
 }
@@ -37,7 +37,7 @@ pub(crate) struct SalvageArgs {
     node: StoppedNodeArgs,
 }
 
-/// Sets a store aside.
+/// Moves a store aside.
 pub(super) fn set_aside(args: &SetAsideArgs, format: Format) -> Result<()> {
     let StoppedNode { data_dir, settings, control } = args.node.open()?;
     let named = args.node.engine.as_deref();
@@ -83,10 +83,10 @@ fn list_path(directory: &Path, time: &str) -> PathBuf {
     directory.with_file_name(format!("{}.salvage-{time}.txt", name.unwrap_or_default()))
 }
 
-/// Prints how far a salvage has come, and lists what it could not read.
+/// Prints the progress of a salvage, and lists the parts that could not be read.
 struct Teller {
     list_path: PathBuf,
-    /// Made with its first line.
+    /// Created with its first line.
     list: Option<BufWriter<File>>,
     format: Format,
     progress: Progress,
@@ -158,7 +158,7 @@ impl Teller {
         Ok(())
     }
 
-    /// Completes the list; where it is.
+    /// Completes the list, and returns its path.
     fn finish(self) -> Result<Option<PathBuf>> {
         let Some(list) = self.list else { return Ok(None) };
         let file = list.into_inner().map_err(|error| error.into_error());
@@ -221,7 +221,7 @@ fn report(
     });
 }
 
-/// The time as a part of a name: 20260131T235959Z.
+/// The time for use in a file name: 20260131T235959Z.
 fn utc_now() -> String {
     let secs = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     utc(secs)
@@ -229,8 +229,8 @@ fn utc_now() -> String {
 
 fn utc(unix_secs: u64) -> String {
     let (days, secs) = (unix_secs / 86_400, unix_secs % 86_400);
-    // Years that begin in March have their leap day at the end; 719,468 days before 1970 one began that a
-    // cycle of 400 years begins with.
+    // Days to civil date (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms"): years begin in
+    // March, so that the leap day is at their end. The first cycle of 400 years begins 719,468 days before 1970.
     let days = days + 719_468;
     let (cycle, day_of_cycle) = (days / 146_097, days % 146_097);
     let year_of_cycle = (day_of_cycle - day_of_cycle / 1_460 + day_of_cycle / 36_524

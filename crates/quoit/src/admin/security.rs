@@ -1,4 +1,4 @@
-//! `security`: users, groups, sources and grants, in the words and tables that operators know.
+//! `security`: users, groups, sources of logins and grants, with the commands and tables of Riak.
 
 use super::{Answer, Api, done, print, segment};
 use crate::config_command::Format;
@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The commands, as `quoit admin security` lists them.
+/// The list of commands of `quoit admin security`.
 const USAGE: &str = "Usage: quoit admin security <command>
 
 The following commands modify users and security ACLs:
@@ -43,17 +43,17 @@ password, certificate. Permissions: riak_kv.get, .put, .delete, .index, .list_ke
 .erase, .replicate, .layout, .observe, .operate.
 ";
 
-/// Says who may log in, and who may do what.
+/// Manages users, groups, sources of logins and grants.
 ///
-/// Without a command it lists all of them.
+/// Without a command it lists the commands.
 #[derive(Args, Debug)]
 pub(crate) struct SecurityArgs {
-    /// The command and its words.
+    /// The command and its arguments.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     words: Vec<String>,
 }
 
-/// Runs a command.
+/// Executes a command.
 pub(crate) fn security(api: &Api, args: &SecurityArgs, format: Format) -> Result<()> {
     let (words, format) = own_format(&args.words, format);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -90,7 +90,7 @@ pub(crate) fn security(api: &Api, args: &SecurityArgs, format: Format) -> Result
     }
 }
 
-/// Words without `--format FORM`, which may stand behind the command as before it.
+/// Splits `--format FORM` off the arguments: it may stand after the command as well as before it.
 fn own_format(words: &[String], format: Format) -> (Vec<String>, Format) {
     let (mut kept, mut format) = (Vec::new(), format);
     let mut words = words.iter();
@@ -108,7 +108,7 @@ fn own_format(words: &[String], format: Format) -> (Vec<String>, Format) {
     (kept, format)
 }
 
-/// Prints what the node answers. An empty table prints nothing, as operators' scripts expect.
+/// Prints the node's answer. An empty table prints nothing, as operators' scripts expect.
 fn show(api: &Api, path: &str, format: Format, human: impl FnOnce(&Value) -> String) -> Result<()> {
     let document = done(api.get(path)?, format)?;
     match format {
@@ -167,14 +167,14 @@ fn change(api: &Api, words: &[&str], format: Format) -> Result<()> {
     Ok(())
 }
 
-/// Prints the node's warnings where they are no part of the answer.
+/// Prints the node's warnings on the standard error.
 fn warn(document: &Value) {
     for warning in document["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         let _ = writeln!(std::io::stderr(), "warning: {warning}");
     }
 }
 
-/// An option with a password from a file or a variable as one with the password itself.
+/// Replaces an option with a password from a file or a variable by one with the password itself.
 fn with_password(word: &str) -> Result<String> {
     if let Some(path) = word.strip_prefix("password-file=") {
         return Ok(format!("password={}", quoit_tls::load_password(Path::new(path))?));
@@ -191,7 +191,7 @@ fn switched(is_enabled: &Value) -> String {
     if is_enabled == true { "Enabled" } else { "Disabled" }.to_owned()
 }
 
-/// Whether security is on, as Riak says it; on a node that serves clients in clear all the same, those too.
+/// Security status as Riak prints it, and the clients without TLS that are served anyway.
 fn status_text(document: &Value) -> String {
     let mut text = switched(&document["enabled"]);
     if document["enabled"] != true || document["listener_tls"] != "both" {
@@ -207,7 +207,7 @@ fn status_text(document: &Value) -> String {
     text
 }
 
-/// Names in reverse order, in lines of about so many letters, as Riak folds them.
+/// Names in reverse order, in lines of about `width` characters, as Riak wraps them.
 fn folded(names: &Value, width: usize) -> String {
     let names = names.as_array().into_iter().flatten().filter_map(Value::as_str);
     let mut names: Vec<&str> = names.collect();
@@ -265,7 +265,8 @@ fn groups_table(document: &Value) -> String {
     table(&[("group", 10), ("member of", 15), ("options", 30)], &rows.collect::<Vec<_>>())
 }
 
-/// Sources with the users that share each; the longest prefixes first, those for all users behind others.
+/// Table of sources, with the users that share each. Longer prefixes come first, and sources for all users
+/// last.
 fn sources_table(document: &Value) -> String {
     let mut rows: Vec<(Value, Vec<Value>)> = Vec::new();
     for source in document["sources"].as_array().into_iter().flatten() {
@@ -347,8 +348,7 @@ fn ciphers_text(document: &Value) -> String {
     text
 }
 
-/// A table whose cells stand in the middle; empty without rows. Columns have at least the widths that they
-/// have with Riak.
+/// A table with centred cells; empty if it has no rows. Columns are at least as wide as Riak's.
 fn table(columns: &[(&str, usize)], rows: &[Vec<String>]) -> String {
     if rows.is_empty() {
         return String::new();
@@ -374,7 +374,7 @@ fn table(columns: &[(&str, usize)], rows: &[Vec<String>]) -> String {
     lines.join("\n")
 }
 
-/// The lines of a row, as many as its highest cell has.
+/// The lines of a row, as many as its tallest cell has.
 fn row_lines(cells: &[String], widths: &[usize]) -> Vec<String> {
     let height = cells.iter().map(|cell| cell.lines().count()).max().unwrap_or(1).max(1);
     let line = |place: usize| {

@@ -11,11 +11,11 @@ use std::fmt::Write;
 pub(crate) enum StatCommand {
     /// Print the statistics whose names match, with their values.
     Show {
-        /// Names such as riak.riak_kv.node.gets; * stands for one level, ** for any number.
+        /// Names such as riak.riak_kv.node.gets; * matches text within a level, ** any number of levels.
         #[arg(default_value = "**")]
         patterns: Vec<String>,
     },
-    /// Print the names of the statistics that match, with their data points.
+    /// Print the names of the statistics that match, with their datapoints.
     Info {
         /// Names as for show.
         #[arg(default_value = "**")]
@@ -57,7 +57,8 @@ pub(crate) fn status(api: &Api, format: Format) -> Result<()> {
     Ok(())
 }
 
-/// A value of a statistic; names of nodes, versions and disks in Erlang's notation, as Riak prints them.
+/// Formats the value of a statistic. Names of nodes, versions and disks are in Erlang's notation, as Riak
+/// prints them.
 fn term(name: &str, value: &Value) -> String {
     let list = |items: Vec<String>| format!("[{}]", items.join(","));
     match (name, value) {
@@ -78,7 +79,7 @@ fn term(name: &str, value: &Value) -> String {
     }
 }
 
-/// The lines about members that keep reap records from being forgotten.
+/// Lines about members because of which reap records can't be forgotten.
 pub(crate) fn reap_record_lines(reaped: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, why) in [("away", "are away"), ("unsettled", "may hold something older")] {
@@ -93,7 +94,7 @@ pub(crate) fn reap_record_lines(reaped: &Value) -> Vec<String> {
     lines
 }
 
-/// The lines about members that keep tombstones from being reaped.
+/// Lines about members because of which tombstones can't be reaped.
 fn tombstone_lines(held_up: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, why) in [("away", "are away"), ("incomplete", "have lost records")] {
@@ -108,7 +109,7 @@ fn tombstone_lines(held_up: &Value) -> Vec<String> {
     lines
 }
 
-/// The lines about security: whether it is on, and what an operator should know.
+/// Lines about security: its state, and warnings.
 fn security_lines(security: &Value) -> Vec<String> {
     if security.is_null() {
         return Vec::new();
@@ -124,7 +125,7 @@ fn names(names: &Value) -> String {
     names.iter().map(plain).collect::<Vec<_>>().join(", ")
 }
 
-/// The lines about copies that have lost records.
+/// Lines about copies that have lost records.
 fn loss_lines(losses: &Value) -> Vec<String> {
     let copies = losses["incomplete_copies"].as_array().into_iter().flatten();
     let mut lines: Vec<String> = copies
@@ -154,7 +155,7 @@ fn loss_lines(losses: &Value) -> Vec<String> {
     lines
 }
 
-/// Takes note of partitions that may have lost records for good.
+/// Acknowledges partitions that may have lost records for good.
 pub(crate) fn accept_losses(api: &Api, format: Format) -> Result<()> {
     let answer = done(api.post("losses/accept", None)?, format)?;
     print(&answer, format, |document| {

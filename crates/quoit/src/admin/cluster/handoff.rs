@@ -14,18 +14,18 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::iter::once;
 
-/// Characters of the bar that shows how far a transfer is.
+/// Width of the progress bar of a transfer in characters.
 const BAR_WIDTH: usize = 40;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum HandoffCommand {
     /// Let nodes send partitions, receive them, or both.
     Enable(SwitchArgs),
-    /// Stop nodes from sending or receiving partitions, those under way included.
+    /// Stop nodes from sending or receiving partitions, including active transfers.
     Disable(SwitchArgs),
-    /// Print for each node how many partitions it hands over now, and how many it has to in all.
+    /// Print for each node the number of partitions that it hands over now, and in total.
     Summary,
-    /// Print the transfers under way.
+    /// Print the active transfers.
     Details(HandoffArgs),
     /// Print the limits of transfers.
     Config(HandoffArgs),
@@ -33,7 +33,7 @@ pub(crate) enum HandoffCommand {
 
 #[derive(Args, Debug)]
 pub(crate) struct SwitchArgs {
-    /// Which direction.
+    /// Direction of the transfers.
     direction: Direction,
     #[command(flatten)]
     nodes: HandoffArgs,
@@ -41,7 +41,7 @@ pub(crate) struct SwitchArgs {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Direction {
-    /// Partitions that others hand over to the node.
+    /// Partitions that other nodes hand over to the node.
     Inbound,
     /// Partitions that the node hands over.
     Outbound,
@@ -51,7 +51,7 @@ enum Direction {
 
 #[derive(Args, Debug)]
 pub(crate) struct HandoffArgs {
-    /// The node's name [default: the node asked].
+    /// Name of the node [default: the node asked].
     #[arg(long, short)]
     node: Option<String>,
     /// All nodes.
@@ -60,7 +60,7 @@ pub(crate) struct HandoffArgs {
 }
 
 impl HandoffArgs {
-    /// The node that is meant; `None` = all.
+    /// The name of the selected node; `None` = all nodes.
     fn name(&self, api: &Api, format: Format) -> Result<Option<String>> {
         match (&self.node, self.all) {
             (_, true) => Ok(None),
@@ -72,13 +72,13 @@ impl HandoffArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct LimitArgs {
-    /// The node's name, if not all are meant, and the new value.
+    /// The name of the node [default: all nodes], and the new value.
     #[arg(num_args = 0..=2, value_names = ["NODE", "VALUE"])]
     given: Vec<String>,
 }
 
 impl LimitArgs {
-    /// The node and the value, as far as they are given.
+    /// The node and the value, if they are given.
     fn parts(&self) -> (Option<&str>, Option<&str>) {
         match &self.given[..] {
             [] => (None, None),
@@ -88,7 +88,7 @@ impl LimitArgs {
     }
 }
 
-/// Prints or changes how many partitions nodes hand over at the same time.
+/// Prints or changes the number of partitions that nodes hand over at the same time.
 pub(crate) fn transfer_limit(api: &Api, args: &LimitArgs, format: Format) -> Result<()> {
     let (node, limit) = args.parts();
     let Some(limit) = limit else {
@@ -104,7 +104,7 @@ pub(crate) fn transfer_limit(api: &Api, args: &LimitArgs, format: Format) -> Res
     set_limit(api, "limit", &json!(number), (node, "transfer limit", limit), format)
 }
 
-/// Prints or changes how many bytes a second nodes hand over.
+/// Prints or changes the rate at which nodes hand over data, in bytes per second.
 pub(crate) fn transfer_rate(api: &Api, args: &LimitArgs, format: Format) -> Result<()> {
     let (node, rate) = args.parts();
     let Some(rate) = rate else {
@@ -120,7 +120,7 @@ pub(crate) fn transfer_rate(api: &Api, args: &LimitArgs, format: Format) -> Resu
     set_limit(api, "rate", &json!(bytes), (node, "transfer rate", rate), format)
 }
 
-/// Changes a limit of a node or of all; `words` are the node, the limit's name and the value as it was
+/// Changes a limit of one node or of all; `words` are the node, the name of the limit, and the value as
 /// given.
 fn set_limit(
     api: &Api,
@@ -163,7 +163,7 @@ fn rate_text(rate: &Value) -> String {
     if *rate == 0 { "unlimited".to_owned() } else { format!("{}/s", size(rate)) }
 }
 
-/// Runs a command of `quoit admin handoff`.
+/// Executes a command of `quoit admin handoff`.
 pub(crate) fn handoff(api: &Api, command: &HandoffCommand, format: Format) -> Result<()> {
     match command {
         HandoffCommand::Enable(args) => switch(api, args, true, format),
@@ -295,7 +295,7 @@ fn left(each: &Value) -> String {
     }
 }
 
-/// Prints the transfers that wait and those under way.
+/// Prints the waiting and the active transfers.
 pub(crate) fn transfers(api: &Api, format: Format) -> Result<()> {
     let document = done(api.get("transfers")?, format)?;
     print(&document, format, transfers_page);
@@ -307,7 +307,7 @@ fn transfers_page(document: &Value) -> String {
     let mut lines = Vec::new();
     for each in list("waiting") {
         let (node, partitions) = (plain(&each["node"]), &each["partitions"]);
-        // Scripts look for these words until nothing moves, so that they stay where the node is gone.
+        // Scripts wait until these words disappear, so they are also printed for a node that is gone.
         let source = match each["is_removed"] == true {
             true => ": their copies are made anew from other replicas",
             false => "",
@@ -339,8 +339,8 @@ fn transfers_page(document: &Value) -> String {
     lines.join("\n").trim_start().to_owned()
 }
 
-/// Writes that other nodes have missed: how much each node has to hand over, in the words that scripts look
-/// for, and then for whom.
+/// Hints for writes that other nodes have missed: the total for each node, in the words that scripts
+/// expect, and then for each target.
 fn hint_lines(hints: &[Value]) -> Vec<String> {
     let mut counts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for each in hints {
@@ -351,7 +351,7 @@ fn hint_lines(hints: &[Value]) -> Vec<String> {
     }
     let waiting = counts.into_iter().map(|(node, (records, partitions))| match partitions {
         0 => format!("{node} waiting to handoff hints of {records} records"),
-        // More records of them are missed than are noted one by one.
+        // For these partitions, more records were missed than are recorded one by one.
         _ => {
             format!("{node} waiting to handoff hints of {records} records, {partitions} partitions")
         }
@@ -365,7 +365,7 @@ fn hint_lines(hints: &[Value]) -> Vec<String> {
     lines
 }
 
-/// Why a node hands over nothing, or takes nothing, and the remedy.
+/// The reason for which a node hands over nothing or accepts nothing, and the remedy.
 fn switched_off_line(each: &Value) -> String {
     let (does_not, direction) = match (each["inbound"] == false, each["outbound"] == false) {
         (true, true) => ("neither hands over nor takes", "both"),

@@ -1,5 +1,5 @@
-//! `quoit admin cluster init`, `token` and `tls`: the cluster's authority, tokens for nodes that join,
-//! and how connections between nodes are secured.
+//! `quoit admin cluster init`, `token` and `tls`: the cluster's certificate authority, join tokens, and the
+//! security of connections between nodes.
 
 use super::{Api, done, plain, print, segment};
 use crate::config_command::Format;
@@ -12,14 +12,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The variable that may have the token.
+/// Environment variable that may contain the token.
 const TOKEN_VARIABLE: &str = "QUOIT_JOIN_TOKEN";
 
-/// Where the token is that a node joins by. Never the command line: other users of the machine see it.
+/// Source of the join token. The command line is not one, because other users of the machine can see it.
 #[derive(Args, Debug)]
 pub(crate) struct TokenSource {
-    /// File with the join token, as `quoit admin cluster token` on a member has printed it; - reads it from
-    /// standard input [default: the variable QUOIT_JOIN_TOKEN, if it is set].
+    /// File with the join token that `quoit admin cluster token` on a member has printed; - reads standard
+    /// input [default: the variable QUOIT_JOIN_TOKEN, if it is set].
     #[arg(long, alias = "token", value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
@@ -53,8 +53,8 @@ impl TokenSource {
     }
 }
 
-/// Warns of a file with a token that other users of the machine may read. It is taken all the same: a shell
-/// makes files so, and a token ends soon.
+/// Warns about a token file that other users of the machine may read. The token is used anyway: shells
+/// create files with such permissions, and tokens are short-lived.
 fn warn_of_readers(file: &Path) {
     if std::fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o004 != 0) {
         let _ = writeln!(
@@ -69,21 +69,21 @@ fn warn_of_readers(file: &Path) {
 pub(crate) struct TokenArgs {
     #[command(subcommand)]
     command: Option<TokenCommand>,
-    /// How long the token lets nodes join: 60s to 30d.
+    /// Lifetime of the token: 60s to 30d.
     #[arg(long, default_value = "1h", value_parser = lifetime)]
     ttl: Duration,
-    /// How many nodes may join by it.
+    /// Number of nodes that may join with it.
     #[arg(long, default_value_t = 1)]
     nodes: u32,
 }
 
 #[derive(Subcommand, Debug)]
 enum TokenCommand {
-    /// Print the tokens that are good, without what makes them tokens.
+    /// List the valid tokens, without their secrets.
     List,
-    /// End a token before its time.
+    /// Revoke a token.
     Revoke {
-        /// Its id, as the list shows it.
+        /// Id of the token, as in the list.
         id: String,
     },
 }
@@ -96,7 +96,8 @@ pub(crate) struct TlsArgs {
 
 #[derive(Subcommand, Debug)]
 enum TlsCommand {
-    /// Replace the authority and all certificates by new ones, step by step; no connection ends.
+    /// Replace the certificate authority and all certificates by new ones, step by step, without
+    /// interrupting connections.
     Rotate,
 }
 
@@ -114,20 +115,20 @@ fn lifetime(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs(number.saturating_mul(secs)))
 }
 
-/// Makes the authority.
+/// Creates the certificate authority.
 pub(super) fn init(api: &Api, format: Format) -> Result<()> {
     let answer = done(api.post("cluster/tls/init", None)?, format)?;
     print(&answer, format, |document| plain(&document["message"]));
     Ok(())
 }
 
-/// Makes, lists or ends tokens.
+/// Creates, lists or revokes tokens.
 pub(super) fn token(api: &Api, args: &TokenArgs, format: Format) -> Result<()> {
     match &args.command {
         None => {
             let body = json!({ "nodes": args.nodes, "secs": args.ttl.as_secs() });
             let answer = done(api.post("cluster/tls/tokens", Some(&body))?, format)?;
-            // The token alone on standard output: it is written into a file or a variable.
+            // Only the token on standard output, because it is redirected to a file or a variable.
             print(&answer, format, |document| plain(&document["token"]));
         }
         Some(TokenCommand::List) => {
@@ -143,7 +144,7 @@ pub(super) fn token(api: &Api, args: &TokenArgs, format: Format) -> Result<()> {
     Ok(())
 }
 
-/// Prints how connections are secured, or begins a rotation.
+/// Prints the security of connections, or begins a rotation.
 pub(super) fn tls(api: &Api, args: &TlsArgs, format: Format) -> Result<()> {
     match args.command {
         None => {

@@ -1,4 +1,4 @@
-//! Commands that look at members, partitions and transfers.
+//! Commands that show members, partitions and transfers.
 
 use super::words::{bar, membership, name_list, percent};
 use super::{Api, done, of_node, plain, print, segment};
@@ -18,7 +18,7 @@ pub(crate) fn member_status(api: &Api, format: Format) -> Result<()> {
     Ok(())
 }
 
-/// Prints the members, whether they can be reached, and their shares.
+/// Prints the members, their reachability, and their shares.
 pub(super) fn cluster_status(api: &Api, format: Format) -> Result<()> {
     let document = done(api.get("cluster")?, format)?;
     print(&document, format, |document| {
@@ -45,7 +45,7 @@ pub(super) fn cluster_status(api: &Api, format: Format) -> Result<()> {
     Ok(())
 }
 
-/// A member's status, and how far its membership has come if `down` hides it.
+/// The status of a member, with its membership if `down` hides that.
 fn standing(member: &Value) -> String {
     let (status, membership) = (plain(&member["status"]), plain(&member["membership"]));
     match membership.as_str() {
@@ -54,7 +54,7 @@ fn standing(member: &Value) -> String {
     }
 }
 
-/// Versions of the protocol between nodes that a member speaks, such as `1-2`.
+/// Internode protocol versions that a member supports, for example `1-2`.
 fn protocol(member: &Value) -> String {
     let [oldest, newest] = [0, 1].map(|end| plain(&member["protocol_versions"][end]));
     format!("{oldest}-{newest}")
@@ -113,7 +113,7 @@ fn pending_lines(change: &Value) -> String {
     lines.join("\n")
 }
 
-/// Prints whether all nodes agree on the ring; an error if they do not.
+/// Prints if all nodes agree on the ring; fails if they do not.
 pub(crate) fn ring_ready(api: &Api, format: Format) -> Result<()> {
     let document = done(api.get("cluster/ring-ready")?, format)?;
     let is_ready = document["ready"] == true;
@@ -140,14 +140,14 @@ pub(crate) fn services(api: &Api, format: Format) -> Result<()> {
     Ok(())
 }
 
-/// Pause between two questions for a service.
+/// Interval between checks for a service.
 const SERVICE_POLL: Duration = Duration::from_secs(3);
 
 #[derive(Args, Debug)]
 pub(crate) struct WaitArgs {
-    /// The service, riak_kv for instance.
+    /// Name of the service, for example riak_kv.
     service: String,
-    /// The node's name [default: the node asked].
+    /// Name of the node [default: the node asked].
     node: Option<String>,
 }
 
@@ -155,7 +155,7 @@ pub(crate) struct WaitArgs {
 pub(crate) fn wait_for_service(api: &Api, args: &WaitArgs, format: Format) -> Result<()> {
     let path = of_node("services", args.node.as_deref());
     loop {
-        // A node that is being started does not answer yet.
+        // A node that is starting does not answer yet.
         if let Ok(answer) = api.get(&path) {
             let document = done(answer, format)?;
             let services = document["services"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -174,7 +174,8 @@ pub(crate) fn wait_for_service(api: &Api, args: &WaitArgs, format: Format) -> Re
     }
 }
 
-/// Why a service that is not among these never will be; `None` = none is up yet. A node starts all together.
+/// The error for a service that the node does not know; `None` if its services are not up yet. A node
+/// starts all its services together.
 fn unknown_service(service: &str, services: &[Value]) -> Option<String> {
     let names: Vec<String> = services.iter().map(plain).collect();
     let is_unknown = !names.is_empty() && !names.iter().any(|name| name == service);

@@ -1,4 +1,4 @@
-//! `quoit admin cluster` and the commands about members that stand beside it.
+//! `quoit admin cluster`, and the commands about members outside of it.
 
 mod handoff;
 mod links;
@@ -26,70 +26,71 @@ use serde_json::{Value, json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum ClusterCommand {
-    /// Stage that this node joins the cluster of another.
+    /// Stage that this node joins the cluster of another node.
     Join {
-        /// Any member: its address for other nodes, as in 10.0.0.1:8099 or riak@10.0.0.1 (port 8099).
+        /// Any member: its internode address, for example 10.0.0.1:8099 or riak@10.0.0.1 (port 8099).
         node: String,
         #[command(flatten)]
         token: links::TokenSource,
     },
-    /// Make the authority whose certificates the members show each other, unless there is one.
+    /// Create the certificate authority of the cluster, whose certificates the members use for each other,
+    /// unless it exists.
     Init,
-    /// Make a token by which a node joins, print it once; list or revoke tokens.
+    /// Create a token with which a node joins, and print it once; list or revoke tokens.
     Token(links::TokenArgs),
-    /// Print how connections between nodes are secured; rotate the authority.
+    /// Print the security of connections between nodes; rotate the certificate authority.
     Tls(links::TlsArgs),
-    /// Stage that a node hands its data over and leaves.
+    /// Stage that a node hands over its data and leaves.
     Leave {
-        /// The node's name [default: the node asked].
+        /// Name of the node [default: the node asked].
         node: Option<String>,
     },
-    /// Stage that a node is removed without handing its data over: records that only it has are lost.
+    /// Stage that a node is removed without handing over its data: records that only it has are lost.
     ForceRemove {
-        /// The node's name.
+        /// Name of the node.
         node: String,
     },
-    /// Stage that a node hands everything to another, which takes its place, and leaves.
+    /// Stage that a node hands over everything to another node, which takes its place, and leaves.
     Replace {
         /// Name of the node that leaves.
         old: String,
         /// Name of the node that takes its place; it joins in the same plan or has no partitions.
         new: String,
     },
-    /// Stage that another node, which starts empty, takes the place of a lost one.
+    /// Stage that another, empty node takes the place of a lost node.
     ForceReplace {
-        /// Name of the node that is gone.
+        /// Name of the lost node.
         old: String,
         /// Name of the node that takes its place; it joins in the same plan or has no partitions.
         new: String,
     },
-    /// Stage the location of a node, a rack or zone; replicas are put into different locations.
+    /// Stage the location of a node, a rack or zone; replicas are placed in different locations.
     Location {
         /// Name of the location.
         location: String,
-        /// The node's name [default: the node asked].
+        /// Name of the node [default: the node asked].
         #[arg(long, short)]
         node: Option<String>,
     },
-    /// Stage a node's capacity, its share of the data in relation to others; 100 is usual.
+    /// Stage a node's capacity, its share of the data relative to other nodes; 100 is usual.
     Capacity {
         /// The capacity, 1 to 1000000.
         capacity: u32,
-        /// The node's name [default: the node asked].
+        /// Name of the node [default: the node asked].
         #[arg(long, short)]
         node: Option<String>,
     },
     /// Print the staged changes and their effects.
     Plan,
-    /// Carry out the plan that was printed.
+    /// Commit the plan that was printed.
     Commit,
-    /// Drop the staged changes.
+    /// Discard the staged changes.
     Clear,
-    /// Print the members, whether they can be reached, and their shares.
+    /// Print the members, their reachability, and their shares.
     Status,
     /// Print the partitions of a node.
     Partitions {
-        /// The node's name [default: the node asked].
+        /// Name of the node [default: the node asked].
         #[arg(long, short)]
         node: Option<String>,
     },
@@ -100,17 +101,17 @@ pub(crate) enum ClusterCommand {
     },
     /// Print the number of partitions, of the cluster or of a node.
     PartitionCount {
-        /// The node's name.
+        /// Name of the node.
         #[arg(long, short)]
         node: Option<String>,
     },
-    /// Let a stopped node decide alone after a majority was lost for good.
+    /// Let a stopped node decide alone after the majority was lost for good.
     Recover(recover::RecoverArgs),
-    /// Prepare copies of stopped nodes' data for their start as a cluster; without options show a copy.
+    /// Prepare copies of stopped nodes' data to start as a cluster; without options, show a copy.
     Restore(restore::RestoreArgs),
 }
 
-/// Runs a command of `quoit admin cluster`.
+/// Executes a command of `quoit admin cluster`.
 pub(crate) fn cluster(api: &Api, command: &ClusterCommand, format: Format) -> Result<()> {
     use ClusterCommand as C;
     let (path, body) = match command {
@@ -150,17 +151,17 @@ pub(crate) fn down(api: &Api, node: &str, format: Format) -> Result<()> {
     change(api, "down", &json!({ "node": node }), format)
 }
 
-/// Asks for a change and prints the node's words.
+/// Requests a change, and prints the node's answer.
 fn change(api: &Api, path: &str, body: &Value, format: Format) -> Result<()> {
     let answer = done(api.post(&format!("cluster/{path}"), Some(body))?, format)?;
     print(&answer, format, |document| plain(&document["message"]));
     Ok(())
 }
 
-/// The port that nodes listen on for each other when nothing else is said.
+/// Default port of the internode listener.
 const NODE_PORT: u16 = 8099;
 
-/// The address that an operator means: `host:port`, or a node's name as Riak's commands take it.
+/// The address that an operator has given: `host:port`, or a node's name as for Riak's commands.
 fn address(node: &str) -> String {
     let host = node.rsplit_once('@').map_or(node, |(_, host)| host);
     let has_port = host.rsplit_once(':').is_some_and(|(host, port)| {
@@ -169,7 +170,7 @@ fn address(node: &str) -> String {
     if has_port { host.to_owned() } else { format!("{host}:{NODE_PORT}") }
 }
 
-/// A query that names a node, if there is one to name.
+/// Adds a query for a node to a path, if one is given.
 fn of_node(path: &str, node: Option<&str>) -> String {
     node.map_or_else(|| path.to_owned(), |node| format!("{path}?node={}", segment(node)))
 }

@@ -17,12 +17,12 @@ pub(super) fn show(api: &Api, format: Format) -> Result<()> {
     Ok(())
 }
 
-/// How long a node that has joined may take until it is known as reachable.
+/// Time limit for a node that has joined to become reachable.
 const REACHABLE_LIMIT: Duration = Duration::from_secs(10);
-/// Pause between two attempts.
+/// Interval between attempts.
 const REACHABLE_POLL: Duration = Duration::from_millis(100);
 
-/// Carries out the plan that was shown last.
+/// Commits the plan that was last shown.
 pub(super) fn commit(api: &Api, format: Format) -> Result<()> {
     let answer = until_reachable(REACHABLE_LIMIT, || api.post("cluster/commit", Some(&json!({}))))?;
     let answer = done(answer, format)?;
@@ -30,8 +30,8 @@ pub(super) fn commit(api: &Api, format: Format) -> Result<()> {
     Ok(())
 }
 
-/// Asks again while the node refuses because it can't reach another one, for so long: a node that has just
-/// joined is not known as reachable at once.
+/// Repeats a request up to `limit` while the node refuses because another node is not reachable: a node
+/// that has just joined takes a moment to be detected as reachable.
 fn until_reachable(limit: Duration, mut ask: impl FnMut() -> Result<Answer>) -> Result<Answer> {
     let began = Instant::now();
     loop {
@@ -44,7 +44,7 @@ fn until_reachable(limit: Duration, mut ask: impl FnMut() -> Result<Answer>) -> 
     }
 }
 
-/// Drops what is staged.
+/// Discards the staged changes.
 pub(super) fn clear(api: &Api, format: Format) -> Result<()> {
     let answer = done(api.delete("cluster/plan")?, format)?;
     print(&answer, format, |document| plain(&document["message"]));
@@ -106,7 +106,7 @@ fn transition_page(transition: &Value) -> String {
     page
 }
 
-/// How much moves and how long that takes, as far as it is known, after `before`.
+/// The amount of data to transfer and the estimated time, as far as known, preceded by `before`.
 fn amount(told: &Value, before: &str) -> String {
     match (&told["bytes"], &told["secs"]) {
         (Value::Null, _) => String::new(),

@@ -14,12 +14,12 @@ pub(crate) struct RecoverArgs {
     /// Data directory of the stopped node that decides alone from now on.
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
-    /// Name of a node that is lost for good; repeated for each.
+    /// Name of a node that is lost for good; repeat for each.
     #[arg(long, value_name = "NAME", required = true)]
     lost: Vec<String>,
 }
 
-/// Makes a stopped node go on without the nodes that are lost.
+/// Makes a stopped node continue without the lost nodes.
 pub(super) fn recover(args: &RecoverArgs, format: Format) -> Result<()> {
     let disk = RealDisk::open(&args.data_dir).context("opening the data directory")?;
     let recovered = quoit_cluster::recover(Arc::new(disk), &args.lost)?;

@@ -1,4 +1,4 @@
-//! `quoit admin cluster restore`: prepares copies of stopped nodes' data for their start as a cluster.
+//! `quoit admin cluster restore`: prepares copies of stopped nodes' data to start as a cluster.
 
 use crate::admin::print;
 use crate::config_command::Format;
@@ -15,15 +15,15 @@ pub(crate) struct RestoreArgs {
     /// Data directory of a stopped node, restored from a copy.
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
-    /// Begin the epoch with what this node knows of the cluster; on one node, before all others.
+    /// Begin the epoch with this node's state of the cluster; on one node, before all others.
     #[arg(long, conflicts_with = "epoch")]
     begin: bool,
-    /// Follow the node that has begun the epoch of this identity, which the command with --begin prints.
+    /// Join the epoch with this id, which the command with --begin has printed.
     #[arg(long, value_name = "ID", value_parser = epoch_of)]
     epoch: Option<ClusterId>,
 }
 
-/// Reads the identity of an epoch: 32 hexadecimal digits.
+/// Parses the id of an epoch: 32 hexadecimal digits.
 fn epoch_of(text: &str) -> Result<ClusterId, String> {
     let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let number = is_hex.then(|| u128::from_str_radix(text, 16).ok()).flatten();
@@ -33,7 +33,7 @@ fn epoch_of(text: &str) -> Result<ClusterId, String> {
     Ok(ClusterId(number.to_be_bytes()))
 }
 
-/// Makes the copy part of a restored cluster, or shows what it knows.
+/// Makes the copy part of a restored cluster, or shows its contents.
 pub(super) fn restore_node(args: &RestoreArgs, format: Format) -> Result<()> {
     let disk = RealDisk::open(&args.data_dir).context("opening the data directory")?;
     let disk: Arc<dyn Disk> = Arc::new(disk);

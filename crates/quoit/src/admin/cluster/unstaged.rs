@@ -1,4 +1,4 @@
-//! The older forms of changes, which stage, plan and commit in one step: `join -f`, `leave -f`,
+//! The older forms of membership changes, which stage, plan and commit in one step: `join -f`, `leave -f`,
 //! `remove -f`.
 
 use super::{Api, address, done, plain, print};
@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long the node that is asked may take to see what was staged.
+/// Time limit for the asked node to learn of the staged change.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Pause between two looks at the plan.
+/// Interval between checks of the plan.
 const PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Args, Debug)]
 pub(crate) struct UnstagedArgs {
-    /// For `join` any member, else the node that leaves [default of leave: the node asked].
+    /// For `join` any member, otherwise the node that leaves [default for leave: the node asked].
     node: Option<String>,
     /// Change the cluster at once, without showing a plan.
     #[arg(short, long)]
@@ -30,12 +30,12 @@ pub(crate) fn join(api: &Api, args: &UnstagedArgs, format: Format) -> Result<()>
     at_once(api, args, ("join", json!({ "address": address(node) })), format)
 }
 
-/// Lets a node hand over its data and leave at once.
+/// Makes a node hand over its data and leave at once.
 pub(crate) fn leave(api: &Api, args: &UnstagedArgs, format: Format) -> Result<()> {
     at_once(api, args, ("leave", json!({ "node": args.node })), format)
 }
 
-/// Removes a node at once, with all records that only it has.
+/// Removes a node at once. Records that only it has are lost.
 pub(crate) fn force_remove(api: &Api, args: &UnstagedArgs, format: Format) -> Result<()> {
     let node = needed(args, "force-remove")?;
     at_once(api, args, ("force-remove", json!({ "node": node })), format)
@@ -84,7 +84,7 @@ fn count(plan: &Value) -> usize {
     plan["staged"].as_array().map_or(0, Vec::len)
 }
 
-/// The plan, as soon as the node that is asked has learned what is staged.
+/// The plan, as soon as the asked node has learned of the staged change.
 fn await_plan(api: &Api, format: Format) -> Result<Value> {
     let limit = Instant::now() + PATIENCE;
     loop {

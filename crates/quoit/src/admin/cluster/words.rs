@@ -1,24 +1,24 @@
-//! Parts of pages about members that several commands share.
+//! Parts of texts about members that several commands share.
 
 use crate::admin::plain;
 use serde_json::Value;
 
-/// Characters of a line.
+/// Width of a line in characters.
 const WIDTH: usize = 79;
 
-/// A heading in a bar across the page.
+/// A heading centred in a bar across the page.
 pub(in crate::admin) fn bar(title: &str) -> String {
     let around = WIDTH.saturating_sub(title.len() + 2);
     let (before, after) = (around / 2, around.div_ceil(2));
     format!("{} {title} {}", "=".repeat(before), "=".repeat(after))
 }
 
-/// A line across the page.
+/// A horizontal line across the page.
 pub(super) fn rule() -> String {
     "-".repeat(WIDTH)
 }
 
-/// The table of members with its last line, as `member-status` and `plan` print it.
+/// The table of members with its totals, as `member-status` and `plan` print it.
 pub(super) fn membership(document: &Value) -> String {
     let mut lines =
         vec![bar("Membership"), "Status     Ring    Pending    Node".to_owned(), rule()];
@@ -52,7 +52,8 @@ pub(super) fn membership(document: &Value) -> String {
     lines.join("\n")
 }
 
-/// Which members hold back what needs the newest protocol between nodes; `None` when all speak it.
+/// The members that do not support the newest internode protocol yet and hold back its features; `None` if
+/// all support it.
 fn outdated(document: &Value) -> Option<String> {
     let members = || document["members"].as_array().into_iter().flatten();
     let speaks = |member: &Value| member["protocol_versions"][1].as_u64().unwrap_or_default();
@@ -65,12 +66,12 @@ fn outdated(document: &Value) -> Option<String> {
     })
 }
 
-/// A share as operators read it.
+/// Formats a percentage.
 pub(super) fn percent(share: &Value) -> String {
     format!("{:.1}%", share.as_f64().unwrap_or_default())
 }
 
-/// The names of a list, as in `['a','b']`.
+/// Formats a list of names as `['a','b']`.
 pub(super) fn name_list(names: &Value) -> String {
     let names = names.as_array().into_iter().flatten();
     let quoted: Vec<_> = names.map(|name| format!("'{}'", plain(name))).collect();

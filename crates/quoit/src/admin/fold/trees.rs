@@ -1,4 +1,4 @@
-//! Folds about the trees that Riak compares clusters by.
+//! Folds over the hash trees by which Riak compares clusters.
 
 use super::super::{Api, done, plain};
 use super::{Walk, each_found, started, wanted_buckets};
@@ -12,7 +12,7 @@ use quoit_model::segments::{BRANCH_LEAVES, TreeSize};
 use quoit_riak::{Tree, TreeEntry};
 use serde_json::{Value, json};
 
-/// Makes the tree of a range, and prints it.
+/// Builds the tree of a range, and prints it.
 pub(super) fn range_tree(
     api: &Api,
     walk: &Walk,
@@ -23,7 +23,7 @@ pub(super) fn range_tree(
     let mut tree = Tree::empty(size);
     let number = |number: &Value| number.as_u64().and_then(|number| u32::try_from(number).ok());
     let mut record_count = 0;
-    // Trees of several buckets are merged by the same operation that makes them.
+    // The entries of several buckets can be added to the same tree.
     for bucket in wanted_buckets(api, walk)? {
         let (job, _) = started(api, walk, &bucket, wanted.clone(), format)?;
         let ended = each_found(api, &job["id"], format, |found| {
@@ -51,7 +51,7 @@ pub(super) fn range_tree(
     Ok(())
 }
 
-/// Branches that are not empty.
+/// Number of non-empty branches.
 fn tree_size_used(tree: &Tree) -> usize {
     let mut branches: Vec<u32> = tree.leaves().map(|(leaf, _)| leaf / BRANCH_LEAVES).collect();
     branches.dedup();
@@ -68,7 +68,7 @@ pub(super) fn root(api: &Api, n_val: u32, format: Format) -> Result<()> {
     Ok(())
 }
 
-/// Prints leaves of branches of such a tree.
+/// Prints the leaves of branches of such a tree.
 pub(super) fn branches(api: &Api, n_val: u32, numbers: &[u32], format: Format) -> Result<()> {
     let path = format!("trees/{n_val}/branches?branches={}", joined(numbers));
     let document = done(api.get(&path)?, format)?;
@@ -84,7 +84,7 @@ pub(super) fn branches(api: &Api, n_val: u32, numbers: &[u32], format: Format) -
     Ok(())
 }
 
-/// Prints keys and clocks of segments of such a tree.
+/// Prints the keys and version vectors in segments of such a tree.
 pub(super) fn clocks(api: &Api, n_val: u32, segments: &[u32], format: Format) -> Result<()> {
     let path = format!("trees/{n_val}/clocks?segments={}", joined(segments));
     let document = done(api.get(&path)?, format)?;
@@ -101,7 +101,7 @@ pub(super) fn clocks(api: &Api, n_val: u32, segments: &[u32], format: Format) ->
     Ok(())
 }
 
-/// A name as it is, if it is text; else percent-encoded.
+/// Decodes a name. A name that is not text stays percent-encoded.
 fn name(encoded: &Value) -> String {
     let encoded = plain(encoded);
     percent_decode_str(&encoded).decode_utf8().map_or(encoded.clone(), Into::into)
@@ -115,7 +115,7 @@ fn decoded(value: &Value) -> Result<Vec<u8>> {
     STANDARD.decode(plain(value)).context("the node has answered what is no Base64")
 }
 
-/// Prints the numbers of 4 bytes that are not zero, each with its place.
+/// Prints the 4-byte hashes that are not zero, each with its index.
 fn print_hashes(what: &str, first: u32, hashes: &[u8]) {
     for (place, bytes) in (first..).zip(hashes.chunks_exact(4)) {
         let hash = bytes.iter().fold(0u32, |hash, byte| hash << 8 | u32::from(*byte));
