@@ -230,7 +230,8 @@ fn utc_now() -> String {
 fn utc(unix_secs: u64) -> String {
     let (days, secs) = (unix_secs / 86_400, unix_secs % 86_400);
     // Days to civil date (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms"): years begin in
-    // March, so that the leap day is at their end. The first cycle of 400 years begins 719,468 days before 1970.
+    // March, so that the leap day is at their end. The first cycle of 400 years begins 719,468 days before
+    // the Unix epoch.
     let days = days + 719_468;
     let (cycle, day_of_cycle) = (days / 146_097, days % 146_097);
     let year_of_cycle = (day_of_cycle - day_of_cycle / 1_460 + day_of_cycle / 36_524

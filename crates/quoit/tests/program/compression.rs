@@ -1,4 +1,4 @@
-//! Compressed values of a real node, over both protocols and restarts.
+//! Compressed values of a node process: written and read over both protocols and across restarts.
 use crate::node::Node;
 use quoit_client::{Bucket, Client, Content, IndexQuery, SetUpdate};
 use std::io::{Read as _, Write as _};
@@ -10,7 +10,7 @@ fn text(number: usize) -> String {
     format!("{number} says what all the others say. ").repeat(400)
 }
 
-/// The node's answer to an HTTP request: its status line and its body.
+/// Sends an HTTP request to the node; returns the status line and the body of the response.
 fn http(node: &Node, method: &str, path: &str, body: &str) -> (String, String) {
     let mut stream = std::net::TcpStream::connect(&node.http).unwrap();
     let head = format!("{method} {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n");
@@ -22,7 +22,7 @@ fn http(node: &Node, method: &str, path: &str, body: &str) -> (String, String) {
     (head.lines().next().unwrap().to_owned(), body.to_owned())
 }
 
-/// Bytes of the files of a directory.
+/// Total size of the files below a directory, in bytes.
 fn size_of(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).unwrap().map(Result::unwrap);
     let size = |entry: std::fs::DirEntry| match entry.path().is_dir() {
@@ -76,7 +76,8 @@ async fn a_bucket_type_is_compressed_and_nobody_notices() {
         client.update_data_type(&guests, add).await.unwrap();
     }
 
-    // Written again, after a kill, over HTTP, and without compression from now on.
+    // The values are written again: after a crash, over HTTP, and with compression switched off for new
+    // writes.
     put_all(&client, &bucket).await;
     node.restart(false);
     let client = Client::connect_to(node.pb.clone()).unwrap();
@@ -107,7 +108,7 @@ fn the_property_is_set_and_shown_over_http_and_checked() {
     assert!(shown.contains("\"compression\":\"none\""), "{shown}");
 }
 
-/// Whether a text is in one of the files of a directory.
+/// True if a file below the directory contains the text.
 fn has_text(directory: &Path, text: &[u8]) -> bool {
     let entries = std::fs::read_dir(directory).unwrap().map(Result::unwrap);
     entries.map(|entry| entry.path()).any(|path| match path.is_dir() {
@@ -133,7 +134,7 @@ async fn behind_several_engines_buckets_are_compressed_as_their_types_say() {
     let packed = ["packed_log", "packed_tree"].map(|name| Bucket::typed(name, "bucket"));
     let plain = [Bucket::new("bucket"), Bucket::typed("plain_tree", "bucket")];
     let [log, tree] = ["log", "tree"].map(|name| node.data_dir().join("multi").join(name));
-    // More of a value than stays readable at its beginning.
+    // Longer than the text that LZ4 leaves uncompressed at the beginning of a value.
     let run = "says what all the others say. 7 ".repeat(20);
     for (buckets, are_plain) in [(&packed, false), (&plain, true)] {
         let client = Client::connect_to(node.pb.clone()).unwrap();

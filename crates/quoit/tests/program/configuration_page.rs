@@ -1,6 +1,6 @@
-//! The table of `docs/configuration.md` is the program's own.
+//! Checks that the table of `docs/configuration.md` is the one that the program generates.
 //!
-//! After a change of keys, this writes the table anew:
+//! After a change of the keys, this command rewrites the table:
 //!
 //! ```text
 //! TEST_WRITE_DOCS=1 cargo test -p quoit --test program configuration_page
@@ -8,7 +8,7 @@
 use quoit::config::{Key, keys};
 use std::path::Path;
 
-/// The lines of the table begin with it, and no others of the page.
+/// Beginning of the lines of the table; no other line of the page begins with it.
 const ROW: &str = "| `";
 
 fn row(key: &Key) -> String {

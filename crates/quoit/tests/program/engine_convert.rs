@@ -1,4 +1,4 @@
-//! The data of a real node moves from engine to engine by a converter that is killed again and again.
+//! Conversion of a node's data from engine to engine, by a converter that is killed repeatedly.
 use crate::node::Node;
 use quoit_client::{Bucket, Client, Content, IndexQuery, PutOptions, SetUpdate};
 use std::io::{BufRead as _, BufReader};
@@ -19,7 +19,7 @@ fn convert(data_dir: &Path, words: &[&str]) -> Output {
     converter(data_dir, words).output().unwrap()
 }
 
-/// Converts; what is printed.
+/// Runs a conversion that must succeed; returns its standard output.
 fn converted(data_dir: &Path, words: &[&str]) -> String {
     let output = convert(data_dir, words);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -27,15 +27,15 @@ fn converted(data_dir: &Path, words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The output of a converter that does not begin.
+/// Runs a conversion that must fail; returns its standard error.
 fn refused(data_dir: &Path, words: &[&str]) -> String {
     let output = convert(data_dir, words);
     assert!(!output.status.success(), "{words:?} was done");
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// Begins to convert and kills the converter when it has noted so many times how far it has come. False when
-/// it was done before.
+/// Starts a conversion and kills it after it has printed `notes` progress lines. Returns false if the
+/// conversion ended before that.
 fn kill_after(data_dir: &Path, words: &[&str], notes: usize) -> bool {
     let mut command = converter(data_dir, words);
     command.args(["--note-every", "5000", "--format", "json"]);
@@ -72,8 +72,8 @@ async fn fill(client: &Client) {
     }
 }
 
-/// The number of keys that a query finds. After a conversion that was killed on its way to bitcask, entries
-/// are made again in the background first.
+/// Number of keys that an index query finds. After a conversion to bitcask that was killed, the node first
+/// rebuilds index entries in the background, and queries are refused meanwhile.
 async fn in_group(client: &Client, bucket: &Bucket) -> usize {
     let group = IndexQuery::equal(bucket, "group_int", "3");
     loop {
@@ -98,7 +98,7 @@ async fn check(client: &Client, round: usize) {
         assert_eq!(value, expected, "k{number} in round {round}");
     }
     let listed = client.list_keys(&bucket, None).await.unwrap().collect().await.unwrap();
-    // Tombstones are kept, and listed.
+    // Deleted elements still have tombstones, and the listing contains them.
     assert_eq!(listed.len(), COUNT);
     assert_eq!(in_group(client, &bucket).await, (COUNT - 20) / 5);
     let siblings = Bucket::typed("siblings", "bucket").key("both");
@@ -112,7 +112,7 @@ async fn check(client: &Client, round: usize) {
     assert_eq!(all.value.as_set().unwrap().len(), ELEMENTS + round);
     let page = client.data_type_page(&guests, 100, None).await.unwrap().unwrap();
     assert_eq!(page.value.as_set().unwrap().len(), 100);
-    // Written further: blindly, so that each write has to have an event of its own.
+    // Blind writes without a causal context: each must get an event of its own.
     client.put(&siblings, Content::text(format!("round {round}"))).await.unwrap();
     let add = SetUpdate::new().insert(format!("late guest {round}"));
     client.update_data_type(&guests, add).await.unwrap();
@@ -194,7 +194,7 @@ fn what_can_not_be_converted_is_said_with_what_can() {
     assert!(help.contains("Stop the node, convert, set storage_backend"), "{help}");
 }
 
-/// Checks keys of the buckets `flat` and `deep/bucket`.
+/// Checks the keys of the buckets `flat` and `deep/bucket`.
 async fn check_buckets(node: &Node) {
     for bucket in [Bucket::new("flat"), Bucket::typed("deep", "bucket")] {
         for number in 0..COUNT {

@@ -1,11 +1,11 @@
-//! The load generator against the real program.
+//! The load generator against a node process.
 use crate::node::Node;
 use quoit_client::{Bucket, BucketProps, Client, DataTypeValue};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The results of a run.
+/// Result directory of a run.
 struct Results(tempfile::TempDir);
 
 impl Results {
@@ -14,7 +14,7 @@ impl Results {
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// Successful operations that a table of latencies counts.
+    /// Number of successful operations in a table of latencies.
     fn count(&self, label: &str) -> u64 {
         let table = self.file(&format!("{label}_latencies.csv"));
         let rows = table.lines().skip(1);
@@ -22,7 +22,8 @@ impl Results {
     }
 }
 
-/// Runs a configuration of the load generator with changes, which end it or say when it ends.
+/// Runs the load generator with a shipped configuration, if there is one, and with changes to it that limit
+/// the run. All operations must succeed.
 fn bench(shipped: Option<&str>, changes: &str) -> Results {
     let results = Results(tempfile::tempdir().unwrap());
     let configuration = results.0.path().join("changes.config");
@@ -83,7 +84,7 @@ fn both_interfaces_take_every_operation_that_is_offered() {
         ),
     );
     assert!(results.count("listkeys") > 0 && results.count("update-with2i") > 0);
-    // Against each range its count is checked over HTTP.
+    // The count of each range is compared with a query over HTTP.
     let integers = "{mode, max}. {concurrent, 1}. {key_generator, {sequential_int, 300}}.";
     let indexed = |operations: &str| {
         bench(
@@ -129,7 +130,7 @@ fn both_interfaces_take_every_operation_that_is_offered() {
     assert_eq!(results.count("put-item-value-plain") + results.count("get-item"), 300);
 }
 
-/// The record of a key, as a client reads it.
+/// Value of a key as a client reads it.
 async fn fetch(client: &Client, bucket_type: &str, key: &str) -> Option<DataTypeValue> {
     let location = Bucket::typed(bucket_type, "test").key(key);
     Some(client.fetch(&location).await.unwrap()?.value)
@@ -172,7 +173,7 @@ async fn counters_teams_and_games_are_counted_and_kept() {
             "{partitioned_sequential_int, 60}",
         )
     };
-    // A read or a removal makes a team that is not there.
+    // A read or a removal creates a team that does not exist.
     for operation in ["{team, read}", "{team, player, removal}", "{team, write}"] {
         bench(None, &teams(&format!("[{{{operation}, 1}}]")));
     }
@@ -217,7 +218,7 @@ async fn large_sets_and_maps_are_filled_read_and_emptied() {
             ),
         )
     };
-    // Until each key has had its turn, however slow the machine is.
+    // The runs are long enough for each key to have its turn on a slow machine.
     let long = format!("{{riakc_dt_pb_port, {port}}}. {{duration, 5}}.");
     let run = |bucket_type: &str, rest: &str| run_for(&long, bucket_type, rest);
     run_for(
@@ -235,7 +236,7 @@ async fn large_sets_and_maps_are_filled_read_and_emptied() {
     assert_eq!(fetch(&client, "sets", "8").await.unwrap().as_set().unwrap().len(), 1);
     run("sets", "{operations, [{{set, modify}, 1}]}.");
     run("sets", "{operations, [{{set, remove}, 1}]}.");
-    // The modification added the same element, so that nothing is left.
+    // The modification had added the same element, so that the set is empty.
     assert!(fetch(&client, "sets", "8").await.unwrap().as_set().unwrap().is_empty());
     let batches = "{riakc_dt_pb_sets_batchsize, 7}. {operations, [{{set, batch_insert}, 1}]}.";
     let results = run_for(&short, "sets", batches);
@@ -259,7 +260,8 @@ async fn large_sets_and_maps_are_filled_read_and_emptied() {
     assert!(map.sets.values().all(|set| set.is_empty()), "{map:?}");
 }
 
-/// Runs `quoit bench crdt-growth`: its standard output, its standard error, and whether it succeeded.
+/// Runs `quoit bench crdt-growth`; returns its standard output, its standard error, and true if it
+/// succeeded.
 fn crdt_growth(node: &Node, results: &Path, arguments: &[&str]) -> (String, String, bool) {
     let run = Command::new(env!("CARGO_BIN_EXE_quoit"))
         .args(["bench", "crdt-growth", "--target", &node.pb, "-d"])

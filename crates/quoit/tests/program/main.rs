@@ -1,4 +1,4 @@
-//! The program as its users run it: nodes as processes, the client, the load generator, configuration.
+//! The program as its users run it: node processes, the client, the load generator, and configuration.
 
 #![allow(clippy::unwrap_used, reason = "a fixture that fails is a test that fails")]
 

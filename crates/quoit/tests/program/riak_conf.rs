@@ -1,7 +1,7 @@
-//! A riak.conf as Riak installs it starts a node, without a warning.
+//! A riak.conf as Riak's packages install it starts a node without a warning.
 use quoit::config::{parse_text, settings_of};
 
-/// Settings that riak.conf has when Riak 2.0 to 2.9 is installed.
+/// Settings of the riak.conf that Riak 2.0 to 2.9 installs.
 const SECOND: &str = "
 log.console = file
 log.console.level = info
@@ -52,7 +52,7 @@ mdc.cluster_manager = 127.0.0.1:9080
 mdc.fullsync_on_connect = true
 ";
 
-/// Settings that it has in Riak 3.0 to 3.4 beside or instead of these.
+/// Settings that the riak.conf of Riak 3.0 to 3.4 has in addition to these or instead of them.
 const THIRD: &str = "
 logger.level = info
 logger.file = $(platform_log_dir)/console.log

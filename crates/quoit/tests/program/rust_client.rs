@@ -1,4 +1,4 @@
-//! The Rust client against the real program.
+//! The Rust client against a node process.
 use crate::node::Node;
 use quoit_client::{
     Bucket, Client, Content, DataTypeOptions, DataTypeUpdate, DataTypeValue, Error, Fetched,
@@ -212,7 +212,7 @@ async fn data_types_are_read_and_changed() {
     assert_eq!(wrong.unwrap_err().server().unwrap().message, text);
 }
 
-/// The body of a resource.
+/// Body of the response to a GET request.
 fn http_get(node: &Node, path: &str) -> String {
     use std::io::{Read as _, Write as _};
     let mut stream = std::net::TcpStream::connect(&node.http).unwrap();

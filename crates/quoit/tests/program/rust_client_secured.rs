@@ -1,4 +1,4 @@
-//! The Rust client against the real program, by TLS and with logins.
+//! The Rust client against a node process, over TLS and with logins.
 use crate::node::Node;
 use quoit_client::{Client, Content, Error, Location, Login, LoginSettings};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
@@ -6,7 +6,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// An authority with its folder of files.
+/// A certificate authority with a directory for its files.
 struct Authority {
     folder: tempfile::TempDir,
     issuer: Issuer<'static, KeyPair>,
@@ -35,7 +35,7 @@ impl Authority {
         self.folder.path().join(name)
     }
 
-    /// Issues a certificate; the files of it and of its key.
+    /// Issues a certificate; returns the files of the certificate and of its key.
     fn issue(&self, name: &str, hosts: &[&str]) -> (PathBuf, PathBuf) {
         let key = KeyPair::generate().unwrap();
         let certificate = params(name, hosts).signed_by(&key, &self.issuer).unwrap();
@@ -70,7 +70,7 @@ impl Authority {
         node
     }
 
-    /// A login as `user`, with a password.
+    /// Login as `user` with a password.
     fn password(&self, user: &str, password: &str) -> LoginSettings {
         let file = self.file("password");
         write(&file, password);
@@ -79,7 +79,7 @@ impl Authority {
     }
 }
 
-/// Writes a file that only its owner reads.
+/// Writes a file that only its owner can read.
 fn write(file: &Path, content: &str) {
     fs::write(file, content).unwrap();
     fs::set_permissions(file, Permissions::from_mode(0o600)).unwrap();

@@ -1,4 +1,4 @@
-//! A node with several storage engines, over restarts.
+//! A node with several storage engines, across restarts.
 use crate::node::Node;
 use quoit_client::{Bucket, Client, Content};
 use quoit_wire::messages::RpbBucketProps;
@@ -20,7 +20,7 @@ async fn value_of(client: &Client, bucket: &Bucket) -> Option<String> {
     Some(String::from_utf8(object.single().unwrap().value.to_vec()).unwrap())
 }
 
-/// Whether an engine has a directory.
+/// True if an engine has a directory.
 fn has_data(node: &Node, engine: &str) -> bool {
     node.data_dir().join("multi").join(engine).exists()
 }
@@ -41,7 +41,7 @@ async fn bucket_types_live_in_their_engines_and_survive_restarts() {
     let refused = client.set_bucket_props(&buckets[1], unknown).await.unwrap_err().to_string();
     assert!(refused.contains("must be one of the node's storage engines: log, tree"), "{refused}");
 
-    // What is there stays where it is, and can be read and written.
+    // Existing keys stay in their engine and can be read and written.
     let other = RpbBucketProps { backend: Some("log".into()), ..RpbBucketProps::default() };
     client.set_bucket_props(&buckets[0], other).await.unwrap();
     for round in ["after a change", "after a restart", "after a crash"] {

@@ -1,26 +1,26 @@
-//! The real program as a node.
+//! A node process for tests.
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A node of its own for one test; it ends with its handle.
+/// A node process of a single test. Dropping the handle kills the process.
 pub struct Node {
     child: Child,
-    /// Address for Protocol Buffers.
+    /// Address of the Protocol Buffers listener.
     pub pb: String,
-    /// Address for HTTP.
+    /// Address of the HTTP listener.
     pub http: String,
     settings: Vec<String>,
     dir: tempfile::TempDir,
 }
 
 impl Node {
-    /// Starts a node on free ports and waits until it serves.
+    /// Starts a node on free ports and waits until it is ready.
     pub fn start() -> Self {
         Self::start_with(&[])
     }
 
-    /// As [`Node::start`], with settings `KEY=VALUE`.
+    /// Like [`Node::start`], with settings in the form `KEY=VALUE`.
     pub fn start_with(settings: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
@@ -28,19 +28,19 @@ impl Node {
         Self { child, pb, http, settings, dir }
     }
 
-    /// Where the node's data is.
+    /// Data directory of the node.
     pub fn data_dir(&self) -> PathBuf {
         self.dir.path().join("data")
     }
 
-    /// Stops the node in good order.
+    /// Shuts the node down gracefully.
     pub fn stop(&mut self) {
         let told = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
         assert!(told.success());
         assert!(self.child.wait().unwrap().success(), "the node did not stop in good order");
     }
 
-    /// Stops the node, in good order or by killing it, and starts it again on its data.
+    /// Stops the node, gracefully or by killing it, and starts it again on its data.
     pub fn restart(&mut self, in_good_order: bool) {
         if in_good_order {
             self.stop();
@@ -51,7 +51,7 @@ impl Node {
         (self.child, self.pb, self.http) = start(self.dir.path(), &self.settings);
     }
 
-    /// Starts the node again, which was stopped.
+    /// Starts the stopped node again.
     pub fn start_again(&mut self) {
         (self.child, self.pb, self.http) = start(self.dir.path(), &self.settings);
     }
@@ -61,13 +61,12 @@ impl Node {
         &self.settings
     }
 
-    /// Replaces one of them, for the next start.
+    /// Replaces one of the settings for the next start.
     pub fn set(&mut self, number: usize, setting: &str) {
         self.settings[number] = setting.to_owned();
     }
 
-    /// The output of the program when it does not start on the data of this node, which was
-    /// stopped.
+    /// Starts the program on the data of this stopped node, which must fail; returns its output.
     pub fn refused(&self, settings: &[&str]) -> String {
         let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
         let output = command(self.dir.path(), &settings).output().unwrap();
@@ -81,7 +80,7 @@ impl Node {
         command.args(["admin", "--url", &url]).args(words).output().unwrap()
     }
 
-    /// The output of an administration command.
+    /// Runs an administration command that must succeed; returns its output.
     pub fn admin(&self, words: &[&str]) -> String {
         let output = self.run_admin(words);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -89,14 +88,14 @@ impl Node {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The output of an administration command that fails.
+    /// Runs an administration command that must fail; returns its output.
     pub fn admin_refused(&self, words: &[&str]) -> String {
         let output = self.run_admin(words);
         assert!(!output.status.success(), "{words:?} was done");
         String::from_utf8(output.stderr).unwrap()
     }
 
-    /// Makes a bucket type with these properties, a JSON object.
+    /// Creates a bucket type with these properties, given as a JSON object.
     pub fn create_type(&self, name: &str, props: &str) {
         let props = format!("{{\"props\":{props}}}");
         let url = format!("http://{}", self.http);
@@ -122,10 +121,10 @@ fn command(dir: &Path, settings: &Vec<String>) -> Command {
     command
 }
 
-/// Starts the program; the process and its addresses for Protocol Buffers and HTTP.
+/// Starts the program; returns the process and the addresses of its Protocol Buffers and HTTP listeners.
 fn start(dir: &Path, settings: &Vec<String>) -> (Child, String, String) {
     let ready = dir.join("ready");
-    // A node that was killed has left its own.
+    // A killed node leaves its ready file behind.
     let _ = std::fs::remove_file(&ready);
     let mut child = command(dir, settings).stdout(Stdio::null()).spawn().unwrap();
     let started = Instant::now();
