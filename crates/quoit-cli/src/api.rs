@@ -1,4 +1,4 @@
-//! Calls of a node's HTTP interface: its administration, and the data of clients.
+//! Calls of a node's HTTP interface: the administration API and the resources of clients.
 
 use crate::local::{LocalConnector, NoResolver};
 use crate::secure::LoginArgs;
@@ -15,40 +15,41 @@ use ureq::middleware::{Middleware, MiddlewareNext};
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::{Agent, Body, SendBody};
 
-/// Longest wait for an answer.
+/// Time limit of a whole call.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Longest wait for a connection.
+/// Time limit of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A node's HTTP interface. Of several nodes the first that can be connected to is asked, and stays.
+/// The HTTP interface of a node. Given several nodes, the first that can be connected to is asked, and it
+/// is kept for the calls that follow.
 pub struct Api {
     places: Vec<(Target, Agent)>,
     current: Cell<usize>,
-    /// Why no node can be asked.
+    /// Error that prevents all calls, for example an unreadable password file.
     fault: Option<String>,
 }
 
-/// A node's answer to a call of its administration.
+/// Answer of the administration API.
 pub enum Answer {
-    /// The document of a success.
+    /// Document of a successful call.
     Done(Value),
-    /// A refusal: the stable word and the sentence for people.
+    /// Refusal: a stable error code and a message for people.
     Refused {
-        /// Stable word.
+        /// Stable error code.
         error: String,
-        /// Sentence.
+        /// Message for people.
         message: String,
         /// The whole document.
         document: Value,
     },
 }
 
-/// A request of a client.
+/// A request as a client sends it.
 #[derive(Clone, Debug, Default)]
 pub struct Call {
     /// Method; GET by default.
     pub method: Method,
-    /// Path without the slash at its beginning, with a query.
+    /// Path without the leading slash, with the query.
     pub path: String,
     /// Headers.
     pub headers: Vec<(String, String)>,
@@ -59,7 +60,7 @@ pub struct Call {
 /// The answer to a [`Call`].
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// Status of HTTP.
+    /// HTTP status.
     pub status: u16,
     /// Headers.
     pub headers: http::HeaderMap,
@@ -68,13 +69,13 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// A header as text; empty if it is missing.
+    /// Value of a header as text; empty if the header is missing.
     #[must_use]
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// The body as text, without blanks around it.
+    /// Body as text, trimmed.
     #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).trim().to_owned()
@@ -83,7 +84,7 @@ impl Reply {
 
 type Response = http::Response<Body>;
 
-/// A path segment, percent-encoded.
+/// Percent-encodes a path segment.
 #[must_use]
 pub fn segment(name: &str) -> String {
     utf8_percent_encode(name, NON_ALPHANUMERIC).to_string()
@@ -93,11 +94,11 @@ fn agent(target: &Target, login: &LoginArgs) -> Result<Agent> {
     let config = Agent::config_builder()
         .timeout_global(Some(TIMEOUT))
         .timeout_connect(Some(CONNECT_TIMEOUT))
-        // Refusals carry a document that says why.
+        // Refusals carry a document that tells the reason.
         .http_status_as_error(false)
         .max_redirects(0)
         .middleware(Authorization(login.authorization()?.filter(|_| target.is_https())))
-        // Names of records may be as long as the node takes them.
+        // Response headers contain names and metadata, which can be as long as the node accepts.
         .max_response_header_size(1 << 20)
         .build();
     Ok(match target {
@@ -112,8 +113,10 @@ fn agent(target: &Target, login: &LoginArgs) -> Result<Agent> {
     })
 }
 
-/// The answer through the administration socket, where a node on this machine wants a login and tells of a
-/// socket that this user may open. A login over HTTPS that was refused stays refused: its user asked for it.
+/// Repeats a refused call through the administration socket, and returns its response. This applies if a
+/// node on this machine requires a login or TLS and names a socket that the user can open. A login over
+/// HTTPS that was refused stays refused, because the user asked for that login. The socket must belong to
+/// the user, unless the user is root.
 fn through_socket(
     target: &Target,
     refused: &Response,
@@ -134,7 +137,7 @@ fn through_socket(
     call(&agent(&local, &LoginArgs::default()).ok()?, local.base()).ok()
 }
 
-/// Adds the login to requests.
+/// Adds the `Authorization` header to requests.
 struct Authorization(Option<String>);
 
 impl Middleware for Authorization {
@@ -150,7 +153,7 @@ impl Middleware for Authorization {
     }
 }
 
-/// Whether the request has not reached a node, so that another may be asked.
+/// True if the request did not reach a node, so that another node can be asked without repeating an effect.
 fn is_unreachable(error: &ureq::Error) -> bool {
     use std::io::ErrorKind as K;
     match error {
@@ -171,19 +174,20 @@ fn is_unreachable(error: &ureq::Error) -> bool {
     }
 }
 
-/// Whether the system does not know a host. It tells in words only.
+/// True if the host name could not be resolved. The error has no kind for this, only a text.
 fn is_unknown_host(fault: &std::io::Error) -> bool {
     fault.to_string().contains("lookup address")
 }
 
 impl Api {
-    /// The interface of the first node of `targets` that can be connected to.
+    /// Creates the interface of the first node of `targets` that can be connected to.
     #[must_use]
     pub fn new(targets: &TargetArgs) -> Self {
         Self::as_user(targets.targets(), &targets.login)
     }
 
-    /// The interface of the first of these nodes, of which there is at least one, that can be connected to.
+    /// Creates the interface of the first of these nodes that can be connected to; there must be at least
+    /// one.
     #[must_use]
     pub fn of(targets: Vec<Target>) -> Self {
         Self::as_user(targets, &LoginArgs::default())
@@ -204,13 +208,14 @@ impl Api {
         Self { places, current: Cell::new(0), fault }
     }
 
-    /// The node that is asked.
+    /// The node that is asked at present.
     #[must_use]
     pub fn target(&self) -> &Target {
         &self.places[self.current.get()].0
     }
 
-    /// Asks the present node, or, while none can be connected to, each after the other.
+    /// Calls the present node. While a node cannot be connected to, the next one is tried, each of them
+    /// once.
     fn ask(
         &self,
         call: impl Fn(&Agent, &str) -> Result<Response, ureq::Error>,
@@ -252,11 +257,11 @@ impl Api {
         unreachable!("the last node's answer or failure is returned")
     }
 
-    /// Sends a client's request, and gives the answer whatever its status.
+    /// Sends a client's request and returns the reply, whatever its status.
     ///
     /// # Errors
     ///
-    /// When no node answers.
+    /// No node answers.
     pub fn call(&self, call: &Call) -> Result<Reply> {
         let mut response = self.ask(|agent, base| {
             let mut request = http::Request::builder()
@@ -274,11 +279,12 @@ impl Api {
         Ok(Reply { status: response.status().as_u16(), headers: response.headers().clone(), body })
     }
 
-    /// Begins to read a path of the interface of clients whose answer may have no end: its status and body.
+    /// Starts to read a resource of clients whose body can be endless. Returns its status and its body;
+    /// there is no time limit.
     ///
     /// # Errors
     ///
-    /// When no node answers.
+    /// No node answers.
     pub fn open(&self, path: &str) -> Result<(u16, Body)> {
         let response = self.ask(|agent, base| {
             let request = agent.get(format!("{base}/{path}"));
@@ -291,28 +297,28 @@ impl Api {
     ///
     /// # Errors
     ///
-    /// When no node answers, or something else than a node does.
+    /// No node answers, or the answer is not a document of the administration API.
     pub fn get(&self, path: &str) -> Result<Answer> {
         self.read(self.ask(|agent, base| agent.get(format!("{base}/admin/v1/{path}")).call()))
     }
 
-    /// Reads a path of the interface of clients. `None` when there is nothing.
+    /// Reads a resource of clients. Returns `None` if it does not exist.
     ///
     /// # Errors
     ///
-    /// When no node answers, or it refuses.
+    /// No node answers, or the node refuses.
     pub fn get_data(&self, path: &str) -> Result<Option<Value>> {
         let reply = self.call(&Call { path: path.to_owned(), ..Call::default() })?;
         match (reply.status, serde_json::from_slice::<Value>(&reply.body)) {
             (200, Ok(document)) => Ok(Some(document)),
             (404, Ok(document)) if document["error"] == "notfound" => Ok(None),
-            // A page for browsers, which is what clients get when the bucket type does not exist.
+            // The body is a page for browsers: the bucket type does not exist.
             (404, Err(_)) => Ok(None),
             _ => bail!("{}", reply.text()),
         }
     }
 
-    /// The likely cause of a failed request, and the remedy.
+    /// Describes the likely cause of a failed request and the remedy.
     fn no_answer(&self, error: &ureq::Error) -> String {
         let target = self.target();
         match error {
@@ -351,22 +357,22 @@ impl Api {
         anyhow::Error::new(error).context(told)
     }
 
-    /// Puts a document.
+    /// Sends a document with PUT.
     ///
     /// # Errors
     ///
-    /// As [`Api::get`].
+    /// Like [`Api::get`].
     pub fn put(&self, path: &str, body: &Value) -> Result<Answer> {
         self.read(
             self.ask(|agent, base| agent.put(format!("{base}/admin/v1/{path}")).send_json(body)),
         )
     }
 
-    /// Posts a document, or none.
+    /// Sends a POST request, with a document if one is given.
     ///
     /// # Errors
     ///
-    /// As [`Api::get`].
+    /// Like [`Api::get`].
     pub fn post(&self, path: &str, body: Option<&Value>) -> Result<Answer> {
         self.read(self.ask(|agent, base| {
             let request = agent.post(format!("{base}/admin/v1/{path}"));
@@ -377,11 +383,11 @@ impl Api {
         }))
     }
 
-    /// Deletes what a path names.
+    /// Sends a DELETE request.
     ///
     /// # Errors
     ///
-    /// As [`Api::get`].
+    /// Like [`Api::get`].
     pub fn delete(&self, path: &str) -> Result<Answer> {
         self.read(self.ask(|agent, base| agent.delete(format!("{base}/admin/v1/{path}")).call()))
     }
@@ -407,7 +413,7 @@ impl Api {
     }
 }
 
-/// The likely cause of a connection that can't be made, and the remedy.
+/// Describes the likely cause of a failed connection and the remedy.
 fn no_connection(target: &Target, kind: std::io::ErrorKind) -> String {
     match (target, kind) {
         (Target::Local(_), std::io::ErrorKind::PermissionDenied) => format!(

@@ -1,4 +1,4 @@
-//! `quoit debug bundle`: everything that support asks an operator for, in one file.
+//! `quoit debug bundle`: collects in one file the information that support asks an operator for.
 
 use crate::api::{Answer, Api, Call};
 use anyhow::{Context, Result};
@@ -7,9 +7,9 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Bytes of the end of each log that are taken.
+/// Number of bytes taken from the end of each log.
 const LOG_BYTES_MAX: u64 = 16 << 20;
-/// Documents of the administration API and the files that they become.
+/// Documents of the administration API and the names of their files in the bundle.
 const DOCUMENTS: [(&str, &str); 10] = [
     ("overview", "overview.json"),
     ("status", "status.json"),
@@ -22,21 +22,21 @@ const DOCUMENTS: [(&str, &str); 10] = [
     ("slow-log", "slow-log.json"),
     ("hot-keys", "hot-keys.json"),
 ];
-/// Paths of the node's other figures.
+/// Paths of the node's statistics and metrics, and the names of their files.
 const TEXTS: [(&str, &str); 2] = [("stats", "stats.json"), ("metrics", "metrics.txt")];
-/// Words in the names of settings whose values are kept to the machine.
+/// Words that mark a setting as secret; the bundle leaves out the values of such settings.
 const SECRETS: [&str; 6] = ["password", "secret", "token", "cookie", "private", "credential"];
 
-/// Content of a bundle besides what the node tells.
+/// Content of a bundle in addition to the node's answers.
 #[derive(Debug, Default)]
 pub struct Extras {
-    /// Files of text, with their names.
+    /// Text files with their names.
     pub texts: Vec<(String, String)>,
-    /// Logs, of which the end is taken.
+    /// Log files, whose ends are taken.
     pub logs: Vec<PathBuf>,
 }
 
-/// The value of a setting as a bundle may have it.
+/// Returns the value of a setting as the bundle may contain it: values of secret settings are replaced.
 #[must_use]
 pub fn without_secret<'v>(key: &str, value: &'v str) -> &'v str {
     let key = key.to_ascii_lowercase();
@@ -47,14 +47,14 @@ pub fn without_secret<'v>(key: &str, value: &'v str) -> &'v str {
     }
 }
 
-/// Writes a bundle; gives the names of its files.
+/// Writes a bundle; returns the names of its files.
 ///
-/// The file `missing.txt` tells of all that can't be had: a node that does not answer is a reason to
-/// write one.
+/// The file `missing.txt` lists everything that could not be read. A node that does not answer is not an
+/// error, because it is often the reason to write a bundle.
 ///
 /// # Errors
 ///
-/// When the file can't be written.
+/// The file exists already or cannot be written.
 pub fn write(api: &Api, extras: Extras, path: &Path) -> Result<Vec<String>> {
     let file = File::create_new(path).with_context(|| {
         format!("can't make {}; name another file with --output", path.display())
@@ -122,7 +122,7 @@ impl Bundle {
     }
 }
 
-/// The end of a file.
+/// Reads the end of a file.
 fn tail(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let size = file.metadata()?.len();

@@ -1,4 +1,4 @@
-//! `quoit changes`: the change feed of a bucket.
+//! `quoit changes`: prints the change feed of a bucket.
 
 use crate::api::{Api, Call, Reply, segment};
 use crate::data::{add, refused};
@@ -15,18 +15,19 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ureq::http::Method;
 
-/// A node that says nothing for so long is taken for dead: it tells its position every five seconds.
+/// Silence after which a node counts as dead. A live node sends its position every five seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
-/// Time between two attempts to reach a node.
+/// Pause between two attempts to reach a node.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Lines that are read ahead of the output.
+/// Number of lines that are read ahead of the output.
 const AHEAD_COUNT: usize = 1_000;
 
-/// Print the changes of a bucket, one line of JSON each: what was written and deleted, in order by key.
+/// Print the changes of a bucket (records written and deleted), in order by key, as one JSON object on each
+/// line.
 ///
-/// The bucket has to have a feed (`quoit changes enable`). Each line has the position behind it; a later call
-/// goes on there with --since. With --follow, and several nodes in --url, the command goes on with another
-/// node when one dies.
+/// The bucket must have a change feed (`quoit changes enable`). Each line contains its position; a later
+/// call continues there with --since. With --follow and several nodes in --url, the command continues with
+/// another node when one fails.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -43,22 +44,22 @@ pub struct ChangesArgs {
     asked: ChangesAsked,
 }
 
-/// The changes that are wanted.
+/// Selection of changes.
 #[derive(Args, Debug)]
 struct ChangesAsked {
     /// TYPE/BUCKET, or BUCKET for the type default; %2F is a slash inside a name.
     #[arg(required = true)]
     bucket: Option<BucketName>,
-    /// Where to begin: `oldest`, `now`, seconds since 1970, or the position of a line.
+    /// Start position: `oldest`, `now`, seconds since 1970, or the position of a line.
     #[arg(long, default_value = "oldest", value_name = "POSITION")]
     since: String,
     /// Wait for further changes instead of ending after the present ones.
     #[arg(long)]
     follow: bool,
-    /// Only keys that begin with this.
+    /// Only keys that begin with this text.
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
-    /// Only changes of this kind. Late changes are told in any case.
+    /// Only changes of this kind. Late changes are printed in any case.
     #[arg(long, value_enum)]
     kind: Option<WantedKind>,
 }
@@ -72,33 +73,33 @@ enum WantedKind {
     Delete,
 }
 
-/// Whether a bucket has a feed.
+/// Commands that switch the change feed of a bucket.
 #[derive(Subcommand, Debug)]
 enum ChangesCommand {
-    /// Give a bucket a change feed, from now on.
+    /// Start a change feed for a bucket, from now on.
     Enable {
         /// TYPE/BUCKET, or BUCKET for the type default; %2F is a slash inside a name.
         bucket: BucketName,
     },
-    /// Take the change feed of a bucket away.
+    /// Stop the change feed of a bucket.
     Disable {
         /// TYPE/BUCKET, or BUCKET for the type default; %2F is a slash inside a name.
         bucket: BucketName,
     },
 }
 
-/// How a stream has ended.
+/// End of a stream.
 enum StreamEnd {
     Whole,
-    /// The node is gone, or stops.
+    /// The node failed or stopped; the text tells the reason.
     Broken(String),
 }
 
-/// Prints or switches a change feed.
+/// Prints, enables or disables a change feed.
 ///
 /// # Errors
 ///
-/// When no node answers, the bucket has no feed, or changes are missing.
+/// No node answers, the bucket has no change feed, or changes are no longer available.
 pub fn changes(args: &ChangesArgs) -> Result<()> {
     let api = Api::new(&args.target);
     match (&args.command, &args.asked.bucket) {
@@ -129,7 +130,8 @@ fn enable(api: &Api, bucket: &BucketName) -> Result<()> {
         say!("{bucket} has a change feed already");
         return Ok(());
     }
-    // Each period in which the feed is on has a number of its own, so that readers learn of the time between.
+    // Each period in which the feed is enabled has its own number, so that readers notice the gap between
+    // two.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     set(api, bucket, u32::try_from(now.as_secs()).unwrap_or(u32::MAX).max(1))?;
     say!("{bucket} has a change feed: `quoit changes {bucket}` prints it");
@@ -175,7 +177,7 @@ fn tell(words: &str) {
     eprintln!("quoit: {words}");
 }
 
-/// Prints changes until the stream ends, and keeps the position.
+/// Prints changes until the stream ends, and updates the position `since`.
 fn print_once(
     api: &Api,
     bucket: &BucketName,
@@ -189,7 +191,7 @@ fn print_once(
     add(&mut query, "kind", kind);
     let (status, mut body) = match api.open(&format!("{}/changes{query}", bucket.path())) {
         Ok(opened) => opened,
-        // Nodes are started again.
+        // The node may be restarting.
         Err(fault) if asked.follow => return Ok(StreamEnd::Broken(format!("{fault:#}"))),
         Err(fault) => return Err(fault),
     };
@@ -207,7 +209,7 @@ fn print_once(
         return Err(refused(&reply, bucket, bucket));
     }
     let (lines, read) = sync_channel(AHEAD_COUNT);
-    // It ends with the connection, or when nothing is taken from it any more.
+    // The thread ends with the connection, or when the receiver has been dropped.
     thread::spawn(move || {
         for line in BufReader::new(body.into_reader()).lines() {
             if lines.send(line).is_err() {

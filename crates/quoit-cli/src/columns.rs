@@ -1,6 +1,6 @@
-//! Text in columns.
+//! Tables of text with aligned columns.
 
-/// The rows as lines, each column as wide as its widest cell, two spaces apart.
+/// Formats rows as lines. Each column is as wide as its widest cell; columns are two spaces apart.
 pub fn columns<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> String {
     let rows: Vec<[String; N]> = rows.into_iter().collect();
     let mut widths = [0; N];

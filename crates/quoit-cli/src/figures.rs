@@ -1,19 +1,19 @@
-//! Sizes and times of the node's answers as people read them.
+//! Sizes, durations and counts of a node's JSON answers as readable text.
 
 use quoit_progress::figures;
 use serde_json::Value;
 
-/// Bytes, as [`figures::size`] shows them.
+/// Formats bytes like [`figures::size`].
 pub fn size(bytes: &Value) -> String {
     figures::size(bytes.as_f64().unwrap_or_default())
 }
 
-/// Seconds, as [`figures::duration`] shows them.
+/// Formats seconds like [`figures::duration`].
 pub fn duration(secs: &Value) -> String {
     figures::duration(secs.as_f64().unwrap_or_default())
 }
 
-/// A whole number with a blank between thousands.
+/// Formats an integer with a space between groups of three digits.
 #[must_use]
 pub fn count(number: &Value) -> String {
     figures::count(number.as_u64().unwrap_or_default())

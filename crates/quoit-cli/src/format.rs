@@ -1,8 +1,8 @@
-//! Forms of output.
+//! Output formats.
 
 use clap::ValueEnum;
 
-/// Form of the output.
+/// Output format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Format {
     /// For people.

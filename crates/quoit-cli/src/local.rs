@@ -1,4 +1,4 @@
-//! The administration socket of a data directory, and HTTP through it.
+//! The administration socket in a node's data directory, and HTTP through it.
 
 use quoit_tls::https::timed_failure;
 use std::fs::File;
@@ -16,17 +16,18 @@ use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, ShutdownHandle, Transport,
 };
 
-/// Name of the socket in the data directory of a node.
+/// File name of the socket in a node's data directory.
 pub const SOCKET_FILE: &str = "admin.sock";
 
-/// Longest path that every system takes as the address of a socket.
+/// Longest path in bytes that every system accepts as the address of a socket.
 const ADDRESS_BYTES_MAX: usize = 100;
 
-/// Calls `with` with a path of the same file that is short enough to be the address of a socket.
+/// Calls `with` with a path to the same file that is short enough for a socket address. A long path is
+/// replaced by one through `/proc/self/fd`.
 ///
 /// # Errors
 ///
-/// Those of `with`, and of a directory that can't be opened.
+/// The errors of `with`, and of opening the directory.
 pub fn with_short_path<T>(path: &Path, with: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
         return with(path);
@@ -38,7 +39,7 @@ pub fn with_short_path<T>(path: &Path, with: impl Fn(&Path) -> io::Result<T>) ->
     with(&Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(name))
 }
 
-/// Opens connections to one socket, whatever host a URL names.
+/// Connects to one socket, whatever host the URL names.
 #[derive(Debug)]
 pub(crate) struct LocalConnector {
     path: PathBuf,
@@ -68,13 +69,13 @@ impl Connector for LocalConnector {
     }
 }
 
-/// A stream that another thread may end.
+/// A stream that another thread can shut down.
 #[derive(Debug)]
 struct Shared(UnixStream);
 
 impl ShutdownHandle for Shared {
     fn shutdown(&self) {
-        // One that is closed already is as good.
+        // An error means that the stream is closed already.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 }
@@ -117,12 +118,12 @@ impl Transport for LocalTransport {
     }
 
     fn is_open(&mut self) -> bool {
-        // A connection to this machine costs little: each request has its own.
+        // Connections are not reused: connecting to a local socket is cheap.
         false
     }
 }
 
-/// Resolves nothing: the connector knows where to go.
+/// Resolver that resolves no names, because the connector knows the socket.
 #[derive(Debug)]
 pub(crate) struct NoResolver;
 

@@ -1,20 +1,20 @@
 //! Names of buckets and records on the command line: `TYPE/BUCKET` and `TYPE/BUCKET/KEY`.
 //!
-//! The type may be left out: `b` is a bucket and `b/k` a record of the type `default`. Names are bytes; `%2F`
-//! stands for a slash inside a name, `%25` for a percent sign, `%XX` for any byte.
+//! The type can be omitted: `b` is a bucket and `b/k` a record of the type `default`. Names are bytes:
+//! `%2F` stands for a slash inside a name, `%25` for a percent sign, `%XX` for any byte.
 
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_encode};
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
-/// The type of buckets that are named without one.
+/// Type of buckets whose name does not contain a type.
 const DEFAULT_TYPE: &str = "default";
-/// Bytes that stay as they are in the path of a URL.
+/// Bytes that are percent-encoded in the path of a URL.
 const IN_PATHS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// Bytes that are shown escaped in a name.
+/// Bytes that are percent-encoded when a name is shown.
 const IN_NAMES: &AsciiSet = &CONTROLS.add(b'/').add(b'%');
 
-/// A name that can't be read.
+/// A name that cannot be parsed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "'{text}' is not the name of a {wanted}: {reason}; write {form}, with %2F for a slash inside a name \
@@ -27,7 +27,7 @@ pub struct NameError {
     reason: String,
 }
 
-/// Kind of what is named.
+/// Kind of a name.
 #[derive(Clone, Copy)]
 enum Wanted {
     Bucket,
@@ -42,7 +42,7 @@ impl Wanted {
         }
     }
 
-    /// Names of the parts of a name that has all of them.
+    /// Parts of a complete name.
     const fn parts(self) -> &'static [&'static str] {
         match self {
             Self::Bucket => &["type", "bucket"],
@@ -51,7 +51,7 @@ impl Wanted {
     }
 }
 
-/// A bucket.
+/// Name of a bucket.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BucketName {
     /// Bucket type.
@@ -60,7 +60,7 @@ pub struct BucketName {
     pub bucket: Vec<u8>,
 }
 
-/// A record.
+/// Name of a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordName {
     /// Its bucket.
@@ -70,13 +70,13 @@ pub struct RecordName {
 }
 
 impl BucketName {
-    /// The bucket's path on a node: `types/T/buckets/B`.
+    /// Path of the bucket on a node: `types/T/buckets/B`.
     #[must_use]
     pub fn path(&self) -> String {
         format!("types/{}/buckets/{}", in_path(&self.bucket_type), in_path(&self.bucket))
     }
 
-    /// Whether the type is `default`.
+    /// True if the type is `default`.
     #[must_use]
     pub fn is_untyped(&self) -> bool {
         self.bucket_type == DEFAULT_TYPE.as_bytes()
@@ -84,30 +84,30 @@ impl BucketName {
 }
 
 impl RecordName {
-    /// The path of the object on a node: `types/T/buckets/B/keys/K`.
+    /// Path of the object on a node: `types/T/buckets/B/keys/K`.
     #[must_use]
     pub fn path(&self) -> String {
         format!("{}/keys/{}", self.bucket.path(), in_path(&self.key))
     }
 
-    /// The path of the data type on a node: `types/T/buckets/B/datatypes/K`.
+    /// Path of the data type on a node: `types/T/buckets/B/datatypes/K`.
     #[must_use]
     pub fn data_type_path(&self) -> String {
         format!("{}/datatypes/{}", self.bucket.path(), in_path(&self.key))
     }
 }
 
-/// A name as a part of a URL's path.
+/// Percent-encodes a name as a segment of a URL's path.
 #[must_use]
 pub fn in_path(name: &[u8]) -> String {
     percent_encode(name, IN_PATHS).to_string()
 }
 
-/// A name as it is written on the command line.
+/// Formats a name as it is written on the command line.
 #[must_use]
 pub fn shown(name: &[u8]) -> String {
     match std::str::from_utf8(name) {
-        // Letters of all languages stay as they are.
+        // Characters outside of ASCII are shown unescaped.
         Ok(text) => {
             let mut shown = String::with_capacity(text.len());
             for letter in text.chars() {
@@ -122,7 +122,7 @@ pub fn shown(name: &[u8]) -> String {
     }
 }
 
-/// The bytes of a part; `None` when a percent sign is not followed by two hexadecimal digits.
+/// Decodes a part of a name; `None` if a percent sign is not followed by two hexadecimal digits.
 fn unescaped(part: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.bytes();
@@ -138,7 +138,7 @@ fn unescaped(part: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The parts of a name, the type first.
+/// Parses a name into its parts, the type first.
 fn parts(text: &str, wanted: Wanted) -> Result<Vec<Vec<u8>>, NameError> {
     let (kind, form) = wanted.words();
     let refused = |reason: String| NameError { text: text.to_owned(), wanted: kind, form, reason };

@@ -1,4 +1,4 @@
-//! Standard output that may have lost its reader, as in `quoit config describe | head`.
+//! Output to a standard output whose reader may be gone, as in `quoit config describe | head`.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static LOST: AtomicBool = AtomicBool::new(false);
 static GONE: AtomicBool = AtomicBool::new(false);
 
-/// Prints a line. A reader that is gone does not mind; other failures are told by [`is_lost`].
+/// Prints a line. Ignores that the reader is gone ([`is_gone`]); [`is_lost`] reports other failures.
 pub fn line(text: Arguments<'_>) {
     note(writeln!(io::stdout().lock(), "{text}"));
 }
 
-/// Prints bytes as they are, as [`line`] does.
+/// Prints bytes unchanged; failures are handled as in [`line`].
 pub fn bytes(bytes: &[u8]) {
     let mut out = io::stdout().lock();
     note(out.write_all(bytes).and_then(|()| out.flush()));
@@ -26,19 +26,19 @@ fn note(written: io::Result<()>) {
     }
 }
 
-/// Whether the reader of the output is gone, so that nothing more needs to be said.
+/// True if the reader of the output is gone, so that further output is pointless.
 #[must_use]
 pub fn is_gone() -> bool {
     GONE.load(Ordering::Relaxed)
 }
 
-/// Whether output was lost for which there was a reader, for example because a disk is full.
+/// True if output was lost although it has a reader, for example because the disk is full.
 #[must_use]
 pub fn is_lost() -> bool {
     LOST.load(Ordering::Relaxed)
 }
 
-/// Prints a line as `println!` does, and does not panic when the reader has gone.
+/// Prints a line like `println!`, but does not panic if the reader is gone.
 #[macro_export]
 macro_rules! say {
     ($($words:tt)*) => {

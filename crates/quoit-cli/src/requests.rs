@@ -13,32 +13,32 @@ use serde_json::Value;
 
 /// Show the slowest requests that the node coordinated in the last ten to twenty minutes.
 ///
-/// `own copy` is the time until the node had read or written its own copy, `others` what it waited for other
-/// replicas and for disks after that. `slow_log.maximum` says how many are kept.
+/// `own copy` is the time until the node had read or written its own copy, `others` the time that it then
+/// waited for other replicas and for disks. `slow_log.maximum` sets the number of requests kept.
 #[derive(Args, Debug)]
 pub struct SlowLogArgs {
     #[command(flatten)]
     target: TargetArgs,
-    /// Only so many.
+    /// Show at most this many requests.
     #[arg(long, default_value_t = 20, value_name = "N")]
     limit: usize,
-    /// Form of the output.
+    /// Output format.
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
 }
 
-/// Show the keys that are asked for most at the node, and the largest objects that were read or written.
+/// Show the keys that are requested most often at the node, and the largest objects read or written.
 ///
-/// Found out from a sample of the requests that the node coordinates: keys of the last one to two minutes,
-/// sizes of the last ten to twenty. `hot_keys.maximum` says how many are kept.
+/// The node samples the requests that it coordinates: keys of the last one to two minutes, sizes of the
+/// last ten to twenty minutes. `hot_keys.maximum` sets the number of entries kept.
 #[derive(Args, Debug)]
 pub struct HotKeysArgs {
     #[command(flatten)]
     target: TargetArgs,
-    /// Only so many of each.
+    /// Show at most this many of each.
     #[arg(long, default_value_t = 10, value_name = "N")]
     limit: usize,
-    /// Form of the output.
+    /// Output format.
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
 }
@@ -55,7 +55,7 @@ fn list(document: &Value, limit: usize) -> &[Value] {
     &all[..all.len().min(limit)]
 }
 
-/// A record's name as the command line takes it.
+/// Name of a record as the command line takes it.
 fn name(record: &Value) -> String {
     let part = |name: &str| shown(record[name].as_str().unwrap_or_default().as_bytes());
     format!("{}/{}/{}", part("type"), part("bucket"), part("key"))
@@ -73,7 +73,7 @@ fn plain(value: &Value) -> String {
 ///
 /// # Errors
 ///
-/// When no node answers.
+/// No node answers, or the node refuses.
 pub fn slow_log(args: &SlowLogArgs) -> Result<()> {
     let document = asked(&Api::new(&args.target), "slow-log")?;
     match args.format {
@@ -119,7 +119,7 @@ fn replicas(asked: &Value) -> String {
 ///
 /// # Errors
 ///
-/// When no node answers.
+/// No node answers, or the node refuses.
 pub fn hot_keys(args: &HotKeysArgs) -> Result<()> {
     let document = asked(&Api::new(&args.target), "hot-keys")?;
     match args.format {

@@ -1,4 +1,4 @@
-//! HTTPS with the authorities and the login that a person names.
+//! HTTPS with the certificate authorities and the login given on the command line.
 
 use anyhow::{Result, bail};
 use base64::Engine as _;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// A login over HTTPS.
 #[derive(Args, Clone, Default)]
 pub struct LoginArgs {
-    /// User to log in as, over HTTPS. Its password is read from --password-file or the variable
+    /// User to log in as, over HTTPS. The password is read from --password-file or the variable
     /// QUOIT_PASSWORD.
     #[arg(long, global = true, env = "QUOIT_USER", value_name = "NAME")]
     user: Option<String>,
@@ -20,10 +20,10 @@ pub struct LoginArgs {
     /// it.
     #[arg(long, global = true, env = "QUOIT_PASSWORD_FILE", value_name = "FILE")]
     password_file: Option<PathBuf>,
-    /// File of the authorities that the node's certificate is held against.
+    /// File of the certificate authorities that the node's certificate is verified with.
     #[arg(long, global = true, env = "QUOIT_CACERT", value_name = "FILE")]
     cacert: Option<PathBuf>,
-    /// File of a certificate to show to the node; with --key.
+    /// File of a client certificate; requires --key.
     #[arg(long, global = true, env = "QUOIT_CERT", value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
     /// File of the key of --cert.
@@ -38,11 +38,11 @@ impl fmt::Debug for LoginArgs {
 }
 
 impl LoginArgs {
-    /// The value of the header `Authorization`, if there is a user.
+    /// Value of the `Authorization` header; `None` without a user.
     ///
     /// # Errors
     ///
-    /// A password that can't be read, or that every user of the machine may read.
+    /// The password file cannot be read, or other users of the machine can read it.
     pub(crate) fn authorization(&self) -> Result<Option<String>> {
         let Some(user) = &self.user else { return Ok(None) };
         let password = match &self.password_file {
@@ -53,11 +53,11 @@ impl LoginArgs {
         Ok(Some(format!("Basic {pair}")))
     }
 
-    /// The configuration of TLS.
+    /// TLS configuration.
     ///
     /// # Errors
     ///
-    /// Files that are missing or have a fault.
+    /// No certificate authorities are given, or a file is missing or invalid.
     pub(crate) fn config(&self) -> Result<Arc<ClientConfig>> {
         let Some(authorities) = self.cacert.clone() else {
             bail!(

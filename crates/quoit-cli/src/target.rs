@@ -1,25 +1,25 @@
-//! Where a node is: URLs as people write them, sockets, and those that are tried without being told.
+//! Addresses of a node: URLs, administration sockets, and the addresses that are tried by default.
 
 use crate::local::SOCKET_FILE;
 use crate::secure::LoginArgs;
 use clap::Args;
 use std::path::{Path, PathBuf};
 
-/// The node that is asked when nothing says which, and no socket is at hand.
+/// Address that is tried last if no address is given.
 const URL_DEFAULT: &str = "http://127.0.0.1:8098";
-/// Data directories whose socket is tried when nothing says which node is meant: that of `quoit serve`, and
-/// that of the packages.
+/// Data directories whose sockets are tried if no address is given: those of `quoit serve` and of the
+/// packages.
 const DATA_DIRS_DEFAULT: [&str; 2] = ["data", "/var/lib/quoit"];
-/// Start of the URL of a socket.
+/// Prefix of the URL of a socket.
 const SOCKET_SCHEME: &str = "unix:";
 
-/// Which node is asked.
+/// Selection of the node to ask.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TargetArgs {
-    /// HTTP address of the node, or unix:DIR for the socket in its data directory. Of several, with commas
-    /// between them, the first that answers is asked.
+    /// HTTP address of the node, or unix:DIR for the socket in its data directory. Of several addresses,
+    /// separated by commas, the first that can be reached is asked.
     ///
-    /// Without one: the socket in ./data or /var/lib/quoit if there is one, else http://127.0.0.1:8098.
+    /// Default: the socket in ./data or /var/lib/quoit if there is one, else http://127.0.0.1:8098.
     #[arg(long, global = true, env = "QUOIT_URL", value_name = "URL", value_delimiter = ',')]
     pub url: Vec<String>,
     /// The login over HTTPS.
@@ -27,17 +27,18 @@ pub struct TargetArgs {
     pub login: LoginArgs,
 }
 
-/// One place where a node may be.
+/// An address of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// A URL without a slash at its end.
+    /// A URL without a trailing slash.
     Http(String),
-    /// A socket.
+    /// Path of an administration socket.
     Local(PathBuf),
 }
 
 impl Target {
-    /// Reads a URL: without a scheme it is HTTP; `unix:` names a socket or a data directory.
+    /// Parses an address. A URL without a scheme is HTTP; `unix:` is followed by a socket or a data
+    /// directory.
     #[must_use]
     pub fn of(url: &str) -> Self {
         let url = url.trim();
@@ -51,12 +52,12 @@ impl Target {
         Self::Http(if url.contains("://") { url.to_owned() } else { format!("http://{url}") })
     }
 
-    /// Whether the URL is one of HTTPS.
+    /// True if the URL's scheme is HTTPS.
     pub(crate) fn is_https(&self) -> bool {
         matches!(self, Self::Http(url) if url.starts_with("https://"))
     }
 
-    /// Whether the URL names this machine.
+    /// True if the address is on this machine: a socket, `localhost` or a loopback address.
     pub(crate) fn is_this_machine(&self) -> bool {
         let Self::Http(url) = self else { return true };
         let host = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
@@ -67,7 +68,7 @@ impl Target {
             || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
     }
 
-    /// The URL that paths are put behind.
+    /// URL that paths are appended to.
     pub(crate) fn base(&self) -> &str {
         match self {
             Self::Http(url) => url,
@@ -86,7 +87,7 @@ impl std::fmt::Display for Target {
 }
 
 impl TargetArgs {
-    /// The places to try, at least one.
+    /// The addresses to try, at least one.
     #[must_use]
     pub fn targets(&self) -> Vec<Target> {
         let named = self.url.iter().map(|url| url.trim()).filter(|url| !url.is_empty());

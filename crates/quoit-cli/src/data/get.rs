@@ -14,21 +14,21 @@ use serde_json::json;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
-/// Form in which an object is shown.
+/// Output format of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum ObjectFormat {
-    /// The value, and whatever a person should know beside it.
+    /// The value; for siblings, all values and the command that resolves them.
     Human,
-    /// The value as it is and nothing else; of siblings the one of --sibling.
+    /// The value without any additions; of siblings, the one chosen with --sibling.
     Raw,
-    /// One JSON document with all siblings, their metadata and the context.
+    /// One JSON document with all siblings, their metadata and the causal context.
     Json,
 }
 
 /// Read an object.
 ///
-/// One value is printed as it is. If there are siblings (values written without knowing of each other), all
-/// are shown, with the command that settles them.
+/// A single value is printed as it is. If there are siblings (values of concurrent writes), all of them are
+/// shown, with the command that resolves them.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  quoit get b/k\n  quoit get carts/de/42 --sibling 2 --output apples.txt\n  \
@@ -39,7 +39,7 @@ pub struct GetArgs {
     target: TargetArgs,
     /// TYPE/BUCKET/KEY, or BUCKET/KEY for the type default; %2F is a slash inside a name.
     name: RecordName,
-    /// Only this sibling, counted from 1 as they are shown.
+    /// Only this sibling, counted from 1 in the order shown.
     #[arg(long, value_name = "N")]
     sibling: Option<usize>,
     /// Print content type, size, time, metadata, index entries and context as well.
@@ -48,18 +48,18 @@ pub struct GetArgs {
     /// Write the value to a file.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Form of the output.
+    /// Output format.
     #[arg(long, value_enum, default_value = "human")]
     format: ObjectFormat,
     /// Replicas that must answer: a number, quorum, all, one or default.
     #[arg(long, value_name = "R", value_parser = quorum)]
     r: Option<String>,
-    /// Primary replicas among them.
+    /// Primary replicas that must answer.
     #[arg(long, value_name = "PR", value_parser = quorum)]
     pr: Option<String>,
 }
 
-/// Asks for an object, siblings included.
+/// Reads an object, siblings included.
 pub(super) fn fetch(api: &Api, name: &RecordName, query: &str) -> Result<Reply> {
     api.call(&Call {
         path: format!("{}{query}", name.path()),
@@ -72,7 +72,8 @@ pub(super) fn fetch(api: &Api, name: &RecordName, query: &str) -> Result<Reply> 
 ///
 /// # Errors
 ///
-/// When there is none, or a single value is wanted of several.
+/// The object does not exist, the number of the sibling is out of range, or a single value is required and
+/// there are siblings.
 pub fn get(args: &GetArgs) -> Result<()> {
     let name = &args.name;
     let mut query = String::new();
@@ -107,7 +108,7 @@ pub fn get(args: &GetArgs) -> Result<()> {
     Ok(())
 }
 
-/// The sibling that is meant; `None`: all of several.
+/// The sibling to show; `None` means all siblings.
 fn chosen<'o>(args: &GetArgs, object: &'o Object) -> Result<Option<&'o Sibling>> {
     match (args.sibling, object.siblings.as_slice()) {
         (None, [single]) => Ok(Some(single)),
@@ -133,7 +134,7 @@ fn ambiguous(name: &RecordName, object: &Object) -> anyhow::Error {
     )
 }
 
-/// A single value on standard output. A value that is no text is not written to a terminal.
+/// Prints a single value. Refuses to write a binary value to a terminal.
 fn show_value(sibling: &Sibling) -> Result<()> {
     if !std::io::stdout().is_terminal() {
         output::bytes(&sibling.value);
@@ -160,7 +161,7 @@ fn summary(sibling: &Sibling) -> String {
     told
 }
 
-/// The value, indented, or what stands for one that is no text.
+/// The indented value, or a placeholder for a binary or empty value.
 fn indented(sibling: &Sibling) -> String {
     match sibling.text() {
         Some("") if !sibling.is_deleted => "    (empty)".to_owned(),
@@ -208,7 +209,7 @@ fn detailed(name: &RecordName, object: &Object, sibling: &Sibling) -> String {
     format!("{}\n\n{}", crate::columns::columns(rows), indented(sibling))
 }
 
-/// Tells something beside the output. Nothing depends on whether it is read.
+/// Prints a note on standard error; failures are ignored.
 pub(super) fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -12,12 +12,12 @@ use quoit_progress::{Progress, Unit};
 use serde_json::Value;
 use std::io::IsTerminal;
 
-/// A value on one line, text without quotes.
+/// Formats a value on one line, a string without quotes.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Reads a document; what there is none of is an error that says so.
+/// Reads a document; a bucket or bucket type that does not exist is an error.
 fn document(api: &Api, bucket: &BucketName, path: String) -> Result<Value> {
     let reply = api.call(&Call { path, ..Call::default() })?;
     match serde_json::from_slice(&reply.body) {
@@ -26,7 +26,7 @@ fn document(api: &Api, bucket: &BucketName, path: String) -> Result<Value> {
     }
 }
 
-/// Progress of a listing; none where its lines come on the same terminal.
+/// Progress display of a listing; `None` if the listing itself goes to the terminal.
 fn listing(limit: Option<u64>) -> Option<Progress> {
     let is_seen = std::io::stdout().is_terminal();
     (!is_seen).then(|| Progress::on_stderr("listing", Unit::Items("keys"), limit))
@@ -43,29 +43,29 @@ fn show(value: &Value, format: Format) {
     }
 }
 
-/// Which keys of a bucket.
+/// Selection of keys of a bucket.
 #[derive(Args, Debug)]
 pub struct KeyRange {
     /// TYPE/BUCKET, or BUCKET for the type default; %2F is a slash inside a name.
     bucket: BucketName,
-    /// Only keys that begin with this.
+    /// Only keys that begin with this text.
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
-    /// Only this key and those after it.
+    /// Only this key and the keys after it.
     #[arg(long, value_name = "KEY")]
     start: Option<String>,
-    /// Only this key and those before it.
+    /// Only this key and the keys before it.
     #[arg(long, value_name = "KEY")]
     end: Option<String>,
-    /// Only so many.
+    /// List at most this many keys.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Keys asked for at a time.
+    /// Number of keys in each request.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
     page_size: u32,
 }
 
-/// List the keys of a bucket in order, one a line: all of them, by prefix or by range.
+/// List the keys of a bucket in order, one on each line: all keys, or those of a prefix or a range.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  quoit keys b\n  quoit keys carts/de --prefix 2026- --limit 10"
@@ -75,7 +75,7 @@ pub struct KeysArgs {
     target: TargetArgs,
     #[command(flatten)]
     range: KeyRange,
-    /// Form of the output.
+    /// Output format.
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
 }
@@ -84,16 +84,16 @@ pub struct KeysArgs {
 ///
 /// # Errors
 ///
-/// When the bucket's type does not exist, or the node refuses.
+/// The bucket type does not exist, or the node refuses.
 pub fn keys(args: &KeysArgs) -> Result<()> {
     keys_of(&Api::new(&args.target), &args.range, args.format)
 }
 
-/// Prints keys as they come.
+/// Prints keys as they arrive.
 ///
 /// # Errors
 ///
-/// As [`keys`].
+/// Like [`keys`].
 pub fn keys_of(api: &Api, range: &KeyRange, format: Format) -> Result<()> {
     let (mut left, mut cursor) = (range.limit.unwrap_or(u64::MAX), None::<String>);
     let (mut listed, mut progress) = (0, listing(range.limit));
@@ -122,7 +122,7 @@ pub fn keys_of(api: &Api, range: &KeyRange, format: Format) -> Result<()> {
     Ok(())
 }
 
-/// List the buckets of a type that have keys, one a line.
+/// List the buckets of a type that contain keys, one on each line.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  quoit buckets\n  quoit buckets carts")]
 pub struct BucketsArgs {
@@ -131,7 +131,7 @@ pub struct BucketsArgs {
     /// Bucket type.
     #[arg(default_value = "default", value_name = "TYPE")]
     bucket_type: String,
-    /// Form of the output.
+    /// Output format.
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
 }
@@ -140,7 +140,7 @@ pub struct BucketsArgs {
 ///
 /// # Errors
 ///
-/// When the type does not exist, or the node refuses.
+/// The bucket type does not exist, or the node refuses.
 pub fn buckets(args: &BucketsArgs) -> Result<()> {
     let api = Api::new(&args.target);
     let of_type =
@@ -156,10 +156,10 @@ pub fn buckets(args: &BucketsArgs) -> Result<()> {
     Ok(())
 }
 
-/// Find keys by an index: those of one term, or of all terms of a range.
+/// Find keys by an index: those of one term, or of all terms in a range.
 ///
-/// Fields end in _int (whole numbers) or _bin (text); $key is the index of the keys themselves, $bucket
-/// that of the whole bucket.
+/// Names of fields end in _int (integers) or _bin (text). $key is the index of the keys themselves, $bucket
+/// the index of the whole bucket.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  quoit index people/all name_bin ann\n  \
                         quoit index people/all age_int 18 65 --terms --limit 100")]
@@ -170,34 +170,34 @@ pub struct IndexArgs {
     bucket: BucketName,
     /// Field, for example age_int.
     field: String,
-    /// The term, or the first of a range.
+    /// The term, or the first term of a range.
     #[arg(allow_hyphen_values = true)]
     term: String,
-    /// The last term of the range.
+    /// Last term of the range.
     #[arg(allow_hyphen_values = true)]
     last: Option<String>,
     /// Print the terms as well, before the keys.
     #[arg(long, requires = "last")]
     terms: bool,
-    /// Only terms that this regular expression matches.
+    /// Only terms that match this regular expression.
     #[arg(long, value_name = "PATTERN", requires = "last")]
     matching: Option<String>,
-    /// Only so many.
+    /// List at most this many keys.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Keys asked for at a time.
+    /// Number of keys in each request.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
     page_size: u32,
-    /// Form of the output.
+    /// Output format.
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
 }
 
-/// Prints the keys that an index has.
+/// Prints the keys that an index query finds.
 ///
 /// # Errors
 ///
-/// When the bucket's type does not exist, a term does not fit its field, or the node refuses.
+/// The bucket type does not exist, a term does not fit its field, or the node refuses.
 pub fn index(args: &IndexArgs) -> Result<()> {
     let api = Api::new(&args.target);
     let (mut left, mut cursor) = (args.limit.unwrap_or(u64::MAX), None::<String>);
@@ -240,7 +240,7 @@ pub fn index(args: &IndexArgs) -> Result<()> {
     Ok(())
 }
 
-/// A key with its term, as `{"TERM":"KEY"}` of the node's answer.
+/// Prints a key with its term, which the node sends as `{"TERM":"KEY"}`.
 fn show_result(result: &Value, format: Format) {
     match (format, result.as_object()) {
         (Format::Human, Some(pairs)) => {

@@ -1,4 +1,4 @@
-//! Commands on data: objects, lists of names, index queries, data types.
+//! Commands on data: objects, lists of keys and buckets, index queries, data types.
 
 mod get;
 mod list;
@@ -17,11 +17,11 @@ use crate::api::Reply;
 use crate::names::BucketName;
 use anyhow::{Error, anyhow};
 
-/// A write or a read that did not find what it needs; the words say so.
+/// Makes an error of a refused read or write. `what` names the missing thing in the message.
 pub(crate) fn refused(reply: &Reply, bucket: &BucketName, what: &dyn std::fmt::Display) -> Error {
     let told = reply.text();
     match reply.status {
-        // Clients get a page for browsers where the bucket type does not exist.
+        // For a bucket type that does not exist, clients get a page for browsers.
         404 if told.starts_with('<')
             || told.contains("bucket_type_unknown")
             || told.contains("Unknown bucket type") =>
@@ -47,7 +47,7 @@ pub(crate) fn refused(reply: &Reply, bucket: &BucketName, what: &dyn std::fmt::D
 /// Words that stand for a number of replicas.
 const QUORUM_WORDS: [&str; 4] = ["one", "quorum", "all", "default"];
 
-/// Checks a number of replicas.
+/// Validates a number of replicas.
 fn quorum(text: &str) -> Result<String, String> {
     if QUORUM_WORDS.contains(&text) || text.parse::<u32>().is_ok() {
         return Ok(text.to_owned());
@@ -58,7 +58,7 @@ fn quorum(text: &str) -> Result<String, String> {
     ))
 }
 
-/// Appends a parameter to a query.
+/// Appends a parameter to a query, if it has a value.
 pub(crate) fn add(query: &mut String, name: &str, value: Option<&str>) {
     if let Some(value) = value {
         query.push(if query.is_empty() { '?' } else { '&' });

@@ -1,44 +1,44 @@
-//! An object as a node answers it: one value, or siblings as the parts of one body.
+//! An object as a node returns it: a single value, or siblings as the parts of a multipart body.
 
 use crate::api::Reply;
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
-/// An object's values and its causal context.
+/// The values of an object and its causal context.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Object {
-    /// Causal context, in the base64 of the node; it comes back with a write that replaces what was read.
+    /// Causal context in base64. A write that replaces the values that were read sends it back.
     pub context: String,
-    /// At least one.
+    /// Values; at least one.
     pub siblings: Vec<Sibling>,
 }
 
-/// One value.
+/// One of the values of an object.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Sibling {
     /// Media type.
     pub content_type: String,
-    /// When it was written, as HTTP writes dates.
+    /// Time of the write, in HTTP's date format.
     pub last_modified: String,
-    /// Name of the version.
+    /// Tag of the version (`X-Riak-VTag`).
     pub vtag: String,
-    /// Whether it is the mark of a deletion.
+    /// True if it is a tombstone.
     pub is_deleted: bool,
-    /// Headers of index entries, user metadata and links, with their names in lower case.
+    /// Headers of index entries, user metadata and links; the names are in lower case.
     pub meta: Vec<(String, String)>,
     /// The value.
     pub value: Vec<u8>,
 }
 
-/// Beginnings of the names of headers that belong to a value.
+/// Prefixes of the names of headers that belong to a value.
 const META: [&str; 2] = ["x-riak-index-", "x-riak-meta-"];
 
 impl Object {
-    /// Reads an answer of status 200 or 300.
+    /// Reads a reply of status 200 or 300.
     ///
     /// # Errors
     ///
-    /// When it has siblings whose form can't be read.
+    /// The reply has siblings whose multipart format cannot be read.
     pub fn of(reply: &Reply) -> Result<Self> {
         let context = reply.header("x-riak-vclock").to_owned();
         let content_type = reply.header("content-type");
@@ -68,7 +68,7 @@ impl Sibling {
             "last-modified" => self.last_modified = value.to_owned(),
             "etag" => self.vtag = value.trim_matches('"').to_owned(),
             "x-riak-deleted" => self.is_deleted = true,
-            // The link to the bucket itself is in every answer and says nothing.
+            // Each answer contains a link to the bucket itself, which is left out.
             "link" => {
                 let links = value.split(", ").filter(|link| !link.contains("rel=\"up\""));
                 self.meta.extend(
@@ -84,7 +84,7 @@ impl Sibling {
         }
     }
 
-    /// The value as text that a terminal can show.
+    /// The value as text that can be shown on a terminal; `None` if it is not such a text.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         let text = std::str::from_utf8(&self.value).ok()?;
@@ -92,7 +92,7 @@ impl Sibling {
         text.chars().all(is_shown).then_some(text)
     }
 
-    /// As a document; the value as `value` where it is UTF-8, else as `value_hex`.
+    /// The object's JSON form: the value is in `value` if it is UTF-8, otherwise in `value_hex`.
     #[must_use]
     pub fn json(&self) -> Value {
         let mut document = json!({
@@ -125,7 +125,7 @@ impl Sibling {
     }
 }
 
-/// The parts of a multipart body.
+/// Splits a multipart body into its parts.
 fn parts(body: &[u8], boundary: &str) -> Vec<Sibling> {
     let mark = format!("\r\n--{boundary}");
     let mut siblings = Vec::new();
@@ -139,7 +139,7 @@ fn parts(body: &[u8], boundary: &str) -> Vec<Sibling> {
     siblings
 }
 
-/// Places where `mark` stands, none within another.
+/// Positions at which `mark` occurs, without overlaps.
 fn find_all<'b>(body: &'b [u8], mark: &'b [u8]) -> impl Iterator<Item = usize> + 'b {
     let mut from = 0;
     std::iter::from_fn(move || {
@@ -150,7 +150,7 @@ fn find_all<'b>(body: &'b [u8], mark: &'b [u8]) -> impl Iterator<Item = usize> +
     })
 }
 
-/// One part: headers, an empty line, the value.
+/// Parses a part: headers, an empty line, the value.
 fn sibling(part: &[u8]) -> Option<Sibling> {
     let (head, value) = match part.strip_prefix(b"\r\n") {
         Some(value) => (&[][..], value),

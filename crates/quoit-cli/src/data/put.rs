@@ -13,7 +13,7 @@ use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use ureq::http::Method;
 
-/// Endings of files and the media types of what is in them.
+/// File name extensions and their media types.
 const MEDIA_TYPES: [(&str, &str); 14] = [
     ("css", "text/css"),
     ("csv", "text/csv"),
@@ -31,19 +31,20 @@ const MEDIA_TYPES: [(&str, &str); 14] = [
     ("xml", "application/xml"),
 ];
 
-/// How a write goes with what is there.
+/// Relation of a write to the stored values.
 #[derive(Args, Debug)]
 struct Causality {
-    /// Replace what is there, siblings included: reads the object's context first and writes with it.
+    /// Replace the stored value, siblings included: reads the object's context first and writes with it.
     #[arg(long, conflicts_with = "context")]
     replace: bool,
-    /// Context of the reading that this write follows, as `get --details` or `get --format json` prints it.
+    /// Context of the read that this write is based on, as `get --details` or `get --format json` prints
+    /// it.
     #[arg(long, value_name = "CONTEXT")]
     context: Option<String>,
 }
 
 impl Causality {
-    /// The context to write with.
+    /// Returns the context to write with; reads it from the node if `--replace` was given.
     fn context(&self, api: &Api, name: &RecordName) -> Result<Option<String>> {
         if !self.replace {
             return Ok(self.context.clone());
@@ -51,7 +52,7 @@ impl Causality {
         let reply = fetch(api, name, "")?;
         match reply.status {
             200 | 300 => Ok(Some(Object::of(&reply)?.context)),
-            // A deletion that is remembered has a context, too.
+            // A tombstone has a context, too.
             404 => Ok(Some(reply.header("x-riak-vclock").to_owned())
                 .filter(|context| !context.is_empty())),
             _ => Err(refused(&reply, &name.bucket, name)),
@@ -59,16 +60,16 @@ impl Causality {
     }
 }
 
-/// Replicas that must take a write.
+/// Replicas that must confirm a write.
 #[derive(Args, Debug)]
 struct WriteQuorums {
-    /// Replicas that must take it: a number, quorum, all, one or default.
+    /// Replicas that must confirm it: a number, quorum, all, one or default.
     #[arg(long, value_name = "W", value_parser = quorum)]
     w: Option<String>,
-    /// Replicas that must have it on disk.
+    /// Replicas that must have stored it on disk.
     #[arg(long, value_name = "DW", value_parser = quorum)]
     dw: Option<String>,
-    /// Primary replicas that must take it.
+    /// Primary replicas that must confirm it.
     #[arg(long, value_name = "PW", value_parser = quorum)]
     pw: Option<String>,
 }
@@ -85,8 +86,8 @@ impl WriteQuorums {
 
 /// Write an object.
 ///
-/// The value is an argument, a file, or standard input. Without --replace or --context the write knows
-/// nothing of what is there: a bucket that keeps siblings then keeps both.
+/// The value is an argument, a file, or standard input. Without --replace or --context the write has no
+/// causal context: a bucket that keeps siblings then keeps both the old and the new value.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  quoit put b/k hello\n  quoit put b/logo --file logo.png\n  \
                         date | quoit put b/now\n  quoit put carts/de/42 'apples, pears' --replace\n  \
@@ -97,24 +98,24 @@ pub struct PutArgs {
     target: TargetArgs,
     /// TYPE/BUCKET/KEY, or BUCKET/KEY for the type default; %2F is a slash inside a name.
     name: RecordName,
-    /// The value; without it and --file, standard input is read to its end.
+    /// The value; without it and without --file, standard input is read to its end.
     #[arg(conflicts_with = "file", allow_hyphen_values = true)]
     value: Option<String>,
-    /// Take the value from a file; - is standard input.
+    /// Read the value from a file; - is standard input.
     #[arg(long, short, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Media type [default: by the ending of the file, else text/plain or application/octet-stream].
+    /// Media type [default: by the extension of the file, else text/plain or application/octet-stream].
     #[arg(long, short = 't', value_name = "TYPE")]
     content_type: Option<String>,
-    /// An index entry such as age_int=36 or name_bin=ann; may be repeated.
+    /// An index entry such as age_int=36 or name_bin=ann; can be repeated.
     #[arg(long, value_name = "FIELD=TERM", value_parser = pair)]
     index: Vec<(String, String)>,
-    /// Metadata of your own; may be repeated.
+    /// User metadata; can be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     meta: Vec<(String, String)>,
     #[command(flatten)]
     causality: Causality,
-    /// Write only if there is nothing yet.
+    /// Write only if the object does not exist.
     #[arg(long)]
     if_absent: bool,
     #[command(flatten)]
@@ -171,7 +172,7 @@ impl PutArgs {
 ///
 /// # Errors
 ///
-/// When the value can't be read, or the node refuses the write.
+/// The value cannot be read, or the node refuses the write.
 pub fn put(args: &PutArgs) -> Result<()> {
     let (api, name) = (Api::new(&args.target), &args.name);
     let value = args.value()?;
@@ -197,7 +198,8 @@ pub fn put(args: &PutArgs) -> Result<()> {
 
 /// Delete an object.
 ///
-/// The object's context is read first, so that what was read is what goes, unless --context names another.
+/// The object's context is read first, so that only the values that were read are deleted, unless --context
+/// gives another context.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  quoit del b/k")]
 pub struct DelArgs {
@@ -205,7 +207,7 @@ pub struct DelArgs {
     target: TargetArgs,
     /// TYPE/BUCKET/KEY, or BUCKET/KEY for the type default; %2F is a slash inside a name.
     name: RecordName,
-    /// Delete only what was read with this context.
+    /// Delete only the values that were read with this context.
     #[arg(long, value_name = "CONTEXT")]
     context: Option<String>,
     #[command(flatten)]
@@ -216,7 +218,7 @@ pub struct DelArgs {
 ///
 /// # Errors
 ///
-/// When there is none, or the node refuses.
+/// The object does not exist, or the node refuses.
 pub fn del(args: &DelArgs) -> Result<()> {
     let (api, name) = (Api::new(&args.target), &args.name);
     let context = match &args.context {

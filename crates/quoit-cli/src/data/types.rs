@@ -1,4 +1,4 @@
-//! Data types by name: `quoit counter`, `set`, `gset`, `map` and `hll`.
+//! Commands on data types: `quoit counter`, `set`, `gset`, `map` and `hll`.
 
 use super::refused;
 use crate::api::{Api, Call};
@@ -11,42 +11,42 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use ureq::http::Method;
 
-/// A data type on a node, and how it is shown.
+/// A data type on a node, and the output format.
 #[derive(Args, Debug)]
 pub struct Place {
     #[command(flatten)]
     target: TargetArgs,
-    /// TYPE/BUCKET/KEY; the bucket type decides which data type it is.
+    /// TYPE/BUCKET/KEY; the bucket type determines the data type.
     name: RecordName,
-    /// Form of the output.
+    /// Output format.
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
 }
 
-/// A counter: increments of all nodes and clients add up.
+/// Counters: the increments of all nodes and clients add up.
 #[derive(Subcommand, Debug)]
 #[command(after_help = "Example:\n  quoit counter incr counters/pages/home 5")]
 pub enum CounterCommand {
     /// Print the value.
     Get(Place),
-    /// Add to it; prints the new value.
+    /// Add a number to a counter and print the new value.
     Incr {
-        /// Which counter.
+        /// The counter.
         #[command(flatten)]
         place: Place,
-        /// How much; may be negative.
+        /// Number to add; can be negative.
         #[arg(default_value_t = 1, allow_hyphen_values = true)]
         by: i64,
     },
 }
 
-/// A set of texts: of an addition and a removal at the same time the addition stays.
+/// Sets of texts: if an element is added and removed concurrently, the addition wins.
 #[derive(Subcommand, Debug)]
 #[command(
     after_help = "Examples:\n  quoit set add sets/guests/party ann bob\n  quoit set get sets/guests/party"
 )]
 pub enum SetCommand {
-    /// Print the elements, one a line.
+    /// Print the elements, one on each line.
     Get(Place),
     /// Add elements.
     Add(Elements),
@@ -54,27 +54,27 @@ pub enum SetCommand {
     Remove(Elements),
 }
 
-/// A set that only grows.
+/// Sets that only grow.
 #[derive(Subcommand, Debug)]
 #[command(after_help = "Example:\n  quoit gset add seen/visitors/2026 ann bob")]
 pub enum GsetCommand {
-    /// Print the elements, one a line.
+    /// Print the elements, one on each line.
     Get(Place),
     /// Add elements.
     Add(Elements),
 }
 
-/// An estimate of how many different elements there were.
+/// HyperLogLogs: estimates of the number of distinct elements.
 #[derive(Subcommand, Debug)]
 #[command(after_help = "Example:\n  quoit hll add uniques/visitors/today ann bob")]
 pub enum HllCommand {
     /// Print the estimate.
     Get(Place),
-    /// Count elements in.
+    /// Add elements to the estimate.
     Add(Elements),
 }
 
-/// A map of registers, flags, counters, sets and maps.
+/// Maps of registers, flags, counters, sets and maps.
 #[derive(Subcommand, Debug)]
 #[command(
     after_help = "Examples:\n  quoit map update people/all/ann name_register=Ann visits_counter=+1 \
@@ -84,25 +84,25 @@ pub enum HllCommand {
                   quoit map remove people/all/ann visits_counter"
 )]
 pub enum MapCommand {
-    /// Print the fields, one a line.
+    /// Print the fields, one on each line.
     Get(Place),
-    /// Change fields: a name ends in its kind, as in name_register, visits_counter, tags_set, member_flag and
-    /// address_map; a dot leads into a map.
+    /// Change fields. A field's name ends in its kind, as in name_register, visits_counter, tags_set,
+    /// member_flag and address_map; a dot separates a map from a field inside it.
     Update {
-        /// Which map.
+        /// The map.
         #[command(flatten)]
         place: Place,
-        /// FIELD=VALUE: a register's text, a flag's true or false, +N or -N for a counter, +TEXT or -TEXT
-        /// for a set.
+        /// FIELD=VALUE: the text of a register, true or false for a flag, +N or -N for a counter, +TEXT or
+        /// -TEXT for a set.
         #[arg(required = true, value_name = "FIELD=VALUE")]
         changes: Vec<String>,
     },
     /// Remove fields.
     Remove {
-        /// Which map.
+        /// The map.
         #[command(flatten)]
         place: Place,
-        /// Names of fields of the map itself.
+        /// Names of fields of the map itself, not of maps inside it.
         #[arg(required = true)]
         fields: Vec<String>,
     },
@@ -141,7 +141,7 @@ impl Kind {
 }
 
 impl Place {
-    /// Reads it; `None` when there is nothing yet.
+    /// Reads the value; `None` if it does not exist yet.
     fn read(&self, api: &Api, kind: Kind) -> Result<Option<Value>> {
         let reply = api.call(&Call { path: self.name.data_type_path(), ..Call::default() })?;
         match (reply.status, serde_json::from_slice::<Value>(&reply.body)) {
@@ -190,8 +190,8 @@ impl Place {
         Ok(())
     }
 
-    /// Carries an operation out. One that removes something needs the context of a read, which says what the
-    /// client has seen.
+    /// Applies an operation. With `needs_context`, the value is read first and its causal context sent
+    /// along, so that a removal affects only what the client has seen.
     fn change(
         &self,
         kind: Kind,
@@ -222,7 +222,8 @@ impl Place {
     }
 }
 
-/// Prints a value: elements one a line, fields of a map with their names, those of maps in it behind dots.
+/// Prints a value: elements one on each line, fields of a map with their names. Fields of an inner map are
+/// prefixed with its name and a dot.
 fn show(value: &Value, within: &str) {
     match value {
         Value::Array(elements) => elements.iter().for_each(|element| show(element, within)),
@@ -250,7 +251,7 @@ fn plain(value: &Value) -> String {
 ///
 /// # Errors
 ///
-/// When there is none, or the node refuses.
+/// The counter does not exist, or the node refuses.
 pub fn counter(command: &CounterCommand) -> Result<()> {
     match command {
         CounterCommand::Get(place) => place.get(Kind::Counter),
@@ -274,7 +275,7 @@ fn add(elements: &Elements, kind: Kind) -> Result<()> {
 ///
 /// # Errors
 ///
-/// When there is none, or the node refuses.
+/// The set does not exist, or the node refuses.
 pub fn set(command: &SetCommand) -> Result<()> {
     match command {
         SetCommand::Get(place) => place.get(Kind::Set),
@@ -290,7 +291,7 @@ pub fn set(command: &SetCommand) -> Result<()> {
 ///
 /// # Errors
 ///
-/// As [`set`].
+/// Like [`set`].
 pub fn gset(command: &GsetCommand) -> Result<()> {
     match command {
         GsetCommand::Get(place) => place.get(Kind::Gset),
@@ -302,7 +303,7 @@ pub fn gset(command: &GsetCommand) -> Result<()> {
 ///
 /// # Errors
 ///
-/// As [`set`].
+/// Like [`set`].
 pub fn hll(command: &HllCommand) -> Result<()> {
     match command {
         HllCommand::Get(place) => place.get(Kind::Hll),
@@ -314,7 +315,7 @@ pub fn hll(command: &HllCommand) -> Result<()> {
 ///
 /// # Errors
 ///
-/// When there is none, a change can't be read, or the node refuses.
+/// The map does not exist, a change cannot be parsed, or the node refuses.
 pub fn map(command: &MapCommand) -> Result<()> {
     match command {
         MapCommand::Get(place) => place.get(Kind::Map),
@@ -328,11 +329,11 @@ pub fn map(command: &MapCommand) -> Result<()> {
     }
 }
 
-/// Change of a map.
+/// An update of a map.
 #[derive(PartialEq, Debug)]
 struct Update {
     operation: Value,
-    /// Whether it needs a context: flags that are disabled and elements that are removed.
+    /// True if the update disables a flag or removes an element, and so needs a causal context.
     takes_away: bool,
 }
 
@@ -349,7 +350,7 @@ impl Update {
     }
 }
 
-/// Adds a change to the update of a map; returns whether it takes something away.
+/// Adds a change to the update of a map; returns true if it disables a flag or removes an element.
 fn put(fields: &mut Map<String, Value>, path: &str, value: &str, change: &str) -> Result<bool> {
     if let Some((outer, inner)) = path.split_once('.') {
         if !outer.ends_with("_map") {

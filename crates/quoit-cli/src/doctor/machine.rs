@@ -1,4 +1,4 @@
-//! Limits, clock, swap, memory and user of the machine.
+//! Checks of the machine: open files, clock, swap, memory and user.
 
 use super::Check;
 use crate::figures::size;
@@ -6,22 +6,22 @@ use rustix::process::{Resource, geteuid, getrlimit};
 use std::fs;
 use std::path::Path;
 
-/// Files that an engine and other nodes may need beside the connections of clients.
+/// Number of files that the storage engine and other nodes may need in addition to client connections.
 const OWN_FILES: u64 = 1_024;
-/// Memory below which a node is cramped.
+/// Memory below which a node works poorly, in bytes.
 const MEMORY_BYTES_MIN: u64 = 512 << 20;
-/// Swappiness above which a node's memory is moved to disk while there is room.
+/// Swappiness above which Linux swaps out a node's memory although memory is free.
 const SWAPPINESS_MAX: u64 = 10;
-/// Files that tell that the clock is kept in step, by the daemon that makes them.
+/// Files that show that the clock is synchronized, created by timesyncd and chronyd.
 const SYNCHRONISED: [&str; 2] = ["/run/systemd/timesync/synchronized", "/run/chrony/chronyd.pid"];
 
 fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Whether a node may open enough files.
+/// Checks that a node can open enough files.
 pub(super) fn open_files(connection_count_max: u64) -> Check {
-    // The node raises the soft limit to the hard one by itself.
+    // The node raises its soft limit to the hard limit by itself.
     open_files_of(getrlimit(Resource::Nofile).maximum, connection_count_max)
 }
 
@@ -47,7 +47,7 @@ fn open_files_of(limit: Option<u64>, connection_count_max: u64) -> Check {
     }
 }
 
-/// Whether a daemon keeps the clock in step.
+/// Checks that a daemon synchronizes the clock.
 pub(super) fn clock() -> Check {
     const SUBJECT: &str = "clock";
     let remedy = "run chrony, ntpd or systemd-timesyncd: last-write-wins, expiry and counters of time go \
@@ -62,7 +62,7 @@ pub(super) fn clock() -> Check {
     }
 }
 
-/// A process of one of these names.
+/// Returns the first of these names that a running process has.
 fn running(names: &[&'static str]) -> Option<&'static str> {
     let processes = fs::read_dir("/proc").ok()?.flatten();
     let commands = processes.filter_map(|entry| fs::read_to_string(entry.path().join("comm")).ok());
@@ -70,7 +70,7 @@ fn running(names: &[&'static str]) -> Option<&'static str> {
     commands.find_map(|command| names.iter().find(|name| **name == command).copied())
 }
 
-/// Whether memory of a node may be moved to disk.
+/// Checks that a node's memory is not swapped out needlessly.
 pub(super) fn swap() -> Check {
     swap_of(&read("/proc/swaps"), read("/proc/sys/vm/swappiness").trim().parse().unwrap_or(0))
 }
@@ -95,7 +95,7 @@ fn swap_of(swaps: &str, swappiness: u64) -> Check {
     )
 }
 
-/// How much memory there is.
+/// Checks the amount of memory.
 pub(super) fn memory() -> Check {
     const SUBJECT: &str = "memory";
     let total = read("/proc/meminfo");
@@ -113,7 +113,7 @@ pub(super) fn memory() -> Check {
     }
 }
 
-/// Whose rights a node would have.
+/// Checks the user that a node would run as.
 pub(super) fn user() -> Check {
     const SUBJECT: &str = "user";
     match geteuid().as_raw() {

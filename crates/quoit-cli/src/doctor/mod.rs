@@ -1,4 +1,4 @@
-//! `quoit doctor`: what of a machine would hurt a node, each with the remedy.
+//! `quoit doctor`: checks of the machine for problems that would hurt a node, each with the remedy.
 
 mod machine;
 mod place;
@@ -12,13 +12,13 @@ use std::path::PathBuf;
 /// Verdict of a check.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Verdict {
-    /// Fine.
+    /// No problem.
     Good,
-    /// It can't be found out.
+    /// The state could not be determined.
     Unknown,
-    /// A node starts, and fares worse.
+    /// A node starts, but works worse than it could.
     Warning,
-    /// A node does not start, or is in danger.
+    /// A node does not start, or its data is in danger.
     Bad,
 }
 
@@ -36,13 +36,13 @@ impl Verdict {
 /// Result of a check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Check {
-    /// The thing that was looked at.
+    /// Subject of the check.
     pub subject: &'static str,
     /// Verdict.
     pub verdict: Verdict,
-    /// Its state, as it was found.
+    /// State that was found.
     pub found: String,
-    /// The remedy; empty if none is needed.
+    /// The remedy; empty if no remedy is needed.
     pub remedy: String,
 }
 
@@ -64,18 +64,18 @@ impl Check {
     }
 }
 
-/// Needs of a node that the machine has to meet.
+/// Requirements of a node that the machine must meet.
 #[derive(Clone, Debug)]
 pub struct Needs {
-    /// Its data directory, which need not exist yet.
+    /// Data directory of the node, which need not exist yet.
     pub data_dir: PathBuf,
-    /// Addresses that it listens on, with the keys of their settings.
+    /// Addresses that the node listens on: pairs of configuration key and address.
     pub listeners: Vec<(String, String)>,
-    /// Connections of clients that it is to serve at once.
+    /// Maximum number of concurrent client connections.
     pub connection_count_max: u64,
 }
 
-/// Looks at the machine.
+/// Runs all checks.
 #[must_use]
 pub fn examine(needs: &Needs) -> Vec<Check> {
     let mut checks = vec![
@@ -92,11 +92,11 @@ pub fn examine(needs: &Needs) -> Vec<Check> {
     checks
 }
 
-/// Prints what was found.
+/// Prints the results of the checks.
 ///
 /// # Errors
 ///
-/// When something is bad.
+/// A check has the verdict [`Verdict::Bad`].
 pub fn report(checks: &[Check], format: Format) -> Result<()> {
     match format {
         Format::Json => {
@@ -118,7 +118,7 @@ pub fn report(checks: &[Check], format: Format) -> Result<()> {
     Ok(())
 }
 
-/// The checks as text, a line each, remedies below.
+/// Formats the checks as text: a line for each check, with the remedy on the next line.
 #[must_use]
 pub fn lines(checks: &[Check]) -> String {
     let width = checks.iter().map(|check| check.subject.len()).max().unwrap_or(0);

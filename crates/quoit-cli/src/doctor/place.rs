@@ -1,4 +1,4 @@
-//! The data directory and the addresses of a node.
+//! Checks of a node's data directory and addresses.
 
 use super::Check;
 use crate::figures::size;
@@ -11,20 +11,20 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-/// Room below which a node is soon full.
+/// Free space below which a disk is soon full, in bytes.
 const ROOM_BYTES_MIN: u64 = 1 << 30;
-/// Part of a disk below which room is short, in percent.
+/// Free part of a disk below which space is short, in percent.
 const ROOM_PERCENT_MIN: u64 = 10;
-/// File systems that do not keep what was synced to them, or not on this machine.
+/// Prefixes of the kinds of file systems that do not keep synced data, or do not keep it on this machine.
 const UNSAFE_KINDS: [&str; 9] =
     ["tmpfs", "ramfs", "nfs", "cifs", "smb", "fuse", "9p", "overlay", "ceph"];
 
-/// Whether a node runs with this data directory.
+/// True if a node runs with this data directory.
 fn is_in_use(data_dir: &Path) -> bool {
     with_short_path(&data_dir.join(SOCKET_FILE), |path| UnixStream::connect(path)).is_ok()
 }
 
-/// The directory itself, or the nearest above it that exists.
+/// The directory itself, or its nearest ancestor that exists.
 fn existing(directory: &Path) -> PathBuf {
     let mut place = directory;
     while !place.exists() {
@@ -36,7 +36,7 @@ fn existing(directory: &Path) -> PathBuf {
     place.to_owned()
 }
 
-/// Permissions and disk of the data directory.
+/// Checks permissions, free space and file system of the data directory.
 pub(super) fn directory(data_dir: &Path) -> Vec<Check> {
     let place = existing(data_dir);
     vec![permissions(data_dir, &place), room(&place), file_system(&place)]
@@ -118,7 +118,7 @@ fn file_system(place: &Path) -> Check {
     Check::good(SUBJECT, kind)
 }
 
-/// Kind of the file system that a place is in, and where that is mounted.
+/// Kind of the file system that contains a path, and its mount point.
 fn kind_of(mounts: &str, place: &Path) -> Option<(String, PathBuf)> {
     let mounted = mounts.lines().filter_map(|line| {
         let mut words = line.split(' ').skip(1);
@@ -128,7 +128,7 @@ fn kind_of(mounts: &str, place: &Path) -> Option<(String, PathBuf)> {
     mounted.max_by_key(|(_, at)| at.components().count())
 }
 
-/// Whether an address can be listened on.
+/// Checks that a node can listen on an address.
 pub(super) fn listener(key: &str, address: &str, data_dir: &Path) -> Check {
     const SUBJECT: &str = "address";
     let shown = format!("{address} ({key})");

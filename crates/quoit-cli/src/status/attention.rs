@@ -1,21 +1,21 @@
-//! Findings that an operator should look at, each with the command that helps.
+//! Problems that need an operator's attention, each with the command that helps.
 
 use crate::figures::{duration, size};
 use serde_json::Value;
 
-/// Part of a disk below which room is short, in percent.
+/// Free part of a disk below which space is short, in percent.
 const ROOM_PERCENT_MIN: f64 = 10.0;
-/// 99th percentile of a request's time above which it is slow, in microseconds.
+/// Limit of the 99th percentile of request latency, in microseconds. A node above it is reported as slow.
 const SLOW_US: u64 = 100_000;
-/// Siblings of an object that are too many for good.
+/// Number of siblings from which an object is reported.
 const SIBLINGS_MAX: u64 = 25;
-/// Bytes of an object that slow others down.
+/// Size above which an object slows down other requests, in bytes.
 const OBJECT_BYTES_MAX: u64 = 5 << 20;
 
-/// Something that needs attention.
+/// A problem that needs attention.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Finding {
-    /// The fault, and the thing that has it.
+    /// The problem and where it is.
     pub(super) problem: String,
     /// The remedy.
     pub(super) remedy: String,
@@ -25,7 +25,7 @@ fn finding(problem: impl Into<String>, remedy: impl Into<String>) -> Finding {
     Finding { problem: problem.into(), remedy: remedy.into() }
 }
 
-/// Everything that needs attention, the worst first.
+/// All problems that need attention, the worst first.
 pub(super) fn of(overview: &Value) -> Vec<Finding> {
     let mut found = Vec::new();
     let nodes = list(&overview["nodes"]);
@@ -215,7 +215,7 @@ fn transfers(transfers: &Value, nodes: &[Value], found: &mut Vec<Finding>) {
     }
 }
 
-/// Links to other clusters, where the node tells of any.
+/// Problems of the replication with other clusters.
 fn links(replication: &Value, found: &mut Vec<Finding>) {
     for told in list(&replication["alerts"]) {
         let nodes: Vec<&str> = list(&told["nodes"]).iter().map(text).collect();

@@ -1,4 +1,4 @@
-//! `quoit status`: the whole cluster on one screen, and what needs attention.
+//! `quoit status`: the whole cluster on one screen, and the problems that need attention.
 
 mod attention;
 mod screen;
@@ -15,14 +15,14 @@ use std::io::IsTerminal;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Seconds between two screens, unless told otherwise.
+/// Default number of seconds between two screens.
 const WATCH_SECS: &str = "2";
-/// Takes what stands on a terminal away.
+/// Escape sequences that clear the terminal and its scrollback.
 const CLEAR: &[u8] = b"\x1b[H\x1b[2J\x1b[3J";
 
-/// Show the cluster on one screen: nodes, load, sizes, what moves, and what needs attention.
+/// Show the cluster on one screen: nodes, load, sizes, transfers, and problems that need attention.
 ///
-/// Exit status 1 when something needs attention and --check is given.
+/// With --check, the exit status is 1 if something needs attention.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  quoit status\n  quoit status --watch\n  quoit status --check --format json"
@@ -30,14 +30,14 @@ const CLEAR: &[u8] = b"\x1b[H\x1b[2J\x1b[3J";
 pub struct StatusArgs {
     #[command(flatten)]
     target: TargetArgs,
-    /// Show it again and again, until Ctrl-C.
+    /// Refresh the screen every SECS seconds (2 if not given) until Ctrl-C.
     #[arg(long, value_name = "SECS", num_args = 0..=1, default_missing_value = WATCH_SECS,
           value_parser = clap::value_parser!(u64).range(1..))]
     watch: Option<u64>,
     /// Exit with status 1 if something needs attention.
     #[arg(long, conflicts_with = "watch")]
     check: bool,
-    /// Form of the output.
+    /// Output format.
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
 }
@@ -46,7 +46,7 @@ pub struct StatusArgs {
 ///
 /// # Errors
 ///
-/// When no node answers; with `--check`, when something needs attention.
+/// No node answers; with `--check`, something needs attention.
 pub fn status(args: &StatusArgs) -> Result<()> {
     let api = Api::new(&args.target);
     let Some(secs) = args.watch else {

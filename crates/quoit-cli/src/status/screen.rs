@@ -1,4 +1,4 @@
-//! The screen itself.
+//! Text of the screen.
 
 use super::attention::{Finding, list, text};
 use crate::columns::columns;
@@ -18,10 +18,10 @@ const HEADING: [&str; 10] = [
     "p99 get / put",
 ];
 
-/// Characters of the inputs of a job.
+/// Number of characters shown of the inputs of a job.
 const INPUTS_CHARS_MAX: usize = 40;
 
-/// The screen as text.
+/// Formats the screen.
 pub(super) fn of(overview: &Value, found: &[Finding]) -> String {
     let nodes = list(&overview["nodes"]);
     let up = nodes.iter().filter(|node| node["availability"] == "up").count();
@@ -56,7 +56,7 @@ pub(super) fn of(overview: &Value, found: &[Finding]) -> String {
     text
 }
 
-/// Whether clients of the node that was asked log in, and what is open to everybody.
+/// Describes whether clients of the asked node must log in, and which listeners are open to everybody.
 fn security(security: &Value) -> String {
     let internode = security["open_internode"].as_str().map(|at| format!("{at} (nodes)"));
     let open = list(&security["open_listeners"]).iter().map(|at| text(at).to_owned());
@@ -111,7 +111,7 @@ fn row(node: &Value) -> [String; 10] {
     ]
 }
 
-/// Microseconds for people.
+/// Formats microseconds for people.
 fn time(us: &Value) -> String {
     match us.as_u64() {
         None | Some(0) => "-".to_owned(),
@@ -181,7 +181,7 @@ fn links(replication: &Value) -> String {
     if told.is_empty() { "no links".to_owned() } else { told }
 }
 
-/// MapReduce jobs of the node that was asked, and how far the oldest is.
+/// Describes the MapReduce jobs of the asked node, and the progress of the oldest one.
 fn jobs(jobs: &Value, node: &str) -> String {
     let running = list(&jobs["jobs"]);
     let Some(oldest) = running.first() else { return "none".to_owned() };
