@@ -1,4 +1,4 @@
-//! Why a job is not run, and why one failed.
+//! Errors of jobs: refused documents and failed phases.
 
 use crate::filter::FilterFault;
 use crate::print::print_term;
@@ -6,42 +6,42 @@ use quoit_model::etf::Term;
 use serde_json::json;
 use thiserror::Error;
 
-/// Why a document is no job that is run.
+/// Reason for which a document is refused as a job.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum JobFault {
-    /// It is not JSON.
+    /// The document is not JSON.
     #[error("the job is not valid JSON: {0}")]
     InvalidJson(String),
-    /// It is JSON, but no object.
+    /// The document is JSON, but not an object.
     #[error("the job is not a JSON object")]
     NotAnObject,
-    /// It is no external term, or none of a property list.
+    /// The document is not an external term, or the term is not a property list.
     #[error("the job is not an external term of a property list: {0}")]
     InvalidTerm(String),
-    /// It has no `inputs` or no `query`.
+    /// The job has no `inputs` or no `query`.
     #[error("the job has no \"inputs\" or no \"query\"")]
     MissingField,
-    /// The inputs are none.
+    /// The inputs are invalid.
     #[error("the inputs of the job: {0}")]
     Inputs(String),
-    /// The key filter of the inputs is none.
+    /// The key filter of the inputs is invalid.
     #[error("{0}")]
     Filter(FilterFault),
-    /// The phases are none.
+    /// The phases are invalid.
     #[error("the query of the job: {0}")]
     Query(String),
-    /// A phase can't be started.
+    /// A phase cannot be started.
     #[error("{error}")]
     Phase {
-        /// Its place among the phases, from 0.
+        /// Index of the phase, from 0.
         phase: usize,
-        /// Why.
+        /// Reason.
         error: String,
     },
 }
 
 impl JobFault {
-    /// The text that clients of Protocol Buffers get.
+    /// Error text for clients of Protocol Buffers.
     #[must_use]
     pub fn printed(&self) -> String {
         let text = |text: &str| format!("<<{text:?}>>");
@@ -57,7 +57,7 @@ impl JobFault {
         }
     }
 
-    /// The text that clients of HTTP get; a phase that can't be started has a document instead
+    /// Error text for clients of HTTP. A phase that cannot be started has a document instead
     /// ([`JobFault::document`]).
     #[must_use]
     pub fn http_text(&self) -> String {
@@ -78,7 +78,7 @@ impl JobFault {
         }
     }
 
-    /// The document of a phase that can't be started.
+    /// JSON document about a phase that cannot be started; `None` for other errors.
     #[must_use]
     pub fn document(&self) -> Option<serde_json::Value> {
         match self {
@@ -88,31 +88,32 @@ impl JobFault {
     }
 }
 
-/// Why a phase failed, which ends its job.
+/// Failure of a phase, which ends its job.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("phase {phase} failed: {error}")]
 pub struct PhaseFault {
-    /// Its place among the phases, from 0.
+    /// Index of the phase, from 0.
     pub phase: usize,
     /// Description of the error.
     pub error: String,
-    /// The input that it was doing, as Erlang prints it; empty where it was none in particular.
+    /// The input that was being processed, as Erlang prints it; empty if the failure concerns no particular
+    /// input.
     pub input: String,
-    /// The kind of fault as Riak has it: `error`, `exit`, `forward_preflist`, ...
+    /// Riak's kind of the error: `error`, `exit`, `forward_preflist`, ...
     pub kind: &'static str,
-    /// Where in a script it happened.
+    /// Stack trace of a script; empty for built-in functions.
     pub stack: String,
 }
 
 impl PhaseFault {
-    /// A fault of a phase over an input.
+    /// Creates a failure of a phase at an input.
     #[must_use]
     pub fn new(phase: usize, error: impl Into<String>, input: Option<&Term>) -> Self {
         let input = input.map(print_term).unwrap_or_default();
         Self { phase, error: error.into(), input, kind: "error", stack: String::new() }
     }
 
-    /// The document that clients get.
+    /// JSON document that clients get.
     #[must_use]
     pub fn document(&self) -> serde_json::Value {
         json!({

@@ -1,4 +1,5 @@
-//! Key filters: a chain of steps that a key goes through; the last one says whether it is an input.
+//! Key filters: a key passes through a chain of steps, and the last step decides whether it is an input of
+//! the job.
 
 mod bounds;
 mod parse;
@@ -11,18 +12,18 @@ use std::cmp::Ordering;
 use thiserror::Error;
 use value::FilterValue;
 
-/// Steps of a filter, those of filters inside it included, at most.
+/// Maximum number of steps of a filter, including those of filters nested in it.
 const STEP_COUNT_MAX: usize = 1_000;
-/// Filters inside filters, at most.
+/// Maximum nesting depth of filters.
 const NESTING_MAX: u32 = 32;
-/// Bytes of the text of `similar_to`, at most: the time for a key grows with it.
+/// Maximum size of the text of `similar_to` in bytes. The time for each key grows with it.
 const SIMILAR_BYTES_MAX: usize = 1024;
-/// Bytes of a regular expression.
+/// Maximum size of a regular expression in bytes.
 const PATTERN_BYTES_MAX: usize = 4 * 1024;
-/// Memory that a compiled expression may take.
+/// Maximum memory of a compiled regular expression in bytes.
 const COMPILED_BYTES_MAX: usize = 1024 * 1024;
 
-/// A filter of keys.
+/// A key filter.
 #[derive(Clone, Debug)]
 pub struct KeyFilter {
     steps: Vec<Step>,
@@ -35,40 +36,40 @@ impl PartialEq for KeyFilter {
     }
 }
 
-/// Why there is no filter, or why it can't be applied to a key.
+/// Reason for which a filter is invalid or cannot be applied to a key.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum FilterFault {
-    /// A step of an unknown name.
+    /// A step has an unknown name.
     #[error("{{bad_filter,{}}}", crate::print_term(&Term::Binary(.0.clone())))]
     BadFilter(Bytes),
-    /// A step whose arguments make no sense.
+    /// A step has invalid arguments.
     #[error("the key filter {name} {reason}")]
     BadArguments {
         /// Name of the step.
         name: &'static str,
-        /// Valid arguments, in words.
+        /// Description of the valid arguments.
         reason: String,
     },
-    /// The filter is no list of steps.
+    /// The filter is not a list of steps.
     #[error("a key filter is a list of steps, each a list of a name and arguments, and not {0}")]
     NotSteps(String),
-    /// It has too many steps.
+    /// The filter has too many steps, or is nested too deeply.
     #[error("a key filter has at most {STEP_COUNT_MAX} steps, nested at most {NESTING_MAX} deep")]
     TooLarge,
-    /// A key can't be changed as a step says.
+    /// A step cannot be applied to the value that the key has become.
     #[error("badarg: the key filter {name} can't be applied to {value} of the key {key}")]
     BadValue {
         /// Name of the step.
         name: &'static str,
-        /// Value that the key had become, as Erlang prints it.
+        /// Value that the previous steps made of the key, as Erlang prints it.
         value: String,
         /// The key.
         key: String,
     },
-    /// The last step gives no boolean.
+    /// The last step does not return a boolean.
     #[error("the last step of a key filter is to be a predicate; the key {0} becomes {1} instead")]
     NotBoolean(String, String),
-    /// One of these, in the words of the node that met it.
+    /// Error text of another node that applied the filter.
     #[error("{0}")]
     AtNode(String),
 }
@@ -97,26 +98,27 @@ enum Step {
 }
 
 impl KeyFilter {
-    /// Reads a filter: a list of steps, each a list of a name and arguments.
+    /// Parses a filter: a list of steps, each of them a list of a name and arguments.
     ///
     /// # Errors
     ///
-    /// Unknown names, and arguments that make no sense.
+    /// A step has an unknown name or invalid arguments, the term is not a list of steps, or the filter is
+    /// too large.
     pub fn from_term(term: &Term) -> Result<Self, FilterFault> {
         parse::filter(term, &mut { STEP_COUNT_MAX }, NESTING_MAX)
     }
 
-    /// The term that [`KeyFilter::from_term`] has read.
+    /// The term from which [`KeyFilter::from_term`] parsed the filter.
     #[must_use]
     pub const fn to_term(&self) -> &Term {
         &self.document
     }
 
-    /// Whether a key is an input.
+    /// Returns true if a key passes the filter.
     ///
     /// # Errors
     ///
-    /// Keys that a step can't change, and chains that end without a boolean.
+    /// A step cannot be applied to the key, or the last step does not return a boolean.
     pub fn accepts(&self, key: &Bytes) -> Result<bool, FilterFault> {
         let print = |bytes: &Bytes| crate::print_term(&Term::Binary(bytes.clone()));
         self.accepts_value(FilterValue::Text(key.clone())).map_err(|fault| match fault {
@@ -233,7 +235,7 @@ fn each(filters: &[KeyFilter], value: &FilterValue) -> Result<Vec<bool>, FilterF
     filters.iter().map(|filter| filter.accepts_value(value.clone())).collect()
 }
 
-/// Bytes as a sequence of letters.
+/// Bytes as a sequence of characters, for the edit distance.
 struct ByteText<'t>(&'t [u8]);
 
 impl<'t> IntoIterator for &ByteText<'t> {

@@ -1,4 +1,4 @@
-//! Jobs, and their documents in both notations.
+//! Jobs, and the parsing of their documents in JSON and in Erlang's external term format.
 
 mod inputs;
 mod json_form;
@@ -13,39 +13,39 @@ use crate::script::{Script, ScriptSource};
 use crate::value::input::Input;
 use bytes::Bytes;
 
-/// Milliseconds that a job may take which does not say.
+/// Default timeout of a job in milliseconds.
 pub const TIMEOUT_MS_DEFAULT: u64 = 60_000;
 
-/// A job.
+/// A MapReduce job.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Job {
-    /// The records, or entries, that it begins with.
+    /// Inputs of the first phase.
     pub inputs: Inputs,
-    /// Phases in their order.
+    /// Phases in order.
     pub phases: Vec<Phase>,
-    /// Milliseconds for all of it.
+    /// Timeout of the whole job in milliseconds.
     pub timeout_ms: u64,
 }
 
 /// A bucket and its type.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BucketName {
-    /// Bucket type; `default` where none was named.
+    /// Bucket type; `default` if the job does not name one.
     pub bucket_type: Bytes,
     /// Bucket.
     pub bucket: Bytes,
 }
 
-/// The records that a job begins with.
+/// The records that a job starts with.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Inputs {
-    /// All of a bucket.
+    /// All records of a bucket.
     Bucket(BucketName),
-    /// Those of a bucket whose keys a filter accepts.
+    /// Records of a bucket whose keys pass a filter.
     Filtered(BucketName, KeyFilter),
-    /// These.
+    /// Listed records.
     Keys(Vec<Input>),
-    /// Those with entries in an index.
+    /// Records with entries in an index.
     Index {
         /// Bucket.
         bucket: BucketName,
@@ -54,47 +54,48 @@ pub enum Inputs {
         /// Terms.
         terms: IndexTerms,
     },
-    /// Those that a function of the server names.
+    /// Records that a built-in function of the server determines.
     Generated(Generator),
 }
 
-/// Terms of an index, integers as decimal text.
+/// Terms of an index query; integers are decimal text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum IndexTerms {
-    /// One.
+    /// One term.
     One(Bytes),
-    /// All between two, both included.
+    /// All terms between two terms, both included.
     Range(Bytes, Bytes),
 }
 
-/// A built-in function that names records.
+/// A built-in function that determines the inputs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Generator {
     /// `quoit:keys_with_prefix`: the keys of a bucket that begin with a prefix.
     KeysWithPrefix(BucketName, Bytes),
 }
 
-/// One phase.
+/// A phase of a job.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Phase {
     /// Kind of the phase.
     pub kind: PhaseKind,
-    /// Whether its outputs belong to the result.
+    /// True if the outputs of the phase are part of the job's result.
     pub keep: bool,
-    /// Whether the reduce phase behind this map phase begins at the nodes that map (`do_prereduce`).
+    /// True if the reduce phase after this map phase starts on the nodes that run the map phase
+    /// (`do_prereduce`).
     pub prereduces: bool,
 }
 
 /// Kind of a phase.
 #[derive(Clone, PartialEq, Debug)]
 pub enum PhaseKind {
-    /// A function of one object.
+    /// Applies a function to each object.
     Map(MapFunction),
-    /// A function of all inputs.
+    /// Applies a function to all inputs.
     Reduce(ReduceFunction),
-    /// Targets of links; `None` = any.
+    /// Follows the links of each object; `None` matches any bucket or tag.
     Link {
-        /// Bucket of the target.
+        /// Bucket of the link's target.
         bucket: Option<Bytes>,
         /// Tag of the link.
         tag: Option<Bytes>,
@@ -102,7 +103,7 @@ pub enum PhaseKind {
 }
 
 impl Job {
-    /// The scripts of the job, with the places of their phases.
+    /// The scripts of the job with the indexes of their phases.
     pub fn scripts(&self) -> impl Iterator<Item = (usize, &Script)> {
         self.phases.iter().enumerate().filter_map(|(place, phase)| match &phase.kind {
             PhaseKind::Map(MapFunction::Script(script))
@@ -111,8 +112,8 @@ impl Job {
         })
     }
 
-    /// Buckets whose objects the job is known to read from the start: that of its inputs, and those of
-    /// stored sources.
+    /// Buckets that the job reads from according to its document: those of its inputs and of stored script
+    /// sources. Link and map phases can lead to further buckets.
     #[must_use]
     pub fn buckets(&self) -> Vec<BucketName> {
         let of_input = |input: &Input| BucketName {
@@ -140,7 +141,7 @@ impl Job {
 }
 
 impl Inputs {
-    /// Describes the inputs in a word, for operators.
+    /// Describes the inputs briefly, for operators.
     #[must_use]
     pub fn describe(&self) -> String {
         let name = |bucket: &BucketName| {
@@ -162,7 +163,7 @@ impl Inputs {
 }
 
 impl Phase {
-    /// Describes the phase in a word, for operators.
+    /// Describes the phase briefly, for operators.
     #[must_use]
     pub const fn describe(&self) -> &'static str {
         match &self.kind {

@@ -1,9 +1,9 @@
-//! MapReduce jobs as values: their documents in both notations, key filters, the built-in functions by
-//! their names in Riak, and the pipeline that says what has to be done next.
+//! MapReduce jobs as values: parsing of their documents (JSON and Erlang's external term format), key
+//! filters, the built-in functions under their Riak names, and the pipeline that determines the next step.
 //!
-//! Nothing here reads an object, a clock or a socket. `quoit-core` runs a job: it asks the [`Pipeline`] for
-//! [`Work`], reads the objects that a map phase names, and gives the outputs back. Scripts are run by an
-//! engine behind [`ScriptEngine`], which this crate only names.
+//! This crate reads no objects, clocks or sockets. `quoit-core` runs a job: it asks the [`Pipeline`] for
+//! [`Work`], reads the objects that a map phase needs, and passes the outputs back to the pipeline. Scripts
+//! are run by an implementation of [`ScriptEngine`] in another crate.
 //!
 //! ```
 //! use quoit_mapreduce::{Job, Pipeline, Work};
@@ -48,5 +48,5 @@ pub use value::found::FoundObject;
 pub use value::input::Input;
 pub use value::json::{NotText, append_json, term_from_json};
 
-/// Depth of a term or JSON document, at most.
+/// Maximum nesting depth of a term or JSON document.
 const DEPTH_MAX: u32 = 128;

@@ -11,35 +11,35 @@ use quoit_model::etf::{ETF_VERSION, Limits, Term};
 use quoit_model::object::{Object, Sibling};
 use std::sync::Arc;
 
-/// Limits of a value that is read as a term.
+/// Limits for parsing a value as a term.
 const VALUE_LIMITS: Limits =
     Limits { depth_max: DEPTH_MAX, terms_max: 1_000_000, inflated_bytes_max: 64 << 20 };
 
-/// The function of a map phase.
+/// Function of a map phase.
 #[derive(Clone, PartialEq, Debug)]
 pub enum MapFunction {
-    /// The object itself.
+    /// Returns the object itself.
     Identity,
-    /// Its value.
+    /// Returns the object's value.
     ObjectValue(WhenMissing),
-    /// The elements of its value, which is a list.
+    /// Returns the elements of the object's value, which must be a list.
     ObjectValueList(WhenMissing),
-    /// A script that maps the object.
+    /// Calls a script with the object.
     Script(Script),
 }
 
-/// The outputs that stand for a missing object.
+/// Outputs of a built-in map function for a missing object.
 #[derive(Clone, PartialEq, Debug)]
 pub enum WhenMissing {
     /// The phase fails.
     Fail,
-    /// None.
+    /// No output.
     Nothing,
-    /// A marker that names the key.
+    /// A `not_found` marker that names the key.
     Marker,
-    /// The data of the input.
+    /// The key data of the input.
     KeyData,
-    /// These outputs.
+    /// The given outputs.
     Outputs(Vec<Term>),
 }
 
@@ -64,7 +64,7 @@ impl WhenMissing {
         }
     }
 
-    /// The argument that [`WhenMissing::of`] reads so.
+    /// Returns an argument that [`WhenMissing::of`] reads as this value.
     pub(crate) fn to_argument(&self) -> Term {
         let word = |word: &'static str| Term::Binary(Bytes::from_static(word.as_bytes()));
         match self {
@@ -94,18 +94,19 @@ impl WhenMissing {
 }
 
 impl MapFunction {
-    /// Whether the whole object is needed, and not only the value of one that has a single value.
+    /// True if the function needs the whole object. Otherwise the value is enough if the object has no
+    /// siblings.
     #[must_use]
     pub const fn needs_object(&self) -> bool {
         matches!(self, Self::Identity | Self::Script(_))
     }
 
-    /// The outputs for one object, `None` for a missing one. Scripts have an engine of their own: they are
-    /// not applied here.
+    /// Returns the outputs for one object, where `None` is a missing object. Scripts are not applied here,
+    /// but by the script engine.
     ///
     /// # Errors
     ///
-    /// Why the phase fails, in words.
+    /// Text of the error with which the phase fails.
     pub fn apply(&self, input: Input, object: Option<Object>) -> Result<Vec<Datum>, String> {
         match (self, object) {
             (Self::Identity, Some(object)) => {
@@ -130,11 +131,11 @@ impl MapFunction {
         }
     }
 
-    /// The outputs for the only value of an object.
+    /// Returns the outputs for the value of an object without siblings.
     ///
     /// # Errors
     ///
-    /// Why the phase fails, in words.
+    /// Text of the error with which the phase fails.
     pub fn apply_to_value(&self, value: Bytes) -> Result<Vec<Datum>, String> {
         match self {
             Self::ObjectValueList(_) => elements(&value),
@@ -143,7 +144,7 @@ impl MapFunction {
     }
 }
 
-/// The elements of a value that is a list: an external term, or JSON.
+/// Elements of a value that is a list, either as an external term or as JSON.
 fn elements(value: &Bytes) -> Result<Vec<Datum>, String> {
     let term = match value.first() {
         Some(&ETF_VERSION) => {
@@ -162,7 +163,8 @@ fn elements(value: &Bytes) -> Result<Vec<Datum>, String> {
     }
 }
 
-/// The targets of an object's links that fit; `None` = any. Each carries the tag as its data.
+/// Targets of an object's links that match; `None` matches any bucket or tag. Each target has the link's
+/// tag as its key data.
 #[must_use]
 pub fn follow_links(
     object: Option<&Object>,

@@ -1,10 +1,10 @@
-//! The order of Erlang terms: numbers, atoms, tuples, maps, lists, binaries.
+//! The order of Erlang terms: numbers < atoms < tuples < maps < lists < binaries.
 
 use crate::value::datum::Datum;
 use quoit_model::etf::Term;
 use std::cmp::Ordering;
 
-/// Compares outputs as Erlang compares their terms.
+/// Compares outputs by the order of their Erlang terms.
 pub(crate) fn compare(one: &Datum, other: &Datum) -> Ordering {
     match (one, other) {
         (Datum::Term(one), Datum::Term(other)) => compare_terms(one, other),
@@ -12,7 +12,7 @@ pub(crate) fn compare(one: &Datum, other: &Datum) -> Ordering {
     }
 }
 
-/// The place of a kind of terms among the others.
+/// Rank of the term's type in the order of types.
 const fn rank(term: &Term) -> u8 {
     match term {
         Term::Integer(_) | Term::BigInteger { .. } | Term::Float(_) => 0,
@@ -24,7 +24,7 @@ const fn rank(term: &Term) -> u8 {
     }
 }
 
-/// Compares terms as Erlang does; an integer and a float of one value are equal.
+/// Compares terms in Erlang's order. An integer equals a float of the same value.
 pub(crate) fn compare_terms(one: &Term, other: &Term) -> Ordering {
     rank(one).cmp(&rank(other)).then_with(|| match (one, other) {
         (Term::Atom(one), Term::Atom(other)) | (Term::Binary(one), Term::Binary(other)) => {
@@ -51,7 +51,7 @@ fn compare_all(one: &[Term], other: &[Term]) -> Ordering {
     differing.unwrap_or_else(|| one.len().cmp(&other.len()))
 }
 
-/// The elements of a list, however it was written, its tail included.
+/// Elements of a list in any of its representations; the tail of an improper list is the last element.
 fn elements(list: &Term) -> Vec<Term> {
     match list {
         Term::List(elements) => elements.clone(),
@@ -80,7 +80,7 @@ const fn sign(negative: bool) -> Ordering {
 fn as_float(number: &Term) -> f64 {
     match number {
         Term::Integer(integer) => *integer as f64,
-        // Adding zero makes the two zeros one.
+        // Adding zero turns -0.0 into 0.0.
         Term::Float(float) => *float + 0.0,
         _ => 0.0,
     }

@@ -1,8 +1,11 @@
-//! The phases of a job as a state machine: what has to be done next, and what has come out.
+//! State machine of the phases of a job: determines the next step and collects the outputs.
 //!
-//! Later phases come first: what a phase has put out is used up before more inputs are asked for, so that
-//! the memory of a job does not grow with its inputs. Only what reduce phases have to keep grows, and it
-//! has a limit.
+//! The caller asks [`Pipeline::next_work`] for the next step, carries it out, and passes the result back
+//! with [`Pipeline::feed`], [`Pipeline::mapped`] or [`Pipeline::reduced`]. Later phases come first: outputs
+//! of a phase are consumed before more inputs are requested, so that the memory of a job does not grow with
+//! the number of its inputs. Only the state of reduce phases grows. Once the inputs have ended and no work
+//! is left, the phases end from the first to the last, and each passes its last outputs on. All memory
+//! together has a limit, and a job that exceeds it fails.
 
 use crate::fault::PhaseFault;
 use crate::job::{Phase, PhaseKind};
@@ -11,79 +14,81 @@ use crate::value::datum::Datum;
 use crate::value::input::Input;
 use std::collections::VecDeque;
 
-/// Objects that a map phase is given at once, at most.
+/// Maximum number of inputs in one [`Work::Map`].
 pub const MAP_BATCH_COUNT: usize = 256;
-/// Inputs of a script that reduces all at once, at most: the limit of memory ends it earlier, as a rule.
+/// Maximum number of inputs for a script that reduces all inputs in one call. In practice the memory limit
+/// is reached earlier.
 const WHOLE_COUNT_MAX: usize = 10_000_000;
 
-/// Next step of a job.
+/// The next step of a job.
 #[derive(Debug)]
 pub enum Work {
-    /// Read these objects, apply the function of the phase, and give its outputs to [`Pipeline::mapped`].
+    /// Read these objects, apply the function of the phase, and pass the outputs to [`Pipeline::mapped`].
     Map {
-        /// Place of the phase.
+        /// Index of the phase.
         phase: usize,
-        /// The records.
+        /// Records to read.
         inputs: Vec<Input>,
     },
-    /// Call the script of the phase with these values, and give its outputs to [`Pipeline::reduced`].
+    /// Call the script of the phase with these values, and pass its outputs to [`Pipeline::reduced`].
     Reduce {
-        /// Place of the phase.
+        /// Index of the phase.
         phase: usize,
-        /// The last result and new inputs.
+        /// The last result of the script and the inputs that have arrived since.
         values: Vec<Datum>,
     },
-    /// Give more inputs to [`Pipeline::feed`], or say [`Pipeline::end_input`].
+    /// Pass more inputs to [`Pipeline::feed`], or call [`Pipeline::end_input`].
     Input,
-    /// All is done; [`Pipeline::take_outputs`] has the last outputs.
+    /// The job has ended; [`Pipeline::take_outputs`] returns the last outputs.
     Done,
 }
 
-/// Outputs of a phase that belong to the result.
+/// Outputs of a phase that are part of the result.
 #[derive(Debug)]
 pub struct Outputs {
-    /// Place of the phase.
+    /// Index of the phase.
     pub phase: usize,
-    /// Outputs, at least one.
+    /// Outputs; at least one.
     pub data: Vec<Datum>,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// Map and link phases: inputs that wait.
+    /// Map and link phases: inputs that wait to be processed.
     Keys(VecDeque<Input>),
-    /// Built-in reduce functions.
+    /// Reduce phases with a built-in function.
     Fold(Reducer),
-    /// Scripts that reduce.
+    /// Reduce phases with a script.
     Calls(Calls),
 }
 
 #[derive(Debug)]
 struct Calls {
-    /// The last result, and inputs that have come since.
+    /// The last result, followed by the inputs that have arrived since.
     values: Vec<Datum>,
-    /// How many of them are the last result.
+    /// Number of values that belong to the last result.
     result_count: usize,
     batch_count: usize,
     has_run: bool,
 }
 
-/// The phases of a job under way.
+/// Progress of a job through its phases.
 #[derive(Debug)]
 pub struct Pipeline {
     phases: Vec<Phase>,
     stages: Vec<Stage>,
-    /// Phases that have ended, from the first on.
+    /// Number of phases that have ended, counted from the first.
     ended_count: usize,
     input_has_ended: bool,
     ready: Vec<Outputs>,
     held_bytes_max: usize,
-    /// Memory of what waits in stages of keys and of scripts.
+    /// Memory in bytes of the inputs and results that wait in map phases and in reduce phases with a
+    /// script.
     waiting_bytes: usize,
 }
 
 impl Pipeline {
-    /// Phases before their first input; what they keep may take `held_bytes_max` bytes.
+    /// Creates the pipeline of the phases. `held_bytes_max` is the limit for [`Pipeline::held_bytes`].
     #[must_use]
     pub fn new(phases: Vec<Phase>, held_bytes_max: usize) -> Self {
         let stages = phases.iter().map(Stage::of).collect();
@@ -104,7 +109,7 @@ impl Pipeline {
         &self.phases
     }
 
-    /// Memory that it takes for what waits and what is kept, about, in bytes.
+    /// Approximate memory in bytes of the waiting inputs and of the state of the reduce phases.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let kept = self.stages.iter().map(|stage| match stage {
@@ -114,32 +119,37 @@ impl Pipeline {
         self.waiting_bytes + kept.sum::<usize>()
     }
 
-    /// Takes inputs for the first phase.
+    /// Takes inputs of the first phase.
     ///
     /// # Errors
     ///
-    /// As [`Pipeline::next_work`].
+    /// Like [`Pipeline::next_work`].
+    ///
+    /// # Panics
+    ///
+    /// [`Pipeline::end_input`] has been called.
     pub fn feed(&mut self, inputs: Vec<Input>) -> Result<(), PhaseFault> {
         assert!(!self.input_has_ended, "inputs come before their end");
         let data = inputs.into_iter().map(|input| Datum::Key(Box::new(input)));
         if self.phases.is_empty() {
-            // The inputs are the result.
+            // The inputs of a job without phases are its result.
             self.put_out(0, data.collect());
             return Ok(());
         }
         self.deliver(0, data)
     }
 
-    /// Says that there are no more inputs.
+    /// Marks the end of the inputs.
     pub const fn end_input(&mut self) {
         self.input_has_ended = true;
     }
 
-    /// The next step.
+    /// Determines the next step.
     ///
     /// # Errors
     ///
-    /// Outputs that the next phase can't use, functions that fail, and the limit of memory.
+    /// Outputs of a phase are not valid inputs of the next phase, a function fails, or the memory limit is
+    /// exceeded.
     pub fn next_work(&mut self) -> Result<Work, PhaseFault> {
         loop {
             if let Some(work) = self.waiting_work() {
@@ -157,7 +167,7 @@ impl Pipeline {
         }
     }
 
-    /// Work that a stage has enough inputs for, of the last such stage.
+    /// Returns work of the last stage that has enough inputs.
     fn waiting_work(&mut self) -> Option<Work> {
         for place in (self.ended_count..self.stages.len()).rev() {
             match &mut self.stages[place] {
@@ -186,7 +196,7 @@ impl Pipeline {
         Work::Reduce { phase: place, values }
     }
 
-    /// Ends the first stage that has not ended: nothing waits there, and nothing comes any more.
+    /// Ends the first stage that has not ended. It has no waiting work, and no further inputs reach it.
     fn end_stage(&mut self) -> Result<Option<Work>, PhaseFault> {
         let place = self.ended_count;
         let last = match &mut self.stages[place] {
@@ -206,20 +216,24 @@ impl Pipeline {
         Ok(None)
     }
 
-    /// Takes what the function of a map or link phase has made of some inputs.
+    /// Takes the outputs of a map or link phase for some of its inputs.
     ///
     /// # Errors
     ///
-    /// As [`Pipeline::next_work`].
+    /// Like [`Pipeline::next_work`].
     pub fn mapped(&mut self, phase: usize, outputs: Vec<Datum>) -> Result<(), PhaseFault> {
         self.emit(phase, outputs)
     }
 
-    /// Takes what the script of a reduce phase has returned.
+    /// Takes the outputs of the script of a reduce phase.
     ///
     /// # Errors
     ///
-    /// As [`Pipeline::next_work`].
+    /// Like [`Pipeline::next_work`].
+    ///
+    /// # Panics
+    ///
+    /// The phase does not reduce with a script, or inputs have been fed since its [`Work::Reduce`].
     pub fn reduced(&mut self, phase: usize, outputs: Vec<Datum>) -> Result<(), PhaseFault> {
         let Some(Stage::Calls(calls)) = self.stages.get_mut(phase) else {
             unreachable!("only scripts are called")
@@ -232,7 +246,7 @@ impl Pipeline {
         self.check_held(phase)
     }
 
-    /// Outputs that belong to the result and were not taken yet, by phase.
+    /// Takes the outputs that are part of the result and have not been taken yet, by phase.
     pub fn take_outputs(&mut self) -> Vec<Outputs> {
         std::mem::take(&mut self.ready)
     }
@@ -263,7 +277,7 @@ impl Pipeline {
         }
     }
 
-    /// Gives data to a phase.
+    /// Passes data to a phase.
     fn deliver(
         &mut self,
         place: usize,

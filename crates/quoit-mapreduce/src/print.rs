@@ -1,12 +1,12 @@
-//! Terms as Erlang prints them, for the texts of errors.
+//! Erlang's notation of terms, for error messages.
 
 use quoit_model::etf::Term;
 use std::fmt::Write;
 
-/// Characters of a printed term, at most, about; the rest is left out.
+/// Approximate maximum number of characters of a printed term; the rest is left out.
 const PRINTED_MAX: usize = 4096;
 
-/// Prints a term as Erlang does, on one line; a long one is cut off.
+/// Prints a term in Erlang's notation on one line, truncated if it is long.
 #[must_use]
 pub fn print_term(term: &Term) -> String {
     let mut out = String::new();
@@ -86,7 +86,7 @@ fn print_atom(out: &mut String, name: &[u8]) {
     }
 }
 
-/// Prints bytes as text in quotes if they are printable, else as numbers.
+/// Prints bytes as a quoted text if all are printable, otherwise as numbers.
 fn print_text(out: &mut String, bytes: &[u8]) {
     let is_printable = |byte: &u8| matches!(byte, 0x20..=0x7e | b'\n' | b'\r' | b'\t');
     if bytes.iter().all(is_printable) {

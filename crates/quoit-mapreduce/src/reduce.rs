@@ -1,7 +1,7 @@
-//! Functions of reduce phases: what each keeps of the inputs that have come.
+//! Functions of reduce phases, each with the state that it keeps of its inputs.
 //!
-//! Riak calls such a function with its last result and some new inputs, again and again. The functions here
-//! have the same results however inputs are cut into batches, so each takes its inputs one by one.
+//! Riak calls such a function repeatedly with its last result and some new inputs. The results of the
+//! functions here do not depend on how inputs are divided into batches, so they take one input at a time.
 
 mod number;
 mod pairs;
@@ -16,47 +16,47 @@ use quoit_model::etf::Term;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-/// The function of a reduce phase.
+/// Function of a reduce phase.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ReduceFunction {
-    /// Its inputs, keys without their data.
+    /// Returns its inputs, which must be keys, without key data.
     Identity,
-    /// Distinct inputs.
+    /// Returns the distinct inputs.
     SetUnion,
-    /// The sum of numbers.
+    /// Returns the sum of numbers; `not_found` markers are skipped.
     Sum,
-    /// Sums of numbers by name.
+    /// Returns the sums of numbers by name.
     PlistSum,
-    /// Its inputs in order.
+    /// Returns its inputs in the order of Erlang terms.
     Sort,
-    /// How many inputs there are.
+    /// Returns the number of inputs. An input that is an integer counts as a partial count.
     CountInputs,
-    /// Numbers of decimal texts.
+    /// Converts decimal texts to integers.
     StringToInteger,
-    /// A script that reduces the values.
+    /// Calls a script with the values.
     Script {
         /// The script.
         script: Script,
-        /// Inputs of one call; `None`: all at once.
+        /// Number of inputs in one call; `None` means that one call gets all inputs.
         batch_count: Option<usize>,
     },
 }
 
 impl ReduceFunction {
-    /// Whether the function makes few outputs of many inputs.
+    /// True if the function usually has far fewer outputs than inputs.
     #[must_use]
     pub const fn shrinks(&self) -> bool {
         matches!(self, Self::SetUnion | Self::Sum | Self::PlistSum | Self::CountInputs)
     }
 
-    /// Begins to reduce some of the inputs where they are made. `None` for scripts.
+    /// Starts to reduce part of the inputs on the node that produces them. Returns `None` for scripts.
     #[must_use]
     pub fn begin(&self) -> Option<Reduction> {
         Some(Reduction { reducer: Reducer::of(self)?, outputs: Vec::new() })
     }
 }
 
-/// A reduction of some of the inputs of a phase, under way. Its outputs stand for them.
+/// A running reduction of part of a phase's inputs. Its outputs take the place of these inputs.
 #[derive(Debug)]
 pub struct Reduction {
     reducer: Reducer,
@@ -68,17 +68,17 @@ impl Reduction {
     ///
     /// # Errors
     ///
-    /// Why the phase fails, in words.
+    /// Text of the error with which the phase fails.
     pub fn push(&mut self, input: Datum) -> Result<(), String> {
         self.outputs.extend(self.reducer.push(input)?);
         Ok(())
     }
 
-    /// Takes an input that is a binary. Functions that only count inputs copy none of it.
+    /// Takes an input that is a binary. If the function only counts its inputs, the bytes are not copied.
     ///
     /// # Errors
     ///
-    /// As [`Reduction::push`].
+    /// Like [`Reduction::push`].
     pub fn push_binary(&mut self, input: &[u8]) -> Result<(), String> {
         match &mut self.reducer {
             Reducer::Count(count) => {
@@ -89,7 +89,7 @@ impl Reduction {
         }
     }
 
-    /// The outputs.
+    /// Returns the outputs.
     #[must_use]
     pub fn finish(mut self) -> Vec<Datum> {
         self.outputs.extend(self.reducer.finish());
@@ -97,7 +97,7 @@ impl Reduction {
     }
 }
 
-/// State that a function keeps of its inputs.
+/// State of a built-in function.
 #[derive(Debug)]
 pub(crate) enum Reducer {
     Identity,
@@ -109,7 +109,7 @@ pub(crate) enum Reducer {
     Count(i128),
 }
 
-/// An output with the order of terms; different types of one number are told apart.
+/// An output in the order of terms, in which an integer differs from a float of the same value.
 #[derive(Debug)]
 pub(crate) struct Ordered(Datum);
 
@@ -135,7 +135,7 @@ impl PartialEq for Ordered {
 impl Eq for Ordered {}
 
 impl Reducer {
-    /// The state of a function before its first input; `None` for scripts.
+    /// Creates the initial state of a function; `None` for scripts.
     pub(crate) fn of(function: &ReduceFunction) -> Option<Self> {
         Some(match function {
             ReduceFunction::Identity => Self::Identity,
@@ -149,11 +149,11 @@ impl Reducer {
         })
     }
 
-    /// Takes an input; an output that is known at once comes back.
+    /// Takes an input, and returns the output if it is known immediately.
     ///
     /// # Errors
     ///
-    /// Why the phase fails, in words.
+    /// Text of the error with which the phase fails.
     pub(crate) fn push(&mut self, input: Datum) -> Result<Option<Datum>, String> {
         match self {
             Self::Identity => return identity(input).map(Some),
@@ -186,7 +186,7 @@ impl Reducer {
         Ok(None)
     }
 
-    /// The outputs after the last input.
+    /// Returns the outputs after the last input.
     pub(crate) fn finish(&mut self) -> Vec<Datum> {
         match self {
             Self::Identity | Self::StringToInteger => Vec::new(),
@@ -206,7 +206,7 @@ impl Reducer {
         }
     }
 
-    /// Memory that it takes, about, in bytes.
+    /// Approximate memory of the state in bytes.
     pub(crate) fn held_bytes(&self) -> usize {
         match self {
             Self::SetUnion(_, bytes) | Self::Sort(_, bytes) => *bytes,
@@ -216,7 +216,7 @@ impl Reducer {
     }
 }
 
-/// A key without its data.
+/// Returns a key without its key data.
 fn identity(input: Datum) -> Result<Datum, String> {
     match input {
         Datum::Key(mut key) => {

@@ -1,4 +1,4 @@
-//! Scripts: sources in JavaScript, and the engine that runs them, which lives elsewhere.
+//! JavaScript functions of jobs, and the interface of the engine that runs them.
 
 use crate::value::found::FoundObject;
 use crate::value::input::Input;
@@ -7,61 +7,62 @@ use quoit_model::etf::Term;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// A function in JavaScript, with the argument of its phase.
+/// A JavaScript function with the argument of its phase.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Script {
-    /// Where its source is.
+    /// Source of the function.
     pub source: ScriptSource,
-    /// The argument; null where there is none.
+    /// Argument of the phase; null if the job gives none.
     pub argument: Term,
 }
 
-/// Where the source of a function is.
+/// Source of a function.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ScriptSource {
-    /// A built-in one, by its name, for example `Riak.mapValuesJson`.
+    /// A built-in function, by its name, for example `Riak.mapValuesJson`.
     Named(String),
-    /// The expression of a function, in the job.
+    /// A function expression in the job.
     Text(String),
-    /// The value of an object.
+    /// The value of an object, which is a function expression.
     Stored(Box<Input>),
 }
 
-/// A source that an engine compiles.
+/// A source for the engine to compile.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ScriptText {
-    /// The name of a built-in function.
+    /// Name of a built-in function.
     Named(String),
-    /// The expression of a function.
+    /// A function expression.
     Source(String),
 }
 
-/// Kind of a function: its arguments, and so its result.
+/// Kind of a function, which determines its arguments and its result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScriptKind {
-    /// An object, the data of its key, and the argument.
+    /// The arguments are an object, the key data, and the argument of the phase.
     Map,
-    /// A list of values, and the argument.
+    /// The arguments are a list of values and the argument of the phase.
     Reduce,
 }
 
 /// Calls of one function.
 #[derive(Debug)]
 pub enum ScriptCall {
-    /// One call for each object; `Err` is the input of a missing one.
+    /// One call for each object; `Err` contains the input of a missing object.
     Map(Vec<Result<FoundObject, Input>>),
     /// One call with all values, as a JSON list.
     Reduce(Bytes),
 }
 
-/// Runs scripts. One for a node.
+/// Engine that runs scripts. A node has one.
 pub trait ScriptEngine: Send + Sync + std::fmt::Debug {
-    /// A session for scripts of a job, by the places of their phases. It has no access to anything. Sessions
-    /// of one job share its limits: its name is unique among the jobs of all nodes.
+    /// Opens a session for scripts of a job, given with the indexes of their phases and their arguments.
+    /// Scripts have no access to anything outside of the session. All sessions of a job share its limits;
+    /// `job` is a name that is unique among the jobs of all nodes.
     ///
     /// # Errors
     ///
-    /// Sources that do not compile, and names of no function.
+    /// A source does not compile, a name is not of a built-in function, or a limit is reached.
     fn open(
         &self,
         job: &Bytes,
@@ -69,30 +70,31 @@ pub trait ScriptEngine: Send + Sync + std::fmt::Debug {
     ) -> Result<Box<dyn ScriptSession>, ScriptFault>;
 }
 
-/// The scripts of one job, in a context of their own. Calls take time: they belong on a thread that may be
-/// kept busy.
+/// The scripts of one job in a context of their own. Calls block, so they must run on a thread that may
+/// block.
 pub trait ScriptSession: Send {
-    /// Ends the call under way from another thread, and refuses further ones.
+    /// Returns a function that ends the running call from another thread and refuses further calls.
     fn ender(&self) -> Arc<dyn Fn() + Send + Sync>;
 
-    /// Does calls of the script of a phase: a JSON list for each, one for all of a reduction.
+    /// Runs calls of the script of a phase. Returns a JSON list for each call; a reduction is one call.
     ///
     /// # Errors
     ///
-    /// Exceptions, limits, and outputs that are no lists. The session is of no use any more then.
+    /// The script throws an exception, exceeds a limit, or returns a value that is not a list. The session
+    /// must not be used afterwards.
     fn call(&mut self, phase: usize, call: ScriptCall) -> Result<Vec<Bytes>, ScriptFault>;
 }
 
-/// Why a script failed.
+/// Failure of a script.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{message}")]
 pub struct ScriptFault {
-    /// The place of its phase among the phases.
+    /// Index of the phase.
     pub phase: usize,
     /// Description of the error.
     pub message: String,
-    /// Where in the script.
+    /// Stack trace of the script.
     pub stack: String,
-    /// The input of the call, as Erlang prints it; empty where it was none in particular.
+    /// Input of the call, as Erlang prints it; empty if the failure concerns no particular input.
     pub input: String,
 }

@@ -1,19 +1,19 @@
-//! JavaScript functions of MapReduce jobs, in a sandbox.
+//! JavaScript functions of MapReduce jobs, run in a sandbox.
 //!
-//! Each session of a job has a runtime of QuickJS of its own, on a thread of its own. It has the language and
-//! the functions of `prelude.js`, and no way to files, sockets, modules, timers or other jobs. Time, memory,
-//! stack and output have limits ([`ScriptLimits`]), by call, by job and by node; a script that exceeds one
-//! ends, and its job with it.
+//! Each session of a job has its own QuickJS runtime on its own thread. Scripts have the language and the
+//! functions of `prelude.js`; they cannot reach files, sockets, modules, timers or other jobs. Time,
+//! memory, stack and output are limited ([`ScriptLimits`]) for each call, each job, and all jobs of the
+//! node. A script that exceeds a limit is ended, and its job fails.
 //!
-//! Not here: what a job is, and who reads the objects (`quoit-mapreduce`, `quoit-core`).
+//! `quoit-mapreduce` defines jobs, and `quoit-core` runs them and reads the objects.
 
 mod limits;
 mod session;
 mod shares;
 mod worker;
 
-/// A script to be run before others: the built-in functions of lists and texts that would not ask whether
-/// they may go on, as ones that can be ended.
+/// Script that runs before all others. It replaces the built-in functions on lists and texts that QuickJS
+/// could not interrupt with implementations that can be interrupted.
 pub const BOUNDS: &str = include_str!("bounds.js");
 
 pub use limits::ScriptLimits;
@@ -25,14 +25,14 @@ use session::Session;
 use shares::JobShares;
 use std::sync::Arc;
 
-/// QuickJS as the engine of a node's jobs.
+/// QuickJS as the script engine of a node.
 #[derive(Debug)]
 pub struct QuickJs {
     shares: Arc<JobShares>,
 }
 
 impl QuickJs {
-    /// An engine whose scripts have these limits.
+    /// Creates an engine whose scripts have these limits.
     #[must_use]
     pub fn new(limits: ScriptLimits) -> Self {
         Self { shares: JobShares::new(limits) }

@@ -1,20 +1,21 @@
-//! How much a script may take.
+//! Resource limits of scripts.
 
 use std::time::Duration;
 
-/// Limits of scripts at a node.
+/// Limits of the scripts on a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScriptLimits {
-    /// Time of one call (`mapreduce.javascript.call_timeout`).
+    /// Maximum time of one call (`mapreduce.javascript.call_timeout`).
     pub call_time_max: Duration,
-    /// Time of all calls of a job together, in all of its sessions (`mapreduce.javascript.job_timeout`).
+    /// Maximum total time of all calls of a job, in all of its sessions
+    /// (`mapreduce.javascript.job_timeout`).
     pub job_time_max: Duration,
-    /// Memory in bytes of all that the scripts of a job have, in all of its sessions
+    /// Maximum memory in bytes of the scripts of a job, in all of its sessions
     /// (`mapreduce.javascript.maximum_memory`).
     pub memory_bytes_max: usize,
-    /// Memory in bytes of all that the scripts of all jobs have (`mapreduce.javascript.jobs.maximum_memory`).
+    /// Maximum memory in bytes of the scripts of all jobs (`mapreduce.javascript.jobs.maximum_memory`).
     pub jobs_memory_bytes_max: usize,
-    /// Bytes of the outputs of one batch of calls (`mapreduce.javascript.maximum_output`).
+    /// Maximum size in bytes of the outputs of one batch of calls (`mapreduce.javascript.maximum_output`).
     pub output_bytes_max: usize,
 }
 

@@ -1,4 +1,4 @@
-//! A session as its job has it: the near end of the worker's thread.
+//! A session from the point of view of its job: the handle of the worker thread.
 
 use crate::shares::JobShare;
 use crate::worker::{Called, Order, Watch, run};
@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-/// Stack of a worker's thread. The engine uses [`STACK_BYTES_MAX`](crate::worker::STACK_BYTES_MAX) of it.
+/// Stack of a worker thread in bytes. QuickJS uses at most
+/// [`STACK_BYTES_MAX`](crate::worker::STACK_BYTES_MAX) of it.
 const THREAD_STACK_BYTES: usize = 2 << 20;
 
-/// Scripts of a job. Dropping it ends the call under way, and the thread.
+/// Scripts of a job. Dropping the session ends the running call and the thread.
 pub(crate) struct Session {
     orders: Sender<Order>,
     answers: Receiver<Called>,

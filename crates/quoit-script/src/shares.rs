@@ -1,7 +1,7 @@
-//! Shares of the sessions of a job at a node, and of all jobs: their memory and their time.
+//! Accounting of the memory and time of scripts: for each job on a node, and for all jobs together.
 //!
-//! A session takes memory from its job's share in steps, so that most blocks cost a sum of its own. A job's
-//! share takes from that of all jobs.
+//! A session reserves memory from its job in steps, so that most allocations only change a counter of the
+//! session. The job counts its steps against the memory of all jobs.
 
 use crate::limits::ScriptLimits;
 use bytes::Bytes;
@@ -12,23 +12,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Memory that a session takes at once.
+/// Amount of memory that a session reserves at a time, in bytes.
 const STEP_BYTES: usize = 256 << 10;
 
-/// A session that had so much memory leaves heaps full of free pages.
+/// Memory of a session from which its end leaves many free pages in the heap, in bytes. They are then
+/// returned to the system.
 const LARGE_BYTES: usize = 16 << 20;
 
-/// Memory that a runtime takes with its context and the built-in functions, at most.
+/// Maximum memory in bytes of a runtime with its context and the built-in functions.
 pub(crate) const RUNTIME_BYTES: usize = 768 << 10;
 
-/// Limits of memory that may have ended a script.
+/// Memory limits that a script can exceed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum MemoryLimit {
     OfJob,
     OfAllJobs,
 }
 
-/// The shares of all jobs of a node.
+/// Resources used by all jobs of a node.
 #[derive(Debug)]
 pub(crate) struct JobShares {
     limits: ScriptLimits,
@@ -36,14 +37,14 @@ pub(crate) struct JobShares {
     jobs: Mutex<BTreeMap<Bytes, Weak<JobShare>>>,
 }
 
-/// The share of one job.
+/// Resources used by one job.
 #[derive(Debug)]
 pub(crate) struct JobShare {
     all: Arc<JobShares>,
     used_bytes: AtomicUsize,
-    /// Time that its calls may still take together.
+    /// Time left for all calls of the job together.
     time_left: Mutex<Duration>,
-    /// The limit that has refused memory last.
+    /// The limit that refused memory last.
     refused_by: Mutex<Option<MemoryLimit>>,
 }
 
@@ -52,7 +53,7 @@ impl JobShares {
         Arc::new(Self { limits, used_bytes: AtomicUsize::new(0), jobs: Mutex::default() })
     }
 
-    /// The share of a job: the one that its other sessions have, if there are any.
+    /// Returns the share of a job; all of its sessions get the same one.
     pub(crate) fn of(self: &Arc<Self>, job: &Bytes) -> Arc<JobShare> {
         let mut jobs = self.jobs.lock();
         if let Some(share) = jobs.get(job).and_then(Weak::upgrade) {
@@ -69,7 +70,7 @@ impl JobShares {
         share
     }
 
-    /// Memory of the scripts of all jobs.
+    /// Memory reserved by the scripts of all jobs, in bytes.
     #[cfg(test)]
     pub(crate) fn used_bytes(&self) -> usize {
         self.used_bytes.load(Ordering::Relaxed)
@@ -91,7 +92,7 @@ impl JobShare {
         *left = left.saturating_sub(time);
     }
 
-    /// The limit of memory that a script has run into, in words; that of the job if none is known.
+    /// Text about the memory limit that a script has exceeded; that of the job if it is not known.
     pub(crate) fn memory_limit(&self) -> String {
         let ScriptLimits { memory_bytes_max, jobs_memory_bytes_max, .. } = self.limits();
         match *self.refused_by.lock() {
@@ -123,7 +124,7 @@ impl JobShare {
     }
 }
 
-/// Adds to a sum, unless it would be more than `max` then.
+/// Adds to a sum unless the result would exceed `max`; returns true if it was added.
 fn add_within(sum: &AtomicUsize, bytes: usize, max: usize) -> bool {
     let added = |sum: usize| sum.checked_add(bytes).filter(|sum| *sum <= max);
     sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, added).is_ok()
@@ -132,13 +133,13 @@ fn add_within(sum: &AtomicUsize, bytes: usize, max: usize) -> bool {
 /// Memory of a session.
 pub(crate) struct SessionMemory {
     job: Arc<JobShare>,
-    /// Bytes that it has taken from its job's share.
+    /// Bytes reserved from the job's share.
     taken_bytes: usize,
-    /// Bytes of them that blocks have.
+    /// Bytes of these that allocations use.
     used_bytes: usize,
-    /// The most that it had.
+    /// Maximum of `taken_bytes` so far.
     taken_bytes_max: usize,
-    /// Bytes that it keeps, whether blocks have them or not.
+    /// Bytes that stay reserved even if allocations do not use them.
     reserved_bytes: usize,
 }
 
@@ -147,8 +148,8 @@ impl SessionMemory {
         Self { job, taken_bytes: 0, used_bytes: 0, taken_bytes_max: 0, reserved_bytes: 0 }
     }
 
-    /// Memory of a session whose runtime is still to be made; `None` if there is none for that. A runtime
-    /// that runs out of memory while it is made may do anything.
+    /// Reserves the memory for creating a session's runtime; `None` if not enough is left. QuickJS is not
+    /// reliable when memory runs out while it creates a runtime, so the memory must be certain beforehand.
     pub(crate) fn for_runtime(job: &Arc<JobShare>) -> Option<Self> {
         let mut memory = Self::new(Arc::clone(job));
         if !memory.take(RUNTIME_BYTES) {
@@ -170,7 +171,7 @@ impl MemoryBudget for SessionMemory {
         let Some(used_bytes) = self.used_bytes.checked_add(bytes) else { return false };
         if used_bytes > self.taken_bytes {
             let least = used_bytes - self.taken_bytes;
-            // Where a whole step is too much, what is needed may not be.
+            // If a whole step does not fit, the required amount may still fit.
             let taken = match self.job.take(least.max(STEP_BYTES)) {
                 Ok(()) => Ok(least.max(STEP_BYTES)),
                 Err(_) => self.job.take(least).map(|()| least),
@@ -191,7 +192,7 @@ impl MemoryBudget for SessionMemory {
     }
 
     fn give_back(&mut self, bytes: usize) {
-        // No panic may leave this call: it would go through the runtime's code.
+        // This function must not panic: the panic would unwind through QuickJS's C code.
         self.used_bytes = self.used_bytes.saturating_sub(bytes);
         let spare = self.taken_bytes.saturating_sub(self.used_bytes.max(self.reserved_bytes));
         if spare > 2 * STEP_BYTES {
@@ -204,7 +205,7 @@ impl MemoryBudget for SessionMemory {
 impl Drop for SessionMemory {
     fn drop(&mut self) {
         self.give_all_back();
-        // The runtime has freed its blocks before.
+        // The runtime has freed its allocations before.
         if self.reserved_bytes > 0 && self.taken_bytes_max >= LARGE_BYTES {
             give_back_free();
         }

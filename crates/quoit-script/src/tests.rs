@@ -171,7 +171,7 @@ fn calls_of_a_job_have_a_time_together() {
 
 #[test]
 fn memory_bombs_end_at_the_limit_of_memory() {
-    // No limit of time may be met first, however slow the machine is.
+    // Long enough that no time limit is reached first on a slow machine.
     let (call_time_max, job_time_max) = (Duration::from_secs(60), Duration::from_secs(60));
     let limits = ScriptLimits { call_time_max, job_time_max, ..limits() };
     for text in [
@@ -195,7 +195,7 @@ fn null() -> Term {
     term_from_json(&serde_json::Value::Null)
 }
 
-/// A session of a job whose function has made a text of so many mebibytes and keeps it.
+/// A session of a job whose function has created a text of this many mebibytes and keeps it.
 fn holding(
     engine: &QuickJs,
     number: u8,
@@ -252,7 +252,7 @@ fn no_runtime_is_made_without_memory_for_it() {
 #[test]
 fn outputs_count_as_memory_until_the_next_call() {
     let engine = QuickJs::new(ScriptLimits { output_bytes_max: 8 << 20, ..limits() });
-    // Of little text, and many values that each take some memory when they are read.
+    // Short texts with many values, each of which takes memory when it is parsed.
     let text = "function(values) { return new Array(values[0]).fill(0); }";
     let mut session = engine.open(&job(1), vec![(3, source(text), null())]).expect("it compiles");
     for _ in 0..5 {
@@ -273,7 +273,7 @@ fn all_jobs_have_one_memory_together() {
     holding(&engine, 3, 5).expect("there is room again");
 }
 
-/// Waits until no session has memory any more: threads of sessions end after these.
+/// Waits until no session holds memory: the threads of sessions end some time after the sessions.
 fn wait_for_memory(engine: &QuickJs) {
     let begun = Instant::now();
     while engine.shares.used_bytes() > 0 {

@@ -1,4 +1,4 @@
-//! The thread of a session: a runtime, its functions, and their calls.
+//! The thread of a session: it owns the runtime, compiles the functions, and calls them.
 
 use crate::limits::ScriptLimits;
 use crate::shares::{JobShare, SessionMemory};
@@ -17,14 +17,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
 
-/// Stack that scripts may use, in bytes.
+/// Maximum stack of scripts in bytes.
 pub(crate) const STACK_BYTES_MAX: usize = 512 << 10;
-/// Memory that an output takes beside its text, for each value in it.
+/// Memory in bytes of each value in an output, in addition to the output's text.
 const VALUE_BYTES: usize = 80;
-/// Characters of an exception's text.
+/// Maximum number of characters of an exception's text.
 const MESSAGE_CHARS_MAX: usize = 2_000;
 
-/// Run before the scripts of a job, in this order.
+/// Scripts that run before those of a job, in this order.
 const PRELUDES: [&str; 2] = [crate::BOUNDS, include_str!("prelude.js")];
 
 /// A batch of calls.
@@ -33,20 +33,21 @@ pub(crate) struct Order {
     pub(crate) call: ScriptCall,
 }
 
-/// The outcome of a batch.
+/// Result of a batch of calls.
 pub(crate) type Called = Result<Vec<Bytes>, ScriptFault>;
 
-/// The clock of a session, which ends calls that take too long.
+/// Clock of a session, which ends calls that exceed their time.
 pub(crate) struct Watch {
     share: Arc<JobShare>,
     state: Mutex<WatchState>,
-    /// Memory of the outputs of the last batch, until the next one begins: its caller has them.
+    /// Memory of the outputs of the last batch. It counts until the next batch begins, because the caller
+    /// still holds the outputs.
     outputs: Mutex<SessionMemory>,
     is_ended: AtomicBool,
 }
 
 struct WatchState {
-    /// When the present call ends at the latest.
+    /// Time at which the present call is ended.
     deadline: Instant,
     was_interrupted: bool,
 }
@@ -59,7 +60,8 @@ impl Watch {
         Self { share, outputs, state: Mutex::new(state), is_ended: AtomicBool::new(false) }
     }
 
-    /// Counts outputs as they become terms, until the next batch; `false` if there is no memory for them.
+    /// Counts the memory that an output takes once it is parsed, until the next batch. Returns false if the
+    /// memory limit is exceeded.
     fn count_output(&self, json: &str) -> bool {
         let bytes = json.len() + value_count(json.as_bytes()) * VALUE_BYTES;
         self.outputs.lock().take(bytes)
@@ -70,7 +72,7 @@ impl Watch {
         self.is_ended.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the present call has to end. Asked by the engine every now and then.
+    /// True if the present call must end. QuickJS calls this periodically.
     fn is_over(&self) -> bool {
         let mut state = self.state.lock();
         let is_over = self.is_ended.load(Ordering::Relaxed) || Instant::now() >= state.deadline;
@@ -78,7 +80,7 @@ impl Watch {
         is_over
     }
 
-    /// Does a call within its time, counted against that of the job.
+    /// Runs a call within the time limits, and counts its time against that of the job.
     fn timed<T>(&self, call: impl FnOnce() -> T) -> T {
         let begun = Instant::now();
         {
@@ -92,7 +94,7 @@ impl Watch {
         done
     }
 
-    /// Why the last call was ended, if it was.
+    /// Reason for which the last call was ended; `None` if it was not.
     fn interruption(&self) -> Option<String> {
         let state = self.state.lock();
         if !state.was_interrupted {
@@ -115,7 +117,7 @@ impl Watch {
     }
 }
 
-/// Runs a session until its job has let go of it. The first answer says whether the sources compile.
+/// Runs a session until its job drops the channels. The first answer tells whether the sources compiled.
 pub(crate) fn run(
     watch: &Arc<Watch>,
     scripts: &[(usize, ScriptText, Term)],
@@ -124,7 +126,7 @@ pub(crate) fn run(
 ) {
     let phase = scripts.first().map_or(0, |(phase, ..)| *phase);
     let refuse = |message: String| {
-        // Nobody is there to hear it if the job has ended.
+        // The send fails if the job has ended.
         let _ = answers.send(Err(fault(phase, message)));
     };
     let Some(memory) = SessionMemory::for_runtime(&watch.share) else {
@@ -196,7 +198,7 @@ fn compile_all<'js>(
             ScriptText::Source(source) => format!("({source}\n)"),
         };
         let mut options = EvalOptions::default();
-        // As scripts were written for engines of old.
+        // Existing scripts for Riak may depend on sloppy mode.
         options.strict = false;
         let evaluated = watch.timed(|| ctx.eval_with_options::<Value<'js>, _>(source, options));
         let value = evaluated.catch(ctx);
@@ -216,7 +218,7 @@ fn compile_all<'js>(
     scripts.iter().map(compile).collect()
 }
 
-/// Whether a text is a name of a built-in function: parts of letters and digits with dots between.
+/// True if a text has the form of a built-in function's name: `Riak.` and identifiers separated by dots.
 fn is_name(name: &str) -> bool {
     let is_part = |part: &str| {
         part.starts_with(|letter: char| letter.is_ascii_alphabetic())
@@ -244,7 +246,7 @@ fn parse<'js>(
 }
 
 impl<'js> Compiled<'js> {
-    /// Does a batch of calls. The outputs of all of them together have one limit.
+    /// Runs a batch of calls. Their outputs together have one size limit.
     fn call(&self, watch: &Watch, ctx: &Ctx<'js>, call: ScriptCall) -> Called {
         watch.outputs.lock().give_all_back();
         match call {
@@ -310,7 +312,7 @@ impl<'js> Compiled<'js> {
         self.list(watch, ctx, made, output_bytes)
     }
 
-    /// The list that a call has returned, as JSON.
+    /// Converts the list that a call returned to JSON.
     fn list(
         &self,
         watch: &Watch,
@@ -344,7 +346,7 @@ impl<'js> Compiled<'js> {
     }
 }
 
-/// The values in a JSON text, about.
+/// Approximate number of values in a JSON text.
 fn value_count(json: &[u8]) -> usize {
     let (mut count, mut is_text, mut is_escaped) = (0, false, false);
     for byte in json {
@@ -359,9 +361,9 @@ fn value_count(json: &[u8]) -> usize {
     count
 }
 
-/// The words of an exception. QuickJS says that a message is invalid where it has no memory left for that of
-/// an internal error, and leaves out what it can't make or tell at all. A script that throws such an error
-/// without words is told the same.
+/// Text of an exception. If QuickJS lacks the memory for the message of an internal error, it reports that
+/// the message is invalid, or leaves it empty; in both cases the text is "out of memory". A script that
+/// throws such an error itself gets the same text.
 pub(crate) fn words_of(name: &str, message: &str) -> String {
     match (name, message) {
         ("InternalError" | "", "" | "Invalid error message") => {
@@ -382,7 +384,7 @@ fn describe(watch: &Watch, phase: usize, error: &CaughtError<'_>) -> ScriptFault
             let message = exception.message().unwrap_or_default();
             (words_of(&name, &message), exception.stack().unwrap_or_default())
         }
-        // There was no memory left for an exception.
+        // There was no memory left for an exception object.
         CaughtError::Value(value) if value.is_null() => {
             ("InternalError: out of memory".to_owned(), String::new())
         }
@@ -394,7 +396,7 @@ fn describe(watch: &Watch, phase: usize, error: &CaughtError<'_>) -> ScriptFault
         }
         CaughtError::Error(error) => (error.to_string(), String::new()),
     };
-    // The script may have functions that make up its name and its words.
+    // Reading the name and message can run getters of the script, which the clock may have ended.
     if let Some(message) = watch.interruption() {
         return fault(phase, message);
     }

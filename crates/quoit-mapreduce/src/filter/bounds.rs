@@ -1,4 +1,4 @@
-//! Ranges of keys outside of which a filter accepts nothing, so that other keys need not be looked at.
+//! Key ranges that contain every key that a filter can accept, so that other keys need not be read.
 
 use super::value::FilterValue;
 use super::{KeyFilter, Step};
@@ -6,17 +6,18 @@ use bytes::Bytes;
 use quoit_model::key_bounds::KeyBounds;
 
 impl KeyFilter {
-    /// A range that has all keys that the filter accepts, and all that it can't be applied to.
+    /// A range that contains all keys that the filter accepts and all keys that it fails on.
     #[must_use]
     pub fn bounds(&self) -> KeyBounds {
-        // Further steps would have to do with a boolean, and steps before have changed the key.
+        // Of several steps, all but the last change the key, so that the range of the last one says nothing
+        // about keys.
         match self.steps.as_slice() {
             [step] => step.bounds(),
             _ => KeyBounds::ALL,
         }
     }
 
-    /// Whether it can be applied to any key.
+    /// True if the filter does not fail on any key.
     fn takes_all(&self) -> bool {
         match self.steps.as_slice() {
             [Step::And(filters) | Step::Or(filters) | Step::Not(filters)] => {
@@ -49,7 +50,7 @@ impl Step {
         }
     }
 
-    /// Whether the step makes another value of the key, instead of a decision.
+    /// True if the step changes the value, false if it is a predicate.
     pub(super) const fn changes(&self) -> bool {
         matches!(
             self,

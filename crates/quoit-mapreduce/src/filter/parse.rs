@@ -1,4 +1,4 @@
-//! Filters as documents have them.
+//! Parsing of key filters.
 
 use super::value::FilterValue;
 use super::{
@@ -51,7 +51,7 @@ fn step(
     Ok(make(filters.collect::<Result<_, _>>()?))
 }
 
-/// A step that changes the key.
+/// Parses a step that changes the key; `None` if the name is not of such a step.
 fn change(name: &[u8], arguments: &[Term]) -> Result<Option<Step>, FilterFault> {
     let (name, step) = match name {
         b"int_to_string" => ("int_to_string", Step::IntToString),

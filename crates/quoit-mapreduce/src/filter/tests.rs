@@ -109,7 +109,7 @@ proptest! {
     }
 }
 
-/// Filters of one or two steps, and filters of those.
+/// Filters of one or two steps, and combinations of such filters.
 fn any_filter() -> impl Strategy<Value = Value> {
     let text = || "[ab]{0,2}";
     let one = prop_oneof![

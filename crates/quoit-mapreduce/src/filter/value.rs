@@ -6,7 +6,7 @@ use percent_encoding::percent_decode;
 use quoit_model::etf::Term;
 use std::cmp::Ordering;
 
-/// A key, or what steps have made of it.
+/// A key, or the value that steps have made of it.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum FilterValue {
     Text(Bytes),
@@ -16,7 +16,7 @@ pub(super) enum FilterValue {
 }
 
 impl FilterValue {
-    /// An argument of a step.
+    /// Reads an argument of a step; `None` if the term is not valid as one.
     pub(super) fn of(term: &Term) -> Option<Self> {
         Some(match term {
             Term::Binary(text) | Term::Text(text) => Self::Text(text.clone()),
@@ -37,7 +37,7 @@ impl FilterValue {
         }
     }
 
-    /// Compares as Erlang does: numbers are less than text.
+    /// Compares in the order of Erlang terms, in which numbers are less than text.
     pub(super) fn compare(&self, other: &Self) -> Ordering {
         compare_terms(&self.term(), &other.term())
     }
@@ -61,7 +61,7 @@ pub(super) fn integer(text: &[u8]) -> Option<FilterValue> {
     std::str::from_utf8(text).ok()?.parse().ok().map(FilterValue::Integer)
 }
 
-/// A float as Erlang reads it: digits on both sides of a dot.
+/// Parses a float in Erlang's syntax, with digits on both sides of the dot.
 pub(super) fn float(text: &[u8]) -> Option<FilterValue> {
     let text = std::str::from_utf8(text).ok()?;
     let (whole, fraction) = text.split_once('.')?;
@@ -72,7 +72,7 @@ pub(super) fn float(text: &[u8]) -> Option<FilterValue> {
 }
 
 pub(super) fn url_decoded(text: &[u8]) -> Bytes {
-    // A plus sign stands for a space, as in forms.
+    // A plus sign encodes a space, as in HTML forms.
     let spaced: Vec<u8> =
         text.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
     percent_decode(&spaced).collect::<Vec<u8>>().into()

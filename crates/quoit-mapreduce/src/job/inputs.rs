@@ -1,4 +1,4 @@
-//! Inputs of jobs.
+//! Parsing of the inputs of jobs.
 
 use super::json_form::is_object;
 use super::{BucketName, Generator, IndexTerms, Inputs};
@@ -13,13 +13,13 @@ use quoit_model::index_integer::IndexInteger;
 const SEARCH: &str = "Search, which was taken out of Riak with version 3, is not part of this server: \
                       name a bucket, keys or an index";
 
-/// Inputs of a job in JSON.
+/// Parses the inputs of a job in JSON.
 pub(super) fn from_json(term: Term) -> Result<Inputs, JobFault> {
     match term {
         Term::Binary(_) => bucket(&term),
         Term::List(elements) => match elements.as_slice() {
             [] => Err(fault("No inputs were given.")),
-            // Always a typed bucket.
+            // Two texts are a bucket type and a bucket, not a bucket and a key.
             [Term::Binary(_), Term::Binary(_)] => bucket(&Term::List(elements)),
             _ => keys(elements),
         },
@@ -28,7 +28,7 @@ pub(super) fn from_json(term: Term) -> Result<Inputs, JobFault> {
     }
 }
 
-/// Inputs of a job in Erlang's notation.
+/// Parses the inputs of a job in Erlang's notation.
 pub(super) fn from_term(term: Term) -> Result<Inputs, JobFault> {
     let parts = match &term {
         Term::Tuple(parts) => parts,
@@ -106,7 +106,7 @@ fn bucket(term: &Term) -> Result<Inputs, JobFault> {
     name_of(term).map(Inputs::Bucket).ok_or_else(|| unrecognized(term))
 }
 
-/// Listed keys. Each term goes as its input is made.
+/// Parses listed keys. Each term is dropped as soon as its input is made, which limits the memory.
 fn keys(elements: Vec<Term>) -> Result<Inputs, JobFault> {
     let read = |element: Term| {
         Input::from_term(&element).ok_or_else(|| {
@@ -134,7 +134,7 @@ fn index(bucket: &Term, field: &Term, terms: IndexTerms) -> Result<Inputs, JobFa
     Ok(Inputs::Index { bucket, field: field.clone(), terms })
 }
 
-/// A term of an index as text.
+/// Returns a term of an index as text.
 fn term_text(term: &Term) -> Result<Bytes, JobFault> {
     match term {
         Term::Binary(text) => Ok(text.clone()),

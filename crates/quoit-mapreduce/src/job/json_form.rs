@@ -1,4 +1,4 @@
-//! Jobs in JSON.
+//! Parsing of jobs in JSON.
 
 use super::{Job, TIMEOUT_MS_DEFAULT, inputs, phases};
 use crate::fault::JobFault;
@@ -8,11 +8,11 @@ use crate::value::json::{
 use quoit_model::etf::Term;
 
 impl Job {
-    /// Reads a job in JSON.
+    /// Parses a job in JSON.
     ///
     /// # Errors
     ///
-    /// Documents that are no job, and phases that can't be started.
+    /// The document is not a valid job, or a phase cannot be started.
     pub fn from_json(document: &[u8]) -> Result<Self, JobFault> {
         let mut document =
             term_from_text(document).map_err(|fault| JobFault::InvalidJson(fault.to_string()))?;
@@ -37,15 +37,15 @@ impl Job {
         Ok(Self { inputs, phases, timeout_ms: timeout_ms(field("timeout")) })
     }
 
-    /// Memory in bytes that a job takes at most while it is read from JSON, and then has. Costs a look at
-    /// each byte.
+    /// Maximum memory in bytes that parsing a job in JSON takes, and that the job then occupies. Scans the
+    /// whole document.
     #[must_use]
     pub fn json_bytes_max(document: &[u8]) -> usize {
         read_bytes_max(document)
     }
 }
 
-/// Milliseconds that a job may take; what is no positive number counts as the default.
+/// Returns the timeout of a job in milliseconds; the default unless a positive number is given.
 pub(super) fn timeout_ms(timeout: Option<&Term>) -> u64 {
     let given = timeout.and_then(|timeout| match timeout {
         Term::Float(limit) if *limit >= 1.0 => Some(*limit as u64),
@@ -54,7 +54,7 @@ pub(super) fn timeout_ms(timeout: Option<&Term>) -> u64 {
     given.filter(|limit| *limit > 0).unwrap_or(TIMEOUT_MS_DEFAULT)
 }
 
-/// Whether a term is a JSON object.
+/// True if the term represents a JSON object.
 pub(super) fn is_object(term: &Term) -> bool {
     members(term).is_some()
 }

@@ -1,4 +1,4 @@
-//! Phases as terms, in which nodes send them to each other.
+//! Phases as terms, the form in which nodes send them to each other.
 
 use super::{Phase, PhaseKind, phases};
 use crate::fault::JobFault;
@@ -14,7 +14,7 @@ const fn atom(name: &'static str) -> Term {
 }
 
 impl Phase {
-    /// The term of the phase in the notation of jobs in Erlang, which [`Phase::from_term`] reads.
+    /// Returns the phase as a term in Erlang's notation of jobs, which [`Phase::from_term`] parses.
     #[must_use]
     pub fn to_term(&self) -> Term {
         let any = |name: &Option<Bytes>| name.clone().map_or_else(|| atom("_"), Term::Binary);
@@ -41,11 +41,11 @@ impl Phase {
         Term::Tuple(vec![kind, first, second, keep])
     }
 
-    /// Reads a phase; `place` is its place among those of its job.
+    /// Parses a phase; `place` is its index among the phases of its job.
     ///
     /// # Errors
     ///
-    /// Terms that are no phase, and functions that this server does not have.
+    /// The term is not a valid phase, or it names a function that this server does not have.
     pub fn from_term(place: usize, term: &Term) -> Result<Self, JobFault> {
         phases::from_term(place, term)
     }

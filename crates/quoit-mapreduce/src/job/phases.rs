@@ -1,4 +1,4 @@
-//! Phases of jobs.
+//! Parsing of the phases of jobs.
 
 use super::json_form::is_object;
 use super::{Phase, PhaseKind};
@@ -11,7 +11,7 @@ use crate::value::json::{ShownAsJson, member, members, no_argument};
 use bytes::Bytes;
 use quoit_model::etf::Term;
 
-/// Inputs of one call of a reduce function that does not say.
+/// Default number of inputs in one call of a reduce script.
 const BATCH_COUNT_DEFAULT: usize = 20;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ enum Kind {
     Reduce,
 }
 
-/// A function as a document names it.
+/// Reference to a function in a job's document.
 enum Named<'t> {
     Erlang(&'t [u8], &'t [u8]),
     ErlangSource,
@@ -31,7 +31,7 @@ fn query(text: String) -> JobFault {
     JobFault::Query(text)
 }
 
-/// A phase of a job of `count` in JSON.
+/// Parses a phase in JSON; `place` is its index in a job of `count` phases.
 pub(super) fn from_json(place: usize, count: usize, phase: &Term) -> Result<Phase, JobFault> {
     let shown = &ShownAsJson(phase);
     let bad = || {
@@ -65,7 +65,7 @@ pub(super) fn from_json(place: usize, count: usize, phase: &Term) -> Result<Phas
     Ok(Phase { kind, keep, prereduces })
 }
 
-/// A phase of a job in Erlang's notation.
+/// Parses a phase in Erlang's notation.
 pub(super) fn from_term(place: usize, phase: &Term) -> Result<Phase, JobFault> {
     let bad = || query(format!("Unrecognized format of query phase: {}", crate::print_term(phase)));
     let Some([kind, first, second, keep]) = phase.as_tuple() else { return Err(bad()) };
@@ -94,7 +94,7 @@ pub(super) fn from_term(place: usize, phase: &Term) -> Result<Phase, JobFault> {
     Ok(Phase { kind, keep, prereduces })
 }
 
-/// The function that a specification in JSON names.
+/// Returns the function that a specification in JSON refers to.
 fn named<'t>(spec: &'t Term, shown: &ShownAsJson<'_>) -> Result<Named<'t>, JobFault> {
     let text = |name: &str| match member(spec, name.as_bytes()) {
         Some(Term::Binary(text)) => Some(text),
@@ -138,7 +138,7 @@ fn named<'t>(spec: &'t Term, shown: &ShownAsJson<'_>) -> Result<Named<'t>, JobFa
     }
 }
 
-/// The function that a term names.
+/// Returns the function that a term refers to.
 fn named_term(term: &Term) -> Option<Named<'_>> {
     let Term::Tuple(parts) = term else { return None };
     let text = |term: &Term| match term {
@@ -173,7 +173,7 @@ fn stored(bucket: &Term, key: &Bytes) -> Option<ScriptSource> {
     Some(ScriptSource::Stored(Box::new(Input::new(bucket_type, bucket, key.clone()))))
 }
 
-/// A member of a link phase; absent and `_` are any.
+/// Reads a member of a link phase. `None` matches anything: the member is absent or `_`.
 fn any(spec: &Term, name: &str) -> Result<Option<Bytes>, JobFault> {
     match member(spec, name.as_bytes()) {
         None => Ok(None),
@@ -251,12 +251,12 @@ fn reduce_function(name: &[u8]) -> Option<ReduceFunction> {
     })
 }
 
-/// Whether an argument has this member, and it is true.
+/// True if the argument has this member and its value is true.
 fn flag(argument: &Term, name: &[u8]) -> bool {
     member(argument, name).is_some_and(|flag| flag.is_atom(b"true"))
 }
 
-/// Inputs of one call of a reduce function; `None`: all at once.
+/// Number of inputs in one call of a reduce script; `None` means that one call gets all inputs.
 fn batch_count(argument: &Term) -> Option<usize> {
     if flag(argument, b"reduce_phase_only_1") {
         return None;

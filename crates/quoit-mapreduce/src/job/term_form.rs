@@ -1,4 +1,4 @@
-//! Jobs in Erlang's external term format.
+//! Parsing of jobs in Erlang's external term format.
 
 use super::json_form::timeout_ms;
 use super::{Job, inputs, phases};
@@ -8,22 +8,23 @@ use crate::value::json::{member, take_member};
 use bytes::Bytes;
 use quoit_model::etf::{Limits, Term};
 
-/// Bytes of a compressed job, at most.
+/// Maximum size of a compressed job after decompression, in bytes.
 const INFLATED_BYTES_MAX: usize = 64 << 20;
-/// A job has a part for so many of its bytes, at most: a key in a bucket is three parts of twenty bytes or
-/// more. Otherwise few bytes would take much memory.
+/// Minimum number of document bytes per term, apart from [`FREE_PART_COUNT`] terms. The limit keeps a short
+/// document from taking much memory. Ordinary jobs are far from it: a key in a bucket is three terms in
+/// twenty bytes or more.
 const BYTES_OF_PART: usize = 3;
-/// Parts that any job may have.
+/// Number of terms that any job can have, however short its document is.
 const FREE_PART_COUNT: usize = 1_000;
-/// Memory of a part: its term, its place in a list, its part of an input.
+/// Memory of a term in bytes: the term itself, its place in a list, and its share of an input.
 const PART_BYTES: usize = 96;
 
 impl Job {
-    /// Reads a job in Erlang's external term format: a property list.
+    /// Parses a job in Erlang's external term format, which must be a property list.
     ///
     /// # Errors
     ///
-    /// Documents that are no job, and phases that can't be started.
+    /// The document is not a valid job, or a phase cannot be started.
     pub fn from_term(document: &Bytes) -> Result<Self, JobFault> {
         let limits = Limits {
             depth_max: DEPTH_MAX,
@@ -51,7 +52,7 @@ impl Job {
         Ok(Self { inputs, phases, timeout_ms: timeout_ms(member(&term, b"timeout")) })
     }
 
-    /// Memory in bytes that a job takes at most while it is read from an external term, and then has.
+    /// Maximum memory in bytes that parsing a job takes, and that the job then occupies.
     #[must_use]
     pub fn term_bytes_max(document: &Bytes) -> usize {
         let parts_bytes = part_count_max(document).saturating_mul(PART_BYTES);
@@ -59,7 +60,8 @@ impl Job {
     }
 }
 
-/// Bytes of an external term once it is inflated. One that says more than a job may have is not inflated.
+/// Size of the document in bytes after decompression. A document that declares more than the maximum is
+/// refused without decompression, so its compressed size counts.
 fn read_size(document: &Bytes) -> usize {
     let inflated = Term::inflated_size(document).filter(|size| *size <= INFLATED_BYTES_MAX);
     inflated.unwrap_or(0).max(document.len())

@@ -21,8 +21,8 @@ fn keys(count: usize) -> Vec<Input> {
     (0..count).map(key).collect()
 }
 
-/// Runs the phases over keys whose objects have their keys as values. Scripts that reduce keep what they get.
-/// Largest number of inputs that a script got at once, and outputs by phase.
+/// Runs the phases over keys whose objects have their keys as values. Reduce scripts return their inputs.
+/// Returns the largest number of inputs in one call of a script, and the outputs by phase.
 fn run(
     mut pipeline: Pipeline,
     batches: Vec<Vec<Input>>,

@@ -1,9 +1,9 @@
-//! Numbers that are added up.
+//! Numbers that reduce functions add up.
 
 use crate::value::datum::Datum;
 use quoit_model::etf::Term;
 
-/// An integer as long as all that was added were integers.
+/// A sum: an integer as long as only integers have been added, else a float.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Number {
     Integer(i128),

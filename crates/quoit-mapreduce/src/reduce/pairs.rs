@@ -1,4 +1,4 @@
-//! Sums by name.
+//! Sums of numbers by name.
 
 use super::Ordered;
 use super::number::Number;
@@ -7,7 +7,7 @@ use crate::value::json::members;
 use quoit_model::etf::Term;
 use std::collections::BTreeMap;
 
-/// Names and the sums of their numbers.
+/// Names with the sums of their numbers.
 #[derive(Debug, Default)]
 pub(crate) struct PairSums {
     sums: BTreeMap<Ordered, Number>,
@@ -15,7 +15,7 @@ pub(crate) struct PairSums {
 }
 
 impl PairSums {
-    /// Adds a pair `{name, number}` or `[name, number]`, or each of a list or object of such.
+    /// Adds a pair `{name, number}` or `[name, number]`, or each pair of a list or object.
     pub(crate) fn add(&mut self, term: &Term) -> Result<(), String> {
         if let Some((name, number)) = pair(term) {
             return self.add_pair(name, number);

@@ -6,35 +6,35 @@ use bytes::Bytes;
 use quoit_model::etf::Term;
 use std::sync::Arc;
 
-/// Memory of a term beside its bytes.
+/// Approximate memory of a term in addition to its content, in bytes.
 const TERM_BYTES: usize = 64;
 
 /// An output of a phase.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Datum {
-    /// A value. [`term_from_json`](crate::term_from_json) gives JSON values their terms.
+    /// A value. [`term_from_json`](crate::term_from_json) converts JSON values to terms.
     Term(Term),
-    /// A key with its data: an input that nothing was done with yet.
+    /// A key with its key data: an unprocessed input.
     Key(Box<Input>),
     /// A whole object.
     Object(Arc<FoundObject>),
 }
 
 impl Datum {
-    /// A value of bytes.
+    /// Creates a value of bytes.
     #[must_use]
     pub const fn binary(bytes: Bytes) -> Self {
         Self::Term(Term::Binary(bytes))
     }
 
-    /// Whether it is the marker of a missing object.
+    /// True if the output is the marker of a missing object.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Term(Term::Tuple(parts))
             if parts.len() == 3 && parts[0].is_atom(b"not_found"))
     }
 
-    /// The term that stands for it in Erlang's notation.
+    /// Returns the output as an Erlang term.
     #[must_use]
     pub fn to_term(&self) -> Term {
         match self {
@@ -44,7 +44,7 @@ impl Datum {
         }
     }
 
-    /// Memory that it takes, about, in bytes.
+    /// Approximate memory in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         match self {
@@ -55,7 +55,7 @@ impl Datum {
     }
 }
 
-/// Memory that a term takes, about, in bytes.
+/// Approximate memory of a term in bytes.
 pub(crate) fn term_bytes(term: &Term) -> usize {
     TERM_BYTES
         + match term {

@@ -1,4 +1,4 @@
-//! Objects as outputs, and as scripts see them.
+//! Objects as outputs, and their representations for scripts and Erlang clients.
 
 use super::input::Input;
 use super::json::{NotText, append_text};
@@ -10,24 +10,24 @@ use quoit_model::object::{IndexTerm, Object, Sibling};
 use std::io::Write;
 use std::time::{Duration, SystemTime};
 
-/// Memory of an object beside its bytes.
+/// Approximate memory of an object in addition to its content, in bytes.
 const OBJECT_BYTES: usize = 512;
-/// The last second of the year 9999, the last that a date has.
+/// Last second of the year 9999 in Unix time, the latest date that HTTP's format can express.
 const LAST_SECS: u64 = 253_402_300_799;
-/// Slots of a segment of Erlang's dictionaries.
+/// Number of slots in a segment of an Erlang `dict`.
 const DICT_SLOTS: usize = 16;
 
 /// An object and its name.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FoundObject {
-    /// The input that named it.
+    /// The input that named the object.
     pub input: Input,
-    /// Stored object.
+    /// The stored object.
     pub object: Object,
 }
 
 impl FoundObject {
-    /// Memory that it takes, about, in bytes.
+    /// Approximate memory in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         let values = self.object.siblings.iter().map(|sibling| {
@@ -38,12 +38,12 @@ impl FoundObject {
         self.input.size_bytes() + values.sum::<usize>()
     }
 
-    /// Appends the object as Riak's map functions in JavaScript get it:
+    /// Appends the object in the form that Riak's JavaScript map functions get:
     /// `{"bucket_type", "bucket", "key", "vclock", "values": [{"metadata", "data"}]}`.
     ///
     /// # Errors
     ///
-    /// Names and values that are not UTF-8.
+    /// A name or a value is not UTF-8.
     pub fn append_json(&self, out: &mut Vec<u8>) -> Result<(), NotText> {
         out.push(b'{');
         if self.input.is_typed() {
@@ -68,7 +68,7 @@ impl FoundObject {
         Ok(())
     }
 
-    /// Riak's record of an object.
+    /// Returns the object as Riak's `r_object` record.
     #[must_use]
     pub fn to_term(&self) -> Term {
         let contents = self.object.siblings.iter().map(|sibling| {
@@ -95,7 +95,7 @@ fn binary(text: &'static str) -> Term {
     Term::Binary(Bytes::from_static(text.as_bytes()))
 }
 
-/// Metadata of a value, by the names that Riak has for it.
+/// Metadata of a value under Riak's names.
 fn metadata(sibling: &Sibling) -> Vec<(Term, Term)> {
     let meta = &sibling.meta;
     let text = |bytes: &Bytes| {
@@ -141,7 +141,7 @@ fn metadata(sibling: &Sibling) -> Vec<(Term, Term)> {
     entries
 }
 
-/// A dictionary of Erlang's module `dict` with all entries in one slot: it needs none of Erlang's hashes.
+/// An Erlang `dict` with all entries in one slot, so that Erlang's hash function is not needed.
 fn dictionary(entries: Vec<(Term, Term)>) -> Term {
     let count = Term::Integer(entries.len() as i128);
     let pair = |(name, value)| Term::ImproperList(vec![name], Box::new(value));
@@ -153,11 +153,12 @@ fn dictionary(entries: Vec<(Term, Term)>) -> Term {
     Term::Tuple(vec![
         atom(b"dict"),
         count,
-        // Slots in use, slots at most, and half of them.
+        // Number of active slots, maximum number of slots, and offset of the buddy slots (half of the
+        // maximum).
         Term::Integer(1),
         Term::Integer(1),
         few.clone(),
-        // Entries with which it grows and shrinks.
+        // Numbers of entries at which the table expands and contracts; neither happens.
         many,
         few,
         Term::Tuple(empty()),
@@ -222,7 +223,7 @@ fn append_links(out: &mut Vec<u8>, sibling: &Sibling) -> Result<(), NotText> {
     out.extend_from_slice(b"},\"index\":{");
     let mut last: Option<&Bytes> = None;
     for entry in &sibling.meta.indexes {
-        // Entries are sorted: those of one field stand together.
+        // Entries are sorted by field, so that the terms of a field are adjacent.
         if last == Some(&entry.field) {
             out.pop();
             out.push(b',');

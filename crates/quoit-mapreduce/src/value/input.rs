@@ -1,55 +1,55 @@
-//! Inputs of map and link phases: a record with what belongs to it.
+//! Inputs of map and link phases: a record with its key data.
 
 use super::datum::Datum;
 use bytes::Bytes;
 use quoit_model::etf::Term;
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE, KeyRef};
 
-/// Memory of an input beside its names.
+/// Approximate memory of an input in addition to its names, in bytes.
 const INPUT_BYTES: usize = 160;
 
-/// A record that a phase is given, with data that the job carries along.
+/// A record for a phase to process, with data that the job passes along.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Input {
-    /// Bucket type; `default` where none was named.
+    /// Bucket type; `default` if none was named.
     pub bucket_type: Bytes,
     /// Bucket.
     pub bucket: Bytes,
     /// Key.
     pub key: Bytes,
-    /// Data of the client, of a listed key or of the phase before.
+    /// Key data: data of the client for a listed key, or data that the previous phase added.
     pub key_data: Option<Term>,
 }
 
 impl Input {
-    /// A key without data.
+    /// Creates an input without key data.
     #[must_use]
     pub const fn new(bucket_type: Bytes, bucket: Bytes, key: Bytes) -> Self {
         Self { bucket_type, bucket, key, key_data: None }
     }
 
-    /// The record.
+    /// Reference to the record.
     #[must_use]
     pub fn key_ref(&self) -> KeyRef<'_> {
         BucketRef { bucket_type: &self.bucket_type, bucket: &self.bucket }.key(&self.key)
     }
 
-    /// Whether the bucket has a type of its own.
+    /// True if the bucket's type is not `default`.
     #[must_use]
     pub fn is_typed(&self) -> bool {
         *self.bucket_type != *DEFAULT_BUCKET_TYPE
     }
 
-    /// Memory that it takes, about, in bytes.
+    /// Approximate memory in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         let data_bytes = self.key_data.as_ref().map_or(0, super::datum::term_bytes);
         INPUT_BYTES + self.bucket.len() + self.key.len() + data_bytes
     }
 
-    /// Reads an input in one of the forms that documents and outputs of phases have: the lists `[B, K]`,
-    /// `[B, K, data]` and `[B, K, data, type]`, and the tuples `{B, K}`, `{{B, K}, data}` and
-    /// `{{{type, B}, K}, data}`. As in Riak, `{{x, y}, z}` is a key of an untyped bucket with data.
+    /// Parses an input in one of the forms that occur in documents and outputs of phases: the lists
+    /// `[B, K]`, `[B, K, data]` and `[B, K, data, type]`, and the tuples `{B, K}`, `{{B, K}, data}` and
+    /// `{{{type, B}, K}, data}`. As in Riak, `{{x, y}, z}` is a key of an untyped bucket with key data.
     #[must_use]
     pub fn from_term(term: &Term) -> Option<Self> {
         match term {
@@ -88,7 +88,7 @@ impl Input {
         self
     }
 
-    /// The output of a phase as the input of the next one.
+    /// Converts the output of a phase to an input of the next phase.
     #[must_use]
     pub fn from_datum(datum: Datum) -> Option<Self> {
         match datum {
@@ -98,7 +98,7 @@ impl Input {
         }
     }
 
-    /// The term that stands for the bucket: a binary, or type and bucket.
+    /// Bucket as a term: a binary, or a tuple of type and bucket.
     #[must_use]
     pub fn bucket_term(&self) -> Term {
         let bucket = Term::Binary(self.bucket.clone());
@@ -108,7 +108,7 @@ impl Input {
         }
     }
 
-    /// `{B, K}`, or `{{B, K}, data}` where there is data or the bucket has a type.
+    /// Returns `{B, K}`, or `{{B, K}, data}` if there is key data or the bucket has a type.
     #[must_use]
     pub fn to_term(&self) -> Term {
         let name = Term::Tuple(vec![self.bucket_term(), Term::Binary(self.key.clone())]);
@@ -118,7 +118,7 @@ impl Input {
         }
     }
 
-    /// The marker that stands for a missing object.
+    /// Marker of a missing object.
     #[must_use]
     pub fn not_found(&self) -> Term {
         let name = Term::Tuple(vec![self.bucket_term(), Term::Binary(self.key.clone())]);
@@ -131,7 +131,7 @@ const fn undefined() -> Term {
     Term::Atom(Bytes::from_static(b"undefined"))
 }
 
-/// Type and name of a bucket: a binary, `{type, bucket}`, or `[type, bucket]`.
+/// Parses a bucket: a binary, `{type, bucket}`, or `[type, bucket]`. Returns its type and its name.
 pub(crate) fn bucket_of(term: &Term) -> Option<(Bytes, Bytes)> {
     match term {
         Term::Binary(bucket) => Some((Bytes::from_static(DEFAULT_BUCKET_TYPE), bucket.clone())),

@@ -1,5 +1,5 @@
-//! JSON values and the terms that Riak gives them: texts are binaries, objects `{struct, [{Name, Value}]}`,
-//! `true`, `false` and `null` atoms.
+//! JSON values and Riak's terms for them: strings are binaries, objects are `{struct, [{Name, Value}]}`,
+//! and `true`, `false` and `null` are atoms.
 
 mod read;
 
@@ -14,7 +14,8 @@ use std::fmt;
 use std::io::Write;
 use thiserror::Error;
 
-/// The term of a JSON value. Integers of up to 64 bits stay integers.
+/// Converts a JSON value to a term. Integers that fit into 64 bits remain integers; other numbers become
+/// floats.
 #[must_use]
 pub fn term_from_json(value: &Value) -> Term {
     match value {
@@ -41,12 +42,12 @@ fn text_term(text: &str) -> Term {
     Term::Binary(Bytes::copy_from_slice(text.as_bytes()))
 }
 
-/// An object with these members, each a tuple of name and value.
+/// Creates an object from its members, each a tuple of name and value.
 fn object_term(members: Vec<Term>) -> Term {
     Term::Tuple(vec![Term::Atom(Bytes::from_static(b"struct")), Term::List(members)])
 }
 
-/// A term as JSON, for messages; as Erlang prints it where it has bytes that are no text.
+/// Shows a term as JSON in messages, or in Erlang's notation if it contains bytes that are not UTF-8.
 pub(crate) struct ShownAsJson<'t>(pub(crate) &'t Term);
 
 impl fmt::Display for ShownAsJson<'_> {
@@ -59,12 +60,12 @@ impl fmt::Display for ShownAsJson<'_> {
     }
 }
 
-/// A term that counts as no argument.
+/// The term that stands for a missing argument.
 pub(crate) const fn no_argument() -> Term {
     Term::Atom(Bytes::from_static(b"null"))
 }
 
-/// The members of a JSON object, as its term has them.
+/// Members of a term that represents a JSON object; `None` for other terms.
 pub(crate) fn members(term: &Term) -> Option<&[Term]> {
     match term {
         Term::Tuple(parts) => match parts.as_slice() {
@@ -75,7 +76,7 @@ pub(crate) fn members(term: &Term) -> Option<&[Term]> {
     }
 }
 
-/// A member of a JSON object, or an entry of an Erlang property list.
+/// Value of a member of a JSON object, or of an entry of an Erlang property list.
 pub(crate) fn member<'t>(term: &'t Term, name: &[u8]) -> Option<&'t Term> {
     let pairs = members(term).or_else(|| term.as_list())?;
     pairs.iter().find_map(|pair| match pair {
@@ -87,7 +88,7 @@ pub(crate) fn member<'t>(term: &'t Term, name: &[u8]) -> Option<&'t Term> {
     })
 }
 
-/// Takes a value out of a JSON object, or of an Erlang property list; `null` stays in its place.
+/// Takes a value out of a JSON object or an Erlang property list, and leaves `null` in its place.
 pub(crate) fn take_member(term: &mut Term, name: &[u8]) -> Option<Term> {
     let pairs = match term {
         Term::Tuple(parts) => match parts.as_mut_slice() {
@@ -108,7 +109,7 @@ pub(crate) fn take_member(term: &mut Term, name: &[u8]) -> Option<Term> {
     })
 }
 
-/// An output has bytes that are no text.
+/// Error: an output contains bytes that are not UTF-8.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error(
     "an output is not UTF-8, which JSON can't hold; ask with application/x-erlang-binary over Protocol \
@@ -120,7 +121,7 @@ pub struct NotText;
 ///
 /// # Errors
 ///
-/// Bytes that are not UTF-8. The bytes that were appended by then are no JSON.
+/// The output contains bytes that are not UTF-8. The bytes appended until then are incomplete JSON.
 pub fn append_json(out: &mut Vec<u8>, datum: &Datum) -> Result<(), NotText> {
     match datum {
         Datum::Term(term) => append_term(out, term),
@@ -129,7 +130,7 @@ pub fn append_json(out: &mut Vec<u8>, datum: &Datum) -> Result<(), NotText> {
     }
 }
 
-/// Appends a text as JSON.
+/// Appends bytes as a JSON string.
 pub(crate) fn append_text(out: &mut Vec<u8>, bytes: &[u8]) -> Result<(), NotText> {
     let text = std::str::from_utf8(bytes).map_err(|_| NotText)?;
     // Writing to a vector does not fail.
@@ -169,7 +170,7 @@ fn append_term(out: &mut Vec<u8>, term: &Term) -> Result<(), NotText> {
             let _ = serde_json::to_writer(&mut *out, &crate::print_term(term));
         }
         Term::Float(float) => {
-            // A float that JSON has no number for becomes null.
+            // Infinity and NaN, which JSON does not have, become null.
             let _ = serde_json::to_writer(&mut *out, float);
         }
         Term::Atom(name) if [&b"true"[..], b"false", b"null"].contains(&&**name) => {
@@ -208,7 +209,7 @@ fn append_list<T>(
     Ok(())
 }
 
-/// Appends a tuple: an object, a marker, or, as JSON has no tuples, a list.
+/// Appends a tuple: as an object or a marker if it is one, else as a list, because JSON has no tuples.
 fn append_tuple(out: &mut Vec<u8>, term: &Term, parts: &[Term]) -> Result<(), NotText> {
     if let Some(pairs) = members(term) {
         let pairs = pairs.iter().filter_map(|pair| match pair {
@@ -248,7 +249,8 @@ fn append_members<'t>(
     Ok(())
 }
 
-/// Appends `{"not_found": {"bucket": ..., "key": ..., "keydata": ...}}`, with the type of a typed bucket.
+/// Appends `{"not_found": {"bucket": ..., "key": ..., "keydata": ...}}`, with the bucket type if it is not
+/// `default`.
 fn append_marker(out: &mut Vec<u8>, bucket: &Term, key: &Term, data: &Term) -> Result<(), NotText> {
     out.extend_from_slice(b"{\"not_found\":{");
     let bucket = match bucket {

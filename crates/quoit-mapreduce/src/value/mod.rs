@@ -1,4 +1,4 @@
-//! The values that phases pass on: inputs, objects as functions see them, terms, and their JSON.
+//! Values that flow between phases: inputs, objects for functions, terms, and their JSON forms.
 
 pub(crate) mod datum;
 pub(crate) mod found;

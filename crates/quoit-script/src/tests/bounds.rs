@@ -1,4 +1,4 @@
-//! Built-in functions of the language that would not end by themselves, or not soon.
+//! Built-in functions of the language that would otherwise run forever or very long.
 
 use super::{
     Duration, QuickJs, ScriptCall, ScriptEngine, ScriptLimits, ended_in_time, job, limits, map,
@@ -69,8 +69,8 @@ fn an_exception_that_does_not_tell_its_name_ends_within_the_time_of_a_call() {
     assert!(fault.message.contains("mapreduce.javascript.call_timeout"), "{fault}");
 }
 
-/// Calls each function with a list, for which the engine has it, and with an object that is like the list,
-/// for which it is built anew: both are to have the same outcome.
+/// Calls each function with a list, which QuickJS's own implementation handles, and with an array-like
+/// object, which the replacement handles. Both must have the same result.
 const COMPARISON: &str = r#"function() {
     function same(one, other, about) {
         var texts = [one, other].map(function (value) { return JSON.stringify(value); });

@@ -1,5 +1,5 @@
-//! JSON texts read into terms, without values in between: those of a text of few letters would take many
-//! times the memory of its terms.
+//! Parsing of JSON texts directly into terms. Intermediate JSON values would take many times the memory of
+//! the terms if a text consists of many short values.
 
 use super::{object_term, text_term};
 use bytes::Bytes;
@@ -7,17 +7,18 @@ use quoit_model::etf::Term;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
-/// Memory of a value: its term, its place in a list, its part of an input.
+/// Memory of a value in bytes: its term, its place in a list, and its share of an input.
 const VALUE_BYTES: usize = 96;
 
-/// Reads a JSON text as [`super::term_from_json`] would. Members of objects stay in their order.
+/// Parses a JSON text, with the result of [`super::term_from_json`]. The members of objects keep their
+/// order.
 pub(crate) fn term_from_text(text: &[u8]) -> Result<Term, serde_json::Error> {
     serde_json::from_slice(text).map(|ReadTerm(term)| term)
 }
 
-/// Memory in bytes that a JSON text takes at most while it is read and becomes a job.
+/// Maximum memory in bytes that parsing a JSON text as a job takes.
 pub(crate) fn read_bytes_max(text: &[u8]) -> usize {
-    // Each value but the first stands behind one of these.
+    // Each value except the first follows one of these bytes.
     let value_count = text.iter().filter(|byte| matches!(byte, b',' | b':' | b'[' | b'{')).count();
     value_count.saturating_add(1).saturating_mul(VALUE_BYTES).saturating_add(2 * text.len())
 }
