@@ -3,7 +3,7 @@
 use quoit_model::etf::Term;
 use std::fmt::Write;
 
-/// Approximate maximum number of characters of a printed term; the rest is left out.
+/// Approximate maximum length of a printed term in bytes; the rest is left out.
 const PRINTED_MAX: usize = 4096;
 
 /// Prints a term in Erlang's notation on one line, truncated if it is long.

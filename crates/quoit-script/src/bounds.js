@@ -1,13 +1,13 @@
-// Loops and calls of scripts, and some built-in functions, ask whether the script may go on. The others,
-// given an object that only says to be long, would keep a thread for years. Here these are built anew of
-// loops that can be ended; the engine's own ones do what is short.
+// QuickJS can interrupt loops and calls of scripts and some built-in functions. The other built-in functions
+// would block a thread for years if an object merely claims a huge length. This script replaces them with
+// loops that can be interrupted; short inputs still go to the engine's own functions.
 "use strict";
 (function (global) {
-    // Elements that the engine's own functions go through at once.
+    // Maximum number of elements for which the engine's own functions are used.
     var SHORT = 1 << 16;
-    // Characters that a search for a text compares, at most.
+    // Maximum number of character comparisons of a text search.
     var COMPARED_MAX = Math.pow(2, 30);
-    // Marks on one letter: sorting them takes the square of their number.
+    // Combining marks on one letter: normalization takes time quadratic in their number.
     var MANY_MARKS = /\p{M}{100}/u;
 
     var apply = Reflect.apply;
@@ -20,7 +20,7 @@
     var trunc = Math.trunc;
     var LENGTH_MAX = Number.MAX_SAFE_INTEGER;
 
-    // What it says of its length may change from one look to the next.
+    // A proxy could report a different length each time it is asked.
     delete global.Proxy;
 
     function replace(owner, name, made) {
@@ -32,7 +32,7 @@
         return length > 0 ? min(length, LENGTH_MAX) : 0;
     }
 
-    // An argument as a place in a list; negative ones count from its end.
+    // Converts an argument to an index; negative ones count from the end of the list.
     function placeOf(given, length, otherwise) {
         if (given === undefined) {
             return otherwise;
@@ -49,7 +49,7 @@
         }
     }
 
-    // A copy of a part, in a list of its own.
+    // Copies a part of a list to a new list.
     function part(list, from, end) {
         var made = [];
         for (var at = from; at < end; at++) {
@@ -61,7 +61,7 @@
         return made;
     }
 
-    // Takes elements out of a list and puts others in their place.
+    // Replaces some elements of a list with others.
     function exchange(list, from, count, added) {
         var length = lengthOf(list);
         var shift = added.length - count;
@@ -100,7 +100,7 @@
         return comparison === undefined ? String(one) > String(other) : comparison(one, other) > 0;
     }
 
-    // Merges runs of one list into another, from short ones to long ones; equal elements stay in order.
+    // Bottom-up merge sort, which is stable.
     function sorted(list, comparison) {
         if (comparison !== undefined && !isCallable(comparison)) {
             throw new TypeError("not a function");
@@ -285,7 +285,7 @@
             return made;
         }
     };
-    // Their lists are not only the first one.
+    // These functions take several lists, so that the length of the first one does not decide.
     var ANY_LENGTH = ["concat", "flat", "flatMap"];
 
     Object.keys(lists).forEach(function (name) {
@@ -299,7 +299,7 @@
         });
     });
 
-    // A call for each element, which the engine does without for its own function.
+    // Makes iteration a call for each element; the engine's own function is inlined and not interruptible.
     var elements = Object.getPrototypeOf([].values());
     var next = elements.next;
     replace(elements, "next", function () { return apply(next, this, []); });
@@ -314,7 +314,7 @@
         var own = String.prototype[name];
         replace(String.prototype, name, function (wanted, place) {
             if (typeof this !== "string" || typeof wanted !== "string") {
-                // It refuses what can't be looked for; nothing is long in an empty text.
+                // Throws the engine's error for invalid arguments; the empty text keeps this short.
                 apply(own, "", [wanted]);
                 apply(own, this, [""]);
             }
@@ -327,7 +327,7 @@
 
     ["replace", "replaceAll", "split"].forEach(function (name) {
         var own = String.prototype[name];
-        // There is none for all of them: it is that of one, and the expression says that it means all.
+        // replaceAll has no symbol of its own: it uses that of replace, with a flag of the expression.
         var symbol = name === "split" ? Symbol.split : Symbol.replace;
         replace(String.prototype, name, function (wanted, other) {
             if (this === undefined || this === null || wanted === undefined) {
@@ -347,7 +347,7 @@
         });
     });
 
-    // Texts with what stands between them, as tags of templates get them.
+    // Joins texts and the values between them, as template tags receive them.
     replace(String, "raw", function (parts) {
         var raw = parts.raw;
         var length = lengthOf(raw);

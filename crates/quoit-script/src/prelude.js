@@ -1,4 +1,4 @@
-// The functions that jobs may name, and what scripts may count on beside the language.
+// Built-in functions that jobs can name, and further globals that scripts can rely on.
 "use strict";
 var Riak = (function () {
     function isMissing(value) {
@@ -9,7 +9,7 @@ var Riak = (function () {
         return values.filter(function (value) { return !isMissing(value); });
     }
 
-    // The values of an object; the marker of a missing one stays.
+    // Returns the values of an object; the marker of a missing object is kept.
     function mapValues(value) {
         if (isMissing(value)) {
             return [value];
@@ -24,7 +24,7 @@ var Riak = (function () {
         return mapValues(value).map(function (data) { return JSON.parse(data); });
     }
 
-    // Objects whose fields have the values that the argument has.
+    // Returns the objects whose fields have the values given in the argument.
     function mapByFields(value, keyData, fields) {
         if (isMissing(value)) {
             return [];
@@ -54,7 +54,7 @@ var Riak = (function () {
         return best(values, function (one, other) { return one > other; });
     }
 
-    // Sorts as text, or by a function whose source is the argument.
+    // Sorts as text, or with the comparison function whose source is the argument.
     function reduceSort(values, comparison) {
         if (typeof comparison === "string") {
             return values.sort((0, eval)("(" + comparison + "\n)"));
@@ -70,7 +70,7 @@ var Riak = (function () {
         return values.slice(0, count);
     }
 
-    // Elements from one place to another, as long as there are so many.
+    // Returns the elements from one index to another; all of them if the first index is beyond the end.
     function reduceSlice(values, places) {
         var end = Math.min(places[1], values.length);
         return places[0] >= values.length ? values : values.slice(places[0], end);
@@ -91,5 +91,5 @@ var Riak = (function () {
     });
 }());
 
-// Scripts of old write to the log; there is none for them.
+// Riak's scripts can write to its log. Here the call does nothing.
 function ejsLog() {}

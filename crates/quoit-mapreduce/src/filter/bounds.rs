@@ -9,8 +9,7 @@ impl KeyFilter {
     /// A range that contains all keys that the filter accepts and all keys that it fails on.
     #[must_use]
     pub fn bounds(&self) -> KeyBounds {
-        // Of several steps, all but the last change the key, so that the range of the last one says nothing
-        // about keys.
+        // The last of several steps applies to a value made from the key, so that it gives no range of keys.
         match self.steps.as_slice() {
             [step] => step.bounds(),
             _ => KeyBounds::ALL,
