@@ -66,7 +66,7 @@ fn found_bytes(found: &FoldFound) -> usize {
     found.key.len() + found.clock.len() + FOUND_OVERHEAD_BYTES
 }
 
-/// How a fold ended.
+/// Outcome of a fold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum End {
     /// It visited all records.

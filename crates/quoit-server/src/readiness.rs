@@ -1,10 +1,10 @@
-//! The switch that says if the node answers clients.
+//! Switch that determines if the node serves clients.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The switch that says if the node answers clients. Connections check it for each request. It is open at
+/// Switch that determines if the node serves clients. Connections check it for each request. It is open at
 /// first.
 #[derive(Debug, Default)]
 pub struct ReadinessGate {

@@ -32,7 +32,7 @@ pub(super) enum Unusable {
 }
 
 impl Unusable {
-    /// The fault as clients that read are told of it.
+    /// Returns the error for a client that reads.
     pub(super) fn for_read(self) -> Fault {
         Fault::Text(match self {
             Self::NoDatatype(name) => format!("`{name}` is not a supported type"),

@@ -233,7 +233,7 @@ impl Gate {
         self.settings.tls.is_some()
     }
 
-    /// Files after whose change [`Gate::reload`] has to be called.
+    /// Files that require a call of [`Gate::reload`] when they change.
     #[must_use]
     pub fn tls_files(&self) -> Vec<PathBuf> {
         let Some(files) = &self.settings.tls else { return Vec::new() };

@@ -51,8 +51,8 @@ pub(crate) enum EngineCommand {
     /// is renamed to NAME.set-aside-TIME; nothing in it is removed. The disk needs room for both. Until the
     /// new store is complete, the old one does not change, and the same command begins again.
     ///
-    /// Where parts of the data can't be read, older versions of records may be back; where some names of
-    /// records can't be read either, deleted records may be back. The command says so.
+    /// If parts of the data can't be read, older versions of records may reappear. If some names of records
+    /// can't be read either, deleted records may reappear. The command reports both cases.
     Salvage(SalvageArgs),
 }
 
