@@ -1,7 +1,7 @@
-//! Processor time of a read for its client, beside bare sockets that move the same bytes.
+//! Processor time of the client for a read, compared with bare sockets that transfer the same bytes.
 //!
-//! `cargo bench -p quoit-client`. The server is a thread that knows one answer. Figures are the
-//! least of several rounds of on-CPU time of the client's thread, system calls included.
+//! Run with `cargo bench -p quoit-client`. The server is a thread that always sends the same answer. Each
+//! figure is the lowest on-CPU time of the client's thread over several rounds, system calls included.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a tool that prints figures")]
 
@@ -18,13 +18,13 @@ const ROUNDS: u32 = 7;
 const CALLS_PER_ROUND: u32 = 20_000;
 const PIPELINED: u32 = 16;
 
-/// On-CPU time of this thread, ns.
+/// On-CPU time of this thread, in nanoseconds.
 fn cpu_ns() -> u64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     stat.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// Runs rounds of something and prints the least cost of one call.
+/// Runs several rounds and prints the lowest time per call.
 async fn measure(name: &str, mut round: impl AsyncFnMut(u32)) {
     let mut least_ns = u64::MAX;
     for _ in 0..ROUNDS {

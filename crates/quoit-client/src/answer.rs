@@ -1,9 +1,9 @@
-//! Answers of a node: a message, or an error in its place.
+//! Decoding of a node's answer, which is a message or an error in its place.
 
 use crate::error::{Error, ServerError};
 use quoit_wire::messages::RpbErrorResp;
 use quoit_wire::{Body, DecodeError, Frame, MessageCode};
-/// An answer as the message `A`, or as the error that the server sent instead.
+/// Decodes an answer as the message `A`, or returns the error that the server sent instead.
 pub(crate) fn answer<A: Body>(frame: Frame, address: &str) -> Result<A, Error> {
     let decoded = if frame.code == MessageCode::ErrorResp as u8 {
         match frame.decode::<RpbErrorResp>() {

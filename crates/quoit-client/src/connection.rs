@@ -1,5 +1,5 @@
-//! One connection, used by one caller: the ground of the pooled client, and what a load
-//! generator wants.
+//! One connection, used by one caller. Listings of the pooled client use it, and so does the load
+//! generator.
 
 use crate::answer::answer;
 use crate::error::Error;
@@ -16,13 +16,13 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Room in the read buffer before each read; an answer above it takes several reads.
+/// Free space in the read buffer before each read. A longer answer takes several reads.
 const READ_SIZE_BYTES: usize = 16 * 1024;
 
-/// The most that is reserved on the word of a frame's length alone.
+/// Most bytes to reserve on account of the length that a frame declares, before the bytes arrive.
 const READ_AHEAD_BYTES_MAX: usize = 1024 * 1024;
 
-/// Reserves what the next read should have room for.
+/// Reserves space for the next read.
 pub(crate) fn reserve(buffer: &mut BytesMut, decoder: FrameDecoder) -> Result<(), FrameError> {
     let missing_bytes = decoder.missing_bytes(buffer)?;
     buffer.reserve(missing_bytes.clamp(READ_SIZE_BYTES, READ_AHEAD_BYTES_MAX));
@@ -45,15 +45,15 @@ async fn open(address: &str) -> Result<TcpStream, Error> {
 ///
 /// [`call`](Self::call) sends one request and waits for its answer. For pipelining,
 /// [`queue`](Self::queue) requests, [`flush`](Self::flush) them in one write, and
-/// [`receive`](Self::receive) as many answers: they come in the order of the requests. Don't
-/// queue without receiving: a server that can't send its answers stops reading.
+/// [`receive`](Self::receive) as many answers: they come in the order of the requests. Receive answers
+/// while queueing more: a server that can't send its answers stops reading.
 ///
 /// Cost of a call: one `write`, one `read`, no allocation beyond the decoded message's lists;
 /// byte fields share the read buffer, which is used again once they are dropped.
 ///
-/// A call whose future is dropped half way leaves the connection out of step; it then refuses
-/// further calls with [`Error::OutOfStep`]. Drop the connection in that case, also after a
-/// timeout around a call.
+/// A call whose future is dropped half-way leaves an answer outstanding, and the connection refuses further
+/// calls with [`Error::OutOfStep`]. Drop the connection in that case, and also when a timeout around a call
+/// ends it.
 #[derive(Debug)]
 pub struct Connection {
     stream: ClientStream,
@@ -74,17 +74,17 @@ impl Connection {
         Ok(Connection::new(open(address).await?, address.to_owned()))
     }
 
-    /// Has the connection end when its peer's machine is gone for `within`; see
+    /// Has the operating system end the connection when the peer has acknowledged nothing for `within`; see
     /// [`notice_dead_peer`](crate::notice_dead_peer).
     ///
     /// # Errors
     ///
-    /// When the system refuses an option.
+    /// The operating system's error, if it refuses an option.
     pub fn notice_dead_peer(&self, within: std::time::Duration) -> io::Result<()> {
         crate::notice_dead_peer(&self.stream, within)
     }
 
-    /// A connection on a stream that is there already; `address` is for messages.
+    /// A connection on an open stream. Error messages show `address`.
     #[must_use]
     pub fn new(stream: TcpStream, address: String) -> Connection {
         Connection::on(ClientStream::Plain(stream), address)
@@ -94,7 +94,8 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// [`Error::Connect`], [`Error::Handshake`], and [`Error::Server`] for a login that is refused.
+    /// [`Error::Connect`], [`Error::Tls`], [`Error::Handshake`], and [`Error::Server`] if the node refuses
+    /// the login.
     pub async fn connect_as(address: &str, login: &Login) -> Result<Connection, Error> {
         let stream = login.begin(open(address).await?, address).await?;
         Ok(Connection::on(stream, address.to_owned()))
@@ -118,13 +119,13 @@ impl Connection {
         self
     }
 
-    /// The address given to [`connect`](Self::connect).
+    /// The node's address, for error messages.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Requests sent or queued whose answers were not received.
+    /// Number of requests sent or queued whose answers were not received.
     #[must_use]
     pub fn outstanding(&self) -> usize {
         self.outstanding
@@ -134,9 +135,9 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// [`Error::Server`] if the server says so, with the connection still good;
-    /// [`Error::OutOfStep`] if earlier answers were not received; otherwise the connection is of
-    /// no use any more.
+    /// [`Error::Server`] if the server refuses the request; the connection stays usable.
+    /// [`Error::OutOfStep`] if earlier answers were not received. After any other error the connection
+    /// can't be used any more.
     pub async fn call<Q: Body, A: Body>(&mut self, request: &Q) -> Result<A, Error> {
         if self.outstanding > 0 {
             return Err(Error::OutOfStep {
@@ -154,22 +155,22 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// [`Error::Frame`] for a request that no frame can hold; nothing is appended then.
+    /// [`Error::Frame`] for a request that does not fit into a frame; then nothing is appended.
     pub fn queue<Q: Body>(&mut self, request: &Q) -> Result<(), Error> {
         append_message(&mut self.to_write, request).map_err(|source| self.frame_error(source))?;
         self.outstanding += 1;
         Ok(())
     }
 
-    /// Appends a frame that is encoded already, its length included.
+    /// Appends a frame that is already encoded, with its length.
     ///
-    /// The caller sees to it that it is exactly one whole frame.
+    /// The caller must pass exactly one whole frame.
     pub fn queue_encoded(&mut self, frame: &[u8]) {
         self.to_write.extend_from_slice(frame);
         self.outstanding += 1;
     }
 
-    /// Writes what is queued, in one `write` if the socket takes it.
+    /// Writes all queued requests, in one `write` if the socket takes it.
     ///
     /// # Errors
     ///
@@ -196,8 +197,8 @@ impl Connection {
         Ok(frame)
     }
 
-    /// Waits for the next part of an answer that comes in parts, as those to listings do.
-    /// [`call`](Self::call) gives the first part; take all before the next request, or drop the
+    /// Waits for the next part of an answer in several parts, such as the answer to a listing.
+    /// [`call`](Self::call) returns the first part. Receive all parts before the next request, or drop the
     /// connection.
     ///
     /// # Errors
@@ -208,7 +209,7 @@ impl Connection {
         answer(frame, &self.address)
     }
 
-    /// Waits for a frame of an answer that has more than one.
+    /// Waits for the next frame, and does not count it as the answer to a request.
     pub(crate) async fn receive_part(&mut self) -> Result<Frame, Error> {
         loop {
             match self.decoder.next_frame(&mut self.to_read) {
@@ -225,7 +226,7 @@ impl Connection {
         }
     }
 
-    /// Asks whether the node is there.
+    /// Checks that the node answers.
     ///
     /// # Errors
     ///
@@ -234,7 +235,7 @@ impl Connection {
         self.call::<_, RpbPingResp>(&RpbPingReq {}).await.map(drop)
     }
 
-    /// The cluster's layout; `None` if it is still the one that is `known`.
+    /// Asks for the cluster's layout. `None` if it is still the one that is `known`.
     ///
     /// # Errors
     ///
@@ -246,7 +247,7 @@ impl Connection {
         Layout::from_wire(told).map_err(|source| Error::Layout { source })
     }
 
-    /// The connection's client id: four zero bytes, or what was set.
+    /// The connection's client id: four zero bytes, or the id that was set.
     ///
     /// # Errors
     ///
@@ -256,8 +257,8 @@ impl Connection {
         Ok(answer.client_id)
     }
 
-    /// Sets the connection's client id. It belongs to this connection only and has no effect on
-    /// requests; it is a relic of clocks that clients made themselves.
+    /// Sets the connection's client id. It belongs to this connection only and has no effect on requests.
+    /// The protocol has it from the time when clients made the version vectors themselves.
     ///
     /// # Errors
     ///

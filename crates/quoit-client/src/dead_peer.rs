@@ -1,21 +1,23 @@
-//! Noticing a machine that is gone: nothing tells that it will not answer.
+//! Detection of a peer whose machine is gone. Without it a connection waits for ever for an answer.
 
 use rustix::net::sockopt;
 use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Questions without an answer after which the system gives a connection up.
+/// Number of unanswered keep-alive probes after which the operating system ends a connection.
 const QUESTION_COUNT: u32 = 1;
-/// The least time that the system counts in.
+/// The shortest keep-alive interval that the operating system accepts.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Has the system end a TCP connection whose peer has acknowledged nothing for `within`: with data under way
-/// after that time, without any within a second more. A peer that is only slow to answer acknowledges at
-/// once, and is waited for.
+/// Has the operating system end a TCP connection whose peer has acknowledged nothing for `within`. With
+/// unacknowledged data the connection ends after `within`. An idle connection is probed after `within`, at
+/// least 1 s, and ends if the probe is not answered within the same time. A peer that is only slow to
+/// answer still acknowledges at the TCP level, and its connection stays open.
 ///
 /// # Errors
 ///
+/// The operating system's error, if it refuses an option.
 /// When the system refuses an option.
 pub fn notice_dead_peer(stream: &impl AsFd, within: Duration) -> io::Result<()> {
     let milliseconds = u32::try_from(within.as_millis()).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! Errors between a request and its answer.
+//! Errors of requests.
 
 use crate::layout::LayoutError;
 use crate::location::Location;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 
-/// A request that failed.
+/// The reason why a request failed.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -17,10 +17,10 @@ pub enum Error {
     Connect {
         /// The node's address.
         address: String,
-        /// Error of the system.
+        /// The operating system's error.
         source: Arc<io::Error>,
     },
-    /// A file of certificates or keys has a fault.
+    /// A file of certificates or keys can't be read or has a fault.
     #[error("{source}")]
     Tls {
         /// The fault, with its file and remedy.
@@ -34,21 +34,21 @@ pub enum Error {
         /// The reason, in words.
         reason: String,
     },
-    /// The connection broke after the request was sent. It may have been carried out.
+    /// The connection broke after the request was sent. The server may have carried out the request.
     #[error("connection to {address} lost: {source}; the request may have been carried out")]
     Lost {
         /// The node's address.
         address: String,
-        /// Error of the system.
+        /// The operating system's error.
         source: Arc<io::Error>,
     },
-    /// No answer came in time. The request may have been carried out.
+    /// No answer came in time. The server may have carried out the request.
     #[error(
         "{operation} not answered within {waited:?}; \
          the request may have been carried out; raise request_timeout if the load explains it"
     )]
     Timeout {
-        /// The request, as in `GetReq`.
+        /// The request's name, such as `GetReq`.
         operation: &'static str,
         /// How long the client waited.
         waited: Duration,
@@ -56,29 +56,30 @@ pub enum Error {
     /// The server refused the request or failed at it.
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// The server sent bytes that are no frames, or a request fits in none.
+    /// The server sent bytes that are not a frame, or a request does not fit into a frame.
     #[error("talking to {address}: {source}")]
     Frame {
         /// The node's address.
         address: String,
-        /// Fault of the frame.
+        /// The fault of the frame.
         source: FrameError,
     },
-    /// The server's answer is not the message it should be.
+    /// The server's answer is not of the expected kind, or can't be decoded.
     #[error("answer of {address}: {source}; is this a Quoit or Riak node's PB port?")]
     Decode {
         /// The node's address.
         address: String,
-        /// Fault of the message.
+        /// The fault of the message.
         source: DecodeError,
     },
-    /// The layout that a node told contradicts itself.
+    /// The layout that a node sent contradicts itself.
     #[error("layout of the cluster: {source}; is this a Quoit node's PB port?")]
     Layout {
-        /// Fault of the layout.
+        /// The fault of the layout.
         source: LayoutError,
     },
-    /// A call on a [`Connection`](crate::Connection) that still owes answers to others.
+    /// A call on a [`Connection`](crate::Connection) that has not yet received the answers to earlier
+    /// requests.
     #[error(
         "the connection to {address} owes {outstanding} answers to earlier requests; \
          receive them first, or drop it if a call on it was cancelled"
@@ -86,26 +87,26 @@ pub enum Error {
     OutOfStep {
         /// The node's address.
         address: String,
-        /// Requests sent whose answers were not received.
+        /// Number of sent requests whose answers were not received.
         outstanding: usize,
     },
-    /// A resolver could not make one value of an object's siblings.
+    /// A resolver could not merge an object's siblings into one value.
     #[error("siblings of {location} not resolved: {source}")]
     Unresolved {
         /// The object.
         location: Location,
-        /// Error of the resolver.
+        /// The resolver's error.
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// An update gave up because others changed the object each time.
+    /// An update gave up because other clients changed the object during each attempt.
     #[error("{location} was changed by others during each of {attempts} updates; try later")]
     Contended {
         /// The object.
         location: Location,
-        /// How often the update was tried.
+        /// Number of attempts.
         attempts: u32,
     },
-    /// A change of a data type takes something away and does not tell what was seen.
+    /// An update of a data type removes something and has no context of what its client has seen.
     #[error(
         "removes from data types need the context of what was read: fetch the record and give its \
          context in the options, or set without_context to remove whatever is there"
@@ -116,7 +117,7 @@ pub enum Error {
     Setting {
         /// The setting.
         setting: &'static str,
-        /// Its value.
+        /// Its current value.
         value: String,
         /// The valid form.
         remedy: &'static str,
@@ -129,42 +130,42 @@ pub enum Error {
 pub struct ServerError {
     /// The server's error code; 0 for nearly all errors.
     pub code: u32,
-    /// The server's text. Bytes that are no UTF-8 are replaced.
+    /// The server's text. Bytes that are not UTF-8 are replaced.
     pub message: String,
 }
 
 impl ServerError {
-    /// Whether a conditional write found another version than the one it named.
+    /// True if a conditional write found another version than the one of its context.
     #[must_use]
     pub fn is_modified(&self) -> bool {
         self.message == "modified"
     }
 
-    /// Whether a write under `if_none_match` found an object.
+    /// True if a write with `if_none_match` found an object.
     #[must_use]
     pub fn is_match_found(&self) -> bool {
         self.message == "match_found"
     }
 
-    /// Whether a write under `if_not_modified` found nothing.
+    /// True if a write with `if_not_modified` found no object.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.message == "notfound"
     }
 
-    /// Whether the server ran out of the time it was given.
+    /// True if the server could not answer within its time limit.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         self.message == "timeout"
     }
 
-    /// Whether the server had too much to do; the same request may succeed later.
+    /// True if the server was overloaded. The same request may succeed later.
     #[must_use]
     pub fn is_overload(&self) -> bool {
         self.message == "overload"
     }
 
-    /// Whether too few replicas answered. A write may have been carried out on some.
+    /// True if too few replicas answered. Some replicas may have carried out a write.
     #[must_use]
     pub fn is_quorum_unsatisfied(&self) -> bool {
         self.message.contains("val_unsatisfied")
@@ -172,7 +173,7 @@ impl ServerError {
 }
 
 impl Error {
-    /// The server's error, if it was the server that said no.
+    /// The server's error, if the server refused the request.
     #[must_use]
     pub fn server(&self) -> Option<&ServerError> {
         match self {

@@ -1,4 +1,4 @@
-//! The cluster's layout as a client keeps it: which nodes hold a key.
+//! The cluster's layout as a client keeps it: a table from keys to replicas.
 
 use bytes::Bytes;
 use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
@@ -7,15 +7,16 @@ use quoit_wire::messages::{RpbGetLayoutResp, RpbLayoutRule};
 use std::collections::HashMap;
 use thiserror::Error;
 
-/// Which nodes hold which keys, as one node of the cluster knew it when it was asked.
+/// A table from keys to replicas, as one node of the cluster knew it when the client asked.
 ///
-/// Being out of date costs a hop and nothing else: every node serves every key.
+/// An outdated layout costs one hop inside the cluster and has no other effect, since every node serves
+/// every key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     tag: Bytes,
     ring_size: RingSize,
     nodes: Vec<LayoutNode>,
-    /// Places in `nodes`, `positions` of them for each partition.
+    /// Indexes into `nodes`, `positions` of them for each partition.
     primaries: Vec<u16>,
     positions: usize,
     types: HashMap<Bytes, TypeRules>,
@@ -26,21 +27,21 @@ pub struct Layout {
 pub struct LayoutNode {
     /// The node's name.
     pub name: Bytes,
-    /// `host:port` of its Protocol Buffers interface; empty if it has none.
+    /// `host:port` of its Protocol Buffers interface; empty if it has no such interface.
     pub address: String,
 }
 
-/// Replicas of the keys of a bucket, and how they are found.
+/// The number of replicas of the keys of a bucket, and the hash by which they are placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Rule {
     n_val: usize,
     placement: PlacementRule,
 }
 
-/// Rule for buckets about which nothing is known.
+/// Rule for buckets of unknown types.
 const RULE_DEFAULT: Rule = Rule { n_val: 3, placement: PlacementRule::BucketAndKey };
 
-/// The rules of a bucket type and of those of its buckets that have their own.
+/// The rule of a bucket type, and of its buckets that have a rule of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct TypeRules {
     all: Rule,
@@ -53,39 +54,39 @@ impl Default for TypeRules {
     }
 }
 
-/// Why an answer is no layout.
+/// The fault of an answer that should be a layout.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LayoutError {
-    /// No layout came where one was due.
+    /// The answer had no layout although the client had named none that it knows.
     #[error("no layout where one was asked for")]
     Nothing,
-    /// The number of partitions can't be.
+    /// The number of partitions is not valid.
     #[error("{0} partitions: not a power of two from 8 to 4096")]
     RingSize(u32),
-    /// The replicas are not equally many for each partition.
+    /// The number of primaries is not a multiple of the number of partitions.
     #[error("{size_bytes} bytes of primaries are not as many for each of {partitions} partitions")]
     Primaries {
-        /// Their size.
+        /// Size of the list of primaries, in bytes.
         size_bytes: usize,
         /// Number of partitions.
         partitions: u16,
     },
-    /// A replica on a node that is not listed.
+    /// A primary refers to a node that is not listed.
     #[error("a primary is node {place} of {count} listed")]
     NoSuchNode {
-        /// The node's place, counted from 0.
+        /// The node's index, counted from 0.
         place: u16,
-        /// Nodes listed.
+        /// Number of listed nodes.
         count: usize,
     },
 }
 
 impl Layout {
-    /// Reads the answer of a node; `None` if it says that the client's layout is still right.
+    /// Decodes the answer of a node. `None` if the answer says that the client's layout is still current.
     ///
     /// # Errors
     ///
-    /// When the answer contradicts itself.
+    /// A [`LayoutError`] if the answer contradicts itself.
     pub fn from_wire(answer: RpbGetLayoutResp) -> Result<Option<Layout>, LayoutError> {
         let Some(count) = answer.ring_size else { return Ok(None) };
         let ring_size = u16::try_from(count).ok().and_then(RingSize::new);
@@ -117,7 +118,7 @@ impl Layout {
         }))
     }
 
-    /// Names the layout; equal tags, equal layouts.
+    /// The layout's tag. Layouts with equal tags are equal.
     #[must_use]
     pub fn tag(&self) -> &Bytes {
         &self.tag
@@ -129,17 +130,17 @@ impl Layout {
         self.ring_size.get()
     }
 
-    /// The nodes that clients can talk to.
+    /// The nodes of the layout. A node without a client interface has an empty address.
     #[must_use]
     pub fn nodes(&self) -> &[LayoutNode] {
         &self.nodes
     }
 
-    /// The nodes that hold a key, most preferred first, as places in [`nodes`](Self::nodes).
-    /// `None` as bucket type means `default`. Empty for names that no key can have.
+    /// The nodes that hold a key, most preferred first, as indexes into [`nodes`](Self::nodes). The bucket
+    /// type `None` means `default`. Empty for names that no key can have.
     ///
-    /// Costs two hash lookups and one hash of the names; allocates for names longer than 188
-    /// bytes together.
+    /// Costs two hash lookups and one hash of the names. Allocates if the names have more than 188 bytes
+    /// together.
     #[must_use]
     pub fn replicas(&self, bucket_type: Option<&[u8]>, bucket: &[u8], key: &[u8]) -> &[u16] {
         let bucket_type = bucket_type.unwrap_or(DEFAULT_BUCKET_TYPE);
@@ -189,7 +190,7 @@ mod tests {
         Bytes::from_static(text.as_bytes())
     }
 
-    /// Five nodes; the primaries of partition p are p, p + 1, p + 2 and p + 3 of them.
+    /// Five nodes. The primaries of partition p are the nodes p, p + 1, p + 2 and p + 3, modulo 5.
     fn answer() -> RpbGetLayoutResp {
         let node = |number: u32| RpbLayoutNode {
             name: Bytes::from(format!("n{number}")),

@@ -17,7 +17,7 @@
 //!         }
 //!     }
 //!
-//!     // Read, change, write back; again if another client was faster.
+//!     // Reads, changes and writes back; tries again if another client wrote in between.
 //!     let options = UpdateOptions::default();
 //!     client
 //!         .update(&nara, &LatestModified, &options, |old| {
@@ -33,53 +33,53 @@
 //!
 //! # Connections
 //!
-//! A [`Client`] has a bounded pool of connections to each of its nodes. Requests take turns
-//! among the nodes that can be reached; each goes to an idle connection, or a new one while
-//! there may be more, or shares the least busy one: several requests are then in flight on it,
-//! and their answers come in order. A node that can't be reached is left alone for a while that
-//! doubles with each failure. Every bound is a method of [`ClientBuilder`].
+//! A [`Client`] has a bounded pool of connections to each of its nodes. Requests go to the reachable nodes
+//! in turn. On a node, a request takes an idle connection; else it opens a new one, up to the bound; else
+//! it shares the least busy connection. A shared connection has several requests in flight, and their
+//! answers come in the order of the requests. The client does not use an unreachable node for a back-off
+//! time, which doubles with each failure. Every bound is a method of [`ClientBuilder`].
 //!
-//! With [`ClientBuilder::replica_aware`] the client learns the cluster's layout, and requests about
-//! a key go straight to a node that holds it. That saves a hop inside the cluster; which node is
-//! asked makes no other difference.
+//! With [`ClientBuilder::replica_aware`] the client learns the cluster's layout and sends requests about a
+//! key straight to a replica of the key. That saves a hop inside the cluster. It makes no other difference,
+//! since every node serves every key.
 //!
 //! # Failures
 //!
-//! Every request ends within its timeout, with an answer or an [`Error`] that says whether the
-//! server may have carried it out. A request that was surely not carried out is tried again on
-//! another node, and so are reads, also when a node does not answer within some seconds; a write is never
-//! sent twice unless its options allow it.
+//! Every request ends within its timeout, with an answer or with an [`Error`] that says if the server may
+//! have carried it out. The client tries a request again on another node if the server has certainly not
+//! carried it out. It also repeats reads, after a broken connection and when a node does not answer within
+//! [`ClientBuilder::attempt_timeout`]. It never sends a write twice unless the options of the write allow
+//! it.
 //!
 //! # Concurrent writes
 //!
-//! A bucket that keeps siblings (`allow_mult`) loses no concurrent write. A read gives the
-//! siblings and a [`Context`]; the write that sends the context back replaces what was read, and
-//! nothing else. [`Client::get_resolved`] and [`Client::update`] do this with a [`Resolver`].
+//! A bucket that keeps siblings (`allow_mult`) loses no concurrent write. A read returns the siblings and a
+//! [`Context`]. A write with that context replaces the siblings that were read, and nothing else.
+//! [`Client::get_resolved`] and [`Client::update`] do this with a [`Resolver`].
 //!
 //! # Data types
 //!
-//! Buckets of a type with the property `datatype` hold counters, sets, maps and HyperLogLogs, which
-//! merge concurrent changes by themselves. [`Client::fetch`] reads one,
-//! [`Client::update_data_type`] changes it, [`DataTypeUpdate`] says how. Of large ones
-//! [`Client::data_type_page`], [`Client::data_type_size`], [`Client::set_contains`] and
-//! [`Client::map_field`] read a part.
+//! Buckets of a type with the property `datatype` hold counters, sets, maps and HyperLogLogs, which merge
+//! concurrent changes by themselves. [`Client::fetch`] reads such a record and [`Client::update_data_type`]
+//! changes it by a [`DataTypeUpdate`]. [`Client::data_type_page`], [`Client::data_type_size`],
+//! [`Client::set_contains`] and [`Client::map_field`] read a part of a large set or map.
 //!
 //! # Secondary indexes
 //!
-//! An object found by more than its key has entries in [`Content::indexes`]. [`IndexQuery`] asks for one
-//! term or a range of them, or for keys in order; [`Client::query_page`] answers in pages,
-//! [`Client::query`] as a stream.
+//! [`Content::indexes`] holds the index entries under which queries find an object. An [`IndexQuery`] asks
+//! for one term, a range of terms, or a range of keys in order. [`Client::query_page`] returns the matches
+//! in pages, [`Client::query`] as a stream.
 //!
 //! # Logins
 //!
-//! With [`ClientBuilder::login`] each connection begins TLS and logs in. [`Login`] holds the node against the
-//! authorities of its [`TlsSettings`], and may show a certificate.
+//! With [`ClientBuilder::login`] each connection begins TLS and logs in. A [`Login`] checks the node's
+//! certificate against the certificate authorities of its [`TlsSettings`], and can show a client
+//! certificate.
 //!
 //! # Limits
 //!
-//! No HTTP. For full control over one
-//! connection, or for requests that have no method here, there is [`Connection`] with the
-//! messages of [`wire`].
+//! The client does not speak HTTP. For full control over one connection, and for requests that have no
+//! method here, there is [`Connection`] with the messages of [`wire`].
 
 mod answer;
 mod client;

@@ -1,4 +1,4 @@
-//! Where objects are: bucket types, buckets, keys. All of them are bytes, not necessarily text.
+//! Names of records: bucket type, bucket and key. All of them are bytes, not necessarily text.
 
 use bytes::Bytes;
 use std::fmt;
@@ -23,13 +23,13 @@ impl Bucket {
         Bucket { bucket_type: Some(copy(bucket_type)), name: copy(name) }
     }
 
-    /// The place of a key in this bucket.
+    /// The location of a key in this bucket.
     pub fn key(&self, key: impl AsRef<[u8]>) -> Location {
         Location { bucket: self.clone(), key: copy(key) }
     }
 }
 
-/// The place of one object.
+/// The full name of one record.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Location {
     /// The bucket.
@@ -39,13 +39,14 @@ pub struct Location {
 }
 
 impl Location {
-    /// A key in a bucket of the type `default`.
+    /// The location of a key in a bucket of the type `default`.
     pub fn new(bucket: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Location {
         Bucket::new(bucket).key(key)
     }
 }
 
-/// Record or bucket of a request.
+/// Bucket type, bucket and key that a request is about, borrowed. The key is empty for requests about a
+/// bucket.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct About<'a> {
     pub(crate) bucket_type: Option<&'a [u8]>,

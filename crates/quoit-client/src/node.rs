@@ -12,17 +12,18 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-/// Time for a login beside that for connecting: a node answers a refused one after 5 s.
+/// Time allowed for the login, in addition to the connect timeout. A node delays the refusal of a login by
+/// 5 s.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A node, what is connected to it, and since when it can't be reached.
+/// A node with its connections and its back-off state.
 #[derive(Debug)]
 pub(crate) struct Node {
     address: Arc<str>,
     /// One permit for each request that may be in flight to this node.
     permits: Arc<Semaphore>,
     in_flight_max: usize,
-    /// Held while a connection is made, so that a burst of callers makes one and not many.
+    /// Held while a connection is made, so that a burst of callers opens one connection and not many.
     connecting: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }
@@ -63,13 +64,13 @@ impl Node {
         self.in_flight_max - self.permits.available_permits()
     }
 
-    /// When the node may be tried again, if connecting failed lately.
+    /// Time from which the node may be tried again, if the last attempt failed.
     pub(crate) fn retry_at(&self) -> Option<Instant> {
         self.state().retry_at
     }
 
-    /// A connection with room for one more request: an idle one, else a new one, else the least
-    /// busy. Waits while the node has as many requests in flight as it may.
+    /// Returns a connection with room for one more request: an idle one, else a new one, else the least
+    /// busy one. Waits while the node has its maximum of requests in flight.
     pub(crate) async fn acquire(
         &self,
         settings: &Settings,
@@ -80,7 +81,7 @@ impl Node {
             let slot = pipeline.slot(permit);
             return Ok((pipeline, slot));
         }
-        // Somebody else is connecting: a connection with room will do meanwhile.
+        // Another caller is connecting. Meanwhile this request shares a connection that has room.
         let connecting = match self.connecting.try_lock() {
             Ok(connecting) => connecting,
             Err(_) => match self.choose(settings, true) {
@@ -100,8 +101,8 @@ impl Node {
         Ok((pipeline, slot))
     }
 
-    /// The least busy connection, if it is idle or there may be no more; with `shared`, if it
-    /// has room.
+    /// Returns the least busy connection, if it is idle or the node has its maximum of connections. With
+    /// `shared`, a busy connection that has room for one more request will do too.
     fn choose(&self, settings: &Settings, shared: bool) -> Option<Arc<Pipeline>> {
         let mut state = self.state();
         state.pipelines.retain(|pipeline| !pipeline.is_closed());
@@ -121,7 +122,7 @@ impl Node {
         Ok(pipeline)
     }
 
-    /// Connects, and remembers whether that worked.
+    /// Connects, and records success or failure for the back-off.
     pub(crate) async fn connect(&self, settings: &Settings) -> Result<ClientStream, Error> {
         let failed = |source: io::Error| Error::Connect {
             address: self.address.to_string(),
@@ -150,18 +151,19 @@ impl Node {
         connected
     }
 
-    /// Leaves the node alone for a while: it did not answer in time.
+    /// Starts the back-off of a node that did not answer in time.
     pub(crate) fn note_stall(&self, settings: &Settings) {
         self.state().note_failure(settings);
     }
 
-    /// Takes a connection out of use. Requests in flight on it may still be answered.
+    /// Takes a connection out of the pool. Requests in flight on it may still be answered.
     pub(crate) fn retire(&self, retired: &Arc<Pipeline>) {
         self.state().pipelines.retain(|pipeline| !Arc::ptr_eq(pipeline, retired));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing that holds the lock can leave the state half changed.
+        // No code that holds the lock can panic half-way through a change, so a poisoned state is still
+        // whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

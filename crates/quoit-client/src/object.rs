@@ -4,20 +4,19 @@ use bytes::Bytes;
 use quoit_wire::messages::{RpbContent, RpbLink, RpbPair};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Causal context of an object: the events that a client has seen, given out by the server with
-/// each read.
+/// Causal context of an object: the events that a client has seen. The server returns one with each read.
 ///
-/// Sent back with a write or a delete it says what is replaced. Its bytes mean nothing outside
-/// of the server and must not be changed.
+/// A write or delete that sends the context back replaces the siblings that the client has seen. Only the
+/// server can interpret the bytes; they must not be changed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Context(pub Bytes);
 
-/// An object that was read: one value, or several where writes were concurrent.
+/// An object that was read: one value, or several siblings where writes were concurrent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Object {
-    /// To be sent back with the write that replaces these siblings.
+    /// Context to send back with the write that replaces these siblings.
     pub context: Context,
-    /// The siblings, in no order that means anything; at least one.
+    /// The siblings, in no particular order; at least one.
     pub siblings: Vec<Content>,
 }
 
@@ -31,52 +30,52 @@ impl Object {
         }
     }
 
-    /// Whether there are several values, for the reader to choose from or merge.
+    /// True if there are several siblings, for the reader to choose from or merge.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.siblings.len() > 1
     }
 }
 
-/// A value and what is known about it.
+/// One sibling: a value with its metadata.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Content {
-    /// The value. Empty where only the head was asked for.
+    /// The value. Empty if only metadata was asked for ([`GetOptions::head`](crate::GetOptions::head)).
     pub value: Bytes,
     /// MIME type.
     pub content_type: Option<Bytes>,
     /// Character set.
     pub charset: Option<Bytes>,
-    /// Encoding, as in `gzip`: kept by the server, never applied.
+    /// Content encoding, such as `gzip`. The server keeps it and never applies it.
     pub content_encoding: Option<Bytes>,
     /// Links to other objects.
     pub links: Vec<Link>,
     /// User metadata: names and values, in the order written.
     pub user_meta: Vec<(Bytes, Bytes)>,
-    /// Entries of secondary indexes: field names ending in `_bin` or `_int`, and terms; numbers
-    /// as decimal text.
+    /// Index entries: pairs of a field name that ends in `_bin` or `_int`, and a term. Integer terms are
+    /// decimal text.
     pub indexes: Vec<(Bytes, Bytes)>,
-    /// When it was written; chosen by the server, ignored in writes.
+    /// Time of the write. The server sets it and ignores it in writes.
     pub last_modified: Option<SystemTime>,
-    /// The sibling's tag; chosen by the server, ignored in writes.
+    /// The sibling's tag. The server sets it and ignores it in writes.
     pub vtag: Option<Bytes>,
-    /// Whether this sibling says that the object was deleted.
+    /// True if this sibling says that the object was deleted.
     pub deleted: bool,
 }
 
 /// A link from one object to another.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Link {
-    /// The bucket it points into.
+    /// Bucket of the linked object.
     pub bucket: Bytes,
-    /// The key it points to.
+    /// Key of the linked object.
     pub key: Bytes,
     /// Meaning of the link.
     pub tag: Bytes,
 }
 
 impl Content {
-    /// A value without a type.
+    /// A value without a content type.
     pub fn new(value: impl Into<Bytes>) -> Content {
         Content { value: value.into(), ..Content::default() }
     }
@@ -91,7 +90,7 @@ impl Content {
         }
     }
 
-    /// A value of a MIME type, as in `application/json`.
+    /// A value of a MIME type, such as `application/json`.
     pub fn typed(content_type: impl Into<Bytes>, value: impl Into<Bytes>) -> Content {
         let content_type = Some(content_type.into());
         Content { value: value.into(), content_type, ..Content::default() }

@@ -1,4 +1,4 @@
-//! Options of requests. Those left at their default are not sent: the bucket's properties rule.
+//! Options of requests. An option left at its default is not sent, so that the bucket's property decides.
 
 use crate::object::Context;
 use quoit_wire::Quorum;
@@ -11,37 +11,36 @@ pub struct GetOptions {
     pub r: Quorum,
     /// Primary replicas that must answer.
     pub pr: Quorum,
-    /// Whether a majority of failures ends the read early.
+    /// True if a majority of failed replicas ends the read early.
     pub basic_quorum: Option<bool>,
-    /// Whether a replica without the object counts as an answer.
+    /// True if a replica without the object counts as an answer.
     pub notfound_ok: Option<bool>,
-    /// Answer [`Fetched::Unchanged`](crate::Fetched::Unchanged) if the object still has this
-    /// context.
+    /// Answer [`Fetched::Unchanged`](crate::Fetched::Unchanged) if the object still has this context.
     pub if_modified: Option<Context>,
     /// Ask for metadata only; values come back empty.
     pub head: bool,
     /// Ask for the context of a deleted object, as
     /// [`Fetched::Tombstone`](crate::Fetched::Tombstone).
     pub tombstone: bool,
-    /// How long the server may take; to the millisecond.
+    /// Longest time that the server may take, in whole milliseconds.
     pub timeout: Option<Duration>,
-    /// False: primary replicas only.
+    /// False if only primaries may take part.
     pub sloppy_quorum: Option<bool>,
-    /// Use only that many of the preference list.
+    /// Use only the first so many positions of the preference list.
     pub n_val: Option<u32>,
-    /// Distinct nodes that must take part.
+    /// Number of distinct nodes that must take part.
     pub node_confirms: Option<u32>,
 }
 
 /// Options of a write.
 #[derive(Debug, Clone, Default)]
 pub struct PutOptions {
-    /// Context of the values that the write replaces; without it, stored values stay beside it
-    /// where siblings are kept.
+    /// Context of the siblings that the write replaces. Without it the stored siblings stay beside the new
+    /// value, in buckets that keep siblings.
     pub context: Option<Context>,
     /// Replicas that must have accepted the write.
     pub w: Quorum,
-    /// Replicas that must have it on stable storage.
+    /// Replicas that must have the write on stable storage.
     pub dw: Quorum,
     /// Primary replicas that must have accepted the write.
     pub pw: Quorum,
@@ -49,33 +48,33 @@ pub struct PutOptions {
     pub return_body: bool,
     /// Return the object as stored with empty values.
     pub return_head: bool,
-    /// Write only if the object has `context`.
+    /// Write only if the object still has `context`.
     pub if_not_modified: bool,
     /// Write only if there is no object.
     pub if_none_match: bool,
-    /// How long the server may take; to the millisecond.
+    /// Longest time that the server may take, in whole milliseconds.
     pub timeout: Option<Duration>,
-    /// Store `context` as it is, with no event added: for tools that copy objects.
+    /// Store `context` as it is and add no event to it: for tools that copy objects.
     pub asis: bool,
-    /// False: primary replicas only.
+    /// False if only primaries may take part.
     pub sloppy_quorum: Option<bool>,
-    /// Use only that many of the preference list.
+    /// Use only the first so many positions of the preference list.
     pub n_val: Option<u32>,
-    /// Distinct nodes that must take part.
+    /// Number of distinct nodes that must take part.
     pub node_confirms: Quorum,
-    /// Send the write again, to another node if there is one, when its connection broke before
-    /// the answer. It may then be carried out twice: where siblings are kept the value may become
-    /// a sibling of itself, and where they are not it may replace what others wrote in between.
+    /// Send the write again, to another node if there is one, if the connection broke before the answer.
+    /// The server may then carry it out twice: in a bucket that keeps siblings the value may become a
+    /// sibling of itself, in another bucket it may replace a value that another client wrote in between.
     pub resend: bool,
 }
 
 /// Options of a delete.
 #[derive(Debug, Clone, Default)]
 pub struct DeleteOptions {
-    /// Context of the values that are deleted; without it the server reads the object first and
-    /// deletes what it finds.
+    /// Context of the siblings to delete. Without it the server reads the object first and deletes all
+    /// siblings that it finds.
     pub context: Option<Context>,
-    /// Read and write quorum in one, the oldest form.
+    /// Quorum of both the read and the write: the protocol's oldest form, before `r` and `w`.
     pub rw: Quorum,
     /// Replicas that must answer the read.
     pub r: Quorum,
@@ -85,17 +84,17 @@ pub struct DeleteOptions {
     pub w: Quorum,
     /// Primary replicas that must have accepted the delete.
     pub pw: Quorum,
-    /// Replicas that must have it on stable storage.
+    /// Replicas that must have the delete on stable storage.
     pub dw: Quorum,
-    /// How long the server may take; to the millisecond.
+    /// Longest time that the server may take, in whole milliseconds.
     pub timeout: Option<Duration>,
-    /// False: primary replicas only.
+    /// False if only primaries may take part.
     pub sloppy_quorum: Option<bool>,
-    /// Use only that many of the preference list.
+    /// Use only the first so many positions of the preference list.
     pub n_val: Option<u32>,
-    /// Send the delete again, to another node if there is one, when its connection broke before
-    /// the answer. With a `context` that is done in any case; without one it may delete what
-    /// others wrote in between.
+    /// Send the delete again, to another node if there is one, if the connection broke before the answer.
+    /// Deletes with a `context` are always sent again. Without a context the repetition may delete a value
+    /// that another client wrote in between.
     pub resend: bool,
 }
 
@@ -106,52 +105,52 @@ pub struct FetchOptions {
     pub r: Quorum,
     /// Primary replicas that must answer.
     pub pr: Quorum,
-    /// Whether a majority of failures ends the read early.
+    /// True if a majority of failed replicas ends the read early.
     pub basic_quorum: Option<bool>,
-    /// Whether a replica without the record counts as an answer.
+    /// True if a replica without the record counts as an answer.
     pub notfound_ok: Option<bool>,
-    /// How long the server may take; to the millisecond.
+    /// Longest time that the server may take, in whole milliseconds.
     pub timeout: Option<Duration>,
-    /// False: primary replicas only.
+    /// False if only primaries may take part.
     pub sloppy_quorum: Option<bool>,
-    /// Use only that many of the preference list.
+    /// Use only the first so many positions of the preference list.
     pub n_val: Option<u32>,
-    /// Do without the context, for a smaller answer; nothing can then be removed.
+    /// Leave out the context, for a smaller answer. Removes are not possible without the context.
     pub without_context: bool,
-    /// Distinct nodes that must take part.
+    /// Number of distinct nodes that must take part.
     pub node_confirms: Option<u32>,
 }
 
 /// Options of a change of a data type.
 #[derive(Debug, Clone, Default)]
 pub struct DataTypeOptions {
-    /// The context of what was read: removes take away what was seen then and nothing that others
-    /// have added since.
+    /// The context of the value that was read. Removes take away only elements and fields that this read
+    /// has seen, and keep those that other clients have added since.
     pub context: Option<Context>,
-    /// Carry out removes without a context, on whatever the server finds.
+    /// Carry out removes without a context, on the elements and fields that the server finds.
     pub without_context: bool,
     /// Replicas that must have accepted the change.
     pub w: Quorum,
-    /// Replicas that must have it on stable storage.
+    /// Replicas that must have the change on stable storage.
     pub dw: Quorum,
     /// Primary replicas that must have accepted the change.
     pub pw: Quorum,
     /// Return the record as it is after the change.
     pub return_body: bool,
-    /// How long the server may take; to the millisecond.
+    /// Longest time that the server may take, in whole milliseconds.
     pub timeout: Option<Duration>,
-    /// False: primary replicas only.
+    /// False if only primaries may take part.
     pub sloppy_quorum: Option<bool>,
-    /// Use only that many of the preference list.
+    /// Use only the first so many positions of the preference list.
     pub n_val: Option<u32>,
-    /// Distinct nodes that must take part.
+    /// Number of distinct nodes that must take part.
     pub node_confirms: Quorum,
-    /// Send the change again, to another node if there is one, when its connection broke before the
-    /// answer. Counters may then count it twice.
+    /// Send the change again, to another node if there is one, if the connection broke before the answer. A
+    /// counter may then count it twice.
     pub resend: bool,
 }
 
-/// A duration as the protocol has it: whole milliseconds, at least 1, at most 49 days.
+/// Converts a duration to the protocol's form: whole milliseconds, at least 1 ms, at most 49 days.
 pub(crate) fn timeout_ms(timeout: Option<Duration>) -> Option<u32> {
     timeout.map(|timeout| u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX).max(1))
 }

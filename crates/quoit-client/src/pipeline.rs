@@ -1,7 +1,7 @@
 //! A connection shared by many callers, with several requests in flight on it.
 //!
-//! A task of its own owns the socket. Reading and writing go on side by side: a client that
-//! stopped reading while it writes could wait for ever for a server that does the same.
+//! A task of its own owns the socket. It reads and writes concurrently: a client that stopped reading while
+//! it writes, and a server that does the same, would wait for each other for ever.
 
 use crate::connection::reserve;
 use crate::error::Error;
@@ -14,16 +14,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
-/// Fate of a request that has no answer.
+/// Outcome of a request without an answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The server has seen nothing of it.
+    /// The server has not seen the request.
     NotSent(Error),
-    /// The server may have carried it out.
+    /// The server may have carried the request out.
     Lost(Error),
 }
 
-/// A place among the requests in flight on one connection; free again when dropped.
+/// A place among the requests in flight on one connection. Dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct Slot {
     in_flight: Arc<AtomicUsize>,
@@ -36,8 +36,8 @@ impl Drop for Slot {
     }
 }
 
-/// A caller that waits for an answer. The slot is kept until it comes, whether or not anybody still
-/// waits.
+/// A caller that waits for an answer. The slot stays taken until the answer comes, even if the caller has
+/// given up.
 #[derive(Debug)]
 struct Waiter {
     reply: oneshot::Sender<Result<Frame, Failure>>,
@@ -45,8 +45,8 @@ struct Waiter {
 }
 
 impl Waiter {
-    /// Gives the place free and then the answer, so that who has the answer finds the
-    /// connection idle. A caller that gave up takes none.
+    /// Frees the slot and then sends the answer, so that a caller that has its answer finds the connection
+    /// idle. The answer to a caller that gave up is dropped.
     fn answer(self, outcome: Result<Frame, Failure>) {
         drop(self.slot);
         let _ = self.reply.send(outcome);
@@ -59,8 +59,8 @@ struct Job {
     waiter: Waiter,
 }
 
-/// A caller's hold on a shared connection. The connection closes when the last one is dropped:
-/// every caller that waits for an answer has one.
+/// A caller's handle to a shared connection. The connection closes when the last handle is dropped; every
+/// caller that waits for an answer holds one.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     address: Arc<str>,
@@ -82,12 +82,12 @@ impl Pipeline {
         Pipeline { address, jobs, in_flight: Arc::default() }
     }
 
-    /// Whether the connection is gone.
+    /// True if the connection has ended.
     pub(crate) fn is_closed(&self) -> bool {
         self.jobs.is_closed()
     }
 
-    /// Requests in flight, those of callers that gave up included.
+    /// Number of requests in flight, including those whose callers gave up.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Relaxed)
     }
@@ -98,15 +98,15 @@ impl Pipeline {
         Slot { in_flight: self.in_flight.clone(), _permit: permit }
     }
 
-    /// Sends a frame and waits for its answer. If the future is dropped the request is still
-    /// carried out and its answer thrown away.
+    /// Sends a frame and waits for its answer. If the future is dropped after the frame was queued, the
+    /// server still carries the request out, and its answer is dropped.
     pub(crate) async fn call(&self, frame: Vec<u8>, slot: Slot) -> Result<Frame, Failure> {
         let (reply, answer) = oneshot::channel();
         let job = Job { frame, waiter: Waiter { reply, slot } };
         if self.jobs.send(job).await.is_err() {
             return Err(Failure::NotSent(lost(&self.address, io::ErrorKind::NotConnected.into())));
         }
-        // The driver answers every job that it has; one dropped unanswered was never taken.
+        // The driver answers every job that it takes. A dropped sender means that it never took this job.
         answer.await.unwrap_or_else(|_| {
             let source = io::ErrorKind::NotConnected.into();
             Err(Failure::NotSent(lost(&self.address, source)))
@@ -164,7 +164,7 @@ impl Driver {
         }
     }
 
-    /// Writes what is queued, all that there is in one write. Ends well when no caller is left.
+    /// Writes the queued frames, all that are there in one write. Returns `Ok` when no caller is left.
     async fn write(
         &self,
         mut writer: impl AsyncWrite + Unpin,
@@ -177,8 +177,9 @@ impl Driver {
             to_write.clear();
             for job in jobs.drain(..) {
                 to_write.extend_from_slice(&job.frame);
-                // Requests in flight are the depth at most, so there is room; where two callers
-                // took the same last place, answers to what is written before make it.
+                // At most `depth` requests are in flight, so the channel has room. Two callers may have
+                // taken the last place at the same time; then answers to requests already written make
+                // room.
                 if sent.send(job.waiter).await.is_err() {
                     return Ok(());
                 }
@@ -192,7 +193,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Hands answers out in the order of the requests, until the connection ends.
+    /// Gives the answers to the callers in the order of the requests, until the connection ends.
     async fn read(
         &self,
         mut reader: impl AsyncRead + Unpin,

@@ -1,4 +1,4 @@
-//! All nodes, and how a request finds its way to one of them.
+//! The pool of all nodes: routing of requests, attempts at other nodes, and learning of the layout.
 
 use crate::answer::answer;
 use crate::connection::Connection;
@@ -17,12 +17,12 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// Whether a request is sent again when its connection broke before the answer came.
+/// Says if a request may be sent again after its connection broke before the answer came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeat {
-    /// It changes nothing, or the same thing: send it again.
+    /// The request changes nothing, or changes the same thing in the same way: send it again.
     Safe,
-    /// It may have been carried out, and once more would be another thing.
+    /// The server may have carried the request out, and a second execution would have another effect.
     Never,
 }
 
@@ -32,12 +32,12 @@ impl Repeat {
     }
 }
 
-/// How long a question for the layout may take. It is asked beside the requests, except before
-/// the first.
+/// Time limit of a request for the layout. The client learns the layout in the background, except before
+/// its first request.
 const LEARN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How soon after a question for the layout the next is asked when a node failed, or the layout had changed:
-/// then it may go on doing so.
+/// Shortest time between two requests for the layout, used after a node failed or the layout changed: more
+/// changes may follow soon.
 const LEARN_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -46,9 +46,9 @@ pub(crate) struct Pool {
     nodes: RwLock<Arc<Nodes>>,
     next: AtomicUsize,
     streams: Arc<Semaphore>,
-    /// Held while nodes are asked for the layout.
+    /// Held while the client asks for the layout.
     learning: Arc<tokio::sync::Mutex<()>>,
-    /// Whether a node failed since the layout was asked for, or it was found changed.
+    /// True if a node failed since the last request for the layout, or if that request found a change.
     suspicious: AtomicBool,
 }
 
@@ -67,21 +67,22 @@ impl Pool {
         })
     }
 
-    /// The nodes as they are known now.
+    /// The nodes and layout that are known now.
     fn nodes(&self) -> Arc<Nodes> {
-        // Nothing that holds the lock can leave it half changed.
+        // No code that holds the lock can panic half-way through a change, so a poisoned value is still
+        // whole.
         Arc::clone(&self.nodes.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How long the client waits for an answer: its own limit, or a second more than the server
-    /// was given, whichever is longer.
+    /// Time that the client waits for an answer: its own limit, or one second more than the server's time
+    /// limit, whichever is longer.
     pub(crate) fn patience(&self, server_timeout: Option<Duration>) -> Duration {
         let with_margin = |server: Duration| server.min(DURATION_MAX) + Duration::from_secs(1);
         self.settings.request_timeout.max(server_timeout.map_or(Duration::ZERO, with_margin))
     }
 
-    /// Sends a request on a shared connection and waits for its one answer. A request `about` a key
-    /// goes to one of its replicas, if the client is to find them.
+    /// Sends a request on a shared connection and waits for its single answer. If the client is
+    /// replica-aware, a request `about` a key goes to one of the key's replicas.
     pub(crate) async fn call<Q: Body, A: Body>(
         self: &Arc<Self>,
         request: &Q,
@@ -138,8 +139,8 @@ impl Pool {
         }
     }
 
-    /// Sees to it that the layout is asked for when it is time: before the first request, and
-    /// beside all others.
+    /// Keeps the layout up to date: waits for it before the first request, and refreshes it in the
+    /// background later.
     async fn keep_layout(self: &Arc<Self>) {
         let Some(asked_at) = self.nodes().asked_at else {
             let _learning = self.learning.lock().await;
@@ -156,7 +157,7 @@ impl Pool {
         if asked_at + pause > Instant::now() {
             return;
         }
-        // Somebody else is asking.
+        // Another task is already asking.
         let Ok(learning) = Arc::clone(&self.learning).try_lock_owned() else { return };
         let pool = Arc::clone(self);
         tokio::spawn(async move {
@@ -165,9 +166,9 @@ impl Pool {
         });
     }
 
-    /// Asks a node for the layout. The caller holds `learning`.
+    /// Asks a node for the layout and installs it. The caller holds `learning`.
     ///
-    /// A server that knows no layouts, or does not answer, leaves the client as wise as before.
+    /// If the server has no layouts or does not answer, the client keeps the layout that it has.
     async fn learn(&self) {
         self.suspicious.store(false, Ordering::Relaxed);
         let told = self.ask_layout(LEARN_TIMEOUT).await.ok().flatten();
@@ -175,7 +176,7 @@ impl Pool {
         *self.nodes.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(nodes);
     }
 
-    /// The layout that a node tells; `None` if it is the one that the client has.
+    /// Returns the layout of a node; `None` if the client already has that layout.
     async fn ask_layout(&self, patience: Duration) -> Result<Option<Layout>, Error> {
         let known_tag = self.nodes().layout.as_ref().map(|layout| layout.tag().clone());
         let request = RpbGetLayoutReq { known_tag };
@@ -188,7 +189,7 @@ impl Pool {
         Ok(told)
     }
 
-    /// The cluster's layout as a node tells it now.
+    /// Asks a node for the layout now, and returns it.
     pub(crate) async fn layout(&self) -> Result<Layout, Error> {
         let _learning = self.learning.lock().await;
         let told = self.ask_layout(self.settings.request_timeout).await?;
@@ -198,7 +199,7 @@ impl Pool {
         layout.ok_or(Error::Layout { source: LayoutError::Nothing })
     }
 
-    /// One attempt at one node; `None` when time is up.
+    /// Makes one attempt at one node; `None` if the time is up.
     async fn attempt<Q: Body>(
         &self,
         node: &Node,
@@ -218,14 +219,14 @@ impl Pool {
         match timeout_at(deadline, pipeline.call(frame, slot)).await {
             Ok(outcome) => Some(outcome),
             Err(_) => {
-                // The next request on this connection would wait behind the same one.
+                // A later request on this connection would wait behind the one that got no answer.
                 node.retire(&pipeline);
                 None
             }
         }
     }
 
-    /// A node for a request that was tried at some already. Waits while none can be reached.
+    /// Chooses a node for a request that was tried at some nodes already. Waits while no node is reachable.
     async fn choose(&self, about: Option<About<'_>>, tried: &[Arc<Node>]) -> Arc<Node> {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let nodes = self.nodes();
@@ -239,8 +240,8 @@ impl Pool {
         }
     }
 
-    /// A connection for one stream alone, since nothing can be asked on it meanwhile. The permit
-    /// bounds how many there are.
+    /// Opens a connection for the sole use of one stream, since it can carry no other request until the
+    /// stream ends. The permit bounds the number of such connections.
     pub(crate) async fn exclusive(
         &self,
         operation: &'static str,

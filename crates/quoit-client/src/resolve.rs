@@ -1,11 +1,11 @@
-//! One value out of several.
+//! Merging of siblings into one value.
 
 use crate::object::Content;
 
-/// Makes one value of the siblings that concurrent writes left.
+/// Merges the siblings that concurrent writes left into one value.
 ///
-/// Siblings may be deletes ([`Content::deleted`]); so may the outcome. For the same siblings in
-/// another order the outcome should be the same, or two clients will not agree.
+/// Siblings may be deletes ([`Content::deleted`]), and so may the result. The result should not depend on
+/// the order of the siblings; otherwise two clients may store different results.
 ///
 /// A function from siblings to content is a resolver:
 ///
@@ -20,11 +20,11 @@ use crate::object::Content;
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 pub trait Resolver {
-    /// Makes one value of two or more siblings.
+    /// Merges two or more siblings into one value.
     ///
     /// # Errors
     ///
-    /// Whatever keeps the resolver from it; the client returns it inside
+    /// Any error that keeps the resolver from merging them. The client returns it inside
     /// [`Error::Unresolved`](crate::Error::Unresolved).
     fn resolve(
         &self,
@@ -41,8 +41,8 @@ impl<F: Fn(Vec<Content>) -> Content> Resolver for F {
     }
 }
 
-/// Takes the sibling that was written last by the clocks of the servers, and of those written
-/// at the same time the one with the greatest tag. The others are lost when it is written back.
+/// Takes the sibling with the latest write time by the servers' clocks, and among siblings of the same time
+/// the one with the greatest tag. Writing the result back drops the other siblings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LatestModified;
 

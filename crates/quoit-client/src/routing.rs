@@ -1,4 +1,4 @@
-//! The nodes that a client knows, and which of them a request goes to.
+//! The nodes that a client knows, and the choice of a node for a request.
 
 use crate::layout::Layout;
 use crate::location::About;
@@ -7,24 +7,24 @@ use crate::settings::Settings;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// The nodes as they are known at one time.
+/// The known nodes and the layout at one moment. A new layout makes a new value.
 #[derive(Debug)]
 pub(crate) struct Nodes {
-    /// Those that the settings name.
+    /// Nodes named in the settings.
     seeds: Vec<Arc<Node>>,
-    /// Those of the layout, by their place in it; `None` has no address.
+    /// Nodes of the layout, by their index in it; `None` for a node without a client address.
     members: Vec<Option<Arc<Node>>>,
     pub(crate) layout: Option<Layout>,
-    /// When nodes were asked for the layout last, whatever came of it.
+    /// Time of the last request for the layout, whether or not it succeeded. `None` before the first.
     pub(crate) asked_at: Option<Instant>,
 }
 
-/// Where a request goes.
+/// The outcome of choosing a node.
 #[derive(Debug)]
 pub(crate) enum Choice {
-    /// To this node.
+    /// Send the request to this node.
     Now(Arc<Node>),
-    /// No node can be reached; this one may be tried again first, at this time.
+    /// No node is reachable. This node is the first that may be tried again, at this time.
     Later(Instant, Arc<Node>),
 }
 
@@ -35,8 +35,8 @@ impl Nodes {
         Nodes { seeds, members: Vec::new(), layout: None, asked_at: None }
     }
 
-    /// The nodes after they were asked at `now`, with the layout that they told, if any. Nodes
-    /// keep their connections as long as their addresses stay.
+    /// The nodes after a request for the layout at `now`, with the layout that was answered, if any. A node
+    /// whose address stays the same keeps its connections.
     pub(crate) fn after_asking(
         &self,
         told: Option<Layout>,
@@ -61,22 +61,22 @@ impl Nodes {
         Nodes { seeds, members, layout: Some(layout), asked_at }
     }
 
-    /// Whether there is another node than `node`.
+    /// True if the client knows a node other than `node`.
     pub(crate) fn has_other(&self, node: &Arc<Node>) -> bool {
         let mut all = self.members.iter().flatten().chain(&self.seeds);
         all.any(|other| !Arc::ptr_eq(other, node))
     }
 
-    /// The nodes that hold a key as far as is known, as places of members.
+    /// The replicas of a key by the known layout, as indexes into the members. Empty without a layout.
     pub(crate) fn replicas(&self, about: About<'_>) -> &[u16] {
         let About { bucket_type, bucket, key } = about;
         self.layout.as_ref().map_or(&[], |layout| layout.replicas(bucket_type, bucket, key))
     }
 
-    /// A node for a request that was `tried` at some already: the least busy of its replicas,
-    /// else any member, else any node of the settings, else one that was tried. Nodes that can't
-    /// be reached are left out as long as there are others. `turn` grows from request to
-    /// request, so that nodes as good as each other take turns.
+    /// Chooses a node for a request that has been `tried` at some nodes: the least busy replica, else any
+    /// member, else any node of the settings, else a node that was tried. Unreachable nodes are left out as
+    /// long as there are others. The caller increments `turn` with each request, so that equally good nodes
+    /// take turns.
     pub(crate) fn choose(
         &self,
         replicas: &[u16],
@@ -107,7 +107,7 @@ impl Nodes {
     }
 }
 
-/// All items once, starting with another one each turn.
+/// Iterates over all items once, starting one item further with each turn.
 fn in_turn<T>(items: &[T], turn: usize) -> impl Iterator<Item = &T> {
     let (before, from) = items.split_at(turn.checked_rem(items.len()).unwrap_or(0));
     from.iter().chain(before)

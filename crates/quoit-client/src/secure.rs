@@ -1,4 +1,4 @@
-//! Logins: TLS, and who the client says it is.
+//! Logins: TLS and the authentication of the client.
 
 use crate::answer::answer;
 use crate::error::Error;
@@ -19,28 +19,29 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Longest answer before the login is over, in bytes.
+/// Longest answer that is accepted during the login, in bytes.
 const ANSWER_BYTES_MAX: u32 = 64 << 10;
 
-/// The user of a login, and the files of its proof.
+/// The user of a login, and the files of its credentials.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LoginSettings {
     /// Name of the user.
     pub user: String,
-    /// File whose first line is the user's password; other users of the machine must not be able to read it.
+    /// File whose first line is the user's password. Other users of the machine must not be able to read
+    /// it.
     pub password_file: Option<PathBuf>,
-    /// File of the authorities that nodes are held against.
+    /// File of the certificate authorities against which the client checks nodes.
     pub authorities: PathBuf,
-    /// Files of a certificate to show, and of its key.
+    /// Files of the client certificate and of its key.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
 impl LoginSettings {
-    /// Reads the files.
+    /// Reads the files and makes a login of them.
     ///
     /// # Errors
     ///
-    /// [`Error::Tls`] for a file that can't be read or has a fault, in words that name it.
+    /// [`Error::Tls`] for a file that can't be read or has a fault; the error names the file.
     pub fn load(&self) -> Result<Login, Error> {
         let password = self.password_file.as_deref().map(quoit_tls::load_password).transpose();
         let password = password.map_err(|source| Error::Tls { source: Arc::new(source) })?;
@@ -53,7 +54,8 @@ impl LoginSettings {
     }
 }
 
-/// A user with its proof, and the authorities that nodes are held against. The password is not shown.
+/// A user's credentials, and the certificate authorities against which the client checks nodes. Its debug
+/// form does not show the password.
 #[derive(Clone)]
 pub struct Login {
     user: String,
@@ -63,12 +65,12 @@ pub struct Login {
 }
 
 impl Login {
-    /// A login as `user`, by TLS with these settings. The password may be empty where the node asks for
-    /// none, or for a certificate.
+    /// A login as `user`, over TLS with these settings. The password may be empty if the node asks for no
+    /// password, or for a certificate.
     ///
     /// # Errors
     ///
-    /// [`Error::Tls`] for a file that can't be read, in words that name it.
+    /// [`Error::Tls`] for a file that can't be read or has a fault; the error names the file.
     pub fn new(user: &str, password: &str, tls: &ClientSettings) -> Result<Self, Error> {
         let config = client_config(tls, Instant::now());
         let config = config.map_err(|source| Error::Tls { source: Arc::new(source) })?;
@@ -76,13 +78,14 @@ impl Login {
         Ok(Self { user, password, config, is_tls_at_once: false })
     }
 
-    /// The login that the environment tells: `QUOIT_USER` with `QUOIT_PASSWORD`, or with the first line of
-    /// the file `QUOIT_PASSWORD_FILE`; `QUOIT_CACERT`, the authorities; `QUOIT_CERT` and `QUOIT_KEY`, a
-    /// certificate to show. `None` without `QUOIT_USER`.
+    /// The login in the environment variables, or `None` without `QUOIT_USER`. `QUOIT_USER` names the user.
+    /// The password is the first line of the file `QUOIT_PASSWORD_FILE`, or else `QUOIT_PASSWORD`.
+    /// `QUOIT_CACERT` is the file of certificate authorities. `QUOIT_CERT` and `QUOIT_KEY` are the client
+    /// certificate and its key.
     ///
     /// # Errors
     ///
-    /// [`Error::Tls`] for a file that can't be read or has a fault, in words that name it.
+    /// [`Error::Tls`] for a file that can't be read or has a fault; the error names the file.
     pub fn from_environment() -> Result<Option<Self>, Error> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let Some(user) = variable("QUOIT_USER") else { return Ok(None) };
@@ -94,7 +97,7 @@ impl Login {
         Self::new(&user, &password, &Self::settings_from_environment()).map(Some)
     }
 
-    /// The files of TLS that the environment tells: `QUOIT_CACERT`, and `QUOIT_CERT` with `QUOIT_KEY`.
+    /// The TLS files in the environment variables: `QUOIT_CACERT`, and `QUOIT_CERT` with `QUOIT_KEY`.
     #[must_use]
     pub fn settings_from_environment() -> ClientSettings {
         let file = |name: &str| {
@@ -108,7 +111,8 @@ impl Login {
         }
     }
 
-    /// The same for listeners that speak TLS from the first byte (`listener.protobuf_tls`).
+    /// Begins TLS with the first byte, for listeners of `listener.protobuf_tls`, instead of asking for it
+    /// first.
     #[must_use]
     pub fn with_tls_at_once(mut self) -> Self {
         self.is_tls_at_once = true;
@@ -127,13 +131,13 @@ impl Login {
         &self.password
     }
 
-    /// The configuration of TLS, for other protocols of the same node.
+    /// The TLS configuration, for other protocols of the same node.
     #[must_use]
     pub const fn tls_config(&self) -> &Arc<ClientConfig> {
         &self.config
     }
 
-    /// Logs in on a new connection to `host:port`.
+    /// Begins TLS and logs in on a new connection to `host:port`.
     pub(crate) async fn begin(
         &self,
         mut stream: TcpStream,
@@ -151,12 +155,13 @@ impl Login {
         Ok(stream)
     }
 
-    /// Begins TLS on a new connection to `host:port`, and does not log in: for protocols that do so in
-    /// their own way.
+    /// Begins TLS on a new connection to `host:port` without logging in: for protocols that log in in their
+    /// own way.
     ///
     /// # Errors
     ///
-    /// [`Error::Handshake`] when the two do not agree, or the node is not trusted.
+    /// [`Error::Tls`] if the host is not a valid server name. [`Error::Handshake`] if the handshake fails
+    /// or the client does not trust the node.
     pub async fn begin_tls(&self, stream: TcpStream, address: &str) -> Result<ClientStream, Error> {
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
         let name = server_name(host).map_err(|source| Error::Tls { source: Arc::new(source) })?;
@@ -193,7 +198,7 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin, A: Body>(
         if let Some(frame) = found {
             return answer(frame, address);
         }
-        // Byte by byte: nothing behind the answer may be taken, it belongs to the handshake.
+        // Reads no more than the missing bytes: bytes behind the answer belong to the TLS handshake.
         let missing = decoder.missing_bytes(&read).map_err(framed)?.max(1);
         let mut part = vec![0; missing];
         let count = stream.read(&mut part).await.map_err(lost)?;
@@ -204,12 +209,12 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin, A: Body>(
     }
 }
 
-/// A connection's stream.
+/// The stream of a connection, in clear or encrypted.
 #[derive(Debug)]
 pub enum ClientStream {
-    /// In clear.
+    /// Unencrypted.
     Plain(TcpStream),
-    /// By TLS.
+    /// Encrypted by TLS.
     Tls(Box<TlsStream<TcpStream>>),
 }
 

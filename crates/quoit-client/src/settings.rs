@@ -6,8 +6,8 @@ use quoit_wire::frame::FRAME_LENGTH_BYTES_MAX_DEFAULT;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// The longest time that any setting or option means: beyond the 49 days that the protocol can
-/// say, and short enough to be added to a clock.
+/// Upper bound of all times in settings and options. It is longer than the 49 days that the protocol can
+/// express, and short enough to be added to a clock without overflow.
 pub(crate) const DURATION_MAX: Duration = Duration::from_secs(100 * 24 * 3600);
 
 /// Settings of the pool.
@@ -51,7 +51,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Refuses what can't work, and shortens times that are as good as for ever.
+    /// Refuses settings that can't work, and shortens times to [`DURATION_MAX`].
     pub(crate) fn check(&mut self) -> Result<(), Error> {
         let times = [
             &mut self.connect_timeout,
@@ -75,7 +75,7 @@ impl Settings {
             ("streams_max", self.streams_max),
             ("attempts_max", self.attempts_max as usize),
         ];
-        // Their products must fit into what a semaphore counts.
+        // The products of these counts must not exceed the number of permits that a semaphore can hold.
         for (setting, count) in counts {
             if !(1..=10_000).contains(&count) {
                 return refuse(setting, count.to_string(), "choose 1 to 10000");
@@ -84,8 +84,8 @@ impl Settings {
         Ok(())
     }
 
-    /// How long a node is left alone after that many failures to connect in a row: doubling,
-    /// bounded, and shortened at random by up to half so that clients don't return together.
+    /// Time for which a node is not used after that many failed connection attempts in a row: doubling,
+    /// bounded, and shortened at random by up to half, so that clients don't return at the same moment.
     pub(crate) fn backoff(&self, failures: u32) -> Duration {
         let doubled = 2u32.saturating_pow(failures.saturating_sub(1).min(20));
         let whole = self.backoff_min.saturating_mul(doubled).min(self.backoff_max);

@@ -13,12 +13,12 @@ use quoit_wire::messages::{
     RpbCounterGetResp, RpbCounterUpdateReq, RpbCounterUpdateResp,
 };
 
-/// A data type as it was read.
+/// A data type that was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FetchedDataType {
     /// Its value.
     pub value: DataTypeValue,
-    /// Causal context of the value, to be sent with removes. Only sets and maps have one.
+    /// Causal context of the value, to send back with removes. Only sets and maps have one.
     pub context: Option<Context>,
 }
 
@@ -31,17 +31,17 @@ pub struct UpdatedDataType {
     pub body: Option<FetchedDataType>,
 }
 
-/// The bucket type's name as messages need it.
+/// The bucket type's name in the form that the messages need.
 pub(super) fn type_name(bucket: &Bucket) -> Bytes {
     bucket.bucket_type.clone().unwrap_or(Bytes::from_static(b"default"))
 }
 
 impl Client {
-    /// Reads a data type. `None` if there is none.
+    /// Reads a data type. `None` if there is no such record.
     ///
     /// # Errors
     ///
-    /// Any [`Error`]; the read is tried again where that may help.
+    /// Any [`Error`]. The client repeats the read where that may help.
     pub async fn fetch(&self, location: &Location) -> Result<Option<FetchedDataType>, Error> {
         self.fetch_with(location, &FetchOptions::default()).await
     }
@@ -80,7 +80,7 @@ impl Client {
         }))
     }
 
-    /// Changes a data type; one that is not there is created.
+    /// Updates a data type. Creates the record if it does not exist.
     ///
     /// ```no_run
     /// # use quoit_client::{Bucket, Client, DataTypeOptions, DataTypeUpdate, SetUpdate};
@@ -100,10 +100,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Any [`Error`]. With [`Error::Lost`] and [`Error::Timeout`], and where too few replicas
-    /// answered, the change may or may not be made; to ask for it again may count twice.
-    /// [`Error::ContextRequired`] for removes, which need
-    /// [`update_data_type_with`](Self::update_data_type_with).
+    /// Any [`Error`]. After [`Error::Lost`], [`Error::Timeout`] or an answer of too few replicas the update
+    /// may or may not be made; repeating it may count it twice. [`Error::ContextRequired`] for removes,
+    /// which need [`update_data_type_with`](Self::update_data_type_with).
     pub async fn update_data_type(
         &self,
         location: &Location,
@@ -113,7 +112,7 @@ impl Client {
         self.update_data_type_with(location, update, &options).await.map(drop)
     }
 
-    /// Changes a data type with options.
+    /// Updates a data type with options.
     ///
     /// # Errors
     ///
@@ -127,8 +126,8 @@ impl Client {
         self.change(&location.bucket, Some(location.key.clone()), update.into(), options).await
     }
 
-    /// Makes a data type under a new key that the server chooses, which [`UpdatedDataType::key`]
-    /// tells.
+    /// Creates a data type under a new key that the server chooses. [`UpdatedDataType::key`] returns the
+    /// key.
     ///
     /// # Errors
     ///
@@ -187,8 +186,8 @@ impl Client {
         Ok(UpdatedDataType { key: answer.key, body })
     }
 
-    /// The value of a counter as Riak 1.4 has them, in a bucket of the type `default` that keeps
-    /// siblings. `None` if there is none.
+    /// The value of a counter of Riak 1.4's kind, in a bucket of the type `default` that keeps siblings.
+    /// `None` if there is no such record.
     ///
     /// # Errors
     ///
@@ -204,7 +203,7 @@ impl Client {
         Ok(answer.value)
     }
 
-    /// Adds to a counter as Riak 1.4 has them, and returns its new value.
+    /// Adds to a counter of Riak 1.4's kind, and returns its new value.
     ///
     /// # Errors
     ///
@@ -228,7 +227,7 @@ impl Client {
     }
 }
 
-/// The type that an update is for.
+/// The data type that an update is for.
 fn kind_of(update: &DataTypeUpdate) -> DataType {
     let operation = &update.operation;
     if operation.counter_op.is_some() {

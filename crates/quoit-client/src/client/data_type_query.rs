@@ -1,4 +1,4 @@
-//! Questions about parts of large data types, which Quoit answers without reading the rest.
+//! Queries of parts of large data types, which Quoit answers without reading the rest.
 
 use super::Client;
 use super::data_type::type_name;
@@ -9,7 +9,7 @@ use crate::pool::Repeat;
 use bytes::Bytes;
 use quoit_wire::messages::{DtQueryReq, DtQueryResp, MapField};
 
-/// The way to a set or map in a map: the fields that it is in, the outermost first.
+/// The path to a set or map inside a map: the fields that contain it, outermost first.
 ///
 /// ```
 /// # use quoit_client::FieldPath;
@@ -19,19 +19,19 @@ use quoit_wire::messages::{DtQueryReq, DtQueryResp, MapField};
 pub struct FieldPath(Vec<MapField>);
 
 impl FieldPath {
-    /// No way at all: the set or map itself.
+    /// The empty path: the record's own set or map.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Goes on into a map.
+    /// Appends a field that is a map.
     #[must_use]
     pub fn map(self, name: impl AsRef<[u8]>) -> Self {
         self.step(FieldKind::Map, name.as_ref())
     }
 
-    /// Goes on into a set, in which there is nothing to go on into.
+    /// Appends a field that is a set. A path can't go on beyond a set.
     #[must_use]
     pub fn set(self, name: impl AsRef<[u8]>) -> Self {
         self.step(FieldKind::Set, name.as_ref())
@@ -43,7 +43,7 @@ impl FieldPath {
     }
 }
 
-/// Asks about a set or map in a field of a map: see [`Client::in_field`].
+/// Queries of a set or map in a field of a map: see [`Client::in_field`].
 #[derive(Debug, Clone)]
 pub struct FieldQueries<'c> {
     client: &'c Client,
@@ -51,22 +51,23 @@ pub struct FieldQueries<'c> {
     path: FieldPath,
 }
 
-/// Some elements of a set or fields of a map.
+/// A part of the elements of a set or fields of a map.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataTypePage {
-    /// A set or a map with nothing else in it.
+    /// A set or map that holds only the elements or fields of this page.
     pub value: DataTypeValue,
-    /// Where the next page begins; `None` after the last one.
+    /// Position of the next page; `None` after the last one.
     pub next: Option<PageCursor>,
 }
 
-/// The end of a page, from which another one begins. It stays good while elements come and go: what is there
-/// all the time comes once, what is added or removed meanwhile may come or not.
+/// The end of a page, from which the next one begins. A cursor stays valid while elements come and go. A
+/// scan returns each element that exists during the whole scan once. It may or may not return an element
+/// that was added or removed meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageCursor(Bytes);
 
 impl Client {
-    /// The number of elements of a set, or of fields of a map; `None` if there is none.
+    /// The number of elements of a set, or of fields of a map; `None` if there is no such record.
     ///
     /// # Errors
     ///
@@ -75,7 +76,7 @@ impl Client {
         self.in_field(location, FieldPath::new()).size().await
     }
 
-    /// Whether an element is in a set; of a set that is not there, nothing is.
+    /// True if an element is in a set. False if the set does not exist.
     ///
     /// # Errors
     ///
@@ -88,8 +89,8 @@ impl Client {
         self.in_field(location, FieldPath::new()).contains(element).await
     }
 
-    /// One field of a map, as a map with that field alone; empty if the map has no such field, `None` if
-    /// there is no map.
+    /// One field of a map, as a map with only that field. The map is empty if it has no such field; `None`
+    /// if there is no map.
     ///
     /// # Errors
     ///
@@ -103,8 +104,8 @@ impl Client {
         self.in_field(location, FieldPath::new()).field(kind, name).await
     }
 
-    /// About `count` elements of a set or fields of a map, from the beginning or from where the former page
-    /// ended; `None` if there is none.
+    /// About `count` elements of a set or fields of a map, from the beginning or from the end of the
+    /// previous page; `None` if there is no such record.
     ///
     /// ```no_run
     /// # async fn example(client: quoit_client::Client) -> Result<(), quoit_client::Error> {
@@ -135,7 +136,7 @@ impl Client {
         self.in_field(location, FieldPath::new()).page(count, after).await
     }
 
-    /// Asks about a set or map in a field of a map, however large it is, without reading the rest.
+    /// Queries a set or map in a field of a map, however large it is, without reading the rest.
     ///
     /// ```no_run
     /// # async fn example(client: quoit_client::Client) -> Result<(), quoit_client::Error> {
@@ -163,7 +164,7 @@ impl FieldQueries<'_> {
         Ok(answer.size)
     }
 
-    /// Whether an element is in the set; of a set that is not there, nothing is.
+    /// True if an element is in the set. False if the set does not exist.
     ///
     /// # Errors
     ///
@@ -174,8 +175,8 @@ impl FieldQueries<'_> {
         Ok(answer.contains == Some(true))
     }
 
-    /// One field of the map, as a map with that field alone; empty if the map has no such field, `None` if
-    /// there is no map.
+    /// One field of the map, as a map with only that field. The map is empty if it has no such field;
+    /// `None` if there is no map.
     ///
     /// # Errors
     ///
@@ -192,8 +193,8 @@ impl FieldQueries<'_> {
         Ok(answer.value.map(|value| DataTypeValue::of(data_type, value)))
     }
 
-    /// About `count` elements or fields, as [`Client::data_type_page`] gives those of a record; `None` if
-    /// there is no such record or field.
+    /// A page of about `count` elements or fields, as [`Client::data_type_page`] returns for a record;
+    /// `None` if there is no such record or field.
     ///
     /// # Errors
     ///

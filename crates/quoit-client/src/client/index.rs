@@ -11,10 +11,10 @@ use bytes::Bytes;
 use quoit_wire::messages::{IndexQueryType, RpbIndexReq, RpbIndexResp};
 use std::time::Duration;
 
-/// No key is longer.
+/// Length of the longest key, in bytes.
 const KEY_BYTES_MAX: usize = 65_535;
 
-/// A term of an index: text or bytes of a field that ends in `_bin`, a number of one that ends in `_int`.
+/// A term of an index: bytes for a field that ends in `_bin`, an integer for a field that ends in `_int`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Term(pub Bytes);
 
@@ -48,7 +48,7 @@ impl From<Bytes> for Term {
     }
 }
 
-/// A query of an index of a bucket, or of its keys.
+/// A query of an index of a bucket, or of the bucket's keys.
 ///
 /// ```no_run
 /// # use quoit_client::{Bucket, Client, IndexQuery};
@@ -83,7 +83,7 @@ impl IndexQuery {
         Self { request, timeout: None }
     }
 
-    /// The objects that have one term.
+    /// Finds the objects that have one term.
     #[must_use]
     pub fn equal(bucket: &Bucket, index: impl Into<Term>, term: impl Into<Term>) -> Self {
         let mut query = Self::new(bucket, index);
@@ -92,7 +92,8 @@ impl IndexQuery {
         query
     }
 
-    /// The objects that have terms between two, both inclusive; one that has several is found for each.
+    /// Finds the objects with terms from `min` to `max`, both inclusive. An object with several terms in
+    /// the range is found once for each.
     #[must_use]
     pub fn range(
         bucket: &Bucket,
@@ -107,19 +108,19 @@ impl IndexQuery {
         query
     }
 
-    /// The keys of a bucket, in order.
+    /// Finds the keys of a bucket, in order.
     #[must_use]
     pub fn keys(bucket: &Bucket) -> Self {
         Self::equal(bucket, "$bucket", "_").sorted()
     }
 
-    /// The keys between two, both inclusive, in order.
+    /// Finds the keys from `first` to `last`, both inclusive, in order.
     #[must_use]
     pub fn keys_between(bucket: &Bucket, first: impl Into<Term>, last: impl Into<Term>) -> Self {
         Self::range(bucket, "$key", first, last).sorted()
     }
 
-    /// The keys that begin with a prefix, in order.
+    /// Finds the keys that begin with a prefix, in order.
     #[must_use]
     pub fn keys_with_prefix(bucket: &Bucket, prefix: impl Into<Term>) -> Self {
         let Term(prefix) = prefix.into();
@@ -135,36 +136,36 @@ impl IndexQuery {
         query
     }
 
-    /// Have terms beside the keys. Only ranges of fields have them.
+    /// Returns terms with the keys. Only range queries of fields have them.
     #[must_use]
     pub fn with_terms(mut self) -> Self {
         self.request.return_terms = Some(true);
         self
     }
 
-    /// Matches come by term, then by key.
+    /// Sorts the matches by term, then by key.
     #[must_use]
     pub fn sorted(mut self) -> Self {
         self.request.pagination_sort = Some(true);
         self
     }
 
-    /// Page size: so many matches at most, sorted. 0 is refused by the server.
+    /// Returns at most this many matches, sorted. The server refuses 0.
     #[must_use]
     pub fn max_results(mut self, count: u32) -> Self {
         self.request.max_results = Some(count);
         self
     }
 
-    /// Go on where a page of the same query ended.
+    /// Continues from the end of a page of the same query.
     #[must_use]
     pub fn go_on_from(mut self, continuation: Bytes) -> Self {
         self.request.continuation = Some(continuation);
         self
     }
 
-    /// A regular expression that terms must match, the keys where keys are asked for. It is found anywhere
-    /// unless it is anchored; fields that end in `_int` have none.
+    /// Finds only matches whose term, or key in queries of keys, matches a regular expression. The
+    /// expression may match anywhere unless it is anchored. Fields that end in `_int` have no expressions.
     #[must_use]
     pub fn matching(mut self, pattern: &str) -> Self {
         self.request.term_regex = Some(Bytes::copy_from_slice(pattern.as_bytes()));
@@ -190,7 +191,8 @@ impl IndexQuery {
 /// A match of a query.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IndexMatch {
-    /// The term, if [`IndexQuery::with_terms`] asked for it and there is one; numbers as decimal text.
+    /// The term, if [`IndexQuery::with_terms`] asked for it and the query has terms. Integers are decimal
+    /// text.
     pub term: Option<Bytes>,
     /// The object's key.
     pub key: Bytes,
@@ -205,17 +207,17 @@ fn matches(answer: &mut RpbIndexResp) -> Vec<IndexMatch> {
     keys.chain(pairs).collect()
 }
 
-/// An answer in one piece.
+/// One answer of a query: all its matches, or a page of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IndexPage {
     /// The matches.
     pub matches: Vec<IndexMatch>,
-    /// Position from which [`IndexQuery::go_on_from`] reads the next page; `None` when there are no more. The
-    /// next page may be empty.
+    /// Position from which [`IndexQuery::go_on_from`] reads the next page; `None` if there is no further
+    /// page. The next page may be empty.
     pub continuation: Option<Bytes>,
 }
 
-/// Matches that are coming in. Dropping them ends the query on the server too.
+/// Matches of a query as a stream. Dropping it ends the query on the server too.
 #[derive(Debug)]
 pub struct IndexResults {
     frames: Frames,
@@ -223,13 +225,13 @@ pub struct IndexResults {
 }
 
 impl IndexResults {
-    /// The next matches, some at a time; `None` at the end, and ever after.
+    /// Waits for the next matches, some at a time; `None` at the end and after it.
     ///
-    /// May be dropped and called again without loss.
+    /// The future may be dropped and `next` called again without loss.
     ///
     /// # Errors
     ///
-    /// Any [`Error`]; the answer has then ended.
+    /// Any [`Error`], which ends the stream.
     pub async fn next(&mut self) -> Option<Result<Vec<IndexMatch>, Error>> {
         loop {
             let part = self.frames.next(answer::<RpbIndexResp>, |part| part.done == Some(true));
@@ -245,17 +247,17 @@ impl IndexResults {
         }
     }
 
-    /// After the end: where the next page begins, as [`IndexPage::continuation`].
+    /// Position of the next page, once the stream has ended; see [`IndexPage::continuation`].
     #[must_use]
     pub fn continuation(&self) -> Option<&Bytes> {
         self.continuation.as_ref()
     }
 
-    /// All matches that are still to come.
+    /// Waits for all remaining matches.
     ///
     /// # Errors
     ///
-    /// Any [`Error`]; what came before it is lost.
+    /// Any [`Error`]. Matches that came before the error are lost.
     pub async fn collect(mut self) -> Result<Vec<IndexMatch>, Error> {
         let mut all = Vec::new();
         while let Some(found) = self.next().await {
@@ -266,7 +268,7 @@ impl IndexResults {
 }
 
 impl Client {
-    /// Asks a query, and has matches as they come. They come in no order unless the query is sorted.
+    /// Runs a query and returns its matches as a stream. They have no order unless the query is sorted.
     ///
     /// # Errors
     ///
@@ -276,11 +278,11 @@ impl Client {
         Ok(IndexResults { frames, continuation: None })
     }
 
-    /// Asks a query, and has its matches at once: for pages, and where few are expected.
+    /// Runs a query and returns its matches in one answer: for pages, and for queries that find few.
     ///
     /// # Errors
     ///
-    /// As [`query`](Self::query); the query is tried again where that may help.
+    /// As [`query`](Self::query). The client repeats the query where that may help.
     pub async fn query_page(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
         let request = query.request(false);
         let mut answer: RpbIndexResp =

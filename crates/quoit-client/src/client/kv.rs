@@ -16,8 +16,8 @@ use quoit_wire::messages::{
 pub enum Fetched {
     /// There is no such object.
     NotFound,
-    /// The object was deleted; only with [`GetOptions::tombstone`]. A write that is to replace
-    /// the delete needs its context.
+    /// The object was deleted; only with [`GetOptions::tombstone`]. A write that is to replace the
+    /// tombstone needs this context.
     Tombstone(Context),
     /// The object still has the context of [`GetOptions::if_modified`].
     Unchanged,
@@ -35,11 +35,11 @@ pub struct Stored {
 }
 
 impl Client {
-    /// Reads an object. `None` if there is none.
+    /// Reads an object. `None` if there is no such object.
     ///
     /// # Errors
     ///
-    /// Any [`Error`]; the read is tried again where that may help.
+    /// Any [`Error`]. The client repeats the read where that may help.
     pub async fn get(&self, location: &Location) -> Result<Option<Object>, Error> {
         Ok(match self.get_with(location, &GetOptions::default()).await? {
             Fetched::Found(object) => Some(object),
@@ -85,14 +85,14 @@ impl Client {
         })
     }
 
-    /// Writes a value, blind to what is there: where siblings are kept, the value becomes one
-    /// more. To replace what was read, use [`put_with`](Self::put_with) with its context, or
-    /// [`update`](Self::update).
+    /// Writes a value without a context. In a bucket that keeps siblings, the value becomes one more
+    /// sibling. To replace the siblings that were read, use [`put_with`](Self::put_with) with their
+    /// context, or [`update`](Self::update).
     ///
     /// # Errors
     ///
-    /// Any [`Error`]. With [`Error::Lost`] and [`Error::Timeout`], and where too few replicas
-    /// answered, the value may or may not be stored.
+    /// Any [`Error`]. After [`Error::Lost`], [`Error::Timeout`] or an answer of too few replicas the value
+    /// may or may not be stored.
     pub async fn put(&self, location: &Location, content: Content) -> Result<(), Error> {
         self.put_with(location, content, &PutOptions::default()).await.map(drop)
     }
@@ -111,7 +111,7 @@ impl Client {
         self.store(&location.bucket, Some(location.key.clone()), content, options).await
     }
 
-    /// Writes a value under a new key that the server chooses, which [`Stored::key`] tells.
+    /// Writes a value under a new key that the server chooses. [`Stored::key`] returns the key.
     ///
     /// # Errors
     ///
@@ -158,10 +158,10 @@ impl Client {
         Ok(Stored { key: answer.key, object: object(answer.content, answer.vclock) })
     }
 
-    /// Deletes an object. That there is none is no error.
+    /// Deletes an object. Deleting an object that does not exist is not an error.
     ///
-    /// The server deletes what it finds; to delete only what was read, give its context with
-    /// [`delete_with`](Self::delete_with).
+    /// The server deletes all siblings that it finds. To delete only the siblings that were read, give
+    /// their context to [`delete_with`](Self::delete_with).
     ///
     /// # Errors
     ///
@@ -195,14 +195,15 @@ impl Client {
             n_val: options.n_val,
             bucket_type: location.bucket.bucket_type.clone(),
         };
-        // With a context a delete deletes the same thing again; without, perhaps a later write.
+        // With a context a repeated delete deletes the same siblings; without one it may delete a later
+        // write.
         let repeat = Repeat::when(options.context.is_some() || options.resend);
         let about = Some(location.about());
         self.pool.call::<_, RpbDelResp>(&request, repeat, options.timeout, about).await.map(drop)
     }
 }
 
-/// The object of an answer, if it has one.
+/// The object in an answer, if the answer has one.
 fn object(content: Vec<RpbContent>, vclock: Option<Bytes>) -> Option<Object> {
     if content.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! Lists of buckets and keys, as streams.
+//! Listings of buckets and keys, as streams.
 
 use super::Client;
 use crate::answer::answer;
@@ -15,19 +15,19 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-/// The frames of an answer that comes in several. Dropping it closes the connection, which ends the answer
-/// on the server too.
+/// The frames of an answer in several frames. Dropping it closes the connection, which ends the work on the
+/// server too.
 #[derive(Debug)]
 pub(super) struct Frames {
-    /// `None` when the answer has ended.
+    /// The connection; `None` once the answer has ended.
     connection: Option<(Connection, OwnedSemaphorePermit)>,
     operation: &'static str,
     patience: Duration,
 }
 
 impl Frames {
-    /// The next frame as a message; `None` after the last one, and ever after. May be dropped and called
-    /// again without loss.
+    /// Waits for the next frame and decodes it; `None` after the last one. The future may be dropped and
+    /// `next` called again without loss.
     pub(super) async fn next<P>(
         &mut self,
         decode: fn(Frame, &str) -> Result<P, Error>,
@@ -47,30 +47,29 @@ impl Frames {
     }
 }
 
-/// A list that is coming in. Dropping it ends it on the server too.
+/// A listing as a stream. Dropping it ends the listing on the server too.
 ///
-/// Listing goes through all keys of the node or cluster. It is made for chores, not for serving
-/// requests.
+/// A listing reads all keys of the node or cluster. It is meant for maintenance, not for serving requests.
 #[derive(Debug)]
 pub struct Listing {
     frames: Frames,
     decode: fn(Frame, &str) -> Result<Part, Error>,
 }
 
-/// One frame of a list.
+/// One frame of a listing.
 struct Part {
     names: Vec<Bytes>,
     done: bool,
 }
 
 impl Listing {
-    /// The next names, some at a time; `None` at the end, and ever after.
+    /// Waits for the next names, some at a time; `None` at the end and after it.
     ///
-    /// May be dropped and called again without loss.
+    /// The future may be dropped and `next` called again without loss.
     ///
     /// # Errors
     ///
-    /// Any [`Error`]; the list has then ended.
+    /// Any [`Error`], which ends the listing.
     pub async fn next(&mut self) -> Option<Result<Vec<Bytes>, Error>> {
         loop {
             match self.frames.next(self.decode, |part| part.done).await? {
@@ -81,11 +80,11 @@ impl Listing {
         }
     }
 
-    /// All names that are still to come.
+    /// Waits for all remaining names.
     ///
     /// # Errors
     ///
-    /// Any [`Error`]; what came before it is lost.
+    /// Any [`Error`]. Names that came before the error are lost.
     pub async fn collect(mut self) -> Result<Vec<Bytes>, Error> {
         let mut all = Vec::new();
         while let Some(names) = self.next().await {
@@ -96,8 +95,8 @@ impl Listing {
 }
 
 impl Client {
-    /// Lists the keys of a bucket, each once and in no order. Keys deleted lately may be among
-    /// them. `server_timeout` bounds the whole list; the server's default is a minute.
+    /// Lists the keys of a bucket, each once and in no order. The list may contain keys that were deleted
+    /// recently. `server_timeout` bounds the whole listing; the server's default is one minute.
     ///
     /// # Errors
     ///
@@ -119,8 +118,8 @@ impl Client {
         .await
     }
 
-    /// Lists the buckets of a bucket type (`None`: of `default`) that have keys, each once and
-    /// in no order. `server_timeout` bounds the whole list.
+    /// Lists the buckets of a bucket type that have keys, each once and in no order. The type `None` means
+    /// `default`. `server_timeout` bounds the whole listing.
     ///
     /// # Errors
     ///

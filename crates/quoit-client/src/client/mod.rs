@@ -1,4 +1,4 @@
-//! The client and its operations, by subject.
+//! The client and its operations, one module for each subject.
 
 mod builder;
 mod data_type;
@@ -26,25 +26,25 @@ use std::sync::Arc;
 
 /// A client of a cluster, or of one node. Clones share its connections.
 ///
-/// Futures of its operations may be dropped at any point: the request may still be carried out,
-/// its answer is thrown away, and the connection stays good.
+/// The future of an operation may be dropped at any point. The server may still carry the request out; its
+/// answer is dropped, and the connection stays usable.
 #[derive(Debug, Clone)]
 pub struct Client {
     pool: Arc<Pool>,
 }
 
 impl Client {
-    /// Settings for a client.
+    /// Makes a builder with default settings.
     #[must_use]
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
 
-    /// A client of one node, with default settings.
+    /// A client of one node, with default settings. It connects with its first request.
     ///
     /// # Errors
     ///
-    /// None that depend on the node: nothing is connected yet.
+    /// [`Error::Setting`] as [`ClientBuilder::build`]; the state of the node does not matter.
     pub fn connect_to(address: impl Into<String>) -> Result<Client, Error> {
         Client::builder().node(address).build()
     }
@@ -53,11 +53,11 @@ impl Client {
         Client { pool: Arc::new(pool) }
     }
 
-    /// Asks one node whether it is there.
+    /// Checks that a node of the cluster answers.
     ///
     /// # Errors
     ///
-    /// [`Error`] if none answers.
+    /// Any [`Error`].
     pub async fn ping(&self) -> Result<(), Error> {
         self.pool.call::<_, RpbPingResp>(&RpbPingReq {}, Repeat::Safe, None, None).await.map(drop)
     }

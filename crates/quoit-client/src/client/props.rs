@@ -1,4 +1,4 @@
-//! Properties of buckets and bucket types, and what nodes tell of themselves.
+//! Properties of buckets and bucket types, and information about nodes.
 
 use super::Client;
 use crate::error::Error;
@@ -12,17 +12,16 @@ use quoit_wire::messages::{
     RpbResetBucketReq, RpbResetBucketResp, RpbSetBucketReq, RpbSetBucketResp, RpbSetBucketTypeReq,
 };
 
-/// Properties of a bucket or bucket type. Reads have all of them; in writes, those that are
-/// `None` stay as they are. Quorums are encoded as [`Quorum::to_wire`](crate::Quorum::to_wire)
-/// does.
+/// Properties of a bucket or bucket type. A read returns all of them. A write leaves properties that are
+/// `None` as they are. Quorums are encoded as by [`Quorum::to_wire`](crate::Quorum::to_wire).
 pub type BucketProps = RpbBucketProps;
 
 /// A node's name and version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerInfo {
-    /// The node's name, as in `quoit@127.0.0.1`.
+    /// The node's name, such as `quoit@127.0.0.1`.
     pub node: Bytes,
-    /// The version, three numbers with dots between them.
+    /// The version: three numbers separated by dots.
     pub server_version: Bytes,
 }
 
@@ -33,7 +32,7 @@ pub struct PreflistItem {
     pub partition: i64,
     /// The node's name.
     pub node: Bytes,
-    /// False for a node that stands in for another.
+    /// False for a fallback.
     pub primary: bool,
 }
 
@@ -42,7 +41,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Any [`Error`]; this and all other operations here are tried again where that may help.
+    /// Any [`Error`]. The client repeats this and all other operations of this module where that may help.
     pub async fn server_info(&self) -> Result<ServerInfo, Error> {
         let answer: RpbGetServerInfoResp =
             self.pool.call(&RpbGetServerInfoReq {}, Repeat::Safe, None, None).await?;
@@ -52,7 +51,7 @@ impl Client {
         })
     }
 
-    /// A bucket's properties, as they hold.
+    /// The effective properties of a bucket.
     ///
     /// # Errors
     ///
@@ -80,7 +79,7 @@ impl Client {
         self.pool.call::<_, RpbSetBucketResp>(&request, Repeat::Safe, None, None).await.map(drop)
     }
 
-    /// Drops a bucket's own properties, so that it has those of its type again.
+    /// Resets a bucket's own properties to those of its type.
     ///
     /// # Errors
     ///
@@ -119,7 +118,7 @@ impl Client {
         self.pool.call::<_, RpbSetBucketResp>(&request, Repeat::Safe, None, None).await.map(drop)
     }
 
-    /// The cluster's layout as a node tells it now, whether or not the client goes by it.
+    /// Asks a node for the cluster's layout, even if the client is not replica-aware.
     ///
     /// # Errors
     ///
@@ -128,7 +127,7 @@ impl Client {
         self.pool.layout().await
     }
 
-    /// The nodes that hold a key, in order of preference.
+    /// The preference list of a key: its primaries and fallbacks.
     ///
     /// # Errors
     ///

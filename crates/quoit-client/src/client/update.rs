@@ -1,4 +1,4 @@
-//! Reads that resolve siblings, and read-modify-write.
+//! Reads that resolve siblings, and read-modify-write updates.
 
 use super::{Client, Fetched};
 use crate::error::Error;
@@ -11,11 +11,11 @@ use std::sync::Arc;
 /// Options of [`Client::update`].
 #[derive(Debug, Clone)]
 pub struct UpdateOptions {
-    /// How often the update is tried when others change the object meanwhile. Default 5.
+    /// Most attempts, if other clients change the object meanwhile. Default 5.
     pub attempts_max: u32,
-    /// Options of the reads. `head` and `if_modified` are not heeded.
+    /// Options of the reads. `head`, `if_modified` and `tombstone` are ignored.
     pub get: GetOptions,
-    /// Options of the writes. The context and the conditions are set by the update.
+    /// Options of the writes. The update sets the context and the conditions itself.
     pub put: PutOptions,
 }
 
@@ -26,8 +26,8 @@ impl Default for UpdateOptions {
 }
 
 impl Client {
-    /// Reads an object and makes one value of its siblings. `None` if there is no object, or the
-    /// resolver says it is deleted. Nothing is written back.
+    /// Reads an object and resolves its siblings. `None` if there is no object or the result is a delete.
+    /// Nothing is written back.
     ///
     /// # Errors
     ///
@@ -44,13 +44,13 @@ impl Client {
         Ok((!content.deleted).then_some((content, context)))
     }
 
-    /// Changes an object: reads it, resolves its siblings, lets `change` make the new value from
-    /// the old one (`None` if there is none), and writes that. With `None` from `change` nothing
-    /// is written. Returns what was written.
+    /// Changes an object: reads it, resolves its siblings, has `change` make the new value from the old one
+    /// (`None` if there is no object), and writes the new value. If `change` returns `None`, nothing is
+    /// written. Returns the value that was written.
     ///
-    /// The write is conditional on the object being as it was read; if it is not, all is done
-    /// again, so `change` may be called several times. Where siblings are kept, what others
-    /// write in the last moment becomes a sibling and is not lost.
+    /// The write is conditional on the object being as it was read. If it has changed, the update starts
+    /// again with a new read, so `change` may be called several times. In a bucket that keeps siblings, a
+    /// concurrent write that passes this check becomes a sibling and is not lost.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl Client {
     }
 }
 
-/// One value of an object, and the context to replace all of it with.
+/// Resolves an object to one value, and returns it with the context that replaces all siblings.
 fn resolve(
     location: &Location,
     object: Object,

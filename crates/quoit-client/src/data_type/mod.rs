@@ -1,4 +1,4 @@
-//! Data types: what is asked of them, and their values.
+//! Data types: their updates and their values.
 
 mod update;
 mod value;

@@ -1,11 +1,11 @@
-//! Changes of data types.
+//! Updates of data types.
 
 use bytes::Bytes;
 use quoit_wire::messages::{
     CounterOp, DtOp, FlagOp, GSetOp, HllOp, MapField, MapFieldType, MapOp, SetOp,
 };
 
-/// Kind of a map's field.
+/// Type of a map's field.
 pub use quoit_wire::messages::MapFieldType as FieldKind;
 
 fn copy(bytes: impl AsRef<[u8]>) -> Bytes {
@@ -16,7 +16,7 @@ fn copy_all<T: AsRef<[u8]>>(elements: impl IntoIterator<Item = T>) -> Vec<Bytes>
     elements.into_iter().map(copy).collect()
 }
 
-/// One change of a record with a data type, which is done whole or not at all.
+/// One update of a data type. The server carries it out as a whole or not at all.
 ///
 /// ```
 /// use quoit_client::{DataTypeUpdate, MapUpdate, SetUpdate};
@@ -35,12 +35,12 @@ fn copy_all<T: AsRef<[u8]>>(elements: impl IntoIterator<Item = T>) -> Vec<Bytes>
 #[derive(Debug, Clone, PartialEq)]
 pub struct DataTypeUpdate {
     pub(crate) operation: DtOp,
-    /// Whether it removes something, which needs a context.
+    /// True if the update removes something, which needs a context.
     pub(crate) needs_context: bool,
 }
 
 impl DataTypeUpdate {
-    /// Adds to a counter; negative numbers take away.
+    /// Adds to a counter; a negative amount subtracts.
     #[must_use]
     pub fn counter(amount: i64) -> DataTypeUpdate {
         let counter_op = Some(CounterOp { increment: Some(amount) });
@@ -53,7 +53,7 @@ impl DataTypeUpdate {
         DataTypeUpdate { operation: DtOp { gset_op, ..DtOp::default() }, needs_context: false }
     }
 
-    /// Counts elements in a HyperLogLog.
+    /// Adds elements to a HyperLogLog.
     pub fn hll<T: AsRef<[u8]>>(elements: impl IntoIterator<Item = T>) -> DataTypeUpdate {
         let hll_op = Some(HllOp { adds: copy_all(elements) });
         DataTypeUpdate { operation: DtOp { hll_op, ..DtOp::default() }, needs_context: false }
@@ -76,12 +76,12 @@ impl From<MapUpdate> for DataTypeUpdate {
     }
 }
 
-/// Changes of a set: first all adds, then all removes.
+/// Changes of a set. The server makes all adds first, then all removes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SetUpdate(SetOp);
 
 impl SetUpdate {
-    /// No change; made a set, an empty one.
+    /// No change. It creates an empty set if there is no set.
     #[must_use]
     pub fn new() -> SetUpdate {
         SetUpdate::default()
@@ -94,7 +94,7 @@ impl SetUpdate {
         self
     }
 
-    /// Removes an element, as far as it was seen by who read the context.
+    /// Removes an element that the client has seen: concurrent adds of it stay.
     #[must_use]
     pub fn remove(mut self, element: impl AsRef<[u8]>) -> SetUpdate {
         self.0.removes.push(copy(element));
@@ -113,7 +113,7 @@ impl<T: AsRef<[u8]>> Extend<T> for SetUpdate {
     }
 }
 
-/// Changes of a map: first all removes of fields, then the other changes in their order.
+/// Changes of a map. The server makes all removes of fields first, then the other changes in their order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MapUpdate {
     operation: MapOp,
@@ -121,13 +121,13 @@ pub struct MapUpdate {
 }
 
 impl MapUpdate {
-    /// No change; made a map, an empty one.
+    /// No change. It creates an empty map if there is no map.
     #[must_use]
     pub fn new() -> MapUpdate {
         MapUpdate::default()
     }
 
-    /// Removes a field with all that was seen in it by who read the context.
+    /// Removes a field with the content that the client has seen: concurrent updates of it stay.
     #[must_use]
     pub fn remove(mut self, kind: FieldKind, name: impl AsRef<[u8]>) -> MapUpdate {
         self.operation.removes.push(field(kind, name));
@@ -135,7 +135,7 @@ impl MapUpdate {
         self
     }
 
-    /// Adds to a counter; negative numbers take away.
+    /// Adds to a counter; a negative amount subtracts.
     #[must_use]
     pub fn count(self, name: impl AsRef<[u8]>, amount: i64) -> MapUpdate {
         self.change(FieldKind::Counter, name, |update| {
@@ -155,7 +155,7 @@ impl MapUpdate {
         self.change(FieldKind::Flag, name, |update| update.flag_op = Some(FlagOp::Enable as i32))
     }
 
-    /// Disables a flag, as far as who read the context saw it enabled.
+    /// Disables a flag that the client has seen: concurrent enables of it stay.
     #[must_use]
     pub fn disable(mut self, name: impl AsRef<[u8]>) -> MapUpdate {
         self.needs_context = true;

@@ -13,20 +13,20 @@ pub enum DataTypeValue {
     Set(BTreeSet<Bytes>),
     /// The elements of a grow-only set.
     Gset(BTreeSet<Bytes>),
-    /// About how many different elements a HyperLogLog has counted.
+    /// The estimated number of distinct elements of a HyperLogLog.
     Hll(u64),
     /// The fields of a map.
     Map(MapValue),
 }
 
-/// The fields of a map, by their types: the same name may be there once with each.
+/// The fields of a map by type. A map may have a field of the same name once for each type.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MapValue {
     /// Counters.
     pub counters: BTreeMap<Bytes, i64>,
     /// Sets.
     pub sets: BTreeMap<Bytes, BTreeSet<Bytes>>,
-    /// Registers that something was assigned to.
+    /// Registers that have a value.
     pub registers: BTreeMap<Bytes, Bytes>,
     /// Flags, enabled or not.
     pub flags: BTreeMap<Bytes, bool>,
@@ -35,7 +35,7 @@ pub struct MapValue {
 }
 
 impl DataTypeValue {
-    /// The value in a message. Of numbers that are not there 0 is taken.
+    /// Decodes the value of a message. Missing numbers are 0.
     pub(crate) fn of(kind: DataType, message: DtValue) -> DataTypeValue {
         match kind {
             DataType::Counter => Self::Counter(message.counter_value.unwrap_or_default()),
@@ -52,7 +52,7 @@ impl DataTypeValue {
         if let Self::Counter(number) = self { Some(*number) } else { None }
     }
 
-    /// The elements, if it is a set, grow-only or not.
+    /// The elements, if it is a set or a grow-only set.
     #[must_use]
     pub fn as_set(&self) -> Option<&BTreeSet<Bytes>> {
         if let Self::Set(elements) | Self::Gset(elements) = self { Some(elements) } else { None }

@@ -1,4 +1,4 @@
-//! One connection.
+//! Requests and answers on one connection.
 
 use crate::fake::Fake;
 use bytes::Bytes;

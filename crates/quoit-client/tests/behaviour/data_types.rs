@@ -1,4 +1,4 @@
-//! Data types: what is sent, and what answers mean.
+//! Data types: the requests that the client sends, and its reading of the answers.
 
 use crate::fake::Fake;
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! A server that does nothing by itself: the test sees each request and answers it.
+//! A server without behaviour of its own: the test receives each request and answers it.
 
 use bytes::{Bytes, BytesMut};
 use quoit_client::Client;
@@ -13,7 +13,7 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// The server, in the order in which things happen to it.
+/// The fake server. Its events are in the order in which they happened.
 pub struct Fake {
     pub address: String,
     events: mpsc::Receiver<Event>,
@@ -53,13 +53,13 @@ impl Fake {
         (fake, client)
     }
 
-    /// Stops listening; nobody may be connected.
+    /// Stops listening. No client may be connected.
     pub async fn stop(self) {
         self.accepting.abort();
         assert!(self.accepting.await.unwrap_err().is_cancelled());
     }
 
-    /// The next thing that happens must be a request.
+    /// Waits for the next event, which must be a request.
     pub async fn next(&mut self) -> Request {
         match self.event().await {
             Event::Request(request) => request,
@@ -67,7 +67,8 @@ impl Fake {
         }
     }
 
-    /// The next thing that happens must be that the client closes a connection.
+    /// Waits for the next event, which must be the closing of a connection by the client. Returns its
+    /// number.
     pub async fn closed(&mut self) -> usize {
         match self.event().await {
             Event::Request(request) => panic!("request {:?} came", request.frame),
@@ -76,12 +77,12 @@ impl Fake {
     }
 
     async fn event(&mut self) -> Event {
-        // Only a broken client waits so long: a failure is better than a test that hangs.
+        // Only a broken client takes this long. A failing test is better than a test that hangs.
         let event = timeout(Duration::from_secs(30), self.events.recv()).await;
         event.expect("something should have happened").unwrap()
     }
 
-    /// Whether nothing happened that the test has not looked at.
+    /// True if the test has seen all events so far.
     pub fn is_quiet(&mut self) -> bool {
         self.events.try_recv().is_err()
     }
@@ -113,7 +114,7 @@ impl Request {
         self.writer.lock().await.write_all(bytes).await.unwrap();
     }
 
-    /// Ends the connection without an answer.
+    /// Closes the connection without an answer.
     pub async fn hang_up(&self) {
         self.writer.lock().await.shutdown().await.unwrap();
     }

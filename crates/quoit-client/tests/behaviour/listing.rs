@@ -1,4 +1,4 @@
-//! Lists that come as streams.
+//! Listings as streams.
 
 use crate::fake::Fake;
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! The client against a server played by the test.
+//! Tests of the client against a server that the test plays.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panic")]
 

@@ -1,4 +1,4 @@
-//! Operations: what is sent, and what answers mean.
+//! Operations: the requests that the client sends, and its reading of the answers.
 
 use crate::fake::Fake;
 use bytes::Bytes;
@@ -66,7 +66,7 @@ async fn a_get_sends_all_its_options() {
     assert_eq!(request, expected);
 }
 
-/// Checks what a get makes of an answer.
+/// Checks the result of a get for an answer.
 async fn check_fetched(answer: RpbGetResp, fetched: Fetched) {
     let (mut fake, client) = Fake::with_client().await;
     let (location, options) = (location(), GetOptions::default());

@@ -1,4 +1,4 @@
-//! Nodes, shared connections, timeouts, and what is tried again.
+//! Nodes, shared connections, timeouts and repeated attempts.
 
 use crate::fake::Fake;
 use bytes::Bytes;
@@ -17,14 +17,14 @@ fn location(key: usize) -> Location {
     Location::new("b", key.to_string())
 }
 
-/// The answer of a get that tells the key it was asked for.
+/// Answers a get with the requested key as the value.
 fn echo(request: &RpbGetReq) -> RpbGetResp {
     let content = RpbContent { value: request.key.clone(), ..Default::default() };
     let vclock = Some(Bytes::from_static(b"c"));
     RpbGetResp { content: vec![content], vclock, unchanged: None }
 }
 
-/// Starts that many reads of different keys, which check that they get their own answer.
+/// Starts `count` concurrent reads of different keys. Each checks that it gets its own answer.
 fn reads(client: &Client, count: usize) -> JoinSet<()> {
     (0..count)
         .map(|key| {
@@ -67,7 +67,7 @@ async fn connections_and_requests_in_flight_keep_to_their_bounds() {
         in_flight.entry(request.connection).or_default().push(request);
         assert!(in_flight.len() <= 2);
         assert!(in_flight.values().all(|requests| requests.len() <= 3));
-        // Nothing more comes while all places are taken, so an answer is due.
+        // Once all places are taken no further request comes, so the test must answer one.
         if in_flight.values().map(Vec::len).sum::<usize>() == 6 || arrived >= 14 {
             let requests = in_flight.values_mut().max_by_key(|requests| requests.len()).unwrap();
             let request = requests.remove(0);
@@ -218,7 +218,7 @@ async fn requests_take_turns_among_the_nodes() {
     }
 }
 
-/// An address where nobody listens.
+/// An address where no server listens.
 fn nowhere() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().to_string()

@@ -1,4 +1,4 @@
-//! Clients that know the layout and go straight to a replica.
+//! Clients that know the layout and send requests straight to a replica.
 
 use crate::fake::{Fake, Request, error};
 use bytes::Bytes;
@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::join;
 use tokio::task::JoinSet;
 
-/// A cluster of three nodes. Partition p is on the nodes p, p + 1 and p + 2 of them; keys of the
-/// bucket `one` have one replica, all others three.
+/// A cluster of three nodes. Partition p is on the nodes p, p + 1 and p + 2, modulo 3. Keys of the bucket
+/// `one` have one replica, all others have three.
 struct Cluster {
     nodes: Vec<Fake>,
     layout: RpbGetLayoutResp,
@@ -24,7 +24,7 @@ impl Cluster {
         Cluster { nodes, layout: layout(&addresses) }
     }
 
-    /// A client that is told of the first node only.
+    /// Builder of a client that is given only the first node.
     fn builder(&self) -> ClientBuilder {
         let pause = Duration::from_secs(3600);
         Client::builder()
@@ -34,7 +34,7 @@ impl Cluster {
             .backoff(pause, pause)
     }
 
-    /// A client that has learnt the layout with its first request.
+    /// A client that has learned the layout with its first request.
     async fn client(&mut self, builder: ClientBuilder) -> Client {
         let client = builder.build().unwrap();
         let (location, holder) = self.key_on(0);
@@ -84,7 +84,7 @@ async fn serve<Q: Body, A: Body>(node: &mut Fake) -> Q {
     node.answer_next(&A::default()).await
 }
 
-/// The next request, whichever of the nodes it goes to.
+/// The next request to either node.
 async fn next_of(one: &mut Fake, other: &mut Fake) -> Request {
     tokio::select! {
         request = one.next() => request,
@@ -173,7 +173,7 @@ async fn what_may_be_repeated_is_sent_to_another_node_when_the_connection_breaks
     assert!(matches!(outcome, Err(Error::Lost { .. })), "{outcome:?}");
 }
 
-/// Answers everything: with this layout, and reads with this value.
+/// Answers every request: with this layout, and reads with this value.
 async fn answer_all(mut node: Fake, layout: RpbGetLayoutResp, value: &'static str) {
     loop {
         let request = node.next().await;
@@ -231,7 +231,7 @@ async fn a_layout_that_has_changed_is_asked_for_again_soon() {
         .collect();
     assert_eq!(*client.layout().await.unwrap().tag(), tag);
     tags.recv().await.unwrap();
-    // Without the change it would not be asked for in an hour.
+    // Without the change the client would wait an hour before it asks again.
     while tags.is_empty() {
         client.get(&location).await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! Siblings made one, and read-modify-write.
+//! Resolving of siblings, and read-modify-write updates.
 
 use crate::fake::Fake;
 use bytes::Bytes;
