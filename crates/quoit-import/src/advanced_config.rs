@@ -1,11 +1,12 @@
-//! Riak's `advanced.config`: Erlang terms, as far as settings go.
+//! A reader of Riak's `advanced.config`, which holds Erlang terms.
 //!
-//! The file is `[{Application, [{Key, Value}, ...]}, ...].`; of values that are no plain word, number or text
+//! The file has the form `[{Application, [{Key, Value}, ...]}, ...].`. A value that is a tuple or list is
+//! returned as its text.
 //! only their text is told.
 
 use anyhow::{Result, bail};
 
-/// Deepest nesting that is read.
+/// Deepest nesting that the reader accepts.
 const DEPTH_MAX: usize = 64;
 
 /// A setting of an `advanced.config`.
@@ -15,16 +16,16 @@ pub struct AdvancedSetting {
     pub application: String,
     /// Name of the setting.
     pub key: String,
-    /// Its value, as text: without quotes where it is an atom, a number or a string.
+    /// Its value as text. Atoms and strings are without quotes.
     pub value: String,
-    /// Line of the file.
+    /// Line of the setting in the file, counted from 1.
     pub line: usize,
 }
 
-/// An Erlang term in text.
+/// A parsed Erlang term.
 #[derive(Clone, PartialEq, Debug)]
 enum Node {
-    /// An atom, a number, or a string.
+    /// An atom, a number, a string or a binary.
     Word(String),
     Tuple(Vec<(Node, usize)>),
     List(Vec<(Node, usize)>),
@@ -35,11 +36,11 @@ struct Reader<'a> {
     at: usize,
 }
 
-/// The settings of a file.
+/// Reads the settings of a file.
 ///
 /// # Errors
 ///
-/// When the text is no list of Erlang terms; with the line.
+/// If the text is not a list of Erlang terms in this form; the error names the line.
 pub fn advanced_settings(text: &str) -> Result<Vec<AdvancedSetting>> {
     let mut reader = Reader { text: text.as_bytes(), at: 0 };
     reader.skip_space();
@@ -91,7 +92,7 @@ impl Reader<'_> {
         1 + self.text[..self.at].iter().filter(|byte| **byte == b'\n').count()
     }
 
-    /// Goes over white space and comments.
+    /// Skips white space and comments.
     fn skip_space(&mut self) {
         while let Some(byte) = self.peek() {
             if byte == b'%' {
@@ -173,7 +174,7 @@ impl Reader<'_> {
         bail!("line {line}: a quote is not closed")
     }
 
-    /// A binary of one string, `<<"text">>`.
+    /// Reads a binary that holds one string, `<<"text">>`.
     fn binary(&mut self, depth: usize) -> Result<Node> {
         let line = self.line();
         if !self.text[self.at..].starts_with(b"<<") {

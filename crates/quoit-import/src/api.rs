@@ -1,19 +1,20 @@
-//! Calls of a cluster's administration API, and of the interfaces that Riak shares with it.
+//! Requests to a cluster's administration API, and to the HTTP interface that Riak and Quoit have in
+//! common.
 
 use anyhow::{Context, Result, bail};
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// Longest wait for an answer: that of a bucket's digest is as long as the bucket.
+/// Longest wait for an answer. The digest of a bucket takes time in proportion to the bucket.
 const TIMEOUT: Duration = Duration::from_secs(3600);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a cluster is asked again that can't answer at the moment, where nothing else is said.
+/// Default time for which requests are repeated while the cluster can't answer.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// First pause before it is asked again; doubled each time, up to the last.
+/// First and longest pause between repeated requests; each pause is twice the one before.
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) const LAST_PAUSE: Duration = Duration::from_secs(5);
-/// Characters of an error's text that are shown, where it is no JSON.
+/// Most characters that are shown of an error text that is not JSON.
 const ERROR_CHARS_MAX: usize = 300;
 
 /// A node's HTTP interface.
@@ -30,7 +31,7 @@ pub(crate) fn segment(name: &[u8]) -> String {
 }
 
 impl Api {
-    /// The node at `url`, for example `http://127.0.0.1:8098`, or the same without a scheme.
+    /// A client of the node at `url`, for example `http://127.0.0.1:8098`, or the same without a scheme.
     pub(crate) fn new(url: &str) -> Self {
         let url = url.trim().trim_end_matches('/');
         let base = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
@@ -42,12 +43,12 @@ impl Api {
         Self { base, agent: config.into(), patience: PATIENCE }
     }
 
-    /// The same, asking a cluster again for so long that can't answer at the moment.
+    /// Sets the time for which requests are repeated while the cluster can't answer.
     pub(crate) fn with_patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
     }
 
-    /// How long a cluster is asked again that can't answer at the moment.
+    /// Time for which requests are repeated while the cluster can't answer.
     pub(crate) const fn patience(&self) -> Duration {
         self.patience
     }
@@ -66,13 +67,15 @@ impl Api {
         }
     }
 
-    /// Status and JSON of a path; `null` where there is none, and the text of an error that has none.
+    /// Requests a path and returns status and JSON document: `null` if there is no JSON, and the text of an
+    /// error that is not JSON.
     pub(crate) fn get(&self, path: &str) -> Result<(u16, Value)> {
         let url = format!("{}/{path}", self.base);
         self.read(self.agent.get(&url).call())
     }
 
-    /// The same, asked again for some time while no node answers: in the midst of an import.
+    /// Requests a path as [`get`](Self::get), and repeats the request while no node answers: for use during
+    /// an import.
     pub(crate) fn get_patiently(&self, path: &str) -> Result<(u16, Value)> {
         let (began, mut pause) = (Instant::now(), FIRST_PAUSE);
         loop {
@@ -100,7 +103,7 @@ impl Api {
         self.read(self.agent.post(&url).send_json(body))
     }
 
-    /// Deletes what is at a path; the status.
+    /// Deletes the resource at a path, and returns the status.
     pub(crate) fn delete(&self, path: &str) -> Result<u16> {
         let url = format!("{}/{path}", self.base);
         self.read(self.agent.delete(&url).call()).map(|(status, _)| status)
@@ -127,12 +130,12 @@ impl Api {
         Ok((status, document_of(status, &text)))
     }
 
-    /// The document of a success; a refusal is an error with the node's own words.
+    /// Returns the document of a successful answer, or an error with the node's own message.
     pub(crate) fn done(&self, (status, document): (u16, Value)) -> Result<Value> {
         if status < 300 {
             return Ok(document);
         }
-        // A node of Quoit has JSON for a path that it does not know.
+        // Quoit answers JSON for unknown paths, so an answer without JSON comes from another server.
         let question = if status == 404 { "; is it a node of quoit?" } else { "" };
         match (document["message"].as_str(), document.as_str()) {
             (Some(message), _) => bail!("{} refuses: {message}", self.base),
@@ -142,7 +145,7 @@ impl Api {
     }
 }
 
-/// The JSON of an answer. Of an error that is none, the beginning of its text in one line.
+/// Parses the JSON of an answer. An error that is not JSON becomes the beginning of its text, in one line.
 fn document_of(status: u16, text: &str) -> Value {
     if let Ok(document) = serde_json::from_str(text) {
         return document;
@@ -154,17 +157,17 @@ fn document_of(status: u16, text: &str) -> Value {
     Value::String(words.join(" ").chars().take(ERROR_CHARS_MAX).collect())
 }
 
-/// A node for tests.
+/// A fake node for tests.
 #[cfg(test)]
 pub(crate) mod fake {
     use super::Api;
     use std::io::{BufRead, BufReader, Read, Write};
     use std::net::{TcpListener, TcpStream};
 
-    /// The status and the text that answer a request's first line and body.
+    /// A function from a request's first line and body to the status and text of the answer.
     type Answer = dyn Fn(&str, &[u8]) -> (u16, String);
 
-    /// A node that answers each request by a function of its first line and its body, with status and text.
+    /// Starts a node that answers each request with the result of a function.
     pub(crate) fn node(answer: impl Fn(&str, &[u8]) -> (u16, String) + Send + 'static) -> Api {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");

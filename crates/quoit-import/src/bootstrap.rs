@@ -1,8 +1,9 @@
-//! `quoit import bootstrap`: has a running Riak put all that it holds into a queue, which a sink of the
-//! cluster consumes.
+//! `quoit import bootstrap`: has a running Riak put references to all its records into a replication queue,
+//! which a sink of the cluster consumes.
 //!
-//! Riak's own fold does it where anti-entropy by Tictac trees is active. Elsewhere the keys are listed, each
-//! is asked for its clock, and the references are pushed: dearer, but any Riak with such queues takes them.
+//! With TicTac anti-entropy active, one fold in Riak does this. Otherwise the command lists the keys, asks
+//! for the version vector of each, and pushes the references. That is slower, but works with every Riak
+//! that has such queues.
 
 use crate::Format;
 use crate::api::Api;
@@ -19,21 +20,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// References of one push.
+/// Number of references in one push.
 const PUSH_RECORDS: usize = 128;
-/// Clocks that are asked for at the same time.
+/// Most concurrent requests for version vectors.
 const REQUESTS_AT_ONCE: usize = 64;
-/// References that may wait in Riak's queue before the command waits as well.
+/// Number of references waiting in Riak's queue above which the command pauses.
 const WAITING_MAX: u64 = 100_000;
-/// How often the lengths of the queue are looked at.
+/// Time between two looks at the lengths of the queue.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
-/// Time that a listing may take.
+/// Time limit of a listing.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// How references come into the queue.
+/// The means by which references get into the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Way {
-    /// By Riak's fold repl_keys_range; by listing where Riak refuses that.
+    /// By Riak's fold repl_keys_range, or by listing if Riak refuses the fold.
     Auto,
     /// By Riak's fold repl_keys_range, which needs tictacaae_active = active.
     Fold,
@@ -52,16 +53,17 @@ pub struct BootstrapArgs {
     /// Name of the queue at Riak that the cluster consumes.
     #[arg(long, default_value = "quoit", value_name = "NAME")]
     queue: String,
-    /// Buckets: TYPE/BUCKET. All that Riak names by default, which needs tictacaae_active = active.
+    /// Buckets, as TYPE/BUCKET. Default: all buckets that Riak reports, which needs tictacaae_active =
+    /// active.
     #[arg(long, value_name = "TYPE/BUCKET")]
     only: Vec<String>,
-    /// Bucket types whose buckets are listed, where Riak can't name all buckets.
+    /// Bucket types whose buckets are listed, for a Riak that can't report all buckets.
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
-    /// How references come into the queue.
+    /// The means by which references get into the queue.
     #[arg(long, value_enum, default_value = "auto")]
     by: Way,
-    /// Return when all is queued, and do not wait until it was fetched.
+    /// Return when all records are queued, without waiting until they are fetched.
     #[arg(long)]
     no_wait: bool,
     /// Form of the output.
@@ -69,7 +71,7 @@ pub struct BootstrapArgs {
     format: Format,
 }
 
-/// Queued references of one bucket.
+/// Number of references queued for one bucket.
 struct Queued {
     bucket: Bucket,
     by: &'static str,
@@ -103,7 +105,7 @@ pub(crate) fn bootstrap(args: &BootstrapArgs) -> Result<()> {
     }
     let is_fetched = !args.no_wait;
     if is_fetched {
-        // A fold fills the queue of each node with what that node has found.
+        // A fold runs on every node, and each node fills its own queue.
         let mut nodes: Vec<RiakNode> = riak
             .members()
             .unwrap_or_default()
@@ -135,7 +137,7 @@ pub(crate) fn bootstrap(args: &BootstrapArgs) -> Result<()> {
     Ok(())
 }
 
-/// The buckets to be brought over.
+/// The buckets whose records are to be queued.
 fn buckets(args: &BootstrapArgs, riak: &mut RiakNode, pb: &str) -> Result<Vec<Bucket>> {
     let mut found = Vec::new();
     for name in &args.only {
@@ -185,7 +187,7 @@ fn queue_bucket(
                     "{}: Riak's fold fails ({fault:#}); its keys are listed instead",
                     bucket_name(&bucket)
                 ));
-                // The connection may have been lost with it.
+                // The failure may have broken the connection.
                 *riak = RiakNode::connect(pb)?;
             }
         }
@@ -194,7 +196,7 @@ fn queue_bucket(
     Ok(Queued { bucket, by: "listing", count })
 }
 
-/// Pushes a reference to each listed key; how many.
+/// Pushes a reference to each key of a bucket's listing, and returns their number.
 fn push_listed(
     args: &BootstrapArgs,
     riak: &mut RiakNode,
@@ -218,7 +220,7 @@ fn push_listed(
     Ok(count)
 }
 
-/// References to keys with their clocks, but for those that were deleted meanwhile.
+/// Makes references to keys, with their version vectors. Keys deleted since the listing are left out.
 async fn references(
     client: &Arc<Client>,
     bucket: &Bucket,
@@ -259,7 +261,8 @@ const fn waiting(lengths: QueueLengths) -> u64 {
     lengths.fold + lengths.full_sync
 }
 
-/// Waits until no more references than these wait in the queues of these nodes, writes of clients left aside.
+/// Waits until at most `most` references wait in the queues of these nodes. References of current client
+/// writes do not count.
 fn wait_below(nodes: &mut [RiakNode], queue: &str, most: u64) -> Result<()> {
     let mut last = None;
     loop {

@@ -1,4 +1,8 @@
-//! `quoit import compare`: whether a running Riak and a running cluster hold the same.
+//! `quoit import compare`: compares the records of a running Riak and a running cluster.
+//!
+//! For each bucket it lists the keys on both sides and reads the version vector of each key. A digest of
+//! key and vector stands for the record's version. For a sample of the keys with equal versions it also
+//! compares the values.
 
 use crate::Format;
 use crate::api::Api;
@@ -16,11 +20,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Heads that are asked for at the same time.
+/// Most concurrent requests for version vectors.
 const REQUESTS_AT_ONCE: usize = 64;
-/// Keys of a bucket that are named when they differ.
+/// Most differing keys that are named for a bucket.
 const NAMED_MAX: usize = 100;
-/// Time that a listing or a read may take.
+/// Time limit of a listing or a read.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Arguments of `quoit import compare`.
@@ -36,10 +40,11 @@ pub struct CompareArgs {
     /// Protocol Buffers address of the node of the cluster; its host and port 8087 by default.
     #[arg(long, value_name = "HOST:PORT")]
     here_pb: Option<String>,
-    /// Buckets to compare: TYPE/BUCKET, or TYPE for all of a type. All types of the cluster by default.
+    /// Buckets to compare: TYPE/BUCKET, or TYPE for all buckets of a type. Default: all bucket types of the
+    /// cluster.
     #[arg(long, value_name = "TYPE[/BUCKET]")]
     only: Vec<String>,
-    /// Values of each bucket that are read on both sides and compared.
+    /// Number of values of each bucket to read on both sides and compare.
     #[arg(long, default_value_t = 100, value_name = "N")]
     samples: usize,
     /// Form of the output.
@@ -50,7 +55,7 @@ pub struct CompareArgs {
 /// The versions of a bucket's records: a digest for each key.
 type Versions = BTreeMap<Bytes, u64>;
 
-/// Findings about one bucket.
+/// Findings about one bucket. A pair of a side is the number of its records and the sum of their digests.
 struct Compared {
     bucket: Bucket,
     riak: (usize, u64),
@@ -71,7 +76,8 @@ impl Compared {
 pub(crate) fn compare(args: &CompareArgs) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let compared = runtime.block_on(compare_all(args))?;
-    // A script that goes by the exit status must not switch over because of a wrong address.
+    // No bucket at all counts as a difference, so that a script does not switch over because of a wrong
+    // address.
     let is_same = !compared.is_empty() && compared.iter().all(Compared::is_same);
     match args.format {
         Format::Json => {
@@ -108,7 +114,7 @@ async fn compare_all(args: &CompareArgs) -> Result<Vec<Compared>> {
     Ok(compared)
 }
 
-/// The buckets to compare: those that either side has.
+/// The buckets to compare: all that exist on either side.
 async fn buckets(
     args: &CompareArgs,
     here_api: &Api,
@@ -138,7 +144,7 @@ async fn buckets(
             };
             let names = match listing {
                 Ok(names) => names,
-                // Riak may not have the type.
+                // Riak does not have every type of the cluster.
                 Err(Error::Server(_)) if bucket_type != "default" => continue,
                 Err(fault) => return Err(fault.into()),
             };
@@ -188,12 +194,13 @@ async fn compare_bucket(
     Ok(compared)
 }
 
-/// Number of records, and the sum of their versions' digests.
+/// The number of records, and the sum of their versions' digests.
 fn figures(versions: &Versions) -> (usize, u64) {
     (versions.len(), versions.values().fold(0, |sum, digest| sum.wrapping_add(*digest)))
 }
 
-/// The live values of an object; of data types nothing but that there is one, since forms differ.
+/// The live values of an object. The value of a data type is left out, since the two sides encode it
+/// differently.
 fn values(object: Option<Object>) -> BTreeMap<Bytes, Option<Bytes>> {
     let siblings = object.map(|object| object.siblings).unwrap_or_default();
     let live = siblings.into_iter().filter(|sibling| !sibling.deleted);
@@ -238,7 +245,7 @@ fn take(
     Ok(())
 }
 
-/// The version of a record; `None` if it was deleted meanwhile.
+/// Reads the version of a record; `None` if it was deleted since the listing.
 async fn version(client: Arc<Client>, location: Location) -> Version {
     let options = GetOptions { head: true, ..GetOptions::default() };
     match client.get_with(&location, &options).await? {

@@ -1,8 +1,8 @@
-//! Riak's commands for operators, in the words that hands and scripts know.
+//! Riak's commands for operators, translated to those of Quoit.
 //!
-//! A line of `riak-admin` or `riak` becomes a line of `quoit`, whose output has Riak's phrases; or an answer
-//! in words, where there is nothing to do or nothing of the kind. It never is an unknown word without a
-//! pointer: what is not here names the command that comes nearest.
+//! A command line of `riak-admin` or `riak` becomes a command line of `quoit`, whose output has Riak's
+//! phrases. A command that needs no action, or has no counterpart, gets an answer in words. Every refusal
+//! names the nearest command of Quoit, or lists the commands.
 
 mod settings;
 
@@ -10,43 +10,43 @@ use crate::api::Api;
 use anyhow::{Result, bail};
 use settings::{is_limit, set, show};
 
-/// Meaning of a line of Riak's commands.
+/// Translation of a command line of Riak.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Translated {
     /// The arguments of `quoit` that do the same.
     Run(Vec<String>),
-    /// An answer, and whether a script may take it for success.
+    /// An answer in words, without running anything.
     Say {
         /// The answer.
         text: String,
-        /// Whether the exit status is 0.
+        /// True if the exit status is 0.
         is_success: bool,
     },
-    /// A question that the node is asked, with the words behind the command.
+    /// A question that the node answers, with the arguments of the command.
     Ask(Question, Vec<String>),
-    /// `riak-admin test`: one record is written, read and deleted, at this address.
+    /// `riak-admin test`: write, read and delete one record at this address.
     Test(String),
-    /// `ping`, whose failure is told in a sentence that names the node.
+    /// `ping`. A failure is reported in a sentence that names the node.
     Ping {
         /// The arguments of `quoit`.
         line: Vec<String>,
-        /// The address of the node, or its name, if the line has one of them.
+        /// The node's address or name, if the command line has one.
         node: Option<String>,
     },
-    /// `chkconfig` without a file: whether the configuration that is there by default can be read.
+    /// `chkconfig` without a file: check that the default configuration can be read.
     CheckConfig,
 }
 
-/// A command of riak-admin that is answered by several documents of the node.
+/// A command of riak-admin whose answer takes several documents of the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Question {
-    /// `vnode-status`: each partition with the figures of its store.
+    /// `vnode-status`: the partitions with the figures of their stores.
     VnodeStatus,
     /// `diag`: checks of the machine and the cluster.
     Diag,
-    /// `top`: what the node does at the moment.
+    /// `top`: the current activity of the node.
     Top,
-    /// `cluster-info`: everything into a file.
+    /// `cluster-info`: all information, written to a file.
     ClusterInfo,
 }
 
@@ -58,10 +58,10 @@ const QUESTIONS: [(&str, Question); 4] = [
     ("cluster-info", Question::ClusterInfo),
 ];
 
-/// Where a node listens for HTTP by default.
+/// Default HTTP address of a node.
 const DEFAULT_URL: &str = "http://127.0.0.1:8098";
 
-/// Commands of riak-admin whose words `quoit admin` takes as they are.
+/// Commands of riak-admin that `quoit admin` takes with the same words.
 const SAME: [&str; 19] = [
     "cluster",
     "down",
@@ -84,7 +84,7 @@ const SAME: [&str; 19] = [
     "security",
 ];
 
-/// Commands that need nothing to be done here, and why.
+/// Commands that need no action in Quoit, with the reason.
 const NOTHING_TO_DO: [(&str, &str); 7] = [
     (
         "repair-2i",
@@ -104,7 +104,7 @@ const NOTHING_TO_DO: [(&str, &str); 7] = [
     ),
 ];
 
-/// Commands without a counterpart: what they are for, and the command that comes nearest.
+/// Commands without a counterpart, with an explanation and the nearest command.
 const NEAREST: [(&str, &str, &str); 8] = [
     (
         "ensemble-status",
@@ -129,13 +129,13 @@ const NEAREST: [(&str, &str, &str); 8] = [
     ("repair", "copies are repaired by anti-entropy", "quoit admin aae-exchange [PARTITION]"),
 ];
 
-/// Translates a line of riak-admin. `--url` may stand anywhere in it.
+/// Translates a command line of riak-admin. `--url` may stand anywhere in it.
 #[must_use]
 pub fn riak_admin(words: &[String]) -> Translated {
     let (words, url) = without_url(words);
     let at = url.clone().into_iter().flat_map(|url| ["--url".to_owned(), url]);
     match translated(&words, url.as_deref()) {
-        // Behind the command the address could be taken for one of its words.
+        // The address goes before the command: after it, the address could be taken for an argument.
         Translated::Run(mut line) if ["admin", "repl"].contains(&line[0].as_str()) => {
             line.splice(1..1, at);
             Translated::Run(line)
@@ -151,7 +151,7 @@ pub fn riak_admin(words: &[String]) -> Translated {
     }
 }
 
-/// The words of a line without the address of a node, and that.
+/// Splits the option `--url` off a command line.
 fn without_url(words: &[String]) -> (Vec<String>, Option<String>) {
     let (mut left, mut url) = (Vec::new(), None);
     let mut words = words.iter();
@@ -167,7 +167,7 @@ fn without_url(words: &[String]) -> (Vec<String>, Option<String>) {
 
 fn translated(words: &[String], url: Option<&str>) -> Translated {
     let Some(first) = words.first() else { return help_of_admin(None) };
-    // Both spellings are in scripts.
+    // Scripts use both spellings, with hyphens and with underscores.
     let command = first.trim_start_matches("--").replace('_', "-");
     let rest = &words[1..];
     match command.as_str() {
@@ -209,7 +209,7 @@ fn translated(words: &[String], url: Option<&str>) -> Translated {
     }
 }
 
-/// Translates a line of the command `riak`.
+/// Translates a command line of `riak`.
 #[must_use]
 pub fn riak(words: &[String]) -> Translated {
     let Some(first) = words.first() else { return help_of_riak(None) };
@@ -257,11 +257,11 @@ pub fn riak(words: &[String]) -> Translated {
     }
 }
 
-/// `riak-admin test`: writes, reads and deletes one record; the line that Riak prints.
+/// `riak-admin test`: writes, reads and deletes one record, and returns the line that Riak prints.
 ///
 /// # Errors
 ///
-/// When one of the three fails.
+/// If one of the three requests fails.
 pub fn test_cycle(url: &str) -> Result<String> {
     let api = Api::new(url);
     let node = api.done(api.get("admin/v1/ping")?)?["node"].as_str().unwrap_or_default().to_owned();
@@ -296,7 +296,7 @@ fn nearest(command: &str, what: &str, nearest: &str) -> Translated {
     say(&format!("{command}: {what}; nearest: {nearest}"), false)
 }
 
-/// Settings are described and shown here without options that name nodes.
+/// Translates `describe` and `effective`, and drops options that name nodes.
 fn config(command: &str, words: &[String]) -> Translated {
     let mut keys = Vec::new();
     let mut words = words.iter();
@@ -312,7 +312,7 @@ fn config(command: &str, words: &[String]) -> Translated {
     run(&["config", command], &keys)
 }
 
-/// A ping. Options are passed on; any other word can only name the node.
+/// Translates a ping. Options are passed on; any other word can only be the node's name.
 fn ping(words: &[String], url: Option<&str>) -> Translated {
     let (mut line, mut named) = (vec!["admin".to_owned(), "ping".to_owned()], None);
     let mut words = words.iter();
@@ -329,7 +329,7 @@ fn ping(words: &[String], url: Option<&str>) -> Translated {
     Translated::Ping { line, node: url.or(named).map(str::to_owned) }
 }
 
-/// The commands that there are; a failure where a word was none of them.
+/// Lists the commands. The exit status is a failure if the command line has an unknown command.
 fn help_of_admin(unknown: Option<&str>) -> Translated {
     let others =
         NOTHING_TO_DO.iter().map(|(name, _)| *name).chain(NEAREST.iter().map(|(name, ..)| *name));
@@ -367,7 +367,7 @@ mod tests {
         line.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Every command of riak-admin from 1.4 to 3.4.
+    /// All commands of riak-admin from Riak 1.4 to 3.4.
     const ADMIN: &str = "cluster down member-status ring-status ringready join leave remove force-remove \
         transfers transfer-limit handoff status stat vnode-status aae-status diag services wait-for-service \
         top cluster-info ensemble-status test bucket-type security describe show set repair-2i \

@@ -1,4 +1,4 @@
-//! `quoit import inspect`: what directories of Riak's hold.
+//! `quoit import inspect`: reports the contents of directories of Riak.
 
 use crate::Format;
 use crate::output::{note, say, shown};
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-/// Damaged pieces that are named one by one.
+/// Most damaged pieces that are listed.
 const DAMAGE_SHOWN_MAX: usize = 1000;
 
 /// Arguments of `quoit import inspect`.
@@ -30,7 +30,8 @@ pub struct InspectArgs {
     format: Format,
 }
 
-/// The partitions of all directories that were given, of which no process has one open.
+/// Finds the partitions in all given directories. Fails if a running process has one of the directories
+/// open.
 pub(crate) fn open(directories: &[PathBuf]) -> Result<Discovered> {
     let mut all = Discovered::default();
     for directory in directories {
@@ -63,8 +64,8 @@ pub(crate) fn open(directories: &[PathBuf]) -> Result<Discovered> {
     Ok(all)
 }
 
-/// Refuses directories with partitions that the command line does not name: a copy of a backend's directory
-/// has records that were deleted since.
+/// Refuses directories with partitions that the command line does not name. A forgotten copy of an engine's
+/// directory may hold records that have been deleted since.
 pub(crate) fn refuse_others(found: &Discovered) -> Result<()> {
     let Some(other) = found.others.first() else { return Ok(()) };
     bail!(
@@ -74,7 +75,7 @@ pub(crate) fn refuse_others(found: &Discovered) -> Result<()> {
     )
 }
 
-/// Figures of one bucket, over all copies.
+/// Figures of one bucket, summed over all copies of its records.
 #[derive(Default)]
 struct BucketFigures {
     copies: u64,
@@ -91,7 +92,7 @@ struct Figures {
     old_format: u64,
     damages: Vec<Damage>,
     damage_count: u64,
-    /// Ends of files that were being written when their node ended, which are no damage.
+    /// Incomplete ends of files that Riak was writing when it stopped, which are not damage.
     torn: Vec<Damage>,
 }
 
@@ -202,7 +203,7 @@ fn document(found: &Discovered, figures: &Figures, file_bytes: u64) -> Value {
     })
 }
 
-/// Pieces of files as JSON has them.
+/// Converts pieces of files to JSON.
 fn pieces(pieces: &[Damage]) -> Vec<Value> {
     let entry = |piece: &Damage| {
         json!({

@@ -1,15 +1,16 @@
 //! `quoit import`: moves data from Riak KV into a running node or cluster.
 //!
-//! - [`ImportCommand::Inspect`] tells what directories of Riak's hold.
-//! - [`ImportCommand::Run`] reads them and writes every object, with its clock, siblings and metadata.
+//! - [`ImportCommand::Inspect`] reports the contents of directories of Riak.
+//! - [`ImportCommand::Run`] reads these directories and writes every object into the cluster, with its
+//!   version vector, siblings and metadata.
 //! - [`ImportCommand::Types`] copies bucket types and their properties from a running Riak.
-//! - [`ImportCommand::Plan`] checks a running Riak and a running cluster, and writes the commands of a live
+//! - [`ImportCommand::Plan`] checks a running Riak and a running cluster, and prints the commands of a live
 //!   move.
-//! - [`ImportCommand::Bootstrap`] has a running Riak queue all that it holds for the cluster.
+//! - [`ImportCommand::Bootstrap`] has a running Riak queue all its records for the cluster.
 //! - [`ImportCommand::Compare`] counts and compares the records of a running Riak and a running cluster.
 //!
-//! Nothing is ever written into a directory of Riak's. It is called by the program; what comes out is
-//! printed.
+//! The import never writes into a directory of Riak. The program `quoit` calls this crate, which prints its
+//! results.
 
 mod advanced_config;
 mod api;
@@ -47,31 +48,33 @@ pub enum Format {
 /// Moves data from Riak KV into Quoit.
 #[derive(Subcommand, Debug)]
 pub enum ImportCommand {
-    /// Tell what directories of Riak's hold: engine, ring, partitions, keys, buckets, damage.
+    /// Report the contents of directories of Riak: engine, ring size, partitions, keys, buckets, damage.
     ///
-    /// DIR is a node's data directory (with bitcask, leveldb or leveled in it), one of these, or the
-    /// directory of one partition. The node must be stopped. Exit status 1 if anything is damaged.
+    /// DIR is a node's data directory (the parent of bitcask, leveldb or leveled), an engine's directory,
+    /// or the directory of one partition. The node must be stopped. Exit status 1 if anything is damaged.
     Inspect(InspectArgs),
-    /// Write what directories of Riak's hold into a running node or cluster.
+    /// Write the contents of directories of Riak into a running node or cluster.
     ///
-    /// Give the directories of one stopped node, or of all: copies of a record are merged by their clocks.
-    /// Objects keep clocks, siblings, metadata, index entries and times; data types become data types. An
-    /// import that was ended goes on where it was when it is started again in the same place. Exit status 0
-    /// only when every record is there afterwards.
+    /// Give the directories of one stopped node, or of all nodes: the cluster merges copies of a record by
+    /// their vector clocks. Objects keep vector clocks, siblings, metadata, index entries and times; data
+    /// types become data types. Start an interrupted import again in the same working directory, and it
+    /// continues where it was. Exit status 0 only if every record is in the cluster afterwards.
     Run(RunArgs),
     /// Check a running Riak and a running cluster, and print the steps of a live move as commands.
     ///
-    /// The move goes both ways, so that going back loses nothing, if tombstones and old records stay on both
-    /// sides; else it is refused, and --one-way plans it with Riak as the authority. Nothing is changed. Exit
-    /// status 0 only with a plan.
+    /// The default is a move in both directions, so that going back to Riak loses nothing. It is refused
+    /// unless both sides keep tombstones and expire no records; --one-way plans a move with Riak as the
+    /// authority. The command changes nothing. Exit status 0 only if there is a plan.
     Plan(PlanArgs),
-    /// Have a running Riak queue all that it holds, for a sink of the cluster, and wait until it was fetched.
+    /// Have a running Riak queue all its records for a sink of the cluster, and wait until the sink has
+    /// fetched them.
     ///
-    /// It is a step of the plan. Exit status 0 only when all is fetched, or queued with --no-wait.
+    /// This is one step of the plan. Exit status 0 only if all records are fetched, or with --no-wait if
+    /// all are queued.
     Bootstrap(BootstrapArgs),
     /// Copy bucket types and their properties from a running Riak.
     ///
-    /// Without --create it only shows what differs. Exit status 1 while anything does.
+    /// Without --create the command only shows the differences. Exit status 1 if there are differences.
     Types(TypesArgs),
     /// Count the records of a running Riak and a running cluster, compare versions by bucket, sample values.
     ///
@@ -79,11 +82,11 @@ pub enum ImportCommand {
     Compare(CompareArgs),
 }
 
-/// Runs a command.
+/// Runs a command and prints its result.
 ///
 /// # Errors
 ///
-/// Describes the fault for the operator.
+/// The fault, in words for the operator.
 pub fn run(command: &ImportCommand) -> Result<()> {
     match command {
         ImportCommand::Inspect(args) => inspect::inspect(args),

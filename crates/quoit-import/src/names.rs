@@ -1,4 +1,4 @@
-//! Names of buckets on the command line.
+//! Bucket names on the command line.
 
 use anyhow::{Result, anyhow};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
@@ -7,22 +7,22 @@ use quoit_client::Bucket;
 /// Name of the bucket type of untyped buckets.
 pub(crate) const DEFAULT_TYPE: &str = "default";
 
-/// Characters of names that stay as they are.
+/// Punctuation that is not percent-encoded in names.
 const PLAIN: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b':').remove(b'@');
 
-/// A name as commands take it.
+/// Percent-encodes a name for the command line.
 pub(crate) fn encoded(name: &[u8]) -> String {
     percent_encode(name, PLAIN).to_string()
 }
 
-/// A bucket as commands take it: TYPE/BUCKET, percent-encoded.
+/// Formats a bucket for the command line: TYPE/BUCKET, percent-encoded.
 pub(crate) fn bucket_name(bucket: &Bucket) -> String {
     let bucket_type = bucket.bucket_type.as_deref().unwrap_or(DEFAULT_TYPE.as_bytes());
     format!("{}/{}", encoded(bucket_type), encoded(&bucket.name))
 }
 
-/// The bucket of TYPE/BUCKET; `%2F` is a slash inside a name.
+/// Parses TYPE/BUCKET; `%2F` is a slash inside a name.
 pub(crate) fn bucket_named(text: &str) -> Result<Bucket> {
     let (bucket_type, bucket) = text
         .split_once('/')
@@ -31,7 +31,7 @@ pub(crate) fn bucket_named(text: &str) -> Result<Bucket> {
     Ok(bucket_of(&decoded(bucket_type), &decoded(bucket)))
 }
 
-/// A bucket of a type, of which `default` has no name of its own.
+/// A bucket of a type. The client library represents the type `default` by no name.
 pub(crate) fn bucket_of(bucket_type: &[u8], bucket: &[u8]) -> Bucket {
     match bucket_type {
         b"default" => Bucket::new(bucket),

@@ -1,4 +1,4 @@
-//! A running Riak, asked over Protocol Buffers as a client asks it.
+//! A client of a running Riak over Protocol Buffers.
 
 use crate::output::shown;
 use anyhow::{Context, Result, bail};
@@ -15,14 +15,14 @@ use serde_json::{Map, Value, json};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
-/// Time for an answer that is at hand.
+/// Time limit of a request that Riak answers at once.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time for a fold, which goes through all records of a bucket. Riak gives up earlier.
+/// Time limit of a fold, which reads all records of a bucket. Riak gives up earlier.
 const FOLD_TIMEOUT: Duration = Duration::from_secs(2 * 3600);
-/// Longest answer: the names of all buckets.
+/// Longest answer in bytes: the names of all buckets.
 const FRAME_BYTES_MAX: u32 = 256 << 20;
 
-/// Words that Protocol Buffers has as the highest numbers.
+/// Words for quorums, which the protocol encodes as the highest numbers.
 const QUORUM_WORDS: [(u32, &str); 4] = [
     (u32::MAX - 1, "one"),
     (u32::MAX - 2, "quorum"),
@@ -30,7 +30,7 @@ const QUORUM_WORDS: [(u32, &str); 4] = [
     (u32::MAX - 4, "default"),
 ];
 
-/// Entries that wait in a queue of Riak's.
+/// Numbers of references that wait in a queue of Riak, by priority.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct QueueLengths {
     pub(crate) fold: u64,
@@ -38,7 +38,7 @@ pub(crate) struct QueueLengths {
     pub(crate) real_time: u64,
 }
 
-/// A connection to a node of Riak's.
+/// A connection to a node of Riak.
 pub(crate) struct RiakNode {
     runtime: Runtime,
     connection: Connection,
@@ -67,17 +67,17 @@ impl RiakNode {
         Ok(answer.with_context(|| format!("{} does not answer", self.address))??)
     }
 
-    /// Name of the node and version of its server.
+    /// The node's name and the version of its server.
     pub(crate) fn info(&mut self) -> Result<(String, String)> {
         let info: RpbGetServerInfoResp = self.call(&RpbGetServerInfoReq {}, ANSWER_TIMEOUT)?;
         let text = |bytes: Option<Bytes>| shown(&bytes.unwrap_or_default());
         Ok((text(info.node), text(info.server_version)))
     }
 
-    /// All buckets that have keys, of all bucket types. Only a node with active anti-entropy by Tictac trees
-    /// tells them.
+    /// Asks for all buckets that have keys, of all bucket types. Only a node with TicTac anti-entropy
+    /// answers this.
     pub(crate) fn buckets(&mut self) -> Result<Vec<Bucket>> {
-        // A plan of coverage for an n_val of 1 has every partition, whatever the buckets' own are.
+        // A coverage plan for an n_val of 1 covers every partition, whatever the n_val of the buckets.
         let request = RpbAaeFoldListBucketsReq { n_val: Some(1) };
         let listed: RpbAaeFoldListBucketsResp = self.call(&request, FOLD_TIMEOUT)?;
         let buckets = listed.bucket_list.into_iter();
@@ -94,7 +94,7 @@ impl RiakNode {
         Ok(buckets)
     }
 
-    /// Addresses of the nodes of its cluster that are up, for Protocol Buffers.
+    /// Protocol Buffers addresses of the live nodes of the cluster.
     pub(crate) fn members(&mut self) -> Result<Vec<String>> {
         let members: RpbMembershipResp =
             self.call(&RpbMembershipReq { queuename: None }, ANSWER_TIMEOUT)?;
@@ -105,7 +105,8 @@ impl RiakNode {
         Ok(members.up_nodes.iter().map(|node| address(&shown(&node.ip), node.port)).collect())
     }
 
-    /// Puts references into a queue; its lengths afterwards, or `None` where there is no such queue.
+    /// Appends references to a queue, and returns the queue's lengths afterwards. `None` if the queue does
+    /// not exist.
     pub(crate) fn push(
         &mut self,
         queue: &str,
@@ -114,7 +115,7 @@ impl RiakNode {
         let request = RpbPushReq { queuename: queue.to_owned().into(), keys_value: records };
         let answer: RpbPushResp = match self.call(&request, ANSWER_TIMEOUT) {
             Ok(answer) => answer,
-            // Riak has an answer for that, and an error, which one it is depends on the version.
+            // Depending on its version, Riak reports a missing queue in the answer or as an error.
             Err(fault) if format!("{fault:#}").contains("not defined") => return Ok(None),
             Err(fault) => return Err(fault),
         };
@@ -126,7 +127,7 @@ impl RiakNode {
         }))
     }
 
-    /// Has Riak put references to all records of a bucket into a queue; how many.
+    /// Has Riak put references to all records of a bucket into a queue, and returns their number.
     pub(crate) fn fold_into_queue(&mut self, bucket: &Bucket, queue: &str) -> Result<u64> {
         let request = RpbAaeFoldReplKeysReq {
             bucket_type: bucket.bucket_type.clone(),
@@ -143,14 +144,14 @@ impl RiakNode {
         Ok(counted.keys_count.iter().map(|one| u64::from(one.count)).sum())
     }
 
-    /// Properties of a bucket type.
+    /// Asks for the properties of a bucket type.
     pub(crate) fn type_props(&mut self, name: &[u8]) -> Result<Map<String, Value>> {
         let request = RpbGetBucketTypeReq { bucket_type: Bytes::copy_from_slice(name) };
         let answer: RpbGetBucketResp = self.call(&request, ANSWER_TIMEOUT)?;
         props(&answer.props)
     }
 
-    /// Properties of a bucket.
+    /// Asks for the properties of a bucket.
     pub(crate) fn bucket_props(&mut self, bucket: &Bucket) -> Result<Map<String, Value>> {
         let request = RpbGetBucketReq {
             bucket: bucket.name.clone(),
@@ -161,7 +162,7 @@ impl RiakNode {
     }
 }
 
-/// Properties as JSON has them.
+/// Converts properties to the form that they have in JSON.
 fn props(props: &RpbBucketProps) -> Result<Map<String, Value>> {
     let mut found = Map::new();
     let mut put = |name: &str, value: Option<Value>| {

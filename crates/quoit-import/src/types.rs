@@ -1,4 +1,4 @@
-//! `quoit import types`: bucket types and bucket properties of a running Riak.
+//! `quoit import types`: copies bucket types and bucket properties of a running Riak.
 
 use crate::Format;
 use crate::api::{Api, segment};
@@ -17,10 +17,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Properties that say nothing about a type's behaviour, or that Riak alone has.
+/// Properties that do not affect a type's behaviour, or that only Riak has.
 const LEFT_OUT: [&str; 8] =
     ["name", "claimant", "active", "chash_keyfun", "linkfun", "search", "search_index", "repl"];
-/// How often a new type is looked at until all nodes know it, and how long the pauses are.
+/// Attempts to activate a new type before all nodes know it, and the pause between two attempts.
 const ACTIVATION_ATTEMPTS: u32 = 50;
 const ACTIVATION_PAUSE: Duration = Duration::from_millis(100);
 
@@ -29,20 +29,21 @@ const ACTIVATION_PAUSE: Duration = Duration::from_millis(100);
 pub struct TypesArgs {
     /// HTTP address of a node of Riak.
     riak: String,
-    /// Names of bucket types, as `riak-admin bucket-type list` prints them. Without any, those that the
-    /// options find, or those that Riak tells: it tells those with data, if tictacaae_active = active.
+    /// Names of bucket types, as `riak-admin bucket-type list` prints them. Without names: the types found
+    /// by the options, or else the types that Riak reports, which are those with data, if tictacaae_active
+    /// = active.
     #[arg(value_name = "TYPE")]
     types: Vec<String>,
-    /// Take the types that records of a stopped node's data directory have.
+    /// Take the types of the records in a stopped node's data directory.
     #[arg(long, value_name = "DIR")]
     data_dir: Vec<PathBuf>,
-    /// Take the types of a report of `quoit import inspect --format json`.
+    /// Take the types in a report of `quoit import inspect --format json`.
     #[arg(long, value_name = "FILE")]
     inspected: Vec<PathBuf>,
     /// Protocol Buffers address of the node of Riak; its host and port 8087 by default.
     #[arg(long, value_name = "HOST:PORT")]
     riak_pb: Option<String>,
-    /// The protocol in which Riak is asked for properties.
+    /// The protocol by which Riak is asked for properties.
     #[arg(long, value_enum, default_value = "http")]
     by: Protocol,
     /// HTTP address of a node of the cluster.
@@ -51,7 +52,7 @@ pub struct TypesArgs {
     /// Buckets whose own properties are copied as well: TYPE/BUCKET.
     #[arg(long, value_name = "TYPE/BUCKET")]
     bucket: Vec<String>,
-    /// Create what is missing and change what differs.
+    /// Create missing types and change differing properties.
     #[arg(long)]
     create: bool,
     /// Form of the output.
@@ -68,7 +69,7 @@ enum Protocol {
     Pb,
 }
 
-/// Riak, as it is asked for properties.
+/// The connection by which Riak is asked for properties.
 enum Riak {
     Http(Api),
     Pb(Box<RiakNode>),
@@ -82,7 +83,7 @@ impl Riak {
         })
     }
 
-    /// Properties of a bucket type that matter.
+    /// Asks for the relevant properties of a bucket type.
     fn type_props(&mut self, name: &str) -> Result<Map<String, Value>> {
         match self {
             Self::Http(api) => {
@@ -95,7 +96,7 @@ impl Riak {
         }
     }
 
-    /// Properties of a bucket that matter.
+    /// Asks for the relevant properties of a bucket.
     fn bucket_props(&mut self, bucket: &Bucket) -> Result<Map<String, Value>> {
         match self {
             Self::Http(api) => props_over_http(api, &format!("{}/props", path_of(bucket))),
@@ -107,7 +108,7 @@ impl Riak {
     }
 }
 
-/// The path of a bucket, in Riak's interface and in that of administration.
+/// The path of a bucket, in Riak's interface and in Quoit's administration API.
 fn path_of(bucket: &Bucket) -> String {
     let bucket_type = bucket.bucket_type.as_deref().unwrap_or(DEFAULT_TYPE.as_bytes());
     format!("types/{}/buckets/{}", segment(bucket_type), segment(&bucket.name))
@@ -119,7 +120,8 @@ impl TypesArgs {
         self.riak_pb.clone().unwrap_or_else(host)
     }
 
-    /// The names that were given and found. Only without any, and without buckets, Riak is asked.
+    /// The names of the types to copy. Riak is asked for its types only if there are no other names and no
+    /// buckets.
     fn names(&self) -> Result<BTreeSet<String>> {
         let mut names: BTreeSet<String> = self.types.iter().cloned().collect();
         for path in &self.inspected {
@@ -141,7 +143,7 @@ impl TypesArgs {
     }
 }
 
-/// The types of a report of inspect, without the default one, which is there.
+/// The types in a report of inspect, without `default`, which every cluster has.
 fn types_of_report(path: &Path) -> Result<BTreeSet<String>> {
     let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
     let report: Value =
@@ -153,7 +155,7 @@ fn types_of_report(path: &Path) -> Result<BTreeSet<String>> {
     Ok(names.filter(|name| *name != DEFAULT_TYPE).map(str::to_owned).collect())
 }
 
-/// The types of the records in data directories, without the default one.
+/// The types of the records in data directories, without `default`.
 fn types_of_directories(directories: &[PathBuf]) -> Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     for partition in open(directories)?.partitions {
@@ -169,7 +171,7 @@ fn types_of_directories(directories: &[PathBuf]) -> Result<BTreeSet<String>> {
     Ok(names)
 }
 
-/// A property that differs.
+/// A property whose values differ.
 struct Difference {
     property: String,
     riak: Value,
@@ -219,7 +221,7 @@ pub(crate) fn types(args: &TypesArgs) -> Result<()> {
     }
 }
 
-/// The properties that matter.
+/// Keeps only the relevant properties.
 fn that_matter(mut props: Map<String, Value>) -> Map<String, Value> {
     props.retain(|name, _| !LEFT_OUT.contains(&name.as_str()));
     props
@@ -255,8 +257,8 @@ fn compare_bucket(here: &Api, path: &str, wanted: &Map<String, Value>) -> Result
     Ok(differences(wanted, &document["props"]))
 }
 
-/// The properties of Riak's that have another value here. Those that do not exist here are told of only when
-/// they are wanted of the cluster.
+/// The properties of Riak that have another value in the cluster. A property that the cluster does not have
+/// counts only if it is switched on in Riak.
 fn differences(wanted: &Map<String, Value>, here: &Value) -> Vec<Difference> {
     let differs = |(name, riak): (&String, &Value)| {
         let here = here.get(name).cloned().unwrap_or(Value::Null);
@@ -269,13 +271,14 @@ fn differences(wanted: &Map<String, Value>, here: &Value) -> Vec<Difference> {
     wanted.iter().filter_map(differs).collect()
 }
 
-/// Whether a property that is missing here says nothing in Riak either.
+/// True if a property is missing in the cluster and switched off in Riak.
 fn is_nothing(riak: &Value, here: &Value) -> bool {
     here.is_null()
         && (riak.is_null() || *riak == json!(false) || *riak == json!([]) || *riak == json!(""))
 }
 
-/// Creates or changes a type and activates it; the properties that the cluster refuses, with its words.
+/// Creates or changes a type and activates it. Returns the properties that the cluster refuses, with its
+/// messages.
 fn write_type(
     here: &Api,
     path: &str,
@@ -301,7 +304,8 @@ fn write_type(
     Ok(refused)
 }
 
-/// Writes properties, without those that are refused, which come back with the cluster's words.
+/// Writes properties, leaving out those that the cluster refuses. Returns the refused ones with the
+/// cluster's messages.
 fn write_accepted(
     wanted: &Map<String, Value>,
     write: impl Fn(&Value) -> Result<(u16, Value)>,

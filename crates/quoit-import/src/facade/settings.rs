@@ -1,31 +1,31 @@
-//! Settings of running nodes, as `show` and `set` name them.
+//! Riak's `show` and `set` for settings of running nodes.
 
 use super::{Translated, run, say};
 
 /// Settings that can be changed while the node runs.
 const LIMITS: [&str; 3] = ["transfer_limit", "handoff.inbound", "handoff.outbound"];
 
-/// Refusal of `show` for settings of which a running node does not tell.
+/// Refusal of `show` for settings that a running node does not report.
 const NOT_SHOWN: &str = "show: running nodes tell transfer_limit, handoff.inbound and handoff.outbound, by \
     quoit admin handoff config [--node NODE|--all]; ring_size and storage_backend stand in quoit admin \
     status; others are shown as a file has them by quoit config show FILE, and with their defaults by quoit \
     config describe KEY";
 
-/// Words behind `show` and `set`, taken apart.
+/// Parsed arguments of `show` and `set`.
 #[derive(Default)]
 struct SettingWords {
-    /// Settings, with values or without.
+    /// Settings, with or without values.
     named: Vec<String>,
-    /// Node that is meant, if one is named.
+    /// Node whose settings are meant, if one is named.
     node: Option<String>,
-    /// Whether all nodes are meant.
+    /// True for the settings of all nodes.
     is_of_all: bool,
     /// Form of the output.
     format: Option<String>,
 }
 
 impl SettingWords {
-    /// Takes the words apart; an error in words for an option that has no value or no meaning.
+    /// Parses the arguments. An option without its value, or an unknown option, is an error.
     fn of(words: &[String]) -> Result<Self, String> {
         let mut found = Self::default();
         let mut words = words.iter();
@@ -56,7 +56,7 @@ impl SettingWords {
         Ok(found)
     }
 
-    /// The options in the words of `quoit admin handoff`.
+    /// The options in the form of `quoit admin handoff`.
     fn options(&self) -> Vec<String> {
         let mut options = Vec::new();
         if let Some(node) = &self.node {
@@ -76,7 +76,7 @@ impl SettingWords {
     }
 }
 
-/// Settings are shown as the nodes have them, where these tell of them.
+/// Translates `show`. Nodes report only some of their settings.
 pub(super) fn show(words: &[String]) -> Translated {
     let found = match SettingWords::of(words) {
         Ok(found) => found,
@@ -91,12 +91,12 @@ pub(super) fn show(words: &[String]) -> Translated {
     run(&["admin", "handoff", "config"], &found.options())
 }
 
-/// Whether a word sets what can be changed while the node runs.
+/// True if a word sets one of the settings that can be changed while the node runs.
 pub(super) fn is_limit(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| LIMITS.contains(&name))
 }
 
-/// Changes one of the settings that can be changed while the node runs.
+/// Translates `set`, which changes one setting of the running node.
 pub(super) fn set(words: &[String]) -> Translated {
     let found = match SettingWords::of(words) {
         Ok(found) => found,

@@ -1,4 +1,4 @@
-//! Conditions of a move.
+//! Conditions that a live move needs.
 
 use super::facts::Facts;
 use serde_json::{Value, json};
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Good,
-    /// The step of the plan that mends it comes first.
+    /// A step of the plan will fulfil the condition.
     ToDo,
     Bad,
-    /// Nothing tells.
+    /// The fact is not known.
     Unknown,
 }
 
@@ -30,11 +30,11 @@ impl Verdict {
 pub(super) struct Check {
     pub(super) what: String,
     pub(super) verdict: Verdict,
-    /// Finding.
+    /// The fact that was found.
     pub(super) found: String,
-    /// Remedy, if there is something to do.
+    /// Remedy, unless the condition is fulfilled.
     pub(super) remedy: String,
-    /// Whether a move in both directions depends on it.
+    /// True if only a move in both directions needs the condition.
     pub(super) is_for_both_ways: bool,
 }
 
@@ -64,7 +64,7 @@ impl Check {
         self
     }
 
-    /// Whether a move in both directions is refused for it.
+    /// True if a move in both directions must be refused because of this condition.
     pub(super) fn forbids_both_ways(&self) -> bool {
         self.is_for_both_ways && self.verdict != Verdict::Good
     }
@@ -84,7 +84,7 @@ const fn good_if(is_good: bool) -> Verdict {
     if is_good { Verdict::Good } else { Verdict::Bad }
 }
 
-/// All conditions.
+/// Judges all conditions of a move.
 pub(super) fn checks(facts: &Facts, queue: &str) -> Vec<Check> {
     let mut checks = vec![version(facts)];
     checks.extend(riaks_deletes(facts));
@@ -115,13 +115,13 @@ pub(super) fn checks(facts: &Facts, queue: &str) -> Vec<Check> {
     checks
 }
 
-/// Queues that others fetch from came with Riak 3.
+/// Checks for replication queues that sinks fetch from, which came with Riak 3.0.
 fn version(facts: &Facts) -> Check {
     let version = &facts.riak.version;
     let major = version.trim_start_matches("riak-").split('.').next();
     let major: Option<u32> = major.and_then(|text| text.parse().ok());
     let verdict = match major {
-        // A cluster of Quoit tells its own version, and has the same queues.
+        // A Quoit cluster as the source reports its own version, and has the same queues.
         Some(0 | 3..) => Verdict::Good,
         Some(_) => Verdict::Bad,
         None => Verdict::Unknown,
@@ -132,12 +132,12 @@ fn version(facts: &Facts) -> Check {
     )
 }
 
-/// Remedy where reaps go from one cluster to the other.
+/// Remedy if reaps are replicated from one cluster to the other.
 const SENT_REAPS_REMEDY: &str = "a reap that is sent on removes a tombstone for which \
     the other side may still have the value: set repl_reap = disabled on every node and reap no \
     tombstones until the move is over";
 
-/// Whether Riak removes tombstones or old records by itself: only its files tell.
+/// Checks if Riak removes tombstones or old records by itself, which only its configuration files say.
 fn riaks_deletes(facts: &Facts) -> [Check; 3] {
     let ask = "give --riak-conf FILE for each node (advanced.config is read beside it): Riak tells this to \
                nobody over the network";

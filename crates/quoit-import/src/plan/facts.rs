@@ -1,4 +1,4 @@
-//! Facts about both clusters, as far as their nodes tell them.
+//! Facts about both clusters, gathered from their nodes and from configuration files.
 
 use super::PlanArgs;
 use super::riak_conf::RiakConf;
@@ -11,14 +11,14 @@ use quoit_client::Bucket;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Number of replicas of a bucket type on both sides; `None` where the type is not there.
+/// Properties of a bucket type on both sides. An n_val is `None` if that side does not have the type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct TypeFacts {
     pub(super) riak_n_val: Option<u64>,
     pub(super) here_n_val: Option<u64>,
-    /// Whether the cluster has the type and it is active.
+    /// True if the cluster has the type and it is active.
     pub(super) is_here: bool,
-    /// Seconds after which the cluster lets its records expire.
+    /// Time to live of the type's records in the cluster, in seconds; 0 if they do not expire.
     pub(super) here_ttl_secs: u64,
 }
 
@@ -27,34 +27,34 @@ pub(super) struct TypeFacts {
 pub(super) struct SideFacts {
     pub(super) node: String,
     pub(super) version: String,
-    /// Addresses for Protocol Buffers.
+    /// Protocol Buffers addresses.
     pub(super) pb: Vec<String>,
-    /// Addresses for HTTP.
+    /// HTTP addresses.
     pub(super) http: Vec<String>,
 }
 
-/// Everything that the plan is made of.
+/// All facts that the plan is made from.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
     pub(super) riak: SideFacts,
     pub(super) here: SideFacts,
-    /// All buckets of Riak that have keys, if it tells them.
+    /// All buckets of Riak that have keys, if Riak reports them.
     pub(super) buckets: Vec<Bucket>,
-    /// Why Riak has not told them: it does not answer folds.
+    /// The reason why Riak did not report its buckets: the fault of its fold.
     pub(super) folds_fault: Option<String>,
     pub(super) types: BTreeMap<String, TypeFacts>,
-    /// Whether Riak has the queue for the cluster.
+    /// True if Riak has the queue for the cluster.
     pub(super) has_queue: bool,
-    /// Deletes of the cluster: the mode, and seconds after which records expire by default.
+    /// The cluster's `delete_mode`.
     pub(super) here_delete_mode: String,
     pub(super) here_expires_after_secs: Option<u64>,
-    /// Whether the cluster sends reaps to others.
+    /// True if the cluster sends reaps to other clusters.
     pub(super) here_sends_reaps: bool,
-    /// Buckets of the cluster with a life of records of their own, in seconds.
+    /// Buckets of the cluster with a time to live of their own, in seconds.
     pub(super) here_ttl_buckets: Vec<(String, u64)>,
-    /// Whether the cluster queues writes for others, by the node that was asked.
+    /// True if the cluster queues writes for other clusters, according to the node that was asked.
     pub(super) here_queues: bool,
-    /// Riak's files, with their names.
+    /// Riak's configuration files, by path.
     pub(super) confs: Vec<(String, RiakConf)>,
 }
 
@@ -88,19 +88,19 @@ impl Facts {
             Ok(buckets) => facts.buckets = buckets,
             Err(fault) => facts.folds_fault = Some(format!("{fault:#}")),
         }
-        // After a fault the connection may be of no use.
+        // A failed request may have broken the connection.
         let mut riak = RiakNode::connect(&riak_pb)?;
         facts.types = types(args, &facts, &mut riak, &here_api)?;
         facts.here_ttl_buckets = ttl_buckets(&facts, &here_api)?;
         Ok(facts)
     }
 
-    /// The bucket types but for the default one.
+    /// The bucket types except `default`.
     pub(super) fn named_types(&self) -> impl Iterator<Item = &String> {
         self.types.keys().filter(|name| *name != DEFAULT_TYPE)
     }
 
-    /// Pairs of numbers of replicas, here and at Riak, of which full-sync compares one after the other.
+    /// The pairs of n_vals, of the cluster and of Riak. Full-sync compares the trees of one pair at a time.
     pub(super) fn n_vals(&self) -> BTreeSet<(u64, u64)> {
         let pair = |facts: &TypeFacts| {
             let riak = facts.riak_n_val?;
@@ -115,7 +115,7 @@ fn side(api: &Api, node: &mut RiakNode, pb: &str) -> Result<SideFacts> {
     anyhow::ensure!(status == 200, "{}/ping answers status {status}", api.base());
     let (name, version) = node.info().with_context(|| pb.to_owned())?;
     let reachable = |address: &str| match address.rsplit_once(':') {
-        // A listener of all interfaces is reached where this command reached it.
+        // A listener on all interfaces is reachable at the host by which this command reached the node.
         Some((host, port)) if ["0.0.0.0", "[::]"].contains(&host) => {
             format!("{}:{port}", api.host())
         }
@@ -172,7 +172,7 @@ fn types(
     Ok(types)
 }
 
-/// Those buckets of Riak's to which the cluster gives a life of records that is not their type's.
+/// The buckets of Riak for which the cluster has a time to live that differs from their type's.
 fn ttl_buckets(facts: &Facts, here: &Api) -> Result<Vec<(String, u64)>> {
     let mut found = Vec::new();
     for bucket in &facts.buckets {
@@ -191,7 +191,7 @@ fn ttl_buckets(facts: &Facts, here: &Api) -> Result<Vec<(String, u64)>> {
     Ok(found)
 }
 
-/// A word or a number as text.
+/// Formats a string or number as text.
 fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -1,8 +1,8 @@
-//! `quoit import plan`: the live move from a running Riak to a running cluster, as commands.
+//! `quoit import plan`: prints the commands of a live move from a running Riak to a running cluster.
 //!
-//! [`facts`] asks both sides, [`checks`] judges what was found, and [`steps`] writes the commands. A move in
-//! both directions is named only where tombstones stay on both sides: a value whose deletion one side has
-//! forgotten comes back from the other.
+//! [`facts`] asks both sides, [`checks`] judges the findings, and [`steps`] writes the commands. A move in
+//! both directions is planned only if both sides keep their tombstones. If one side forgot a deletion, the
+//! other side would bring the deleted value back.
 
 mod checks;
 mod facts;
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use steps::{Step, steps};
 
-/// The protocol of replication.
+/// The protocol by which the two clusters replicate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum PeerProtocol {
     /// Protocol Buffers.
@@ -51,20 +51,22 @@ pub struct PlanArgs {
     /// Protocol Buffers address of the node of the cluster; its host and port 8087 by default.
     #[arg(long, value_name = "HOST:PORT")]
     here_pb: Option<String>,
-    /// The riak.conf of a node of Riak, once for each that differs. Riak tells over no network whether it
-    /// removes tombstones and old records. advanced.config is read beside it.
+    /// The riak.conf of a node of Riak, once for each distinct file. Riak does not report over the network
+    /// if it removes tombstones and old records. An advanced.config in the same directory is read too.
     #[arg(long, value_name = "FILE")]
     riak_conf: Vec<PathBuf>,
-    /// The advanced.config, where it is in another place.
+    /// The advanced.config, if it is in another directory.
     #[arg(long, value_name = "FILE", requires = "riak_conf")]
     riak_advanced: Option<PathBuf>,
-    /// Bucket types of Riak besides those that it tells: those without data, or all where its folds are off.
+    /// Bucket types of Riak in addition to those that it reports: types without data, or all types if its
+    /// folds are off.
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
-    /// Move from Riak to the cluster alone. What only the cluster has is listed, and never sent to Riak.
+    /// Move in one direction, from Riak to the cluster. Records that only the cluster has are listed and
+    /// never sent to Riak.
     #[arg(long)]
     one_way: bool,
-    /// The protocol in which the two replicate.
+    /// The protocol by which the two clusters replicate.
     #[arg(long, value_enum, default_value = "pb")]
     protocol: PeerProtocol,
     /// Name of the queue at Riak that the cluster consumes.
@@ -96,7 +98,7 @@ fn pb_address(url: &str, given: Option<&str>) -> String {
 struct Plan {
     is_both_ways: bool,
     checks: Vec<Check>,
-    /// None where the move is refused.
+    /// The steps; empty if the move is refused.
     steps: Vec<Step>,
     clients: Vec<String>,
     /// Names and versions of the nodes that were asked.
@@ -123,7 +125,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<()> {
     bail!("no plan is given because of {}: {otherwise}", reasons.join(", "))
 }
 
-/// The checks for which the move is refused.
+/// The checks because of which the move is refused.
 fn refusals(checks: &[Check], is_both_ways: bool) -> impl Iterator<Item = &Check> {
     let is_refused = move |check: &&Check| match check.is_for_both_ways {
         true => is_both_ways && check.forbids_both_ways(),
@@ -142,7 +144,7 @@ fn made(args: &PlanArgs, facts: &Facts) -> Plan {
     Plan { is_both_ways, checks, steps, clients: clients(facts), riak, here }
 }
 
-/// Changes that clients need.
+/// Changes that the clients need.
 fn clients(facts: &Facts) -> Vec<String> {
     vec![
         format!(

@@ -1,22 +1,24 @@
-//! Settings of Riak that no node tells over the network: they are read from its files.
+//! Settings of Riak that no node reports over the network. They are read from Riak's configuration files.
 
 use crate::advanced_config::advanced_settings;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Name of the file beside a riak.conf.
+/// Name of the second configuration file, in the directory of riak.conf.
 const ADVANCED_FILE: &str = "advanced.config";
 
-/// Settings of one node of Riak's.
+/// Settings of one node of Riak.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct RiakConf {
-    /// By their names; those of advanced.config have the names that they have there.
+    /// The settings by name. Those of advanced.config have the names that they have there, without the
+    /// application.
     settings: BTreeMap<String, String>,
 }
 
 impl RiakConf {
-    /// Reads a riak.conf and the advanced.config: the one named, or that beside the file if there is one.
+    /// Reads a riak.conf, and an advanced.config: the given one, or the one in the same directory if it
+    /// exists.
     pub(super) fn read(conf: &Path, advanced: Option<&Path>) -> Result<Self> {
         let read =
             |path: &Path| std::fs::read_to_string(path).with_context(|| path.display().to_string());
@@ -41,22 +43,22 @@ impl RiakConf {
         Ok(Self { settings })
     }
 
-    /// A setting of this name.
+    /// The value of a setting.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
         self.settings.get(key).map(String::as_str)
     }
 
-    /// The mode of deletes; Riak's default where it is not set.
+    /// The delete mode, or Riak's default if it is not set.
     pub(super) fn delete_mode(&self) -> &str {
         self.get("delete_mode").unwrap_or("3000")
     }
 
-    /// Whether reaps are sent to other clusters.
+    /// True if reaps are sent to other clusters.
     pub(super) fn sends_reaps(&self) -> bool {
         self.get("repl_reap").is_some_and(|value| ["enabled", "on", "true"].contains(&value))
     }
 
-    /// Settings by which an engine removes what is old, as `name = value`.
+    /// The settings by which an engine expires old records, as `name = value`.
     pub(super) fn expiry(&self) -> Vec<String> {
         let is_expiry = |key: &str| {
             let engines = ["bitcask.expiry", "leveldb.expiration", "memory_backend.ttl"];

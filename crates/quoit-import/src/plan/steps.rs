@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 pub(super) struct Step {
     pub(super) name: &'static str,
     pub(super) title: String,
-    /// Lines of Riak's riak.conf, on every node.
+    /// Lines for riak.conf, on every node of Riak.
     pub(super) riak_conf: Vec<String>,
-    /// Lines of the cluster's configuration, on every node.
+    /// Lines for the configuration of every node of the cluster.
     pub(super) quoit_conf: Vec<String>,
-    /// Commands on a machine of the cluster.
+    /// Commands to run on one machine of the cluster.
     pub(super) commands: Vec<String>,
-    /// Commands on every node of Riak's.
+    /// Commands to run on every node of Riak.
     pub(super) riak_commands: Vec<String>,
     pub(super) notes: Vec<String>,
 }
@@ -49,7 +49,7 @@ impl Step {
     }
 }
 
-/// A word of a command line, quoted where a shell would take it for something else.
+/// Quotes a word of a command line if a shell would interpret it.
 fn word(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:%@=,".contains(&byte);
     match !text.is_empty() && text.bytes().all(is_plain) {
@@ -58,7 +58,7 @@ fn word(text: &str) -> String {
     }
 }
 
-/// Everything that steps are made of.
+/// The inputs of all steps.
 struct Making<'a> {
     args: &'a PlanArgs,
     facts: &'a Facts,
@@ -273,7 +273,7 @@ impl Making<'_> {
         step
     }
 
-    /// Kept tombstones are removed when no other side can bring their values back.
+    /// The step that reaps the kept tombstones, once no other side can bring their values back.
     fn reap(&self) -> Option<Step> {
         if self.facts.here_delete_mode != "keep" {
             return None;

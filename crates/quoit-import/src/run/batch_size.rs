@@ -1,22 +1,22 @@
-//! Size of batches: so many records as the cluster deals with in about a second.
+//! Batch size: as many records as the cluster can store in about a second.
 //!
-//! The end of the process costs the work on the batches that are under way. These are at most as many as
-//! threads send, and three times as many that were acknowledged before an earlier one: at a second each, with
-//! the threads side by side, some four seconds of work, however slow the cluster is.
+//! A killed import loses the work on its unacknowledged batches. There are at most four such batches for
+//! each sending thread, including those that were acknowledged out of order. The threads work in parallel,
+//! so at one second for each batch that is some four seconds of work, however slow the cluster is.
 
 use super::BATCH_RECORDS_MAX;
 use std::time::Duration;
 
-/// Time that a batch should take at most.
+/// Longest time that a batch should take.
 const TARGET: Duration = Duration::from_secs(1);
-/// Least records of a batch.
+/// Fewest records of a batch.
 const RECORDS_MIN: usize = 8;
-/// Records of the first batch, when nothing is known of the cluster.
+/// Records of the first batch, before anything is known about the cluster.
 const RECORDS_FIRST: usize = 64;
-/// How much more records a batch may have than the one before.
+/// Factor by which a batch may be larger than the one before.
 const GROWTH_MAX: usize = 2;
 
-/// The number of records of a batch.
+/// The current batch size, adapted to the speed of the cluster.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BatchSize {
     records_max: usize,
@@ -34,14 +34,16 @@ impl BatchSize {
         self.records_max
     }
 
-    /// Takes note of the time that a batch of so many records took, waiting for the cluster included.
+    /// Adapts the size to the time that a batch took, including the time in which the cluster could not
+    /// take records.
     pub(super) fn took(&mut self, record_count: usize, time: Duration) {
         if record_count == 0 {
             return;
         }
         let in_time = record_count as u128 * TARGET.as_micros() / time.as_micros().max(1);
         let in_time = usize::try_from(in_time).unwrap_or(usize::MAX);
-        // A batch that was small for want of records says nothing about larger ones.
+        // A batch may be small because there were no more records; its time says nothing about larger
+        // batches.
         let grown = (GROWTH_MAX * self.records_max).min(in_time);
         let is_full = record_count >= self.records_max;
         let next = if is_full { grown } else { self.records_max.min(in_time) };

@@ -1,4 +1,9 @@
-//! The file that tells how far an import is.
+//! The journal of an import: a file that says how far the import is, so that an interrupted one can
+//! continue.
+//!
+//! The journal is replaced as a whole, some four times a second. Its positions only cover records that the
+//! cluster has acknowledged. A resumed import therefore sends some records again, which the cluster merges,
+//! but misses none.
 
 use super::recent::{KeptCopies, RecentCopies, name_hash};
 use super::tally::Tally;
@@ -12,25 +17,26 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How often it is written at least.
+/// Shortest time between two writes of the journal.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// Share of the time that writing it takes at most: a journal of very many buckets is written less often.
+/// The pause between two writes is at least this many times the duration of a write. The journal of very
+/// many buckets is thus written less often.
 const SHARE: u32 = 10;
 
-/// Most records that are remembered to be sent again. When more are behind, the next run sends everything.
+/// Most records that are noted for sending again. If more are behind, the next run sends all records.
 const AGAIN_MAX: usize = 100_000;
 
-/// How far one partition is.
+/// Progress in one partition.
 #[derive(Clone, Serialize, Deserialize, Default)]
 struct Reached {
     position: Position,
     done: bool,
 }
 
-/// How far a walk through all partitions is.
+/// Progress of one pass over all partitions.
 #[derive(Clone, Serialize, Deserialize, Default)]
 pub(super) struct Walked {
-    /// By the partitions' directories.
+    /// Progress by the partition's directory.
     partitions: BTreeMap<String, Reached>,
     copies: Vec<KeptCopies>,
 }
@@ -40,7 +46,7 @@ impl Walked {
         self.partitions.get(&name_of(partition)).is_some_and(|reached| reached.done)
     }
 
-    /// Where the walk goes on in the partition.
+    /// Position from which the pass continues in the partition.
     pub(super) fn position(&self, partition: &Partition) -> Position {
         let reached = self.partitions.get(&name_of(partition));
         reached.map(|reached| reached.position.clone()).unwrap_or_default()
@@ -54,7 +60,7 @@ impl Walked {
         self.partitions.entry(name_of(partition)).or_default().done = true;
     }
 
-    /// Begins anew in this partition.
+    /// Starts over in this partition.
     fn forget(&mut self, partition: &str) {
         self.partitions.remove(partition);
     }
@@ -63,40 +69,41 @@ impl Walked {
         &self.copies
     }
 
-    /// Takes note of the files of copies, which have been synced.
+    /// Records the state of the files of copies, which have been synced.
     pub(super) fn keep(&mut self, recent: &RecentCopies) {
         self.copies = recent.kept();
     }
 }
 
-/// Contents of the file.
+/// Contents of the journal.
 #[derive(Serialize, Deserialize, Default)]
 pub(super) struct Contents {
-    /// The address of the cluster.
+    /// Address of the cluster.
     to: String,
-    /// Records that the cluster has acknowledged.
+    /// Progress of sending: records that the cluster has acknowledged.
     pub(super) sent: Walked,
     pub(super) tally: Tally,
-    /// Records of which the cluster was asked.
+    /// Progress of verification: records that the cluster was asked about.
     pub(super) checked: Walked,
     pub(super) verified: Verified,
-    /// Records that the last run has found behind: this one deals with them alone. `None` while all are dealt
-    /// with.
+    /// Records that the previous run found to be behind; this run handles only these. `None` if this run
+    /// handles all records.
     #[serde(default)]
     again: Option<Again>,
 }
 
-/// Records that are to be sent again, and the partitions that have them.
+/// Records to send again, and the partitions that hold them.
 #[derive(Clone, Serialize, Deserialize, Default)]
 pub(super) struct Again {
-    /// By the hashes of their names. Another record with the same hash is sent as well, without harm.
+    /// Hashes of the records' names. Another record with the same hash is sent again too, which is
+    /// harmless.
     names: BTreeSet<u64>,
     partitions: BTreeSet<String>,
     is_too_many: bool,
 }
 
 impl Again {
-    /// Takes note of a record that is behind.
+    /// Notes a record that is behind.
     pub(super) fn note(&mut self, partition: &Partition, key: &BitcaskKey) {
         self.partitions.insert(name_of(partition));
         match self.names.len() < AGAIN_MAX {
@@ -105,20 +112,20 @@ impl Again {
         }
     }
 
-    /// Whether the record is one of those.
+    /// True if the record is to be sent again.
     pub(super) fn has(&self, record: &StoredRecord) -> bool {
         self.names.contains(&name_hash(&record.key))
     }
 }
 
 impl Contents {
-    /// The records that this run deals with, if it is not with all.
+    /// The records that this run handles; `None` for all.
     pub(super) fn again(&self) -> Option<Again> {
         self.again.clone()
     }
 }
 
-/// How far an import is, in a file that is replaced as a whole.
+/// The open journal of an import.
 pub(super) struct Journal {
     path: PathBuf,
     pub(super) contents: Contents,
@@ -128,7 +135,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// The journal of an import that was begun, or a new one.
+    /// Opens the journal of an interrupted import, or creates a new one.
     pub(super) fn open(path: &Path, to: &str) -> Result<Self> {
         let (contents, is_resumed) = match std::fs::read(path) {
             Ok(bytes) => {
@@ -159,29 +166,30 @@ impl Journal {
             written_at: Instant::now(),
             writing_took: Duration::ZERO,
         };
-        // A place that can't be written is told of before anything is done.
+        // Write the journal now, so that a path that can't be written is reported before any work is done.
         journal.store()?;
         Ok(journal)
     }
 
-    /// Whether the import goes on with one that was begun before.
+    /// True if this import continues an interrupted one.
     pub(super) const fn is_resumed(&self) -> bool {
         self.is_resumed
     }
 
-    /// A file beside the journal.
+    /// The path of a file in the journal's directory, named after the journal.
     pub(super) fn beside(&self, suffix: &str) -> PathBuf {
         let mut path = self.path.clone().into_os_string();
         path.push(suffix);
         path.into()
     }
 
-    /// The file of what the first pass through the present partition has found.
+    /// The file with the results of the first pass over the current partition. Some engines' partitions are
+    /// read in two passes.
     pub(super) fn index_log(&self) -> PathBuf {
         self.beside(".index")
     }
 
-    /// Deletes the file of the first pass, when its partition is done.
+    /// Deletes the file of the first pass, once its partition is done.
     pub(super) fn remove_index_log(&self) -> Result<()> {
         let path = self.index_log();
         match std::fs::remove_file(&path) {
@@ -190,7 +198,7 @@ impl Journal {
         }
     }
 
-    /// Whether it is time to write it.
+    /// True if the journal should be written again.
     pub(super) fn is_due(&self) -> bool {
         self.written_at.elapsed() >= INTERVAL.max(self.writing_took * SHARE)
     }
@@ -210,8 +218,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Leaves for the next run the records alone that the second look has found behind; everything, if there
-    /// are too many of them.
+    /// Ends this run with records behind: the journal keeps only those records for the next run. If there
+    /// are too many of them, the journal is deleted, so that the next run sends all records.
     pub(super) fn begin_again(mut self) -> Result<()> {
         let again = self.contents.verified.begin_again();
         if again.is_too_many {
@@ -225,7 +233,7 @@ impl Journal {
         self.store()
     }
 
-    /// Deletes the file of an import that is done.
+    /// Deletes the journal of a finished import.
     pub(super) fn remove(self) -> Result<()> {
         std::fs::remove_file(&self.path).with_context(|| self.path.display().to_string())
     }

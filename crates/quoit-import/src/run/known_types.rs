@@ -1,4 +1,8 @@
-//! Bucket types that records need.
+//! Bucket types of the imported records: the import checks that they exist, and creates those that are
+//! missing.
+//!
+//! A directory does not hold the properties of bucket types. The data type of a type is inferred from the
+//! content type of its live records.
 
 use crate::api::{Api, segment};
 use crate::output::{note, shown};
@@ -12,45 +16,46 @@ use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-/// Data types, in the words of the property.
+/// Names of data types, as in the bucket property `datatype`.
 const DATA_TYPES: [&str; 5] = ["counter", "set", "gset", "map", "hll"];
 
-/// The kind of a live record, which is that of all records of its bucket type.
+/// The kind of a live record. All records of a bucket type are of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// A value of a client's.
+    /// A plain value.
     Plain,
-    /// A data type, in the word of the property.
+    /// A data type, by its name in the bucket property.
     DataType(&'static str),
 }
 
-/// The bucket types that are known to be there.
+/// The bucket types that are known to exist in the cluster.
 pub(super) struct KnownTypes<'a> {
     api: Api,
     creates: bool,
-    /// Those that a live record has been compared with.
+    /// Types that have been checked against a live record.
     known: HashSet<Bytes, RandomState>,
-    /// Those that are there, and of which nothing but tombstones was read: these tell no data type.
+    /// Types that exist, but of which only tombstones have been read. Tombstones do not say what data type
+    /// they have.
     undecided: HashSet<Bytes, RandomState>,
     partitions: &'a [Partition],
-    /// Number of the partition that is read.
+    /// Index of the partition that is being read.
     number: usize,
 }
 
 impl<'a> KnownTypes<'a> {
-    /// The types of a cluster, for records of these partitions. `creates`: whether missing ones are created.
+    /// The types of a cluster, for records of these partitions. `creates` is true if missing types are to
+    /// be created.
     pub(super) fn new(api: Api, creates: bool, partitions: &'a [Partition]) -> Self {
         let known = HashSet::from_iter([Bytes::from_static(DEFAULT_BUCKET_TYPE)]);
         Self { api, creates, known, undecided: HashSet::default(), partitions, number: 0 }
     }
 
-    /// Goes on with this partition.
+    /// Records that the import begins this partition.
     pub(super) fn begin(&mut self, number: usize) {
         self.number = number;
     }
 
-    /// Sees to it that the type of a record is there. The directory does not tell its properties, but live
-    /// records tell its data type.
+    /// Ensures that the type of a record exists, and that its data type is that of the record.
     pub(super) fn ensure(&mut self, record: &StoredRecord) -> Result<()> {
         let name = &record.key.bucket_type;
         if self.known.contains(name) {
@@ -80,8 +85,8 @@ impl<'a> KnownTypes<'a> {
         Ok(())
     }
 
-    /// The kind of the next live record of a bucket type, of which only a tombstone was read; plain if the
-    /// directories have none.
+    /// Searches the partitions for a live record of a bucket type, and returns its kind; plain if there is
+    /// no such record.
     fn look_ahead(&self, name: &Bytes) -> Result<Kind> {
         note(format_args!(
             "the first record of bucket type {} is a tombstone; a live one, which tells the data type, is \
@@ -123,7 +128,7 @@ impl<'a> KnownTypes<'a> {
             shown(name)
         ));
         self.api.done(self.api.put(path, &json!({"props": props}))?)?;
-        // Other nodes take a moment to learn of it.
+        // Other nodes need a moment to learn of the new type.
         for attempt in 0.. {
             let (status, document) = self.api.post(&format!("{path}/activate"))?;
             if status != 409 || attempt >= 50 {
@@ -136,7 +141,7 @@ impl<'a> KnownTypes<'a> {
     }
 }
 
-/// Refuses a type of the cluster that can't hold the data type of a record.
+/// Refuses a bucket type of the cluster that has another data type than the record.
 fn check_datatype(name: &[u8], is: Option<&str>, told: Option<Kind>) -> Result<()> {
     let Some(Kind::DataType(datatype)) = told else { return Ok(()) };
     if is == Some(datatype) {
@@ -150,8 +155,8 @@ fn check_datatype(name: &[u8], is: Option<&str>, told: Option<Kind>) -> Result<(
     );
 }
 
-/// The kind of a record, by the content type of its first live value. `None` of tombstones, and of what can't
-/// be read: they tell nothing.
+/// The kind of a record, by the content type of its first live sibling. `None` for tombstones and for
+/// records that can't be decoded.
 fn kind_of(record: &StoredRecord) -> Option<Kind> {
     let object = decode_riak_object(&record.object).ok()?;
     let mut live = object.siblings.iter().filter(|sibling| !sibling.deleted).peekable();
@@ -172,7 +177,7 @@ mod tests {
     use quoit_riak_files::discover;
     use std::path::Path;
 
-    /// A record of the bucket type `t`: a tombstone without a content type.
+    /// A record of the bucket type `t`; a tombstone if there is no content type.
     fn record(key: &'static str, content_type: Option<&'static str>) -> StoredRecord {
         let meta = Metadata {
             content_type: content_type.map(|text| Bytes::from_static(text.as_bytes())),
@@ -188,7 +193,7 @@ mod tests {
         StoredRecord { key, object, written_secs: None, file, offset: 0 }
     }
 
-    /// A partition of these records, as Bitcask writes them.
+    /// Writes a partition with these records, in Bitcask's format.
     fn write_partition(data_dir: &Path, index: &str, records: &[StoredRecord]) {
         let mut bytes = Vec::new();
         for record in records {

@@ -1,10 +1,14 @@
-//! `quoit import run`: reads directories of Riak's and writes what they hold into a cluster.
+//! `quoit import run`: reads directories of Riak and writes their records into a cluster.
 //!
-//! One thread reads partition after partition, in the order of the ring, and fills batches; several threads
-//! send these. Up to where the cluster has acknowledged a partition is written into the journal four times a
-//! second, with the figures so far. An import that was killed goes on from there: it reads and sends the
-//! records of a second or two once more, which the cluster merges. Copies of a record that are the same to
-//! the byte are sent once: its partitions follow each other.
+//! One thread reads the partitions in the order of the ring and fills batches. Several threads send the
+//! batches. About four times a second the journal is written: the position up to which the cluster has
+//! acknowledged the records of a partition without a gap, and the figures so far. An import that was killed
+//! continues from there: it sends the records of a second or two again, which the cluster merges.
+//! Byte-identical copies of a record are sent once. This takes little memory, because the copies of a
+//! record lie in consecutive partitions.
+//!
+//! After sending, a second pass ([`verify`]) asks the cluster if it has each record in this version or a
+//! later one.
 
 mod batch_size;
 mod journal;
@@ -39,61 +43,63 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Size from which a batch is sent, in bytes; a larger object goes by itself.
+/// Size of a batch's body at which it is sent, in bytes. A larger object is sent in a batch of its own.
 const BATCH_BYTES: usize = 1 << 20;
-/// Most records of a batch, of a fast cluster.
+/// Most records of a batch.
 const BATCH_RECORDS_MAX: usize = 1000;
-/// End of the words about a record or piece at which the import ends.
+/// Added to the message of the damage or refusal at which the import ends.
 const SKIP_HINT: &str = "; give --skip-damaged to go on without what is damaged or refused";
-/// Damaged pieces and refused records that are named one by one.
+/// Most damaged pieces and refused records that are listed.
 const NAMED_MAX: usize = 1000;
 
 /// Treatment of tombstones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Tombstones {
-    /// They are written, and reaped by the cluster's delete_mode: needed where records were deleted while
-    /// other copies of them live on.
+    /// Write them; the cluster reaps them by its delete_mode. Needed if other copies of deleted records
+    /// still hold the values.
     Keep,
-    /// They are left out.
+    /// Leave them out.
     Skip,
 }
 
 /// Arguments of `quoit import run`.
 #[derive(Args, Debug)]
 pub struct RunArgs {
-    /// Data directories of stopped nodes: of one, or of all.
+    /// Data directories of stopped nodes: of one node, or of all.
     #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
     /// HTTP address of a node of the cluster.
     #[arg(long, default_value = "http://127.0.0.1:8098", value_name = "URL")]
     to: String,
-    /// File that tells how far the import is; deleted when it is done.
+    /// File in which the import notes its progress. It is deleted when the import is done.
     #[arg(long, default_value = "quoit-import.journal", value_name = "FILE")]
     journal: PathBuf,
-    /// Do not create bucket types that are missing; the import then ends at the first record of one.
+    /// Do not create missing bucket types. The import then ends at the first record of a missing type.
     #[arg(long)]
     no_types: bool,
-    /// Go on behind what is damaged or refused, which is listed. Without it, the import ends there.
+    /// Skip damaged pieces and refused records, and list them. Without this option the import ends at the
+    /// first.
     #[arg(long)]
     skip_damaged: bool,
     /// Treatment of tombstones.
     #[arg(long, value_enum, default_value = "keep")]
     tombstones: Tombstones,
-    /// Leave out what Bitcask wrote longer ago: its expiry setting in seconds.
+    /// Leave out records that Bitcask wrote longer ago than this: the value of Riak's expiry setting, in
+    /// seconds.
     #[arg(long, value_name = "SECONDS")]
     expire_after: Option<u64>,
-    /// Batches that are sent at the same time.
+    /// Number of batches that are sent concurrently.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
     connections: u8,
-    /// Most records that are sent, or looked up afterwards, in a second: so many that the clients of the
-    /// cluster do not notice [default: as many as it takes].
+    /// Most records a second to send, and later to verify, so that the cluster's clients keep their share
+    /// of it [default: as many as the cluster takes].
     #[arg(long, value_name = "RECORDS")]
     rate: Option<NonZeroU32>,
-    /// Time for which records are sent again that the cluster can't take at the moment: a node is away, or a
+    /// Time for which records are sent again while the cluster can't take them, because a node is down or a
     /// disk is full.
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     patience: u64,
-    /// Do not read everything a second time to see that the cluster has it.
+    /// Do not read everything a second time to verify that the cluster has it.
     #[arg(long)]
     no_verify: bool,
     /// Form of the output.
@@ -101,7 +107,7 @@ pub struct RunArgs {
     format: Format,
 }
 
-/// An import under way.
+/// A running import.
 struct Import<'a> {
     args: &'a RunArgs,
     types: KnownTypes<'a>,
@@ -109,10 +115,10 @@ struct Import<'a> {
     pace: Pace,
     journal: Journal,
     recent: RecentCopies,
-    /// The records that are to be sent, if not all are.
+    /// The records to send, if not all.
     again: Option<Again>,
     progress: Progress,
-    /// Bytes of the partitions that are done.
+    /// Size of the partitions that are done, in bytes.
     done_bytes: u64,
     oldest_secs: Option<u64>,
 }
@@ -162,7 +168,7 @@ pub(crate) fn import(args: &RunArgs) -> Result<()> {
     }
 }
 
-/// Sends all partitions that are not done, and gives the journal back.
+/// Sends all partitions that are not done yet, and returns the journal.
 fn send_all(
     args: &RunArgs,
     api: &Api,
@@ -241,7 +247,7 @@ impl Import<'_> {
         self.journal.remove_index_log()
     }
 
-    /// Takes a finding into the batch, which is sent when it is full, or when the journal is to be written.
+    /// Adds one finding to the batch. Sends the batch when it is full or when the journal is due.
     fn take(
         &mut self,
         partition: &Partition,
@@ -292,7 +298,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Whether the record is one of those that are to be left out.
+    /// True if the record is to be left out.
     fn is_left_out(&mut self, record: &StoredRecord, batch: &mut Batch) -> Result<bool> {
         if let Err(fault) = record.key.as_key_ref().check() {
             self.damaged(format!("{}: {fault}", Place::of(record)), batch)?;
@@ -317,7 +323,7 @@ impl Import<'_> {
         self.refused()
     }
 
-    /// Takes note of records that the cluster refuses for good.
+    /// Notes the records that the cluster refuses permanently. Fails if the sender has a fault.
     fn refused(&mut self) -> Result<()> {
         for refused in self.sender.take_refused() {
             self.skipped(&refused);
@@ -328,7 +334,7 @@ impl Import<'_> {
         }
     }
 
-    /// Takes what the cluster has acknowledged into the journal, which is not stored yet.
+    /// Adds the progress that the cluster has acknowledged to the journal, without writing it to disk.
     fn take_acknowledged(&mut self, partition: &Partition) -> Result<()> {
         let Stretch { end, tally, hashes } = self.sender.take_acknowledged();
         self.recent.keep(&hashes)?;
@@ -356,13 +362,13 @@ impl Import<'_> {
     }
 }
 
-/// Whether Bitcask wrote a record before this second.
+/// True if Bitcask wrote the record before this time.
 fn is_expired(record: &StoredRecord, oldest_secs: Option<u64>) -> bool {
     let written_secs = record.written_secs.map(u64::from);
     oldest_secs.zip(written_secs).is_some_and(|(oldest, written)| written < oldest)
 }
 
-/// Where a record is, for people. It is put into words only where it is told.
+/// The position of a record, for messages. It is formatted only when it is shown.
 #[derive(Clone)]
 struct Place {
     key: BitcaskKey,

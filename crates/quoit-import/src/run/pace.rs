@@ -1,23 +1,23 @@
-//! The greatest rate of an import.
+//! The rate limit of an import.
 
 use std::num::NonZeroU32;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Records a second at most, so that the clients of a running cluster keep their share of it.
+/// A limit on records a second, so that the clients of a running cluster keep their share of it.
 pub(super) struct Pace {
     per_second: Option<NonZeroU32>,
-    /// When the next records are due.
+    /// Time at which the next records may be sent.
     next_at: Instant,
 }
 
 impl Pace {
-    /// A pace of so many records a second; as fast as the cluster takes them without a number.
+    /// A limit of that many records a second; without a number there is no limit.
     pub(super) fn new(per_second: Option<NonZeroU32>) -> Self {
         Self { per_second, next_at: Instant::now() }
     }
 
-    /// Waits until so many records may be sent. Time in which none was ready is not made up for.
+    /// Waits until that many records may be sent. Unused time is not saved up for later.
     pub(super) fn wait(&mut self, record_count: usize) {
         let Some(per_second) = self.per_second else { return };
         let now = Instant::now();
@@ -38,7 +38,7 @@ mod tests {
         for _ in 0..4 {
             pace.wait(50);
         }
-        // The first one does not wait.
+        // The first batch does not wait.
         assert!(began.elapsed() >= Duration::from_millis(150));
         assert!(pace.next_at >= began + Duration::from_millis(200));
         let mut unbounded = Pace::new(None);

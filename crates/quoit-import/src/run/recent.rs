@@ -1,4 +1,4 @@
-//! Copies of records that were sent a short while ago.
+//! Detection of byte-identical copies of records that were sent recently.
 
 use anyhow::{Context, Result};
 use foldhash::fast::RandomState;
@@ -11,19 +11,20 @@ use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
-/// Partitions of which copies are remembered: a record's copies lie in as many that follow each other.
+/// Number of partitions whose copies are remembered. The copies of a record lie in n_val consecutive
+/// partitions.
 const PARTITIONS_MAX: usize = 4;
-/// Most copies that are remembered, some 400 MiB of memory. Beyond it copies are sent once more, which the
-/// cluster merges.
+/// Most copies that are remembered, which take some 400 MiB of memory. Beyond this number a copy may be
+/// sent again, and the cluster merges it.
 const COPIES_MAX: usize = 12_000_000;
 
-/// Objects up to this size are copied behind their names to be hashed.
+/// Longest object that is copied behind its name, to hash both in one call.
 const HASHED_TOGETHER_BYTES: usize = 4 << 10;
 
-/// Bytes of a hash.
+/// Size of a hash in bytes.
 const HASH_BYTES: usize = 16;
 
-/// A hash of a record's name.
+/// Hashes a record's name.
 pub(super) fn name_hash(key: &BitcaskKey) -> u64 {
     let mut hasher = Xxh3::new();
     update_with_name(&mut hasher, key);
@@ -37,37 +38,37 @@ fn update_with_name(hasher: &mut Xxh3, key: &BitcaskKey) {
     }
 }
 
-/// A file of hashes, and how much of it counts.
+/// The file of one partition's hashes, and its valid length.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct KeptCopies {
-    /// Number of the partition, in the order of the walk.
+    /// Index of the partition, in the order in which the import reads them.
     number: usize,
     bytes: u64,
 }
 
-/// The copies of one partition.
+/// The remembered copies of one partition.
 struct Copies {
     number: usize,
     known: HashSet<u128, RandomState>,
-    /// The file of those that the cluster has acknowledged, once there are any.
+    /// The file with the copies that the cluster has acknowledged; `None` until there are any.
     file: Option<File>,
     kept_bytes: u64,
 }
 
-/// The copies of the last partitions, by a hash of name and object.
+/// The remembered copies of the last partitions, by a hash of name and object.
 ///
-/// Those that are dealt with are kept in a file for each partition beside the journal, or else an import that
-/// goes on after a kill would send most records of three partitions once more.
+/// Acknowledged copies are also kept in one file for each partition, in the journal's directory. Without
+/// the files, an import that continues after a kill would send most records of three partitions again.
 pub(super) struct RecentCopies {
-    /// Path of the files, without a partition's number.
+    /// Path of the files, without the partition's index.
     base: PathBuf,
     partitions: VecDeque<Copies>,
-    /// The bytes of the record that is looked at.
+    /// Scratch space for the name and object of a record to hash.
     hashed: Vec<u8>,
 }
 
 impl RecentCopies {
-    /// The copies that are kept. A file that is missing or too short is left out: its copies are sent again.
+    /// Reads the kept copies. A file that is missing or too short is skipped: its copies are sent again.
     pub(super) fn open(base: PathBuf, kept: &[KeptCopies]) -> Result<Self> {
         let mut recent = Self { base, partitions: VecDeque::new(), hashed: Vec::new() };
         for kept in kept {
@@ -84,7 +85,7 @@ impl RecentCopies {
         path.into()
     }
 
-    /// Goes on with this partition, and forgets the oldest one when there are enough.
+    /// Begins a partition, and forgets the oldest one if there are too many.
     pub(super) fn begin(&mut self, number: usize) -> Result<()> {
         if self.partitions.back().is_some_and(|copies| copies.number == number) {
             return Ok(());
@@ -101,7 +102,7 @@ impl RecentCopies {
         remove(&self.path(copies.number))
     }
 
-    /// The hash of a copy that is not the same as one of those partitions; it is remembered then.
+    /// Remembers a record and returns its hash. `None` if an identical copy is remembered already.
     pub(super) fn take_new(&mut self, record: &StoredRecord) -> Result<Option<u128>> {
         let hash = self.hash(record);
         if self.partitions.iter().any(|copies| copies.known.contains(&hash)) {
@@ -119,7 +120,7 @@ impl RecentCopies {
         Ok(Some(hash))
     }
 
-    /// A hash of name and object.
+    /// Hashes name and object.
     fn hash(&mut self, record: &StoredRecord) -> u128 {
         if record.object.len() > HASHED_TOGETHER_BYTES {
             let mut hasher = Xxh3::new();
@@ -127,7 +128,7 @@ impl RecentCopies {
             hasher.update(&record.object);
             return hasher.digest128();
         }
-        // The same number at once: a hasher that takes pieces has a large state to begin with.
+        // Gives the same hash as the streaming hasher, which has a large state to initialise.
         self.hashed.clear();
         for part in [&record.key.bucket_type, &record.key.bucket, &record.key.key] {
             self.hashed.extend_from_slice(&(part.len() as u64).to_le_bytes());
@@ -137,7 +138,7 @@ impl RecentCopies {
         xxh3_128(&self.hashed)
     }
 
-    /// Writes hashes of the present partition's copies that are dealt with, and syncs them.
+    /// Appends the hashes of acknowledged copies of the current partition to its file, and syncs the file.
     pub(super) fn keep(&mut self, hashes: &[u128]) -> Result<()> {
         let Some(path) = self.partitions.back().map(|copies| self.path(copies.number)) else {
             return Ok(());
@@ -148,7 +149,7 @@ impl RecentCopies {
         Ok(())
     }
 
-    /// The files, and how much of them counts.
+    /// The files and their valid lengths.
     pub(super) fn kept(&self) -> Vec<KeptCopies> {
         let kept = |copies: &Copies| KeptCopies { number: copies.number, bytes: copies.kept_bytes };
         self.partitions.iter().map(kept).collect()
@@ -171,7 +172,7 @@ impl Copies {
     fn keep(&mut self, path: &Path, hashes: &[u128]) -> std::io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
-            // Whatever was there is of another import.
+            // A file that exists here belongs to another import.
             None => self.file.insert(File::create(path)?),
         };
         let bytes: Vec<u8> = hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect();
@@ -182,7 +183,7 @@ impl Copies {
     }
 }
 
-/// The part of a file that counts; the rest is cut off. `None` where it has less.
+/// Reads the valid part of a file and truncates the file after it. `None` if the file is shorter.
 fn read(path: &Path, kept: &KeptCopies) -> std::io::Result<Option<Copies>> {
     let mut copies = Copies::new(kept.number);
     if kept.bytes == 0 {
@@ -233,7 +234,7 @@ mod tests {
         recent.keep(&[acknowledged]).expect("kept");
         let kept = recent.kept();
         let behind = recent.take_new(&record("b")).expect("taken").expect("new");
-        // It is in the file, but the journal was not written any more.
+        // The file has this copy, but the journal was not written after it.
         recent.keep(&[behind]).expect("kept");
         drop(recent);
         let mut recent = RecentCopies::open(base, &kept).expect("those of before");

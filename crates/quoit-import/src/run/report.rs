@@ -6,13 +6,13 @@ use crate::Format;
 use crate::output::{say, shown};
 use serde_json::{Value, json};
 
-/// Figures of an import that came to its end.
+/// Figures of a finished import.
 pub(super) struct Figures<'v> {
-    /// Those of all runs.
+    /// Counts over all runs of the import.
     pub(super) tally: Tally,
     pub(super) verified: Option<&'v Verified>,
     pub(super) is_resumed: bool,
-    /// Seconds of this run.
+    /// Duration of this run, in seconds.
     pub(super) secs: f64,
 }
 

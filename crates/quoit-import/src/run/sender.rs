@@ -1,4 +1,8 @@
-//! Threads that send batches of records and wait for the cluster's acknowledgement.
+//! Threads that send batches of records and wait for the cluster's acknowledgements.
+//!
+//! Batches are numbered in the order in which they were read, and may be acknowledged out of order. Only
+//! progress without a gap reaches the journal: a batch that was acknowledged before an earlier one waits
+//! for it.
 
 use super::batch_size::BatchSize;
 use super::tally::Tally;
@@ -15,37 +19,38 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Batches on their way for each thread, those included that were acknowledged before an earlier one: when
-/// one has to be sent again for minutes, the others wait, so that a kill costs no minutes.
+/// Most unacknowledged batches for each thread, including those acknowledged before an earlier one. If one
+/// batch has to be repeated for minutes, the others wait, so that a kill loses seconds of work and not
+/// minutes.
 const BATCHES_PER_THREAD: u64 = 4;
 
-/// Time after which it is told why records are sent again.
+/// Time after which the operator is told why records are sent again.
 const SILENT_FOR: Duration = Duration::from_secs(5);
 
-/// Records on their way.
+/// Records that are sent together.
 #[derive(Default)]
 pub(super) struct Batch {
     /// Records in their transport form.
     pub(super) body: Vec<u8>,
-    /// Where each of them is, for people.
+    /// Positions of the records, for messages.
     pub(super) places: Vec<Place>,
-    /// The stretch of the walk that is done with this batch.
+    /// The part of the pass that is done once this batch is stored.
     pub(super) stretch: Stretch,
 }
 
-/// A stretch of the walk through a partition.
+/// A part of the pass over a partition.
 #[derive(Default)]
 pub(super) struct Stretch {
-    /// Where it ends; `None` of one that has nothing.
+    /// Position at which it ends; `None` for an empty part.
     pub(super) end: Option<Position>,
-    /// Figures of the stretch.
+    /// Figures of this part.
     pub(super) tally: Tally,
-    /// Hashes of the copies in it.
+    /// Hashes of the copies in this part.
     pub(super) hashes: Vec<u128>,
 }
 
 impl Stretch {
-    /// Adds the stretch behind this one.
+    /// Appends the part that follows this one.
     pub(super) fn add(&mut self, later: Self) {
         self.end = later.end.or(self.end.take());
         self.tally.add(later.tally);
@@ -57,11 +62,11 @@ impl Stretch {
 struct State {
     /// Number of the next batch.
     next: u64,
-    /// Batches that were acknowledged before earlier ones.
+    /// Batches that were acknowledged before an earlier one.
     early: BTreeMap<u64, Stretch>,
-    /// The first batch that is not acknowledged.
+    /// Number of the first unacknowledged batch.
     first_missing: u64,
-    /// The stretch that was acknowledged up to there, and not taken yet.
+    /// Progress that was acknowledged without a gap and not yet taken.
     acknowledged: Stretch,
     refused: Vec<String>,
     fault: Option<String>,
@@ -90,7 +95,7 @@ impl Shared {
     }
 }
 
-/// The threads, and what has come of the batches given to them.
+/// The sending threads and the outcome of their batches.
 pub(super) struct Sender {
     batches: SyncSender<(u64, Batch)>,
     shared: Arc<Shared>,
@@ -98,7 +103,8 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// Starts the threads. Records that the cluster refuses for good are left out, or else are a fault.
+    /// Starts the threads. With `skips_refused`, records that the cluster refuses permanently are left out;
+    /// otherwise such a record is a fault.
     pub(super) fn start(api: &Api, thread_count: usize, skips_refused: bool) -> Self {
         let (batches, queued) = sync_channel(thread_count);
         let (shared, queued) = (Arc::new(Shared::default()), Arc::new(Mutex::new(queued)));
@@ -109,7 +115,7 @@ impl Sender {
         Self { batches, shared, unacknowledged_max: thread_count as u64 * BATCHES_PER_THREAD }
     }
 
-    /// Sends a batch, after those before it have found a thread.
+    /// Hands a batch to the threads. Waits while too many batches are unacknowledged.
     pub(super) fn send(&self, batch: Batch) -> Result<()> {
         let is_full = |state: &mut State| {
             state.next - state.first_missing >= self.unacknowledged_max && state.fault.is_none()
@@ -124,7 +130,7 @@ impl Sender {
         self.batches.send((number, batch)).map_err(|_| anyhow!("no thread is left that sends"))
     }
 
-    /// Waits until all batches have come to an end.
+    /// Waits until all batches are acknowledged, or one of them has a fault.
     pub(super) fn settle(&self) {
         let state = self.shared.state();
         let is_waiting =
@@ -132,22 +138,22 @@ impl Sender {
         drop(self.shared.acknowledged.wait_while(state, is_waiting));
     }
 
-    /// The stretch that the cluster has acknowledged since the last call, without a gap.
+    /// Takes the progress since the last call that the cluster has acknowledged without a gap.
     pub(super) fn take_acknowledged(&self) -> Stretch {
         std::mem::take(&mut self.shared.state().acknowledged)
     }
 
-    /// Size of the next batch.
+    /// The current batch size.
     pub(super) fn batch_size(&self) -> BatchSize {
         self.shared.state().batch_size
     }
 
-    /// Why the import can't go on.
+    /// The fault that ends the import, if there is one.
     pub(super) fn fault(&self) -> Option<String> {
         self.shared.state().fault.clone()
     }
 
-    /// Records that the cluster has refused for good, with its words.
+    /// Takes the records that the cluster has refused permanently, with its messages.
     pub(super) fn take_refused(&self) -> Vec<String> {
         std::mem::take(&mut self.shared.state().refused)
     }
@@ -162,7 +168,8 @@ fn work(api: &Api, shared: &Shared, queued: &Mutex<Receiver<(u64, Batch)>>, skip
         let mut state = shared.state();
         state.batch_size.took(record_count, began.elapsed());
         match sent {
-            // The journal must not go beyond it: started again, the import has to come to it once more.
+            // The batch stays unacknowledged, so that the journal does not pass it and a restarted import
+            // meets it again.
             Ok(refused) if !refused.is_empty() && !skips_refused => {
                 state.fault = Some(format!("{}{SKIP_HINT}", refused[0]));
             }
@@ -178,7 +185,7 @@ fn work(api: &Api, shared: &Shared, queued: &Mutex<Receiver<(u64, Batch)>>, skip
     }
 }
 
-/// A record that the cluster names for good, with its words.
+/// A record that the answer lists as refused or behind, with the cluster's message.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct NamedRecord<P = Place> {
     pub(super) place: P,
@@ -191,8 +198,9 @@ impl<P: Display> Display for NamedRecord<P> {
     }
 }
 
-/// Sends records until the cluster has answered for each; those that it names for good. A batch that it
-/// refuses as a whole for what is in it is sent in halves, down to the one record that is at fault.
+/// Sends records until the cluster has answered for each of them. Returns the records that the answers list
+/// for good. If the cluster refuses a batch as a whole because of its contents, the batch is halved until
+/// the faulty record is alone.
 pub(super) fn deliver(
     api: &Api,
     path: &str,
@@ -214,8 +222,8 @@ pub(super) fn deliver(
     Ok(for_good)
 }
 
-/// Sends a batch until the cluster has answered for each of its records, or has refused all that are left for
-/// what is in them: then its words.
+/// Sends a batch until the cluster has answered for each record. Returns the cluster's message if it
+/// refuses all remaining records because of their contents.
 fn deliver_whole(
     api: &Api,
     path: &str,
@@ -266,12 +274,12 @@ fn deliver_whole(
     Ok(None)
 }
 
-/// Whether an answer refuses a batch for what is in it, and would do so again.
+/// True if the cluster refuses a batch because of its contents, so that repeating it is useless.
 fn is_about_records((status, document): &(u16, Value)) -> bool {
     *status == 413 || (*status == 400 && document["error"] == "invalid_batch")
 }
 
-/// The two halves of a batch.
+/// Splits a batch into two halves.
 fn halves<P>(body: Vec<u8>, mut places: Vec<P>) -> Result<[(Vec<u8>, Vec<P>); 2]> {
     let records = read_records(&body.into())?;
     let middle = places.len() / 2;
@@ -280,7 +288,7 @@ fn halves<P>(body: Vec<u8>, mut places: Vec<P>) -> Result<[(Vec<u8>, Vec<P>); 2]
     Ok([(body_of(first), places), (body_of(second), second_places)])
 }
 
-/// Records in their transport form.
+/// Encodes records in their transport form.
 fn body_of(records: &[BatchRecord]) -> Vec<u8> {
     let mut body = Vec::new();
     for record in records {
@@ -293,7 +301,7 @@ fn words(named: &Value) -> &str {
     named[0]["message"].as_str().unwrap_or_default()
 }
 
-/// Leaves in the batch what is to be sent again, and how many records that are.
+/// Keeps in the batch only the records that are to be sent again, and returns their number.
 fn sort_out<P: Clone>(
     named: &Value,
     body: &mut Vec<u8>,

@@ -1,4 +1,4 @@
-//! Figures of an import, or of a stretch of it.
+//! Figures of an import, or of a part of it.
 
 use super::NAMED_MAX;
 use bytes::Bytes;
@@ -6,8 +6,8 @@ use quoit_riak_files::StoredRecord;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Figures of an import, or of a stretch of it. They are kept in the journal, so those of an import that was
-/// killed and started again are those of all its runs.
+/// Figures of an import, or of a part of it. The journal keeps them, so they count all runs of an
+/// interrupted and continued import.
 #[derive(Default, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Tally {
     pub(super) read: u64,
@@ -17,7 +17,7 @@ pub(super) struct Tally {
     pub(super) expired_skipped: u64,
     pub(super) buckets: BucketCounts,
     pub(super) damaged_count: u64,
-    /// The first pieces that are damaged, and records that the cluster refuses.
+    /// The first damaged pieces and refused records, for the report.
     pub(super) damaged: Vec<String>,
 }
 
@@ -30,8 +30,7 @@ impl Tally {
         }
     }
 
-    /// Adds the figures of the stretch behind this one. Damage that a walk tells of each time it begins
-    /// counts once.
+    /// Adds the figures of the part that follows. Damage that every run reports again counts once.
     pub(super) fn add(&mut self, later: Self) {
         self.read += later.read;
         self.sent += later.sent;
@@ -49,7 +48,7 @@ impl Tally {
     }
 }
 
-/// A bucket's name with its type's, and a figure of it, as they are written.
+/// A figure of one bucket, in the form of the journal.
 #[derive(Serialize, Deserialize)]
 pub(super) struct OfBucket<T> {
     bucket_type: Vec<u8>,
@@ -57,24 +56,25 @@ pub(super) struct OfBucket<T> {
     figure: T,
 }
 
-/// A table by type and bucket as a list: names are any bytes.
+/// Converts a table by type and bucket to a list. JSON can't have such keys, since names are arbitrary
+/// bytes.
 pub(super) fn list_of<T>(table: BTreeMap<(Vec<u8>, Vec<u8>), T>) -> Vec<OfBucket<T>> {
     let entry = |((bucket_type, bucket), figure)| OfBucket { bucket_type, bucket, figure };
     table.into_iter().map(entry).collect()
 }
 
-/// The table of a list.
+/// Converts a list back to a table.
 pub(super) fn table_of<T>(list: Vec<OfBucket<T>>) -> BTreeMap<(Vec<u8>, Vec<u8>), T> {
     list.into_iter().map(|entry| ((entry.bucket_type, entry.bucket), entry.figure)).collect()
 }
 
-/// Records, by type and bucket.
+/// Numbers of records by type and bucket.
 #[derive(Default, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(into = "Vec<OfBucket<u64>>", from = "Vec<OfBucket<u64>>")]
 pub(super) struct BucketCounts {
     counts: BTreeMap<(Vec<u8>, Vec<u8>), u64>,
-    /// The bucket of the last record and the records of it that are not in the table yet: most records are of
-    /// the same bucket as those before them.
+    /// The bucket of the last record. Its count is added to the table only when the bucket changes, because
+    /// consecutive records mostly are of one bucket.
     last: Option<(Bytes, Bytes)>,
     of_last: u64,
 }
@@ -102,7 +102,7 @@ impl BucketCounts {
         }
     }
 
-    /// The counts of all records so far.
+    /// The counts of all records.
     pub(super) fn into_counts(mut self) -> BTreeMap<(Vec<u8>, Vec<u8>), u64> {
         self.settle();
         self.counts

@@ -1,4 +1,4 @@
-//! The second look: whether the cluster has every record that was read.
+//! The second pass of an import: verifies that the cluster has every record that was read.
 
 use super::batch_size::BatchSize;
 use super::journal::{Again, Journal};
@@ -19,25 +19,25 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-/// Findings of the second look.
+/// Findings of the second pass.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Verified {
     pub(super) checked_count: u64,
     pub(super) behind_count: u64,
-    /// The first of the records that are missing or of an older version.
+    /// The first of the records that are missing in the cluster or have an older version there.
     pub(super) behind: Vec<String>,
-    /// All of them, for the next run.
+    /// All such records, for the next run.
     #[serde(default)]
     again: Again,
-    /// Live records and the sum of their versions' digests, by type and bucket.
+    /// Number of live records and sum of their versions' digests, by type and bucket.
     #[serde(with = "by_bucket")]
     buckets: BTreeMap<(Vec<u8>, Vec<u8>), (u64, String)>,
-    /// The bucket of the last record: most records are of the same as those before them.
+    /// The bucket of the last record. Consecutive records mostly are of one bucket.
     #[serde(skip)]
     last: Option<(Bytes, Bytes)>,
 }
 
-/// The form of the table of buckets in the journal.
+/// Serialisation of the table of buckets in the journal.
 mod by_bucket {
     use super::super::tally::{OfBucket, list_of, table_of};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -69,7 +69,7 @@ impl Verified {
         self.last = Some((bucket_type.clone(), bucket.clone()));
     }
 
-    /// Asks the cluster for what is in the batch.
+    /// Asks the cluster about the records of a batch.
     fn compare(
         &mut self,
         api: &Api,
@@ -86,7 +86,7 @@ impl Verified {
         Ok(())
     }
 
-    /// Forgets which records are behind, which are returned: they are sent and checked again.
+    /// Takes the records that are behind: they will be sent and checked again.
     pub(super) fn begin_again(&mut self) -> Again {
         self.checked_count -= std::mem::take(&mut self.behind_count);
         self.behind.clear();
@@ -94,7 +94,7 @@ impl Verified {
     }
 }
 
-/// A second look under way.
+/// A running second pass.
 struct SecondLook<'a> {
     api: &'a Api,
     journal: &'a mut Journal,
@@ -132,7 +132,7 @@ impl SecondLook<'_> {
         Ok(())
     }
 
-    /// Asks for the batch, and takes what comes of it into the journal, which is not stored yet.
+    /// Asks the cluster about the batch, and adds the findings to the journal without writing it to disk.
     fn compare(&mut self, partition: &Partition) -> Result<()> {
         let Batch { body, places, stretch } = std::mem::take(&mut self.batch);
         self.pace.wait(places.len());
@@ -149,10 +149,10 @@ impl SecondLook<'_> {
     }
 }
 
-/// Asks the cluster for every live record of the partitions, whether it has this version or a later one,
-/// and for the digests of all their buckets; the findings are in the journal. Records that are not wanted are
-/// left out. A tombstone may have been reaped meanwhile. A look that was begun before the process ended goes
-/// on where it was.
+/// Asks the cluster for each live record of the partitions if it has this version or a later one, and then
+/// for the digest of each bucket. The findings are in the journal. Tombstones are left out, since they may
+/// have been reaped meanwhile; so are records for which `is_wanted` is false. An interrupted pass continues
+/// where it was.
 pub(super) fn verify(
     api: &Api,
     partitions: &[Partition],
@@ -209,7 +209,8 @@ pub(super) fn verify(
     Ok(())
 }
 
-/// Adds the clock of a live record to a batch; whether it is one.
+/// Adds the version vector of a live record to a batch. False if the record is not live or can't be
+/// decoded.
 fn add_clock(record: &StoredRecord, batch: &mut Batch) -> bool {
     let Ok(object) = decode_riak_object(&record.object) else { return false };
     if object.is_tombstone() || record.key.as_key_ref().check().is_err() {
