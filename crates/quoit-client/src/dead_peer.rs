@@ -18,7 +18,6 @@ const SECOND: Duration = Duration::from_secs(1);
 /// # Errors
 ///
 /// The operating system's error, if it refuses an option.
-/// When the system refuses an option.
 pub fn notice_dead_peer(stream: &impl AsFd, within: Duration) -> io::Result<()> {
     let milliseconds = u32::try_from(within.as_millis()).unwrap_or(u32::MAX);
     let interval = within.max(SECOND);

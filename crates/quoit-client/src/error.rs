@@ -50,7 +50,7 @@ pub enum Error {
     Timeout {
         /// The request's name, such as `GetReq`.
         operation: &'static str,
-        /// How long the client waited.
+        /// Time that the client waited.
         waited: Duration,
     },
     /// The server refused the request or failed at it.

@@ -2,7 +2,6 @@
 //!
 //! The file has the form `[{Application, [{Key, Value}, ...]}, ...].`. A value that is a tuple or list is
 //! returned as its text.
-//! only their text is told.
 
 use anyhow::{Result, bail};
 

@@ -1,5 +1,5 @@
-//! Healing of a node that was away under load: how much is delivered at its return, and how much is
-//! left to anti-entropy.
+//! Healing of a node that was down under load: how much hinted handoff delivers at its return, and how much
+//! is left to anti-entropy.
 
 use crate::live::{Live, LiveOptions};
 use anyhow::{Result, ensure};
@@ -10,16 +10,16 @@ use clap::Args;
 pub(crate) struct AwayOptions {
     #[command(flatten)]
     live: LiveOptions,
-    /// Nodes of the cluster; the last one goes away.
+    /// Number of nodes in the cluster; the last one goes down.
     #[arg(long, default_value_t = 5)]
     nodes: usize,
-    /// Seconds for which it is away.
+    /// Seconds for which it is down.
     #[arg(long, default_value_t = 60)]
     away_s: u64,
 }
 
-/// Has a node be away under load, and tells what others keep for it, how soon it has that, and what a
-/// comparison of all copies finds then.
+/// Stops a node under load and starts it again. Prints how many records the other nodes noted for it, how
+/// long their delivery takes, and how many differences a comparison of all copies finds afterwards.
 pub(crate) fn away(options: &AwayOptions) -> Result<()> {
     let LiveOptions { dir, quiet_s, .. } = &options.live;
     let dir = tempfile::tempdir_in(dir)?;

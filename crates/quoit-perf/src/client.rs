@@ -1,6 +1,6 @@
-//! Cost of a get for the load generator, over Protocol Buffers and over HTTP, beside that for
-//! redis-benchmark: processor time of the client, with 50 connections of one request in flight each, on one
-//! thread.
+//! Cost of a get for the load generator, over Protocol Buffers and over HTTP, compared with
+//! redis-benchmark: processor time of the client on one thread, with 50 connections and one request in
+//! flight on each.
 
 use crate::report::{median, spread};
 use crate::servers::{self, Running};
@@ -14,10 +14,10 @@ use std::process::{Command, Stdio};
 const CONNECTIONS: u32 = 50;
 const VALUE_BYTES: u32 = 1024;
 
-/// Ticks a second of the times in `/proc/self/stat`.
+/// Clock ticks per second in `/proc/self/stat`.
 const TICKS_PER_S: f64 = 100.0;
 
-/// A driver of the load generator, and the address that it is given.
+/// A driver of the load generator, and the address of its server.
 #[derive(Clone, Copy)]
 struct DriverAt {
     name: &'static str,
@@ -36,18 +36,18 @@ pub(crate) struct ClientOptions {
     /// Interleaved rounds; medians are printed.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// Seconds of each round of the load generator.
+    /// Length of each round of the load generator, in seconds.
     #[arg(long, default_value_t = 4)]
     duration_s: u32,
-    /// Gets of each round of redis-benchmark.
+    /// Number of gets in each round of redis-benchmark.
     #[arg(long, default_value_t = 300_000)]
     operations: u32,
-    /// Keys.
+    /// Number of keys.
     #[arg(long, default_value_t = 10_000)]
     keys: u32,
 }
 
-/// The part of the load generator's `summary.json` that is used.
+/// The fields of the load generator's `summary.json` that this benchmark reads.
 #[derive(Deserialize)]
 struct ClientSummary {
     successful: u64,
@@ -61,7 +61,7 @@ struct SummaryClient {
 }
 
 impl ClientOptions {
-    /// Runs the load generator and gives its processor time an operation, in microseconds.
+    /// Runs the load generator, and returns its processor time per operation, in microseconds.
     fn bench(&self, dir: &Path, at: DriverAt, name: &str, keys: &str, mix: &str) -> Result<f64> {
         let config = dir.join(format!("{name}.config"));
         let text = format!(
@@ -89,7 +89,7 @@ impl ClientOptions {
         Ok(summary.client.process_cpu_s * 1e6 / summary.successful.max(1) as f64)
     }
 
-    /// Runs redis-benchmark and gives its processor time an operation, in microseconds.
+    /// Runs redis-benchmark, and returns its processor time per operation, in microseconds.
     fn redis_benchmark(&self, redis: &Running, test: &str, operations: u32) -> Result<f64> {
         let before = children_cpu_s()?;
         let status = Command::new("redis-benchmark")
@@ -104,17 +104,18 @@ impl ClientOptions {
     }
 }
 
-/// Processor time of all children that have ended, in seconds.
+/// Processor time of all child processes that have ended, in seconds.
 fn children_cpu_s() -> Result<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
-    // Behind the name in parentheses, which may hold spaces, comes field 3.
+    // The fields are counted from the end of the name, which is in parentheses and may contain spaces.
+    // Field 3 follows.
     let (_, fields) = stat.rsplit_once(") ").context("a line of /proc/self/stat")?;
     let mut ticks = fields.split(' ').skip(13).map(str::parse::<f64>);
     let mut next = || ticks.next().context("fields 16 and 17")?.context("a number of ticks");
     Ok((next()? + next()?) / TICKS_PER_S)
 }
 
-/// Compares round by round and prints the ratio.
+/// Runs the comparison round by round, and prints the ratio.
 pub(crate) fn client(options: &ClientOptions) -> Result<()> {
     let dir = tempfile::tempdir_in(&options.dir)?;
     let (node, _) = servers::quoit(&options.quoit, &dir.path().join("data"), &[])?;
@@ -123,7 +124,7 @@ pub(crate) fn client(options: &ClientOptions) -> Result<()> {
     let pb = DriverAt { name: "riakc_pb", address: node.address };
     let http = DriverAt { name: "http_raw", address: node.http.context("a node without HTTP")? };
     options.bench(path, pb, "fill", "partitioned_sequential_int, 1", "put")?;
-    // The two drivers name the records of a key differently.
+    // The two drivers store the same key under different record names.
     options.bench(path, http, "fill-http", "partitioned_sequential_int, 1", "update")?;
     options.redis_benchmark(&redis, "set", options.keys * 10)?;
     let (mut ours, mut over_http, mut theirs) = (Vec::new(), Vec::new(), Vec::new());

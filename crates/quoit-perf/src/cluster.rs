@@ -1,4 +1,4 @@
-//! Cost of replication: three nodes beside one.
+//! Cost of replication: three nodes compared with one.
 
 use crate::Common;
 use crate::dev_cluster::DevCluster;
@@ -10,10 +10,11 @@ use anyhow::{Context, Result};
 
 const NODE_COUNT: usize = 3;
 
-/// Published for three nodes of Riak on such a machine: microseconds of all nodes for an operation.
+/// Published figure for three nodes of Riak on a similar machine: microseconds of all nodes per operation.
 const RIAK_US: u32 = 2484;
 
-/// Processor time of all nodes for a get (r=2) and a put (w=2, dw=0), beside that of one node.
+/// Prints the processor time of all nodes for a get (r=2) and a put (w=2, dw=0), compared with that of a
+/// single node.
 pub(crate) fn cluster(common: &Common) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let (one, _) = servers::quoit(&common.quoit, &dir.path().join("one"), &common.set)?;
@@ -37,7 +38,7 @@ pub(crate) fn cluster(common: &Common) -> Result<()> {
     Ok(())
 }
 
-/// Stores every key once, everywhere: reads then find equal copies.
+/// Stores every key once with the default W, so that later reads find equal copies.
 fn fill(common: &Common, target: &Target) -> Result<()> {
     let mut load = common.load(common.put(Some(0)));
     load.operations = common.keys;

@@ -1,4 +1,4 @@
-//! The comparisons.
+//! Comparisons of a node with the echo server, the log writer and Redis.
 
 use crate::Common;
 use crate::drive::{Load, Measured, Target, ask, drive};
@@ -44,7 +44,7 @@ impl Common {
         Exchange::PbPut { value_bytes: self.value_bytes, dw }
     }
 
-    /// The sizes of an exchange, as the server answers it now.
+    /// The sizes of request and answer of an exchange, as the server answers it now.
     fn sizes(&self, address: SocketAddr, exchange: &Exchange) -> Result<Sizes> {
         let mut request = BytesMut::new();
         exchange.request(0, &Bytes::from(vec![0; self.value_bytes]), &mut request);
@@ -57,19 +57,19 @@ const fn echo_of(sizes: Sizes) -> Exchange {
     Exchange::Echo { request: sizes.request, response: sizes.response }
 }
 
-/// An exchange that can be driven alone.
+/// An exchange that can be driven by itself.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 pub(crate) enum Named {
-    /// Every key is written once, in order, without waiting for a sync.
+    /// Puts of every key, once and in order, without waiting for a sync.
     Fill,
     PbGet,
-    /// Without waiting for a sync.
+    /// Puts without waiting for a sync.
     PbPut,
     PbPutSynced,
     HttpGet,
     RedisGet,
     RedisSet,
-    /// The echo of a get's sizes.
+    /// Echo with the sizes of a get.
     Echo,
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn one(common: &Common, address: SocketAddr, pid: u32, named: Named) 
     Ok(())
 }
 
-/// Processor time an operation beside the echo and Redis.
+/// Prints the processor time per operation, compared with the echo server and Redis.
 pub(crate) fn cpu(common: &Common) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let (node, _) = servers::quoit(&common.quoit, &dir.path().join("data"), &common.set)?;
@@ -156,7 +156,7 @@ fn puts(common: &Common, node: &Running, redis: Option<&Running>) -> Result<()> 
     let mut new_keys = common.load(put.clone());
     new_keys.sequential = true;
     new_keys.first_key = common.keys;
-    // Untyped buckets have allow_mult = false: a put without a context replaces what is there.
+    // Untyped buckets have allow_mult = false, so a put without a context replaces the value.
     let replacing = common.load(put);
     let mut rows = vec![
         Row::new("echo", echo.target(), common.load(echo_of(sizes))),
@@ -173,7 +173,7 @@ fn puts(common: &Common, node: &Running, redis: Option<&Running>) -> Result<()> 
     Ok(())
 }
 
-/// Rate of synced puts beside a bare log writer on the same disk.
+/// Prints the rate of synced puts, compared with a bare log writer on the same disk.
 pub(crate) fn durable(common: &Common) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let (node, _) = servers::quoit(&common.quoit, &dir.path().join("data"), &common.set)?;
@@ -196,7 +196,7 @@ pub(crate) fn durable(common: &Common) -> Result<()> {
     Ok(())
 }
 
-/// Latency at half the maximum rate, with and without a merge running.
+/// Prints the latency at half the maximum rate, with and without a running merge.
 pub(crate) fn merge(common: &Common) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let calm = prepare(common, &dir.path().join("calm"), "never")?;
@@ -230,7 +230,8 @@ pub(crate) fn merge(common: &Common) -> Result<()> {
     Ok(())
 }
 
-/// A node whose log is mostly dead, so that merges (if allowed) have work for as long as the run takes.
+/// Starts a node whose log consists mostly of dead records. Merges, if allowed, then have work for the
+/// whole run.
 fn prepare(common: &Common, data: &Path, policy: &str) -> Result<Running> {
     let mut set = common.set.clone();
     set.push(format!("bitcask.merge.policy={policy}"));

@@ -11,25 +11,25 @@ use quoit_wire::messages::{
 /// The bucket of all records.
 const BUCKET: &[u8] = b"test";
 
-/// The field of maps that holds a set.
+/// The field of a map that holds a set.
 const FIELD: &[u8] = b"tags";
 
-/// A query of one record; keys of the load name elements and fields.
+/// An operation on a data type. The load's keys are the names of elements or fields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Asked {
     /// Adds an element to a set.
     Add,
-    /// Whether an element is in a set.
+    /// Asks if an element is in a set.
     Contains,
-    /// How large a set is.
+    /// Asks for the size of a set.
     Size,
-    /// All of a set.
+    /// Reads a whole set.
     Fetch,
     /// Adds an element to a set in a map.
     AddInMap,
-    /// Counts a field of a map up.
+    /// Increments a counter field of a map.
     CountField,
-    /// Counts a counter up; the load's keys name records.
+    /// Increments a counter. Here the load's keys are the names of records.
     Count,
 }
 
@@ -50,7 +50,7 @@ impl DataExchange {
         }
     }
 
-    /// The code of the answer to such a request.
+    /// The message code of the answer to this request.
     pub(crate) const fn answer_code(self) -> u8 {
         (match self.asked {
             Asked::Add | Asked::AddInMap | Asked::CountField | Asked::Count => {
@@ -61,7 +61,7 @@ impl DataExchange {
         }) as u8
     }
 
-    /// Writes the request about an element or field.
+    /// Writes a request for one element or field.
     pub(crate) fn request(self, name: &[u8], out: &mut BytesMut) {
         match self.asked {
             Asked::Add | Asked::AddInMap | Asked::CountField | Asked::Count => {
@@ -83,7 +83,7 @@ impl DataExchange {
         }
     }
 
-    /// Writes one request that adds all of some elements, or counts all of some fields up.
+    /// Writes one request that adds several elements, or increments several fields.
     pub(crate) fn update(self, names: &[&[u8]], out: &mut BytesMut) {
         let [bucket_type, bucket, mut key] = self.names();
         let mut names = names.iter().map(|name| Bytes::copy_from_slice(name));

@@ -1,4 +1,4 @@
-//! Cost of operations on data types for the server, whatever the size.
+//! Server cost of operations on data types, which should not depend on the size of the data type.
 
 use crate::Common;
 use crate::data_exchange::{Asked, DataExchange};
@@ -20,13 +20,13 @@ const MAP_SIZES: [(u64, &str); 2] = [(10, "small"), (100_000, "large")];
 /// Sizes of sets in maps, and the names of the maps.
 const INNER_SIZES: [(u64, &str); 2] = [(10, "around small"), (100_000, "around large")];
 
-/// Elements or fields of one request while a record is filled.
+/// Number of elements or fields in one request while a record is filled.
 const FILL_COUNT: usize = 1_000;
 
-/// Times that the large set is read in one round.
+/// Number of reads of the large set in one round.
 const READ_COUNT: u64 = 40;
 
-/// Bytes of an integer that a counter is compared with.
+/// Size of the value that a counter is compared with, in bytes.
 const NUMBER_BYTES: usize = 8;
 
 /// One line of the table.
@@ -56,7 +56,7 @@ impl Line {
     }
 }
 
-/// Fills records of several sizes, drives them in turns, and prints what an operation costs.
+/// Fills records of several sizes, runs the operations in interleaved rounds, and prints the cost of each.
 pub(crate) fn data_types(common: &Common) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let data = dir.path().join("data");
@@ -76,7 +76,7 @@ pub(crate) fn data_types(common: &Common) -> Result<()> {
     let mut lines = lines();
     let target = node.target();
     for line in &lines {
-        // The records have to be there before they are read.
+        // The records must exist before they are read.
         let first = Load { sequential: true, ..load(common, line, line.key_count.min(20_000)) };
         if matches!(line.exchange, Exchange::PbPut { .. }) {
             drive(&target, &first)?;
@@ -169,12 +169,12 @@ fn print(lines: &[Line]) {
     ratio("fetch a set of 10", &["get 190 bytes"]);
 }
 
-/// Reads all of the large set at once.
+/// Reads the whole large set in one request.
 fn read_whole(common: &Common, node: &Running) -> Result<()> {
     let (size, record) = SIZES[2];
     let exchange = Exchange::Data(DataExchange { asked: Asked::Fetch, record });
     let line = Line::new(String::new(), exchange, size, 0);
-    // From here on the peak is that of reading.
+    // Resets the peak, so that it only covers the reads.
     std::fs::write(format!("/proc/{}/clear_refs", node.pid()), "5").context("resetting VmHWM")?;
     let before = resident_bytes(node.pid())?;
     let mut rates = Vec::new();
@@ -218,7 +218,7 @@ fn make_type(common: &Common, node: &Running, name: &str, datatype: &str) -> Res
     Ok(())
 }
 
-/// Adds so many elements or fields to a record.
+/// Adds that many elements or fields to a record.
 fn fill(node: &Running, exchange: DataExchange, count: u64) -> Result<()> {
     let mut stream = TcpStream::connect(node.address)?;
     let names: Vec<_> = (0..count).map(key).collect();
@@ -238,12 +238,12 @@ fn fill(node: &Running, exchange: DataExchange, count: u64) -> Result<()> {
     Ok(())
 }
 
-/// Bytes of all files below a directory.
+/// Total size of all files below a directory, in bytes.
 fn bytes_of(dir: &Path) -> Result<u64> {
     let mut sum = 0;
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
-        // Files may go while they are counted.
+        // Files may be deleted while they are counted.
         let Ok(meta) = entry.metadata() else { continue };
         sum += if meta.is_dir() { bytes_of(&entry.path())? } else { meta.len() };
     }

@@ -1,4 +1,4 @@
-//! A cluster on this machine, as a child process that ends with its handle.
+//! A cluster on this machine, in a child process that ends when its handle is dropped.
 
 use crate::drive::Target;
 use crate::link::Transport;
@@ -18,7 +18,7 @@ pub(crate) struct DevCluster {
     pub(crate) nodes: Vec<Node>,
 }
 
-/// One of its nodes.
+/// One node of the cluster.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct Node {
     pub(crate) pid: u32,
@@ -32,7 +32,7 @@ struct Ready {
 }
 
 impl DevCluster {
-    /// Starts a cluster of so many nodes with data below `dir`.
+    /// Starts a cluster of that many nodes with their data below `dir`.
     pub(crate) fn start(
         binary: &Path,
         dir: &Path,
@@ -65,7 +65,7 @@ impl DevCluster {
         Ok(Self { child, nodes })
     }
 
-    /// All nodes, to be driven.
+    /// All nodes, as a target of the driver.
     pub(crate) fn target(&self) -> Target {
         Target {
             addresses: self.nodes.iter().map(|node| node.pb).collect(),
@@ -77,7 +77,7 @@ impl DevCluster {
 
 impl Drop for DevCluster {
     fn drop(&mut self) {
-        // It ends its nodes when it is asked to stop; killed, it could not.
+        // The process stops its nodes when it is asked to stop; if it were killed, the nodes would stay.
         let pid = rustix::process::Pid::from_child(&self.child);
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         let asked = Instant::now();

@@ -1,8 +1,10 @@
-//! Drives a server: many connections, one request in flight on each, and the server's processor time.
+//! The driver: it keeps many connections with one request in flight on each, and measures latencies and the
+//! server's processor time.
 //!
-//! One thread and one epoll that do not sleep unless told to: due times are kept to microseconds, and no
-//! server pays for waking the driver. A server that is faster than its driver would be spared that cost, a
-//! slower one not, and on a virtual machine it is larger than that of the exchange.
+//! It has one thread and one epoll instance, and does not sleep unless told to. Due times are thus kept to
+//! microseconds, and the server does not pay for waking the driver. With a sleeping driver, a server that
+//! is faster than the driver would be spared that cost and a slower one would not; on a virtual machine the
+//! cost exceeds that of the exchange itself.
 
 use crate::link::{Link, Transport};
 use crate::places;
@@ -14,13 +16,13 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Clock ticks a second in `/proc/PID/stat`.
+/// Clock ticks per second in `/proc/PID/stat`.
 const TICKS_PER_SEC: f64 = 100.0;
-/// A server that answers nothing for so long has failed.
+/// Time without any answer after which the server counts as failed.
 const SILENCE_LIMIT: Duration = Duration::from_secs(60);
 const A_WHILE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
-/// Room for one read of answers.
+/// Size of the read buffer for answers, in bytes.
 const READ_BYTES: usize = 64 * 1024;
 
 /// A load to drive.
@@ -30,16 +32,16 @@ pub(crate) struct Load {
     pub(crate) connections: usize,
     pub(crate) operations: u64,
     pub(crate) value_bytes: usize,
-    /// Keys are drawn uniformly from this range.
+    /// Start of the range of keys; keys are drawn uniformly from the range.
     pub(crate) first_key: u64,
     pub(crate) key_count: u64,
-    /// Whether each key is used once, in order, instead of drawn.
+    /// True if keys are used in order, once each, instead of drawn.
     pub(crate) sequential: bool,
-    /// Requests a second of all connections together; `None` = as fast as they go.
+    /// Requests per second over all connections; `None` for as many as possible.
     pub(crate) rate: Option<f64>,
-    /// Whether the driver sleeps while there is nothing to do; only without a rate.
+    /// True if the driver sleeps while it waits; only without a rate.
     pub(crate) sleeps: bool,
-    /// Where the draw of keys begins; rounds of one comparison differ in it.
+    /// Seed of the drawn keys, which differs between the rounds of a comparison.
     pub(crate) seed: u64,
 }
 
@@ -49,22 +51,22 @@ pub(crate) struct Measured {
     pub(crate) elapsed: Duration,
     pub(crate) operations: u64,
     pub(crate) server_cpu: Duration,
-    /// Microseconds, sorted.
+    /// Latencies in microseconds, sorted.
     pub(crate) latencies_us: Vec<u32>,
 }
 
 impl Measured {
-    /// Operations a second.
+    /// Operations per second.
     pub(crate) fn rate(&self) -> f64 {
         self.operations as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// Processor time of the server for one operation, in microseconds.
+    /// Processor time of the server per operation, in microseconds.
     pub(crate) fn cpu_us(&self) -> f64 {
         self.server_cpu.as_secs_f64() * 1e6 / self.operations as f64
     }
 
-    /// Latency below which this share of the operations stayed, in microseconds.
+    /// The latency that this share of the operations did not exceed, in microseconds.
     pub(crate) fn percentile_us(&self, share: f64) -> u32 {
         let rank = (self.latencies_us.len() as f64 * share).ceil() as usize;
         let place = rank.clamp(1, self.latencies_us.len().max(1)) - 1;
@@ -72,10 +74,10 @@ impl Measured {
     }
 }
 
-/// User and system time of a process so far. The kernel keeps their sum to nanoseconds and shows ticks.
+/// User and system time of a process so far. The kernel counts nanoseconds but shows clock ticks.
 pub(crate) fn cpu_of(pid: u32) -> Result<Duration> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).context("reading /proc")?;
-    // The name in parentheses may hold spaces; fields are counted behind it.
+    // The name in parentheses may contain spaces, so the fields are counted from its end.
     let fields: Vec<&str> =
         text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
@@ -87,7 +89,8 @@ pub(crate) fn cpu_of(pid: u32) -> Result<Duration> {
     }
 }
 
-/// Servers to drive: the connections go round the addresses, the time of all processes counts.
+/// Servers to drive. Connections are distributed over the addresses in turn; the processor time of all
+/// processes is summed.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) addresses: Vec<SocketAddr>,
@@ -159,7 +162,7 @@ fn check(exchange: &Exchange, answer: &[u8], value_bytes: usize) -> Result<()> {
 struct DrivenClient {
     link: Link,
     input: Vec<u8>,
-    /// When the request in flight was due.
+    /// Time at which the request in flight was due.
     due: Instant,
 }
 
@@ -215,7 +218,7 @@ impl<'a> Driver<'a> {
             for event in &events {
                 let id = event.data.u64() as usize;
                 if self.receive(id, &mut buffer)? {
-                    // Without a rate the next request leaves at once, from the same connection.
+                    // Without a rate, the next request is sent at once on the same connection.
                     match self.load.rate {
                         None if self.sent < self.load.operations => {
                             self.send(id, Instant::now())?
@@ -228,7 +231,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Sends what is due on idle connections.
+    /// Sends the requests that are due, on idle connections.
     fn send_due(&mut self, started: Instant) -> Result<()> {
         while self.sent < self.load.operations
             && let Some(id) = self.idle.pop()
@@ -236,7 +239,7 @@ impl<'a> Driver<'a> {
             let now = Instant::now();
             let due = match self.load.rate {
                 None => now,
-                // Open loop: the latency counts from when the request should have left.
+                // Open loop: the latency counts from the time at which the request was due.
                 Some(rate) => started + Duration::from_secs_f64(self.sent as f64 / rate),
             };
             if due > now {
@@ -258,13 +261,13 @@ impl<'a> Driver<'a> {
         load.exchange.request(load.first_key + offset, &self.value, &mut self.out);
         let client = &mut self.clients[id];
         client.due = due;
-        // A request fits into the socket's buffer: the connection was idle.
+        // The connection was idle, so the request fits into the socket's buffer.
         client.link.send(&self.out).context("sending a request")?;
         self.sent += 1;
         Ok(())
     }
 
-    /// Reads what has come; says whether the answer is complete.
+    /// Reads the bytes that have arrived. Returns true if the answer is complete.
     fn receive(&mut self, id: usize, buffer: &mut [u8]) -> Result<bool> {
         let client = &mut self.clients[id];
         let count = match client.link.receive(buffer) {

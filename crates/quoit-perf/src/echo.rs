@@ -1,7 +1,7 @@
-//! The cheapest possible server: one thread, one epoll, requests and answers of fixed sizes.
+//! The cheapest possible server: one thread, one epoll instance, requests and answers of fixed sizes.
 //!
-//! With a log file it becomes the bare group-committed log writer: each request is appended to a file,
-//! and answers go out when a second thread has synced what was appended.
+//! With a log file it is the bare group-committed log writer: it appends each request to a file, and
+//! answers after a second thread has synced the file.
 
 use anyhow::{Context, Result};
 use rustix::event::epoll;
@@ -24,11 +24,11 @@ pub(crate) struct Sizes {
 
 struct EchoClient {
     stream: TcpStream,
-    /// Bytes of the request that have arrived.
+    /// Bytes received of the current request.
     received: usize,
 }
 
-/// Syncs in a thread of its own and reports through a pipe that epoll watches.
+/// Syncs the file in a thread of its own, and reports through a socket that epoll watches.
 struct Committer {
     file: Arc<File>,
     end: u64,
@@ -38,13 +38,13 @@ struct Committer {
 
 #[derive(Default)]
 struct Wanted {
-    /// Connections whose append is in the file and not yet synced.
+    /// Connections whose request is in the file and not yet synced.
     waiting: Vec<usize>,
-    /// Connections whose append is synced and not yet answered.
+    /// Connections whose request is synced and not yet answered.
     done: Vec<usize>,
 }
 
-/// Serves until the process is killed. Prints the port that it listens on.
+/// Serves until the process is killed. Prints its port.
 pub(crate) fn serve(sizes: Sizes, log: Option<&Path>) -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").context("binding a loopback port")?;
     println!("{}", listener.local_addr()?.port());
@@ -56,7 +56,7 @@ pub(crate) fn serve(sizes: Sizes, log: Option<&Path>) -> Result<()> {
         epoll::add(&poll, &committer.synced, data, epoll::EventFlags::IN)?;
     }
     let response = vec![b'r'; sizes.response];
-    // Connections are few and short-lived numbers: the number is the place.
+    // A connection's number for epoll is its index here.
     let mut clients: Vec<Option<EchoClient>> = Vec::new();
     let mut events = Vec::with_capacity(128);
     let mut buffer = vec![0; 64 * 1024];
@@ -142,7 +142,7 @@ impl Committer {
 
     fn answer(&mut self, clients: &mut [Option<EchoClient>], response: &[u8]) -> Result<()> {
         let mut drained = [0; 64];
-        // Only the wake-up matters; what there is to do stands in the list.
+        // Reading only resets the wakeup; the connections to answer are in the list.
         let _ = self.synced.read(&mut drained);
         let done = std::mem::take(&mut self.shared.0.lock().expect("no holder panics").done);
         for place in done {

@@ -5,7 +5,7 @@ use crate::report::median;
 use anyhow::{Result, ensure};
 use clap::Args;
 
-/// Seconds after the death that are shown one by one.
+/// Number of seconds after the kill that are shown one by one.
 const SHOWN_S: u64 = 5;
 
 /// Options of the measurement.
@@ -13,7 +13,7 @@ const SHOWN_S: u64 = 5;
 pub(crate) struct FailoverOptions {
     #[command(flatten)]
     live: LiveOptions,
-    /// Nodes of the cluster.
+    /// Number of nodes in the cluster.
     #[arg(long, default_value_t = 5)]
     nodes: usize,
     /// Rounds, each with a cluster of its own; medians are printed at the end.
@@ -21,7 +21,7 @@ pub(crate) struct FailoverOptions {
     rounds: usize,
 }
 
-/// Kills a node of a cluster under load and prints the latencies of each second around its death.
+/// Kills a node of a cluster under load, and prints the latencies of each second around the kill.
 pub(crate) fn failover(options: &FailoverOptions) -> Result<()> {
     println!("one of {} nodes killed; 99th percentiles, get / put in ms, by second", options.nodes);
     let heading: Vec<String> = (1..=SHOWN_S).map(|second| format!("second {second}")).collect();

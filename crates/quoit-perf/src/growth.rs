@@ -1,9 +1,10 @@
-//! A cluster that grows step by step under load: what moves, for how long, and what requests notice.
+//! A cluster that grows step by step under load: the data that moves, the time it takes, and the effect on
+//! requests.
 //!
-//! All nodes share this machine. The start of further processes takes processors from the others, which it
-//! would not where each node has a machine of its own; so seconds in which new nodes start and join are told
-//! apart from those in which data moves. For the same reason a larger cluster is slower here also at rest:
-//! each step has a quiet time before and after it.
+//! All nodes share this machine. Starting more processes takes processor time from the others, which it
+//! would not if each node had a machine of its own. So the seconds in which nodes start and join are
+//! reported separately from those in which data move. For the same reason a larger cluster is slower here
+//! even without transfers. Each step therefore has a quiet time before and after it.
 
 use crate::live::{Live, LiveLoad, LiveOptions};
 use crate::report::median;
@@ -11,9 +12,9 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::Value;
 
-/// Copies of each record.
+/// Number of copies of each record.
 const N_VAL: u64 = 3;
-/// Partitions of a cluster that is not told another number.
+/// Default number of partitions of a cluster.
 const RING_SIZE: u64 = 64;
 
 /// Options of the growth.
@@ -21,23 +22,23 @@ const RING_SIZE: u64 = 64;
 pub(crate) struct GrowthOptions {
     #[command(flatten)]
     live: LiveOptions,
-    /// Sizes of the cluster, one after the other.
+    /// Sizes of the cluster, in order.
     #[arg(long, value_delimiter = ',', default_value = "3,5,8,10,12,14")]
     nodes: Vec<usize>,
-    /// How often a cluster grows from the first size to the last, at the same rate; medians are told at the
-    /// end of several.
+    /// Number of times that a cluster grows from the first size to the last, at the same rate. Medians are
+    /// printed at the end of several.
     #[arg(long, default_value_t = 1)]
     rounds: usize,
 }
 
-/// Lets clusters grow, prints a row for each step, and what the steps of all rounds come to.
+/// Grows clusters, prints a row for each step, and prints the medians of all rounds.
 pub(crate) fn growth(options: &GrowthOptions) -> Result<()> {
     ensure!(options.rounds > 0, "at least one round");
     let (first, steps) = options.nodes.split_first().context("a size to begin with")?;
     let rate = match options.live.rate {
         Some(rate) => rate,
         None => {
-            // On shared processors the largest cluster does least.
+            // On shared processors, the largest cluster has the lowest maximum rate.
             let largest = options.nodes.iter().max().copied().unwrap_or(*first);
             let dir = tempfile::tempdir_in(&options.live.dir)?;
             Live::start(&options.live, dir.path(), largest)?.rate()?
@@ -52,14 +53,14 @@ pub(crate) fn growth(options: &GrowthOptions) -> Result<()> {
     Ok(())
 }
 
-/// How many times longer requests took while data moved than before: 99th percentiles.
+/// The factor by which the 99th percentiles of latency grew while data moved.
 #[derive(Clone, Copy)]
 struct Noticed {
     get: f64,
     put: f64,
 }
 
-/// Lets one cluster grow.
+/// Grows one cluster.
 fn grow(options: &GrowthOptions, rate: f64, first: usize, steps: &[usize]) -> Result<Vec<Noticed>> {
     let dir = tempfile::tempdir_in(&options.live.dir)?;
     let mut live = Live::start(&options.live, dir.path(), first)?;
@@ -76,7 +77,7 @@ fn grow(options: &GrowthOptions, rate: f64, first: usize, steps: &[usize]) -> Re
     for then in steps {
         ensure!(*then > now, "a cluster of {now} nodes does not grow to {then}");
         let (_, bytes_before) = live.moved()?;
-        // Ends of before, joining, moving and after.
+        // The seconds at which the phases end: before, joining, moving, after.
         let mut ends = [load.second(); 4];
         live.add_until(*then)?;
         ends[1] = load.second().max(ends[0] + 1);
@@ -127,7 +128,7 @@ fn print_medians(nodes: &[usize], rounds: &[Vec<Noticed>]) {
     }
 }
 
-/// The 99th percentiles of four times that end with these seconds, the first after `quiet_s` of them.
+/// The 99th percentiles of four phases that end at these seconds. The first phase has `quiet_s` seconds.
 fn p99s_ms(load: &LiveLoad, operation: &str, ends: [u64; 4], quiet_s: u64) -> [f64; 4] {
     let mut from = ends[0].saturating_sub(quiet_s);
     ends.map(|to| {
@@ -141,13 +142,13 @@ fn cells(times_ms: [f64; 4]) -> String {
     times_ms.map(|time_ms| format!("{time_ms:.2}")).join(" | ")
 }
 
-/// Copies of partitions that a plan gives to other nodes.
+/// The number of partition copies that a plan moves to other nodes.
 fn copies_moved(plan: &Value) -> u64 {
     let transfers = plan["transitions"][0]["transfers"].as_array().into_iter().flatten();
     transfers.filter_map(|each| each["partitions"].as_u64()).sum()
 }
 
-/// Copies that new nodes need at least to have their fair shares.
+/// The lowest number of copies that must move to give the new nodes fair shares.
 fn fewest_copies(now: u64, then: u64) -> u64 {
     (RING_SIZE * N_VAL.min(then) / then) * (then - now)
 }

@@ -1,5 +1,5 @@
-//! Latency of gets, and memory of a node, beside many connections that keep it busy without an end:
-//! unfinished frames, bodies that come byte by byte, unread answers, thousands of requests at once.
+//! Latency of gets, and memory of a node, beside many connections that keep the node busy: unfinished
+//! frames, bodies sent byte by byte, unread answers, thousands of requests at once.
 
 use crate::Common;
 use crate::drive::{Load, ask, drive};
@@ -21,24 +21,25 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 
-/// Bytes that a client claims for an unfinished frame, and those of it that it sends.
+/// Length that an unfinished frame declares, and the bytes of it that are sent.
 const CLAIMED_BYTES: usize = 20 << 20;
 const FRONT_BYTES: usize = 4 << 20;
-/// Bytes of the object that is asked for and not read.
+/// Size of the object that is requested and not read.
 const LARGE_BYTES: usize = 10 << 20;
-/// Bytes of a body that comes byte by byte.
+/// Size of a body that is sent byte by byte.
 const BODY_BYTES: usize = 8 << 20;
-/// Requests for statistics that a connection sends at once.
+/// Number of requests for statistics that a connection sends at once.
 const PIPELINED_COUNT: usize = 2_000;
-/// Bytes that a hostile connection sends before the next one has its turn.
+/// Most bytes that a hostile connection sends before the next one has its turn.
 const TURN_BYTES: usize = 256 << 10;
-/// The receive buffer of a connection that does not read.
+/// Receive buffer of a connection that does not read, in bytes.
 const UNREAD_BYTES: usize = 64 << 10;
-/// Pause when all hostile connections have had their turn.
+/// Pause after each turn of all hostile connections.
 const ROUND_PAUSE: Duration = Duration::from_millis(5);
-/// Time for the node to close what the last attack has left.
+/// Time for the node to close the connections of the last attack.
 const REST: Duration = Duration::from_secs(1);
-/// Memory for requests and answers of all connections, and for how long one may stand still.
+/// Limits of the node: memory for requests and answers of all connections, and longest stall of a
+/// connection.
 const BUDGET: [&str; 2] = ["request.maximum_memory=256MB", "request.stall_timeout=3s"];
 
 /// The arguments of the comparison.
@@ -46,17 +47,17 @@ const BUDGET: [&str; 2] = ["request.maximum_memory=256MB", "request.stall_timeou
 pub(crate) struct HostileOptions {
     #[command(flatten)]
     common: Common,
-    /// Hostile connections.
+    /// Number of hostile connections.
     #[arg(long, default_value_t = 1000)]
     hostile: usize,
-    /// Gets a second of the good client.
+    /// Gets per second of the well-behaved client.
     #[arg(long, default_value_t = 2000)]
     rate: u32,
     /// Seconds of each measurement.
     #[arg(long, default_value_t = 10)]
     seconds: u32,
-    /// Measure beside each attack on another node of this machine, too: what the attack takes of the
-    /// processors whoever is attacked.
+    /// Also measure beside an attack on another node of this machine. This shows how much processor time
+    /// the attack takes, no matter which node it hits.
     #[arg(long)]
     control: bool,
 }
@@ -67,7 +68,7 @@ impl HostileOptions {
     }
 }
 
-/// One way to keep a node busy.
+/// A way to keep a node busy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Attack {
     UnfinishedFrames,
@@ -96,7 +97,7 @@ impl Attack {
         }
     }
 
-    /// The bytes that a connection sends as fast as they are taken.
+    /// The bytes that a connection sends as fast as the node takes them.
     fn opening(self, large_key: u64) -> Vec<u8> {
         match self {
             Self::UnfinishedFrames => {
@@ -170,7 +171,7 @@ pub(crate) fn hostile(options: &HostileOptions) -> Result<()> {
     Ok(())
 }
 
-/// The object that is asked for and not read.
+/// Stores the object that is requested and not read.
 fn put_large(options: &HostileOptions, node: &Running) -> Result<()> {
     let large = Exchange::PbPut { value_bytes: LARGE_BYTES, dw: Some(0) };
     ask(node.address, &large, options.common.keys, LARGE_BYTES)
@@ -178,18 +179,18 @@ fn put_large(options: &HostileOptions, node: &Running) -> Result<()> {
     Ok(())
 }
 
-/// A node that is attacked while another one is measured.
+/// Starts a node that is attacked while another one is measured.
 fn control(options: &HostileOptions, data_dir: &Path, set: &[String]) -> Result<Running> {
     let (node, _) = servers::quoit(&options.common.quoit, data_dir, set)?;
     put_large(options, &node)?;
     Ok(node)
 }
 
-/// One measurement of gets, by the attack beside them.
+/// One kind of measurement of gets: the attack beside it.
 #[derive(Clone, Copy)]
 struct Side {
     attack: Option<Attack>,
-    /// Whether the attack is on another node.
+    /// True if the attack is on another node.
     is_control: bool,
 }
 
@@ -209,7 +210,7 @@ impl Side {
     }
 }
 
-/// The outcome of one measurement.
+/// The results of one measurement.
 struct SideFigures {
     p50_us: f64,
     p99_us: f64,
@@ -245,7 +246,7 @@ fn print(options: &HostileOptions, sides: &[Side], figures: &[Vec<SideFigures>])
     }
 }
 
-/// Memory that a process has, in bytes.
+/// Resident memory of a process, in bytes.
 fn resident_bytes(pid: u32) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS")?;
@@ -253,7 +254,7 @@ fn resident_bytes(pid: u32) -> Result<u64> {
     Ok(kib << 10)
 }
 
-/// A thread with hostile connections, each opened again when the node has ended it.
+/// A thread with hostile connections. It opens each one again after the node has closed it.
 struct Hostile {
     thread: JoinHandle<()>,
     shared: Arc<(AtomicBool, AtomicU64)>,
@@ -271,7 +272,7 @@ impl Hostile {
             let mut all: Vec<Option<HostileConnection>> = (0..count).map(|_| None).collect();
             while !told.0.load(Ordering::Relaxed) {
                 for each in &mut all {
-                    // The node may have no room for it: that is what bounds are for.
+                    // The node may refuse the connection because of its limits.
                     if each.is_none()
                         && let Ok(opened) = HostileConnection::open(address)
                     {
@@ -288,7 +289,7 @@ impl Hostile {
         Ok(Self { thread, shared })
     }
 
-    /// Closes all of them; how many were opened.
+    /// Closes all connections. Returns the number of connections that were opened.
     fn end(self) -> u64 {
         self.shared.0.store(true, Ordering::Relaxed);
         self.thread.join().expect("a hostile client does not panic");
@@ -310,7 +311,7 @@ impl HostileConnection {
         Ok(Self { stream, sent_bytes: 0 })
     }
 
-    /// Sends what its turn allows. An error means that the node has ended it.
+    /// Sends the bytes of one turn. An error means that the node has closed the connection.
     fn send(&mut self, attack: Attack, opening: &[u8]) -> std::io::Result<()> {
         let left = opening.get(self.sent_bytes..).unwrap_or_default();
         let turn: &[u8] = match (left, attack) {
@@ -329,7 +330,7 @@ impl HostileConnection {
         Ok(())
     }
 
-    /// Looks whether the node has ended the connection, without taking anything of what it has sent.
+    /// Checks if the node has closed the connection, without reading any of its data.
     fn look(&self) -> std::io::Result<()> {
         match self.stream.peek(&mut [0]) {
             Ok(0) => Err(ErrorKind::ConnectionReset.into()),

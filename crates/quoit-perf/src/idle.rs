@@ -1,18 +1,18 @@
-//! Threads that take what others leave of a processor.
+//! Threads that only use idle processor time.
 
 use std::process::Command;
 
-/// The lowest priority, where the system has no policy of idle threads.
+/// The lowest priority, for systems that do not permit the idle policy.
 const LOWEST_PRIORITY: i32 = 19;
 
-/// Has the calling thread run only while no other wants its processor: the clients run beside the server,
-/// whose time is not to be theirs. A low priority alone is not enough, since Linux lets a thread end its time
-/// slice; a thread of the policy SCHED_IDLE is put aside at once.
+/// Lets the calling thread run only while no other thread wants its processor. The clients run on the
+/// server's processors and must not take its time. A low priority does not suffice, since Linux lets a
+/// thread finish its time slice; a thread of the policy SCHED_IDLE is preempted at once.
 pub(crate) fn take_what_is_left() {
     let thread = rustix::thread::gettid().to_string();
     let set = Command::new("chrt").args(["--idle", "--pid", "0", &thread]).status();
     if !set.is_ok_and(|status| status.success()) {
-        // A priority that stays makes the figures worse, not better.
+        // If the priority can't be changed, the figures get worse, not better.
         let _ = rustix::process::nice(LOWEST_PRIORITY);
     }
 }

@@ -1,10 +1,10 @@
-//! Instructions of a node for each request, counted by callgrind, beside those of another build.
+//! Instructions of a node per request, counted by callgrind, compared with another build.
 //!
-//! Counts of user code repeat where times on a shared machine do not. A load and one of twice its size run on
-//! fresh nodes with the same keys, and are counted alone; the difference of their counts, divided by that of
-//! their operations, is what a request costs without the connection's beginning. One connection has one
-//! request in flight, so that each request is a wakeup of its own. Only the thread that serves requests
-//! counts: how much the others do depends on how long a run takes.
+//! Counts of user-space instructions are reproducible; times on a shared machine are not. A load and one of
+//! twice its size run on fresh nodes with the same keys. The difference of their counts, divided by the
+//! difference of their operations, is the cost of a request without connection setup. One connection has
+//! one request in flight, so that each request is a wakeup of its own. Only the thread that serves requests
+//! counts: the work of the others depends on the length of the run.
 
 use crate::Common;
 use crate::drive::{Load, Target, drive};
@@ -15,9 +15,9 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Beginning of the names of callgrind's files.
+/// Prefix of the names of callgrind's files.
 const COUNTS: &str = "counts";
-/// Part of the names of functions that only a thread which serves requests runs.
+/// Part of a function's name that occurs only in threads that serve requests.
 const SERVING: &str = "PbConnection";
 
 /// The arguments of the comparison.
@@ -36,11 +36,11 @@ impl InstructionOptions {
     }
 }
 
-/// A request that is counted.
+/// A request to measure.
 struct Request {
     name: &'static str,
     exchange: Exchange,
-    /// Whether each request names a key that is new.
+    /// True if each request names a new key.
     on_new_keys: bool,
 }
 
@@ -72,36 +72,36 @@ pub(crate) fn instructions(options: &InstructionOptions) -> Result<()> {
 /// A load whose instructions are counted.
 pub(crate) struct CountedLoad<'a> {
     pub(crate) binary: &'a Path,
-    /// Settings of the node, besides those that counting needs.
+    /// Settings of the node, in addition to those that counting needs.
     pub(crate) set: Vec<String>,
-    /// The data directory of a node that was filled and has stopped, of which each count takes a copy;
-    /// `None` = each count fills a node of its own. Records of two fillings differ in the length of their
-    /// clocks, by which encrypting them costs more or less.
+    /// The data directory of a stopped node. Each count starts from a copy of it. With `None` each count
+    /// fills a node of its own, whose version vectors may differ in length, so that encrypting them costs
+    /// more or less.
     pub(crate) filled: Option<&'a Path>,
-    /// The load of one connection; how many operations it has is chosen by the count.
+    /// The load of one connection. The count chooses its number of operations.
     pub(crate) load: Load,
-    /// Makes a node that is filled ready, and tells how it is reached; the path is its data directory.
+    /// Prepares a filled node, and returns how to reach it. The path is the node's data directory.
     pub(crate) reach: &'a dyn Fn(&Running, &Path) -> Result<Target>,
 }
 
 impl CountedLoad<'_> {
-    /// Instructions of one request.
+    /// Returns the instructions of one request.
     pub(crate) fn count(&self, common: &Common) -> Result<f64> {
         let once = self.count_of(common, common.operations)?;
         let twice = self.count_of(common, 2 * common.operations)?;
         Ok((twice as f64 - once as f64) / common.operations as f64)
     }
 
-    /// Instructions of the thread that serves requests while so many are made. Nothing else of the node's
-    /// life is counted: neither its start nor the commands that make it ready.
+    /// Returns the instructions of the thread that serves requests during that many requests. Counting is
+    /// off while the node starts and is prepared.
     fn count_of(&self, common: &Common, operations: u64) -> Result<u64> {
         let dir = self.run(common, operations, &[])?;
-        // No thread does as much for these requests as the one that serves them.
+        // The thread that serves the requests is the busiest one.
         busiest(dir.path(), "")
     }
 
-    /// Callgrind's files, one of each thread, of a node while so many requests are made; `options` are
-    /// further ones of callgrind.
+    /// Runs a node with that many requests, and returns callgrind's files, one for each thread. `options`
+    /// are further options of callgrind.
     pub(crate) fn profiles(
         &self,
         common: &Common,
@@ -111,7 +111,7 @@ impl CountedLoad<'_> {
         texts(self.run(common, operations, options)?.path())
     }
 
-    /// Makes a node ready, and counts while it serves requests. The directory has callgrind's files.
+    /// Prepares a node, and counts while it serves requests. The directory contains callgrind's files.
     fn run(&self, common: &Common, operations: u64, options: &[&str]) -> Result<TempDir> {
         let dir = tempfile::tempdir_in(&common.dir)?;
         let (counts, data) = (dir.path().join(COUNTS), dir.path().join("data"));
@@ -134,7 +134,7 @@ impl CountedLoad<'_> {
     }
 }
 
-/// Copies the files of a directory, and those below it. Sockets stay behind.
+/// Copies a directory with its subdirectories. Sockets are left out.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from).with_context(|| format!("reading {}", from.display()))? {
@@ -149,13 +149,13 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Settings of a node that has one thread to serve requests.
+/// Settings of a node with one thread that serves requests.
 fn of_one_thread(set: &[String]) -> Vec<String> {
     let more = ["worker_threads=1", "log.level=error"].map(str::to_owned);
     set.iter().cloned().chain(more).collect()
 }
 
-/// Instructions of the thread that serves requests of a node which is filled, does some work and stops.
+/// Instructions of the thread that serves requests, for a node that is filled, does `work` and stops.
 pub(crate) fn count_work(
     common: &Common,
     binary: &Path,
@@ -171,7 +171,7 @@ pub(crate) fn count_work(
     busiest(dir.path(), SERVING)
 }
 
-/// Instructions of one request.
+/// The instructions of one request.
 fn count(common: &Common, binary: &Path, request: &Request) -> Result<f64> {
     let load = Load {
         first_key: if request.on_new_keys { common.keys } else { 0 },
@@ -187,7 +187,7 @@ fn count(common: &Common, binary: &Path, request: &Request) -> Result<f64> {
     counted.count(common).context(request.name)
 }
 
-/// The sum in a file of callgrind's. Where counting was switched on and off, its first form of it is 0.
+/// The total in a file of callgrind. If counting was switched on and off, one of its two forms is 0.
 fn total(text: &str) -> Option<u64> {
     let sum = |line: &str| {
         let sum = line.strip_prefix("summary:").or_else(|| line.strip_prefix("totals:"))?;
@@ -196,14 +196,14 @@ fn total(text: &str) -> Option<u64> {
     text.lines().filter_map(sum).max()
 }
 
-/// Instructions of the busiest of the threads that have run this code.
+/// The instructions of the busiest thread among those that ran this code.
 fn busiest(dir: &Path, code: &str) -> Result<u64> {
     let texts = texts(dir)?;
     let counts = texts.iter().filter(|text| text.contains(code)).filter_map(|text| total(text));
     counts.max().context("a sum in callgrind's files")
 }
 
-/// Callgrind's files in a directory.
+/// Reads callgrind's files in a directory.
 fn texts(dir: &Path) -> Result<Vec<String>> {
     let mut texts = Vec::new();
     for entry in std::fs::read_dir(dir).context("looking for callgrind's files")? {

@@ -1,9 +1,9 @@
-//! Growing clusters on one machine: what an operation costs all nodes together.
+//! Growing clusters on one machine: the processor time of all nodes per operation.
 //!
-//! On shared processors the rate can't grow with the nodes. The cost of an operation tells whether it
-//! would: where it stays the same, twice the machines do twice the work. More processes on the same
-//! processors cost something by themselves; a bare mesh of as many processes, which pass requests on and
-//! do nothing else, shows how much.
+//! On shared processors the rate can't grow with the number of nodes. The cost of an operation shows if it
+//! would: if the cost stays the same, twice the machines do twice the work. More processes on the same
+//! processors have a cost of their own. A bare mesh of as many processes, which only pass requests on,
+//! shows how much that is.
 
 use crate::dev_cluster::DevCluster;
 use crate::drive::{Load, drive};
@@ -29,33 +29,33 @@ pub(crate) struct LadderOptions {
     /// Sizes of the clusters.
     #[arg(long, value_delimiter = ',', default_value = "3,5,8,10,12,14")]
     nodes: Vec<usize>,
-    /// Seconds of each run.
+    /// Length of each run in seconds.
     #[arg(long, default_value_t = 20)]
     duration_s: u64,
-    /// Seconds that each cluster is warmed up for, with clients that know replicas.
+    /// Length of the warm-up of each cluster in seconds, with replica-aware clients.
     #[arg(long, default_value_t = 10)]
     warm_up_s: u64,
-    /// Keys.
+    /// Number of keys.
     #[arg(long, default_value_t = 100_000)]
     keys: u64,
-    /// Workers of the load generator for each node.
+    /// Workers of the load generator per node.
     #[arg(long, default_value_t = 10)]
     workers_per_node: usize,
-    /// Settings of the nodes. Without others, nothing waits for the disk, deletes included: so it was in the
+    /// Settings of the nodes. By default no operation waits for the disk, not even a delete, as in the
     /// published runs.
     #[arg(long = "set", value_name = "KEY=VALUE", default_value = "buckets.default.dw=0")]
     set: Vec<String>,
 }
 
-/// Operations a second of each node that were published for eight nodes and more of Riak.
+/// Published operations per second and node, for eight and more nodes of Riak.
 const PUBLISHED_PER_NODE: u32 = 1300;
 
-/// Sizes of the mesh's requests and answers in bytes: a put, and its answer.
+/// Sizes of the mesh's requests and answers in bytes: those of a put.
 const MESH_SIZES: Sizes = Sizes { request: 1080, response: 5 };
-/// Requests to the mesh, of each of its processes.
+/// Number of requests to the mesh, per process.
 const MESH_OPERATIONS: u64 = 20_000;
 
-/// One step's figures: microseconds of all nodes an operation, operations a second, failures.
+/// Results of one step: microseconds of all nodes per operation, operations per second, failures.
 struct Step {
     cpu_us: f64,
     per_s: f64,
@@ -95,7 +95,7 @@ pub(crate) fn ladder(options: &LadderOptions) -> Result<()> {
     Ok(())
 }
 
-/// The cost of an operation in a bare mesh of so many processes, with as many clients as the cluster has.
+/// The cost of an operation in a bare mesh of that many processes, with as many clients as the cluster has.
 fn mesh_us(options: &LadderOptions, node_count: usize) -> Result<f64> {
     let mesh = Mesh::start(node_count, MESH_SIZES)?;
     let Sizes { request, response } = MESH_SIZES;

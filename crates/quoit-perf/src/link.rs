@@ -1,4 +1,4 @@
-//! A client's connection, in clear or over TLS.
+//! A client's connection, unencrypted or over TLS.
 
 use anyhow::{Context, Result, bail, ensure};
 use bytes::{Bytes, BytesMut};
@@ -13,16 +13,16 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A server that says nothing for so long while a connection begins has failed.
+/// Time without an answer during connection setup after which the server counts as failed.
 const BEGIN_LIMIT: Duration = Duration::from_secs(60);
 
-/// How connections to a server are made.
+/// The way in which connections to a server are made.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Transport {
-    /// In clear.
+    /// Unencrypted.
     #[default]
     Plain,
-    /// TLS from the first byte, and a login if there is one.
+    /// TLS from the first byte, and a login if given.
     Tls(Arc<ClientConfig>, Option<Login>),
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Login {
     pub(crate) password: &'static str,
 }
 
-/// A connection that is ready for requests. Reads and writes do not wait.
+/// A connection that is ready for requests. Reads and writes do not block.
 #[derive(Debug)]
 pub(crate) struct Link {
     stream: TcpStream,
@@ -41,7 +41,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Connects, does the handshake and logs in, as far as the transport asks for it.
+    /// Connects. Does the TLS handshake and the login if the transport asks for them.
     pub(crate) fn connect(address: SocketAddr, transport: &Transport) -> Result<Self> {
         let stream = TcpStream::connect(address).context("connecting")?;
         stream.set_nodelay(true)?;
@@ -83,12 +83,12 @@ impl Link {
         Ok(())
     }
 
-    /// The socket, to wait for.
+    /// The socket, for epoll.
     pub(crate) const fn socket(&self) -> &TcpStream {
         &self.stream
     }
 
-    /// Sends a request. It has to fit into the socket's buffer.
+    /// Sends a request, which must fit into the socket's buffer.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(tls) = &mut self.tls else { return self.stream.write_all(bytes) };
         tls.writer().write_all(bytes)?;
@@ -98,8 +98,8 @@ impl Link {
         Ok(())
     }
 
-    /// Reads what has come, 0 at the end of the stream. Over TLS it has to fit into the buffer: what stays
-    /// behind would not wake anybody.
+    /// Reads the bytes that have arrived; 0 at the end of the stream. Over TLS they must all fit into the
+    /// buffer, since epoll would not report the decrypted rest.
     pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else { return self.stream.read(buffer) };
         if tls.read_tls(&mut self.stream)? == 0 {
@@ -123,13 +123,14 @@ impl Link {
     }
 }
 
-/// Does one handshake, takes the tickets for later ones, and closes. Tells whether the session was resumed.
+/// Does one handshake, receives the tickets for resumption, and closes. Returns true if the session was
+/// resumed.
 pub(crate) fn shake_hands(address: SocketAddr, config: &Arc<ClientConfig>) -> Result<bool> {
     let mut link = Link { stream: TcpStream::connect(address).context("connecting")?, tls: None };
     link.stream.set_nodelay(true)?;
     link.begin_tls(config, address)?;
     let Some(tls) = &mut link.tls else { bail!("there is no TLS") };
-    // The server sends its tickets of TLS 1.3 when it has the client's last message.
+    // With TLS 1.3 the server sends its tickets after the client's last handshake message.
     tls.read_tls(&mut link.stream).context("the tickets")?;
     tls.process_new_packets().context("the tickets")?;
     tls.send_close_notify();

@@ -1,4 +1,4 @@
-//! Listing the keys and buckets of a node with many keys, alone and beside gets.
+//! Listing of the keys and buckets of a node with many keys, alone and concurrent with gets.
 
 use crate::Common;
 use crate::drive::{Load, Measured, drive};
@@ -17,13 +17,13 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Buckets that the keys are spread over.
+/// Number of buckets over which the keys are distributed.
 const BUCKET_COUNT: u64 = 10;
-/// Requests that are sent before their answers are read.
+/// Number of requests that are sent before their answers are read.
 const PIPELINE: u64 = 256;
-/// Largest frame of an answer.
+/// Longest frame of an answer, in bytes.
 const FRAME_BYTES_MAX: u32 = 64 << 20;
-/// Gets of a second, while nothing and while a listing runs.
+/// Gets per second, without and with a concurrent listing.
 const GET_RATE: f64 = 5_000.0;
 
 struct ListingConnection {
@@ -84,7 +84,7 @@ fn fill(node: &Running, key_count: u64, value_bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// Lists the keys of all buckets: how many, and how long it took.
+/// Lists the keys of all buckets. Returns their number and the time.
 fn list_keys(node: &Running) -> Result<(u64, Duration)> {
     let mut connection = ListingConnection::new(node)?;
     let begun = Instant::now();
@@ -131,12 +131,12 @@ fn gets(common: &Common, node: &Running, duration: Duration) -> Result<Measured>
     drive(&node.target(), &load)
 }
 
-/// Fills a node, lists its buckets and keys, and does so again beside gets.
+/// Fills a node, lists its buckets and keys, and repeats the listing beside gets.
 pub(crate) fn listing(common: &Common) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let (node, _) = servers::quoit(&common.quoit, &dir.path().join("data"), &common.set)?;
     fill(&node, common.keys, common.value_bytes)?;
-    // The records that gets read are in a bucket of their own.
+    // The records that gets read are in another bucket.
     let mut of_gets = common.clone();
     of_gets.keys = common.keys.min(10_000);
     of_gets.fill(&node, node.address, of_gets.put(Some(0)))?;

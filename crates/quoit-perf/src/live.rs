@@ -1,4 +1,4 @@
-//! A cluster that changes while a verified load runs on it, and what each second of the load was like.
+//! A cluster that changes while a verified load runs on it, with the load's latencies in each second.
 
 use crate::drive::Target;
 use crate::link::Transport;
@@ -13,12 +13,13 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long the cluster may take for a change.
+/// Time limit for a change of the cluster.
 const CHANGE_LIMIT: Duration = Duration::from_secs(600);
-/// How long the load generator may take for its last check of everything that it wrote.
+/// Time limit for the load generator's final check of everything that it wrote.
 const END_LIMIT: Duration = Duration::from_secs(300);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// How often nodes are asked, each time by a process of its own: more often would be a load, too.
+/// Interval between two status requests. Each one starts a process, so shorter intervals would be a load
+/// themselves.
 const ASK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Options of these benchmarks.
@@ -30,33 +31,33 @@ pub(crate) struct LiveOptions {
     /// Directory for data; a temporary folder is made in it [default: where this program is].
     #[arg(long, default_value_os_t = crate::beside("."), hide_default_value = true)]
     pub(crate) dir: PathBuf,
-    /// Operations a second [default: half of what the cluster does at most].
+    /// Operations per second [default: half of the cluster's maximum].
     #[arg(long)]
     pub(crate) rate: Option<f64>,
-    /// Seconds in which the highest rate is found out.
+    /// Length of the measurement of the maximum rate, in seconds.
     #[arg(long, default_value_t = 10)]
     max_s: u64,
-    /// Seconds of load before a change and after it.
+    /// Length of the load before and after a change, in seconds.
     #[arg(long, default_value_t = 10)]
     pub(crate) quiet_s: u64,
-    /// Keys.
+    /// Number of keys.
     #[arg(long, default_value_t = 20_000)]
     keys: u64,
-    /// Bytes of a value.
+    /// Size of a value, in bytes.
     #[arg(long, default_value_t = 1000)]
     pub(crate) value_bytes: usize,
-    /// Workers of the load generator.
+    /// Number of workers of the load generator.
     #[arg(long, default_value_t = 32)]
     workers: usize,
-    /// Let clients ask any node, not one that holds the key.
+    /// Let clients send requests to any node, not to a replica of the key.
     #[arg(long)]
     any_node: bool,
-    /// Settings of the nodes. Without others, nothing waits for the disk.
+    /// Settings of the nodes. By default no write waits for the disk.
     #[arg(long = "set", value_name = "KEY=VALUE", default_value = "buckets.default.dw=0")]
     set: Vec<String>,
 }
 
-/// Totals of comparing copies since the start of each node.
+/// Totals of anti-entropy since the start of each node.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Exchanged {
     /// Exchanges that found no difference.
@@ -65,16 +66,16 @@ pub(crate) struct Exchanged {
     pub(crate) keys_repaired: u64,
 }
 
-/// Nodes on this machine.
+/// A cluster of nodes on this machine.
 pub(crate) struct Live<'o> {
     options: &'o LiveOptions,
     dir: &'o Path,
-    /// Those that run, by number.
+    /// The running nodes; node number n is at index n - 1.
     nodes: Vec<Option<Running>>,
 }
 
 impl<'o> Live<'o> {
-    /// A cluster of so many nodes, with data below `dir`.
+    /// Starts a cluster of that many nodes, with data below `dir`.
     pub(crate) fn start(options: &'o LiveOptions, dir: &'o Path, count: usize) -> Result<Self> {
         let mut live = Self { options, dir, nodes: Vec::new() };
         live.add_until(count)?;
@@ -85,7 +86,8 @@ impl<'o> Live<'o> {
         Ok(live)
     }
 
-    /// Starts nodes until there are so many, and has them join: members that hold nothing yet.
+    /// Starts nodes up to that number and has them join. They hold no partitions before
+    /// [`commit`](Self::commit).
     pub(crate) fn add_until(&mut self, count: usize) -> Result<()> {
         while self.nodes.len() < count {
             self.nodes.push(None);
@@ -101,14 +103,14 @@ impl<'o> Live<'o> {
         self.until_all_are_up()
     }
 
-    /// Commits that all nodes that joined get partitions; gives the plan. With it data begins to move.
+    /// Commits a layout that gives partitions to all joined nodes, and returns the plan. Transfers begin.
     pub(crate) fn commit(&self) -> Result<Value> {
         let plan = self.admin(1, &["cluster", "plan"])?;
         self.admin(1, &["cluster", "commit"])?;
         Ok(plan)
     }
 
-    /// Starts a node, on what it had before.
+    /// Starts a node with the data that it had before.
     pub(crate) fn run(&mut self, number: usize) -> Result<()> {
         let mut set = self.options.set.clone();
         set.extend([format!("nodename=live{number}@127.0.0.1"), "log.level=error".to_owned()]);
@@ -123,7 +125,7 @@ impl<'o> Live<'o> {
         self.take(number)?.kill()
     }
 
-    /// Stops a node in good order.
+    /// Stops a node cleanly.
     pub(crate) fn stop(&mut self, number: usize) -> Result<()> {
         self.take(number)?.stop()
     }
@@ -132,7 +134,7 @@ impl<'o> Live<'o> {
         self.nodes[number - 1].take().context("the node runs")
     }
 
-    /// Waits until the first node reaches all members.
+    /// Waits until the first node can reach all members.
     pub(crate) fn until_all_are_up(&self) -> Result<()> {
         self.until("all members to be reached", |live| {
             let status = live.admin(1, &["cluster", "status"])?;
@@ -141,15 +143,15 @@ impl<'o> Live<'o> {
         })
     }
 
-    /// Records that nodes have missed and that were not yet delivered: hints, not fallbacks' copies.
+    /// Number of records that nodes have missed and that are not yet delivered: hints, not fallback copies.
     pub(crate) fn hinted_records(&self) -> Result<u64> {
         let transfers = self.admin(1, &["transfers"])?;
         let hints = transfers["hints"].as_array().into_iter().flatten();
         Ok(hints.filter_map(|each| each["records"].as_u64()).sum())
     }
 
-    /// Has all nodes that run compare all copies, and waits until they have. Gives how many exchanges were in
-    /// sync at once since the start of each node, and how many records were repaired by any.
+    /// Has all running nodes compare all copies, and waits until they have done so. Returns the totals of
+    /// anti-entropy.
     pub(crate) fn compare(&self) -> Result<Exchanged> {
         for number in self.running() {
             self.admin(number, &["aae-exchange"])?;
@@ -169,7 +171,7 @@ impl<'o> Live<'o> {
         self.exchanged()
     }
 
-    /// The totals of comparing copies on all running nodes.
+    /// The totals of anti-entropy over all running nodes.
     pub(crate) fn exchanged(&self) -> Result<Exchanged> {
         let mut exchanged = Exchanged::default();
         for number in self.running() {
@@ -186,7 +188,7 @@ impl<'o> Live<'o> {
         numbers.filter(|(_, node)| node.is_some()).map(|(place, _)| place + 1).collect()
     }
 
-    /// Waits until all agree and nothing is left to be handed over.
+    /// Waits until all nodes agree on the layout and no transfer is left.
     pub(crate) fn settle(&self) -> Result<()> {
         self.until("the cluster to settle", |live| {
             let transfers = live.admin(1, &["transfers"])?;
@@ -197,14 +199,14 @@ impl<'o> Live<'o> {
         })
     }
 
-    /// Copies that lost records and are not whole again.
+    /// Number of copies that lost records and are not complete again.
     pub(crate) fn lost_copies(&self) -> Result<u64> {
         let status = self.admin(1, &["status"])?;
         let copies = status["losses"]["incomplete_copies"].as_array().into_iter().flatten();
         Ok(copies.filter_map(|each| each["partition_count"].as_u64()).sum())
     }
 
-    /// All nodes that run, to be driven.
+    /// All running nodes, as a target of the driver.
     pub(crate) fn target(&self) -> Target {
         let nodes = || self.nodes.iter().flatten();
         Target {
@@ -214,27 +216,27 @@ impl<'o> Live<'o> {
         }
     }
 
-    /// Records and bytes that all nodes have handed over since their start.
+    /// Records and bytes that all nodes have transferred since their start.
     pub(crate) fn moved(&self) -> Result<(u64, u64)> {
         let transfers = self.admin(1, &["transfers"])?;
         let total = |name: &str| transfers[name].as_u64().with_context(|| name.to_owned());
         Ok((total("records_total")?, total("bytes_total")?))
     }
 
-    /// The output of an administration command, as JSON.
+    /// Runs an administration command, and returns its output as JSON.
     fn admin(&self, number: usize, arguments: &[&str]) -> Result<Value> {
         let node = self.nodes[number - 1].as_ref().context("the node runs")?;
         let url = format!("http://{}", node.http.context("the node's HTTP address")?);
         let mut command = Command::new(&self.options.quoit);
         command.args(["admin", "--url", &url, "--format", "json"]).args(arguments);
         let done = command.output().context("starting quoit admin")?;
-        // `ring-status` and others tell by their status, too.
+        // The exit status is ignored: `ring-status` and other commands report findings by it.
         serde_json::from_slice(&done.stdout).with_context(|| {
             format!("quoit admin {arguments:?}: {}", String::from_utf8_lossy(&done.stderr))
         })
     }
 
-    /// Waits for something that must come true.
+    /// Waits until a condition holds.
     pub(crate) fn until(
         &self,
         what: &str,
@@ -248,7 +250,7 @@ impl<'o> Live<'o> {
         Ok(())
     }
 
-    /// Operations a second for the load: as given, or half of what the cluster does.
+    /// Operations per second for the load: the given rate, or half of the cluster's maximum.
     pub(crate) fn rate(&self) -> Result<f64> {
         if let Some(rate) = self.options.rate {
             return Ok(rate);
@@ -259,7 +261,7 @@ impl<'o> Live<'o> {
         Ok(RunSummary::read(&load.results)?.successful_per_s / 2.0)
     }
 
-    /// Starts the load at a rate, its arrivals independent of the answers.
+    /// Starts the load in an open loop.
     pub(crate) fn load_at(&self, rate: f64) -> Result<LiveLoad> {
         self.load("load", &format!("{{open_rate, {}}}", rate.round().max(1.0)))
     }
@@ -290,7 +292,7 @@ impl<'o> Live<'o> {
     }
 }
 
-/// A load that runs. It is killed when it is dropped before its end.
+/// A running load. Dropping it kills it.
 pub(crate) struct LiveLoad {
     child: Child,
     results: PathBuf,
@@ -304,12 +306,12 @@ struct Second {
 }
 
 impl LiveLoad {
-    /// The last whole second of the load that is over.
+    /// The last complete second of the load.
     pub(crate) fn second(&self) -> u64 {
         self.seconds("get").last().map_or(0, |last| last.second)
     }
 
-    /// Lets the load run for so long.
+    /// Waits while the load runs for that many seconds.
     pub(crate) fn run_for(&self, secs: u64) {
         let end = self.second() + secs;
         while self.second() < end {
@@ -317,7 +319,7 @@ impl LiveLoad {
         }
     }
 
-    /// Ends the load, and checks that everything that was written is there. Gives what went wrong.
+    /// Ends the load, which then checks that everything written is there. Returns the errors and faults.
     pub(crate) fn end(&mut self) -> Result<Vec<String>> {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::INT)?;
@@ -362,7 +364,7 @@ impl LiveLoad {
 
 impl Drop for LiveLoad {
     fn drop(&mut self) {
-        // Ended already is as good.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,5 +1,5 @@
-//! Healing of a node whose store lost its last records: how soon it serves, how soon its copies are whole,
-//! and how much was copied for that.
+//! Healing of a node whose store lost its last records: the time until it serves, the time until its copies
+//! are complete, and the amount of data copied.
 
 use crate::drive::{Load, drive};
 use crate::live::{Live, LiveOptions};
@@ -18,15 +18,15 @@ const CONNECTIONS: usize = 50;
 pub(crate) struct LostOptions {
     #[command(flatten)]
     live: LiveOptions,
-    /// Records in the cluster.
+    /// Number of records in the cluster.
     #[arg(long, default_value_t = 1_000_000)]
     records: u64,
-    /// Bytes that are cut off the end of the store's log.
+    /// Number of bytes to cut off the end of the store's log.
     #[arg(long, default_value_t = 1 << 20)]
     cut_bytes: u64,
 }
 
-/// Cuts the log of one of three nodes off, and tells how it gets whole again.
+/// Truncates the log of one of three nodes, and measures how it becomes complete again.
 pub(crate) fn lost(options: &LostOptions) -> Result<()> {
     places::divide(true)?;
     let dir = tempfile::tempdir_in(&options.live.dir)?;
@@ -73,7 +73,7 @@ pub(crate) fn lost(options: &LostOptions) -> Result<()> {
     Ok(())
 }
 
-/// Cuts bytes off the newest segment of a stopped node's log that has more of them; which it is.
+/// Truncates the newest segment of a stopped node's log that is long enough. Returns its path.
 fn cut_log(data: &Path, cut_bytes: u64) -> Result<PathBuf> {
     let mut segments = Vec::new();
     for entry in fs::read_dir(data.join("bitcask"))? {

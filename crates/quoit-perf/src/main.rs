@@ -1,7 +1,8 @@
-//! Benchmarks side by side with peers, in one run, so that what else the machine does hits all alike.
+//! Benchmarks of Quoit. Each compares the node with other servers in interleaved rounds of one run, so that
+//! other activity of the machine affects all of them alike.
 //!
-//! Peers: an echo (the least that any server on this kernel can do), a group-committed log writer (the
-//! least that any durable server on this disk can do), and Redis.
+//! The other servers are an echo server (a lower bound for any server on this kernel), a group-committed
+//! log writer (a lower bound for any durable server on this disk), and Redis.
 
 #![expect(clippy::print_stdout, reason = "the benchmarks' output")]
 
@@ -51,32 +52,32 @@ struct Cli {
     command: Command,
 }
 
-/// Options that all comparisons have.
+/// Options of all comparisons.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Common {
     /// The quoit binary, a release build [default: the one beside this program].
     #[arg(long, default_value_os_t = beside("quoit"), hide_default_value = true)]
     pub(crate) quoit: PathBuf,
-    /// Directory for data, on the disk that is to be measured; temporary folders are made in it
-    /// [default: where this program is].
+    /// Directory for data, on the disk to measure; temporary folders are made in it [default: the directory
+    /// of this program].
     #[arg(long, default_value_os_t = beside("."), hide_default_value = true)]
     pub(crate) dir: PathBuf,
     /// Interleaved rounds; medians are printed.
     #[arg(long, default_value_t = 5)]
     pub(crate) rounds: usize,
-    /// Operations of each measurement.
+    /// Number of operations of each measurement.
     #[arg(long, default_value_t = 200_000)]
     pub(crate) operations: u64,
-    /// Keys.
+    /// Number of keys.
     #[arg(long, default_value_t = 100_000)]
     pub(crate) keys: u64,
-    /// Bytes of a value.
+    /// Size of a value, in bytes.
     #[arg(long, default_value_t = 1024)]
     pub(crate) value_bytes: usize,
-    /// Let the driver sleep while nothing has come: then servers pay for waking it.
+    /// Let the driver sleep while it waits. The servers then also spend time on waking it.
     #[arg(long)]
     pub(crate) sleeping_driver: bool,
-    /// Let servers and driver share all processors; otherwise the driver has one for itself.
+    /// Let servers and driver share all processors. Otherwise the driver has a processor of its own.
     #[arg(long)]
     pub(crate) shared_processors: bool,
     /// Settings of the node.
@@ -86,74 +87,75 @@ pub(crate) struct Common {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Server processor time an operation: gets and puts beside the echo and Redis.
+    /// Server processor time per operation: gets and puts, compared with the echo server and Redis.
     Cpu(Common),
-    /// Rate of synced puts beside the bare log writer.
+    /// Rate of synced puts, compared with the bare log writer.
     Durable(Common),
-    /// Latency at half the maximum rate with and without a merge running.
+    /// Latency at half the maximum rate, with and without a running merge.
     Merge(Common),
     /// Server processor time of operations on counters, sets and maps of several sizes.
     DataTypes(Common),
-    /// Listing keys and buckets, alone and beside gets.
+    /// Listing of keys and buckets, alone and concurrent with gets.
     Listing(Common),
-    /// Time from start to serving, after a clean stop and after SIGKILL.
+    /// Time from start until the node serves, after a clean stop and after SIGKILL.
     Start {
         #[command(flatten)]
         common: Common,
     },
-    /// Profiles of load over all storage engines side by side: rates, latencies, bytes, space, memory.
+    /// Load profiles on all storage engines: rates, latencies, bytes, disk space, memory.
     Engines(engines::EngineOptions),
-    /// Processor time of all nodes an operation: three nodes beside one.
+    /// Processor time of all nodes per operation: three nodes compared with one.
     Cluster(Common),
-    /// Processor time of all nodes an operation for growing clusters, with clients that know replicas and
-    /// with clients that do not.
+    /// Processor time of all nodes per operation for growing clusters, with replica-aware clients and with
+    /// others.
     Ladder(ladder::LadderOptions),
-    /// Latencies by the second when a node of a cluster under verified load is killed.
+    /// Latencies in each second when a node of a cluster under verified load is killed.
     Failover(failover::FailoverOptions),
-    /// Healing of a node that was away under verified load.
+    /// Healing of a node that was down under verified load.
     Away(away::AwayOptions),
     /// Healing of a node whose store lost its last records.
     Lost(lost::LostOptions),
-    /// A cluster that grows under verified load: what moves, and what requests notice.
+    /// A cluster that grows under verified load: the data that moves, and the effect on latencies.
     Growth(growth::GrowthOptions),
-    /// Instructions of gets and puts, counted by callgrind, beside those of another build.
+    /// Instructions of gets and puts, counted by callgrind, compared with another build.
     Instructions(instructions::InstructionOptions),
-    /// Where the work of a get and of puts goes: parts of the program, cache misses, system calls, switches.
+    /// Breakdown of a get and of puts: instructions by part of the program, cache misses, system calls,
+    /// switches.
     Account(Common),
-    /// Reaping many tombstones: time, processor time, and what gets notice of it.
+    /// Reaping of many tombstones: time, processor time, and the effect on gets.
     Reaping(reaping::ReapingOptions),
-    /// Replication between two nodes: a bootstrap, full-syncs, the cost of a link, how soon a write is
+    /// Replication between two nodes: bootstrap, full-sync, cost of a link, and delay until a write is
     /// readable.
     Replication(replication::ReplicationOptions),
     /// Rate of `quoit import run` for directories of each engine of Riak.
     Import(import::ImportOptions),
-    /// Processor time of gets and puts over TLS beside plain.
+    /// Processor time of gets and puts over TLS, compared with unencrypted connections.
     Tls(Common),
-    /// Processor time of gets and puts of three nodes with mutual TLS between them, beside plain.
+    /// Processor time of gets and puts of three nodes with mutual TLS between them, compared with no TLS.
     NodeTls(Common),
-    /// Processor time of handshakes, and what requests notice of them.
+    /// Processor time of handshakes, and their effect on requests.
     Handshakes(tls::HandshakeOptions),
-    /// Latencies of gets, and memory, beside many connections that do not read, or do not end.
+    /// Latencies of gets, and memory, beside many connections that do not read or do not end.
     Hostile(hostile::HostileOptions),
-    /// Instructions of the check of a right, counted by callgrind.
+    /// Instructions of a permission check, counted by callgrind.
     Rights(Common),
-    /// The load generator's own processor time of a get, beside redis-benchmark's.
+    /// The load generator's own processor time per get, compared with redis-benchmark.
     Client(client::ClientOptions),
-    /// One exchange against a node that runs already: for profilers.
+    /// One kind of exchange against a running node: for profilers.
     Drive {
         #[command(flatten)]
         common: Common,
         /// The node's address for the exchange's protocol.
         #[arg(long)]
         address: SocketAddr,
-        /// Its process id.
+        /// The node's process id.
         #[arg(long)]
         pid: u32,
         /// Exchange to drive.
         #[arg(long, value_enum)]
         exchange: compare::Named,
     },
-    /// The echo itself; prints its port.
+    /// The echo server. It prints its port.
     #[command(hide = true)]
     Echo {
         #[arg(long)]
@@ -163,7 +165,7 @@ enum Command {
         #[arg(long)]
         log: Option<PathBuf>,
     },
-    /// A process of the mesh; prints its port and reads those of the others.
+    /// A process of the mesh. It prints its port and reads the ports of the others.
     #[command(hide = true)]
     Mesh {
         #[arg(long)]
@@ -193,7 +195,7 @@ impl Command {
             Self::Replication(options) => Some(&options.common),
             Self::Handshakes(options) => Some(options.common()),
             Self::Hostile(options) => Some(options.common()),
-            // The load generator has threads of its own, and shares the processors.
+            // The load generator has several threads, and shares the processors with the nodes.
             Self::Engines(_)
             | Self::Ladder(_)
             | Self::Failover(_)

@@ -1,9 +1,10 @@
-//! The least that a replicated write costs on this kernel: processes that pass each request on to two
-//! others, and answer when the first of these has confirmed it.
+//! A lower bound for the cost of a replicated write on this kernel: processes that pass each request on to
+//! two others, and answer when the first of these has confirmed it.
 //!
-//! One thread and one epoll each, sizes that are fixed, nothing kept; what a round of events has for a
-//! connection leaves in one write. Higher costs of an operation among many of these processes than among
-//! three are the machine's doing: smaller batches, more switches between processes, colder caches.
+//! Each process has one thread and one epoll instance, messages of fixed sizes, and stores nothing. The
+//! output of a round of events leaves each connection in one write. If an operation costs more among many
+//! of these processes than among three, the machine is the cause: smaller batches, more switches between
+//! processes, colder caches.
 
 use crate::drive::Target;
 use crate::echo::Sizes;
@@ -15,21 +16,21 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
 const LISTENER: u64 = u64::MAX;
-/// First byte of a connection between two of the processes; no request begins with it.
+/// First byte of a connection between two processes of the mesh. No request begins with it.
 const PEER: u8 = b'P';
-/// Size of a confirmation.
+/// Size of a confirmation, in bytes.
 const CONFIRMATION_BYTES: usize = 24;
-/// How many others a request is passed on to.
+/// Number of other processes to which a request is passed on.
 const COPIES: usize = 2;
 
-/// Processes that know each other. They end with this handle.
+/// A mesh of processes that know each other. They end when this handle is dropped.
 pub(crate) struct Mesh {
     children: Vec<Child>,
     ports: Vec<u16>,
 }
 
 impl Mesh {
-    /// Starts so many.
+    /// Starts that many processes.
     pub(crate) fn start(count: usize, sizes: Sizes) -> Result<Self> {
         let mut mesh = Self { children: Vec::new(), ports: Vec::new() };
         for _ in 0..count {
@@ -53,7 +54,7 @@ impl Mesh {
         Ok(mesh)
     }
 
-    /// All of them, to be driven.
+    /// All processes, as a target of the driver.
     pub(crate) fn target(&self) -> Target {
         let address = |port: &u16| SocketAddr::from(([127, 0, 0, 1], *port));
         Target {
@@ -67,23 +68,23 @@ impl Mesh {
 impl Drop for Mesh {
     fn drop(&mut self) {
         for child in &mut self.children {
-            // Gone already is as good.
+            // The process may have ended already.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-/// The other end of a connection.
+/// The kind of the peer on a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     /// Not known before the first byte.
     Unknown,
-    /// A client; the number of its request that waits for a confirmation, or 0.
+    /// A client, with the number of its request that waits for a confirmation, or 0.
     Client { waiting: u32 },
     /// A process that passes requests on to this one.
     Requester,
-    /// A process that this one passes requests on to.
+    /// A process to which this one passes requests on.
     Confirmer,
 }
 
@@ -97,15 +98,15 @@ struct MeshConnection {
 struct Process {
     sizes: Sizes,
     poll: rustix::fd::OwnedFd,
-    /// By the number that epoll knows them by; `None` when closed.
+    /// Connections by their number in epoll; `None` when closed.
     connections: Vec<Option<MeshConnection>>,
     confirmers: Vec<usize>,
     request_count: u32,
-    /// Connections that have output.
+    /// Connections with pending output.
     written_to: Vec<usize>,
 }
 
-/// Serves until it is killed. Prints the port that it listens on, and reads those of the others.
+/// Serves until the process is killed. Prints its port, and reads the ports of the others.
 pub(crate) fn serve(sizes: Sizes) -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").context("binding a loopback port")?;
     println!("{}", listener.local_addr()?.port());
@@ -234,7 +235,7 @@ impl Process {
     fn flush(&mut self) {
         for place in self.written_to.drain(..) {
             let Some(connection) = &mut self.connections[place] else { continue };
-            // All output under way fits into the sockets' buffers: every client waits for its answer.
+            // All pending output fits into the sockets' buffers, since every client waits for its answer.
             if connection.stream.write_all(&connection.output).is_err() {
                 self.connections[place] = None;
                 continue;

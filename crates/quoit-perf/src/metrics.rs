@@ -1,10 +1,10 @@
-//! Figures that a node tells of itself.
+//! Metrics of a node.
 
 use anyhow::{Context, Result};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-/// One figure of a node's metrics.
+/// Reads one metric of a node.
 pub(crate) fn gauge(node: SocketAddr, name: &str) -> Result<u64> {
     let mut stream = TcpStream::connect(node).context("connecting for metrics")?;
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n")?;

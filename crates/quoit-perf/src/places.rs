@@ -1,6 +1,7 @@
-//! Which processors the driver and the servers run on: not the same, unless that is wanted.
+//! Assignment of processors: the driver and the servers run on different ones unless they are to share
+//! them.
 //!
-//! The driver does not sleep. It has the first processor for itself; servers have all others.
+//! The driver does not sleep, so it has the first processor for itself. Servers have all others.
 
 use anyhow::{Context, Result, bail};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -9,8 +10,8 @@ use std::sync::OnceLock;
 /// The driver's processors.
 static DRIVER: OnceLock<CpuSet> = OnceLock::new();
 
-/// Keeps this thread, and the servers that it starts, off the driver's processor, unless the processors
-/// are shared.
+/// Pins this thread, and the servers that it starts, to all processors except the driver's, unless the
+/// processors are shared.
 pub(crate) fn divide(shared: bool) -> Result<()> {
     let all = sched_getaffinity(None).context("asking for the processors")?;
     if shared {
@@ -31,7 +32,7 @@ pub(crate) fn divide(shared: bool) -> Result<()> {
     sched_setaffinity(None, &servers).context("choosing the servers' processors")
 }
 
-/// Moves this thread to the driver's processor.
+/// Pins this thread to the driver's processor.
 pub(crate) fn take_the_drivers() -> Result<()> {
     let driver = DRIVER.get().context("the processors are divided first")?;
     sched_setaffinity(None, driver).context("choosing the driver's processor")

@@ -1,4 +1,4 @@
-//! Requests of the protocols that are compared, and how to tell that an answer is complete.
+//! Requests of the compared protocols, and detection of complete answers.
 
 use crate::data_exchange::DataExchange;
 use bytes::{Bytes, BytesMut};
@@ -11,19 +11,19 @@ pub(crate) const KEY_BYTES: usize = 16;
 /// One kind of exchange.
 #[derive(Clone, Debug)]
 pub(crate) enum Exchange {
-    /// Fixed sizes, no meaning.
+    /// An echo of fixed sizes.
     Echo { request: usize, response: usize },
     /// Quoit, Protocol Buffers get.
     PbGet,
-    /// Quoit, Protocol Buffers put; `dw` as in the protocol, `None` = the bucket's.
+    /// Quoit, Protocol Buffers put. `dw` is that of the protocol; `None` for the bucket's default.
     PbPut { value_bytes: usize, dw: Option<u32> },
-    /// Quoit, Protocol Buffers delete without a context, not waiting for a sync.
+    /// Quoit, Protocol Buffers delete without a context, without waiting for a sync.
     PbDelete,
-    /// Quoit, an operation on a data type, or a question about one.
+    /// Quoit, an update or query of a data type.
     Data(DataExchange),
     /// Quoit, HTTP GET.
     HttpGet,
-    /// The same with this line of credentials.
+    /// Quoit, HTTP GET with this header line of credentials.
     HttpGetAs(&'static str),
     /// Redis GET.
     RedisGet,
@@ -31,7 +31,7 @@ pub(crate) enum Exchange {
     RedisSet { value_bytes: usize },
 }
 
-/// The key of a number.
+/// The key with this number.
 pub(crate) fn key(number: u64) -> [u8; KEY_BYTES] {
     let mut key = *b"key-000000000000";
     let mut rest = number;
@@ -105,7 +105,7 @@ impl Exchange {
         }
     }
 
-    /// Length of the answer at the front of `bytes`, when it is complete.
+    /// The length of the answer at the start of `bytes`, if it is complete.
     pub(crate) fn response_len(&self, bytes: &[u8]) -> Option<usize> {
         let total = match self {
             Self::Echo { response, .. } => *response,
@@ -131,7 +131,7 @@ impl Exchange {
         (bytes.len() >= total).then_some(total)
     }
 
-    /// Whether the complete answer is a success; what is measured must be the real work.
+    /// True if a complete answer is a success, so that only real work is measured.
     pub(crate) fn succeeded(&self, bytes: &[u8], value_bytes: usize) -> bool {
         match self {
             Self::Echo { .. } => true,

@@ -1,4 +1,4 @@
-//! The cost of reaping many tombstones: time, processor time, and the latency of gets meanwhile.
+//! Cost of reaping many tombstones: time, processor time, and latency of concurrent gets.
 
 use crate::Common;
 use crate::dev_cluster::DevCluster;
@@ -14,14 +14,14 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Gets of a second while nothing and while the reaper works.
+/// Gets per second, before and while the reaper works.
 const GET_RATE: f64 = 3_000.0;
 const GET_CONNECTIONS: usize = 8;
 /// Length of a measurement without tombstones.
 const CALM: Duration = Duration::from_secs(10);
-/// How long the partitions of a new cluster may move.
+/// Time limit for the partitions of a new cluster to move.
 const SETTLING_LIMIT: Duration = Duration::from_secs(600);
-/// How long the reaper may take.
+/// Time limit for reaping.
 const REAPING_LIMIT: Duration = Duration::from_secs(1_200);
 
 /// The arguments of the benchmark.
@@ -29,13 +29,13 @@ const REAPING_LIMIT: Duration = Duration::from_secs(1_200);
 pub(crate) struct ReapingOptions {
     #[command(flatten)]
     common: Common,
-    /// Nodes of the cluster.
+    /// Number of nodes in the cluster.
     #[arg(long, default_value_t = 3)]
     nodes: usize,
-    /// Nodes that are killed before the deletes.
+    /// Number of nodes to kill before the deletes.
     #[arg(long, default_value_t = 0)]
     away: usize,
-    /// Keys that are deleted, in one round each.
+    /// Number of keys to delete, for each round.
     #[arg(long, value_delimiter = ',', default_value = "100000,300000,1000000")]
     tombstones: Vec<u64>,
 }
@@ -46,7 +46,7 @@ impl ReapingOptions {
     }
 }
 
-/// Figures of the gets of some time.
+/// Figures of gets over some time.
 #[derive(Default)]
 struct Gets {
     latencies_us: Vec<u32>,
@@ -67,13 +67,13 @@ impl Gets {
         self.latencies_us.get(rank).copied().unwrap_or(0)
     }
 
-    /// Processor time of all nodes in a second.
+    /// Processor time of all nodes per second.
     fn cpu_share(&self) -> f64 {
         self.cpu.as_secs_f64() / self.elapsed.as_secs_f64()
     }
 }
 
-/// Deletes keys and measures gets of others until no node has a tombstone any more.
+/// Deletes keys, and measures gets of other keys until no node has tombstones.
 pub(crate) fn reaping(options: &ReapingOptions) -> Result<()> {
     let common = &options.common;
     ensure!(options.away < options.nodes, "one node at least has to stay");
@@ -109,7 +109,7 @@ pub(crate) fn reaping(options: &ReapingOptions) -> Result<()> {
     Ok(())
 }
 
-/// Waits until no partition moves: no tombstone is reaped before.
+/// Waits until no partition moves, since no tombstone is reaped before that.
 fn settle(quoit: &Path, node: SocketAddr) -> Result<()> {
     let begun = Instant::now();
     loop {
@@ -165,7 +165,7 @@ fn round(
             (reaped, still) = (deleted.elapsed(), 0);
         }
         still += 1;
-        // Tombstones that wait for a node that is away stay as they are.
+        // Tombstones that wait for a node that is down are not reaped.
         if left == 0 || still == 60 {
             before = left;
             break;
@@ -186,7 +186,7 @@ fn round(
     Ok(())
 }
 
-/// Tombstones that all nodes together store.
+/// The number of tombstones on all nodes together.
 fn tombstone_count(nodes: &[SocketAddr]) -> Result<u64> {
     nodes.iter().map(|node| gauge(*node, "quoit_tombstones")).sum()
 }

@@ -1,5 +1,5 @@
-//! Two clusters of one node each: a bootstrap, full-syncs, the cost of a link, and how soon a write is
-//! readable on the other side.
+//! Replication between two clusters of one node each: bootstrap, full-sync, cost of a link, and delay until
+//! a write is readable at the sink.
 
 use crate::Common;
 use crate::drive::{Load, Measured, ask, cpu_of, drive};
@@ -13,11 +13,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Connections of the load.
+/// Number of connections of the load.
 const CONNECTIONS: usize = 50;
-/// The share of the highest rate at which it is measured how soon a write is readable.
+/// Share of the maximum rate at which the delay is measured.
 const LOAD_SHARE: f64 = 0.3;
-/// Full-syncs until both are in sync, at most.
+/// Most full-sync runs until both sides are in sync.
 const CHECK_COUNT_MAX: usize = 20;
 const READABLE_LIMIT: Duration = Duration::from_secs(60);
 
@@ -26,22 +26,22 @@ const READABLE_LIMIT: Duration = Duration::from_secs(60);
 pub(crate) struct ReplicationOptions {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Records that differ when a full-sync is measured.
+    /// Number of records that differ when full-sync is measured.
     #[arg(long, default_value_t = 1_000)]
     differing: u64,
-    /// Writes that are waited for on the other side.
+    /// Number of writes whose delay is measured.
     #[arg(long, default_value_t = 1_000)]
     readable: u64,
 }
 
-/// The nodes, and the program that gives them commands.
+/// Source and sink.
 struct Pair<'o> {
     options: &'o ReplicationOptions,
     source: Running,
     sink: Running,
 }
 
-/// Measures replication between two nodes, and prints each figure.
+/// Measures replication between two nodes, and prints the figures.
 pub(crate) fn replication(options: &ReplicationOptions) -> Result<()> {
     let common = &options.common;
     let dir = tempfile::tempdir_in(&common.dir)?;
@@ -89,7 +89,7 @@ impl Pair<'_> {
         }
     }
 
-    /// Gives a node a command about replication, and returns what it prints.
+    /// Runs a replication command on a node, and returns its output.
     fn repl(&self, node: &Running, words: &[&str]) -> Result<String> {
         let http = node.http.context("a node serves HTTP")?;
         let url = format!("http://{http}");
@@ -107,7 +107,7 @@ impl Pair<'_> {
         Ok(status["status"].clone())
     }
 
-    /// Copies everything into the empty sink.
+    /// Copies all records into the empty sink.
     fn bootstrap(&self) -> Result<()> {
         let cpu = || Ok::<_, anyhow::Error>((cpu_of(self.source.pid())?, cpu_of(self.sink.pid())?));
         let (before, began) = (cpu()?, Instant::now());
@@ -132,7 +132,7 @@ impl Pair<'_> {
         Ok(())
     }
 
-    /// Compares in sync, and with records that differ.
+    /// Measures full-sync, first with both sides in sync and then with differing records.
     fn full_sync(&self) -> Result<()> {
         let peer = format!("{}:pb", self.sink.address);
         self.repl(&self.source, &["fullsync", "set", "--peer", &peer, "--queue", "to_sink"])?;
@@ -170,7 +170,7 @@ impl Pair<'_> {
         Ok(())
     }
 
-    /// The report of a check.
+    /// Runs a full-sync, and returns its report.
     fn check(&self) -> Result<Value> {
         let text = self.repl(&self.source, &["fullsync", "run", "all"])?;
         let done: Value = serde_json::from_str(text.lines().next().unwrap_or_default())?;
@@ -185,14 +185,15 @@ impl Pair<'_> {
         Ok(())
     }
 
-    /// Puts with and without a link, in turn: processor time of the source. Returns the rate with a link.
+    /// Measures the source's processor time of puts with and without a link, in turns. Returns the rate
+    /// with a link.
     fn cost_of_a_link(&self) -> Result<f64> {
         let (mut alone, mut linked, mut rates) = (Vec::new(), Vec::new(), Vec::new());
         for round in 0..self.options.common.rounds.max(1) as u64 {
             self.repl(&self.source, &["queue", "add", "to_sink", "block_rtq"])?;
             alone.push(self.put_all(round)?.cpu_us());
             self.repl(&self.source, &["queue", "add", "to_sink", "any"])?;
-            // The work of sending what waits belongs to the puts.
+            // The processor time includes sending the entries that wait in the queue.
             let before = cpu_of(self.source.pid())?;
             let measured = self.put_all(round)?;
             self.until_nothing_waits()?;
@@ -231,12 +232,12 @@ impl Pair<'_> {
         }
     }
 
-    /// How long after its answer a put is readable at the sink, beside a load.
+    /// Measures the delay from the answer to a put until the put is readable at the sink, beside a load.
     fn readable(&self, rate: f64) -> Result<()> {
         let Common { keys, value_bytes, .. } = self.options.common;
         let put = Exchange::PbPut { value_bytes, dw: None };
         let rate = rate * LOAD_SHARE;
-        // The load lasts as long as the writes are expected to, at the least.
+        // The load lasts at least as long as the writes are expected to take.
         let operations = (rate * self.options.readable as f64 / 500.0).max(100.0) as u64;
         let load = Load { rate: Some(rate), operations, ..self.puts(0, keys, 77) };
         let target = self.source.target();
@@ -246,7 +247,7 @@ impl Pair<'_> {
             for number in 0..self.options.readable {
                 ask(self.source.address, &put, keys + number, value_bytes)?;
                 let answered = Instant::now();
-                // Until then it is an answer without a value.
+                // Until the record arrives, the sink answers without a value, which counts as an error.
                 while ask(self.sink.address, &Exchange::PbGet, keys + number, value_bytes).is_err()
                 {
                     ensure!(answered.elapsed() < READABLE_LIMIT, "a write does not come across");

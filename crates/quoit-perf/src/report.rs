@@ -1,22 +1,22 @@
-//! Figures of a comparison, and how they are printed.
+//! Results of a comparison, and their printing.
 
 use crate::drive::{Load, Measured, Target, drive};
 use anyhow::{Context, Result};
 
-/// The middle value, of two the larger one; not a number when there is none.
+/// The median; the larger of the two middle values of an even number. NaN if there are no values.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Smallest and largest value.
+/// Formats the smallest and the largest value.
 pub(crate) fn spread(values: &[f64]) -> String {
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     format!("{low:.2}..{high:.2}")
 }
 
-/// One contender of a comparison.
+/// One line of a comparison: a server with its load and its results.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     target: Target,
@@ -33,7 +33,7 @@ impl Row {
         self.runs.iter().map(figure).collect()
     }
 
-    /// One figure of this row divided by that of another, round by round.
+    /// A figure of this row divided by that of another row, round by round.
     pub(crate) fn ratios(
         &self,
         other: &Self,
@@ -52,8 +52,8 @@ impl Row {
     }
 }
 
-/// Runs all rows in turn, `rounds` times, each round beginning with another row, after a round that
-/// only warms up. New keys of every round come after those of the last.
+/// Runs all rows in turn for `rounds` rounds, each beginning with another row, after a warm-up round. Loads
+/// on new keys continue with further keys in each round.
 pub(crate) fn interleave(rows: &mut [Row], rounds: usize) -> Result<()> {
     for row in rows.iter() {
         row.run(0, (row.load.operations / 10).max(1))?;
@@ -68,7 +68,7 @@ pub(crate) fn interleave(rows: &mut [Row], rounds: usize) -> Result<()> {
     Ok(())
 }
 
-/// Prints a table; the last columns compare processor time with that of the rows named in `against`.
+/// Prints a table. Its last columns compare the processor time with that of the rows named in `against`.
 pub(crate) fn print(rows: &[Row], against: &[&str]) {
     let heads: Vec<String> = against.iter().map(|name| format!(" CPU vs. {name} |")).collect();
     println!("| what | CPU us/op | op/s | p50 us | p99 us |{}", heads.concat());

@@ -1,4 +1,4 @@
-//! The servers that are compared, as child processes that end with their handles.
+//! The compared servers, as child processes that end when their handles are dropped.
 
 use crate::drive::Target;
 use crate::echo::Sizes;
@@ -15,28 +15,28 @@ const START_LIMIT: Duration = Duration::from_secs(120);
 /// A running server.
 pub(crate) struct Running {
     child: Child,
-    /// Where the exchange that is measured is served.
+    /// Address at which the measured exchange is served.
     pub(crate) address: SocketAddr,
-    /// Quoit's second listener, for HTTP.
+    /// Quoit's HTTP address.
     pub(crate) http: Option<SocketAddr>,
-    /// Quoit's listener for Protocol Buffers over TLS.
+    /// Quoit's address for Protocol Buffers over TLS.
     pub(crate) pb_tls: Option<SocketAddr>,
-    /// Quoit's listener for HTTPS.
+    /// Quoit's HTTPS address.
     pub(crate) https: Option<SocketAddr>,
 }
 
 impl Running {
-    /// The server, to be driven at one of its addresses.
+    /// The server at one of its addresses, as a target of the driver.
     pub(crate) fn at(&self, address: SocketAddr) -> Target {
         self.over(address, Transport::Plain)
     }
 
-    /// The server, to be driven at one of its addresses over a transport.
+    /// The server at one of its addresses, over a transport, as a target of the driver.
     pub(crate) fn over(&self, address: SocketAddr, transport: Transport) -> Target {
         Target { addresses: vec![address], pids: vec![self.pid()], transport }
     }
 
-    /// Switches the counting of a program under callgrind on or off.
+    /// Switches callgrind's counting on or off.
     pub(crate) fn switch_counting(&self, state: &str) -> Result<()> {
         let pid = self.pid().to_string();
         let done = Command::new("callgrind_control").args(["-i", state, &pid]).output()?;
@@ -45,7 +45,7 @@ impl Running {
         Ok(())
     }
 
-    /// The server, to be driven at its first address.
+    /// The server at its first address, as a target of the driver.
     pub(crate) fn target(&self) -> Target {
         self.at(self.address)
     }
@@ -73,18 +73,18 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Gone already is as good.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Starts a node; returns it with the time until it served.
+/// Starts a node. Returns it with the time until it served.
 pub(crate) fn quoit(binary: &Path, data: &Path, set: &[String]) -> Result<(Running, Duration)> {
     start(Command::new(binary), data, set)
 }
 
-/// A command for a program that first enters the control group whose file takes its number.
+/// A command that starts a program in the control group whose process file is `entrance`.
 fn inside(entrance: Option<&Path>, binary: &Path) -> Command {
     let Some(entrance) = entrance else { return Command::new(binary) };
     let mut command = Command::new("/bin/sh");
@@ -92,9 +92,9 @@ fn inside(entrance: Option<&Path>, binary: &Path) -> Command {
     command
 }
 
-/// Starts a node under callgrind, which writes the counts of each thread to a file of its own, whose name
-/// begins as `counts` does, when the node has ended. It counts from the node's start, with the option
-/// `--instr-atstart=no` when it is [switched on](Running::switch_counting).
+/// Starts a node under callgrind. When the node ends, callgrind writes the counts of each thread to a file
+/// of its own, whose name begins with `counts`. Counting begins with the node's start; with the option
+/// `--instr-atstart=no` it begins when it is [switched on](Running::switch_counting).
 pub(crate) fn quoit_counted(
     binary: &Path,
     data: &Path,
@@ -108,8 +108,8 @@ pub(crate) fn quoit_counted(
     start(command, data, set).map(|(node, _)| node).context("is valgrind installed?")
 }
 
-/// Starts a node, in a control group if the file is given that takes numbers of its processes; returns it
-/// with the time until it served.
+/// Starts a node, in the control group whose process file is `entrance` if it is given. Returns it with the
+/// time until it served.
 pub(crate) fn quoit_in(
     binary: &Path,
     data: &Path,
@@ -119,7 +119,7 @@ pub(crate) fn quoit_in(
     start(inside(entrance, binary), data, set)
 }
 
-/// Starts a node by a command that takes the program's arguments.
+/// Starts a node with a command that takes the program's arguments.
 fn start(mut command: Command, data: &Path, set: &[String]) -> Result<(Running, Duration)> {
     let ready = data.with_extension("ready");
     let _ = std::fs::remove_file(&ready);
@@ -160,7 +160,7 @@ fn start(mut command: Command, data: &Path, set: &[String]) -> Result<(Running, 
     Ok((Running { address: address("pb")?, http, pb_tls, https, child }, took))
 }
 
-/// Starts the echo; with a log file, the log writer.
+/// Starts the echo server, or with a log file the log writer.
 pub(crate) fn echo(sizes: Sizes, log: Option<PathBuf>) -> Result<Running> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("echo");
@@ -178,7 +178,7 @@ pub(crate) fn echo(sizes: Sizes, log: Option<PathBuf>) -> Result<Running> {
     Ok(Running { child, address, http: None, pb_tls: None, https: None })
 }
 
-/// Starts Redis with an append-only file synced every second; `None` when it is not installed.
+/// Starts Redis with an append-only file that is synced every second; `None` if Redis is not installed.
 pub(crate) fn redis(dir: &Path) -> Result<Option<Running>> {
     let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let address = SocketAddr::from(([127, 0, 0, 1], port));

@@ -1,4 +1,4 @@
-//! Time from start to serving with many keys, and the memory that they take.
+//! Time from start until a node with many keys serves, and the memory that the keys take.
 
 use crate::Common;
 use crate::servers;
@@ -15,7 +15,7 @@ pub(crate) fn resident_bytes(pid: u32) -> Result<u64> {
     Ok(kib * 1024)
 }
 
-/// Fills a node, stops it cleanly, starts it, kills it, starts it.
+/// Fills a node, then measures starts after a clean stop and starts after a kill.
 pub(crate) fn start(common: &Common) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let data = dir.path().join("data");
@@ -36,7 +36,7 @@ pub(crate) fn start(common: &Common) -> Result<()> {
     }
     for _ in 0..common.rounds {
         let (node, _) = servers::quoit(&common.quoit, &data, &common.set)?;
-        // The tail that the next start has to read again.
+        // Records that the next start has to read again, since the last index snapshot does not have them.
         let mut extra = common.clone();
         extra.keys = (common.keys / 20).max(1);
         extra.fill(&node, node.address, extra.put(Some(0)))?;

@@ -1,10 +1,10 @@
-//! The part of the load generator's `summary.json` that is used here.
+//! The fields of the load generator's `summary.json` that several benchmarks read.
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use std::path::Path;
 
-/// Outcome of a run of the load generator.
+/// Results of a run of the load generator.
 #[derive(Deserialize)]
 pub(crate) struct RunSummary {
     pub(crate) successful: u64,

@@ -47,6 +47,7 @@ pub(super) struct Facts {
     pub(super) has_queue: bool,
     /// The cluster's `delete_mode`.
     pub(super) here_delete_mode: String,
+    /// Time after which the cluster's records expire by default, in seconds.
     pub(super) here_expires_after_secs: Option<u64>,
     /// True if the cluster sends reaps to other clusters.
     pub(super) here_sends_reaps: bool,

@@ -1,10 +1,10 @@
-//! An account of a request: instructions and cache misses of each part of the program, system calls, and
-//! switches between threads.
+//! A breakdown of the cost of a request: instructions and cache misses of each part of the program, system
+//! calls, and context switches.
 //!
-//! Instructions and misses are counted by callgrind, for one connection with one request in flight: the cost
-//! of a request that comes alone. Misses are those of simulated caches of the machine's sizes. System calls
-//! (by `strace`) and switches (by the kernel) are those of all threads of the node under many connections,
-//! where one wakeup may bring several requests.
+//! Callgrind counts instructions and misses, for one connection with one request in flight: this is the
+//! cost of an isolated request. The misses are those of simulated caches with the machine's sizes. System
+//! calls (counted by `strace`) and switches (counted by the kernel) cover all threads of the node under
+//! many connections, where one wakeup may bring several requests.
 
 mod profile;
 
@@ -20,18 +20,18 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Connections under which system calls and switches are counted.
+/// Number of connections while system calls and switches are counted.
 const CONNECTIONS: usize = 50;
-/// How many times the operations of a count under callgrind: these runs are quick.
+/// Factor by which these runs have more operations than those under callgrind, since they are faster.
 const MORE_OPERATIONS: u64 = 10;
-/// How long `strace` may take to begin.
+/// Time limit for `strace` to attach.
 const TRACING_LIMIT: Duration = Duration::from_secs(10);
 
-/// A request that is accounted for.
+/// A request to break down.
 struct AccountedRequest {
     name: &'static str,
     exchange: Exchange,
-    /// Whether each request names a key that is new.
+    /// True if each request names a new key.
     on_new_keys: bool,
 }
 
@@ -45,7 +45,7 @@ impl AccountedRequest {
     }
 }
 
-/// Prints the account of a get and of puts, synced and not, of keys that are there and new ones.
+/// Prints the breakdown of a get and of puts, synced and unsynced, of existing and new keys.
 pub(crate) fn account(common: &Common) -> Result<()> {
     let (quick, synced) = (common.put(Some(0)), common.put(None));
     let requests = [
@@ -112,7 +112,7 @@ fn print_parts(common: &Common, request: &AccountedRequest) -> Result<()> {
     Ok(())
 }
 
-/// Costs of a node while it serves so many requests.
+/// The costs of a node while it serves that many requests.
 fn spent(common: &Common, request: &AccountedRequest, operations: u64) -> Result<Spent> {
     let reach = |node: &Running, _: &Path| Ok(node.target());
     let (binary, set) = (&common.quoit, common.set.clone());
@@ -141,7 +141,7 @@ fn print_calls(common: &Common, request: &AccountedRequest, threads: u32) -> Res
     let before = switches(node.pid())?;
     drive(&node.target(), &load)?;
     let switched = switches(node.pid())? - before;
-    // New keys stay new.
+    // The second run must use new keys too.
     load.first_key += if request.on_new_keys { operations } else { 0 };
     let calls =
         traced(node.pid(), &dir.path().join("calls"), || drive(&node.target(), &load).map(drop))?;
@@ -160,7 +160,7 @@ fn print_calls(common: &Common, request: &AccountedRequest, threads: u32) -> Res
     Ok(())
 }
 
-/// Times that the threads of a process have left a processor.
+/// The number of context switches of all threads of a process so far.
 fn switches(pid: u32) -> Result<u64> {
     let mut sum = 0;
     for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
@@ -174,7 +174,7 @@ fn switches(pid: u32) -> Result<u64> {
     Ok(sum)
 }
 
-/// Counts the system calls of a process while something is done.
+/// Counts the system calls of a process during `work`.
 fn traced(
     pid: u32,
     file: &Path,
@@ -200,7 +200,7 @@ fn traced(
     Ok(calls_of(&std::fs::read_to_string(file).context("reading the counts of strace")?))
 }
 
-/// Whether every thread of a process is traced.
+/// True if every thread of a process is traced.
 fn is_traced(pid: u32) -> Result<bool> {
     for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
         let status = std::fs::read_to_string(thread?.path().join("status")).unwrap_or_default();
@@ -212,8 +212,8 @@ fn is_traced(pid: u32) -> Result<bool> {
     Ok(true)
 }
 
-/// Calls by name, of the table that `strace -c` writes: share, seconds, microseconds a call, calls, errors if
-/// there were any, name.
+/// Parses the table that `strace -c` writes. Its columns are: share, seconds, microseconds per call, calls,
+/// errors (if any), name. Returns the number of calls by name.
 fn calls_of(table: &str) -> BTreeMap<String, u64> {
     let row = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();

@@ -1,7 +1,8 @@
-//! Files of callgrind: costs by the part of the program that they belong to.
+//! Parser of callgrind's files: sums costs by part of the program.
 //!
-//! The format is that of the manual of Valgrind, *Callgrind Format Specification*. Code of the standard
-//! library and of small crates is mostly inlined; it counts for the function that it stands in.
+//! Valgrind's manual describes the format as the *Callgrind Format Specification*. Code of the standard
+//! library and of small crates is mostly inlined; its cost counts for the function into which it is
+//! inlined.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::{AddAssign, Sub};
@@ -11,17 +12,17 @@ use std::ops::{AddAssign, Sub};
 pub(super) enum Part {
     /// Sockets, tasks, timers: Tokio and mio.
     Runtime,
-    /// Connections and messages of clients.
+    /// Connections and messages of the client protocols.
     Protocol,
-    /// Quorums, replicas, what a request needs to know of the cluster.
+    /// Quorums, replicas, and the request's view of the cluster.
     Coordination,
-    /// Objects, clocks, hashes of names.
+    /// Objects, version vectors, hashes of names.
     Objects,
-    /// Log, index, locks of records.
+    /// Log, index, record locks.
     Engine,
-    /// Copying, comparing, memory: the C library.
+    /// Copying, comparing and memory allocation in the C library.
     CLibrary,
-    /// All other libraries, as far as they are not inlined.
+    /// All other libraries, unless inlined.
     Libraries,
 }
 
@@ -38,7 +39,7 @@ impl Part {
         }
     }
 
-    /// The part that a source file belongs to; `None` for code that counts where it is inlined.
+    /// The part to which a source file belongs; `None` for code that counts where it is inlined.
     fn of_file(path: &str) -> Option<Self> {
         const PARTS: [(&str, Part); 9] = [
             ("quoit-server/", Part::Protocol),
@@ -59,9 +60,9 @@ impl Part {
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct PartCost {
     pub(super) instructions: f64,
-    /// Misses of the first caches, of code and data.
+    /// Misses of the first-level caches, for code and data.
     pub(super) first_misses: f64,
-    /// Misses of the last cache.
+    /// Misses of the last-level cache.
     pub(super) last_misses: f64,
 }
 
@@ -88,19 +89,19 @@ impl Sub for PartCost {
 /// Costs of one thread.
 pub(super) type ThreadCosts = BTreeMap<Part, PartCost>;
 
-/// Sum of the costs of all parts.
+/// The sum of the costs of all parts.
 pub(super) fn total(costs: &ThreadCosts) -> PartCost {
     let mut sum = PartCost::default();
     costs.values().for_each(|cost| sum += *cost);
     sum
 }
 
-/// Names that are written out once, and then told by number.
+/// Callgrind's name compression: a name is written out once, and referred to by its number afterwards.
 #[derive(Default)]
 struct Names<'t>(HashMap<&'t str, &'t str>);
 
 impl<'t> Names<'t> {
-    /// The name that `(NUMBER) NAME` or `(NUMBER)` stands for.
+    /// Resolves `(NUMBER) NAME` or `(NUMBER)` to the name.
     fn read(&mut self, text: &'t str) -> &'t str {
         let Some((number, name)) = text.split_once(')') else { return text };
         match name.trim() {
@@ -113,7 +114,7 @@ impl<'t> Names<'t> {
     }
 }
 
-/// Reads the file of a thread.
+/// Parses the file of one thread.
 pub(super) fn costs_of(text: &str) -> ThreadCosts {
     let mut costs = ThreadCosts::new();
     let (mut files, mut objects) = (Names::default(), Names::default());
@@ -125,7 +126,8 @@ pub(super) fn costs_of(text: &str) -> ThreadCosts {
         } else if line.starts_with(['+', '-', '*'])
             || line.starts_with(|c: char| c.is_ascii_digit())
         {
-            // The line after a call has what was spent in there, which is counted there.
+            // The line after `calls=` has the inclusive cost of the callee, which is counted at the callee
+            // itself.
             if !std::mem::take(&mut is_call) {
                 *costs.entry(part(object, file, function_file)).or_default() += cost(line, &events);
             }

@@ -1,9 +1,9 @@
-//! Data beyond memory: what a node does that can keep a fraction of its data in memory.
+//! Data larger than memory: the behaviour of a node that can cache only a fraction of its data.
 //!
-//! For each engine two nodes of the same memory: one with data that fit, one with four times the memory. On
-//! both the same load runs, and beside it a trickle of gets of few records, which stay cached: what the gets
-//! of records that are in memory suffer from those that are not. At last the larger one serves gets alone,
-//! for which the device's reads are counted.
+//! For each engine there are two nodes with the same amount of memory: one whose data fit into memory, and
+//! one with four times as much data. Both run the same load. Beside it runs a trickle of gets of a few
+//! records, which stay cached; it shows how gets of cached records suffer from gets of uncached ones.
+//! Finally the node with more data serves gets alone, and the device's reads are counted.
 
 use super::load::{BenchLoad, Stage};
 use super::memory_group::MemoryGroup;
@@ -20,30 +20,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Memory of a node, its page cache included.
+/// Memory of a node, including its page cache.
 const MEMORY_BYTES: u64 = 1 << 30;
 
-/// Values have at least 2 KiB and 5 KiB in the mean.
+/// Values have at least 2 KiB, and 5 KiB on average.
 const VALUES: &str = "{exponential_bin, 2048, 3072}";
 const VALUE_BYTES: f64 = 5120.0;
 
-/// 4 GiB of them.
+/// Number of keys: 4 GiB of values.
 const KEY_COUNT: u64 = 838_860;
 
-/// Of a data set that fits, there are so many times fewer.
+/// Factor by which the data set that fits into memory has fewer keys.
 const CACHED_PART: u64 = 20;
 
-/// Records of the trickle, and how often one is read in a second.
+/// Number of records of the trickle, and its gets per second.
 const PROBE_KEY_COUNT: u64 = 100;
 const PROBE_RATE: u32 = 200;
 
-/// Outcome of one engine.
+/// Results of one engine.
 struct Outcome {
     label: String,
     fill: Figures,
     mixed: Figures,
     reads: Figures,
-    /// 99th percentiles of the trickle: where all is cached, and beside the large data set.
+    /// 99th percentile of the trickle when all data are cached, and beside the load on the large data set.
     probe_cached_us: u64,
     probe_beside_us: u64,
 }
@@ -66,24 +66,24 @@ pub(super) fn run(profile: Profile, options: &EngineOptions) -> Result<String> {
     Ok(format!("{}\n{}", words(&starts), tables(&outcomes)))
 }
 
-/// How one node was held.
+/// The way in which one node's memory was limited.
 struct Start {
-    /// The engine, and which of its two nodes.
+    /// The engine, and which of its two nodes this is.
     whose: String,
     how: How,
 }
 
-/// By what means a node was held.
+/// Means by which a node's memory is limited.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum How {
     Bounded,
-    /// By a control group that does not bound swap.
+    /// A control group that does not limit swap.
     BoundedWithSwap,
-    /// By dropping cached pages, for this reason.
+    /// Dropping of cached pages, because a control group is not possible for this reason.
     Dropping(String),
 }
 
-/// Notes above the table about nodes that did not start as they should.
+/// Notes above the table about nodes whose memory was not limited as intended.
 fn words(starts: &[Start]) -> String {
     let mib = MEMORY_BYTES >> 20;
     let mut text = String::new();
@@ -111,17 +111,18 @@ fn words(starts: &[Start]) -> String {
     text
 }
 
-/// The engine with its defaults; memory that it takes for itself leaves room for the rest of the node.
+/// The engine with its defaults. Memory that the engine itself takes must leave room for the rest of the
+/// node.
 fn variant_of(engine: EngineName) -> Variant {
     let variant = Variant::of(engine);
     match engine {
-        // Records beyond that go.
+        // The engine evicts records beyond this size.
         EngineName::Memory => variant.with("", &["memory_backend.max_memory_per_vnode=8MB"]),
         _ => variant,
     }
 }
 
-/// A node with little memory.
+/// A node with limited memory.
 struct Held<'o> {
     trial: Trial<'o>,
     how: How,
@@ -141,7 +142,7 @@ impl<'o> Held<'o> {
         Ok(Self { trial, how, dropping })
     }
 
-    /// How it is held, said at once, too: a run takes long.
+    /// The way in which the node is limited. A deviation is also printed at once, because a run takes long.
     fn told(&self, variant: &Variant, which: &str) -> Start {
         let start = Start { whose: format!("`{}`, {which}", variant.label), how: self.how.clone() };
         if self.how != How::Bounded {
@@ -156,13 +157,13 @@ impl<'o> Held<'o> {
     }
 }
 
-/// Whether the machine has swap; if it can't tell, it may have.
+/// True if the machine has swap, or if this can't be found out.
 fn has_swap() -> bool {
-    // A heading, and a line for each place.
+    // The file has a heading, and one line for each swap area.
     std::fs::read_to_string("/proc/swaps").map_or(true, |table| table.lines().count() > 1)
 }
 
-/// Drops what is cached of files, again and again.
+/// A thread that drops the cached pages of files once a second.
 struct Dropping {
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -187,7 +188,7 @@ impl Drop for Dropping {
         self.is_over.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It holds nothing that a panic could leave undone.
+            // The thread's state does not matter any more, even after a panic.
             let _ = thread.join();
         }
     }
@@ -214,7 +215,7 @@ fn mixed(profile: Profile, options: &EngineOptions, count: u64) -> Stage {
     stage("get 1, put 1", load, length(options), count)
 }
 
-/// Records that are read all the time.
+/// Stores the records of the trickle.
 fn fill_probe(options: &EngineOptions) -> Stage {
     let mut load = BenchLoad::prepare(PROBE_KEY_COUNT, "{fixed_bin, 5120}".to_owned());
     load.bucket = "probe";
@@ -228,7 +229,7 @@ fn probe(options: &EngineOptions) -> Stage {
     stage("probe", load, length(options), PROBE_KEY_COUNT)
 }
 
-/// Runs the mix with the trickle beside it; gives the trickle's 99th percentile, too.
+/// Runs the mixed load with the trickle beside it. Returns the figures and the trickle's 99th percentile.
 fn mixed_beside_probe(
     trial: &Trial<'_>,
     profile: Profile,
@@ -248,7 +249,7 @@ fn mixed_beside_probe(
     Ok((figures, probed.latencies("get").map_or(0, |latencies| latencies.p99_us)))
 }
 
-/// The 99th percentile of the trickle where everything is cached.
+/// Returns the 99th percentile of the trickle when all data are cached.
 fn cached_run(trial: &Trial<'_>, profile: Profile, options: &EngineOptions) -> Result<u64> {
     let count = (options.scaled(KEY_COUNT) / CACHED_PART).max(PROBE_KEY_COUNT);
     trial.run(&fill_probe(options))?;

@@ -1,4 +1,5 @@
-//! Cost of reading a head beside that of the whole record, at the engine, in this process.
+//! Cost of reading a head, compared with reading the whole record. It calls the engines directly, in this
+//! process.
 
 use super::usage::{Moved, forget_cached};
 use super::{EngineName, EngineOptions, interrupt};
@@ -21,31 +22,31 @@ const BUCKET: BucketRef<'static> = BucketRef::untyped(b"bucket");
 
 const BODY_BYTES: usize = 8000;
 
-/// Records of the cold pass: more than any cache of an engine.
+/// Records of the uncached pass: more than any engine can cache.
 const COLD_COUNT: u64 = 100_000;
 
 /// Records of the cached passes: their bodies fit into each engine's cache.
 const CACHED_COUNT: u64 = 10_000;
 
-/// Rounds of the cached passes, heads and whole records in turns; medians are told.
+/// Interleaved rounds of the cached passes; medians are printed.
 const ROUNDS: usize = 7;
 
-/// So small that heads lie in tables, not in what is written next.
+/// Small enough that heads are read from tables and not from the memtable.
 const WRITE_BUFFER_BYTES: u64 = 2 << 20;
 
-/// How long an engine may be behind with its own work, and how often it is asked again.
+/// Time limit for an engine to catch up with its background work, and the pause between two attempts.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Cost of an operation.
 struct Cost {
     us: f64,
-    /// Processor time of the caller.
+    /// Processor time of the calling thread.
     cpu_us: f64,
     moved: Moved,
 }
 
-/// Measures heads and whole records of each engine.
+/// Measures heads and whole records for each engine.
 pub(super) fn run(options: &EngineOptions, engines: &[EngineName]) -> Result<String> {
     let mut text = String::from(
         "| engine | cold head: us, bytes read, share of the body | cold get: us, bytes read \
@@ -66,7 +67,7 @@ fn measure(options: &EngineOptions, engine: EngineName) -> Result<String> {
     let path = directory.path();
     let mut opened = open(engine, path)?;
     fill(&*opened, count)?;
-    // In memory, everything is as cached as it can be.
+    // The memory engine is always cached.
     if engine != EngineName::Memory {
         opened = again(opened, engine, path)?;
     }
@@ -98,7 +99,7 @@ fn measure(options: &EngineOptions, engine: EngineName) -> Result<String> {
 
 fn open(engine: EngineName, path: &Path) -> Result<Box<dyn Engine>> {
     let clock = Arc::new(SystemClock::default());
-    // This measures the stores below, not the cache in front of them.
+    // The record cache is off, because this benchmark measures the stores below it.
     let settings = OrderedSettings { record_cache_bytes: 0, ..OrderedSettings::new(7) };
     let of_trees = LsmSettings { write_buffer_bytes: WRITE_BUFFER_BYTES, ..LsmSettings::default() };
     Ok(match engine {
@@ -124,11 +125,11 @@ fn open(engine: EngineName, path: &Path) -> Result<Box<dyn Engine>> {
     })
 }
 
-/// Closes an engine, has the system forget its files, and opens it again.
+/// Closes an engine, drops its files from the page cache, and opens it again.
 fn again(opened: Box<dyn Engine>, engine: EngineName, path: &Path) -> Result<Box<dyn Engine>> {
     close(&*opened)?;
     drop(opened);
-    // Pages that are not on the device yet can't be dropped from the cache.
+    // The kernel can't drop dirty pages.
     rustix::fs::sync();
     forget_cached(path);
     open(engine, path)
@@ -138,20 +139,20 @@ fn close(engine: &dyn Engine) -> Result<()> {
     engine.close().context("closing the engine")
 }
 
-/// A permutation of the records' numbers that is none of the orders in which engines keep them.
+/// A permutation of the records' numbers that differs from the orders in which engines store them.
 fn number_at(place: u64, count: u64) -> u64 {
-    // Steps of a number without a common divisor visit all.
+    // Multiples of a number that is coprime to the count reach every record.
     const STEP: u64 = 1_000_003;
     place.wrapping_mul(STEP) % count
 }
 
-/// Runs something for each of the first records, in a random order; its mean cost.
+/// Runs an operation on each of the first `count` records, in a scrambled order. Returns the mean cost.
 fn pass(
     engine: &dyn Engine,
     count: u64,
     run: impl Fn(&dyn Engine, &RecordAt<'_>) -> Result<()>,
 ) -> Result<Cost> {
-    // Names are made by who asks, not by the engine.
+    // The names are made beforehand, because making them is not part of the engine's cost.
     let names: Vec<Name> =
         (0..count).map(|place| Name::of_number(number_at(place, count))).collect();
     let (before, began, cpu_before) = (Moved::of(None)?, Instant::now(), own_cpu());
@@ -205,8 +206,8 @@ fn fill(engine: &dyn Engine, count: u64) -> Result<()> {
     patiently(|| engine.sync()).context("syncing")
 }
 
-/// Tries something again while the engine is behind with its own work: nothing else writes here, and
-/// compactions catch up.
+/// Repeats an operation while the engine is overloaded by its background work. Compactions catch up,
+/// because nothing else writes.
 fn patiently<T>(mut run: impl FnMut() -> Result<T, StoreError>) -> Result<T> {
     let began = Instant::now();
     loop {
@@ -220,7 +221,7 @@ fn patiently<T>(mut run: impl FnMut() -> Result<T, StoreError>) -> Result<T> {
     }
 }
 
-/// A record's name with all that is derived from it.
+/// A record's name with its encoding and hash.
 struct Name {
     key: Vec<u8>,
     encoded: EncodedKey,

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: what runs is ended, data and control groups are removed.
+//! SIGINT and SIGTERM: they end the running measurement, so that data and control groups are removed.
 
 use anyhow::{Result, bail};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Notes the signals from now on, instead of dying of the first.
+/// Notes the signals from now on, instead of dying from the first one.
 pub(super) fn watch() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let (mut interrupt, mut terminate) = {
@@ -25,7 +25,7 @@ pub(super) fn watch() -> Result<()> {
     Ok(())
 }
 
-/// Fails once a signal has come.
+/// Fails once a signal has arrived.
 pub(super) fn check() -> Result<()> {
     if IS_INTERRUPTED.load(Ordering::Acquire) {
         bail!("interrupted; what was measured so far is above");

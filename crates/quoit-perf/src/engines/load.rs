@@ -5,24 +5,24 @@ use std::time::Duration;
 /// A load over Protocol Buffers on one bucket.
 #[derive(Clone, Debug)]
 pub(super) struct BenchLoad {
-    /// `max`, or an open rate.
+    /// Arrivals per second in an open loop; `None` for as fast as possible.
     pub(super) rate: Option<u32>,
     pub(super) workers: u32,
     pub(super) bucket: &'static str,
-    /// Generator of integers.
+    /// Generator of the keys' integers.
     pub(super) keys: String,
-    /// Generator of values.
+    /// Generator of the values.
     pub(super) values: String,
     /// Operations with their weights.
     pub(super) operations: &'static str,
-    /// Whether puts wait until they are synced, as the bucket's default is.
+    /// True if puts wait for a sync, which is the bucket's default.
     pub(super) is_synced: bool,
-    /// Whether puts are made again that a node refuses because its store is behind.
+    /// True if puts are repeated that a node refuses because its store is overloaded.
     pub(super) is_complete: bool,
 }
 
 impl BenchLoad {
-    /// As fast as it goes, by 32 workers.
+    /// A load of 32 workers, as fast as possible.
     pub(super) fn new(keys: String, values: String, operations: &'static str) -> Self {
         let (workers, bucket) = (32, "test");
         Self {
@@ -37,18 +37,18 @@ impl BenchLoad {
         }
     }
 
-    /// Puts of keys 1 to `count`, once each, and again where the node has refused one.
+    /// Puts of the keys 1 to `count`, once each. Puts that the node refuses are repeated.
     pub(super) fn fill(count: u64, values: String) -> Self {
         let keys = format!("{{partitioned_sequential_int, 1, {count}}}");
         Self { is_complete: true, ..Self::new(keys, values, "{put, 1}") }
     }
 
-    /// Puts of keys 1 to `count`, once each and without waiting for the disk: what others are measured on.
+    /// Puts of the keys 1 to `count` without waiting for a sync: preparation of a measurement.
     pub(super) fn prepare(count: u64, values: String) -> Self {
         Self { is_synced: false, ..Self::fill(count, values) }
     }
 
-    /// The configuration, in basho_bench's terms.
+    /// The configuration, as Erlang terms of basho_bench.
     pub(super) fn config(&self) -> String {
         let mode =
             self.rate.map_or_else(|| "max".to_owned(), |rate| format!("{{open_rate, {rate}}}"));
@@ -69,14 +69,14 @@ impl BenchLoad {
 /// One run of `quoit bench`.
 #[derive(Clone, Debug)]
 pub(super) struct Stage {
-    /// Name in tables.
+    /// Name of the run in tables.
     pub(super) name: &'static str,
     pub(super) load: BenchLoad,
-    /// The run ends after so long at the latest.
+    /// Time after which the run ends at the latest.
     pub(super) limit: Duration,
-    /// Mean bytes of a value.
+    /// Mean size of a value, in bytes.
     pub(super) value_bytes: f64,
-    /// Bytes of all values that are there after it, where that is known.
+    /// Total size of all values after the run, in bytes, if it is known.
     pub(super) live_bytes: Option<f64>,
 }
 

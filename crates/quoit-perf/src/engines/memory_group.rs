@@ -1,29 +1,29 @@
-//! Memory that a node may use at most, its page cache included: a control group of its own.
+//! A limit on the memory of a node, including its page cache: a control group of its own.
 
 use anyhow::{Context, Result, bail};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often a group is tried to be removed that still has a process which is ending.
+/// Attempts to remove a group whose last process is still ending.
 const REMOVE_TRIES: u32 = 100;
 
-/// How many groups of earlier runs may be left over before no other is made.
+/// Most left-over groups of earlier runs before no further group is made.
 const GROUPS_MAX: u32 = 1000;
 
-/// A control group below this process's own. It is removed when it is dropped; processes in it must have
-/// ended.
+/// A control group below that of this process. Dropping it removes it; its processes must have ended
+/// before.
 pub(super) struct MemoryGroup {
     group: PathBuf,
     is_swap_bound: bool,
 }
 
-/// The files of a group that bound its memory.
+/// The files of a group that limit its memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Limits {
     memory: &'static str,
     swap: &'static str,
-    /// Whether the second counts memory and swap together.
+    /// True if the swap file limits memory and swap together.
     is_swap_total: bool,
 }
 
@@ -36,7 +36,7 @@ impl Limits {
     const VERSION_2: Self =
         Self { memory: "memory.max", swap: "memory.swap.max", is_swap_total: false };
 
-    /// Bounds a group, without swap; tells whether swap could be bounded, which not every kernel does.
+    /// Limits a group's memory and forbids swap. Returns false if the kernel can't limit swap.
     fn set(self, group: &Path, limit_bytes: u64) -> Result<bool> {
         let limit = group.join(self.memory);
         if !limit.exists() {
@@ -58,28 +58,28 @@ fn write_number(file: &Path, number: u64) -> Result<()> {
 }
 
 impl MemoryGroup {
-    /// Makes a group whose processes have so much memory, and no swap.
+    /// Makes a group whose processes may use that much memory, and no swap.
     ///
     /// # Errors
     ///
-    /// When the machine forbids it: no such controller, or no right to make groups.
+    /// If the machine forbids it: there is no memory controller, or no permission to make groups.
     pub(super) fn of(limit_bytes: u64) -> Result<Self> {
         let table = std::fs::read_to_string("/proc/self/cgroup").context("reading own groups")?;
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").context("reading mounts")?;
         let (parent, limits) =
             memory_group(&table, &mounts).context("there is no controller of memory")?;
-        // From here on it is removed, whatever fails.
+        // From here on the group is removed if a later step fails.
         let mut group = Self { group: new_group(&parent)?, is_swap_bound: false };
         group.is_swap_bound = limits.set(&group.group, limit_bytes)?;
         Ok(group)
     }
 
-    /// Whether its processes can't go on into swap.
+    /// True if the group's processes can't use swap.
     pub(super) fn is_swap_bound(&self) -> bool {
         self.is_swap_bound
     }
 
-    /// The file that takes the number of a process which is to be in the group.
+    /// The file to which a process writes its id to enter the group.
     pub(super) fn entrance(&self) -> PathBuf {
         self.group.join("cgroup.procs")
     }
@@ -91,15 +91,15 @@ impl Drop for MemoryGroup {
             if std::fs::remove_dir(&self.group).is_ok() {
                 return;
             }
-            // A process that was waited for may be in the group for a moment more.
+            // A process that was waited for may stay in the group for another moment.
             std::thread::sleep(Duration::from_millis(20));
         }
         println!("{} could not be removed; remove it with rmdir", self.group.display());
     }
 }
 
-/// Makes a group of its own: one that an earlier run could not remove is left alone, since its
-/// bounds and what is counted in it are not known.
+/// Makes a new group. A group that an earlier run could not remove is not used again, since its limits and
+/// its charged memory are unknown.
 fn new_group(parent: &Path) -> Result<PathBuf> {
     for number in 0..GROUPS_MAX {
         let group = parent.join(format!("quoit-perf-{}-{number}", std::process::id()));
@@ -114,7 +114,7 @@ fn new_group(parent: &Path) -> Result<PathBuf> {
     bail!("{} has {GROUPS_MAX} groups of earlier runs; remove them with rmdir", parent.display())
 }
 
-/// The group of this process that memory is counted in, and the files with its bounds.
+/// The memory control group of this process, and the names of its limit files.
 fn memory_group(table: &str, mounts: &str) -> Option<(PathBuf, Limits)> {
     let of_controller = |wanted: &str| {
         table.lines().find_map(|line| {
@@ -124,7 +124,8 @@ fn memory_group(table: &str, mounts: &str) -> Option<(PathBuf, Limits)> {
             has.then(|| parts.next()).flatten()
         })
     };
-    // Version 1 has a hierarchy for memory; in version 2 there is one for everything, without a name.
+    // Version 1 has a hierarchy of its own for memory. Version 2 has one hierarchy for everything, without
+    // a name.
     let first = of_controller("memory").and_then(|path| {
         Some((below(&mount_of(mounts, "cgroup", "memory")?, path), Limits::VERSION_1))
     });
@@ -138,7 +139,7 @@ fn below(mount: &Path, path: &str) -> PathBuf {
     mount.join(path.trim_start_matches('/'))
 }
 
-/// Where a file system of this kind is mounted that has this option.
+/// The mount point of a file system of this kind with this option.
 fn mount_of(mounts: &str, kind: &str, option: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let (place, about) = line.split_once(" - ")?;

@@ -1,8 +1,8 @@
-//! Profiles of load over all storage engines, side by side: what each engine costs where.
+//! Load profiles over all storage engines, side by side: the costs of each engine under each load.
 //!
-//! Each trial is a fresh node with one engine and runs of `quoit bench` against it, one after the other; the
-//! node's process, its data directory and the disk are looked at before and after each run. Only the
-//! profile `heads` opens the engines in this process.
+//! Each trial starts a fresh node with one engine, and runs `quoit bench` against it several times. Before
+//! and after each run it reads the counters of the node's process, of its data directory and of the disk.
+//! Only the profile `heads` opens the engines in this process.
 
 mod beyond;
 mod heads;
@@ -29,21 +29,21 @@ pub(crate) struct EngineOptions {
     /// The quoit binary, a release build [default: the one beside this program].
     #[arg(long, default_value_os_t = crate::beside("quoit"), hide_default_value = true)]
     quoit: PathBuf,
-    /// Directory for data, on the disk that is to be measured; a temporary folder is made in it and removed
-    /// at the end [default: where this program is].
+    /// Directory for data, on the disk to measure; a temporary folder is made in it and removed at the end
+    /// [default: the directory of this program].
     #[arg(long, default_value_os_t = crate::beside("."), hide_default_value = true)]
     dir: PathBuf,
-    /// Engines [default: those that each profile is about].
+    /// Engines [default: the engines of each profile].
     #[arg(long, value_enum, value_delimiter = ',')]
     engine: Vec<EngineName>,
     /// Profiles [default: all].
     #[arg(long, value_enum, value_delimiter = ',')]
     profile: Vec<Profile>,
-    /// Seconds of each run that has a length; runs that write so many records end with them, or after ten
-    /// times this.
+    /// Length of each run in seconds. Runs that write a fixed number of records end with the last record,
+    /// or after ten times this length.
     #[arg(long, default_value_t = 60)]
     duration_s: u64,
-    /// Share of the records: 0.01 tries a profile out.
+    /// Factor for the number of records: 0.01 tries a profile out.
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
     /// Settings of the nodes.
@@ -52,15 +52,15 @@ pub(crate) struct EngineOptions {
     /// Also writes the tables to this file.
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Keeps what `quoit bench` leaves of each run (tables over time, charts) in this directory.
+    /// Keeps the results of `quoit bench` for each run (tables over time, charts) in this directory.
     #[arg(long)]
     keep: Option<PathBuf>,
-    /// Lists the profiles, what they are about and how long they take, and ends.
+    /// Lists the profiles with their subjects and durations, and ends.
     #[arg(long)]
     list: bool,
 }
 
-/// A storage engine, by the name that it has in a configuration.
+/// A storage engine, by its name in the configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum EngineName {
     Bitcask,
@@ -86,17 +86,17 @@ impl EngineName {
 }
 
 impl EngineOptions {
-    /// A number of records, scaled.
+    /// A number of records, multiplied by the scale.
     fn scaled(&self, count: u64) -> u64 {
         ((count as f64 * self.scale).round() as u64).max(100)
     }
 
-    /// The profiles that are wanted.
+    /// The chosen profiles.
     fn profiles(&self) -> &[Profile] {
         if self.profile.is_empty() { Profile::value_variants() } else { &self.profile }
     }
 
-    /// The engines that are wanted of a profile.
+    /// The chosen engines for a profile.
     fn engines(&self, profile: Profile) -> Vec<EngineName> {
         let wanted = |engine: &EngineName| self.engine.is_empty() || self.engine.contains(engine);
         if self.engine.is_empty() {
@@ -107,7 +107,7 @@ impl EngineOptions {
     }
 }
 
-/// Runs the profiles that are wanted on the engines that are wanted, and prints a table of each profile.
+/// Runs the chosen profiles on the chosen engines, and prints a table for each profile.
 pub(crate) fn engines(options: &EngineOptions) -> Result<()> {
     if options.list {
         print!("{}", list(options));
@@ -131,7 +131,7 @@ pub(crate) fn engines(options: &EngineOptions) -> Result<()> {
         write!(report, "### {}\n\n{table}\n", profile.name())?;
         println!("\n### {}, {took_s} s\n\n{table}", profile.name());
         if let Some(out) = &options.out {
-            // After each profile, so that an interruption keeps what is there.
+            // The file is written after each profile, so that an interruption keeps the finished ones.
             std::fs::write(out, &report).with_context(|| format!("writing {}", out.display()))?;
         }
     }

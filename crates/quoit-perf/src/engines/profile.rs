@@ -1,21 +1,21 @@
-//! The profiles there are.
+//! The profiles.
 
 use super::{EngineName, EngineOptions, beyond, heads};
 use anyhow::Result;
 use clap::ValueEnum;
 use std::time::Duration;
 
-/// Runs that end by themselves may take so many times the length of others.
+/// Factor by which runs with a fixed number of records may take longer than others.
 const FILL_LIMIT_FACTOR: u64 = 10;
 
 /// A profile of load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Profile {
-    /// Heads and whole records of 8 kB at the engine, cold and cached.
+    /// Heads and whole records of 8 kB, read from the engine, uncached and cached.
     Heads,
-    /// 4 GiB of 5 kB values on a node with 1 GiB, keys uniform.
+    /// 4 GiB of 5 kB values on a node with 1 GiB of memory, uniformly distributed keys.
     BeyondUniform,
-    /// The same, keys Pareto-distributed.
+    /// 4 GiB of 5 kB values on a node with 1 GiB of memory, Pareto-distributed keys.
     BeyondPareto,
 }
 
@@ -36,7 +36,7 @@ impl Profile {
         }
     }
 
-    /// The engines that it is about.
+    /// The engines that the profile compares.
     pub(super) const fn engines(self) -> &'static [EngineName] {
         match self {
             Self::Heads => &[
@@ -49,8 +49,8 @@ impl Profile {
         }
     }
 
-    /// About how long an engine takes, in seconds: most without a length are from a machine with two
-    /// processors, the slowest engine counts.
+    /// Estimated time for one engine, in seconds. The parts without a fixed length were measured on a
+    /// machine with two processors, with the slowest engine.
     pub(super) fn seconds(self, options: &EngineOptions) -> u64 {
         let scaled = |seconds: u64| (seconds as f64 * options.scale).ceil() as u64;
         let each = options.duration_s;
@@ -60,7 +60,7 @@ impl Profile {
         }
     }
 
-    /// Runs it; gives its table.
+    /// Runs the profile, and returns its table.
     pub(super) fn run(self, options: &EngineOptions) -> Result<String> {
         match self {
             Self::Heads => heads::run(options, &options.engines(self)),
@@ -69,12 +69,12 @@ impl Profile {
     }
 }
 
-/// The length of a run that has one.
+/// The length of a run with a fixed length.
 pub(super) const fn length(options: &EngineOptions) -> Duration {
     Duration::from_secs(options.duration_s)
 }
 
-/// The longest that a run may take which ends by itself.
+/// The longest time for a run with a fixed number of records.
 pub(super) const fn fill_limit(options: &EngineOptions) -> Duration {
     Duration::from_secs(options.duration_s * FILL_LIMIT_FACTOR)
 }

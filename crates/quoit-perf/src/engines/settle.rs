@@ -1,4 +1,4 @@
-//! Waiting until a node has put in order what was written: flushes, compactions, merges.
+//! Waiting until a node has finished its background writes: flushes, compactions, merges.
 
 use super::interrupt;
 use super::usage::Moved;
@@ -6,18 +6,18 @@ use anyhow::Result;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A node that has written next to nothing for so long is done.
+/// Time with almost no writes after which a node counts as settled.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// Writes in an interval that count as none: notes of positions and the like.
+/// Bytes written in this time that are ignored, such as records of positions.
 const QUIET_BYTES: u64 = 1 << 20;
 
-/// How long a node may take.
+/// Longest time to wait.
 const LIMIT: Duration = Duration::from_secs(180);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Waits until the process writes no more.
+/// Waits until the process has stopped writing.
 pub(super) fn settle(pid: u32) -> Result<()> {
     let began = Instant::now();
     let (mut quiet_since, mut base) = (began, Moved::of(Some(pid))?.written_bytes);

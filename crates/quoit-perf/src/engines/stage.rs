@@ -1,4 +1,4 @@
-//! Outcome of a run.
+//! Results of a run.
 
 use super::usage::Moved;
 use anyhow::{Context, Result};
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
 
-/// The part of the load generator's `summary.json` that is used.
+/// The fields of the load generator's `summary.json` that this benchmark reads.
 #[derive(Clone, Deserialize, Debug)]
 pub(super) struct StageSummary {
     pub(super) successful: u64,
@@ -32,7 +32,7 @@ pub(super) struct StageLatencies {
     pub(super) p99_9_us: u64,
 }
 
-/// A reason of failures.
+/// A reason for failures.
 #[derive(Clone, Deserialize, Debug)]
 pub(super) struct Failure {
     pub(super) operation: String,
@@ -47,36 +47,36 @@ impl StageSummary {
         serde_json::from_slice(&bytes).with_context(|| format!("{} is no summary", path.display()))
     }
 
-    /// Latencies of an operation that was run.
+    /// The latencies of an operation, if it was run.
     pub(super) fn latencies(&self, name: &str) -> Option<StageLatencies> {
         let found = self.operations.iter().find(|operation| operation.name == name)?;
         Some(found.latencies).filter(|latencies| latencies.count > 0)
     }
 
-    /// How often an operation succeeded.
+    /// The number of successes of an operation.
     pub(super) fn count(&self, name: &str) -> u64 {
         self.latencies(name).map_or(0, |latencies| latencies.count)
     }
 }
 
-/// Outcome of a run, and its cost for the node.
+/// Results of a run, and its cost for the node.
 #[derive(Clone, Debug)]
 pub(super) struct Figures {
     pub(super) summary: StageSummary,
     pub(super) cpu: Duration,
-    /// While it ran, and while the node put in order afterwards what was written.
+    /// Bytes moved during the run, and while the node finished its background writes after it.
     pub(super) moved: Moved,
-    /// Reads of the device by all processes while it ran.
+    /// Reads of the device by all processes during the run.
     pub(super) device_reads: Option<u64>,
-    /// Of the data directory, afterwards.
+    /// Size of the data directory after the run.
     pub(super) disk_bytes: u64,
-    /// The most that the node ever had.
+    /// Peak memory of the node since its start.
     pub(super) peak_resident_bytes: u64,
-    /// Operations of each second.
+    /// Operations in each second.
     pub(super) curve: Vec<f64>,
-    /// Bytes of a value in the mean.
+    /// Mean size of a value, in bytes.
     pub(super) value_bytes: f64,
-    /// Bytes of all values that are there.
+    /// Total size of all values, in bytes.
     pub(super) live_bytes: Option<f64>,
 }
 
@@ -93,38 +93,39 @@ impl Figures {
         self.cpu.as_secs_f64() * 1e6 / self.operation_count()
     }
 
-    /// Puts, also those of updates.
+    /// The number of puts, including those of updates.
     fn put_count(&self) -> u64 {
         self.summary.count("put") + self.summary.count("update")
     }
 
-    /// Bytes of the values that were put.
+    /// Total size of the values that were put, in bytes.
     pub(super) fn put_bytes(&self) -> f64 {
         self.put_count() as f64 * self.value_bytes
     }
 
-    /// Bytes handed to the device for each byte of a value that was put; `None` without puts.
+    /// Write amplification: bytes written to the device per byte of a value that was put; `None` without
+    /// puts.
     pub(super) fn written_per_byte(&self) -> Option<f64> {
         let put_bytes = self.put_bytes();
         (put_bytes > 0.0).then(|| self.moved.written_bytes as f64 / put_bytes)
     }
 
-    /// Bytes fetched from the device for each operation.
+    /// Bytes read from the device per operation.
     pub(super) fn read_per_operation(&self) -> f64 {
         self.moved.read_bytes as f64 / self.operation_count()
     }
 
-    /// Reads of the device for each operation.
+    /// Reads of the device per operation.
     pub(super) fn device_reads_per_operation(&self) -> Option<f64> {
         self.device_reads.map(|reads| reads as f64 / self.operation_count())
     }
 
-    /// Bytes of the data directory for each byte of the values in it.
+    /// Space amplification: size of the data directory per byte of the values in it.
     pub(super) fn space(&self) -> Option<f64> {
         self.live_bytes.map(|live_bytes| self.disk_bytes as f64 / live_bytes.max(1.0))
     }
 
-    /// The mean rate of each of ten parts of the run.
+    /// The mean rate in each tenth of the run.
     pub(super) fn tenths(&self) -> Vec<f64> {
         tenths(&self.curve)
     }
@@ -140,7 +141,7 @@ pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Operations of each second of a run; the last one may be cut off and is left out.
+/// Operations in each second of a run. The last second may be incomplete and is left out.
 pub(super) fn curve(run: &Path) -> Vec<f64> {
     let text = std::fs::read_to_string(run.join("summary.csv")).unwrap_or_default();
     let mut seconds: Vec<f64> = text.lines().skip(1).filter_map(rate_of).collect();
@@ -148,7 +149,8 @@ pub(super) fn curve(run: &Path) -> Vec<f64> {
     seconds
 }
 
-/// A row has elapsed time, length of the window, operations, those that succeeded and those that did not.
+/// Parses a row: elapsed time, length of the window, operations, successes, failures. Returns the successes
+/// per second.
 fn rate_of(row: &str) -> Option<f64> {
     let cells: Vec<f64> = row.split(',').filter_map(|cell| cell.trim().parse().ok()).collect();
     let (window_s, successful) = (cells.get(1)?, cells.get(3)?);

@@ -1,4 +1,4 @@
-//! The tables that are printed, in Markdown.
+//! The printed tables, in Markdown.
 
 use super::stage::{Figures, StageLatencies};
 
@@ -9,7 +9,7 @@ pub(super) struct FigureRow {
     pub(super) figures: Figures,
 }
 
-/// The table that every profile prints of its runs.
+/// The table of runs that every profile prints.
 pub(super) fn main_table(rows: &[FigureRow]) -> String {
     let mut text = String::from(
         "| engine | run | op/s | failed | get, ms: p50 / p95 / p99 / p99.9 | put or update, ms | CPU us/op \
@@ -36,7 +36,7 @@ pub(super) fn main_table(rows: &[FigureRow]) -> String {
     text
 }
 
-/// The course of each run: its rate in ten parts of it.
+/// The course of each run: its rate in each tenth.
 pub(super) fn curves(rows: &[FigureRow]) -> String {
     let mut text =
         String::from("| engine | run | op/s in each tenth of the run |\n|---|---|---|\n");
@@ -57,7 +57,7 @@ pub(super) fn latencies(latencies: StageLatencies) -> String {
     [median_us, p95_us, p99_us, p99_9_us].map(ms).join(" / ")
 }
 
-/// Microseconds in milliseconds, as many digits as mean something.
+/// Formats microseconds as milliseconds, with the significant digits.
 pub(super) fn ms(us: u64) -> String {
     let ms = us as f64 / 1e3;
     if ms < 10.0 { format!("{ms:.2}") } else { format!("{ms:.0}") }

@@ -1,4 +1,4 @@
-//! A node with one engine, and runs against it.
+//! A node with one engine, and the runs against it.
 
 use super::load::{BenchLoad, Stage};
 use super::memory_group::MemoryGroup;
@@ -13,12 +13,12 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long a run may take beyond its length: connecting, and results.
+/// Time that a run may take beyond its length, for connecting and for writing results.
 const GRACE: Duration = Duration::from_secs(120);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// An engine with settings, as one line of a table.
+/// An engine with settings: one line of a table.
 #[derive(Clone, Debug)]
 pub(super) struct Variant {
     pub(super) label: String,
@@ -26,8 +26,8 @@ pub(super) struct Variant {
 }
 
 impl Variant {
-    /// The engine with its defaults, but that the log is merged soon: what merging costs is to be in the
-    /// figures of a short run.
+    /// The engine with its defaults, except that Bitcask checks for merges often, so that the figures of a
+    /// short run include the cost of merging.
     pub(super) fn of(engine: EngineName) -> Self {
         let mut set = vec![format!("storage_backend={}", engine.name())];
         if engine == EngineName::Bitcask {
@@ -36,7 +36,7 @@ impl Variant {
         Self { label: engine.name().to_owned(), set }
     }
 
-    /// With further settings.
+    /// Adds settings.
     pub(super) fn with(mut self, label: &str, set: &[&str]) -> Self {
         self.label = format!("{} {label}", self.label).trim().to_owned();
         self.set.extend(set.iter().map(|setting| (*setting).to_owned()));
@@ -44,19 +44,19 @@ impl Variant {
     }
 }
 
-/// A node that is measured. Its data are removed with it.
+/// A node to measure. Dropping it removes its data.
 pub(super) struct Trial<'o> {
     options: &'o EngineOptions,
     profile: &'static str,
     label: String,
-    // In the order in which they have to go.
+    // The fields are dropped in this order.
     node: Running,
     _group: Option<MemoryGroup>,
     directory: tempfile::TempDir,
 }
 
 impl<'o> Trial<'o> {
-    /// Starts a node of a variant, in a group if there is one.
+    /// Starts a node of a variant, in a control group if there is one.
     pub(super) fn start(
         options: &'o EngineOptions,
         profile: &'static str,
@@ -81,12 +81,12 @@ impl<'o> Trial<'o> {
         self.directory.path().join("data")
     }
 
-    /// Runs a stage, and waits until the node has put in order what was written.
+    /// Runs a stage, and waits until the node has finished its background writes.
     pub(super) fn run(&self, stage: &Stage) -> Result<Figures> {
         self.run_beside(stage, || Ok(()))
     }
 
-    /// The same, with something else that runs beside it from its start on.
+    /// Runs a stage as [`run`](Self::run), and starts something else beside it.
     pub(super) fn run_beside(
         &self,
         stage: &Stage,
@@ -128,13 +128,13 @@ impl<'o> Trial<'o> {
         Ok(figures)
     }
 
-    /// Starts a run.
+    /// Starts a run of the load generator.
     pub(super) fn bench(&self, stage: &Stage) -> Result<Bench> {
         interrupt::check()?;
         let base = self.directory.path();
         let name = stage.name.replace(", ", "-").replace(' ', "-");
         let (config, target) = (write_config(base, &name, &stage.load)?, self.node.address);
-        // The later file wins: every run has a row for each second.
+        // The later file wins, so that the results have a row for each second.
         let by_seconds = base.join(format!("{name}-by-seconds.config"));
         std::fs::write(&by_seconds, "{report_interval, 1}.\n")
             .context("writing a configuration")?;
@@ -147,7 +147,7 @@ impl<'o> Trial<'o> {
         Ok(Bench { child, run: base.join(name), deadline })
     }
 
-    /// Stops the node in good order.
+    /// Stops the node cleanly.
     pub(super) fn stop(self) -> Result<()> {
         self.node.stop()
     }
@@ -175,7 +175,7 @@ fn write_config(base: &Path, name: &str, load: &BenchLoad) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// A run that is under way. It is killed when it is dropped before its end.
+/// A running load generator. Dropping it kills it.
 pub(super) struct Bench {
     child: Child,
     run: PathBuf,
@@ -183,7 +183,7 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// Waits for its end; gives the directory with its results.
+    /// Waits for the end of the run. Returns the directory with its results.
     pub(super) fn wait(&mut self) -> Result<PathBuf> {
         loop {
             if let Some(status) = self.child.try_wait()? {
@@ -199,7 +199,7 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        // Ended already is as good.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

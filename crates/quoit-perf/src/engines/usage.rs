@@ -1,22 +1,22 @@
-//! Bytes that a process has read and written, and the size of a directory.
+//! Bytes that a process has read and written, and sizes of directories.
 
 use anyhow::{Context, Result};
 use std::path::Path;
 
-/// Bytes that a process has moved since its start.
+/// Bytes that a process has read and written since its start.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Moved {
-    /// Fetched from the device.
+    /// Bytes read from the device.
     pub(super) read_bytes: u64,
-    /// On their way to the device: the kernel counts a page when it is written to first since it was last
-    /// sent, not when it is sent. Without what was thrown away before it got there.
+    /// Bytes written to the device. The kernel counts a page when it becomes dirty, not when it is written
+    /// back. Pages that were discarded before that are subtracted.
     pub(super) written_bytes: u64,
-    /// Asked for by system calls, from whatever memory or device they came.
+    /// Bytes returned by read system calls, from the cache or from the device.
     pub(super) asked_bytes: u64,
 }
 
 impl Moved {
-    /// Of a process; `None` for this one.
+    /// Counters of a process; `None` for this process.
     pub(super) fn of(pid: Option<u32>) -> Result<Self> {
         let path = pid.map_or_else(|| "/proc/self/io".to_owned(), |pid| format!("/proc/{pid}/io"));
         let text = std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
@@ -35,7 +35,7 @@ impl Moved {
         })
     }
 
-    /// The bytes moved since `before`.
+    /// The difference to earlier counters.
     pub(super) const fn since(self, before: Self) -> Self {
         Self {
             read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
@@ -45,7 +45,7 @@ impl Moved {
     }
 }
 
-/// Most memory that a process ever had resident, in bytes.
+/// Peak resident memory of a process, in bytes.
 pub(super) fn peak_resident_bytes(pid: u32) -> Result<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).context("reading /proc")?;
     let kib = text
@@ -56,10 +56,10 @@ pub(super) fn peak_resident_bytes(pid: u32) -> Result<u64> {
     Ok(kib * 1024)
 }
 
-/// Bytes that the files below a directory take on the disk, holes not counted.
+/// Disk space that the files below a directory take, in bytes. Holes do not count.
 pub(super) fn disk_bytes(directory: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
-    // A file that is removed meanwhile takes nothing.
+    // A file may be deleted meanwhile; it counts as 0.
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     entries
         .map(|entry| match entry.metadata() {
@@ -70,8 +70,8 @@ pub(super) fn disk_bytes(directory: &Path) -> u64 {
         .sum()
 }
 
-/// Reads that the device of a directory has answered since the machine started, by all processes; `None`
-/// where the kernel does not tell.
+/// Number of reads of a directory's device since the machine started, by all processes; `None` if the
+/// kernel does not report it.
 pub(super) fn device_reads(directory: &Path) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     let device = std::fs::metadata(directory).ok()?.dev();
@@ -89,16 +89,15 @@ fn reads_of(text: &str, major: u32, minor: u32) -> Option<u64> {
     fields.get(3)?.parse().ok()
 }
 
-/// Asks the system to forget what it has cached of the files below a directory. Unwritten pages
-/// stay.
+/// Asks the kernel to drop the cached pages of the files below a directory. Dirty pages stay.
 pub(super) fn forget_cached(directory: &Path) {
-    // A file that is removed meanwhile has nothing cached.
+    // A file may be deleted meanwhile; then it has no cached pages.
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
             forget_cached(&path);
         } else if let Ok(file) = std::fs::File::open(&path) {
-            // Advice that is not followed makes the measurement no worse than no advice.
+            // If the kernel ignores the advice, the measurement is no worse than without it.
             let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
         }
     }

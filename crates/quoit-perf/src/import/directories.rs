@@ -1,4 +1,4 @@
-//! Directories as Riak writes them, made for measurements: each record in three partitions of eight.
+//! Writers of directories in Riak's formats, for measurements. Each record is in three of eight partitions.
 
 use anyhow::Result;
 use bytes::Bytes;
@@ -15,9 +15,9 @@ use std::path::Path;
 use super::leveldb::LevelDbWriter;
 use super::leveled::LeveledWriter;
 
-/// Copies of each record, in partitions that follow each other.
+/// Number of copies of each record, in consecutive partitions.
 pub(super) const COPIES: usize = 3;
-/// Indexes of a ring of eight.
+/// Partition indexes of a ring of eight.
 const PARTITIONS: [&str; 8] = [
     "0",
     "182687704666362864775460604089535377456991567872",
@@ -31,7 +31,7 @@ const PARTITIONS: [&str; 8] = [
 /// The bucket of all records.
 pub(super) const BUCKET: &[u8] = b"bench";
 
-/// The storage engine whose directory is made.
+/// The storage engine of the directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(super) enum Engine {
     /// Data files without hint files.
@@ -91,7 +91,8 @@ impl Partition {
     }
 }
 
-/// Writes a data directory of so many records with values of this size; the bytes of its files.
+/// Writes a data directory with that many records of this value size. Returns the total size of its files
+/// in bytes.
 pub(super) fn write(
     engine: Engine,
     folder: &Path,
@@ -124,7 +125,7 @@ fn size_of(folder: &Path) -> Result<u64> {
     Ok(size)
 }
 
-/// Key and object of a record; the values of all are different, and half of each compresses.
+/// Makes the key and object of a record. All values differ, and half of each is compressible.
 fn record(number: usize, value_bytes: usize) -> (Vec<u8>, Vec<u8>) {
     let dot = Dot {
         actor: Actor(b"bench-import"[..].into()),

@@ -1,4 +1,4 @@
-//! A LevelDB directory of sorted tables: keys have to come in order.
+//! A writer of a LevelDB directory with sorted tables. Keys must be put in order.
 
 use super::directories::BUCKET;
 use anyhow::Result;
@@ -6,25 +6,25 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Size from which a block and a table are full, in bytes.
+/// Sizes at which a block and a table are full, in bytes.
 const BLOCK_BYTES: usize = 4 << 10;
 const TABLE_BYTES: u64 = 2 << 20;
-/// The level of all tables, and its directory.
+/// The level of all tables.
 const LEVEL: u64 = 2;
 const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 const FOOTER_BYTES: usize = 48;
 const MASK_DELTA: u32 = 0xa282_ead8;
 const SNAPPY: u8 = 1;
-/// Kind of an entry with a value; kind of a whole record of a log.
+/// Type of an entry with a value, and type of a complete log record.
 const VALUE: u64 = 1;
 const FULL_RECORD: u8 = 1;
-/// Tags of a change in the manifest: the log, the next file, the last sequence number, a new table.
+/// Tags of manifest edits: log number, next file number, last sequence number, new table.
 const LOG_NUMBER: u64 = 2;
 const NEXT_FILE: u64 = 3;
 const LAST_SEQUENCE: u64 = 4;
 const NEW_TABLE: u64 = 7;
 
-/// A block under way.
+/// A block that is being built.
 #[derive(Default)]
 struct Block {
     bytes: Vec<u8>,
@@ -41,7 +41,7 @@ impl Block {
         self.last_key = key.to_vec();
     }
 
-    /// The block with its one restart point, compressed, with its trailer.
+    /// Completes the block with its only restart point, compresses it, and appends the trailer.
     fn finished(mut self) -> Result<Vec<u8>> {
         self.bytes.extend_from_slice(&0u32.to_le_bytes());
         self.bytes.extend_from_slice(&1u32.to_le_bytes());
@@ -53,7 +53,7 @@ impl Block {
     }
 }
 
-/// A table under way.
+/// A table that is being written.
 struct Table {
     file: BufWriter<File>,
     at: u64,
@@ -63,13 +63,13 @@ struct Table {
     smallest: Vec<u8>,
 }
 
-/// The tables of one partition.
+/// A writer of the tables of one partition.
 pub(super) struct LevelDbWriter {
     directory: PathBuf,
     table: Option<Table>,
     next_number: u64,
     sequence: u64,
-    /// The changes of the manifest: one for each table.
+    /// The edits for the manifest, one for each table.
     edits: Vec<Vec<u8>>,
 }
 
@@ -150,7 +150,8 @@ impl LevelDbWriter {
         ];
         figures.into_iter().for_each(|number| varint(&mut numbers, number));
         self.edits.insert(0, numbers);
-        // Blocks of a log are 32 KiB; a change that does not fit into the rest begins the next one.
+        // A log has blocks of 32 KiB. An edit that does not fit into the rest of a block begins the next
+        // block.
         let mut manifest: Vec<u8> = Vec::new();
         for edit in &self.edits {
             let left = (32 << 10) - manifest.len() % (32 << 10);
@@ -170,7 +171,7 @@ impl LevelDbWriter {
 }
 
 impl Table {
-    /// Writes a block; its place and size without the trailer.
+    /// Writes a block. Returns its handle: position, and size without the trailer.
     fn write(&mut self, block: Block) -> Result<Vec<u8>> {
         let stored = block.finished()?;
         self.file.write_all(&stored)?;
@@ -213,7 +214,7 @@ fn varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// The term `{o, Bucket, Key}` in the encoding of Riak's LevelDB backend.
+/// Encodes `{o, Bucket, Key}` as Riak's LevelDB backend does (sext).
 fn sext_key(key: &[u8]) -> Vec<u8> {
     let mut encoded = vec![16, 0, 0, 0, 3, 12];
     elements(&mut encoded, b"o");
@@ -224,7 +225,7 @@ fn sext_key(key: &[u8]) -> Vec<u8> {
     encoded
 }
 
-/// Bytes as nine bits each, a one and the byte, padded with zero bits; then the byte 8.
+/// Encodes each byte as nine bits, a one and the byte, pads with zero bits, and appends the byte 8.
 fn elements(out: &mut Vec<u8>, bytes: &[u8]) {
     let (mut held, mut bits) = (0u32, 0);
     for byte in bytes {

@@ -1,4 +1,4 @@
-//! A leveled directory: one journal that is still written, with values compressed by LZ4.
+//! A writer of a leveled directory: one journal that is still open for writing, with LZ4-compressed values.
 
 use super::directories::BUCKET;
 use anyhow::Result;
@@ -8,14 +8,14 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// Where the hash tables of a journal that is done would be named.
+/// Size of the header, where a complete journal has the positions of its hash tables.
 const TABLES_BYTES: usize = 2048;
-/// In the last byte of a value: compressed, a binary, by LZ4.
+/// Last byte of a value, as flags: compressed, a binary, by LZ4.
 const KIND: u8 = 1 | 2 | 4;
-/// Version byte of a term.
+/// Version byte of Erlang's external term format.
 const ETF_VERSION: u8 = 131;
 
-/// The journal of one partition.
+/// A writer of the journal of one partition.
 pub(super) struct LeveledWriter {
     file: BufWriter<File>,
     number: u64,
@@ -36,7 +36,7 @@ impl LeveledWriter {
         let key = journal_key(self.number, key);
         let mut value = (object.len() as u32).to_le_bytes().to_vec();
         value.extend_from_slice(&lz4_flex::block::compress(object));
-        // No changes of the ledger.
+        // There are no key changes for the ledger.
         value.extend_from_slice(&0u32.to_be_bytes());
         value.push(KIND);
         let mut checksum = crc32fast::Hasher::new();
@@ -55,7 +55,7 @@ impl LeveledWriter {
     }
 }
 
-/// The term `{Number, stnd, {o_rkv, Bucket, Key, null}}`.
+/// Encodes the term `{Number, stnd, {o_rkv, Bucket, Key, null}}`.
 fn journal_key(number: u64, key: &[u8]) -> Vec<u8> {
     let atom = |name: &'static [u8]| Term::Atom(Bytes::from_static(name));
     let mut out = vec![ETF_VERSION];

@@ -1,8 +1,8 @@
-//! Rate of `quoit import run`: directories as Riak writes them, imported into a node.
+//! Rate of `quoit import run` for directories in Riak's formats.
 //!
-//! For each engine and size of values, a directory is made, and the program imports it into a new node. The
-//! table has the rate over all copies in the files, and the processor time of importer and node. The second
-//! look, which verifies, is left out.
+//! For each engine and value size, a directory is written, and the program imports it into a new node. The
+//! table has the rate over all copies in the files, and the processor time of importer and node. The
+//! verifying second pass is left out.
 
 mod directories;
 mod leveldb;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How often the memory of both processes is looked at.
+/// Interval between two looks at the memory of both processes.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Options of the benchmark.
@@ -30,13 +30,14 @@ pub(crate) struct ImportOptions {
     /// Directory for data; temporary folders are made in it [default: where this program is].
     #[arg(long, default_value_os_t = crate::beside("."), hide_default_value = true)]
     dir: PathBuf,
-    /// Engines of Riak.
+    /// Engines of Riak [default: all].
     #[arg(long, value_enum, value_delimiter = ',')]
     engines: Vec<Engine>,
     /// Sizes of values in bytes.
     #[arg(long, value_delimiter = ',', default_value = "100,1024,65536")]
     value_bytes: Vec<usize>,
-    /// Megabytes of values of each measurement, each of them in three copies in the files.
+    /// Total size of the values of each measurement, in megabytes. The files hold three copies of each
+    /// value.
     #[arg(long, default_value_t = 100)]
     megabytes: usize,
     /// Most records of a measurement.
@@ -48,7 +49,7 @@ pub(crate) struct ImportOptions {
     /// Settings of the node.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Only write the directories, each into a folder ENGINE-BYTES of this one.
+    /// Only write the directories, each into a folder ENGINE-BYTES of this directory.
     #[arg(long, value_name = "DIR")]
     only_write: Option<PathBuf>,
     /// Further options of quoit import run.
@@ -57,13 +58,13 @@ pub(crate) struct ImportOptions {
 }
 
 impl ImportOptions {
-    /// Records of a measurement with values of this size.
+    /// Number of records of a measurement with values of this size.
     fn records(&self, value_bytes: usize) -> usize {
         (self.megabytes * 1_000_000 / value_bytes.max(1)).min(self.records_max)
     }
 }
 
-/// Figures of one import.
+/// Results of one import.
 struct Run {
     elapsed: Duration,
     importer_cpu: Duration,
@@ -155,7 +156,7 @@ fn run(options: &ImportOptions, source: &Path, data: &Path) -> Result<Run> {
         node_bytes_max: 0,
     };
     let status = loop {
-        // Figures of a process that ends in between can't be read.
+        // A process that ends in between has no figures any more.
         if let (Ok(cpu), Ok(bytes)) =
             (cpu_of(importer.id()), crate::start::resident_bytes(importer.id()))
         {

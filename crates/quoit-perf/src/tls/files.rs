@@ -1,4 +1,4 @@
-//! Certificates of a node that is measured, and the configurations of its clients.
+//! Certificates of a measured node, and TLS configurations of its clients.
 
 use anyhow::Result;
 use quoit_tls::rustls::ClientConfig;
@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Files of an authority, and of a node's certificate of ECDSA P-256 that it issued.
+/// Files of a certificate authority, and of a node's ECDSA P-256 certificate that it issued.
 pub(super) struct TlsFiles {
     authority: PathBuf,
     certificate: PathBuf,
@@ -41,7 +41,7 @@ impl TlsFiles {
         })
     }
 
-    /// Settings of a node with these files and listeners for TLS from the first byte.
+    /// Settings of a node with these files, and with listeners that speak TLS from the first byte.
     pub(super) fn node_settings(&self) -> Vec<String> {
         vec![
             format!("ssl.certfile={}", self.certificate.display()),
@@ -51,7 +51,7 @@ impl TlsFiles {
         ]
     }
 
-    /// The configuration of a client of TLS 1.3.
+    /// A configuration of a client that speaks only TLS 1.3.
     pub(super) fn client(&self, resumes: bool) -> Result<Arc<ClientConfig>> {
         let settings = ClientSettings {
             authorities: self.authority.clone(),

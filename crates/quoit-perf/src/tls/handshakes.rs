@@ -1,5 +1,5 @@
-//! Handshakes: processor time of full and resumed ones, what requests notice of many, and how long one holds
-//! the thread that serves requests.
+//! Handshakes: processor time of full and resumed ones, the effect of many on other requests, and the time
+//! for which one occupies the thread that serves requests.
 
 use super::files::TlsFiles;
 use crate::Common;
@@ -19,11 +19,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
-/// Handshakes a second that requests are measured beside.
+/// Handshakes per second beside the measured requests.
 const PACED_RATE: u32 = 200;
-/// Threads that keep that rate.
+/// Number of threads that make these handshakes.
 const PACED_THREADS: u32 = 4;
-/// Handshakes whose instructions are counted.
+/// Number of handshakes whose instructions are counted.
 const COUNTED_HANDSHAKES: u64 = 200;
 
 /// The arguments of the comparison.
@@ -31,16 +31,16 @@ const COUNTED_HANDSHAKES: u64 = 200;
 pub(crate) struct HandshakeOptions {
     #[command(flatten)]
     common: Common,
-    /// Handshakes of each measurement of their processor time.
+    /// Number of handshakes in each measurement of their processor time.
     #[arg(long, default_value_t = 2000)]
     handshakes: u64,
-    /// Gets a second, beside handshakes.
+    /// Gets per second beside the handshakes.
     #[arg(long, default_value_t = 2000)]
     rate: u32,
-    /// Seconds of each measurement of latencies.
+    /// Length of each measurement of latencies, in seconds.
     #[arg(long, default_value_t = 10)]
     seconds: u32,
-    /// Threads that flood the node with handshakes.
+    /// Number of threads that flood the node with handshakes.
     #[arg(long, default_value_t = 16)]
     flood: u32,
 }
@@ -51,7 +51,7 @@ impl HandshakeOptions {
     }
 }
 
-/// Measures processor time of handshakes, and latencies of plain gets beside them.
+/// Measures the processor time of handshakes, and latencies of unencrypted gets beside them.
 pub(crate) fn handshakes(options: &HandshakeOptions) -> Result<()> {
     let common = &options.common;
     let dir = tempfile::tempdir_in(&common.dir)?;
@@ -69,8 +69,9 @@ pub(crate) fn handshakes(options: &HandshakeOptions) -> Result<()> {
     held(options, &files)
 }
 
-/// Instructions that the thread which serves requests spends on a handshake: by so many a request may have to
-/// wait for it. They repeat where latencies on a shared machine do not. A get beside them.
+/// Counts the instructions of a handshake on the thread that serves requests, for which other requests may
+/// have to wait. Instruction counts are reproducible; latencies on a shared machine are not. A get is
+/// counted for comparison.
 fn held(options: &HandshakeOptions, files: &TlsFiles) -> Result<()> {
     let common = &options.common;
     let mut set = common.set.clone();
@@ -102,7 +103,7 @@ fn held(options: &HandshakeOptions, files: &TlsFiles) -> Result<()> {
     Ok(())
 }
 
-/// Processor time of the node for a handshake, with accepting and closing the connection.
+/// Measures the node's processor time of a handshake, including accepting and closing the connection.
 fn cost(
     options: &HandshakeOptions,
     node: &Running,
@@ -126,14 +127,15 @@ fn cost(
     Ok(())
 }
 
-/// Microseconds of the node's processor time for each of so many handshakes, and how many were resumed.
+/// The node's processor time for each of that many handshakes in microseconds, and the number of resumed
+/// ones.
 fn one_after_the_other(
     target: &Target,
     address: SocketAddr,
     config: &Arc<ClientConfig>,
     count: u64,
 ) -> Result<(f64, u64)> {
-    // The first of a resuming client is a full one.
+    // The first handshake of a resuming client is a full one.
     shake_hands(address, config)?;
     let before = target.cpu()?;
     let mut resumed = 0;
@@ -143,7 +145,8 @@ fn one_after_the_other(
     Ok(((target.cpu()? - before).as_secs_f64() * 1e6 / count as f64, resumed))
 }
 
-/// Latencies of plain gets alone, beside handshakes at a rate, and beside a flood of them.
+/// Measures latencies of unencrypted gets alone, beside handshakes at a fixed rate, and beside a flood of
+/// handshakes.
 fn latencies(options: &HandshakeOptions, node: &Running, config: &Arc<ClientConfig>) -> Result<()> {
     let address = node.pb_tls.context("the address for TLS")?;
     let load = Load {
@@ -186,14 +189,14 @@ fn latencies(options: &HandshakeOptions, node: &Running, config: &Arc<ClientConf
     Ok(())
 }
 
-/// Threads that do handshakes until they are told to end.
+/// Threads that make handshakes until they are told to end.
 struct Handshakers {
     threads: Vec<JoinHandle<()>>,
     shared: Arc<(AtomicBool, AtomicU64)>,
 }
 
 impl Handshakers {
-    /// `pause` is the time from one handshake of a thread to its next; without it there is none.
+    /// Starts the threads. `pause` is the interval between two handshakes of a thread; `None` for no pause.
     fn start(
         count: u32,
         pause: Option<Duration>,
@@ -207,7 +210,7 @@ impl Handshakers {
                 take_what_is_left();
                 let mut due = Instant::now();
                 while !shared.0.load(Ordering::Relaxed) {
-                    // A flood may be refused: that is what bounds are for.
+                    // The node may refuse handshakes of a flood because of its limits.
                     if shake_hands(address, &config).is_ok() {
                         shared.1.fetch_add(1, Ordering::Relaxed);
                     }
@@ -222,7 +225,7 @@ impl Handshakers {
         Self { threads, shared }
     }
 
-    /// Ends them; the number of handshakes that succeeded.
+    /// Ends the threads. Returns the number of successful handshakes.
     fn end(self) -> u64 {
         self.shared.0.store(true, Ordering::Relaxed);
         for thread in self.threads {

@@ -1,4 +1,4 @@
-//! Costs of TLS and of rights: processor time over TLS beside plain, handshakes, the check of a right.
+//! Costs of TLS and of permissions: processor time over TLS, handshakes, permission checks.
 
 mod files;
 mod handshakes;
@@ -18,7 +18,7 @@ use crate::servers;
 use anyhow::{Context, Result};
 use files::TlsFiles;
 
-/// Processor time of gets and puts of a node over TLS 1.3, on kept connections, beside plain.
+/// Measures gets and puts over TLS 1.3 on open connections, compared with unencrypted ones.
 pub(crate) fn tls(common: &Common) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let files = TlsFiles::make(dir.path())?;

@@ -1,4 +1,4 @@
-//! Cost of TLS between nodes: a cluster that requires mutual TLS beside one without.
+//! Cost of TLS between nodes: a cluster with mutual TLS compared with one without TLS.
 
 use crate::Common;
 use crate::dev_cluster::DevCluster;
@@ -11,11 +11,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 const NODE_COUNT: usize = 3;
-/// Time for all nodes to hold certificates and to connect anew.
+/// Time limit for all nodes to obtain certificates and to reconnect.
 const CLOSE_LIMIT: Duration = Duration::from_secs(60);
 
-/// Processor time of all nodes for a get (r=2) and a put (w=2, dw=0), with mutual TLS between them and
-/// without. Clients connect in clear to both.
+/// Measures the processor time of all nodes for a get (r=2) and a put (w=2, dw=0), with and without mutual
+/// TLS between the nodes. Client connections are unencrypted in both cases.
 pub(crate) fn nodes(common: &Common) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let start = |name: &str, mode: &str| -> Result<DevCluster> {
@@ -25,7 +25,7 @@ pub(crate) fn nodes(common: &Common) -> Result<()> {
         DevCluster::start(&common.quoit, &path, NODE_COUNT, &set)
     };
     let plain = start("plain", "plain")?;
-    // The nodes join in clear, and go over to TLS as soon as they hold certificates.
+    // The nodes join without TLS, and change to TLS as soon as they hold certificates.
     let secured = start("secured", "both")?;
     wait_until_closed(&common.quoit, &secured)?;
     for cluster in [&plain, &secured] {
@@ -46,7 +46,7 @@ pub(crate) fn nodes(common: &Common) -> Result<()> {
     Ok(())
 }
 
-/// Waits until no node is connected to another without TLS.
+/// Waits until all connections between nodes use TLS.
 fn wait_until_closed(binary: &Path, cluster: &DevCluster) -> Result<()> {
     let began = Instant::now();
     for node in &cluster.nodes {
@@ -67,7 +67,7 @@ fn is_closed(binary: &Path, url: &str) -> Result<bool> {
         .context("asking for the connections between nodes")?;
     let shown: serde_json::Value = serde_json::from_slice(&shown.stdout)?;
     let Some(members) = shown["members"].as_array() else { return Ok(false) };
-    // The node itself has no connection, and shows none.
+    // The node itself is listed too, without a connection.
     let over_tls = members.iter().filter(|member| member["plain"] == false).count();
     Ok(over_tls + 1 == NODE_COUNT)
 }

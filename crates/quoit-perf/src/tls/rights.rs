@@ -1,4 +1,4 @@
-//! Instructions of the check of a right, counted by callgrind.
+//! Instructions of a permission check, counted by callgrind.
 
 use super::files::TlsFiles;
 use crate::Common;
@@ -12,11 +12,11 @@ use std::path::Path;
 use std::process::Command;
 
 const USER: Login = Login { user: "bench", password: "" };
-/// The same over HTTP.
+/// The user's credentials for HTTP.
 const CREDENTIALS: &str = "Authorization: Basic YmVuY2g6";
 
-/// A user with grants on its bucket, its neighbours, the type, and by groups, so that the check has rules to
-/// choose from.
+/// Commands that make a user with grants on its bucket, on another bucket, and by groups on the type and on
+/// any bucket, so that the check has several rules to choose from.
 const COMMANDS: [&str; 7] = [
     "add-group readers",
     "add-user bench groups=readers",
@@ -27,8 +27,9 @@ const COMMANDS: [&str; 7] = [
     "grant riak_kv.index on any to readers",
 ];
 
-/// Instructions of a get of a user with a grant, beside one on a node where security is off, over both
-/// protocols. All nodes have copies of one data directory, with the same records and the same rules.
+/// Counts the instructions of a get by a user with a grant, compared with a get on a node with security
+/// off, over both protocols. All nodes start from copies of one data directory, with the same records and
+/// rules.
 pub(crate) fn rights(common: &Common) -> Result<()> {
     let dir = tempfile::tempdir_in(&common.dir)?;
     let files = TlsFiles::make(dir.path())?;
@@ -94,7 +95,7 @@ pub(crate) fn rights(common: &Common) -> Result<()> {
     Ok(())
 }
 
-/// Has a node run commands of security, by its own socket.
+/// Runs security commands through a node's local socket.
 fn run(binary: &Path, data: &Path, commands: &[&str]) -> Result<()> {
     for words in commands {
         let done = Command::new(binary)
