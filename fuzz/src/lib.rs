@@ -1,10 +1,9 @@
-//! Fuzz targets: one function for every parser of bytes that come from outside.
+//! Fuzz targets: one function for each parser of external bytes.
 //!
-//! A target takes any bytes and returns; it panics when the parser broke a promise: it panicked
-//! itself, or what it read does not encode to what it says. The runner beside this library
-//! ([`smoke`]) feeds targets with kept inputs and random mutations on stable Rust, as a part of
-//! the test command. A coverage-guided fuzzer needs no more than a function, either:
-//! `quoit_fuzz::target("pb-frames")` gives it.
+//! A target takes arbitrary bytes. It panics if the parser breaks a promise: the parser panics itself, or a
+//! parsed value does not encode to the same meaning. The runner of this crate ([`smoke`]) runs the targets
+//! on kept inputs and on random mutations. It works on stable Rust, as a part of the test command. A
+//! coverage-guided fuzzer can use the same functions: `quoit_fuzz::target("pb-frames")` returns one.
 //!
 //! ```
 //! let target = quoit_fuzz::target("pb-frames").expect("it is in the list");
@@ -18,15 +17,15 @@ mod targets;
 /// A parser under test.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// Its name on the command line, and of its folder of kept inputs in `fuzz/corpus`.
+    /// Name on the command line, and of the folder with its kept inputs in `fuzz/corpus`.
     pub name: &'static str,
-    /// Feeds the parser with the bytes. Panics if it breaks a promise.
+    /// Runs the parser on the bytes. Panics if the parser breaks a promise.
     pub run: fn(&[u8]),
-    /// Well-formed inputs that mutations start from, beside the kept ones.
+    /// Returns well-formed inputs for mutation, in addition to the kept ones.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
-/// Every target, in the order of the smoke run.
+/// All targets, in the order of the smoke run.
 pub const TARGETS: &[Target] = &[
     targets::pb_frames::TARGET,
     targets::internode_frames::TARGET,
@@ -73,7 +72,7 @@ pub const TARGETS: &[Target] = &[
     targets::join_tokens::TARGET,
 ];
 
-/// The target of that name.
+/// The target of this name.
 #[must_use]
 pub fn target(name: &str) -> Option<Target> {
     TARGETS.iter().copied().find(|target| target.name == name)

@@ -12,7 +12,7 @@ use quoit_fuzz::smoke::{Plan, run, run_one};
 use quoit_fuzz::{TARGETS, Target, target};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Address space of the run: a parser that believes a length of gigabytes ends here.
+/// Limit of the address space: a parser that trusts a declared length of gigabytes fails.
 const ADDRESS_SPACE_BYTES_MAX: u64 = 2 << 30;
 
 const USAGE: &str = "\
@@ -100,7 +100,7 @@ fn no_target(name: &str) -> String {
     format!("there is no target {name:?}; there are {}", names.join(", "))
 }
 
-/// Runs one file with the panic and its backtrace shown.
+/// Runs one file, and shows the panic with its backtrace.
 fn run_file(path: &Path, targets: &[Target]) -> ExitCode {
     let input = match fs::read(path) {
         Ok(input) => input,
@@ -119,13 +119,13 @@ fn run_file(path: &Path, targets: &[Target]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Runs one target and prints its line; whether it passed.
+/// Runs one target and prints its result line. Returns true if it passed.
 fn run_target(target: &Target, plan: &Plan) -> io::Result<bool> {
     let folder = results_folder()?;
     let running_path = folder.join(format!("{}-{}.running", target.name, std::process::id()));
     let running = File::create(&running_path)?;
     let report = run(target, plan, |input| {
-        // Best effort: it only helps to find out what crashed the whole program.
+        // Best effort: the file only helps to find the input that crashed the whole program.
         let _ = running.set_len(input.len() as u64).and_then(|()| running.write_all_at(input, 0));
     })?;
     fs::remove_file(&running_path)?;
@@ -144,7 +144,7 @@ fn run_target(target: &Target, plan: &Plan) -> io::Result<bool> {
     Ok(false)
 }
 
-/// A folder beside the build results.
+/// The folder for inputs, beside the build results.
 fn results_folder() -> io::Result<PathBuf> {
     let program = std::env::current_exe()?;
     let folder = program.parent().unwrap_or(Path::new(".")).join("fuzz");

@@ -1,15 +1,15 @@
-//! Random changes of an input, of the kinds that parsers stumble over.
+//! Random mutations of an input, of kinds that often break parsers.
 
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 
-/// Longest input that mutations grow to.
+/// Greatest length of a mutated input, in bytes.
 const INPUT_BYTES_MAX: usize = 16 * 1024;
 
-/// Values that sit at the borders of lengths and counts.
+/// Boundary values of lengths and counts.
 const EDGES: [u8; 8] = [0x00, 0x01, 0x7f, 0x80, 0x81, 0xfe, 0xff, 0x0a];
 
-/// Changes `input` in one to six places. `others` lends pieces of other inputs.
+/// Changes `input` in one to six places. `others` are inputs from which pieces are copied.
 pub fn mutate(input: &mut Vec<u8>, others: &[Vec<u8>], random: &mut StdRng) {
     for _ in 0..random.random_range(1..=6) {
         change_once(input, others, random);
@@ -43,7 +43,7 @@ fn change_once(input: &mut Vec<u8>, others: &[Vec<u8>], random: &mut StdRng) {
     }
 }
 
-/// An end for a piece that begins at `place`, not far behind it.
+/// A random end for a piece that begins at `place`, at most 64 bytes behind it.
 fn span_end(place: usize, length: usize, random: &mut StdRng) -> usize {
     place + random.random_range(1..=(length - place).min(64))
 }
@@ -52,7 +52,7 @@ fn insert(input: &mut Vec<u8>, place: usize, piece: &[u8]) {
     input.splice(place..place, piece.iter().copied());
 }
 
-/// Puts a number of four bytes that is a plausible wrong length.
+/// Overwrites four bytes with a number that is a plausible wrong length.
 fn overwrite_number(input: &mut [u8], place: usize, random: &mut StdRng) {
     let numbers = [0, 1, 5, input.len() as u32, u32::MAX, u32::MAX >> 1, 1 << 16, 1 << 28];
     let number = numbers[random.random_range(0..numbers.len())];
@@ -61,7 +61,7 @@ fn overwrite_number(input: &mut [u8], place: usize, random: &mut StdRng) {
     }
 }
 
-/// Goes on with the end of another input.
+/// Replaces the rest of the input by the end of another input.
 fn splice(input: &mut Vec<u8>, place: usize, others: &[Vec<u8>], random: &mut StdRng) {
     if others.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! The smoke run: kept inputs and random mutations, in this process, in a bounded time.
+//! The smoke run: kept inputs and random mutations, in this process, in bounded time.
 
 use std::fs;
 use std::io;
@@ -12,19 +12,19 @@ use rand::{RngExt, SeedableRng};
 use crate::Target;
 use crate::mutate::mutate;
 
-/// An input that takes longer is a failure: some parser's cost grows too fast with its input.
+/// Time above which an input counts as a failure: the parser's cost grows too fast with its input.
 pub const SLOWEST_INPUT: Duration = Duration::from_secs(2);
 
-/// How much a smoke run does for each target.
+/// The amount of work of a smoke run for each target.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Random inputs, beside the seeds and the kept ones.
+    /// Number of random inputs, in addition to the seeds and the kept inputs.
     pub random_count: u64,
-    /// When to stop earlier.
+    /// Time after which the run stops early.
     pub time_max: Duration,
-    /// Seed of the random inputs: the same seed gives the same inputs.
+    /// Seed of the random inputs. The same seed gives the same inputs.
     pub seed: u64,
-    /// Where the kept inputs are: a folder with one folder for each target.
+    /// Folder of the kept inputs, with a subfolder for each target.
     pub corpus: PathBuf,
 }
 
@@ -33,26 +33,26 @@ pub struct Plan {
 pub struct Failure {
     /// The input.
     pub input: Vec<u8>,
-    /// The file it was kept in, or how it was made.
+    /// The input's file, or how it was made.
     pub origin: String,
-    /// Message of the target.
+    /// Message of the panic.
     pub said: String,
 }
 
 /// Report of a smoke run of one target.
 #[derive(Debug)]
 pub struct Report {
-    /// Inputs run, of all kinds.
+    /// Number of inputs, of all kinds.
     pub input_count: u64,
-    /// The first input that failed; the run ends there.
+    /// The first input that failed, which ends the run.
     pub failure: Option<Failure>,
 }
 
-/// Runs one target. Before each input `announce` is told what comes.
+/// Runs one target. `announce` is called with each input before the input runs.
 ///
 /// # Errors
 ///
-/// When kept inputs can't be read.
+/// The operating system's error, if the kept inputs can't be read.
 pub fn run(target: &Target, plan: &Plan, mut announce: impl FnMut(&[u8])) -> io::Result<Report> {
     let began = Instant::now();
     let mut report = Report { input_count: 0, failure: None };
@@ -90,11 +90,11 @@ pub fn run(target: &Target, plan: &Plan, mut announce: impl FnMut(&[u8])) -> io:
     Ok(report)
 }
 
-/// Runs a target on one input; what it panicked with, if it did.
+/// Runs a target on one input.
 ///
 /// # Errors
 ///
-/// The target's words, or that it was too slow.
+/// The message of the panic, or a message that the target was too slow.
 pub fn run_one(target: &Target, input: &[u8]) -> Result<(), String> {
     let began = Instant::now();
     catch_unwind(AssertUnwindSafe(|| (target.run)(input))).map_err(|panic| {
@@ -109,7 +109,7 @@ pub fn run_one(target: &Target, input: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// The kept inputs of a folder by their names; none if there is no such folder.
+/// The kept inputs of a folder by path; empty if the folder does not exist.
 fn kept_inputs(folder: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -134,7 +134,7 @@ mod tests {
         }
     }
 
-    /// Panics on a letter that is two steps away from its seed.
+    /// Panics on a letter that is two mutations away from its seed.
     const FRAGILE: Target = Target {
         name: "fragile",
         run: |input| assert!(!input.windows(2).any(|pair| pair == [0xff, b'a']), "met ff 61"),

@@ -1,13 +1,13 @@
-//! `cargo xtask bench`: the benchmarks of the tree, each built with the profile `dist` and run by its name.
+//! `cargo xtask bench`: runs a benchmark of the repository by its name, built with the profile `dist`.
 //!
-//! Whatever follows the name goes to the benchmark. Paths in its arguments are relative to the
-//! repository's folder.
+//! The arguments after the name go to the benchmark. Relative paths in them start at the repository's
+//! folder.
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// The build profile of everything that is measured; `cargo bench` inherits it.
+/// The build profile of all measured programs; `cargo bench` inherits it.
 const PROFILE: &str = "dist";
 
 /// One benchmark.
@@ -17,13 +17,13 @@ struct Benchmark {
     program: Program,
 }
 
-/// How a benchmark is run.
+/// The kind of program that a benchmark is.
 enum Program {
-    /// A comparison of `quoit-perf` with a node: both programs are built.
+    /// A comparison by `quoit-perf`. Both it and the node are built.
     Comparison,
-    /// The example program of this name of a package.
+    /// The example of this name in a package.
     Example { package: &'static str, example: &'static str },
-    /// The `[[bench]]` target of this name of a package.
+    /// The `[[bench]]` target of this name in a package.
     Bench { package: &'static str, bench: &'static str },
 }
 
@@ -122,7 +122,7 @@ const BENCHMARKS: &[Benchmark] = &[
     bench("connection", "what a request costs a client of our own", "quoit-client", "connection"),
 ];
 
-/// Runs the benchmark named first in `arguments`, or lists all when there is none.
+/// Runs the benchmark that the first argument names, or lists all benchmarks if there is no argument.
 pub fn run(root: &Path, arguments: &[String]) -> ExitCode {
     let Some((name, rest)) = arguments.split_first() else {
         print!("{}", list());
@@ -153,7 +153,7 @@ fn list() -> String {
     text
 }
 
-/// The commands that have to be run one after the other.
+/// The commands that run a benchmark, in order.
 fn commands(benchmark: &Benchmark, arguments: &[String]) -> Vec<Command> {
     let mut last = cargo();
     match &benchmark.program {

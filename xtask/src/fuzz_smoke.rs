@@ -1,9 +1,9 @@
-//! `cargo xtask fuzz-smoke`: hands over to the binary of the fuzz crate, which knows the targets.
+//! `cargo xtask fuzz-smoke`: runs the binary of the fuzz crate, which knows the targets.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// Builds and runs the smoke runner; its arguments are passed on.
+/// Builds and runs the smoke runner with these arguments.
 pub fn run(root: &Path, arguments: &[String]) -> ExitCode {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)

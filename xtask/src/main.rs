@@ -1,7 +1,7 @@
 //! Chores of the repository, run as `cargo xtask NAME`.
 //!
-//! It knows nothing of the store: it reads sources and starts other programs, so that it builds
-//! in seconds and can judge the other crates even while they do not compile.
+//! The program does not depend on the other crates: it reads sources and starts other programs. So it
+//! builds in seconds, and can check crates that do not compile.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal")]
 
 mod bench;
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The folder above this crate's own.
+/// The parent folder of this crate's folder.
 fn repository_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()

@@ -1,23 +1,23 @@
-//! `cargo xtask soak`: builds the simulator the way it needs, and hands over to it; or kills processes with
-//! storage engines in the midst of their writes, many times; or upgrades a cluster of an older build.
+//! `cargo xtask soak`: builds the simulator with the flags that it needs, and runs it; or kills processes
+//! with storage engines during their writes, many times; or upgrades a cluster of an older build.
 
 use crate::upgrade;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 
-/// Lets the seed of a run decide the random choices of the runtime too, and has the planted faults built in.
-/// The test command (`tests/run.py`) builds everything with them.
+/// Compiler flags of the simulator. They let the seed of a run decide the runtime's random choices too, and
+/// build the planted faults in. The test command (`tests/run.py`) builds everything with these flags.
 pub(crate) const SIMULATOR_FLAGS: &str = "--cfg tokio_unstable --cfg planted_faults";
 
-/// Upgrades a cluster of an older build.
+/// The option that upgrades a cluster of an older build.
 const UPGRADE: &str = "--upgrade-from";
 
-/// How often the tests of engines kill each engine's process.
+/// Environment variable with the number of times that the engines' tests kill each engine's process.
 const KILL_COUNT_VARIABLE: &str = "QUOIT_TEST_KILL_COUNT";
 
-/// Runs what the arguments ask for: `--kills N` kills processes of engines, everything else is the
-/// simulator's.
+/// Runs the chore. `--kills N` kills processes of engines, `--upgrade-from` upgrades a cluster, and all
+/// other arguments go to the simulator.
 pub fn run(root: &Path, arguments: &[String]) -> ExitCode {
     match arguments {
         [option, count] if option == "--kills" => match count.parse::<u32>() {
@@ -42,8 +42,8 @@ pub fn run(root: &Path, arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Kills a process of each engine so often in the midst of its writes; after each kill it is opened again,
-/// and what was durable, parts of batches, indexes, counts and digests are looked at.
+/// Kills a process of each engine that many times during its writes. After each kill the test opens the
+/// store again, and checks durable writes, batches, indexes, counts and digests.
 fn kill_engines(root: &Path, count: u32) -> ExitCode {
     let mut command = cargo();
     command.current_dir(root).env(KILL_COUNT_VARIABLE, count.to_string()).args([
@@ -57,8 +57,8 @@ fn kill_engines(root: &Path, count: u32) -> ExitCode {
     ended(command.status())
 }
 
-/// Builds and runs the simulator. `--seed N [--trace]` is one run, `--check` what the test command runs;
-/// other arguments are those of a soak.
+/// Builds and runs the simulator. `--seed N [--trace]` makes a single run, `--check` makes the runs of the
+/// test command, and other arguments are those of a soak.
 fn simulate(root: &Path, arguments: &[String]) -> ExitCode {
     match build_simulator(root) {
         Ok(simulator) => {
@@ -72,7 +72,7 @@ fn simulate(root: &Path, arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Builds the simulator; the program.
+/// Builds the simulator, and returns the path of the program.
 pub(crate) fn build_simulator(root: &Path) -> Result<PathBuf, String> {
     let others = std::env::var("RUSTFLAGS").unwrap_or_default();
     let status = cargo()

@@ -1,14 +1,14 @@
-//! `cargo xtask torture`: builds the program and hands over to the trials that damage its data.
+//! `cargo xtask torture`: builds the program, and runs the trials that damage its data.
 
 use crate::soak::cargo;
 use crate::upgrade::target_folder;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// The variable that names the program to the trials.
+/// Environment variable that gives the program's path to the trials.
 const BINARY_VARIABLE: &str = "TEST_BINARY";
 
-/// Runs `tests/torture/run.py` with these arguments.
+/// Builds the program, and runs `tests/torture/run.py` with these arguments.
 pub fn run(root: &Path, arguments: &[String]) -> ExitCode {
     let built = cargo().current_dir(root).args(["build", "--quiet", "--bin", "quoit"]).status();
     match built {

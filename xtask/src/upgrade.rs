@@ -1,10 +1,10 @@
-//! `cargo xtask soak --upgrade-from REVISION`: builds the program as it was at a revision, and upgrades a
-//! cluster of it, node by node and under load, to the program of this folder.
+//! `cargo xtask soak --upgrade-from REVISION`: builds the program at a revision, and upgrades a cluster of
+//! that build node by node and under load to the current program.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// Runs it. The other build stays in the target folder; its sources go.
+/// Runs the upgrade. The older build stays in the target folder; its sources are removed.
 pub fn run(root: &Path, revision: &str) -> ExitCode {
     match upgrade(root, revision) {
         Ok(()) => ExitCode::SUCCESS,
@@ -25,7 +25,7 @@ fn upgrade(root: &Path, revision: &str) -> Result<(), String> {
         git
     };
     let make = ["worktree", "add", "--force", "--detach"];
-    // What an interrupted run has left is in the way.
+    // Removes the sources that an interrupted run has left.
     let _ = git().args(["worktree", "remove", "--force"]).arg(&sources).output();
     end_well(git().args(make).arg(&sources).arg(revision), "making the sources of that revision")?;
     let built = build(&sources, &older_target);
@@ -50,7 +50,7 @@ fn build(sources: &Path, target: &Path) -> Result<(), String> {
     end_well(&mut cargo, "building")
 }
 
-/// Where cargo keeps what it builds.
+/// The folder in which cargo keeps its builds.
 pub(crate) fn target_folder(root: &Path) -> PathBuf {
     let folder =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);

@@ -1,4 +1,4 @@
-//! The workspace as cargo knows it: its packages, their targets and dependencies.
+//! The workspace as cargo describes it: packages, targets and dependencies.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,12 +8,12 @@ use serde_json::Value;
 /// A package of the workspace.
 pub struct Package {
     pub name: String,
-    /// The manifest, `Cargo.toml`.
+    /// Path of the manifest, `Cargo.toml`.
     pub manifest: PathBuf,
-    /// Names of the packages that its own code is compiled against: dependencies and build
-    /// dependencies, without those of tests only.
+    /// Names of the packages that the package's code and build script use. Dependencies of tests only are
+    /// left out.
     pub dependencies: Vec<String>,
-    /// Those of them that are compiled with the feature `testing`.
+    /// The dependencies that are compiled with the feature `testing`.
     pub testing_dependencies: Vec<String>,
     pub targets: Vec<Target>,
 }
@@ -25,9 +25,9 @@ pub struct Target {
         expect(dead_code, reason = "tests hold the benchmarks to the targets' names")
     )]
     pub name: String,
-    /// The kind as cargo calls it, for example `lib`, `bin` or `test`.
+    /// The kind in cargo's terms, for example `lib`, `bin` or `test`.
     pub kind: String,
-    /// The file that the crate begins with.
+    /// The root source file of the crate.
     pub root_file: PathBuf,
 }
 

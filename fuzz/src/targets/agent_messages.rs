@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 
 pub(crate) const TARGET: Target = Target { name: "agent-messages", run, seeds };
 
-/// A frame of either side is read or refused; what was read is written as a frame that reads the same, and no
-/// frame is longer than its bytes.
+/// Checks that a frame of either side is decoded or refused, that a decoded message survives being encoded
+/// and decoded again, and that a frame's length does not exceed the input.
 fn run(input: &[u8]) {
     read::<FromAgent>(input);
     read::<FromCoordinator>(input);

@@ -13,7 +13,7 @@ pub(crate) const TERMS: Target = Target { name: "bench-configs", run: run_terms,
 pub(crate) const TOML: Target =
     Target { name: "bench-configs-toml", run: run_toml, seeds: toml_seeds };
 
-/// Any configuration is taken or refused in words, and can be had in TOML.
+/// Checks that a configuration is accepted or refused with a message, and that it can be converted to TOML.
 fn run_terms(input: &[u8]) {
     run("a.config", input);
     match to_toml(Path::new("a.config"), input) {
@@ -37,7 +37,7 @@ fn run(name: &str, input: &[u8]) {
     }
 }
 
-/// The other seeds in TOML.
+/// The seeds of the other target, converted to TOML.
 fn toml_seeds() -> Vec<Vec<u8>> {
     let tags = b"key_generator = [\"concat_binary\", { binary = [1, 2] }, { string = \"a\" }]\n\
                  unique = { tuple = [8000, 1] }\nlist = { list = [1], tail = { atom = \"A\" } }\n\

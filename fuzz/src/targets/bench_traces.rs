@@ -7,8 +7,8 @@ use std::path::Path;
 
 pub(crate) const TARGET: Target = Target { name: "bench-traces", run, seeds };
 
-/// A trace is read to its end or to its first fault, which names the file; no key is longer than the trace,
-/// and there are no more operations than lines.
+/// Checks that a trace is read to its end or to its first fault, that the fault names the file, that keys
+/// are shorter than the trace, and that there are no more operations than lines.
 fn run(input: &[u8]) {
     let lines = Box::new(Cursor::new(input.to_vec()));
     let mut reader = match TraceReader::new(Path::new("trace.csv"), lines) {

@@ -1,4 +1,4 @@
-//! The frames of values that are stored compressed.
+//! Frames of values that are stored compressed.
 
 use quoit_store::frame::{is_framed, pack, unpack, unpack_into};
 
@@ -6,8 +6,8 @@ use crate::Target;
 
 pub(crate) const TARGET: Target = Target { name: "compressed-frames", run, seeds };
 
-/// Checks that a frame that is read is no larger than LZ4 can make it, has nothing of what was in the buffer
-/// before, and comes back when it is stored again, either way.
+/// Checks that an unpacked value is not larger than LZ4 permits for its frame, that it does not depend on
+/// the buffer's old content, and that it survives being packed again with and without compression.
 fn run(input: &[u8]) {
     let Ok(value) = unpack(input) else { return };
     assert!(value.len() <= input.len().saturating_mul(255), "more than the frame can stand for");

@@ -8,8 +8,8 @@ use crate::Target;
 
 pub(crate) const TARGET: Target = Target { name: "configuration", run, seeds };
 
-/// Whatever a file says, it is taken or refused in words, and what was taken can be used. Each file that
-/// it includes is the file itself.
+/// Checks that a file is accepted or refused with a message, and that accepted settings can be used. Every
+/// file that it includes is the file itself.
 fn run(input: &[u8]) {
     let mut read = |_: &Path| Ok(input.to_vec());
     let entries = match parse_text(Path::new("quoit.conf"), input, &mut read) {

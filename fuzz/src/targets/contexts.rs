@@ -1,4 +1,4 @@
-//! Causal contexts: opaque to clients, so anything may come back from them.
+//! Causal contexts. They are opaque to clients, so a client may send back arbitrary bytes.
 
 use quoit_model::clock::{Actor, Dot, VersionVector};
 use quoit_model::context::{check_context, decode_context, encode_context};
@@ -8,8 +8,8 @@ use crate::Target;
 
 pub(crate) const TARGET: Target = Target { name: "contexts", run, seeds };
 
-/// Checks that a decoded context is a clock whose own context means the same, and that it can be
-/// checked.
+/// Checks that the clock in a decoded context survives being encoded and decoded again, and that a node can
+/// check it against the highest counter that it has issued.
 fn run(input: &[u8]) {
     let Ok(clock) = decode_context(input) else { return };
     let again = decode_context(&encode_context(&clock)).expect("a context of our own decodes");

@@ -1,4 +1,4 @@
-//! States and deltas of data types, operations between nodes, and the contexts that clients hand back.
+//! States and deltas of data types, operations sent between nodes, and contexts that clients send back.
 
 use bytes::Bytes;
 use quoit_model::clock::Actor;
@@ -23,11 +23,11 @@ pub(crate) const CONTEXTS: Target =
 pub(crate) const OPERATIONS: Target =
     Target { name: "data-type-operations", run: run_operation, seeds: operation_seeds };
 
-/// The record that contexts are of.
+/// Identity of the record that the contexts belong to.
 const RECORD: u64 = 42;
 
-/// Checks that a decoded state survives being written and read again, has a value, and merges with itself to
-/// itself.
+/// Checks that a decoded state survives being encoded and decoded again, has a value, and does not change
+/// by being merged with itself.
 fn run_state(input: &[u8]) {
     let Ok(state) = State::decode(&Bytes::copy_from_slice(input)) else { return };
     assert_eq!(
@@ -41,7 +41,8 @@ fn run_state(input: &[u8]) {
     assert_eq!(merged.value(), state.value(), "a state merges with itself to another");
 }
 
-/// Checks that a decoded delta survives being sent, and can be joined twice to any state.
+/// Checks that a decoded delta survives being encoded and decoded again, and that joining it twice equals
+/// joining it once.
 fn run_delta(input: &[u8]) {
     let Ok(delta) = Delta::decode(&Bytes::copy_from_slice(input)) else { return };
     assert_eq!(Delta::decode(&sent(&delta)), Ok(delta.clone()), "a delta changes by being sent");
@@ -57,8 +58,8 @@ fn run_delta(input: &[u8]) {
     }
 }
 
-/// Checks that a decoded context is a clock whose own context means the same, and can be removed
-/// with.
+/// Checks that the clock in a decoded context survives being encoded and decoded again, and that removes
+/// can use it.
 fn run_context(input: &[u8]) {
     let Ok(context) = decode_context(input, RECORD) else { return };
     let again = decode_context(&encode_context(&context, RECORD), RECORD);
@@ -70,8 +71,8 @@ fn run_context(input: &[u8]) {
     }
 }
 
-/// Checks that a decoded operation survives being sent, and is done or refused; done or not, all
-/// replicas can be told.
+/// Checks that a decoded operation survives being encoded and decoded again, that it is applied as a whole
+/// or not at all, and that its delta has the same effect on another replica.
 fn run_operation(input: &[u8]) {
     let Ok(operation) = Operation::decode(&Bytes::copy_from_slice(input)) else { return };
     let again = Operation::decode(&operation.encode().into());
@@ -140,7 +141,7 @@ fn operations() -> [Operation; 5] {
     ]
 }
 
-/// A state of each type with its clock, and the delta that made it; removes wait for what they remove.
+/// A state of each data type with its clock, and the delta that made it. Some removes are deferred.
 fn samples() -> Vec<(State, CausalClock, Delta)> {
     let sample = |operation: &Operation| {
         let (mut state, mut clock) = (State::empty(operation.datatype()), CausalClock::default());

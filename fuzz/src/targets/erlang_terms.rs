@@ -1,4 +1,4 @@
-//! Erlang terms as text, which basho_bench configurations are written in.
+//! Erlang terms as text, the syntax of basho_bench's configurations.
 
 use quoit_bench::term::{parse_bytes, parse_terms};
 
@@ -7,7 +7,7 @@ use crate::targets::bench_configs;
 
 pub(crate) const TARGET: Target = Target { name: "erlang-terms", run, seeds };
 
-/// Checks that terms print as a text that parses to the same terms.
+/// Checks that printed terms parse to the same terms.
 fn run(input: &[u8]) {
     let Ok(terms) = parse_bytes(input) else { return };
     let text: String = terms.iter().map(|located| format!("{}.\n", located.term)).collect();

@@ -1,4 +1,4 @@
-//! Messages by which nodes compare their copies.
+//! Messages by which nodes compare and repair their copies.
 
 use bytes::Bytes;
 use prost::Message;
@@ -19,7 +19,7 @@ use crate::Target;
 
 pub(crate) const TARGET: Target = Target { name: "exchange-messages", run, seeds };
 
-/// A message that is understood is the same after it was sent on.
+/// Checks that a decoded message survives being encoded and decoded again. The first byte chooses the kind.
 fn run(input: &[u8]) {
     let Some((kind, message)) = input.split_first() else { return };
     match kind % 20 {

@@ -1,4 +1,4 @@
-//! Erlang's external term format, which Riak's clocks, metadata and old keys are written in.
+//! Erlang's external term format, in which Riak encodes version vectors, metadata and old keys.
 
 use bytes::Bytes;
 use quoit_model::etf::{Limits, Term};

@@ -1,4 +1,4 @@
-//! The file in which a node keeps what others have missed.
+//! The file in which a node keeps its hints.
 
 use crate::Target;
 

@@ -1,4 +1,4 @@
-//! Requests of the HTTP interface: heads, bodies, addresses, parameters and headers.
+//! Requests of the HTTP interface: heads, bodies, paths, parameters and headers.
 
 use crate::Target;
 

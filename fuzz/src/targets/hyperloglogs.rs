@@ -1,4 +1,4 @@
-//! HyperLogLogs as records hold them.
+//! HyperLogLogs in their stored form.
 
 use quoit_model::hll::{HyperLogLog, Precision};
 
@@ -6,8 +6,8 @@ use crate::Target;
 
 pub(crate) const TARGET: Target = Target { name: "hyperloglogs", run, seeds };
 
-/// Checks that a decoded HyperLogLog is the one encoding of its registers, and can be estimated,
-/// reduced and merged.
+/// Checks that a decoded HyperLogLog has only one encoding, and that it can be estimated, reduced and
+/// merged.
 fn run(input: &[u8]) {
     let Ok(mut hll) = HyperLogLog::decode(input) else { return };
     let mut again = Vec::new();
@@ -28,7 +28,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     samples().into_iter().map(encoded).collect()
 }
 
-/// Empty, with registers listed, and with all of them.
+/// An empty HyperLogLog, one with a list of registers, and one with all registers.
 pub(crate) fn samples() -> [HyperLogLog; 3] {
     [(14, 0u32), (10, 100), (4, 100)].map(|(bits, count)| {
         let mut hll = HyperLogLog::new(Precision::new(bits).expect("4 to 16"));

@@ -1,4 +1,4 @@
-//! Continuations and patterns of index queries: a pattern, a line feed, a continuation.
+//! Patterns and continuations of index queries. An input is a pattern, a line feed, and a continuation.
 
 use crate::Target;
 use bytes::Bytes;
@@ -9,8 +9,7 @@ use quoit_model::secondary_index::IndexPosition;
 
 pub(crate) const TARGET: Target = Target { name: "index-queries", run, seeds };
 
-/// Checks that a pattern keeps the text that it was made of, and that a continuation of one query is none of
-/// another.
+/// Checks that a pattern keeps its text, and that a continuation is valid for one query at most.
 fn run(input: &[u8]) {
     let end = input.iter().position(|byte| *byte == b'\n').unwrap_or(input.len());
     let (text, rest) = input.split_at(end);

@@ -1,4 +1,4 @@
-//! Snapshots of the index, and the runs of entries inside them.
+//! Snapshots of the index, and the runs of entries in them.
 
 use quoit_model::hash::{Identity, Partition, RingSize};
 use quoit_seam::FaultyDisk;
@@ -10,13 +10,13 @@ use crate::Target;
 pub(crate) const FILES: Target =
     Target { name: "index-snapshots", run: run_file, seeds: seeds_of_files };
 
-/// The same entries without the checksums that keep damage away from them.
+/// Runs of entries without the checksums that would detect damage.
 pub(crate) const RUNS: Target =
     Target { name: "index-runs", run: run_entries, seeds: seeds_of_runs };
 
 const NAME: &str = "snapshot";
 
-/// A snapshot that opens loads whole or not at all.
+/// Checks that a snapshot that opens is loaded as a whole or not at all.
 fn run_file(input: &[u8]) {
     let disk = FaultyDisk::new(1);
     disk.put(NAME, input.to_vec());
@@ -27,7 +27,7 @@ fn run_file(input: &[u8]) {
     assert_eq!(entry_count, snapshot.entry_count());
 }
 
-/// A run that is taken for an index is written again byte for byte.
+/// Checks that a decoded run is encoded to the same bytes.
 fn run_entries(input: &[u8]) {
     let Ok(index) = PartitionIndex::from_run(input) else { return };
     let mut written = Vec::new();

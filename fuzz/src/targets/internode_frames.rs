@@ -12,8 +12,8 @@ pub(crate) const TARGET: Target = Target { name: "internode-frames", run, seeds 
 
 const FRAME_BYTES_MAX: u32 = 1024 * 1024;
 
-/// A stream gives the same frames however it is cut into pieces; frames encode to what they came from;
-/// a greeting that is accepted survives being sent again.
+/// Checks that the frames of a stream do not depend on how the stream is split, that frames are encoded to
+/// the same bytes, and that an accepted greeting survives being encoded and decoded again.
 fn run(input: &[u8]) {
     let whole = frames(&[input]);
     let (first, second) = input.split_at(input.len() / 2);
@@ -22,7 +22,7 @@ fn run(input: &[u8]) {
     for frame in whole {
         let size_bytes = frame.size_bytes();
         let came = &input[at..at + size_bytes];
-        // The header is copied as it is: prost has no message that is any bytes.
+        // The header is not compared: prost has no type for an arbitrary message.
         let mut sent = Vec::new();
         append_frame(&mut sent, frame.prefix, &(), &frame.payload).expect("it came in a frame");
         assert_eq!(sent[4..12], came[4..12], "the fixed fields change by being sent");
@@ -42,7 +42,7 @@ fn check_hello(frame: InternodeFrame) {
     assert_eq!(Hello::from_frame(frame), Ok(hello), "a greeting changes by being sent");
 }
 
-/// The frames of a stream that arrives in these pieces, up to the first one that is refused.
+/// The frames of a stream that arrives in these pieces, up to the first frame that is refused.
 fn frames(pieces: &[&[u8]]) -> Vec<InternodeFrame> {
     let decoder = InternodeDecoder::new(FRAME_BYTES_MAX);
     let mut buffer = BytesMut::new();

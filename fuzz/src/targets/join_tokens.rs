@@ -1,4 +1,4 @@
-//! Join tokens as operators paste them.
+//! Join tokens, as operators paste them.
 
 use quoit_tls::nodes::{Fingerprint, JoinToken};
 
@@ -6,7 +6,7 @@ use crate::Target;
 
 pub(crate) const TARGET: Target = Target { name: "join-tokens", run, seeds };
 
-/// A text that is taken for a token is the text of that token.
+/// Checks that an accepted token has the text that it was parsed from.
 fn run(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     if let Ok(token) = text.parse::<JoinToken>() {

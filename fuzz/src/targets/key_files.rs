@@ -14,7 +14,8 @@ pub(crate) const TARGET: Target = Target { name: "key-files", run, seeds };
 
 const NAME: &str = "file";
 
-/// A file that opens is walked to its end or to its first damage, and every key on the way is found.
+/// Checks that a file that opens can be read to its end or to its first damage, and that lookups of its
+/// keys do not panic.
 fn run(input: &[u8]) {
     let disk = FaultyDisk::new(1);
     disk.put(NAME, input.to_vec());
@@ -32,7 +33,7 @@ fn run(input: &[u8]) {
     }
 }
 
-/// An empty file and one of a few keys.
+/// An empty file, and a file with some keys.
 fn seeds() -> Vec<Vec<u8>> {
     [0, 40].map(written).into()
 }

@@ -1,4 +1,4 @@
-//! Layouts: stored by every node and sent from node to node.
+//! Layouts, which every node stores and sends to other nodes.
 
 use quoit_model::hash::RingSize;
 use quoit_model::layout::{Layout, LayoutMember, LayoutRequest, Movement};
@@ -8,7 +8,8 @@ use crate::Target;
 
 pub(crate) const TARGET: Target = Target { name: "layouts", run, seeds };
 
-/// Checks that a decoded layout can be read, written down, and be followed by another layout.
+/// Checks that a decoded layout survives being encoded and decoded again, assigns every position once, and
+/// can have a successor.
 fn run(input: &[u8]) {
     let Ok(layout) = Layout::decode(input) else { return };
     assert_eq!(Layout::decode(&layout.encode()).as_ref(), Ok(&layout), "a layout changes");
@@ -16,7 +17,7 @@ fn run(input: &[u8]) {
         let votes = (0..layout.nodes().len() as u16).map(|node| layout.votes(partition, 3, node));
         assert_eq!(votes.sum::<u32>(), 3, "every position has one holder");
     }
-    // Larger ones take their time.
+    // Larger layouts take too long to compute.
     if layout.nodes().len() <= 16 && layout.ring_size().get() <= 64 {
         let members = &layout.members()[layout.nodes().len() / 2..];
         let next = Layout::compute(&LayoutRequest::after(&layout, members));

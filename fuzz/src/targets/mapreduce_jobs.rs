@@ -1,4 +1,5 @@
-//! MapReduce jobs in JSON and as external terms, run over some keys whose objects have their keys as values.
+//! MapReduce jobs in JSON and as external terms. They run on a few keys whose objects have their keys as
+//! values.
 
 use crate::Target;
 use bytes::Bytes;
@@ -10,9 +11,9 @@ pub(crate) const JSON: Target = Target { name: "mapreduce-jobs", run: run_json, 
 pub(crate) const TERMS: Target =
     Target { name: "mapreduce-terms", run: run_terms, seeds: term_seeds };
 
-/// Memory that a job may keep.
+/// Most memory that a job may hold, in bytes.
 const HELD_BYTES_MAX: usize = 1 << 16;
-/// Steps of a job that are followed.
+/// Most steps of a job that are run.
 const STEP_COUNT_MAX: usize = 1_000;
 
 fn run_json(input: &[u8]) {
@@ -23,7 +24,8 @@ fn run_terms(input: &[u8]) {
     follow(Job::from_term(&Bytes::copy_from_slice(input)));
 }
 
-/// Checks that a job runs to its end or fails in words, and that its outputs are JSON or refused.
+/// Checks that a job ends or fails with a message, that its outputs can be encoded, and that it keeps to
+/// its memory limit.
 fn follow(job: Result<Job, JobFault>) {
     match job {
         Ok(job) => {

@@ -8,7 +8,7 @@ use crate::Target;
 
 pub(crate) const TARGET: Target = Target { name: "pb-frames", run, seeds };
 
-/// A stream gives the same frames however it is cut into pieces, and what decodes from a frame
+/// Checks that the frames of a stream do not depend on how the stream is split, and that a decoded message
 /// survives being encoded and decoded again.
 fn run(input: &[u8]) {
     let whole = frames(&[input]);
@@ -20,7 +20,7 @@ fn run(input: &[u8]) {
     }
 }
 
-/// The frames of a stream that arrives in these pieces, up to the first one that is refused.
+/// The frames of a stream that arrives in these pieces, up to the first frame that is refused.
 fn frames(pieces: &[&[u8]]) -> Vec<Frame> {
     let decoder = FrameDecoder::default();
     let mut buffer = BytesMut::new();

@@ -6,7 +6,7 @@ use crate::Target;
 
 pub(crate) const TARGET: Target = Target { name: "record-keys", run, seeds };
 
-/// Checks that a decoded key is encoded again to the same bytes: a key has one form only.
+/// Checks that a decoded key is encoded to the same bytes: a key has only one encoding.
 fn run(input: &[u8]) {
     if let Ok(key) = KeyRef::decode(input) {
         assert_eq!(&key.encoded()[..], input, "a record key has two encodings");

@@ -1,4 +1,4 @@
-//! Data types as Riak stores them.
+//! Data types in Riak's stored form.
 
 use bytes::Bytes;
 use quoit_model::clock::{Actor, Dot, VersionVector};
@@ -12,7 +12,7 @@ use crate::targets::hyperloglogs;
 
 pub(crate) const TARGET: Target = Target { name: "riak-data-types", run, seeds };
 
-/// Checks that a decoded data type survives being written and read again.
+/// Checks that a decoded data type survives being encoded and decoded again.
 fn run(input: &[u8]) {
     let Ok(data_type) = RiakDataType::decode(&Bytes::copy_from_slice(input)) else { return };
     let written = encoded(&data_type);

@@ -1,5 +1,5 @@
-//! Whole directories of a partition of Riak's, each file of which is any bytes: findings of a walk in files
-//! that do not fit together, and the place where it goes on with a log of its first pass.
+//! Directories of a partition of Riak, with arbitrary files that need not fit together. A walk can also be
+//! resumed, with the log of its first pass.
 
 use crate::Target;
 use quoit_riak_files::{Engine, Partition, Position, Seen};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) const TARGET: Target = Target { name: "riak-directories", run, seeds };
 
-/// The files that an input may have, by engine. The last one is the log of the first pass.
+/// The files that an input may contain, by engine. The last one is the log of the first pass.
 const BITCASK: &[&str] = &[
     "1.bitcask.data",
     "1.bitcask.hint",
@@ -29,14 +29,14 @@ const LEVELED: &[&str] = &[
     "index",
 ];
 
-/// Most findings of one walk: each is at least a byte of a file.
+/// Most findings of one walk; each finding stands for at least one byte of a file.
 const FINDINGS_MAX: usize = 1 << 20;
 
 /// Names of files with their contents.
 type Files<'i> = Vec<(&'static str, &'i [u8])>;
 
-/// The files of an input: a byte chooses the engine, and then each file is a byte for its name, its length
-/// (16 bits, little-endian) and as many bytes.
+/// Splits an input into files. The first byte chooses the engine. Each file has a byte for its name, its
+/// length (16 bits, little-endian) and its content.
 fn files(input: &[u8]) -> Option<(Engine, Files<'_>)> {
     let (choice, mut left) = input.split_first()?;
     let (engine, names) = match choice % 3 {
@@ -54,8 +54,8 @@ fn files(input: &[u8]) -> Option<(Engine, Files<'_>)> {
     Some((engine, found))
 }
 
-/// Whatever the files are, a walk comes to its end, and one that goes on from a place in the midst of it
-/// shows no more than the whole.
+/// Checks that a walk ends, and that a walk resumed in the middle finds no more records than the whole
+/// walk.
 fn run(input: &[u8]) {
     let Some((engine, files)) = files(input) else { return };
     let folder = Folder::new();
@@ -90,12 +90,12 @@ fn walk(partition: &Partition, from: &Position, log: &Path) -> Vec<Position> {
         }
         ControlFlow::Continue(())
     });
-    // A folder where a file should be, and the like, is said in words.
+    // An error, for example because of a folder in place of a file, is permitted.
     drop(walked);
     positions
 }
 
-/// A folder that ends with its value.
+/// A folder that is deleted when its value is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -103,7 +103,7 @@ impl Folder {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("quoit-fuzz-{}-{number}", std::process::id());
-        // Files in memory, where the system has a place for such, are twenty times as fast.
+        // Files in memory, if the system has a place for them, are twenty times as fast.
         let memory = PathBuf::from("/dev/shm");
         let above = if memory.is_dir() { memory } else { std::env::temp_dir() };
         let path = above.join(name);
@@ -114,12 +114,12 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left behind is in the folder for temporary files.
+        // A folder that can't be deleted stays among the system's temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// An input of these files, each a number of a name and its content.
+/// Encodes an input of these files, each given by the number of its name and its content.
 fn input(engine: u8, files: &[(u8, &[u8])]) -> Vec<u8> {
     let mut made = vec![engine];
     for (name, content) in files {
@@ -136,8 +136,8 @@ fn bytes(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(digit).collect()
 }
 
-/// A sound directory of each engine, as far as the files that the other targets begin with make one, and a
-/// log of a first pass over the first.
+/// A sound directory of each engine, as far as the seeds of the other targets permit, and one with the log
+/// of a first pass.
 fn seeds() -> Vec<Vec<u8>> {
     static SEEDS: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     let make = || {

@@ -1,4 +1,4 @@
-//! Files in which Riak keeps its data: Bitcask, LevelDB, leveled.
+//! Data files of Riak's engines: Bitcask, LevelDB, leveled.
 
 use crate::Target;
 
@@ -39,7 +39,7 @@ fn bitcask_seeds() -> Vec<Vec<u8>> {
     .into()
 }
 
-/// Keys of an object and of an index entry, the manifest of a new database, a batch of one put.
+/// Keys of an object and of an index entry, the manifest of a new database, and a batch of one put.
 fn leveldb_seeds() -> Vec<Vec<u8>> {
     [
         "10000000030cb7800812b1000812b58008",
@@ -52,7 +52,7 @@ fn leveldb_seeds() -> Vec<Vec<u8>> {
     .into()
 }
 
-/// The key `{1, stnd, {o_rkv, <<"b">>, <<"k">>, null}}`, and a value of one byte that is not compressed.
+/// The key `{1, stnd, {o_rkv, <<"b">>, <<"k">>, null}}`, and an uncompressed value of one byte.
 fn leveled_seeds() -> Vec<Vec<u8>> {
     [
         "836803610164000473746e6468046400056f5f726b766d00000001626d000000016b6400046e756c6c",

@@ -1,4 +1,4 @@
-//! Names of records as Riak's backends encode them.
+//! Names of records in the encoding of Riak's engines.
 
 use bytes::Bytes;
 use quoit_model::bitcask_key::{BitcaskKey, encode_bitcask_key, encode_bitcask_key_v0};
@@ -8,7 +8,7 @@ use crate::Target;
 
 pub(crate) const TARGET: Target = Target { name: "riak-keys", run, seeds };
 
-/// A name that decodes and may be used reads the same after being encoded again.
+/// Checks that a valid decoded name survives being encoded and decoded again.
 fn run(input: &[u8]) {
     let Ok(name) = BitcaskKey::decode(&Bytes::copy_from_slice(input)) else { return };
     if name.as_key_ref().check().is_err() {

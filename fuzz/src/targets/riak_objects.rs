@@ -1,4 +1,4 @@
-//! Riak's own form of objects, as its backends store them and its replication sends them.
+//! Objects in Riak's own form, which its engines store and its replication sends.
 
 use bytes::Bytes;
 use quoit_model::riak_object::{decode_riak_object, encode_riak_object};
@@ -8,7 +8,7 @@ use crate::targets::stored_objects::sample_objects;
 
 pub(crate) const TARGET: Target = Target { name: "riak-objects", run, seeds };
 
-/// Checks that a decoded object survives being written in Riak's form and read again.
+/// Checks that a decoded object survives being encoded and decoded again.
 fn run(input: &[u8]) {
     let Ok(object) = decode_riak_object(&Bytes::copy_from_slice(input)) else { return };
     let mut written = Vec::new();

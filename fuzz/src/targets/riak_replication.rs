@@ -1,4 +1,4 @@
-//! Messages of a Riak node about its queues and trees, and filters of its folds.
+//! Messages of a Riak node about its replication queues and trees, and filters of its folds.
 
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
@@ -13,7 +13,8 @@ use crate::targets::stored_objects::sample_objects;
 
 pub(crate) const TARGET: Target = Target { name: "riak-replication", run, seeds };
 
-/// Checks that a decoded record survives being written and read again, and that nothing panics.
+/// Checks that a decoded record survives being encoded and decoded again, and that the other parsers do not
+/// panic.
 fn run(input: &[u8]) {
     let bytes = Bytes::copy_from_slice(input);
     let replicated = match FetchAnswer::of_body(&bytes) {

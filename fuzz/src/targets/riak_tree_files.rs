@@ -1,4 +1,4 @@
-//! Files of what was hashed for Riak's trees.
+//! Files of the hashes from which the trees for Riak are built.
 
 use crate::Target;
 

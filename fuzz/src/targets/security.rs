@@ -1,4 +1,5 @@
-//! Security: an operator's commands, rows of rules, blocks of addresses, hashes, and credentials in headers.
+//! Security: an operator's commands, rows of rules, address blocks, password hashes, and credentials in
+//! headers.
 
 use crate::Target;
 use quoit_security::{Change, Cidr, Command, PasswordHash, Security};
@@ -6,8 +7,8 @@ use quoit_server::Credentials;
 
 pub(crate) const TARGET: Target = Target { name: "security", run, seeds };
 
-/// Runs commands, one a line, and checks that the rules survive being written and read; reads the input as
-/// each of the other texts, too.
+/// Runs commands, one per line, and checks that their changes survive being encoded and decoded again. Also
+/// runs the other parsers on the input.
 fn run(input: &[u8]) {
     let _ = Credentials::of_header(input);
     let Ok(text) = std::str::from_utf8(input) else { return };

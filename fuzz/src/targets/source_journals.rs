@@ -1,4 +1,4 @@
-//! The journal of what other clusters are yet to be sent.
+//! The journal of the writes that are still to be sent to other clusters.
 
 use crate::Target;
 

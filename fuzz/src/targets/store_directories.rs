@@ -1,4 +1,4 @@
-//! A data directory of the Bitcask engine in which one file, of any kind, is damaged.
+//! A data directory of the Bitcask engine with one damaged file of any kind.
 
 use std::sync::{Arc, OnceLock};
 
@@ -19,12 +19,12 @@ pub(crate) const TARGET: Target = Target { name: "store-directories", run, seeds
 const START_US: u64 = 1_700_000_000_000_000;
 const KEY_COUNT: usize = 12;
 const WRITES_EACH: usize = 3;
-/// So small that a few writes fill several segments.
+/// Small enough that a few writes fill several segments.
 const SEGMENT_BYTES_MAX: u64 = 1_000;
 
-/// The first byte of an input chooses the file, the others are what is in it. Whatever that is, the
-/// store opens or says why not, and a record reads as one of the values that it had, as nothing,
-/// or as an error.
+/// Checks a store in which one file is replaced. The first byte of the input chooses the file, the rest is
+/// its content. The store must open or report an error. Each record must read as one of its former values,
+/// as missing, or as an error.
 fn run(input: &[u8]) {
     let Some((choice, content)) = input.split_first() else { return };
     let files = template();
@@ -89,7 +89,7 @@ fn put(engine: &BitcaskEngine, at: &RecordAt<'_>, value: &[u8]) -> Result<Applie
     engine.update(at, Before::Skip, Access::Wait, &mut change)
 }
 
-/// The files of a store whose process was killed: sealed segments with key files and an open one.
+/// The files of a store whose process was killed: sealed segments with key files, and an open segment.
 fn template() -> &'static [(String, Vec<u8>)] {
     static FILES: OnceLock<Vec<(String, Vec<u8>)>> = OnceLock::new();
     FILES.get_or_init(|| {
@@ -111,7 +111,7 @@ fn template() -> &'static [(String, Vec<u8>)] {
     })
 }
 
-/// Every file as it is.
+/// Every file with its sound content.
 fn seeds() -> Vec<Vec<u8>> {
     let files = template().iter().enumerate();
     let numbered = |(index, (_, content)): (usize, &(String, Vec<u8>))| {

@@ -1,4 +1,4 @@
-//! The stored form of objects.
+//! Objects in their stored form.
 
 use bytes::Bytes;
 use quoit_model::clock::{Actor, Dot, VersionVector};
@@ -10,8 +10,8 @@ use crate::Target;
 
 pub(crate) const TARGET: Target = Target { name: "stored-objects", run, seeds };
 
-/// Checks that a decoded object survives being written and read again, and its clock reads the same
-/// by itself.
+/// Checks that a decoded object survives being encoded and decoded again, and that decoding only its clock
+/// gives the same clock.
 fn run(input: &[u8]) {
     let input = Bytes::copy_from_slice(input);
     let clock = Object::decode_clock(&input);
@@ -36,7 +36,7 @@ fn seeds() -> Vec<Vec<u8>> {
     sample_objects().into_iter().map(encode).collect()
 }
 
-/// A plain object, a tombstone, and one with siblings and everything that metadata may have.
+/// A plain object, a tombstone, and an object with siblings and all kinds of metadata.
 pub(crate) fn sample_objects() -> Vec<Object> {
     let plain = Sibling {
         dot: Some(dot(b"actor-01", 3)),

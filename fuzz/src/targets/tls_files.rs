@@ -1,4 +1,4 @@
-//! Files of certificates, private keys and revocation lists; the first is also what peers show.
+//! Files of certificates, private keys and revocation lists. Peers also send certificates.
 
 use quoit_tls::{Instant, certificates_in, private_key_in, revocation_lists_in};
 use std::path::Path;
@@ -7,7 +7,7 @@ use crate::Target;
 
 pub(crate) const TARGET: Target = Target { name: "tls-files", run, seeds };
 
-/// A certificate that can be presented is read from its own bytes as the same.
+/// Checks that a certificate that can be presented is the same when it is decoded from its DER bytes.
 fn run(input: &[u8]) {
     let file = Path::new("input");
     let now = Instant::from_unix_secs(1_800_000_000);

@@ -1,7 +1,7 @@
-//! `cargo xtask sensitivity --tests`: runs the tests of the crates that faults are planted in, with each
-//! fault in turn, and tells which test notices it first.
+//! `cargo xtask sensitivity --tests`: runs the tests of the crates that contain planted faults, with each
+//! fault in turn, and reports the first test that notices it.
 //!
-//! This is mutation testing with mutations that mean something, and without a build for each.
+//! This is mutation testing with hand-written mutations and a single build.
 
 use super::Fault;
 use super::options::Options;
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
-/// The crates whose tests run, those first that are quick, and most likely to notice.
+/// The crates whose tests run. Crates whose tests are quick and most likely to notice come first.
 const CRATES: [&str; 6] = [
     "quoit-model",
     "quoit-core",
@@ -22,19 +22,20 @@ const CRATES: [&str; 6] = [
     "quoit-planted",
     "quoit-store",
 ];
-/// The variable that plants a fault in a test program (`quoit_planted::VARIABLE`).
+/// The environment variable that plants a fault in a test program (`quoit_planted::VARIABLE`).
 const VARIABLE: &str = "QUOIT_PLANTED_FAULT";
-/// A test program that takes so long has noticed: it takes half a minute, and with a fault it may never end.
+/// Time after which a test program counts as having noticed the fault. Sound programs take half a minute; a
+/// fault may make a program run for ever.
 const HANGS_AFTER: Duration = Duration::from_secs(300);
 
-/// A program with tests, and the folder of its crate, in which it runs.
+/// A test program, and the folder of its crate, in which it runs.
 struct TestProgram {
     name: String,
     path: PathBuf,
     folder: PathBuf,
 }
 
-/// Runs the tests with each fault, and prints a row for each.
+/// Runs the tests with each fault, and prints one row for each.
 pub(super) fn measure(root: &Path, faults: &[Fault], options: &Options) -> Result<(), String> {
     let programs = build(root)?;
     let sound = first_failure(&programs, None)?;
@@ -81,8 +82,8 @@ fn table(rows: &[(&Fault, Option<String>)]) -> String {
     }
 }
 
-/// Builds all that the test command builds, so that they share it, and takes the test programs of [`CRATES`]
-/// in their order.
+/// Builds the same targets as the test command, so that both share the build. Returns the test programs of
+/// [`CRATES`] in their order.
 fn build(root: &Path) -> Result<Vec<TestProgram>, String> {
     let others = std::env::var("RUSTFLAGS").unwrap_or_default();
     let mut command = soak::cargo();
@@ -103,7 +104,7 @@ fn build(root: &Path) -> Result<Vec<TestProgram>, String> {
     Ok(programs)
 }
 
-/// The test program that a line of cargo's names.
+/// Parses a line of cargo's output that names a test program.
 fn program_of(line: &str) -> Option<TestProgram> {
     let message: Value = serde_json::from_str(line).ok()?;
     message.get("profile")?.get("test")?.as_bool().filter(|is_test| *is_test)?;
@@ -113,7 +114,7 @@ fn program_of(line: &str) -> Option<TestProgram> {
     Some(TestProgram { name, path, folder: manifest.parent()?.to_owned() })
 }
 
-/// The first test that fails with a fault; `None` when all pass.
+/// Runs the programs with a fault, and returns the first test that fails; `None` if all pass.
 fn first_failure(programs: &[TestProgram], fault: Option<&str>) -> Result<Option<String>, String> {
     for program in programs {
         if let Some(test) = run(program, fault)? {
@@ -126,7 +127,7 @@ fn first_failure(programs: &[TestProgram], fault: Option<&str>) -> Result<Option
 fn run(program: &TestProgram, fault: Option<&str>) -> Result<Option<String>, String> {
     let mut command = Command::new(&program.path);
     command.current_dir(&program.folder).args(["--quiet", "--test-threads=2"]);
-    // Tests that fail here must not leave their cases behind for others.
+    // Otherwise proptest would store the failing cases, and later runs would repeat them.
     command.env("PROPTEST_FAILURE_PERSISTENCE", "off").env_remove(VARIABLE);
     if let Some(fault) = fault {
         command.env(VARIABLE, fault);
@@ -135,13 +136,13 @@ fn run(program: &TestProgram, fault: Option<&str>) -> Result<Option<String>, Str
     let mut child = child.map_err(|error| format!("{}: {error}", program.path.display()))?;
     let mut said = child.stdout.take().expect("it is piped");
     let (ended, end) = mpsc::channel();
-    // What it says ends with it, and goes nowhere when nobody waits any more.
+    // The thread ends with the program's output. If nobody waits any more, the text is dropped.
     std::thread::spawn(move || {
         let mut text = String::new();
         let _ = said.read_to_string(&mut text).map(|_| ended.send(text));
     });
     let Ok(text) = end.recv_timeout(HANGS_AFTER) else {
-        // One that has just ended by itself can't be ended.
+        // The program may have ended already.
         let _ = child.kill();
         child.wait().map_err(|error| format!("{}: {error}", program.name))?;
         return Ok(Some("does not end".to_owned()));
@@ -151,7 +152,7 @@ fn run(program: &TestProgram, fault: Option<&str>) -> Result<Option<String>, Str
     Ok((!status.success()).then(failed))
 }
 
-/// The first name under the last "failures:" of a test program.
+/// The first name in the last "failures:" list of a test program's output.
 fn failed_test(said: &str) -> Option<&str> {
     let (_, names) = said.rsplit_once("failures:\n")?;
     names.lines().find_map(|line| line.strip_prefix("    "))

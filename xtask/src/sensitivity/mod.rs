@@ -1,9 +1,9 @@
-//! `cargo xtask sensitivity`: runs the simulator with each planted fault, seed by seed, and tells in how many
-//! of them it is found.
+//! `cargo xtask sensitivity`: runs the simulator with each planted fault, seed by seed, and reports in how
+//! many of the seeds the fault is found.
 //!
-//! The results are kept in a file, so that a measurement of hours can be interrupted and gone on with.
-//! The seeds come in blocks, each for all faults, so that the table means something long before the end.
-//! Beside the faults stands a row without any: what it finds are failures of the store or of the checkers.
+//! The results are kept in a file, so that a measurement of hours can be interrupted and continued. The
+//! seeds come in blocks, and each block runs with all faults, so that the table is meaningful long before
+//! the end. One row of the table has no fault: its findings are failures of the store or of the checkers.
 
 mod by_tests;
 mod options;
@@ -20,28 +20,29 @@ use std::process::{Command, ExitCode};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Seeds of a block.
+/// Number of seeds in a block.
 const BLOCK_SEEDS: u64 = 20;
-/// A run that takes so long counts as found: it takes a second, and with a fault it may never end.
+/// Time in seconds after which a run counts as a finding. Sound runs take about a second; a fault may make
+/// a run last for ever.
 const HANGS_AFTER_SECS: &str = "60";
-/// How often it is told how far the measurement is.
+/// Interval of the progress messages.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(30);
-/// The row of the runs without a fault.
+/// Name of the row without a fault.
 const NO_FAULT: &str = "none";
 
-/// A fault as the simulator lists it.
+/// A planted fault, as the simulator lists it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Fault {
     name: String,
-    /// Its name in the code.
+    /// Name of the variant in the code.
     variant: String,
-    /// The part of the store.
+    /// The part of the store that has the fault.
     area: String,
-    /// The wrong decision in words.
+    /// Description of the wrong decision.
     wrong: String,
 }
 
-/// Runs what the arguments ask for.
+/// Runs the chore with these arguments.
 pub fn run(root: &Path, arguments: &[String]) -> ExitCode {
     match Options::read(arguments).and_then(|options| measure(root, &options)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -70,7 +71,7 @@ fn measure(root: &Path, options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// The faults that a simulator has built in.
+/// The faults that are built into a simulator.
 fn listed(simulator: &Path) -> Result<Vec<Fault>, String> {
     let output = Command::new(simulator).arg("faults").output();
     let output = output.map_err(|error| format!("{} faults: {error}", simulator.display()))?;
@@ -84,7 +85,7 @@ fn listed(simulator: &Path) -> Result<Vec<Fault>, String> {
     listed.ok_or_else(|| "the simulator lists faults in a form that is not known here".to_owned())
 }
 
-/// The faults with these names, or all.
+/// The faults with these names, or all faults without names.
 fn chosen(listed: Vec<Fault>, names: &[String]) -> Result<Vec<Fault>, String> {
     for name in names {
         if !listed.iter().any(|fault| fault.name == *name) {
@@ -96,7 +97,7 @@ fn chosen(listed: Vec<Fault>, names: &[String]) -> Result<Vec<Fault>, String> {
     Ok(listed.into_iter().filter(is_chosen).collect())
 }
 
-/// The revision of the sources, and whether they were changed since.
+/// The revision of the sources, with a mark if there are uncommitted changes.
 fn revision(root: &Path) -> String {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").current_dir(root).args(arguments).output().ok();
@@ -107,7 +108,7 @@ fn revision(root: &Path) -> String {
     if is_changed { revision + "+changes" } else { revision }
 }
 
-/// The files in which faults stand, by their variants.
+/// The files that contain the faults, by variant.
 fn places(root: &Path, faults: &[Fault]) -> BTreeMap<String, PathBuf> {
     let mut places = BTreeMap::new();
     let mut folders = vec![root.join("crates")];
@@ -127,7 +128,7 @@ fn places(root: &Path, faults: &[Fault]) -> BTreeMap<String, PathBuf> {
     places
 }
 
-/// The runs of a measurement: each seed of a block with each fault, and without any.
+/// The runs of a measurement: each seed of a block with each fault, and without a fault.
 fn jobs(faults: &[Fault], seed_count: u64) -> impl Iterator<Item = (&str, u64)> {
     let blocks = (0..seed_count).step_by(BLOCK_SEEDS as usize);
     blocks.flat_map(move |first| {
@@ -173,7 +174,7 @@ fn run_all(
     })
 }
 
-/// Runs a seed with a fault in a process of its own.
+/// Runs a seed with a fault, in a process of its own.
 fn run_seed(
     simulator: &Path,
     fault: &str,
@@ -201,7 +202,7 @@ fn run_seed(
     }
 }
 
-/// The checker that a failed run names: `seed 7: Lost: ...`.
+/// The checker that a failed run reports, in the form `seed 7: Lost: ...`.
 fn checker(said: &str, seed: u64) -> Option<String> {
     let head = format!("seed {seed}: ");
     let verdict = said.lines().rev().find_map(|line| line.strip_prefix(&head))?;

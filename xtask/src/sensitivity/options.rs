@@ -3,31 +3,31 @@
 use super::results::Start;
 use std::path::PathBuf;
 
-/// Arguments, read.
+/// Parsed arguments.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Options {
-    /// Seeds from 0 on that each fault is looked for with.
+    /// Number of seeds, from 0, with which each fault is run.
     pub(super) seed_count: u64,
-    /// A fault that was found so often is not looked for with further seeds.
+    /// Number of findings after which a fault is not run with further seeds.
     pub(super) enough: Option<u64>,
-    /// Names of faults; all if there is none.
+    /// Names of the faults; empty for all.
     pub(super) faults: Vec<String>,
-    /// Runs at a time.
+    /// Number of concurrent runs.
     pub(super) jobs: usize,
-    /// Where the results are kept, below the repository's folder.
+    /// File of the results, relative to the repository's folder.
     pub(super) results: PathBuf,
-    /// The treatment of results of other sources.
+    /// Treatment of results of other sources.
     pub(super) start: Start,
-    /// Whether nothing is measured and the table printed from what is there.
+    /// True if the table is printed from existing results without a measurement.
     pub(super) table_only: bool,
-    /// Whether the tests of the crates run instead of the simulator.
+    /// True if the crates' tests run instead of the simulator.
     pub(super) by_tests: bool,
-    /// Further arguments of each run of the simulator.
+    /// Further arguments for each run of the simulator.
     pub(super) run_arguments: Vec<String>,
 }
 
 impl Options {
-    /// Reads the arguments.
+    /// Parses the arguments.
     pub(super) fn read(arguments: &[String]) -> Result<Self, String> {
         let mut options = Self {
             seed_count: 1_000,

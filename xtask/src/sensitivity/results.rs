@@ -1,4 +1,4 @@
-//! The results, in a file that outlasts the measurement: a line for each run.
+//! The results of the runs, in a file with one line for each run.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -8,20 +8,20 @@ use std::path::Path;
 /// The outcome of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Finding {
-    /// Nothing was wrong.
+    /// The run found no fault.
     Nothing,
     /// This checker found a fault.
     By(String),
 }
 
-/// The treatment of results of other sources or other arguments.
+/// Treatment of existing results of other sources or other arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Start {
-    /// They are refused.
+    /// Refuse them.
     Same,
-    /// They count as if they were of these.
+    /// Count them as if they were results of these sources.
     Keep,
-    /// They are deleted.
+    /// Delete them.
     Anew,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Opens the results of a file, or begins one. `setting` names the sources and the arguments of runs.
+    /// Opens a file of results, or creates it. `setting` names the sources and the arguments of the runs.
     pub(super) fn open(path: &Path, setting: &str, start: Start) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
         if start == Start::Anew && path.exists() {
@@ -63,7 +63,7 @@ impl Results {
         if former.is_none() {
             writeln!(file, "# {setting}").map_err(failed)?;
         } else if !text.ends_with('\n') {
-            // A line that was cut off is measured again.
+            // The incomplete last line stays; its run is measured again.
             writeln!(file).map_err(failed)?;
         }
         Ok(Self { found, file })
@@ -81,28 +81,28 @@ impl Results {
         Ok(())
     }
 
-    /// The result of a run, if it was made.
+    /// The result of a run, if it has been made.
     pub(super) fn get(&self, fault: &str, seed: u64) -> Option<&Finding> {
         self.found.get(fault)?.get(&seed)
     }
 
-    /// The results of a fault by seed.
+    /// The results of a fault, by seed.
     pub(super) fn of(&self, fault: &str) -> impl Iterator<Item = (u64, &Finding)> {
         self.found.get(fault).into_iter().flatten().map(|(seed, finding)| (*seed, finding))
     }
 
-    /// In how many runs a fault was found.
+    /// The number of runs in which a fault was found.
     pub(super) fn found_count(&self, fault: &str) -> u64 {
         self.of(fault).filter(|(_, finding)| **finding != Finding::Nothing).count() as u64
     }
 
-    /// How many runs were made.
+    /// The number of runs.
     pub(super) fn count(&self) -> usize {
         self.found.values().map(BTreeMap::len).sum()
     }
 }
 
-/// Reads a line; `None` when it was cut off.
+/// Parses a line; `None` if it is incomplete.
 fn read_line(line: &str) -> Option<(String, u64, Finding)> {
     let parts: Vec<&str> = line.split('\t').collect();
     let [fault, seed, checker, "."] = parts[..] else { return None };
@@ -126,7 +126,7 @@ mod tests {
         first.add("a", 3, Finding::By("Lost".to_owned())).unwrap();
         first.add("a", 4, Finding::Nothing).unwrap();
         drop(first);
-        // Cut off in the midst of a line.
+        // Leave an incomplete line.
         let mut text = fs::read_to_string(&path).unwrap();
         text.push_str("a\t5\tLo");
         fs::write(&path, text).unwrap();

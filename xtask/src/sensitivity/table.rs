@@ -1,4 +1,4 @@
-//! The table of what is found, as `docs/design/simulation.md` shows it.
+//! The table of findings that `docs/design/simulation.md` shows.
 
 use super::results::{Finding, Results};
 use super::{Fault, NO_FAULT};
@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Of so many seeds each fault should be found in one at least.
+/// Number of seeds among which each fault should be found at least once.
 const SEEDS_A_FINDING: u64 = 100;
 
-/// The table in Markdown, with a closing line that tells what is found too seldom.
+/// The table in Markdown. Its last line lists the faults that are found too seldom.
 pub(super) fn table(
     faults: &[Fault],
     places: &BTreeMap<String, PathBuf>,
@@ -37,7 +37,7 @@ pub(super) fn table(
     out
 }
 
-/// How often, with which seed first and by which checkers, the most frequent first.
+/// The number of findings, the first seed, and the checkers with their counts, most frequent first.
 fn row(results: &Results, fault: &str) -> String {
     let mut first = None;
     let mut checkers: BTreeMap<&str, u64> = BTreeMap::new();
@@ -60,7 +60,7 @@ fn is_seldom(results: &Results, fault: &str) -> bool {
     results.found_count(fault) * SEEDS_A_FINDING < (results.of(fault).count() as u64).max(1)
 }
 
-/// A file as readers of the repository know it: `quoit-core/votes/read.rs`.
+/// Shortens a path in the way that readers of the repository use: `quoit-core/votes/read.rs`.
 fn short(path: &Path) -> String {
     let text = path.display().to_string();
     text.strip_prefix("crates/").unwrap_or(&text).replacen("/src/", "/", 1)

@@ -1,9 +1,9 @@
-//! The order of the crates: each depends only on crates of lower floors.
+//! The order of the crates: each depends only on crates of lower layers (floors).
 
 use super::Problem;
 use crate::workspace::Package;
 
-/// The floors of the house, as `ARCHITECTURE.md` shows them.
+/// The floors of the crates, as `ARCHITECTURE.md` lists them.
 const FLOORS: &[(&str, u8)] = &[
     ("quoit", 7),
     ("quoit-server", 6),
@@ -31,12 +31,12 @@ const FLOORS: &[(&str, u8)] = &[
     ("quoit-planted", 0),
 ];
 
-/// Crates beside the house: they may use every other, and none may use them.
+/// Crates outside the order. They may use every other crate, and no other crate may use them.
 const BESIDE: [&str; 6] =
     ["quoit-fuzz", "quoit-package", "quoit-perf", "quoit-sim", "quoit-testkit", "xtask"];
 
-/// Dependencies that the floors alone would allow and the purpose of the crate forbids: a client
-/// and a load generator that contain server code would measure and publish more than themselves.
+/// Dependencies that the floors permit but the purpose of the crate forbids. A client or load generator
+/// that contained server code would be larger than what it publishes or measures.
 const NEVER: [(&str, &str); 3] = [
     ("quoit-client", "quoit-store"),
     ("quoit-bench", "quoit-cluster"),
@@ -47,7 +47,7 @@ fn floor(name: &str) -> Option<u8> {
     FLOORS.iter().find(|(known, _)| *known == name).map(|(_, floor)| *floor)
 }
 
-/// Checks the dependencies of every package. Those of tests are free.
+/// Checks the dependencies of every package, except those of its tests.
 pub(super) fn check(packages: &[Package]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for package in packages {

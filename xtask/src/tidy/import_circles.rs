@@ -1,7 +1,7 @@
-//! Circles of imports between the parts of a crate.
+//! Circular imports between the parts of a crate.
 //!
-//! A part is a module that the root of a crate declares. Parts that import each other in a circle can only be
-//! read and tested together, so there are none.
+//! A part is a module that the root of a crate declares. Parts that import each other in a circle can only
+//! be read and tested together, so tidy forbids such circles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use syn::visit::{self, Visit};
 use super::Problem;
 use super::source_tree::{Source, is_test_configuration};
 
-/// Parts and the parts that each one imports.
+/// For each part the parts that it imports.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
 /// Checks the library of each crate.
@@ -32,8 +32,8 @@ pub(super) fn check(root: &Path, tree: &BTreeMap<PathBuf, Source>, problems: &mu
     }
 }
 
-/// Crate and module of a file: `quoit-core/src/delivery/hand.rs` is `delivery::hand` of `quoit-core`. `None`
-/// for files that are no part of a library.
+/// Crate and module of a file: `quoit-core/src/delivery/hand.rs` is the module `delivery::hand` of
+/// `quoit-core`. `None` for files outside a library.
 fn module_of(below: &Path) -> Option<(String, Vec<String>)> {
     let mut names = below.with_extension("");
     if names.ends_with("mod") {
@@ -52,7 +52,7 @@ fn module_of(below: &Path) -> Option<(String, Vec<String>)> {
     }
 }
 
-/// Breaches of the rule among the parts of one crate.
+/// Violations of the rule among the parts of one crate.
 fn faults(imports: &Imports) -> Vec<String> {
     let mut texts = Vec::new();
     let circular: BTreeSet<&str> = imports
@@ -69,7 +69,7 @@ fn faults(imports: &Imports) -> Vec<String> {
     texts
 }
 
-/// All parts that a part imports, and those that they import.
+/// All parts that a part imports, directly or indirectly.
 fn reachable<'i>(imports: &'i Imports, part: &str) -> BTreeSet<&'i str> {
     let mut found = BTreeSet::new();
     let mut next: Vec<&str> = imports.get(part).into_iter().flatten().map(String::as_str).collect();
@@ -81,7 +81,7 @@ fn reachable<'i>(imports: &'i Imports, part: &str) -> BTreeSet<&'i str> {
     found
 }
 
-/// The imports between parts in these sources, each with its module.
+/// The imports between the parts in these sources, which come with their modules.
 fn imports_of(sources: &[(Vec<String>, &Source)]) -> Imports {
     let parts: BTreeSet<String> =
         sources.iter().filter_map(|(module, _)| module.first().cloned()).collect();
@@ -109,8 +109,8 @@ fn imports_of(sources: &[(Vec<String>, &Source)]) -> Imports {
     imports
 }
 
-/// The name right below the crate's root to which a path in a module leads; `None` for paths that stay
-/// below the module or lead out of the crate.
+/// The top-level name of the crate to which a path in a module leads. `None` for paths that stay within the
+/// module or lead to another crate.
 fn first_below_root<'p>(module: &[String], path: &'p [String]) -> Option<&'p str> {
     let ups = path.iter().take_while(|name| *name == "super").count();
     match path.first()?.as_str() {
@@ -120,7 +120,7 @@ fn first_below_root<'p>(module: &[String], path: &'p [String]) -> Option<&'p str
     }
 }
 
-/// Collects the paths of imports and expressions, without those of tests.
+/// Collects the paths of imports and expressions, except those of tests.
 #[derive(Default)]
 struct Paths {
     found: Vec<Vec<String>>,

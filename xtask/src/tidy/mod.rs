@@ -1,8 +1,8 @@
 //! `cargo xtask tidy`: the rules of the code that no other tool checks.
 //!
-//! Each rule is a function from text to problems, so that it can be tested without a repository;
-//! this module feeds them with the files of the tree and prints what they say. What the rules
-//! are, and why, is told in `docs/development.md`.
+//! Each rule is a function from text to problems, so that it can be tested without a repository. This
+//! module runs the rules on the files of the tree and prints the problems. `docs/development.md` explains
+//! the rules.
 
 mod floors;
 mod import_circles;
@@ -23,14 +23,14 @@ use std::process::ExitCode;
 
 use crate::workspace::{Package, packages};
 
-/// One breach of a rule, or one warning.
+/// A violation of a rule, or a warning.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Problem {
     path: PathBuf,
-    /// Counted from 1; 0 if the whole file is meant.
+    /// Line, counted from 1; 0 for the whole file.
     line: usize,
     text: String,
-    /// A warning is shown and fails nothing.
+    /// True for a warning, which is printed and does not fail the check.
     warning: bool,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Checks the repository at `root` and prints each problem on a line of its own.
+/// Checks the repository at `root`, and prints each problem on a line of its own.
 pub fn run(root: &Path) -> ExitCode {
     let mut problems = match packages(root) {
         Ok(packages) => check(root, &packages),
@@ -100,11 +100,11 @@ fn check(root: &Path, packages: &[Package]) -> Vec<Problem> {
     problems
 }
 
-/// Folders that hold nothing of ours: build results, installed libraries, a node's data.
+/// Folders without sources of the repository: build results, installed libraries, a node's data.
 const FOREIGN_FOLDERS: [&str; 6] =
     [".git", ".test-env", ".venv", "node_modules", "target", "__pycache__"];
 
-/// Every file of the repository, in a stable order.
+/// All files of the repository, in a stable order.
 fn files_below(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_path_buf()];

@@ -1,14 +1,14 @@
-//! Planted faults: each that is listed stands beside a decision somewhere.
+//! Planted faults: each listed fault must be used somewhere in the code.
 
 use super::Problem;
 use super::source_tree::Source;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Where the faults are listed.
+/// The file that lists the faults.
 const LIST: &str = "crates/quoit-planted/src/faults.rs";
 
-/// Checks that each listed fault stands somewhere in code that is not for tests alone.
+/// Checks that non-test code uses each listed fault.
 pub(super) fn check(root: &Path, tree: &BTreeMap<PathBuf, Source>, problems: &mut Vec<Problem>) {
     let list = root.join(LIST);
     let Some(listed) = tree.get(&list) else { return };
@@ -22,7 +22,7 @@ pub(super) fn check(root: &Path, tree: &BTreeMap<PathBuf, Source>, problems: &mu
     }
 }
 
-/// The faults of a list with their lines: those whose entry begins `Variant, "name", Area,`.
+/// The faults in a list with their lines: entries that begin with `Variant, "name", Area,`.
 fn faults(list: &str) -> impl Iterator<Item = (usize, &str)> {
     list.lines().enumerate().filter_map(|(line, text)| {
         let (variant, rest) = text.trim().split_once(", \"")?;
@@ -31,7 +31,7 @@ fn faults(list: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Whether a fault is planted in a source.
+/// True if a source uses the fault.
 pub(crate) fn stands_in(text: &str, fault: &str) -> bool {
     text.contains(&format!("planted!({fault})"))
         || text.contains(&format!("planted::has(PlantedFault::{fault})"))

@@ -1,4 +1,4 @@
-//! Rules of Rust files: lengths, and what must not stand outside tests.
+//! Rules of Rust files: lengths, and macros and calls that are forbidden outside tests.
 
 use std::path::Path;
 
@@ -9,15 +9,15 @@ use syn::visit::{self, Visit};
 use super::Problem;
 use super::source_tree::{Source, is_test_configuration};
 
-/// Above so many lines a file is asked to be split, above the second number it must be.
+/// Number of lines above which a file causes a warning, and number above which it causes an error.
 const FILE_LINES_WARN: usize = 500;
 const FILE_LINES_MAX: usize = 900;
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// Macros that stand for work not done, or print for the author's eyes.
+/// Macros for unfinished work or debugging output.
 const FORBIDDEN_MACROS: [&str; 3] = ["todo", "unimplemented", "dbg"];
 
-/// Words with which no doc comment begins: a sentence that does has no named subject.
+/// Words with which a doc comment must not begin: such a sentence has no named subject.
 const OPENINGS_REFUSED: [&str; 2] = ["What", "Who"];
 
 /// Checks one file.
@@ -38,8 +38,8 @@ pub(super) fn check(path: &Path, source: &Source, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Checks the first word of each paragraph of a doc comment. By lines, since calls of macros have doc
-/// comments too.
+/// Checks the first word of each paragraph of a doc comment. It works on lines, because macro calls can
+/// contain doc comments too.
 fn check_openings(path: &Path, text: &str, problems: &mut Vec<Problem>) {
     let mut goes_on = false;
     for (index, line) in text.lines().enumerate() {
@@ -63,9 +63,9 @@ fn check_openings(path: &Path, text: &str, problems: &mut Vec<Problem>) {
 struct Visitor<'a> {
     path: &'a Path,
     problems: &'a mut Vec<Problem>,
-    /// How many enclosing items are compiled for tests only.
+    /// Number of enclosing items that are compiled for tests only.
     tests: usize,
-    /// Lines of the outermost such items.
+    /// Number of lines of the outermost items of that kind.
     test_lines: usize,
 }
 
@@ -99,7 +99,7 @@ impl Visitor<'_> {
         }
     }
 
-    /// Looks for `.unwrap()` among the tokens of a macro call.
+    /// Searches the tokens of a macro call for `.unwrap()`.
     fn tokens(&mut self, tokens: TokenStream) {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         for (index, token) in tokens.iter().enumerate() {

@@ -13,19 +13,19 @@ use crate::workspace::Package;
 pub(super) struct Source {
     pub(super) text: String,
     pub(super) syntax: syn::File,
-    /// Whether the whole file is compiled for tests only.
+    /// True if the whole file is compiled for tests only.
     pub(super) test_only: bool,
 }
 
 /// A file that is still to be read.
 struct Pending {
     path: PathBuf,
-    /// Where the modules that it declares lie.
+    /// Folder of the modules that the file declares.
     modules: PathBuf,
     test_only: bool,
 }
 
-/// Every source file of the packages by its path.
+/// All source files of the packages, by path.
 pub(super) fn walk(packages: &[Package], problems: &mut Vec<Problem>) -> BTreeMap<PathBuf, Source> {
     let mut tree = BTreeMap::new();
     for target in packages.iter().flat_map(|package| &package.targets) {
@@ -59,7 +59,7 @@ fn read(pending: &Pending) -> Result<Source, Problem> {
     Ok(Source { text, syntax, test_only })
 }
 
-/// Adds the files that `items` declare as modules to `pending`.
+/// Adds the files of the modules that `items` declare to `pending`.
 fn declared_files(
     from: &Pending,
     items: &[syn::Item],
@@ -109,7 +109,7 @@ fn explicit_path(module: &syn::ItemMod) -> Option<String> {
     })
 }
 
-/// Whether an attribute is `#[cfg(test)]` or `#[test]`, also of the kind `#[tokio::test]`.
+/// True if an attribute is `#[cfg(test)]`, `#[test]`, or of the kind `#[tokio::test]`.
 pub(super) fn is_test_configuration(attribute: &syn::Attribute) -> bool {
     let path = attribute.path();
     if path.segments.last().is_some_and(|segment| segment.ident == "test") {

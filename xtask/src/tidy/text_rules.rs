@@ -1,4 +1,4 @@
-//! Rules of text: banned words, long lines, links of the documentation.
+//! Rules of text files: banned words, long lines, broken links in the documentation.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,18 +8,18 @@ use super::Problem;
 
 const COLUMNS_MAX: usize = 110;
 
-/// Kind of a text file, as far as the rules differ.
+/// The kind of a text file, which decides the rules that apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Markdown,
-    /// Program text: its lines are bounded.
+    /// Program code, whose lines are limited in length.
     Code,
-    /// Settings and scripts whose lines may have to be long.
+    /// Settings and scripts, which may need long lines.
     Other,
 }
 
 impl Kind {
-    /// The kind by name; none for data, which has no rules of style.
+    /// The kind by file name; `None` for data files, which no rule applies to.
     pub(super) fn of(path: &Path) -> Option<Kind> {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("md") => Some(Kind::Markdown),
@@ -31,13 +31,13 @@ impl Kind {
     }
 }
 
-/// Words and paths that mean unfinished work or somebody's own machine. They are put together
-/// here, so that this file does not contain them.
+/// Words and paths that stand for unfinished work or for somebody's own machine. They are composed here, so
+/// that this file does not contain them.
 const BANNED_WORDS: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 const BANNED_TEXTS: [&str; 4] =
     [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("issue", " #")];
 
-/// Checks one file; `known` are all files of the repository, for the links.
+/// Checks one file. Links are checked against `known`, all files of the repository.
 pub(super) fn check(
     path: &Path,
     kind: Kind,
@@ -77,7 +77,7 @@ fn banned(line: &str) -> Option<&'static str> {
     word.or_else(|| BANNED_TEXTS.into_iter().find(|text| line.contains(text)))
 }
 
-/// Tables, examples and addresses can't be broken.
+/// True for tables, examples and addresses, which can't be wrapped.
 fn may_be_long(kind: Kind, line: &str, fenced: bool) -> bool {
     match kind {
         Kind::Markdown => {
@@ -89,7 +89,7 @@ fn may_be_long(kind: Kind, line: &str, fenced: bool) -> bool {
     }
 }
 
-/// The targets of the links `[text](target)` in a line, without those in code spans.
+/// The targets of links `[text](target)` in a line, except those in code spans.
 fn links(line: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for plain in line.split('`').step_by(2) {
@@ -102,7 +102,7 @@ fn links(line: &str) -> Vec<&str> {
     found
 }
 
-/// The fault of a link of the file `path`, if it has one.
+/// Describes the fault of a link in the file `path`; `None` if the link is good.
 fn broken(path: &Path, target: &str, known: &BTreeSet<&Path>) -> Option<String> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None;
@@ -127,7 +127,7 @@ fn broken(path: &Path, target: &str, known: &BTreeSet<&Path>) -> Option<String> 
     (!has_heading).then(|| format!("the link to {target:?} names no heading of that file"))
 }
 
-/// The anchor that common renderers give a heading.
+/// The anchor that common Markdown renderers give to a heading.
 fn anchor_of(heading: &str) -> String {
     heading
         .trim()
@@ -138,7 +138,7 @@ fn anchor_of(heading: &str) -> String {
         .collect()
 }
 
-/// Takes out `.` and `..` without asking the file system.
+/// Resolves `.` and `..` without using the file system.
 fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for component in path.components() {

@@ -1,4 +1,4 @@
-//! Names of types: no two types of a crate share one.
+//! Names of types: no two types of a crate have the same name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use super::Problem;
 use super::source_tree::{Source, is_test_configuration};
 
-/// Names that two types of a crate still share, by crate. The list only gets shorter: an entry that no longer
-/// holds is an error as well.
+/// Names that two types of a crate still share, by crate. The list may only shrink: an entry without two
+/// such types is an error too.
 const STILL_SHARED: [(&str, &str); 2] =
     [("quoit-import", "Figures"), ("quoit-replication", "State")];
 
-/// Checks the library and program sources of each crate; tests may name their helpers as they like.
+/// Checks the library and program sources of each crate. The names in tests are free.
 pub(super) fn check(root: &Path, tree: &BTreeMap<PathBuf, Source>, problems: &mut Vec<Problem>) {
     let crates = root.join("crates");
     let mut by_crate: BTreeMap<&str, Vec<(&Path, &Source)>> = BTreeMap::new();
@@ -28,7 +28,7 @@ pub(super) fn check(root: &Path, tree: &BTreeMap<PathBuf, Source>, problems: &mu
     }
 }
 
-/// Reports each type whose name an earlier one of these sources has.
+/// Reports each type whose name another type of these sources has already.
 fn check_crate<'s>(
     sources: impl Iterator<Item = (&'s Path, &'s Source)>,
     still_shared: &BTreeSet<&str>,
@@ -61,7 +61,7 @@ fn check_crate<'s>(
     }
 }
 
-/// The types of a list of items and of the modules in it, with their lines.
+/// The types in a list of items and in their modules, with their lines.
 fn types_of(items: &[syn::Item]) -> Vec<(String, usize)> {
     let mut found = Vec::new();
     for item in items {
