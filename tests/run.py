@@ -5,12 +5,12 @@
     tests/run.py PART...      only these parts
     tests/run.py --list       the names of the parts
 
-Format and build come first, one after the other. The parts after them run in four lanes side by
-side: two for parts that keep the processors busy, which give way to the others, and two for tests
-of real processes, which mostly wait. Each line then begins with the name of its part.
+Format and build come first, one after the other. The other parts run in four parallel lanes: two
+lanes, at a lower priority, for parts that keep the processors busy, and two for tests of real
+processes, which mostly wait. Then each line of output begins with the name of its part.
 
-Needs Rust, Python 3.8 or later and nothing else; Node.js only for the tests of its client. What
-the client tests need is installed into `.test-env` the first time.
+The checks need only Rust and Python 3.8 or later, and Node.js for the tests of its client. The first
+run installs the libraries of the client tests into `.test-env`.
 """
 import argparse
 import json
@@ -50,8 +50,8 @@ class Result(typing.NamedTuple):
 
 
 class Lane(threading.local):
-    """The part that a thread runs: the start of its lines, words before each of its commands, the
-    processor time of its programs, and what they printed of failures."""
+    """State of the thread that runs a part: the prefix of the part's output lines, words to put before
+    each of its commands, the processor time of its programs, and failures found in their output."""
     prefix = ""
     before = ()
     processor_seconds = 0.0
@@ -62,23 +62,24 @@ LANE = Lane()
 
 
 def say(text):
-    """Prints lines of the part that this thread runs."""
-    # One write for a line and its end, so that lines of two lanes do not run into each other.
+    """Prints lines for the part that this thread runs."""
+    # Each line is written with its end in one call, so that lines of two lanes do not mix.
     for line in text.splitlines() or [""]:
         sys.stdout.write("%s%s\n" % (LANE.prefix, line))
     sys.stdout.flush()
 
 
-# Lines that name a failed check or tell why it failed, in the words of the programs that the parts run.
+# Lines that name a failed check or the reason of a failure, in the formats of the programs that the parts
+# run.
 FAILURE = r"^(FAIL|ERROR:)|^test .* FAILED$|panicked at |^(\w+\.)*\w*(Error|Exception|Timeout)\b|^error"
-# What the summary repeats of one failed part.
+# Number of lines of a failed part that the summary repeats.
 REPEATED_LINES = 30
 CARGO = os.environ.get("CARGO", "cargo")
 PYTHON = sys.executable
 
 
 def stream(command, env=None, on_line=None, hide=None):
-    """Runs a command with its output shown, but for lines that match `hide`; the exit status."""
+    """Runs a command and shows its output, except for lines that match `hide`. Returns the exit status."""
     process = subprocess.Popen([*LANE.before, *command], cwd=ROOT, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                env=dict(os.environ, **(env or {})))
@@ -97,13 +98,13 @@ def stream(command, env=None, on_line=None, hide=None):
 
 
 def one_check(command):
-    """A command that is one check: it passes or fails."""
+    """Runs a command as one check, which passes or fails."""
     status = stream(command)
     return Count(passed=1) if status == 0 else Count(failed=1)
 
 
 def counting(command, pattern, env=None, hide=None):
-    """A command whose output tells counts: the groups `passed` and `failed` of each match."""
+    """Runs a command whose output contains counts: the groups `passed` and `failed` of each match."""
     count = Count()
 
     def read(line):
@@ -124,17 +125,17 @@ def counting(command, pattern, env=None, hide=None):
     return count
 
 
-# How the simulator has to be built: the seed decides the random choices of the runtime, too, and planted
-# faults are compiled in (`cargo xtask soak` says the same). Everything is built so, or all would be compiled
-# twice.
+# Compiler flags of the simulator, as in `cargo xtask soak`. They let the seed decide the runtime's random
+# choices too, and compile the planted faults in. All other builds use the same flags, so that nothing is
+# compiled twice.
 SIMULATOR_FLAGS = "--cfg tokio_unstable --cfg planted_faults"
 
-# All but the benchmarks, which the lints compile.
+# Everything except the benchmarks, which clippy compiles.
 BUILD = [CARGO, "build", "--workspace", "--lib", "--bins", "--tests", "--examples"]
 
 
 def built(name):
-    """The path of a program of the workspace. One build makes them all, and the Rust tests too."""
+    """Returns the path of a program of the workspace. One build makes all programs and the Rust tests."""
     with built.lock:
         if not built.done and stream(BUILD + ["--quiet"]) != 0:
             raise Impossible("the workspace does not build")
@@ -149,7 +150,7 @@ built.lock = threading.Lock()
 
 
 class Impossible(Exception):
-    """A part that can't run; the text says why and what to do."""
+    """A part can't run. The text says why, and what to do."""
 
 
 # ---------------------------------------------------------------------------------- the parts
@@ -170,12 +171,12 @@ def part_build():
 
 
 def part_tidy():
-    # What `cargo xtask tidy` runs; through cargo, its dependencies would be built once more.
+    # The same as `cargo xtask tidy`, but through cargo its dependencies would be built again.
     return one_check([built("xtask"), "tidy"])
 
 
 CARGO_TEST_LINE = r"^test result: \S+ (?P<passed>\d+) passed; (?P<failed>\d+) failed"
-# Progress of the Rust tests that tells nothing: one such block for each crate and test file.
+# Progress output of the Rust tests without information. Each crate and test file has one such block.
 CARGO_TEST_PROGRESS = r"^$|^running \d+ test|^\.+( \d+/\d+)?$|^test result: ok|^all doctests ran"
 CLOSING_LINE = r"^(?P<passed>\d+) passed, (?P<failed>\d+) failed$"
 
@@ -187,7 +188,7 @@ def part_rust():
 
 
 def with_nodes(*programs, arguments=()):
-    """A part of test programs, named by their path below `tests`, that start nodes of their own."""
+    """Makes a part of test programs, named by their path below `tests`, that start nodes of their own."""
     def part():
         return total(counting([PYTHON, os.path.join(HERE, program)] + list(arguments),
                               CLOSING_LINE, {"TEST_BINARY": built("quoit")})
@@ -196,7 +197,7 @@ def with_nodes(*programs, arguments=()):
 
 
 def total(counts):
-    """The counts of all programs of a part."""
+    """Adds the counts of all programs of a part."""
     counts = list(counts)
     return Count(sum(each.passed for each in counts), sum(each.failed for each in counts),
                  next((each.note for each in counts if each.note), ""))
@@ -238,17 +239,18 @@ def part_fuzz():
     return counting([built("quoit-fuzz")], CLOSING_LINE)
 
 
-# What the other parts rest on, in this order.
+# Parts that the other parts need, in this order.
 FIRST = [
     ("format", "rustfmt", part_format),
     ("build", "everything that the tests run", part_build),
     ("tidy", "rules of the code", part_tidy),
 ]
 
-# Parts that keep processors busy by themselves, in two lanes: neither of them has work for two all the time.
+# Parts that keep processors busy, in two lanes. Neither of the lanes can use two processors all the time.
 BUSY = [
     [
-        # Lints come second: they would keep the tests of the crates from beginning, which use what is built.
+        # Clippy comes second: before, it would delay the tests of the crates, which can start right after
+        # the build.
         ("simulation", "clusters in simulated worlds, hundreds of seeds", part_simulation),
         ("clippy", "lints, every warning an error", part_clippy),
     ],
@@ -258,7 +260,7 @@ BUSY = [
     ],
 ]
 
-# Parts that start one node after the other, and mostly wait for them.
+# Parts that start one node after the other, and mostly wait for the nodes.
 NODES = [
     ("process", "tests of the real process", with_nodes("process/run.py")),
     ("documentation", "the commands of README and of the pages, as they are written",
@@ -293,7 +295,7 @@ NODES = [
     ("node-client", "Riak's client for Node.js", part_node_client),
 ]
 
-# Parts that start clusters, and watch how long things take.
+# Parts that start clusters and measure times.
 CLUSTERS = [
     ("cluster", "real processes as a cluster, killed, stalled, restarted",
      with_nodes("process/cluster.py")),
@@ -344,7 +346,7 @@ def run(name, about, part):
 
 
 def run_lanes(lanes):
-    """Runs lanes of parts, the lanes side by side, the parts of each in order; their results."""
+    """Runs the lanes in parallel, and the parts of each lane in order. Returns their results."""
     results = {}
 
     def run_lane(lane):
@@ -366,7 +368,7 @@ def run_lanes(lanes):
 
 
 def summarize(results, seconds):
-    """Prints the table and the closing line; the exit status."""
+    """Prints the table and the closing line. Returns the exit status."""
     print("\n=== summary: seconds that each part took, and of processors; the longest last")
     for each in sorted(results, key=lambda each: each.seconds):
         note = "  (%s)" % each.count.note if each.count.note else ""
@@ -400,8 +402,8 @@ def main():
     if not shutil.which(CARGO):
         sys.exit("cargo is not there; install Rust (https://rustup.rs)")
     if os.environ.get("CI"):
-        # What incremental compilation would write, gigabytes of it, is for a next build that never comes, and
-        # line tables for a debugger that nobody starts: the place of a panic is in its message.
+        # Incremental compilation would write gigabytes for a next build that never comes, and debug
+        # information would serve a debugger that nobody starts: the message of a panic has its position.
         os.environ.setdefault("CARGO_INCREMENTAL", "0")
         os.environ.setdefault("CARGO_PROFILE_DEV_DEBUG", "false")
     os.environ["RUSTFLAGS"] = " ".join([os.environ.get("RUSTFLAGS", ""), SIMULATOR_FLAGS]).strip()

@@ -1,4 +1,4 @@
-"""Agents of `quoit bench`: shares that add up to the run of one process, trust, and bad ends."""
+"""Agents of `quoit bench`: shares that add up to a run of one process, authentication, and failures."""
 import collections
 import csv
 import json
@@ -26,7 +26,8 @@ from support.node import binary_from_environment  # noqa: E402
 BINARY = os.path.abspath(binary_from_environment())
 SECONDS = 60
 TOKEN = "a3f1" * 4 + "9b07c2d8e6541f0a" * 3
-# Workers walk through their own parts of the keys and end: what is drawn does not depend on time.
+# Each worker walks through its own part of the keys and ends, so that the drawn operations do not depend on
+# time.
 DRAWN = """{mode, max}. {concurrent, 10}. {driver, null}. {duration, infinity}. {rng_seed, {7, 8, 9}}.
 {key_generator, {partitioned_sequential_int, 4000}}. {value_generator, {fixed_bin, 10}}.
 {operations, [{print_key, 3}, {put, 4}, {an_error, 1}, {another_error, 1}]}. {report_interval, 1}.
@@ -37,7 +38,7 @@ PACED = """{mode, {rate, 100}}. {concurrent, 8}. {driver, null}. {duration, infi
 
 
 class SlowServer:
-    """A server of memcached's protocol that has no key, and takes its time to say so, on each connection."""
+    """A server of the memcached protocol that has no keys, and delays each answer."""
 
     def __init__(self, answer_seconds):
         self.answer_seconds = answer_seconds
@@ -58,7 +59,7 @@ class SlowServer:
         with connection, connection.makefile("rb") as lines:
             for line in lines:
                 self.keys[line.split()[1].decode()] += 1
-                # The time that the answer takes is what is measured.
+                # The delay of the answer is part of the measured latency.
                 time.sleep(self.answer_seconds)
                 try:
                     connection.sendall(b"END\r\n")
@@ -66,7 +67,7 @@ class SlowServer:
                     return
 
     def stop(self):
-        # Ends the wait for a connection, which closing alone does not.
+        # Closing the listener alone would not end the wait in accept().
         self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
 
@@ -160,7 +161,7 @@ class AgentCase(unittest.TestCase):
 
 
 def counts(summary):
-    """Successes and failures of each operation, and failures by reason."""
+    """Returns successes and failures of each operation, and failures by reason."""
     operations = {one["name"]: (one["latencies"]["count"], one["failed"]) for one in summary["operations"]}
     return operations, {(one["operation"], one["reason"]): one["count"] for one in summary["errors"]}
 
@@ -188,7 +189,7 @@ class Shares(AgentCase):
         printed = sum((keys(agent.lines) for agent in agents), collections.Counter())
         self.assertGreater(sum(printed.values()), 1000)
         self.assertEqual(printed, keys(said.splitlines()), "each key is drawn by one agent")
-        # Every latency is in the histograms that were merged, and in no other place.
+        # Every latency is in the merged histograms, and nowhere else.
         path = os.path.join(self.folder, "run", "hdr", "put.hlog")
         with open(path, encoding="utf-8") as handle:
             counted = sum(int(found) for found in re.findall(r" successful=(\d+)", handle.read()))
@@ -238,7 +239,7 @@ class Shares(AgentCase):
 
     def test_a_search_finds_the_rate_that_all_agents_bear_together(self):
         server = self.slow_server(0.02)
-        # Four workers, of two agents, whose operations take 20 ms: 200 a second at most.
+        # Four workers of two agents with operations of 20 ms: at most 200 operations a second.
         text = """{mode, {knee, [{p99_ms, 100}, {from, 60}, {step, "2s"}]}}. {warmup, "500ms"}.
             {driver, memcached}. {memcached_ips, [{"127.0.0.1", %d}]}. {operations, [{get_any, 1}]}.
             {concurrent, 4}. {report_interval, 1}.""" % server.port

@@ -1,4 +1,4 @@
-"""Tests of what `quoit bench` leaves: results through bad ends, and the report in a browser."""
+"""Tests of the results of `quoit bench`: complete files after failures, and the report in a browser."""
 import contextlib
 import fcntl
 import json
@@ -30,7 +30,7 @@ CONFIG = """{mode, {rate, 400}}. {concurrent, 4}. {driver, null}. {report_interv
 """
 SUMMARY = "elapsed, window, total, successful, failed\n"
 LATENCIES = "elapsed, window, n, min, mean, median, 95th, 99th, 99_9th, max, errors\n"
-# Room for the tables of a short run, not for its logs and reports.
+# Enough for the tables of a short run, not for its logs and reports.
 FILE_BYTES_MAX = 800
 
 
@@ -58,7 +58,7 @@ class BenchCase(unittest.TestCase):
                 "-n", "run", "--duration", duration]
 
     def report(self, *arguments):
-        """The exit status of `quoit bench report` and what it says."""
+        """Runs `quoit bench report`. Returns its exit status and its output."""
         done = subprocess.run([binary_from_environment(), "bench", "report", *arguments],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=60)
@@ -74,10 +74,11 @@ class BenchCase(unittest.TestCase):
 
 class FullScreen(BenchCase):
     def test_the_view_shows_the_run_and_q_ends_it_in_good_order(self):
-        """In a terminal of its own: the screen is taken over and given back, and the results are there."""
+        """Runs in a terminal of its own: the view takes over the screen and gives it back, and the
+        results are there."""
         pid, terminal = pty.fork()
         if pid == 0:
-            # Tests run without a terminal; the program wants to know one.
+            # Tests run without a terminal, so TERM is not set. The program needs it.
             os.environ["TERM"] = "xterm-256color"
             os.execv(binary_from_environment(), self.bench("infinity") + ["--view"])
         self.addCleanup(os.close, terminal)
@@ -90,7 +91,7 @@ class FullScreen(BenchCase):
                 shown += os.read(terminal, 65536)
             except OSError:
                 break
-            # A second has been shown, with its failures.
+            # The view has shown a second with its failures.
             if not has_quit and b"do_something" in shown and b"went_wrong" in shown:
                 os.write(terminal, b"q")
                 has_quit = True
@@ -101,7 +102,7 @@ class FullScreen(BenchCase):
         self.assertTrue(0 <= enter < leave, shown[:200])
         for text in ["measuring", "op/s", "went_wrong", "q  ends the run"]:
             self.assertIn(text, shown[enter:leave].decode(errors="replace"))
-        # What the run has told comes again behind the view.
+        # The messages of the run are printed again after the view has ended.
         self.assertIn("Interrupted: finishing the operations in flight.", shown[leave:].decode())
         self.assertIn("Report: ", shown[leave:].decode())
         self.assert_whole_rows("summary.csv", 5)
@@ -138,7 +139,7 @@ class BadEnds(BenchCase):
         def limit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES_MAX, FILE_BYTES_MAX))
 
-        # Python ignores the signal that the kernel sends with the refusal, and so does its child.
+        # Python ignores SIGXFSZ, and the child must ignore it too.
         done = subprocess.run(self.bench("3s"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, timeout=60, preexec_fn=limit,
                               restore_signals=False)
@@ -163,7 +164,7 @@ class BadEnds(BenchCase):
 
 class ForPrograms(BenchCase):
     def run_json(self, *arguments):
-        """The lines of JSON on the standard output, and what stands on the standard error."""
+        """Returns the lines of JSON on standard output, and the text on standard error."""
         done = subprocess.run([binary_from_environment(), "bench", *arguments, "--format", "json"],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, timeout=120)
@@ -240,9 +241,9 @@ class Events(BenchCase):
         page = self.read("report.html")
         row = re.search(r"<tr><td>stop</td>.*?</tr>", page).group(0)
         noticed, recovered = re.search(r"<td>([\d.]+) s</td><td>([\d.]+ s|not over)</td>", row).groups()
-        # The seconds of the run do not begin with the event.
+        # The seconds count from the event, not from the start of the run.
         self.assertLess(float(noticed), 3.5, row)
-        # A busy machine may have no three calm seconds before the next event.
+        # On a busy machine there may be no three calm seconds before the next event.
         self.assertTrue(recovered == "not over" or float(recovered.split()[0]) >= 1, row)
         self.assertIn('class="mark-name"', page)
 
@@ -259,7 +260,7 @@ class Traces(BenchCase):
 
     def test_a_trace_is_replayed_with_its_keys_sizes_and_times(self):
         lines = ["%.2f,put,user %d,%d" % (number / 50, number, 10 * number) for number in range(1, 101)]
-        # The times tell that these come after the puts, whichever worker is free.
+        # By their times these operations come after the puts, no matter which worker is free.
         lines += ["6.0,get,user 7,", "6.5,delete,user 8,", "7.0,get,nobody,", "7.5,put,large,3000000"]
         with TemporaryNode(binary_from_environment(), []) as node:
             began = time.monotonic()
@@ -295,7 +296,7 @@ class Traces(BenchCase):
 
 @contextlib.contextmanager
 def closed_port():
-    """The address of a port of this machine at which nobody listens, and nobody else can."""
+    """Yields the address of a port on which no server listens and which no other process can take."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield "127.0.0.1:%d" % held.getsockname()[1]
@@ -328,7 +329,7 @@ class OtherDirectories(BenchCase):
         self.assertIn("summary.csv:2: successful is \"many\"", said)
 
 
-# What the browser tells of each drawing of the page.
+# A script that measures each drawing of the page in the browser.
 SIZES = """() => [...document.querySelectorAll("figure[data-plot] svg")].map((svg) => ({
   paths: [...svg.querySelectorAll("path.line")].map((path) => {
     const box = path.getBBox();
@@ -339,7 +340,8 @@ SIZES = """() => [...document.querySelectorAll("figure[data-plot] svg")].map((sv
   fill: getComputedStyle(svg.querySelector(".ground")).fill,
   text: svg.textContent,
 }))"""
-# The second column's head is pressed twice, and the pointer goes to the middle of the first plot.
+# A script that clicks the second column's head twice, and moves the pointer to the middle of the first
+# plot.
 USE = """() => {
   const column = document.querySelectorAll("table.sortable th button")[1];
   const counts = () => [...document.querySelectorAll("table.sortable")[0].tBodies[0].rows]
@@ -390,7 +392,7 @@ class InABrowser(unittest.TestCase):
         strokes = []
         for dark, ground in ((False, "rgb(255, 255, 255)"), (True, "rgb(19, 26, 38)")):
             plots, document, _ = self.probe(SIZES, dark)
-            # Throughput, two operations that succeed, the heat map, percentiles of operations and of delays.
+            # Throughput, two successful operations, the heat map, percentiles of operations and of delays.
             self.assertEqual(len(plots), 6)
             self.assertGreater(plots[3]["cells"], 3, "the heat map has shades")
             for plot in plots:

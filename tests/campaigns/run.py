@@ -1,8 +1,7 @@
-"""Campaigns of `quoit bench`: each that comes with the program, whole, at a tiny scale; kills and Ctrl-C.
+"""Campaigns of `quoit bench`: every shipped campaign at a tiny scale, kills, and Ctrl-C.
 
-With CAMPAIGN_SCALE=0.001 the shipped campaigns run at that scale instead, and take as long. Of those that
-compare engines, one cell each runs otherwise: the others differ in settings alone.
-"""
+With CAMPAIGN_SCALE=0.001 the shipped campaigns run at that scale instead, which takes longer. Of the
+campaigns that compare engines only one cell runs otherwise, since the others only differ in settings."""
 import csv
 import html.parser
 import json
@@ -22,22 +21,22 @@ from support import chromium, unittest_runner  # noqa: E402
 from support.node import TemporaryNode, binary_from_environment  # noqa: E402
 
 BINARY = os.path.abspath(binary_from_environment())
-# So that each load takes its two seconds.
+# With this scale each load takes its minimum of two seconds.
 SCALE = os.environ.get("CAMPAIGN_SCALE", "0.000001")
-# Campaigns and how many figures of each are published.
+# The number of published figures of each campaign.
 SHIPPED = {
     "ec2-http": 16, "five-nodes": 2, "beyond-memory": 6, "eight-to-fourteen-nodes": 8,
     "growth-and-failure": 0, "volume": 3, "replication": 10, "crdt-growth": 6,
     "engines-skewed": 0, "engines-rewritten": 0, "engines-compression": 0,
 }
-# Cells of those that differ in nothing but settings of the servers.
+# The cell to run of campaigns whose cells only differ in settings of the servers.
 CELLS = {} if "CAMPAIGN_SCALE" in os.environ else {
     "engines-skewed": "leveldb-updates", "engines-rewritten": "leveled", "engines-compression": "bitcask_lz4"}
 SECONDS = float(os.environ.get("CAMPAIGN_SECONDS", "600"))
-# Elements of HTML that have no end.
+# HTML elements without an end tag.
 ALONE = {"meta", "link", "br", "img", "input", "hr"}
 
-# Three cells of one node each; the second one is long enough to be caught at work.
+# Three cells with one node each. The second one is long enough to be interrupted.
 SMALL = """{title, "small"}. {server, [{nodes, 1}, {engine, memory}]}.
 {matrix, [{part, [{one, 0.02}, {two, %s}, {three, 0.02}]}]}.
 {run, [{duration, {axis, part}}, {mode, {rate, 50}}, {concurrent, 2}, {driver, riakc_pb},
@@ -48,7 +47,7 @@ SMALL = """{title, "small"}. {server, [{nodes, 1}, {engine, memory}]}.
 
 
 class Balanced(html.parser.HTMLParser):
-    """Elements of a page that are not closed, or closed without a beginning; and all links."""
+    """Parses a page. Collects its links, and elements that are not closed or were never opened."""
 
     def __init__(self, text):
         super().__init__()
@@ -73,7 +72,7 @@ class Balanced(html.parser.HTMLParser):
 
 
 def processes_below(folder):
-    """Ids of processes whose command line names something in a folder."""
+    """Returns the ids of processes whose command line names a path in a folder."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -97,7 +96,7 @@ class CampaignCase(unittest.TestCase):
         return [BINARY, "bench", "campaign", campaign, "-d", self.directory, *options]
 
     def run_whole(self, campaign, *options):
-        """The exit status and what was said."""
+        """Runs a campaign. Returns its exit status and its output."""
         done = subprocess.run(self.command(campaign, *options), stdin=subprocess.DEVNULL, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS,
                               cwd=self.folder)
@@ -115,7 +114,7 @@ class CampaignCase(unittest.TestCase):
             return json.load(handle)
 
     def ends(self):
-        """How the cells ended that were tried."""
+        """Returns the ends of the cells that ran, by label."""
         return {cell["label"]: cell["end"] for cell in self.json("state.json")["cells"]}
 
     def assert_nothing_runs(self):
@@ -178,7 +177,7 @@ class Shipped(CampaignCase):
         return tables
 
     def had_none(self, row):
-        """Whether the figure is about an operation of which none succeeded in the cell's two seconds."""
+        """Tells if no operation of the figure succeeded in the two seconds of the cell."""
         for word in row["figure"].split():
             path = os.path.join(self.directory, row["cell"], word.rstrip(",") + "_latencies.csv")
             if os.path.exists(path):
@@ -200,7 +199,7 @@ class Shipped(CampaignCase):
             with open(os.path.join(self.directory, cell, "events.csv"), encoding="utf-8") as handle:
                 rows = [line.rstrip("\n").split(", ") for line in handle][1:]
             self.assertEqual([row[1] for row in rows], names)
-            # A run of two seconds is over before nodes have joined.
+            # A run of two seconds may be over before the nodes have joined.
             self.assertTrue({row[3] for row in rows} <= {"done", "not done at the end of the run"}, rows)
             if cell == "failure":
                 self.assertEqual(rows[0][3], "done")
@@ -240,7 +239,7 @@ class Servers(CampaignCase):
             "event": "outcome", "ps": "exit status: 0", "kill": "done", "back": "done", "pause": "done",
             "resume": "done", "more": "done", "mark": "mark"})
         with open(os.path.join(self.directory, "only", "nodes"), encoding="utf-8") as handle:
-            # Three nodes, and what looks for them.
+            # Three nodes, and the process that looks for them.
             self.assertGreaterEqual(int(handle.read()), 3)
         self.assertTrue(os.path.isdir(os.path.join(self.directory, "preparation", "only-load")))
         self.assert_nothing_runs()
@@ -268,7 +267,7 @@ def add_shipped():
 
 class Ends(CampaignCase):
     def start_until(self, campaign, *words):
-        """A campaign that has come so far that a line of its output has one of these words."""
+        """Starts a campaign, and waits until its output has each of these words."""
         process = subprocess.Popen(self.command(campaign), stdin=subprocess.DEVNULL, text=True,
                                    cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.addCleanup(process.stdout.close)

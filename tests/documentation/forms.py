@@ -1,4 +1,4 @@
-"""Looks up what a command names that is not run: targets of make, chores, options, files, tests."""
+"""Checks the names in commands that are not run: make targets, chores, options, files, tests."""
 import functools
 import os
 import re
@@ -11,7 +11,7 @@ PLACEHOLDER = re.compile(r"^[A-Z_:|\[\].-]+$")
 
 @functools.lru_cache(maxsize=None)
 def sources(*folders):
-    """All texts of programs in these folders."""
+    """Returns the contents of all source files in these folders."""
     texts = []
     for folder in folders:
         for directory, _, names in os.walk(os.path.join(ROOT, folder)):
@@ -28,7 +28,7 @@ def read(path):
 
 
 def faults(text):
-    """What a command names that there is not."""
+    """Returns descriptions of the names in a command that do not exist."""
     words = shlex.split(text, comments=True)
     while words and re.match(r"^\w+=", words[0]):
         words.pop(0)
@@ -69,7 +69,7 @@ def of_xtask(words):
             yield "there is no benchmark %s" % words[1]
     for word in words[1:]:
         name = word.partition("=")[0]
-        # Options are named as they are written, or by a field that the parser makes one of.
+        # An option counts as known if the source contains it, or contains the parser's field of that name.
         if word.startswith("--") and name not in program and \
                 not re.search(r"\b%s\b" % name[2:].replace("-", "_"), program):
             yield "nothing reads the option %s" % name

@@ -1,17 +1,17 @@
-"""The commands of a page, with what they print there."""
+"""Extracts the commands of a page, with the output that the page shows for them."""
 import os
 import re
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-# What the first word of a command is.
+# First words of commands.
 HEADS = ("curl", "quoit", "alias", "admin", "kill", "rm", "make", "target/release/quoit", "date", "cargo",
          "python3", "objcopy", "strip", "valgrind", "callgrind_annotate", "sudo", "podman", "promtool")
 ASSIGNMENT = re.compile(r"^\w+=\S")
 
 
 class Command:
-    """A command as a page has it: its text, its line, and the lines below it that it prints."""
+    """A command of a page: its text, its line, and the output lines below it."""
 
     def __init__(self, text, line):
         self.text = text
@@ -19,18 +19,18 @@ class Command:
         self.prints = []
 
     def matches(self, output):
-        """Whether the output is what the page shows; `...` stands for any text."""
+        """Tells if the output is what the page shows. `...` on the page stands for any text."""
         wanted = [re.escape(line).replace(re.escape("..."), ".*") for line in self.prints]
         return re.fullmatch(r"\s*".join(wanted), output.strip(), re.DOTALL) is not None
 
 
 def is_command(text):
-    """Whether a line of a block is a command and not what one prints."""
+    """Tells if a line of a block is a command and not output."""
     return text.split(" ", 1)[0] in HEADS or ASSIGNMENT.match(text) is not None
 
 
 def commands(page):
-    """All commands of a page, in order. Code that is no shell has no command at its beginning."""
+    """Returns all commands of a page, in order. A block of other code does not begin with a command."""
     with open(os.path.join(ROOT, page), encoding="utf-8") as handle:
         lines = handle.read().splitlines()
     found, current, is_fenced = [], None, False
@@ -45,7 +45,7 @@ def commands(page):
         if current is not None and current.text.endswith("\\"):
             current.text = current.text[:-1].rstrip() + " " + text.strip()
         elif current is not None and current.text.count("'") % 2 == 1:
-            # Within quotes a command goes on over the ends of lines.
+            # Inside quotes a command continues over line ends.
             current.text += "\n" + text
         elif is_command(text):
             current = Command(text, number)
@@ -56,6 +56,6 @@ def commands(page):
 
 
 def pages():
-    """The pages whose commands are run: README and all of `docs` but decisions and designs."""
+    """Returns the pages whose commands are run: README and the pages in `docs`, without its subfolders."""
     docs = sorted(name for name in os.listdir(os.path.join(ROOT, "docs")) if name.endswith(".md"))
     return ["README.md"] + [os.path.join("docs", name) for name in docs]

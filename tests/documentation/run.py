@@ -1,10 +1,9 @@
-"""Runs every command of README and of the pages in `docs` as it is written, and holds it to what the page
-says it prints. Each page has a node of its own, at the addresses that the page names.
+"""Runs every command of README and of the pages in `docs`, and compares the output with that on the
+page. Each page has a node of its own, at the addresses that the page names.
 
-A command that can't run in a test stands in `NOT_HERE` with the reason; a page and this list can't drift
-apart, since an entry that no page has is an error. Of such a command it is looked up whether there is what it
-names: targets of make, chores, their options, files, tests.
-"""
+A command that can't run in a test is listed in `NOT_HERE` with the reason. An entry that is not on
+its page is an error, so that pages and list stay consistent. The names in such a command are checked:
+make targets, chores and their options, files, tests."""
 import os
 import subprocess
 import sys
@@ -26,7 +25,7 @@ FORM = "shows the form, with names for what the reader puts there"
 HOURS = "takes minutes to hours, and a calm machine"
 OTHERS = "is about several machines; tests/process/%s has it with a cluster"
 CHORES = "is a check or chore of its own, mostly a part of the test command"
-# Commands that are not run here, by their beginnings, each with the reason. What they name is looked up.
+# Commands that are not run here, by their first words, with the reason. The names in them are checked.
 NOT_HERE = {
     "README.md": {"make ": BUILDS},
     "docs/configuration.md": {
@@ -71,11 +70,11 @@ NOT_HERE = {
         "cargo xtask bench": HOURS, "cargo build --profile dist": BUILDS, "valgrind ": HOURS,
         "callgrind_annotate": HOURS, "python3 benchmarks/": HOURS, "quoit bench campaign": HOURS},
 }
-# Pages that a test of their own walks through.
+# Pages that have a test of their own.
 WALKED = {"docs/tutorial-cluster.md"}
-# Parts of commands that are made shorter.
+# Parts of commands that are shortened.
 SHORTER = {"-t 30s": "-t 1s", "--duration 30s": "--duration 1s", "--duration 60s": "--duration 1s"}
-# What a page supposes to be there.
+# Commands that a page requires to have been run.
 BEFORE = {
     "docs/replication.md": [
         "quoit admin bucket-type create logs", "quoit admin bucket-type activate logs"],
@@ -90,12 +89,12 @@ BEFORE_LINE = {
 
 
 def is_left_out(page, text):
-    """Whether a command is tested elsewhere."""
+    """Tells if a command is listed as not run."""
     return any(text.startswith(start) for start in NOT_HERE.get(page, ()))
 
 
 class Shell:
-    """Runs commands of a page one after the other in one shell, which keeps variables."""
+    """Runs the commands of a page one after the other in one shell, which keeps variables."""
 
     def __init__(self, node, folder):
         self.node = node
@@ -107,7 +106,7 @@ class Shell:
                                  'curl() { command curl -sS --max-time 60 "$@"; }\n')
 
     def run(self, text):
-        """Runs a command; its output and its status."""
+        """Runs a command. Returns its output and its status."""
         text = text.replace("127.0.0.1:8098", "%s:%d" % self.node.http)
         text = text.replace("127.0.0.1:8087", "%s:%d" % self.node.pb)
         text = text.replace("target/release/quoit", '"$PROGRAM"')
@@ -116,7 +115,7 @@ class Shell:
             text = text.replace(long, short)
         if text.startswith("quoit bench") and text.split()[2] not in ("capacity", "campaign"):
             text += " --target %s:%d" % (self.node.http if "http" in text else self.node.pb)
-        # The shell's own input is the commands to come.
+        # The shell reads the following commands from its standard input, so the command must not read it.
         self.process.stdin.write("{ %s\n} < /dev/null; status=$?; echo; echo '%s'$status\n"
                                  % (text, MARK))
         self.process.stdin.flush()

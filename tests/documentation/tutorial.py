@@ -1,9 +1,8 @@
-"""Walks through the tutorial of a cluster as it is written: with the same commands in the same order, on free
-ports in place of those of the page, and with the process ids that the cluster prints.
+"""Follows the tutorial of a cluster: runs its commands in order, with free ports in place of the page's
+ports and with the process ids that the cluster prints.
 
-A command that stays in the foreground (the cluster, nodes, the load) has a terminal of its own on the page,
-and is a process of its own here.
-"""
+A command that stays in the foreground (the cluster, nodes, the load) has a terminal of its own on the
+page, and is a process of its own here."""
 import json
 import os
 import random
@@ -24,9 +23,10 @@ from support.node import die_with_parent  # noqa: E402
 
 PAGE = "docs/tutorial-cluster.md"
 SECONDS = 180
-# Operations a second: transfers leave room to the load, and a debug build on a busy machine has little.
+# Operations a second. Transfers leave room for the load, but a debug build on a busy machine can't do much
+# more.
 RATE = 40
-# The page has ports 10007 to 10089.
+# Candidates for the first port. The page uses the ports 10007 to 10089.
 PORTS = range(16000, 29000, 100)
 PAGE_PORT = re.compile(r"127\.0\.0\.1:10(0\d\d)\b")
 PAGE_PIDS = {"20413": "dev3", "20414": "dev4"}
@@ -34,7 +34,7 @@ FOREGROUND = ("target/release/quoit serve", "target/release/quoit bench")
 
 
 class Terminal:
-    """A command that stays in the foreground, with what it prints."""
+    """A command that stays in the foreground, and its output."""
 
     def __init__(self, text, folder, environment):
         self.log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
@@ -53,7 +53,7 @@ class Terminal:
             raise AssertionError("ended without %r:\n%s" % (words, self.printed()))
 
     def interrupt(self):
-        """Ends it as Ctrl-C does; its exit status."""
+        """Ends the command as Ctrl-C does. Returns its exit status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         return self.process.wait(SECONDS)
@@ -74,7 +74,7 @@ def wait_until(condition, what):
 
 
 def free_ports():
-    """The first of a hundred ports of which nobody has one that the page uses."""
+    """Returns the first of a hundred ports of which the ones that the page uses are free."""
     for base in random.sample(PORTS, len(PORTS)):
         try:
             for place in range(1, 9):
@@ -88,7 +88,7 @@ def free_ports():
 
 
 class Walk:
-    """The reader of the page."""
+    """Acts as the reader of the page."""
 
     def __init__(self, binary, folder):
         self.folder = folder
@@ -97,7 +97,7 @@ class Walk:
         self.cluster = None
         self.load = None
         self.environment = {**os.environ, "HOME": folder, "PROGRAM": binary}
-        # The configuration of the load names the page's ports as well.
+        # The configuration of the load names the page's ports too.
         with open(os.path.join(ROOT, "crates/quoit-bench/configs/cluster.toml"), encoding="utf-8") as handle:
             config = handle.read().replace('["open_rate", 400]', '["open_rate", %d]' % RATE)
             config = re.sub(r"\b10(0\d\d)\b", lambda found: str(self.base + int(found[1])), config)
@@ -115,7 +115,7 @@ class Walk:
         return terminal
 
     def run(self, command):
-        """Runs a command that ends; what it prints."""
+        """Runs a command that ends. Returns its output."""
         shell = ('admin() { "$PROGRAM" admin --url http://127.0.0.1:%d "$@"; }\n'
                  'curl() { command curl -sS --max-time 60 "$@"; }\n' % (self.base + 18))
         done = subprocess.run(["bash", "--noprofile", "--norc", "-c", shell + self.text(command)],
@@ -127,12 +127,12 @@ class Walk:
         return done.stdout
 
     def start_cluster(self):
-        """What `make cluster N=5 ARGS="--base-port ..."` runs after its build."""
+        """Starts the command that `make cluster N=5 ARGS="--base-port ..."` runs after its build."""
         self.cluster = self.start('"$PROGRAM" dev-cluster 5 --base-port %d' % self.base)
         self.cluster.wait_for("serve as one cluster; Ctrl-C stops them")
 
     def pid_of(self, name):
-        """A process id, taken from the table."""
+        """Returns a process id from the table that the cluster prints."""
         row = re.search(r"^%s@127\.0\.0\.1 .*" % name, self.cluster.printed(), re.MULTILINE)
         return int(re.search(r" (\d+) +up ", row[0])[1])
 
@@ -141,7 +141,7 @@ class Walk:
         self.cluster.wait_for("%s@127.0.0.1 (pid %d)" % (name, self.pid_of(name)))
 
     def start_again(self):
-        """Starts the dead nodes with the commands that were printed."""
+        """Starts the dead nodes with the commands that the cluster printed."""
         found = re.findall(r"^start it again with: (.*)$", self.cluster.printed(), re.MULTILINE)
         for text in found:
             self.start(text)
@@ -149,7 +149,7 @@ class Walk:
         return len(found)
 
     def settle(self):
-        """Waits until all agree and nothing moves."""
+        """Waits until all nodes agree on the ring and no transfer is left."""
         told = []
 
         def is_settled():
@@ -170,7 +170,7 @@ class Walk:
                 for member in json.loads(self.run("admin --format json cluster status"))["members"]}
 
     def close(self):
-        # The cluster ends its own nodes.
+        # The cluster stops its own nodes.
         for terminal in reversed(self.terminals):
             if terminal is self.cluster and terminal.process.poll() is None:
                 terminal.interrupt()
@@ -185,7 +185,7 @@ class Tutorial(unittest.TestCase):
         self.addCleanup(self.walk.close)
 
     def step(self, text):
-        """Does what the page says with a command; what it prints, if it ends."""
+        """Does with a command what the page says. Returns its output, if it ends."""
         walk = self.walk
         if text.startswith("make cluster"):
             return walk.start_cluster()
@@ -198,7 +198,7 @@ class Tutorial(unittest.TestCase):
                 walk.settle()
             return walk.kill(name)
         if text.startswith("target/release/quoit bench"):
-            # The page has it after the dead nodes were started again.
+            # On the page this comes after the dead nodes were started again.
             self.assertEqual(walk.start_again(), 1)
             walk.load = walk.start(walk.text(text))
             return walk.load.wait_for("op/s")
@@ -215,7 +215,7 @@ class Tutorial(unittest.TestCase):
         return done.stdout
 
     def end_load(self):
-        """Ctrl-C ends the load, which reads back all that it has written."""
+        """Ends the load with Ctrl-C. The load then reads back everything that it has written."""
         walk = self.walk
         walk.settle()
         self.assertEqual(walk.load.interrupt(), 0, walk.load.printed())
@@ -235,7 +235,8 @@ class Tutorial(unittest.TestCase):
         self.goes_on()
 
     def goes_on(self):
-        """The same command goes on with the members that were added by hand, and with a new dev3."""
+        """Runs the same command again, which starts the cluster with the members added by hand and with
+        a new dev3."""
         walk = self.walk
         for terminal in list(walk.terminals):
             terminal.interrupt()

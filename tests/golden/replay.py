@@ -188,7 +188,7 @@ def get_varint(data, at):
 
 
 def encode(name, fields):
-    """Protocol Buffers body of message `name`. Values are already bytes, numbers, dicts."""
+    """Encodes the Protocol Buffers body of message `name`. Values are bytes, numbers or dictionaries."""
     out = bytearray()
     known = {label for label, _, _, _ in MESSAGES[name]}
     for label in fields:
@@ -255,7 +255,7 @@ def to_bytes(value):
 
 
 class Context:
-    """What a running conversation knows: its suffix and the values captured so far."""
+    """State of a running conversation: its suffix and the values captured so far."""
 
     def __init__(self, suffix):
         self.run = suffix
@@ -281,7 +281,8 @@ class Context:
         return value
 
     def text(self, string):
-        """Fills in $run, ${name}, ${name|filter} and a string that is wholly $name."""
+        """Substitutes $run, ${name} and ${name|filter} in a text, and a text that consists of $name
+        only."""
         whole = re.fullmatch(r"\$(\w+)|\$\{([^}]+)\}", string)
         if whole:
             name = whole.group(1) or whole.group(2)
@@ -294,7 +295,7 @@ class Context:
         return re.sub(r"\$\{([^}]+)\}", fill, string).replace("$run", self.run)
 
     def value(self, item):
-        """A value of a request: text, {"b64"}, {"hex"}, {"cat"}, {"repeat"}, {"json"}."""
+        """Evaluates a value of a request: text, {"b64"}, {"hex"}, {"cat"}, {"repeat"}, {"json"}."""
         if isinstance(item, str):
             return self.text(item)
         if isinstance(item, list):
@@ -329,11 +330,12 @@ class Context:
 # ------------------------------------------------------------------------------- transport
 
 class Trouble(Exception):
-    """The server did not give a readable answer: refused, silent, closed, garbled."""
+    """The server gave no readable answer: it refused, timed out, closed the connection or sent malformed
+    data."""
 
 
 class Silence(Trouble):
-    """The time for one step ran out, or nothing listens at the address."""
+    """A step's time ran out, or no server listens at the address."""
 
 
 class Wire:
@@ -367,7 +369,7 @@ class Wire:
             raise Trouble("closed while sending: %s" % error)
 
     def fill(self, most=None):
-        """Reads some bytes; False at the end of the connection."""
+        """Reads some bytes. Returns False at the end of the connection."""
         try:
             self.sock.settimeout(self._left(most))
             data = self.sock.recv(1 << 18)
@@ -402,7 +404,7 @@ class Wire:
         return line.rstrip(b"\r").decode("utf-8", "surrogateescape")
 
     def ended(self, wait):
-        """True if the server closes the connection within `wait` seconds."""
+        """Tells if the server closes the connection within `wait` seconds."""
         limit = time.monotonic() + wait
         while time.monotonic() < limit:
             try:
@@ -446,7 +448,7 @@ def read_frame(wire):
 
 
 def read_pb(wire, message, fields):
-    """The frames that answer a request; those of a stream are put together."""
+    """Returns the frames that answer a request. The frames of a stream are merged."""
     streaming = message in STREAMS or (
         message in ("RpbIndexReq", "RpbListBucketsReq") and fields.get("stream"))
     frames = [read_frame(wire)]
@@ -732,7 +734,7 @@ def plain_item(item):
 
 
 def difference(want, got, ctx, ordered, where=""):
-    """None if `got` is as wanted, else a sentence about the first difference."""
+    """Returns None if `got` is as wanted, else a sentence about the first difference."""
     def at(text):
         return "%s: %s" % (where or "answer", text)
     if is_matcher(want):
@@ -791,7 +793,7 @@ def difference(want, got, ctx, ordered, where=""):
 
 
 def at_pairing(want, got, ctx, where):
-    """Pairs wanted items with received ones in any order (augmenting paths)."""
+    """Pairs wanted items with received ones in any order, by augmenting paths."""
     taken = {}
 
     def seek(index, seen):
@@ -840,7 +842,7 @@ JSON_KINDS = {"context": "context", "continuation": "continuation", "claimant": 
 
 
 def known_as(value, ctx):
-    """`$name` if the value was captured before, as it is or in base64."""
+    """Returns `$name` if the value was captured before, as it is or in base64."""
     for name, captured in ctx.values.items():
         if type(captured) is type(value) and captured == value:
             return "${%s}" % name
@@ -1143,8 +1145,8 @@ class Client:
 
 
 def capture(path, answer):
-    """One value out of an answer: 'vclock', 'content.0.vtag', 'header:etag', 'json:context',
-    'body:REGEX' (first group)."""
+    """Extracts one value from an answer: 'vclock', 'content.0.vtag', 'header:etag', 'json:context',
+    'body:REGEX' (the first group)."""
     kind, colon, rest = path.partition(":")
     if colon and kind == "header":
         for name, value in answer["_headers"]:
@@ -1172,12 +1174,13 @@ def visible(answer):
 
 
 def expected(step, instead):
-    """What a step must be answered with; with `instead`, the sensible answer where one is given."""
+    """Returns the expected answer of a step; with `instead`, the alternative answer if the step has one."""
     return step["instead"] if instead and "instead" in step else step.get("expect")
 
 
 def run_step(client, step, ctx, instead=False):
-    """(answer, difference or None). A step with "poll" is repeated until it is as expected."""
+    """Returns (answer, difference or None). A step with "poll" is repeated until its answer is as
+    expected."""
     limit = time.monotonic() + step.get("poll", 0)
     want = expected(step, instead)
     while True:
@@ -1223,13 +1226,13 @@ def sent_text(step):
 
 
 def in_turn(addresses, number):
-    """The address for a conversation: those of several nodes take turns."""
+    """Returns the address for a conversation. The addresses of several nodes are used in turn."""
     return addresses[number % len(addresses)] if addresses else None
 
 
 def run_conversation(number, conversation, args):
-    """None if all steps pass, else a dictionary that describes the first failure."""
-    # With several nodes, the two protocols are spoken with different ones.
+    """Returns None if all steps pass, else a dictionary that describes the first failure."""
+    # With several nodes, each of the two protocols uses another node.
     client = Client(in_turn(args.pb, number), in_turn(args.http, number + 1), args.timeout)
     ctx = Context(new_suffix())
     try:
@@ -1429,7 +1432,7 @@ def print_entry(entry):
 
 
 def pretty(item, depth=0, width=110):
-    """JSON with short values on one line, so that a conversation reads like a script."""
+    """Formats JSON with short values on one line, so that a conversation reads like a script."""
     flat = json.dumps(item, ensure_ascii=False)
     if len(flat) + depth <= width or not isinstance(item, (dict, list)) or not item:
         return flat

@@ -23,7 +23,7 @@ from support.node import TemporaryNode, binary_from_environment  # noqa: E402
 
 
 def features_used(conversation):
-    """The features beyond plain objects that a conversation exercises."""
+    """Returns the features beyond plain objects that a conversation uses."""
     found = set()
     for step in conversation["steps"]:
         message, path = step.get("pb", ""), json.dumps(step.get("path", ""))
@@ -35,8 +35,8 @@ def features_used(conversation):
 
 
 def sets_properties_for_another_node(conversation):
-    """Whether a conversation changes properties of buckets and speaks both protocols, which are
-    spoken with different nodes of a cluster."""
+    """Tells if a conversation changes bucket properties and uses both protocols, which go to different
+    nodes of a cluster."""
     steps = conversation["steps"]
     protocols = {any(member in step for member in ("pb", "pb_raw")) for step in steps}
     return len(protocols) == 2 and any(
@@ -45,19 +45,19 @@ def sets_properties_for_another_node(conversation):
 
 
 def load_areas():
-    """What `areas.json` says."""
+    """Loads `areas.json`."""
     with open(os.path.join(HERE, "areas.json"), encoding="utf-8") as handle:
         return json.load(handle)
 
 
 def name_of(path):
-    """The name of a conversation: its area and its file."""
+    """Returns the name of a conversation: its area and its file."""
     return os.path.relpath(path, HERE)[:-len(".json")]
 
 
 def load_plan(plan):
-    """(conversations to run, with the settings of their nodes; problems of the list): what `areas.json`
-    says, checked."""
+    """Checks `areas.json`. Returns (conversations to run, with the settings of their nodes; problems of
+    the list)."""
     waiting = {name: feature["name"] for feature in plan["waiting_for"]
                for name in feature["conversations"]}
     one_node = set(plan["on_one_node_of_a_cluster"]["conversations"])
@@ -88,14 +88,14 @@ def load_plan(plan):
 
 
 def needs(conversation):
-    """The settings that a conversation needs of the node, as `KEY=VALUE`."""
+    """Returns the settings that a conversation needs of the node, as `KEY=VALUE`."""
     config = conversation.get("needs", {}).get("config", {})
     return tuple(sorted("%s=%s" % pair for pair in config.items()))
 
 
 def node_settings(settings, declared):
-    """The settings of the program for what conversations need: some needs stand for several settings,
-    which `areas.json` lists."""
+    """Returns the program's settings for the needs of conversations. `areas.json` lists the needs that
+    stand for several settings."""
     of_node = []
     for setting in settings:
         of_node += declared.get(setting, [setting])
@@ -103,15 +103,15 @@ def node_settings(settings, declared):
 
 
 def start_nodes(binary, settings, count):
-    """One node, or several that are one cluster."""
+    """Starts one node, or several nodes that form a cluster."""
     if count == 1:
         return TemporaryNode(binary, settings)
     return DevelopmentCluster(binary, count, settings)
 
 
 def replay_against_nodes(nodes, settings, conversations, one_node):
-    """Makes the bucket types and replays, the conversations of `one_node` with the first of the nodes
-    only; (passed, failed)."""
+    """Makes the bucket types and replays the conversations, those of `one_node` only with the first
+    node. Returns (passed, failed)."""
     for name, props in sorted(replay.all_needs(conversations)["types"].items()):
         clean = {key: value for key, value in props.items() if key != "active"}
         nodes.create_bucket_type(name, clean, active=props.get("active", True))
@@ -128,7 +128,7 @@ def replay_against_nodes(nodes, settings, conversations, one_node):
 
 
 def replay_paths(records, settings, paths):
-    """Runs `replay.py` against the nodes of the records; (passed, failed)."""
+    """Runs `replay.py` against the nodes of the records. Returns (passed, failed)."""
     command = [sys.executable, os.path.join(HERE, "replay.py"), "--instead"]
     for record in records:
         command += ["--pb", record["pb"], "--http", record["http"]]

@@ -1,4 +1,4 @@
-"""Records that the second look finds behind: the next import deals with those, and with no others."""
+"""Records that the second pass of an import finds missing: the next import handles only those."""
 import json
 import os
 import shutil
@@ -15,7 +15,8 @@ FIRST, SECOND = 300, 40
 
 
 class Behind(unittest.TestCase):
-    """A node loses a part of what was sent, as one does that comes back from an older copy of its data."""
+    """A node loses a part of the imported records, as if it were restored from an older copy of its
+    data."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
@@ -44,7 +45,7 @@ class Behind(unittest.TestCase):
         return process.returncode, json.loads(out), words
 
     def sent(self):
-        """How far the import is: records sent, and whether all are."""
+        """Returns the number of records sent, and whether all are sent."""
         try:
             with open(self.journal, encoding="utf-8") as file:
                 contents = json.load(file)

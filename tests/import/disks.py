@@ -1,4 +1,4 @@
-"""Imports at the edge of disks: into a node whose disk is full, and from a read-only medium."""
+"""Imports with unusual disks: into a node whose disk is full, and from a read-only medium."""
 import json
 import os
 import random
@@ -19,13 +19,13 @@ from support.pb import Connection  # noqa: E402
 
 BINARY = binary_from_environment()
 VALUE_BYTES = 100_000
-# What the engine leaves alone of a disk and keeps for a start, and some mebibytes for records.
+# The space that the engine keeps free for a start, and 64 MiB for records.
 DISK_MEBIBYTES = 16 + 64
 COUNT = 1_000
 
 
 def value(number):
-    # No engine compresses it.
+    # No engine can compress it.
     return random.Random(number).randbytes(VALUE_BYTES)
 
 
@@ -52,7 +52,7 @@ class Disks(unittest.TestCase):
         self.addCleanup(subprocess.run, ["umount", self.disk], check=True)
         self.write_source(COUNT)
         node = Node(BINARY, os.path.join(self.disk, "data"), ["storage_backend=bitcask", "ring_size=8"])
-        # The log must not be what takes the last byte.
+        # The node's log must not fill the disk.
         node.folder_above = self.folder
         node.log_path = os.path.join(self.folder, "node.log")
         self.addCleanup(node.__exit__)

@@ -1,4 +1,4 @@
-"""Imports that are killed again and again: what is read and sent a second time."""
+"""Imports that are killed several times: the amount of data that is read and sent again."""
 import json
 import os
 import subprocess
@@ -11,21 +11,21 @@ from support.cluster import wait_until
 from support.node import TemporaryNode, binary_from_environment, die_with_parent
 
 BINARY = binary_from_environment()
-# It writes directories as Riak's engines do; it is built with the program.
+# A program that writes directories in the formats of Riak's engines. It is built with the main program.
 WRITER = os.path.join(os.path.dirname(BINARY), "quoit-perf")
 COPIES = 3
 PARTITIONS = 8
 LIMIT_SECONDS = 180
-# Records a second of the imports that are killed: slow enough to be met in the midst of a partition.
+# Records a second of the imports that are killed: slow enough to kill them in the middle of a partition.
 KILLED_RATE = 8000
-# Records on their way: batches of four threads, and three times as many that were acknowledged too early.
+# Most records in flight: the batches of four threads, and three times as many acknowledged out of order.
 AGAIN_MAX = 4 * 4 * 1000
-# Read by a process beside the files: programs, /proc, answers of the node, and buffers beyond the position.
+# Bytes that a process reads besides the data files: programs, /proc, answers of the node, and read-ahead.
 OVERHEAD_BYTES = 8 << 20
 
 
 class Killed(unittest.TestCase):
-    """SIGKILL at several places of both looks, for each engine of Riak's."""
+    """SIGKILL at several places of both passes, for each engine of Riak."""
 
     RECORDS = 24_000
     VALUE_BYTES = 300
@@ -46,7 +46,7 @@ class Killed(unittest.TestCase):
                                 stderr=subprocess.DEVNULL, text=True, preexec_fn=die_with_parent)
 
     def journal(self, node):
-        """What the journal has; None while there is none."""
+        """Returns the contents of the journal; None if there is no journal yet."""
         try:
             with open(os.path.join(node.folder.name, "quoit-import.journal"), encoding="utf-8") as file:
                 return json.load(file)
@@ -54,7 +54,8 @@ class Killed(unittest.TestCase):
             return None
 
     def positions(self, node):
-        """(partitions that are done, bytes before the position in others) of both looks."""
+        """Returns (number of finished partitions, bytes before the position in the others) for both
+        passes."""
         found = []
         for look in ("sent", "checked"):
             partitions = ((self.journal(node) or {}).get(look) or {}).get("partitions", {}).values()
@@ -63,8 +64,8 @@ class Killed(unittest.TestCase):
         return found
 
     def kill_when_the_position_moves(self, process, node, look, is_inside):
-        """Kills the process when its journal has another position in this look than at its start, in the
-        midst of a partition if so wanted."""
+        """Kills the process when its journal has another position in this pass than at its start; with
+        `is_inside`, only in the middle of a partition."""
         before = self.positions(node)[look]
         limit = time.monotonic() + LIMIT_SECONDS
         while process.poll() is None and time.monotonic() < limit:
@@ -77,7 +78,7 @@ class Killed(unittest.TestCase):
         process.communicate()
 
     def records_stored(self, node):
-        """Records that the node was sent, as soon as no more of them are under way."""
+        """Returns the number of records that the node has stored, once no more are in flight."""
         counts = []
         def stands_still():
             with urllib.request.urlopen(node.url + "/stats", timeout=30) as answer:
@@ -88,17 +89,17 @@ class Killed(unittest.TestCase):
         return counts[-1]
 
     def bytes_read(self, process):
-        """Bytes that a process which has ended, but was not waited for, has read."""
+        """Returns the number of bytes read by a process that has ended but was not waited for."""
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         with open("/proc/%d/io" % process.pid, encoding="ascii") as file:
             return int(dict(line.split(": ") for line in file)["rchar"])
 
     def bytes_left(self, reached, all_bytes, engine):
-        """Bytes of the files that a second look has to read from where the journal says that it is."""
+        """Returns the number of bytes that a second pass still has to read, according to the journal."""
         passes = 1 if engine == "leveldb" else 2
         left = passes * all_bytes
         for one in reached:
-            # Positions of sorted tables count entries, whose blocks are smaller for being compressed.
+            # Positions in sorted tables count uncompressed entries; the blocks in the file are smaller.
             inside = one["position"]["bytes"] * (0.5 if engine == "leveldb" else 1)
             left -= passes * all_bytes // PARTITIONS if one["done"] else inside
         return left
@@ -125,16 +126,17 @@ class Killed(unittest.TestCase):
             process.communicate()
             self.assertEqual(process.returncode, 0, out)
             report = json.loads(out)
-            # Each copy is counted in the run whose work was kept, and in no other.
+            # Each copy is counted once, in the run whose work the journal kept.
             self.assertTrue(report["resumed"])
-            # Copies in the first partitions and in the last ones are too far apart to be known as the same.
+            # Copies in the first and last partitions are too far apart to be recognised as the same.
             sent = self.RECORDS + self.RECORDS * (COPIES - 1) // PARTITIONS
             self.assertEqual((report["read"], report["sent"]), (self.RECORDS * COPIES, sent))
             self.assertEqual(report["same_copies"], report["read"] - sent)
             self.assertEqual(report["verified"]["checked"], sent)
             self.assertEqual(report["verified"]["behind_count"], 0)
             self.assertEqual(report["buckets"][0]["stored"], self.RECORDS)
-            # What it reads is behind its position, and once more what the index of the bytes needs.
+            # The import reads the data behind its position, and again the data that the index in memory
+            # needs.
             left = self.bytes_left(before["checked"]["partitions"].values(), all_bytes, engine)
             self.assertLess(read, left + OVERHEAD_BYTES)
             left_over = [name for name in os.listdir(node.folder.name) if name.startswith("quoit-import")]

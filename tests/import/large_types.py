@@ -1,4 +1,4 @@
-"""Data types of 100 000 elements in Riak's forms: imported or put by a client, they become pages."""
+"""Data types of 100 000 elements in Riak's forms. Imported or put by a client, they are stored as pages."""
 import json
 import os
 import statistics
@@ -15,7 +15,7 @@ from support.pb import Connection
 BINARY = binary_from_environment()
 COUNT = 100_000
 ACTOR = b"\x01\x02\x03\x04\x00\x00\x00\x01"
-# The most that one update may write: some pages of 1.4 KB, not all of some MB.
+# Most bytes that one update may write: some pages of 1.4 KB, not the whole value of some MB.
 UPDATE_BYTES_MAX = 16_000
 
 
@@ -40,12 +40,12 @@ def atom(name):
 
 
 def cell(key, value):
-    """A pair of a dictionary: `[Key | Value]`."""
+    """Encodes a pair of a dictionary: `[Key | Value]`."""
     return b"\x6c\x00\x00\x00\x01" + key + value
 
 
 def dictionary(cells):
-    """Erlang's dictionary with these cells in sixteen slots, as far as a reader needs it."""
+    """Encodes an Erlang dictionary with these cells in sixteen slots, as far as a reader needs it."""
     slots = [of_list(cells[number::16]) for number in range(16)]
     empty = small_tuple(*[of_list([])] * 16)
     numbers = [integer(number) for number in (len(cells), 16, 16, 8, 80, 48)]
@@ -53,7 +53,7 @@ def dictionary(cells):
 
 
 def stored(name, tag, version, term):
-    """A data type's value: names, and the term as `term_to_binary` compresses it."""
+    """Encodes a data type's value: names, and the term compressed as by `term_to_binary`."""
     packed = b"\x83\x50" + struct.pack(">I", len(term)) + zlib.compress(term)
     return b"\x45\x02" + struct.pack(">I", len(name)) + name + bytes([tag, version]) + packed
 
@@ -85,7 +85,7 @@ def gset():
 
 
 def fields():
-    """(name, value) of each field of a map of registers."""
+    """Returns (name, value) of each field of a map of registers."""
     register = atom(b"riak_dt_lwwreg")
     return [(small_tuple(binary(element(number)), register),
              small_tuple(binary(b"v"), integer(number))) for number in range(COUNT)]
@@ -110,7 +110,7 @@ TYPES = {"set": (set_by_lists, set_by_dictionaries), "gset": (gset,),
 
 
 class LargeTypes(unittest.TestCase):
-    """One node, into which each type comes by a directory and by a put of Protocol Buffers."""
+    """One node, into which each type is imported from a directory and put over Protocol Buffers."""
 
     @classmethod
     def setUpClass(cls):
@@ -128,7 +128,7 @@ class LargeTypes(unittest.TestCase):
             return int(dict(line.split(": ") for line in file)["wchar"])
 
     def update_bytes(self, path, body_of):
-        """Bytes that the node writes for one update, the median of some."""
+        """Returns the median number of bytes that the node writes for an update."""
         written = []
         for number in range(9):
             before = self.bytes_written()
@@ -141,7 +141,8 @@ class LargeTypes(unittest.TestCase):
         return {"update": {new + "_register": "v"}} if kind == "map" else {"add": new}
 
     def check_paged(self, kind, path):
-        """The value is whole, a page of it can be asked for, and an update writes some pages."""
+        """Checks that the value is complete, that pages of it can be read, and that an update writes few
+        pages."""
         self.assertEqual(self.ask(path + "?size=true")["size"], COUNT)
         page = self.ask(path + "?page_size=50")
         self.assertLess(len(page["value"]), 500, "it is answered in pages")
@@ -150,7 +151,7 @@ class LargeTypes(unittest.TestCase):
             self.assertEqual(value, {element(number).decode() + "_register": "v" for number in range(COUNT)})
         else:
             self.assertEqual(sorted(value), [element(number).decode() for number in range(COUNT)])
-        # The first update may still bring the other copies to pages.
+        # The first update may still convert the other copies to pages.
         self.ask(path, self.update_of(kind, 99))
         written = self.update_bytes(path, lambda number: self.update_of(kind, number))
         print("%s: an update writes %d bytes" % (path, written))
@@ -159,7 +160,7 @@ class LargeTypes(unittest.TestCase):
         return written
 
     def check_sizes(self, kind, path):
-        """Updates count, and removals of what came from Riak too."""
+        """Checks the size after updates, and after removes of elements that came from Riak."""
         self.assertEqual(self.ask(path + "?size=true")["size"], COUNT + 10)
         if kind == "set":
             context = self.ask(path)["context"]
@@ -188,7 +189,7 @@ class LargeTypes(unittest.TestCase):
                 self.check_plain(kind, name, value)
 
     def check_plain(self, kind, name, value):
-        """A client that restores a data type writes it as any value; what it has not read stays beside it."""
+        """A client restores a data type by a plain put. Without a context the stored elements stay."""
         path = "/types/%s/buckets/b/datatypes/plain" % name
         with Connection(self.node.pb) as pb:
             place = {"bucket": "b", "key": "plain", "type": name}
@@ -198,13 +199,14 @@ class LargeTypes(unittest.TestCase):
             size = self.ask(path + "?size=true")["size"]
             pb.call("RpbPutReq", content=content, **place)
             self.assertEqual(self.ask(path + "?size=true")["size"], size)
-            # It takes the place of all that its writer has read; what was removed is there again.
+            # With a context the put replaces what its client has read, so that removed elements are there
+            # again.
             read = pb.call("RpbGetReq", **place)["vclock"]
             pb.call("RpbPutReq", content=content, vclock=read, **place)
             self.assertEqual(self.ask(path + "?size=true")["size"], COUNT)
 
     def vclock(self):
-        """The clock of the object, as Riak gives it to clients."""
+        """Returns the vector clock of the object in the form that Riak gives to clients."""
         deflate = zlib.compressobj(wbits=-15)
         return deflate.compress(bitcask_files.etf_clock(ACTOR, COUNT)) + deflate.flush()
 

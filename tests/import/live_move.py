@@ -1,5 +1,5 @@
-"""The live move from Riak as its plan has it: every command of the plan is run, in order, between two
-clusters of real processes, of which one is in the part of Riak and is spoken to in Riak's messages alone."""
+"""The live move from Riak: runs every command of a plan, in order, between two clusters of real
+processes. One of them plays Riak, and only Riak's messages are used with it."""
 import json
 import os
 import shlex
@@ -26,7 +26,7 @@ KEEP = "[{riak_kv, [{delete_mode, keep}]}].\n"
 
 
 def run(line):
-    """Runs a command line of the plan; status and output."""
+    """Runs a command line of the plan. Returns its status and output."""
     words = shlex.split(line)
     assert words[0] == "quoit", line
     done = subprocess.run([BINARY] + words[1:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -93,7 +93,7 @@ class LiveMove(unittest.TestCase):
         return done.returncode, json.loads(done.stdout), done.stderr
 
     def step(self, plan, name):
-        """Runs the commands of a step; the output of the last one."""
+        """Runs the commands of a step. Returns the output of the last one."""
         out = ""
         for line in next(step for step in plan["steps"] if step["step"] == name)["commands"]:
             status, out, words = run(line)
@@ -101,7 +101,7 @@ class LiveMove(unittest.TestCase):
         return out
 
     def set_up(self, cluster, plan, name, conf):
-        """Writes the lines of a step into the configuration of all nodes, and starts them again."""
+        """Writes the lines of a step into the configuration of all nodes, and restarts the nodes."""
         lines = next(step for step in plan["steps"] if step["step"] == name)[conf]
         for node in cluster:
             node.stop()
@@ -109,7 +109,7 @@ class LiveMove(unittest.TestCase):
             node.start()
 
     def full_sync(self, plan):
-        """Repeats the step until both sides agree."""
+        """Repeats the step until both sides are in sync."""
         wait_until(lambda: "in_sync" in self.step(plan, "full-sync"), "full-sync to find nothing")
 
     def test_both_ways_with_the_way_back(self):
@@ -139,7 +139,7 @@ class LiveMove(unittest.TestCase):
         self.step(plan, "queue")
         self.set_up(riak, plan, "riak", "riak_conf")
         self.step(plan, "sink")
-        # What is written meanwhile comes in real time, and what was there by the bootstrap.
+        # Concurrent writes arrive in real time, and older records by the bootstrap.
         write(riak, "plain", ["during"], b"in between")
         self.step(plan, "bootstrap")
         for key in old[1:] + ["during"]:
@@ -150,7 +150,7 @@ class LiveMove(unittest.TestCase):
         self.full_sync(plan)
         self.step(plan, "compare")
 
-        # The switch: clients write to either side for a while, then here alone.
+        # The switch: clients write to both sides for a while, then only here.
         self.step(plan, "switch")
         write(here, "plain", old[:10], b"changed here")
         write(here, "plain", ["new"], b"only here at first")
@@ -196,7 +196,8 @@ class LiveMove(unittest.TestCase):
             self.assertEqual(bad(), own | {what})
             with open(self.conf, "w", encoding="utf-8") as file:
                 file.write(before)
-        # What lets records go in the cluster: its own settings, its types and single buckets.
+        # Settings of the cluster by which records expire: its own, those of types, and those of single
+        # buckets.
         write(riak, "plain", ["a"], b"1")
         request = urllib.request.Request(here[0].url + "/buckets/plain/props", method="PUT",
                                          headers={"Content-Type": "application/json"},
@@ -221,7 +222,7 @@ class LiveMove(unittest.TestCase):
         for name in ("types", "sink", "bootstrap"):
             self.step(plan, name)
         wait_until(lambda: values(here, "plain", "b") == [b"1"], "b to come")
-        # A key that only the cluster has is listed, and stays away from Riak.
+        # A key that only the cluster has is listed, and is not sent to Riak.
         write(here, "plain", ["mine"], b"2")
         self.step(plan, "full-sync")
         compare = next(step for step in plan["steps"] if step["step"] == "compare")["commands"][0]

@@ -1,4 +1,4 @@
-"""Answers of a Riak node that were recorded beside its directories, held to those of a node of ours."""
+"""Recorded answers of the Riak node whose directories are imported, compared with those of our node."""
 import base64
 import email
 import hashlib
@@ -9,7 +9,7 @@ import urllib.request
 
 
 def get(node, path, accept="*/*"):
-    """Status, headers and body of a path."""
+    """Returns status, headers and body of a path."""
     request = urllib.request.Request(node.url + path, headers={"Accept": accept, "Accept-Encoding": "*"})
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:
@@ -19,7 +19,7 @@ def get(node, path, accept="*/*"):
 
 
 def path_of(record, folder):
-    """The path of a record of expected.json, whose names are in base64."""
+    """Returns the path of a record of expected.json, whose names are in base64."""
     def part(name):
         return urllib.parse.quote_from_bytes(base64.b64decode(record[name]), safe="")
     start = "/types/%s" % part("type") if record["type"] else ""
@@ -27,7 +27,7 @@ def path_of(record, folder):
 
 
 def parts_of(headers, body):
-    """(headers, body) of each sibling of an answer."""
+    """Returns (headers, body) of each sibling of an answer."""
     kind = headers.get("Content-Type", "")
     if not kind.startswith("multipart/mixed"):
         return [(headers, body)]
@@ -36,25 +36,25 @@ def parts_of(headers, body):
 
 
 def indexes_of(headers):
-    """The index entries of an answer."""
+    """Returns the index entries of an answer."""
     found = []
     for name, value in headers.items():
         if name.lower().startswith("x-riak-index-"):
-            # Headers are read as Latin-1, whatever they are.
+            # The HTTP library decodes all headers as Latin-1.
             terms = value.encode("latin-1").decode().split(",")
             found += [(name.lower()[len("x-riak-index-"):], term.strip()) for term in terms]
     return sorted(found)
 
 
 def in_order(value):
-    """A data type's value with the elements of its sets sorted: large ones come in page order."""
+    """Sorts the elements of the sets in a data type's value: large sets come in page order."""
     if isinstance(value, dict):
         return {name: in_order(field) for name, field in value.items()}
     return sorted(value) if isinstance(value, list) else value
 
 
 class RecordedAnswers:
-    """Checks for a test: each takes a record of expected.json."""
+    """Checks for a test. Each takes a record of expected.json."""
 
     def check_object(self, node, record):
         told = [one for one in record["siblings"] if not one.get("deleted")]
@@ -81,7 +81,7 @@ class RecordedAnswers:
             headers = same[0][0]
             self.assertEqual(headers["ETag"].strip('"'), sibling["vtag"], path)
             self.assertEqual(indexes_of(headers), sorted(map(tuple, sibling["indexes"])), path)
-            # Names that are no ASCII have no agreed form in a header.
+            # Names that are not ASCII have no agreed form in a header.
             for name, value in filter(lambda pair: pair[0].isascii(), sibling["usermeta"].items()):
                 found = headers.get(name) or headers.get("X-Riak-Meta-" + name)
                 self.assertEqual(found.encode("latin-1").decode(), value, path)
@@ -94,7 +94,7 @@ class RecordedAnswers:
         value = json.loads(body)
         told = record["value"]["value"]
         if value["type"] == "hll":
-            # Registers are the same; Riak corrects its estimate by tables, which ours does without.
+            # The registers are the same, but Riak corrects its estimate by tables and Quoit does not.
             self.assertLessEqual(abs(value["value"] - told), told // 100, path)
         else:
             self.assertEqual(in_order(value["value"]), in_order(told), path)

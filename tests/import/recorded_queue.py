@@ -1,4 +1,5 @@
-"""A Riak node whose queue has objects that a real Riak node stored, in frames as one was recorded to send."""
+"""A Riak node whose queue has objects that a real Riak node stored, sent in frames as a real node sends
+them."""
 import gzip
 import json
 import os
@@ -36,12 +37,12 @@ def sized(data):
 
 
 def field(number, data):
-    """A field of bytes of a message."""
+    """Encodes a field of bytes of a message."""
     return replay.put_varint(number << 3 | 2) + replay.put_varint(len(data)) + data
 
 
 def fields(message):
-    """The fields of a message by their numbers: bytes or numbers."""
+    """Decodes a message. Returns its fields by number, as bytes or numbers."""
     found, at = {}, 0
     def varint():
         nonlocal at
@@ -63,7 +64,7 @@ def fields(message):
 
 
 class StoredObject:
-    """An object as Riak's Bitcask has it, under its name."""
+    """An object in the form of Riak's Bitcask, with its name."""
 
     def __init__(self, name, value):
         self.type, self.value = b"", value
@@ -81,7 +82,7 @@ class StoredObject:
         return self.value[6:6 + size]
 
     def siblings(self):
-        """(value, metadata) of each."""
+        """Returns (value, metadata) of each sibling."""
         at = 6 + len(self.clock())
         count, = struct.unpack_from(">I", self.value, at)
         at += 4
@@ -97,7 +98,7 @@ class StoredObject:
         return all(meta[13 + meta[12]] == 1 for _, meta in self.siblings())
 
     def frame(self):
-        """The answer to a fetch."""
+        """Returns the answer to a fetch."""
         sent = b"\x10" + self.name() + self.value
         deleted = self.is_tombstone()
         answer = b"\x08\x00\x10" + bytes([deleted]) + b"\x18" + replay.put_varint(zlib.crc32(sent))
@@ -105,7 +106,7 @@ class StoredObject:
 
 
 def stored_objects(folder):
-    """The copies of all records below a folder of Bitcask, the newest of each partition."""
+    """Returns the copies of all records below a Bitcask folder, the newest of each partition."""
     copies = {}
     for directory, _, names in os.walk(folder):
         found = {}
@@ -125,7 +126,7 @@ def stored_objects(folder):
 
 
 class RecordedQueue(RecordedRiak):
-    """A recorded Riak with a queue: entries of real time from the beginning, others when a fold asks."""
+    """A recorded Riak with a queue. It has real-time entries from the start, and others after a fold."""
 
     def __init__(self, real_time, folded=()):
         self.lock = threading.Lock()
@@ -156,7 +157,7 @@ class RecordedQueue(RecordedRiak):
 
     @staticmethod
     def counted(count):
-        """The recorded answer of a fold that queued one record, with another number."""
+        """Returns the recorded answer of a fold that queued one record, with another number of records."""
         steps = recorded("replication/rangerepl-pb.json")
         step = next(one for one in steps if one.get("code") == FOLD_REQUEST)
         def answer(number):
@@ -167,7 +168,7 @@ class RecordedQueue(RecordedRiak):
 
 
 def quoit(*words):
-    """Output of the program, which must not fail."""
+    """Runs the program, which must succeed. Returns its output."""
     done = subprocess.run([BINARY, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, timeout=120, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -179,7 +180,7 @@ def add_sink(node, riak):
 
 
 class LiveQueue(RecordedAnswers, unittest.TestCase):
-    """A sink of ours at the queue of a Riak node that is played back."""
+    """A sink of Quoit at the queue of the recorded Riak node."""
 
     @classmethod
     def setUpClass(cls):
@@ -190,7 +191,7 @@ class LiveQueue(RecordedAnswers, unittest.TestCase):
         cls.objects = stored_objects(folder.name)
 
     def recorded_patterns(self, name, stored, value=None):
-        """The frames of a recorded conversation, as patterns for an object of another name."""
+        """Returns the frames of a recorded conversation, as patterns for an object of another name."""
         for step in recorded("replication/%s.json" % name):
             if step.get("code") != FETCH_REQUEST or "re" not in step["expect"][0]["fields"]["body"]:
                 continue
@@ -255,7 +256,7 @@ class LiveQueue(RecordedAnswers, unittest.TestCase):
                 raise
 
     def are_there(self, node, expected):
-        """Whether all records are as the real node answered."""
+        """Checks that all records are as the real node answered."""
         for record in expected["objects"]:
             self.check_object(node, record)
         for record in expected["data_types"]:
@@ -270,7 +271,7 @@ class LiveQueue(RecordedAnswers, unittest.TestCase):
 
 
 class PagesByReplication(unittest.TestCase):
-    """Data types of 100,000 elements that come in messages of replication."""
+    """Data types of 100,000 elements that arrive in replication messages."""
 
     ask, check_paged, check_sizes = LargeTypes.ask, LargeTypes.check_paged, LargeTypes.check_sizes
     bytes_written, update_bytes = LargeTypes.bytes_written, LargeTypes.update_bytes

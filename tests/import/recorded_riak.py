@@ -1,4 +1,4 @@
-"""A node that answers the questions of a plan with recorded answers of a real Riak node."""
+"""A node that answers the requests of a plan with recorded answers of a real Riak node."""
 import http.server
 import json
 import os
@@ -20,13 +20,13 @@ LIST_BUCKETS_REQUEST = 223
 
 
 def recorded(path):
-    """The steps of a recorded conversation."""
+    """Returns the steps of a recorded conversation."""
     with open(os.path.join(GOLDEN, path), encoding="utf-8") as file:
         return json.load(file)["steps"]
 
 
 def without_rules(fields):
-    """Fields of a recorded answer: of what is optional, the value."""
+    """Returns the fields of a recorded answer, with optional fields as their values."""
     if isinstance(fields, dict) and set(fields) == {"optional"}:
         return fields["optional"]
     if isinstance(fields, dict):
@@ -39,7 +39,7 @@ def default_props():
 
 
 def member(port=8087):
-    """The one member, in the form that the recorded answers have."""
+    """Returns the only member, in the form of the recorded answers."""
     inner = b"\x0a\x09127.0.0.1" + b"\x10" + replay.put_varint(port)
     return b"\x0a" + replay.put_varint(len(inner)) + inner
 
@@ -73,7 +73,7 @@ class _Http(http.server.BaseHTTPRequestHandler):
 
 
 class RecordedRiak:
-    """Both listeners, as long as the context lasts."""
+    """Runs listeners for both protocols while the context lasts."""
 
     def __enter__(self):
         self.servers = [socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler)
@@ -94,7 +94,7 @@ class RecordedRiak:
         if code == MEMBERS_REQUEST:
             return MEMBERS_ANSWER, member()
         if code == PUSH_REQUEST:
-            # The queue's name comes back, and that there is none.
+            # The answer repeats the queue's name, and says that there is no such queue.
             size = body[1]
             return PUSH_ANSWER, body[:2 + size] + b"\x10\x00"
         if code == LIST_BUCKETS_REQUEST:

@@ -1,4 +1,4 @@
-"""Tables of the page for users of Riak, read as what they promise."""
+"""Reads the tables on the page for users of Riak, so that tests can check what they promise."""
 import os
 import re
 
@@ -8,7 +8,7 @@ SUMMARY = ("_mean", "_median", "_95", "_99", "_100")
 
 
 def rows(heading):
-    """The cells of the tables below a heading, by the row."""
+    """Yields the cells of each row of the tables below a heading."""
     with open(PAGE, encoding="utf-8") as file:
         text = file.read()
     start = text.index("\n## %s\n" % heading)
@@ -19,7 +19,7 @@ def rows(heading):
 
 
 def each_of(name):
-    """`a_{b,c}` is a_b and a_c."""
+    """Expands `a_{b,c}` to a_b and a_c."""
     found = re.search(r"\{([^}]*)\}", name)
     if not found:
         return [name]
@@ -28,7 +28,7 @@ def each_of(name):
 
 
 def statistics():
-    """What the page says about each statistic: same, other, 0 or missing."""
+    """Returns what the page says about each statistic: same, other, 0 or missing."""
     told = {}
     for names, here in rows("Statistics"):
         word = here.split(":")[0].strip("| ")
@@ -43,7 +43,7 @@ def statistics():
 
 
 def commands():
-    """The commands of riak-admin and riak that the page has, as lists of words."""
+    """Returns the commands of riak-admin and riak on the page, as lists of words."""
     with open(PAGE, encoding="utf-8") as file:
         section = file.read().split("\n## riak-admin and riak\n")[1].split("\n## ")[0]
     tables = section.split("| riak | here |")
@@ -57,7 +57,7 @@ def commands():
 
 
 def _commands_of(cell):
-    """`cluster join`, `leave` are cluster join and cluster leave."""
+    """Expands a cell: "`cluster join`, `leave`" stands for cluster join and cluster leave."""
     group = []
     for text in re.findall(r"`([^`]+)`", cell):
         words = [word for word in text.split() if word != "..." and not word.startswith("-")]
@@ -69,7 +69,7 @@ def _commands_of(cell):
 
 
 def settings():
-    """(pattern, word) of each key or family of keys in the table of settings."""
+    """Yields (pattern, word) for each key or family of keys in the table of settings."""
     for names, here in rows("Settings"):
         word = re.match(r"kept|changed|no meaning|refused", here.strip("| "))
         assert word, here
@@ -79,7 +79,8 @@ def settings():
 
 
 def row_of(key, patterns):
-    """The pattern that says what becomes of a key: its own, or the longest of a family; None without any."""
+    """Returns the pattern that applies to a key: its own, or the longest of a family; None if there is
+    no pattern."""
     matching = [pattern for pattern in patterns
                 if pattern == key or (pattern.endswith("*") and key.startswith(pattern[:-1]))]
     return max(matching, key=lambda pattern: (pattern == key, len(pattern)), default=None)

@@ -1,5 +1,5 @@
-"""Moves from Riak, with real processes: recorded directories of a Riak node, imports that are killed,
-damage, types, comparisons, and Riak's own commands."""
+"""Moves from Riak, with real processes: recorded directories of a Riak node, killed imports, damage,
+types, comparisons, and Riak's own commands."""
 import glob
 import gzip
 import json
@@ -37,14 +37,14 @@ START_SECONDS = 30
 
 
 def quoit(*arguments, cwd=None, binary=BINARY):
-    """Runs the program to its end; status, output, words on the standard error."""
+    """Runs the program to its end. Returns its status, output and error output."""
     done = subprocess.run([binary] + list(arguments), stdin=subprocess.DEVNULL, cwd=cwd,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120, text=True)
     return done.returncode, done.stdout, done.stderr
 
 
 class Recorded(RecordedAnswers, unittest.TestCase):
-    """Directories that a real Riak node wrote, on every engine."""
+    """Directories that a real Riak node wrote, imported on every engine."""
 
     def imported(self, archive, engine):
         with gzip.open(os.path.join(GOLDEN, archive + ".expected.json.gz")) as file:
@@ -95,7 +95,7 @@ class Recorded(RecordedAnswers, unittest.TestCase):
 
 
 class OneNode(unittest.TestCase):
-    """Imports into one node, each in buckets of its own."""
+    """Imports into one node, each into buckets of its own."""
 
     @classmethod
     def setUpClass(cls):
@@ -250,12 +250,12 @@ class OneNode(unittest.TestCase):
             status, out, words = quoit(*compare)
             self.assertEqual((status, json.loads(out)), (1, {"same": False, "buckets": []}), words)
             self.assertIn("nothing was compared", words)
-            # A bucket that was named was looked at, and is the same on both sides.
+            # A bucket that was named was compared, and is the same on both sides.
             status, out, words = quoit(*compare, "--only", "default/empty")
             self.assertEqual((status, json.loads(out)["same"]), (0, True), words)
 
     def names_are_found(self, riak):
-        """Types are named by a report, by a directory, and by Riak where it has data of them."""
+        """Types are named by a report, by a directory, or by Riak if it has data of them."""
         types = ["import", "types", riak.url, "--to", self.node.url, "--riak-pb", riak.record["pb"],
                  "--format", "json"]
         report = os.path.join(self.folder, "report.json")
@@ -300,7 +300,7 @@ class OneNode(unittest.TestCase):
             self.assertNotIn("unrecognized", words)
         status, out, _ = quoit("wait-for-service", "riak_search", "--url", self.node.url, binary=link)
         self.assertEqual((status, out.split(":")[0]), (1, "riak_search is no service of the node"))
-        # Scripts look for refusals on the standard output.
+        # Scripts look for refusals on standard output.
         status, out, words = quoit("bucket-type", "status", "none", "--url", self.node.url, binary=link)
         self.assertEqual((status, out, words), (1, "none is not an existing bucket type\n", ""))
         riak = os.path.join(self.folder, "riak")
@@ -360,14 +360,14 @@ class OneNode(unittest.TestCase):
         refused = [key for key in keys if told[rows[key]] == "refused"]
         for key in set(keys) - set(refused):
             self.assertEqual(remarks[key], words[told[rows[key]]], key)
-        # They are refused when they are set to something.
+        # These keys are refused if they are set.
         source = os.path.join(self.folder, "set.conf")
         with open(source, "w", encoding="utf-8") as file:
             file.writelines("%s = on\n" % key for key in refused)
         self.assertEqual(set(self.remarks(source).values()), {"refused"})
 
     def remarks(self, file):
-        """What the program says about each key of a file."""
+        """Returns the program's remark about each key of a file."""
         _, out, words = quoit("config", "from-riak", file, "--memory", "8589934592", "--format", "json")
         self.assertTrue(out, words)
         return {one["riak_key"]: one["remark"] for one in json.loads(out)}
@@ -376,7 +376,7 @@ class OneNode(unittest.TestCase):
         for program, commands in riak_pages.commands().items():
             self.assertGreater(len(commands), 10, program)
             for command in commands:
-                # Help is for a command that there is; what isn't one has no words for it.
+                # Every existing command has help; a word that is not a command has none.
                 _, out, words = quoit(program, *command, "--help")
                 self.assertNotIn("is no command of", out + words, command)
         self.assertFalse(os.path.exists("--help"), "help was taken for the name of a file")
@@ -431,7 +431,7 @@ class ThreeNodes(unittest.TestCase):
                                 preexec_fn=die_with_parent, text=True)
 
     def across(self):
-        """Records that the journal knows to be in the cluster."""
+        """Returns the number of records that the journal counts as stored in the cluster."""
         if not os.path.exists(self.journal):
             return 0
         with open(self.journal, encoding="utf-8") as file:
@@ -453,7 +453,7 @@ class ThreeNodes(unittest.TestCase):
         before = self.across()
         second = self.start()
         self.until_more_are_across(second, before)
-        # The node that is written to dies, and is back.
+        # The node that the import sends to dies, and starts again.
         self.cluster[0].kill()
         self.cluster[0].start()
         out, words = second.communicate(timeout=300)
@@ -464,7 +464,7 @@ class ThreeNodes(unittest.TestCase):
         self.assertEqual((report["verified"]["checked"], report["verified"]["behind_count"]), (self.COUNT, 0))
         self.cluster[1].start()
         self.cluster.settle()
-        # The type was made for all nodes, and each of them has the records.
+        # The type was created on all nodes, and each of them has the records.
         for node in self.cluster:
             for number in (0, self.COUNT // 2, self.COUNT - 1):
                 status, _, body = get(node, "/types/fresh/buckets/b/keys/k%06d" % number)

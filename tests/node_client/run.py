@@ -34,7 +34,7 @@ def main():
                            TEST_SCRIPTS_PB=scripts.record["pb"],
                            TEST_CLUSTER=",".join(each.record["pb"] for each in cluster),
                            TEST_VICTIM=str(cluster[2].record["pid"]))
-        # The client is of 2017 and uses calls that Node.js advises against today.
+        # The client was written in 2017 and uses calls that Node.js has deprecated since.
         done = subprocess.run(["node", "--no-deprecation", os.path.join(HERE, "tests.js")],
                               env=environment, stdin=subprocess.DEVNULL, timeout=TIMEOUT_SECONDS)
         if done.returncode:

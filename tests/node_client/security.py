@@ -1,4 +1,5 @@
-"""Starts a node with users, rights and TLS, and runs the security tests of the Node.js client against it."""
+"""Starts a node with users, permissions and TLS, and runs the security tests of the Node.js client
+against it."""
 import os
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Tests of change feeds with real processes: told once or more, in order by key, through deaths."""
+"""Tests of change feeds with real processes: each write at least once, in order by key, through deaths."""
 import json
 import os
 import subprocess
@@ -23,7 +23,7 @@ ROUNDS = 40
 
 
 def quoit(url, *arguments, fails=False):
-    """What a command prints."""
+    """Runs a command. Returns its output."""
     done = subprocess.run([binary_from_environment()] + list(arguments) + ["--url", url],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           timeout=90, text=True)
@@ -37,7 +37,7 @@ def enable(url):
 
 
 def request(url, method, path, body=None, headers=()):
-    """Status, headers and body of an answer."""
+    """Returns status, headers and body of an answer."""
     asked = urllib.request.Request(url + path, data=body, method=method, headers=dict(headers))
     try:
         with urllib.request.urlopen(asked, timeout=30) as answer:
@@ -47,7 +47,7 @@ def request(url, method, path, body=None, headers=()):
 
 
 def write(url, key, value, context=None):
-    """Writes a key; the context of the record afterwards."""
+    """Writes a key. Returns the context of the record afterwards."""
     headers = {"Content-Type": "text/plain"}
     if context:
         headers["X-Riak-Vclock"] = context
@@ -59,14 +59,14 @@ def write(url, key, value, context=None):
 
 
 def changes(url, *arguments):
-    """Changes and the position behind them."""
+    """Returns the changes and the position behind them."""
     lines = [json.loads(line) for line in quoit(url, "changes", BUCKET, *arguments).splitlines()]
     assert lines[-1]["kind"] == "position", lines[-1]
     return lines[:-1], lines[-1]
 
 
 def feed(url, **parameters):
-    """The answer to a request for changes."""
+    """Returns the answer to a request for changes."""
     query = "&".join("%s=%s" % pair for pair in parameters.items())
     return request(url, "GET", "/buckets/%s/changes?%s" % (BUCKET, query))
 
@@ -76,7 +76,7 @@ def shown(told):
 
 
 class Follower:
-    """`quoit changes --follow` whose lines are read as they come."""
+    """Runs `quoit changes --follow`, and reads its lines as they come."""
 
     def __init__(self, urls, since):
         self.lines = []
@@ -89,12 +89,12 @@ class Follower:
 
     def read(self):
         for line in self.process.stdout:
-            # A reader that was killed may leave half a line.
+            # A killed reader may leave an incomplete line.
             if line.endswith("\n"):
                 self.lines.append(json.loads(line))
 
     def kill(self):
-        """Ends it at once; the position of its last line."""
+        """Kills the reader. Returns the position of its last line."""
         self.process.kill()
         self.process.wait()
         self.thread.join()
@@ -142,7 +142,7 @@ class OneNode(unittest.TestCase):
             for _ in range(2):
                 self.send(url, "PUT", "once", "keys/k", "v")
             self.send(url, "POST", "counters", "datatypes/k", "1")
-            # Large sets are kept in pages.
+            # Large sets are stored in pages.
             for elements in (["a"], ["%06d" % number + "." * 50 for number in range(20_000)], ["b"]):
                 self.send(url, "POST", "sets", "datatypes/k", json.dumps({"add_all": elements}))
             self.send(url, "DELETE", "sets", "keys/k")
@@ -178,7 +178,8 @@ class OneNode(unittest.TestCase):
             self.assertEqual((status, json.loads(body)["error"]), (400, "position"))
             quoit(url, "changes", "disable", BUCKET)
             write(url, "b", "is not told")
-            # Periods are named by seconds.
+            # A number of its own for the period: `changes enable` takes the second, which may still be the
+            # same.
             request(url, "PUT", "/buckets/b/props", b'{"props":{"change_feed":7}}',
                     {"Content-Type": "application/json"})
             write(url, "c", "v")
@@ -221,13 +222,13 @@ class ThreeNodes(unittest.TestCase):
             written = {key: [] for key in KEYS}
             self.rounds(cluster, 0, written, [0, 1, 2])
             wait_until(lambda: len(follower.lines) >= 3, "changes to be told")
-            # One node dies while it has changes to tell, and the reader with it.
+            # One node dies while it has changes to deliver, and the reader dies with it.
             cluster[2].kill()
             position = follower.kill()
             lines = follower.lines
             follower = Follower(urls, position)
             self.rounds(cluster, 1, written, [0, 1])
-            # The node that the reader has asked dies: it goes on at the other one.
+            # The node that serves the reader dies. The reader continues at the other one.
             wait_until(lambda: len(follower.lines) >= 3, "changes to be told")
             cluster[0].kill()
             cluster[2].start()
@@ -244,7 +245,7 @@ class ThreeNodes(unittest.TestCase):
             self.check(lines + follower.lines, written)
 
     def rounds(self, cluster, number, written, nodes):
-        """Writes each key again and again, each time at another node."""
+        """Writes each key many times, each time at another node."""
         for step in range(ROUNDS // 4):
             for place, key in enumerate(KEYS):
                 node = cluster[nodes[(step + place) % len(nodes)]]
@@ -260,7 +261,7 @@ class ThreeNodes(unittest.TestCase):
             return False
 
     def check(self, lines, written):
-        """What is not late comes in the order of the writes of the key."""
+        """Checks that the first deliveries of a key's changes come in the order of its writes."""
         for key in KEYS:
             places = {context: place for place, context in enumerate(written[key])}
             in_order = [places[line["context"]] for line in lines

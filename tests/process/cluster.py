@@ -1,4 +1,5 @@
-"""Tests of real clusters: nodes that die, stall, restart, come back changed or do not belong."""
+"""Tests of real clusters: nodes that die, stall, restart, come back changed or belong to another
+cluster."""
 import http.client
 import json
 import os
@@ -20,9 +21,10 @@ from support.cluster_case import KEYS, ClusterCase, end, put_all, values  # noqa
 from support.node import binary_from_environment, copy_data  # noqa: E402
 from support.pb import Connection, Refused  # noqa: E402
 
-# A request must not take longer when a node is gone or stalled; debug builds on busy machines.
+# Time limit of a request when a node is down or stalled. Debug builds run on busy machines.
 PROMPT_SECONDS = 10
-# Longer than all that a log tells now and then, which is the minute in which repeated lines are counted.
+# Longer than the interval of any repeated log message. The longest is the minute over which repeated lines
+# are counted.
 LONGEST_INTERVAL_SECONDS = 70
 
 
@@ -103,7 +105,8 @@ class Failures(ClusterCase):
             self.assertEqual(values(node, KEYS), [[b"new"]] * len(KEYS))
             self.assertLess(time.monotonic() - began, PROMPT_SECONDS)
         stalled.process.send_signal(signal.SIGCONT)
-        # It waits until it has heard of the others: it neither refuses nor shows what it had.
+        # The node waits until it has heard of the others: it neither refuses the read nor returns its old
+        # values.
         self.assertEqual(values(stalled, KEYS), [[b"new"]] * len(KEYS))
 
     def test_a_read_that_all_primaries_have_to_answer_fails_while_one_is_silent(self):
@@ -116,7 +119,7 @@ class Failures(ClusterCase):
         silent.process.send_signal(signal.SIGSTOP)
         self.addCleanup(silent.process.send_signal, signal.SIGCONT)
         os.waitpid(silent.process.pid, os.WUNTRACED)
-        # The local copy is made an answer before the others are heard: no byte of it may be sent.
+        # The local copy becomes an answer before the others are heard. No byte of it may be sent.
         for _ in range(3):
             kept.request("GET", "/buckets/b/keys/k?pr=3&timeout=300")
             answer = kept.getresponse()
@@ -160,7 +163,7 @@ class Failures(ClusterCase):
 
 class Logs(ClusterCase):
     def lines(self, node):
-        """The lines of a node's log that tell of something unusual, without those of its own start."""
+        """Returns the warnings and errors of a node's log, without those of its own start."""
         return [line for line in node.log_tail(10_000).splitlines()
                 if (" WARN " in line or " ERROR " in line) and "was empty" not in line]
 
@@ -174,7 +177,7 @@ class Logs(ClusterCase):
         def told(words):
             return lambda: all(words in node.log_tail(10_000) for node in alive)
         wait_until(told("a node is down"), "the death to be told")
-        # Elections, redials and replication go on meanwhile.
+        # Elections, reconnecting and replication go on meanwhile.
         for number in range(20):
             with Connection(alive[0].pb) as pb:
                 pb.put("b", "k%d" % number, "v")
@@ -188,8 +191,8 @@ class Logs(ClusterCase):
 
 
     def test_a_node_that_stays_dead_costs_two_lines_of_each_other_log_and_none_later(self):
-        # Comparisons and merges come around each second here, in place of each quarter of a minute and each
-        # three minutes; all else that repeats does so at least once a minute, within the time of the load.
+        # Exchanges and merge checks come every second here, instead of every 15 seconds and every three
+        # minutes. All other repeated work comes at least once a minute, so within the time of the load.
         cluster = self.cluster(5, ["ring_size=8", "anti_entropy.trigger_interval=1s",
                                    "bitcask.merge_check_interval=1s"])
         alive, victim = list(cluster)[:4], cluster[4]
@@ -198,7 +201,8 @@ class Logs(ClusterCase):
         victim.kill()
         wait_until(lambda: all("a node is down" in self.lines_after(node, count)
                                for node, count in zip(alive, before)), "the death to be told")
-        # Elections, redials, replication and comparisons go on meanwhile; hints are kept for the dead node.
+        # Elections, reconnecting, replication and exchanges go on meanwhile, and nodes keep hints for the
+        # dead node.
         load = self.bench(alive, 30 + LONGEST_INTERVAL_SECONDS)
         self.let_it_run(load)
         alive[0].run("bucket-type", "create", "of-the-others", '{"props":{}}')
@@ -208,7 +212,7 @@ class Logs(ClusterCase):
         self.assert_flawless(load)
         logs = "\n".join(node.log_tail(30) for node in alive)
         self.assertEqual([self.line_count(node) for node in alive], told, logs)
-        # So an hour has no more lines than this.
+        # So an hour does not add more lines than this.
         self.assertLess(sum(told) - sum(before), 20, logs)
         victim.start()
         wait_until(lambda: all("a node is back" in self.lines_after(node, count)
@@ -226,7 +230,8 @@ class Logs(ClusterCase):
 
 
 class Strangers(ClusterCase):
-    """What does not belong is refused or healed, with words that say what happened."""
+    """Nodes and bytes that do not belong to the cluster are refused or healed, with a message that says
+    why."""
 
     def test_a_cluster_of_another_ring_size_is_not_joined(self):
         cluster = self.cluster(2)

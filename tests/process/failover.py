@@ -1,4 +1,5 @@
-"""Tests of loads whose nodes die: `quoit bench` goes on with the others at once, over both protocols."""
+"""Tests of loads whose nodes die: `quoit bench` continues with the other nodes at once, over both
+protocols."""
 import json
 import os
 import re
@@ -17,10 +18,9 @@ from support.cluster import wait_until  # noqa: E402
 WORKERS = 8
 RATE = 200
 SECONDS = 9
-# Rows of `summary.csv` that the load has when a node is killed.
+# Number of rows of `summary.csv` after which a node is killed.
 ROWS_BEFORE = 3
-# A request may wait for a second until the silence of a node counts as its end; the rest is for a busy
-# machine.
+# A request may wait for a second until a silent node counts as dead. The rest is for a busy machine.
 NOTICED_SECONDS = 2
 
 RUN = """{mode, {open_rate, %d}}. {concurrent, %d}. {report_interval, 1}. {verify, true}.
@@ -31,7 +31,7 @@ OBJECTS = "{operations, [{get, 4}, {put, 4}]}. "
 
 class Failover(ClusterCase):
     def run_load(self, cluster, config, name):
-        """Starts a load, kills a node while it runs, and gives what the load has told in the end."""
+        """Starts a load, and kills a node while it runs. Returns the load's results and output."""
         path = os.path.join(self.folder, name + ".config")
         with open(path, "w", encoding="utf-8") as handle:
             handle.write(config)
@@ -53,7 +53,7 @@ class Failover(ClusterCase):
         rows = table(results, "summary.csv")
         failed = sum(int(row[4]) for row in rows)
         self.assertLessEqual(failed, failed_max, said)
-        # An open load counts the wait of each operation from its scheduled time.
+        # An open-loop load counts the latency of each operation from its scheduled time.
         slowest_us = max(int(row[9]) for name in ("get", "put")
                          for row in table(results, name + "_latencies.csv"))
         self.assertLess(slowest_us / 1e6, NOTICED_SECONDS, said)
@@ -99,7 +99,8 @@ class Failover(ClusterCase):
 
 
 def table(results, name):
-    """The rows of a table of results without its heading; none while it is not there."""
+    """Returns the rows of a result table without the heading. There are none while the file does not
+    exist."""
     try:
         with open(os.path.join(results, name), encoding="utf-8") as handle:
             return [re.split(r",\s*", line.strip()) for line in handle.readlines()[1:] if line.endswith("\n")]

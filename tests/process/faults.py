@@ -1,4 +1,4 @@
-"""Tests of real clusters whose links flap, whose disks hang, and whose clients race for one version."""
+"""Tests of real clusters with flapping links, hanging disks, and clients that race for one version."""
 import collections
 import os
 import random
@@ -21,19 +21,20 @@ WITHOUT_COMPILER = "no C compiler (cc) on this machine, so %s was not tested"
 RACE_SECONDS = 8
 RACED_KEYS = ["k%d" % number for number in range(4)]
 RACERS = 9
-# Longer than a tombstone of these tests lives where nothing is in its way.
+# Longer than a tombstone of these tests stays if nothing prevents its reaping.
 PAST_REAPING_SECONDS = 5
 FLAP_SECONDS = 12
 FLAPPED_WRITERS = 10
-# A put that is answered sooner, with no connection cut meanwhile, was not passed on to a second node, and has
-# one event for certain (docs/decisions/0032). What others leave may stand twice, and outlive a delete.
+# A put that is answered within this time, while no connection is cut, was not forwarded to a second node,
+# and has certainly one event (docs/decisions/0032). The value of another put may be there twice, and
+# outlive a delete.
 SWIFT_SECONDS = 0.04
-# Time in which a link that is to be cut is cut for certain.
+# Time within which a link that is to be cut is certainly cut.
 CUTTING_SECONDS = 0.1
 
 
 class Client:
-    """A client that goes to another node when one does not answer."""
+    """A client that changes to another node when one does not answer."""
 
     def __init__(self, cluster, number):
         self.cluster = cluster
@@ -41,7 +42,7 @@ class Client:
         self.pb = None
 
     def call(self, message, **fields):
-        """The answer; None when the outcome is unknown."""
+        """Returns the answer; None if the outcome is unknown."""
         try:
             if self.pb is None:
                 self.pb = Connection(self.random.choice(self.cluster.nodes).pb, 10)
@@ -53,14 +54,14 @@ class Client:
             return None
 
     def leave(self):
-        """The next call goes to any node."""
+        """Closes the connection, so that the next call may go to any node."""
         if self.pb is not None:
             self.pb.wire.close()
             self.pb = None
 
 
 def run_all(clients, seconds):
-    """Starts the clients' threads, which end after so many seconds; those threads."""
+    """Starts the clients' threads, which end after that many seconds. Returns the threads."""
     end = time.monotonic() + seconds
     threads = [threading.Thread(target=client.run, args=(end,)) for client in clients]
     for thread in threads:
@@ -69,12 +70,12 @@ def run_all(clients, seconds):
 
 
 class Racer(Client):
-    """Writes what it has just read, on condition that it is still there."""
+    """Writes conditionally on the version that it has just read."""
 
     def __init__(self, cluster, number):
         super().__init__(cluster, number)
         self.name = number
-        # What was acknowledged: (key, the values it was based on).
+        # The acknowledged writes: (key, values that the write was based on).
         self.acknowledged = []
         self.refused = 0
 
@@ -154,21 +155,21 @@ class Disks(ClusterCase):
 
 
 def living(read):
-    """The values of an answer that are no tombstones."""
+    """Returns the values of an answer that are not tombstones."""
     return [content["value"] for content in read.get("content", []) if content["value"]]
 
 
 class Writer(Client):
-    """Puts values to keys of its own without having read them, and deletes those that it has read."""
+    """Puts values to keys of its own without reading them, and deletes values that it has read."""
 
     def __init__(self, cluster, number):
         super().__init__(cluster, number)
         self.keys = ["w%d-%d" % (number, key) for key in range(5)]
-        # Values that must be there, and that a delete has taken, by key.
+        # By key, the values that must be there, and those that a delete has removed.
         self.kept = {key: set() for key in self.keys}
         self.deleted = {key: set() for key in self.keys}
         self.puts = 0
-        # When each put of this client that was answered soon began and ended, by its value.
+        # By value, the begin and end of each put of this client that was answered quickly.
         self.swift = {}
 
     def run(self, end):
@@ -202,7 +203,7 @@ class Writer(Client):
         if not read or "vclock" not in read:
             return
         seen = set(living(read))
-        # Without an answer they may be there or not.
+        # Without an answer to the delete, the values may or may not be there.
         self.kept[key] -= seen
         answer = self.call("RpbDelReq", type="siblings", bucket="b", key=key, vclock=read["vclock"])
         if answer is not None:
@@ -252,8 +253,8 @@ class Flapping(ClusterCase):
             time.sleep(chance.uniform(0, 0.2))
 
     def assert_right(self, nodes, key, kept, deleted, once):
-        """Looks at what all nodes have of a key: values that must be there, values that must have gone, and
-        those that no put has made twice."""
+        """Checks the values of a key on all nodes: values that must be there, values that must be gone,
+        and values that may not be there twice."""
         for node in nodes:
             with Connection(node.pb) as pb:
                 there = living(pb.call("RpbGetReq", type="siblings", bucket="b", key=key, r=3))

@@ -1,8 +1,8 @@
-"""Nodes on disks without any room, killed and started again: they read, refuse writes, and go on with room.
+"""Nodes on full disks, killed and started again: they serve reads, refuse writes, and continue once
+there is room.
 
-Each disk is a small file system in memory, mounted for this program alone. Where the machine lets nobody do
-that, that is said and nothing is tested.
-"""
+Each disk is a small file system in memory that is mounted for this program only. If the machine does
+not permit that, the program says so and tests nothing."""
 import glob
 import os
 import random
@@ -24,13 +24,13 @@ from support.pb import Connection, Refused  # noqa: E402
 from support.replicating import Clusters, consume, get, peers, repl, waiting  # noqa: E402
 
 VALUE_BYTES = 100_000
-# What the engines leave alone of a disk, some mebibytes for records beside it, and what is kept for a start.
+# The space that the engine keeps free, some MiB for records, and the space kept for a start.
 ORDERED_MEBIBYTES = 256 + 64
 BITCASK_MEBIBYTES = 16 + 64
 STARTS = 3
-# Writes to be queued: more than the last block of the journal has room for.
+# Number of queued writes: more than fit into the last block of the journal.
 QUEUED = 200
-# Records of a store that is salvaged: they take less than half of the disk.
+# Number of records of a salvaged store: they take less than half of the disk.
 SALVAGED = 100
 
 
@@ -48,7 +48,7 @@ class FullDisk(unittest.TestCase):
         self.addCleanup(subprocess.run, ["umount", self.disk], check=True)
         settings = ["storage_backend=" + engine, "ring_size=8"]
         node = Node(binary_from_environment(), os.path.join(self.disk, "data"), settings)
-        # The log must not be what takes the last byte.
+        # The node's log must not fill the disk.
         node.folder_above = self.folder
         node.log_path = os.path.join(self.folder, "node.log")
         self.addCleanup(node.__exit__)
@@ -71,7 +71,7 @@ class FullDisk(unittest.TestCase):
                 with self.assertRaisesRegex(Refused, "disk full"):
                     pb.put("b", "refused", value(0))
         os.unlink(self.junk)
-        # Engines may have copied what they have since they were full.
+        # Engines may have rewritten their data since the disk was full.
         mount("-o", "remount,size=%dm" % (2 * mebibytes), self.disk)
         wait_until(lambda: is_accepted(node), "writes to go on when there is room")
         # A put that was not acknowledged may be there.
@@ -81,7 +81,7 @@ class FullDisk(unittest.TestCase):
         self.assertNotIn("panicked", node.log_tail(10_000))
 
     def write_until_refused(self, node):
-        """How many puts were acknowledged."""
+        """Returns the number of acknowledged puts."""
         with Connection(node.pb) as pb:
             for number in range(10_000):
                 try:
@@ -128,9 +128,9 @@ class FullDisk(unittest.TestCase):
             one[0].kill()
             one[0].start()
             put(one[0], QUEUED)
-        # The entries that were in memory alone are gone, and their records are found by a comparison.
+        # Entries that were only in memory are lost, and full-sync finds their records.
         consume(other, one)
-        # Without room it holds for this process.
+        # On a full disk, the change lasts only as long as the process.
         said = repl(one[0], "fullsync", "set", "--peer", peers(other), fails=True)
         self.assertIn("the change lasts until the node is restarted", said)
         self.assertIn("repaired", repl(one[0], "fullsync", "run", "all"))
@@ -153,7 +153,7 @@ class FullDisk(unittest.TestCase):
             os.unlink(path)
         before = contents(node.data_dir + "/leveldb")
         fill(self.junk)
-        # Room for the control file, and for no record.
+        # Room for the control file, but for no record.
         os.truncate(self.junk, os.path.getsize(self.junk) - VALUE_BYTES)
         said = self.salvage(node, 1)
         self.assertIn("leveldb is as it was", said)
@@ -178,7 +178,7 @@ def put(node, number):
 
 
 def contents(folder):
-    """The bytes of all files below a folder, by their paths."""
+    """Returns the bytes of all files below a folder, by path."""
     found = {}
     for above, _, names in os.walk(folder):
         for name in names:
@@ -189,7 +189,7 @@ def contents(folder):
 
 
 def value(number):
-    # No engine compresses it.
+    # No engine can compress it.
     return random.Random(number).randbytes(VALUE_BYTES)
 
 

@@ -1,4 +1,5 @@
-"""Tests of what comes back to a node that was away, and of what must not."""
+"""Tests of the data that a node gets back after it was down, and of deleted data that must not come
+back."""
 import http.client
 import os
 import sys
@@ -15,16 +16,16 @@ from support.node import NodeError  # noqa: E402
 from support.pb import Connection  # noqa: E402
 
 COUNT = 1000
-# Longer than a tombstone of these tests lives where nothing is in its way.
+# Longer than a tombstone of these tests stays if nothing prevents its reaping.
 PAST_REAPING_SECONDS = 5
-# Longest time until all tombstones are gone, on a machine that is busy with other tests.
+# Longest time until all tombstones are reaped, on a machine that is busy with other tests.
 REAPED_SECONDS = 180
-# How long a node is away under load. `cargo xtask bench away` has it be a minute.
+# Time for which a node is down under load. `cargo xtask bench away` uses a minute.
 AWAY_SECONDS = 10
 
 
 def compared(nodes, name):
-    """A figure of what nodes have found out by comparing their copies."""
+    """Returns the sum of a figure of anti-entropy over several nodes."""
     return sum(node.json("aae-status")[name] for node in nodes)
 
 
@@ -35,7 +36,7 @@ def delete_all(node, keys):
 
 
 def overwrite(node, keys, life_seconds):
-    """Replaces values by others that expire, as a client does that has read them."""
+    """Replaces values by others that expire, as a client does that has read the old ones."""
     connection = http.client.HTTPConnection(*node.http, timeout=30)
     for key in keys:
         path = "/buckets/b/keys/%s" % key
@@ -62,17 +63,17 @@ class Healing(ClusterCase):
         wait_until(lambda: values(first, KEYS) == [[]] * len(KEYS), "the new values to expire")
         third.start()
         cluster.settle()
-        # A majority never shows what a minority has kept.
+        # A majority never returns a value that only a minority has kept.
         for node in cluster:
             self.assertEqual(values(node, KEYS, r=2), [[]] * len(KEYS))
         for node in cluster:
             wait_until(lambda: values(node, KEYS, r=1) == [[]] * len(KEYS), "no old value to be left")
-        # A new value stands alone.
+        # A new value has no siblings.
         put_all(first, KEYS, "again")
         self.assertEqual(values(third, KEYS, r=3), [[b"again"]] * len(KEYS))
 
     def test_what_a_node_has_missed_reaches_it_without_a_read(self):
-        # Nothing but hints can bring it: nobody stands in, nobody reads, nobody compares.
+        # Only hints can bring the values: there are no fallbacks, reads or exchanges.
         cluster = self.cluster(3, ("ring_size=8", "anti_entropy=passive"))
         first, _, third = cluster
         third.kill()
@@ -92,7 +93,7 @@ class Healing(ClusterCase):
         wait_until(lambda: "down!" in first.run("cluster", "status"), "the death to be seen")
         put_all(first, KEYS, "v")
         hints = os.path.join(first.data_dir, "hints", "HINTS")
-        # A line for each and one at the head, 32 bytes each.
+        # The file has a header and one line per hint, each of 32 bytes.
         wait_until(lambda: os.path.exists(hints) and
                    os.path.getsize(hints) == 32 * (len(KEYS) + 1), "hints to be on disk")
         first.kill()
@@ -102,8 +103,8 @@ class Healing(ClusterCase):
         wait_until(lambda: stat(third, "quoit_keys") == len(KEYS), "the third to have all")
 
     def test_a_node_that_was_away_under_load_leaves_nothing_to_anti_entropy(self):
-        # No node compares copies until all hints are delivered: on a slow machine the first exchange would
-        # begin among them, and repair what they were bringing.
+        # Exchanges begin only after all hints are delivered. On a slow machine the first exchange would
+        # otherwise run during the delivery, and repair records that hints were about to bring.
         cluster = self.cluster(5, ("ring_size=8", "anti_entropy=passive"))
         others, away = cluster.nodes[:4], cluster[4]
         bench = self.bench(others, AWAY_SECONDS + 6)
@@ -144,7 +145,7 @@ class Healing(ClusterCase):
         first, _, third = cluster
         put_all(first, KEYS, "v")
         wait_until(lambda: stats(cluster, "quoit_keys") == [len(KEYS)] * 3, "all to have all")
-        # What follows is in segments of its own.
+        # The following writes go to segments of their own.
         third.stop()
         third.start()
         store = os.path.join(third.data_dir, "bitcask")
@@ -197,7 +198,7 @@ class Healing(ClusterCase):
         keys = ["k%d" % number for number in range(COUNT)]
         put_all(first, keys, "v")
         wait_until(lambda: stats(cluster, "quoit_keys") == [COUNT] * 3, "all to have all")
-        # Where nothing is in the way, tombstones go soon.
+        # Without obstacles, tombstones are reaped soon.
         put_all(first, ["other"], "v")
         delete_all(first, ["other"])
         wait_until(lambda: stats(cluster, "quoit_keys") == [COUNT] * 3, "a tombstone to be reaped")
@@ -267,8 +268,8 @@ class Healing(ClusterCase):
         self.assert_unharmed(cluster)
 
     def wait_until_reaped(self, cluster):
-        """Waits until no node has a tombstone. One that primaries do not agree on is looked at again after
-        ten seconds, as often as it takes."""
+        """Waits until no node has tombstones. A tombstone on which the primaries do not agree is checked
+        again every ten seconds."""
         left = []
 
         def is_reaped():

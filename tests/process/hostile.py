@@ -1,10 +1,9 @@
-"""Tests of a real node whose clients send what does not end, and do not read what they have asked for.
+"""Tests of a real node whose clients send requests without an end, or do not read the answers.
 
-Each test has a good client beside the hostile ones, and prints how long its requests took. With more
-connections than the test command has:
+Each test has a well-behaved client beside the hostile ones, and prints the latencies of its requests.
+To run with more connections than the test command uses:
 
-    TEST_HOSTILE_CONNECTIONS=1000 TEST_BINARY=target/release/quoit python3 tests/process/hostile.py
-"""
+    TEST_HOSTILE_CONNECTIONS=1000 TEST_BINARY=target/release/quoit python3 tests/process/hostile.py"""
 import http.client
 import os
 import re
@@ -26,16 +25,17 @@ from support.pb import Connection  # noqa: E402
 
 HOSTILE = int(os.environ.get("TEST_HOSTILE_CONNECTIONS", "200"))
 MB = 1 << 20
-# The budget has allowances for twice as many connections in half of it, and some room for large requests.
+# Half of the budget suffices for the allowances of twice as many connections. The rest is for large
+# requests.
 BUDGET_MB = max(64, HOSTILE // 4)
-# The allocator's holes, the log's buffers, tasks, and answers that the good client gets.
+# Memory beside the budget: fragmentation, the log's buffers, tasks, and answers to the well-behaved client.
 BESIDE_BUDGET_MB = 96
 STALL_SECONDS = 3
-# Requests of the good client while the hostile ones are there.
+# Number of requests of the well-behaved client during an attack.
 GOOD_COUNT = 200
 PATIENCE_SECONDS = 60
 LARGE_BYTES = 10 * MB
-# Bytes of an unfinished frame that a client sends: together far more than the budget.
+# Bytes of an unfinished frame that a client sends. All clients together send far more than the budget.
 FRONT_BYTES = 4 * MB
 
 GET_LARGE = struct.pack(">IB", 1 + 3 + 7, 9) + b"\x0a\x01b" + b"\x12\x05large"
@@ -65,7 +65,7 @@ class GoodClient(threading.Thread):
             self.failure = failure
 
     def told(self):
-        """How long its requests took, in words."""
+        """Describes the latencies of its requests."""
         times = sorted(self.seconds)
         of = lambda share: 1e3 * times[min(len(times) - 1, int(share * len(times)))]  # noqa: E731
         return "%d requests, p50 %.1f ms, p99 %.1f ms, longest %.1f ms" \
@@ -73,7 +73,7 @@ class GoodClient(threading.Thread):
 
 
 class Memory(threading.Thread):
-    """Looks at the memory of the process until it is told to end."""
+    """Samples the memory of a process until it is told to end."""
 
     def __init__(self, pid):
         super().__init__()
@@ -95,7 +95,7 @@ class Memory(threading.Thread):
 
 
 def metrics(node):
-    """All metrics without labels, by name."""
+    """Returns all metrics without labels, by name."""
     connection = http.client.HTTPConnection(*node.http, timeout=PATIENCE_SECONDS)
     try:
         connection.request("GET", "/metrics")
@@ -106,7 +106,7 @@ def metrics(node):
 
 
 def send_as_it_goes(sockets, payload):
-    """Sends to all of them in turns what they take, without waiting for any of them."""
+    """Sends to all sockets in turns as much as they take, without blocking on any of them."""
     left = {each: memoryview(payload) for each in sockets}
     end = time.monotonic() + PATIENCE_SECONDS
     idle_since = time.monotonic()
@@ -117,7 +117,7 @@ def send_as_it_goes(sockets, payload):
             except BlockingIOError:
                 continue
             except OSError:
-                # The node has ended it.
+                # The node has closed the connection.
                 del left[each]
                 continue
             idle_since = time.monotonic()
@@ -139,7 +139,7 @@ class Hostile(unittest.TestCase):
         self.start(BUDGET_MB)
 
     def start(self, budget_mb):
-        """Starts a node with this budget, and writes what the tests read."""
+        """Starts a node with this budget, and writes the records that the tests read."""
         settings = ["request.maximum_memory=%dMB" % budget_mb,
                     "request.stall_timeout=%ds" % STALL_SECONDS,
                     "protobuf.backlog=1024", "bitcask.recent_writes_size=16MB"]
@@ -152,7 +152,7 @@ class Hostile(unittest.TestCase):
             pb.get("b", "large")
 
     def connect(self, address, count=HOSTILE):
-        """So many connections, which never wait, and whose buffers are small."""
+        """Opens that many non-blocking connections with small receive buffers."""
         for _ in range(count):
             each = socket.socket()
             each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
@@ -163,7 +163,8 @@ class Hostile(unittest.TestCase):
         return self.sockets
 
     def during(self, attack, what):
-        """Runs an attack with a good client beside it; the node's metrics at the end of the attack."""
+        """Runs an attack with a well-behaved client beside it. Returns the node's metrics at the end of
+        the attack."""
         memory, good = Memory(self.node.process.pid), GoodClient(self.node)
         good.start()
         memory.start()
@@ -186,7 +187,7 @@ class Hostile(unittest.TestCase):
         return seen
 
     def await_ends(self, protocol, seconds=PATIENCE_SECONDS):
-        """Waits until the node has closed all hostile connections of a protocol by itself."""
+        """Waits until the node has closed all hostile connections of a protocol."""
         end = time.monotonic() + seconds
         name = r'quoit_connections_open\{protocol="%s"\} (\d+)' % protocol
         while True:
@@ -195,7 +196,7 @@ class Hostile(unittest.TestCase):
             text = connection.getresponse().read().decode()
             connection.close()
             count = int(re.search(name, text).group(1))
-            # The one that asks, over HTTP.
+            # Over HTTP, one connection is that of this request.
             if count <= (protocol == "http"):
                 return
             self.assertLess(time.monotonic(), end, "%d connections are open" % count)
@@ -213,7 +214,7 @@ class Hostile(unittest.TestCase):
     def test_what_attacks_have_taken_goes_back_to_the_system(self):
         self.start(budget_mb=4 * BUDGET_MB)
         memory = Memory(self.node.process.pid)
-        # The heaps of threads are filled one after the other.
+        # The first round fills the heaps of the threads; the second must not grow them further.
         for _ in range(2):
             frame = struct.pack(">IB", 20 * MB, 11) + b"x" * FRONT_BYTES
             send_as_it_goes(self.connect(self.node.pb), frame)
@@ -242,7 +243,7 @@ class Hostile(unittest.TestCase):
 
         seen = self.during(attack, "unread answers")
         self.assertGreater(seen["quoit_request_memory_refused_total"], 0)
-        # Who was refused twice has all its answers, and rests.
+        # A connection that was refused twice has all its answers, and is idle.
         end = time.monotonic() + PATIENCE_SECONDS
         while metrics(self.node)["quoit_slow_answers_total"] == 0:
             self.assertLess(time.monotonic(), end)
@@ -258,7 +259,7 @@ class Hostile(unittest.TestCase):
             while not is_waiting():
                 self.assertLess(time.monotonic(), end)
             self.assert_large_is_whole()
-            # The node gives up who does not read: then nothing was shown.
+            # The node closes a connection that does not read. Then this round has shown nothing.
             if is_waiting():
                 return
 
@@ -272,7 +273,7 @@ class Hostile(unittest.TestCase):
         web.request("GET", path)
         got = web.getresponse()
         self.assertEqual((got.status, got.read()), (200, value))
-        # The connection is where it should be: the next answers are those of the next requests.
+        # The connection is still in step: the next answers belong to the next requests.
         web.request("HEAD", path)
         head = web.getresponse()
         self.assertEqual((head.status, head.getheader("Content-Length"), head.read()),
@@ -290,8 +291,8 @@ class Hostile(unittest.TestCase):
             send_as_it_goes(self.connect(self.node.http, max(20, HOSTILE // 10)), requests)
 
         self.during(attack, "unread statistics")
-        # Thousands of answers fill the sockets first, made by a thread of low priority: on a machine with
-        # other work it has little of a processor.
+        # First a thread of low priority makes thousands of answers that fill the sockets. On a busy machine
+        # it gets little processor time.
         self.await_ends("http", 6 * PATIENCE_SECONDS)
 
 

@@ -1,9 +1,9 @@
-"""Tests of MapReduce jobs with real processes: nodes that die in the midst of a job, and functions that want
-all memory.
+"""Tests of MapReduce jobs with real processes: nodes that die during a job, and functions that try to
+use all memory.
 
-A job is long by its data: while the client has read only the beginning of it, the job waits, as most of its
-outputs have no room on the way. A job whose outputs are few takes its time for each byte of its values.
-"""
+The data make a job long: while the client has read only the beginning of the answer, the job waits,
+since most of its outputs do not fit into the buffers on the way. A job with few outputs takes its
+time for each byte of its values."""
 import http.client
 import json
 import os
@@ -23,17 +23,17 @@ from support.node import TemporaryNode, binary_from_environment  # noqa: E402
 from support.pb import Connection, Refused  # noqa: E402
 
 BUCKET = "jobs"
-# Its records have one replica.
+# A bucket whose records have one replica.
 SINGLE = "single"
 COUNT = 800
 VALUE_BYTES = 40_000
 NODES = 4
-# More than a node reads that has nothing to do with a job, and less than its first chunk.
+# More than a node reads without working for a job, and less than the first chunk of a job.
 AT_WORK_BYTES = 10 * VALUE_BYTES
 SETTINGS = ("ring_size=8", "mapreduce.javascript=on", "mapreduce.javascript.call_timeout=60s")
 VALUES = {"map": {"language": "erlang", "module": "riak_kv_mapreduce", "function": "map_object_value"}}
 SUM = {"reduce": {"language": "erlang", "module": "riak_kv_mapreduce", "function": "reduce_sum"}}
-# Looks at each character of a value, and gives one number.
+# Inspects each character of a value, and returns one number.
 LENGTHS = {"map": {"language": "javascript", "source": """function(object) {
     var data = object.values[0].data, count = 0;
     for (var at = 0; at < data.length; at++) { count += data.charCodeAt(at) > 0 ? 1 : 0; }
@@ -60,7 +60,7 @@ def listed():
 
 
 class JobsOfDyingNodes(ClusterCase):
-    """Each test kills a node that works for a job with SIGKILL in the midst of it, and starts it again."""
+    """Each test kills a node that works for a job with SIGKILL during the job, and starts it again."""
 
     @classmethod
     def setUpClass(cls):
@@ -97,7 +97,8 @@ class JobsOfDyingNodes(ClusterCase):
         return connection.getresponse()
 
     def kill_one_at_work(self):
-        """Kills the node that has read most for the job of node 0; which node that is, the job chooses."""
+        """Kills the node that has read most for the job of node 0. The job determines which node that
+        is."""
         def read_since(place):
             return bytes_read(self.nodes[place]) - self.read_before[place]
         others = range(1, NODES)
@@ -109,7 +110,7 @@ class JobsOfDyingNodes(ClusterCase):
         self.assertEqual(sorted(values), EXPECTED)
 
     def pb_values(self, inputs):
-        """The outputs of a job over Protocol Buffers of which a node dies after the first frame."""
+        """Returns the outputs of a job over Protocol Buffers. A node dies after the first frame."""
         values, is_first = [], True
         with Connection(self.nodes[0].pb, timeout=120) as pb:
             pb.send("RpbMapRedReq", request=job([VALUES], inputs), content_type="application/json")
@@ -179,7 +180,7 @@ class JobsOfDyingNodes(ClusterCase):
             self.fail("a whole answer of %d bytes" % len(beginnings[0] + whole.read()))
         with self.assertRaises((http.client.IncompleteRead, ConnectionError)):
             self.fail("a whole answer of %d bytes" % len(beginnings[1] + parts.read()))
-        # Frames end with the connection.
+        # Receiving frames fails once the connection has ended.
         with self.assertRaises(Exception) as ended:
             while not pb.receive().get("done"):
                 pass
@@ -187,13 +188,13 @@ class JobsOfDyingNodes(ClusterCase):
 
 
 def bytes_read(node):
-    """Bytes that a node's process has read of files, records of jobs among them."""
+    """Returns the number of bytes that a node's process has read from files, including records for jobs."""
     with open("/proc/%d/io" % node.process.pid, encoding="ascii") as handle:
         return int(handle.readline().split()[1])
 
 
 def values_of_parts(answer, body):
-    """The outputs in the parts of a chunked answer."""
+    """Returns the outputs in the parts of a chunked answer."""
     boundary = answer.getheader("Content-Type").split("boundary=")[1].encode()
     parts = body.split(b"--" + boundary)
     assert parts[-1].startswith(b"--"), "the last part has its end"
@@ -206,7 +207,7 @@ BOMBS = [
     "function(values) { %s }" % HELD % "new Array(1000).fill(held.length)",
     "function(values) { %s }" % HELD % "'x'.repeat(1 << 20) + held.length",
     "function(values) { %s }" % HELD % "new Uint8Array(1 << 20).fill(1)",
-    # Outputs of little text and many values.
+    # Outputs with little text and many values.
     "function(values) { return new Array(4 << 20).fill(0); }",
     "function(values) { var deep = []; for (var i = 0; i < 1e5; i++) deep.push([[[[i]]]]); return deep; }",
 ]
@@ -215,8 +216,8 @@ BOMBS = [
 class MemoryBombs(unittest.TestCase):
     JOBS = 16
     LIMIT_MB = 64
-    # Beside the memory of the functions: batches, answers, stacks of threads, holes of the allocator. With a
-    # limit for each job alone, the sixteen would take a gigabyte.
+    # Memory beside that of the functions: batches, answers, thread stacks, fragmentation. If only each job
+    # were limited, the sixteen jobs would take a gigabyte.
     REST_MB = 128
 
     def test_the_functions_of_all_jobs_have_one_memory(self):
@@ -261,8 +262,8 @@ class MemoryBombs(unittest.TestCase):
 
 
 def is_told(text):
-    """Whether a job has ended with Riak's form of an error, which names a limit. One that could not begin has
-    no such form."""
+    """Tells if a job has ended with Riak's form of an error that names a limit. A job that could not
+    begin has another form of error."""
     try:
         fault = json.loads(text)
     except ValueError:

@@ -1,4 +1,5 @@
-"""Tests of members of real clusters that die on their way, or come back as somebody else."""
+"""Tests of members of real clusters that die while they join or leave, or come back with another
+identity."""
 import json
 import os
 import shutil
@@ -18,14 +19,14 @@ from support.pb import Connection, Refused, replay  # noqa: E402
 
 
 def members(node):
-    """The members that a node knows, by name."""
+    """Returns the members that a node knows, by name."""
     with urllib.request.urlopen(node.url + "/admin/v1/cluster", timeout=10) as answer:
         return {member["name"]: member for member in json.load(answer)["members"]}
 
 
 class Dying(ClusterCase):
     def exiting(self):
-        """Four nodes, the last of which has died when it had handed over its data."""
+        """Returns four nodes, the last of which died after it had handed over its data."""
         cluster = self.cluster(4)
         put_all(cluster[0], KEYS, "v")
         leaving = cluster[3]
@@ -41,7 +42,7 @@ class Dying(ClusterCase):
         return cluster
 
     def growing(self, cluster):
-        """A fifth node, whose joining is committed."""
+        """Returns a fifth node, whose joining is committed."""
         fifth = cluster.add()
         fifth.join(cluster[0])
         wait_until(cluster.joining_are_up, "the fifth to be reached")
@@ -61,7 +62,7 @@ class Dying(ClusterCase):
         self.assertIn("down, exiting", cluster[0].run("cluster", "status"))
         self.assertGreater(members(cluster[0])[fifth.name]["ring_percent"], 0)
         self.assertEqual(values(fifth, KEYS, pr=3), [[b"v"]] * len(KEYS))
-        # It is about to go, and tells so by its status.
+        # The node learns that it has left, and exits with status 0.
         dead.launch()
         self.assertEqual(dead.process.wait(60), 0, dead.log_tail())
         wait_until(lambda: dead.name not in members(cluster[0]), "the member to be gone")
@@ -81,7 +82,7 @@ class Dying(ClusterCase):
 
 class Wiped(ClusterCase):
     def wipe(self, node):
-        """Ends a node and takes its data away."""
+        """Kills a node and deletes its data."""
         node.kill()
         shutil.rmtree(node.data_dir)
 
@@ -110,7 +111,7 @@ class Wiped(ClusterCase):
             pb.put("b", "lost", "w")
         self.assertIn("start this one with another --name",
                       self.refusal(wiped, "cluster", "join", first.record["node"]))
-        # The others are not fooled, and say once what happened.
+        # The other nodes notice the change, and log it once.
         told = "the address of that node has changed, or it has lost its data"
         for other in (first, second):
             wait_until(lambda: told in other.log_tail(1000), "the others to know")
@@ -152,7 +153,7 @@ class Clocks(ClusterCase):
             self.skipTest("there is no C compiler (cc) on this machine to make a wrong clock with")
 
     def acknowledged(self, node):
-        """How many puts a node acknowledges until it ends."""
+        """Returns the number of puts that a node acknowledges until it ends."""
         count = 0
         while node.is_running():
             try:

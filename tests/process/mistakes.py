@@ -1,9 +1,8 @@
-"""A table of mistakes that people make, each with what it is told: the value, the place, the remedy.
+"""A table of mistakes that people make, with the expected message: the value, the place, the remedy.
 
-Each line is a command line of `quoit` and texts that its answer has. {http}, {pb} and {node} are the
-addresses of a node that runs, {dead} is one where nobody listens, {dir} is an empty directory, {data} that
-of the node.
-"""
+Each line is a command line of `quoit` and texts that must occur in its answer. {http}, {pb} and
+{node} are the addresses of a running node, {dead} is an address without a server, {dir} is an empty
+directory, and {data} is the node's data directory."""
 import os
 import shlex
 import socket
@@ -21,7 +20,7 @@ SECONDS = 60
 RECORD_FORM = "write TYPE/BUCKET/KEY (or BUCKET/KEY for the type default), with %2F for a slash"
 BUCKET_FORM = "write TYPE/BUCKET (or BUCKET for the type default), with %2F for a slash"
 
-# Files that the commands below name, in {dir}.
+# Files in {dir} that the commands below name.
 FILES = {
     "typo.conf": "leveldb.maximum_memry = 1GB\n",
     "typo2.conf": "log.formt = json\n",
@@ -187,7 +186,7 @@ ADMINISTRATION = [
 
 
 class Mistakes(unittest.TestCase):
-    """Each class of mistakes is a test; each of its lines has to fail with its words."""
+    """Each class of mistakes is a test. Each of its lines must fail with its message."""
 
     @classmethod
     def setUpClass(cls):
@@ -204,7 +203,7 @@ class Mistakes(unittest.TestCase):
                         "set add sets/b/there x"]:
             done = cls.quoit(shlex.split(command) + ["--url", cls.node.url])
             assert done.returncode == 0, done.stdout
-        # A port that is taken and where nobody listens.
+        # A port that is taken, but on which no server listens.
         cls.silent = socket.socket()
         cls.silent.bind(("127.0.0.1", 0))
         cls.addClassCleanup(cls.silent.close)

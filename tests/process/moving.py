@@ -1,4 +1,4 @@
-"""Tests of data that moves between real nodes: seen, slowed, stopped, interrupted."""
+"""Tests of transfers between real nodes: shown, slowed, stopped, interrupted."""
 import os
 import subprocess
 import sys
@@ -12,13 +12,13 @@ from support.cluster import wait_until  # noqa: E402
 from support.cluster_case import KEYS, ClusterCase, put_all, values  # noqa: E402
 from support.filling import fill  # noqa: E402
 
-# What keeps transfers on their way long enough to be looked at.
+# A rate at which transfers last long enough to be observed.
 SLOW = "4KB"
 
 
 class Operators(ClusterCase):
     def growing(self):
-        """Three nodes, and a fourth that has just joined and gets its data slowly."""
+        """Returns three nodes, and a fourth that has just joined and receives its data slowly."""
         cluster = self.cluster(3)
         put_all(cluster[0], KEYS, "v" * 1000)
         fourth = cluster.add()
@@ -108,7 +108,7 @@ class Interrupted(ClusterCase):
         cluster[0].run("cluster", "plan")
         cluster[0].run("cluster", "commit")
         interrupted = 0
-        # Senders, the receiver, and both again; each in the middle of what is moved.
+        # Senders, the receiver, and both again, each in the middle of a transfer.
         for victim in (cluster[1], fourth, cluster[2], fourth, cluster[0]):
             before = bytes_moved(cluster)
             wait_until(lambda: bytes_moved(cluster) != before or not pending(cluster[0]),
@@ -140,7 +140,7 @@ class FullDisk(ClusterCase):
         full.start()
         cluster.join(full)
         put_all(cluster[0], KEYS, "before")
-        # The disk is seen only from inside of the node's namespace.
+        # The disk is visible only inside the node's mount namespace.
         junk = "/proc/%d/root%s/junk" % (full.process.pid, full.data_dir)
         fill(junk)
         for turn in range(4):
@@ -157,13 +157,14 @@ class FullDisk(ClusterCase):
         self.assert_unharmed(cluster)
 
 
-# Runs what follows, but for its first two words: `exec` or anything else, and where to mount the disk.
+# Runs the words after the first two. The first one is `exec`, or another word to mount only; the second one
+# is the mount point of the disk.
 SMALL_DISK = ["unshare", "-rm", "sh", "-c",
               'mount -t tmpfs -o size=48m none "$1" && if [ "$0" = exec ]; then shift; exec "$@"; fi']
 
 
 def bytes_moved(cluster):
-    """What all nodes have handed over, each since its start."""
+    """Returns the number of bytes that all nodes have transferred, each since its start."""
     return cluster[0].json("transfers")["bytes_total"]
 
 

@@ -1,4 +1,4 @@
-"""Packages of the program: made, installed into a root directory of their own, and started from there."""
+"""Packages of the program: built, installed into a root directory of their own, and started from there."""
 import gzip
 import hashlib
 import io
@@ -37,7 +37,7 @@ class Packages(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
         cls.addClassCleanup(folder.cleanup)
         cls.folder = folder.name
-        # A debug build is too large to be packed in a test: a few bytes that run it stand in for it.
+        # A debug build is too large to pack in a test. A script that runs it takes its place.
         program = os.path.join(cls.folder, "quoit")
         with open(program, "w", encoding="utf-8") as handle:
             handle.write('#!/bin/sh\nexec "%s" "$@"\n' % BINARY)
@@ -48,7 +48,7 @@ class Packages(unittest.TestCase):
                      if "." in name}
 
     def install(self):
-        """Installs the deb into a root directory of its own; the directory."""
+        """Installs the deb into a root directory of its own. Returns the directory."""
         root = os.path.join(self.folder, "root")
         admin = os.path.join(self.folder, "dpkg")
         for directory in ("updates", "info"):
@@ -92,7 +92,7 @@ class Packages(unittest.TestCase):
         self.assertEqual(run("bash", "-n", bash).returncode, 0)
 
     def check_unit(self, root):
-        """Holds the systemd unit to systemd's own eye, with the program where it is here."""
+        """Checks the systemd unit with systemd's own tool, with the program's path replaced."""
         if not shutil.which("systemd-analyze"):
             return
         with open(os.path.join(root, "usr/lib/systemd/system/quoit.service"), encoding="utf-8") as handle:
@@ -146,7 +146,7 @@ class Packages(unittest.TestCase):
         done = run(program, "--strict", manifests)
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertEqual(done.stdout.count("passed"), 4, done.stdout)
-        # An unknown field is an error, so that the check is one.
+        # An unknown field must be an error; otherwise this test checks nothing.
         with open(manifests, encoding="utf-8") as handle:
             text = handle.read().replace("serviceName:", "serviceNane:")
         wrong = os.path.join(self.folder, "wrong.yaml")

@@ -1,4 +1,5 @@
-"""Tests of replication between clusters of real processes: both ways, through deaths, and full-sync."""
+"""Tests of replication between clusters of real processes: in both directions, through deaths, and
+full-sync."""
 import asyncio
 import os
 import sys
@@ -22,7 +23,7 @@ MANY = 400
 
 
 class Relays:
-    """A way to each node of a cluster that can be cut."""
+    """A relay to each node of a cluster, which can be cut."""
 
     def __init__(self, cluster):
         self.loop = asyncio.new_event_loop()
@@ -49,7 +50,7 @@ class Replication(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         clusters = Clusters(cls.addClassCleanup)
-        # Other sizes and other numbers of partitions.
+        # The clusters have different sizes and numbers of partitions.
         cls.one, cls.other = clusters.start("one", 3, 8), clusters.start("other", 2, 16)
         for made in (cls.one, cls.other):
             made[0].create_bucket_type("counters", {"datatype": "counter"})
@@ -60,7 +61,7 @@ class Replication(unittest.TestCase):
         return self.one, self.other
 
     def settle(self):
-        """Waits until nothing is on its way."""
+        """Waits until all writes have arrived."""
         for cluster in self.pair():
             for node in cluster:
                 if not node.is_running():
@@ -244,7 +245,7 @@ class Links(unittest.TestCase):
                            "%s to know the queues" % node.name)
                 wait_until(lambda node=node: [sink["queue"] for sink in status(node)["sinks"]] == ["in"],
                            "%s to know the sink" % node.name)
-            # The last command wins, whichever node is given it.
+            # The last command wins, no matter which node received it.
             repl(third, "queue", "resume", "late", "--all")
             self.assertFalse(status(cluster[0])["source"]["queues"][0]["suspended"])
 

@@ -1,4 +1,5 @@
-"""Tests of what one cluster of real processes takes over from another: all its records, its bucket types."""
+"""Tests of a cluster of real processes that takes over all records or the bucket types of another
+cluster."""
 import json
 import os
 import sys
@@ -18,7 +19,7 @@ MANY = 400
 
 
 class Bootstrap(unittest.TestCase):
-    """A cluster of three nodes, and one of two that is given all that it has."""
+    """A cluster of three nodes, and one of two nodes that receives all its records."""
 
     def setUp(self):
         clusters = Clusters(self.addCleanup)
@@ -84,7 +85,7 @@ class Bootstrap(unittest.TestCase):
 
 
 class BucketTypes(unittest.TestCase):
-    """Two nodes that are clusters of their own, of which one takes over the other's bucket types."""
+    """Two clusters of one node, of which one takes over the other's bucket types."""
 
     def start(self, mode_of_other, mode_of_one="off"):
         clusters = Clusters(self.addCleanup)
@@ -113,7 +114,8 @@ class BucketTypes(unittest.TestCase):
         wait_until(is_there, "the object to be across, with its bucket type")
 
     def change(self):
-        """Changes properties in the first cluster, and waits until those of another bucket are seen."""
+        """Changes properties in the first cluster. Waits until the later change of another bucket has
+        arrived."""
         self.one[0].run("bucket-type", "update", "t", json.dumps({"props": {"old_vclock": 9, "n_val": 1}}))
         with Connection(self.one[0].pb) as pb:
             pb.call("RpbSetBucketReq", bucket="seen", props={"old_vclock": 10})

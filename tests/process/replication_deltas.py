@@ -1,4 +1,4 @@
-"""Tests of large sets between clusters of real processes: changes are sent, not the sets."""
+"""Tests of large sets between clusters of real processes: the clusters send changes, not whole sets."""
 import os
 import sys
 import unittest
@@ -13,13 +13,14 @@ from support.pb import Connection  # noqa: E402
 from support.replicating import Clusters, consume, repl, status, waiting  # noqa: E402
 
 MEMBERS = [b"member %d" % number for number in range(5000)]
-# The stored form of a set of all members is longer.
+# Less than the stored size of a set with all members.
 SET_BYTES = 60_000
 CHANGES = 40
 
 
 class Deltas(unittest.TestCase):
-    """Clusters of five and two nodes, linked both ways. Some nodes of the first are no replicas of a set."""
+    """Clusters of five and two nodes, linked in both directions. Some nodes of the first are not
+    replicas of a set."""
 
     @classmethod
     def setUpClass(cls):
@@ -35,7 +36,7 @@ class Deltas(unittest.TestCase):
             pb.call("DtUpdateReq", bucket="b", key=key, type="sets", op={"set_op": changes})
 
     def remove(self, node, key, members, seen_at=None):
-        """Removes what a reader of a node has seen."""
+        """Removes the elements that a reader of a node has seen."""
         with Connection((seen_at or node).pb) as pb:
             context = pb.call("DtFetchReq", bucket="b", key=key, type="sets")["context"]
         with Connection(node.pb) as pb:
@@ -48,14 +49,14 @@ class Deltas(unittest.TestCase):
         return set(fields.get("value", {}).get("set_value", []))
 
     def settle(self, key, members):
-        """Waits until all nodes have these members, and nothing is on its way."""
+        """Waits until all nodes have these members, and no entry waits in a queue."""
         for node in self.one.nodes + self.other.nodes:
             wait_until(lambda node=node: self.members(node, key) == members,
                        "%d members at %s" % (len(members), node.name))
         wait_until(lambda: waiting(self.one) == waiting(self.other) == 0, "all to be across")
 
     def sent_bytes(self):
-        """Bytes that the queues of both clusters have sent."""
+        """Returns the number of bytes that the queues of both clusters have sent."""
         queues = [queue for node in self.one.nodes + self.other.nodes
                   for queue in status(node)["source"]["queues"] if queue["name"] == "out"]
         return sum(queue["consumed_bytes_total"] for queue in queues)
@@ -64,7 +65,7 @@ class Deltas(unittest.TestCase):
         self.update(self.one[0], "cost", adds=MEMBERS)
         self.settle("cost", set(MEMBERS))
         before, added = self.sent_bytes(), set()
-        # All nodes coordinate, those without a copy too; each begins without events of its own.
+        # All nodes coordinate, even those without a copy. At first none of them has made an event.
         for number in range(CHANGES):
             nodes = self.one.nodes if number % 2 else self.other.nodes
             member = b"added %d" % number
@@ -72,7 +73,7 @@ class Deltas(unittest.TestCase):
             added.add(member)
         self.remove(self.other[0], "cost", MEMBERS[:10])
         self.settle("cost", set(MEMBERS[10:]) | added)
-        # An object goes across where deltas of other nodes are late, and after the set was divided.
+        # A whole object is sent if deltas of other nodes are late, and after the set was split into pages.
         self.assertLess(self.sent_bytes() - before, CHANGES * SET_BYTES // 8)
 
     def test_concurrent_changes_deletes_and_new_sets_are_exact(self):
@@ -103,7 +104,7 @@ class Deltas(unittest.TestCase):
         added = [b"late %d" % number for number in range(4)]
         for member in added:
             self.update(self.one[2], "many", adds=[member])
-        # A reader of one cluster removes in the other what may not have come there yet.
+        # A reader of one cluster removes elements in the other one, to which they may not have come yet.
         self.remove(self.other[1], "many", added[:2] + many[:2], seen_at=self.one[1])
         repl(self.other[0], "sink", "resume", "out", "--all")
         self.settle("many", set(many[2:] + added[2:]))
@@ -112,7 +113,7 @@ class Deltas(unittest.TestCase):
     def test_a_cluster_that_lacks_a_change_gets_the_set(self):
         self.update(self.other[0], "gap", adds=MEMBERS)
         self.settle("gap", set(MEMBERS))
-        # A node with a copy makes both changes, so that the later one shows that there was another.
+        # A node with a copy makes both changes, so that the later one shows that a change is missing.
         repl(self.other[0], "queue", "suspend", "out")
         self.update(self.other[0], "gap", adds=[b"dropped"])
         repl(self.other[0], "queue", "resume", "out")

@@ -1,4 +1,4 @@
-"""Tests of links between clusters of real processes where something is wrong: with peers, or with deletes."""
+"""Tests of links between clusters of real processes with faults: of peers, of clocks, or of deletes."""
 import os
 import socket
 import struct
@@ -16,17 +16,17 @@ from support.node import NodeError  # noqa: E402
 from support.pb import Connection  # noqa: E402
 from support.replicating import Clusters, consume, get, repl, stale, status  # noqa: E402
 
-# The error that a server has for a message it does not know.
+# Riak's error for an unknown message.
 UNKNOWN = b"Unknown message code: 164"
 UNKNOWN_FRAME = (struct.pack(">IBBB", 1 + 2 + len(UNKNOWN) + 2, 0, 0x0A, len(UNKNOWN)) + UNKNOWN +
                  b"\x10\x00")
-# The head of an answer without an end that has bytes of another protocol behind it.
+# The beginning of an unfinished answer, followed by bytes of another protocol.
 GARBAGE = b"\x00\x00\x00\x09\xa5garbage!"
 GARBAGE_HTTP = b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n\xff\xff\xff\xffjunk"
 
 
 class Impostor:
-    """A server that has one answer for whatever it is sent, or none at all."""
+    """A server that gives the same answer to every request, or no answer at all."""
 
     def __init__(self, answer):
         self.answer = answer
@@ -53,7 +53,7 @@ class Impostor:
             pass
 
     def close(self):
-        # An accept that waits ends by this, and not by closing alone.
+        # Closing the socket alone would not end the wait in accept().
         self.socket.shutdown(socket.SHUT_RDWR)
         for each in [self.socket] + self.connections:
             each.close()
@@ -128,7 +128,8 @@ class LinksWithFaults(unittest.TestCase):
         self.agree(one, other, type="t")
 
     def agree(self, one, other, **options):
-        """Has both clusters write, overwrite and delete what the other one has written, and compares them."""
+        """Each cluster writes, overwrites and deletes values that the other one has written. Compares
+        the two clusters."""
         for writer, reader, key in ((one, other, "1"), (other, one, "2")):
             for value in (b"first", b"second"):
                 with Connection(writer[0].pb) as pb:

@@ -1,4 +1,4 @@
-"""Tests of links between clusters of real processes that have been behind for too long."""
+"""Tests of links between clusters of real processes that were behind for too long."""
 import os
 import sys
 import unittest
@@ -14,7 +14,7 @@ from support.replicating import Clusters, consume, repl, stale  # noqa: E402
 
 
 class StaleLinks(unittest.TestCase):
-    """Two clusters. Queues of one are stale when a second has passed without a confirmation."""
+    """Two clusters. A queue of the first is stale after a second without a confirmation."""
 
     def setUp(self):
         clusters = Clusters(self.addCleanup)
@@ -37,15 +37,16 @@ class StaleLinks(unittest.TestCase):
         wait_until(lambda: self.keys(node, among) == keys, "%s to have %r" % (node.name, keys))
 
     def make_stale(self, key):
-        """Has a queue of the first cluster wait for longer than it may be behind, and a write in it."""
+        """Has a queue of the first cluster, with a write in it, wait for longer than the retention."""
         repl(self.other[0], "sink", "suspend", "out", "--all")
 
         def is_stale():
-            # A sink that waits for entries already takes some more.
+            # A sink that already waits for entries takes some more.
             self.put(self.one[0], ["marker"])
             return stale(self.one)
         wait_until(is_stale, "the queue to be stale")
-        # It stays so with another setting, by which no queue gets stale on a machine that is busy.
+        # The queue stays stale with the default retention, with which no queue gets stale on a busy
+        # machine.
         for node in self.one:
             node.kill()
             node.settings = [each for each in node.settings if "retention" not in each]
@@ -54,7 +55,7 @@ class StaleLinks(unittest.TestCase):
         self.put(self.one[0], [key])
 
     def write_apart(self):
-        """Writes keys to one cluster each, of which the other one is not told."""
+        """Writes one key to each cluster, without replicating it."""
         for cluster in (self.one, self.other):
             repl(cluster[0], "queue", "add", "out", "block_rtq", "--all")
         self.put(self.one[0], ["mine"])

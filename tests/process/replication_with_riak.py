@@ -1,4 +1,5 @@
-"""Tests of replication in Riak's messages: two clusters that ask each other as Riak nodes do, over HTTP."""
+"""Tests of replication in Riak's messages: two clusters that fetch from each other as Riak nodes do,
+over HTTP."""
 import json
 import os
 import re
@@ -23,7 +24,7 @@ SETTINGS = ["delete_mode=keep", "repl_reap=enabled", "replrtq_enablesrc=enabled"
 
 
 def peer(cluster):
-    """The address of a cluster's first node as that of a Riak."""
+    """Returns the address of a cluster's first node in the form of a Riak peer."""
     return cluster[0].url[len("http://"):] + ":http"
 
 

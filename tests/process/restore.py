@@ -1,4 +1,4 @@
-"""Tests of clusters that go on with copies of their nodes' data, made at different times."""
+"""Tests of clusters that are restored from copies of their nodes' data, made at different times."""
 import os
 import shutil
 import sys
@@ -13,10 +13,10 @@ from support.cluster_case import ClusterCase, are_closed  # noqa: E402
 from support.node import copy_data  # noqa: E402
 from support.pb import Connection  # noqa: E402
 
-# Nodes require proofs of each other, of which the copies have older ones.
+# Nodes require certificates of each other; the copies hold older ones.
 CLOSED = "internode.tls=required"
 OLD = [b"old %d" % number for number in range(100)]
-# Written to the second one of several engines.
+# Written to the second of several engines.
 COLD = [b"cold %d" % number for number in range(20)]
 # Written between the copies, so that the first copy lacks them.
 LATER = [b"later %d" % number for number in range(100)]
@@ -41,7 +41,7 @@ def set_n_val(node, n_val):
 
 class Restore(ClusterCase):
     def copy_of(self, node):
-        """A copy of a node's data, made while the node is stopped."""
+        """Returns a copy of a node's data, made while the node was stopped."""
         self.assertEqual(node.stop(), 0)
         copy = os.path.join(self.folder, "copy of " + node.name)
         copy_data(node.data_dir, copy)
@@ -53,14 +53,14 @@ class Restore(ClusterCase):
         copy_data(copy, node.data_dir)
 
     def restore(self, node, *options):
-        """What the command prints about the data of a stopped node."""
+        """Returns the output of the command about the data of a stopped node."""
         return node.run("cluster", "restore", "--data-dir", node.data_dir, *options)
 
     def looked_at(self, node):
         return node.json("cluster", "restore", "--data-dir", node.data_dir)
 
     def copied(self, *settings):
-        """A cluster that is stopped, whose nodes have copies of different times for data."""
+        """Returns a stopped cluster whose nodes have copies of different times as their data."""
         settings = ("ring_size=8", "delete_mode=200", *settings)
         cluster = self.closed(3, settings) if CLOSED in settings else self.cluster(3, settings)
         first, second, third = cluster
@@ -87,7 +87,7 @@ class Restore(ClusterCase):
         return cluster
 
     def restored(self, cluster):
-        """Prepares all copies and starts the nodes. The identity of the epoch."""
+        """Prepares all copies and starts the nodes. Returns the identity of the epoch."""
         begins = max(cluster, key=lambda node: self.looked_at(node)["revision"])
         self.assertIsNot(begins, cluster[0], "its copy is the oldest")
         epoch = begins.json("cluster", "restore", "--data-dir", begins.data_dir, "--begin")["epoch"]
@@ -135,7 +135,7 @@ class Restore(ClusterCase):
         for node in cluster:
             self.assertEqual(values(node, OLD + LOST), [[b"3"]] * 120, "no sibling of a forgotten event")
             self.assertEqual(values(node, LATER), [[]] * len(LATER))
-        # Data of the former epoch are those of another cluster.
+        # Data of the former epoch count as those of another cluster.
         self.assertEqual(third.stop(), 0)
         self.put_back(third, third.data_dir + " of the former epoch")
         third.start()

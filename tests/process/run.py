@@ -1,4 +1,4 @@
-"""Tests of the real process: start, stop, crash, and what it says when it can't start."""
+"""Tests of the real process: start, stop, crash, and its messages when it can't start."""
 import http.client
 import json
 import os
@@ -32,13 +32,14 @@ class ProcessCase(unittest.TestCase):
         self.data_dir = os.path.join(folder.name, "data")
 
     def start(self, settings=(), flags=()):
-        """A node on this test's data, which ends with the test at the latest."""
+        """Returns a node on this test's data, which ends with the test at the latest."""
         node = Node(binary_from_environment(), self.data_dir, settings, flags)
         self.addCleanup(node.__exit__)
         return node.start()
 
     def refused(self, *flags):
-        """What `quoit serve` says when it does not start; it must end by itself, and not well."""
+        """Returns the message of `quoit serve` when it does not start. The process must end by itself
+        with a failure."""
         command = [binary_from_environment(), "serve", "--data-dir", self.data_dir]
         for flag in ("--pb", "--http", "--node"):
             command += [] if flag in flags else [flag, "127.0.0.1:0"]
@@ -193,7 +194,7 @@ class Signals(ProcessCase):
             pb.ping()
 
     def logged(self, node, words):
-        """The line of the node's log with these words, as soon as it is there."""
+        """Returns the line of the node's log with these words, once it is there."""
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
             lines = [line for line in node.log_tail(1000).splitlines() if words in line]
@@ -204,7 +205,7 @@ class Signals(ProcessCase):
 
 
 class Metrics(ProcessCase):
-    """The rules that `promtool check metrics` has, for every family."""
+    """Checks the rules of `promtool check metrics` for every family."""
 
     def metrics(self, node, accept):
         connection = http.client.HTTPConnection(*node.http, timeout=30)
@@ -253,7 +254,7 @@ class Metrics(ProcessCase):
 
 
 class WrongPorts(ProcessCase):
-    """What a person is told who has taken one port for another."""
+    """Messages for a person who has confused two ports."""
 
     def admin(self, url, *arguments):
         command = [binary_from_environment(), "admin", "--url", url] + list(arguments)
@@ -303,7 +304,7 @@ class RemoteOperators(ProcessCase):
 
 
 class ConfigCommand(ProcessCase):
-    """`quoit config`, which looks at a configuration without starting a node."""
+    """`quoit config`, which checks a configuration without starting a node."""
 
     def config(self, *arguments):
         return subprocess.run([binary_from_environment(), "config"] + list(arguments), text=True,
@@ -326,7 +327,7 @@ class ConfigCommand(ProcessCase):
         done = self.config("check", bad)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn(bad + ":3", done.stdout)
-        # Nor does one pass that a node would refuse.
+        # A file that a node would refuse does not pass either.
         promising = self.write("promising.conf", "handoff.ssl.certfile = cert.pem\n")
         done = self.config("check", promising)
         self.assertEqual(done.returncode, 1, done.stdout)
@@ -387,7 +388,7 @@ class Stop(ProcessCase):
 
 class Crash(ProcessCase):
     def writer(self, node, number, round_number, acknowledged, enough):
-        """Writes until the process is gone, and notes what was acknowledged."""
+        """Writes until the process is gone, and notes the acknowledged keys."""
         try:
             with Connection(node.pb) as pb:
                 for index in range(1_000_000):

@@ -20,7 +20,7 @@ from support.pb import Connection  # noqa: E402
 COUNT = 200
 KEYS = [b"k%d" % number for number in range(COUNT)]
 INDEX = b"number_int"
-# Kills of a salvage, each a little after it has begun.
+# Number of kills of a salvage, each a little after its beginning.
 KILLS = 5
 
 
@@ -33,7 +33,7 @@ def put_all(node):
 
 
 def streamed(node, message, **fields):
-    """All keys that a listing or a query answers."""
+    """Returns all keys in the answer to a listing or a query."""
     found = set()
     with Connection(node.pb) as pb:
         pb.send(message, bucket=b"b", **fields)
@@ -45,7 +45,7 @@ def streamed(node, message, **fields):
 
 
 def found(node, **options):
-    """Keys that are read, listed and found by their index."""
+    """Returns the keys that can be read, that are listed, and that their index finds."""
     with Connection(node.pb) as pb:
         answers = [pb.call("RpbGetReq", bucket=b"b", key=key, **options) for key in KEYS]
     right = {key for number, (key, answer) in enumerate(zip(KEYS, answers))
@@ -57,7 +57,7 @@ def found(node, **options):
 
 
 def remove(node, pattern):
-    """Removes the files below the node's data that a pattern finds."""
+    """Removes the files below the node's data directory that match a pattern."""
     paths = glob.glob(os.path.join(node.data_dir, pattern))
     for path in paths:
         os.unlink(path)
@@ -66,7 +66,7 @@ def remove(node, pattern):
 
 class Salvage(ClusterCase):
     def refused(self, node):
-        """The command that a refused start names."""
+        """Returns the command that the refusal of a start names."""
         node.launch()
         self.assertEqual(node.process.wait(30), 1, node.log_tail())
         named = re.findall("`quoit (admin engine [^`]*)`", node.log_tail())
@@ -97,7 +97,7 @@ class Salvage(ClusterCase):
         wait_until(lambda: not first.json("status")["losses"].get("incomplete_copies"),
                    "the node to be filled")
         self.assertEqual(found(first), everything)
-        # Alone as well: each node has all partitions.
+        # Each node also has all records by itself, since it has all partitions.
         for node in others:
             node.kill()
         wait_until(lambda: found(first, r=1, pr=0)[0] == set(KEYS), "all keys from the node itself")
@@ -192,9 +192,9 @@ class Salvage(ClusterCase):
             wait_until(lambda: glob.glob(work) or salvage.poll() is not None, "new data")
             salvage.kill()
             if salvage.wait() == 0:
-                # It was faster than the kill.
+                # The salvage was faster than the kill.
                 break
-            # Whatever it had come to, the same command goes on.
+            # No matter how far the salvage came, the same command continues.
             self.assertEqual(self.refused(node)[:3], ["admin", "engine", "salvage"])
         else:
             self.quoit(command)

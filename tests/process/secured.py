@@ -22,12 +22,13 @@ DOCUMENT = os.path.join(os.path.dirname(os.path.dirname(HERE)), "docs", "secure-
 
 
 def refusals_told(node):
-    """The number of handshakes that the node's log tells to be refused, since it is no member any more."""
+    """Returns how often the node's log reports a handshake that was refused because the node is not a
+    member any more."""
     return node.log_tail(10000).count("CertificateRevoked")
 
 
 def is_shut_out(node, refusals):
-    """Whether a removed node has stopped, since it learned of its removal, or was refused that often."""
+    """Tells if a removed node has stopped because it learned of its removal, or was refused that often."""
     return not node.is_running() or refusals_told(node) >= refusals
 
 
@@ -98,13 +99,13 @@ class Closed(ClusterCase):
                         answer += piece
                 except ConnectionResetError:
                     pass
-            # An alert of TLS has seven bytes, and names no node, cluster or version.
+            # A TLS alert has seven bytes, and names no node, cluster or version.
             self.assertTrue(answer == b"" or (answer[0] == 21 and len(answer) == 7), (prod, answer))
         removed = cluster[2]
         cluster[0].run("cluster", "force-remove", removed.name)
         cluster[0].run("cluster", "plan")
         cluster[0].run("cluster", "commit")
-        # Its connections end, and no handshake of its succeeds again, also after a restart.
+        # Its connections end, and none of its handshakes succeeds again, even after a restart.
         wait_until(lambda: is_shut_out(removed, 1), "the removed node to be shut out")
         if removed.is_running():
             removed.stop()
@@ -162,7 +163,7 @@ class Bundles(ClusterCase):
 
 
 class Opened(ClusterCase):
-    """The commands of the page "Secure a cluster" that concern nodes, in its order, under load."""
+    """The commands of the page "Secure a cluster" for nodes, in the page's order, under load."""
 
     def test_a_running_cluster_is_closed_as_the_page_says_without_a_failed_request(self):
         with open(DOCUMENT, encoding="utf-8") as handle:
@@ -209,7 +210,7 @@ class Opened(ClusterCase):
         self.let_it_run(bench)
         self.step(cluster, config, "internode.tls = both")
         self.step(cluster, config, "internode.tls = plain")
-        # Connections that were made with TLS go on; a node that starts now has none.
+        # Existing TLS connections go on; a node that starts now uses no TLS.
         self.assertTrue(are_closed(cluster))
         self.step(cluster, config, "internode.tls = both")
         self.step(cluster, config, "internode.tls = required")
@@ -230,7 +231,7 @@ class Opened(ClusterCase):
 
 
 def prods():
-    """Bytes that strangers say: nothing of them is a handshake with a proof."""
+    """Yields byte strings of strangers. None of them is a handshake with a certificate."""
     hello = bytes.fromhex("1603010005010000010303")
     for byte in (0, 1, 0x0c, 0x15, 0x16, 0x17, 0x47, 0x7f, 0x80, 0xff):
         yield bytes([byte]) * 64
@@ -238,7 +239,7 @@ def prods():
         for value in (0, 0x7f, 0xff):
             yield hello[:at] + bytes([value]) + hello[at + 1:]
     yield b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
-    # A greeting as members without TLS begin.
+    # The beginning of a greeting by a member without TLS.
     yield bytes.fromhex("0000000c") + bytes([1, 0, 0, 0]) + b"quo1" + bytes(4)
 
 

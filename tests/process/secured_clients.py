@@ -35,14 +35,14 @@ B = field(1, "b")
 
 
 def run(*arguments, **environment):
-    """Runs the program; the finished process with its output as text."""
+    """Runs the program. Returns the finished process with its output as text."""
     return subprocess.run([binary_from_environment()] + list(arguments), stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=90, text=True,
                           env={**os.environ, **environment})
 
 
 class WithCertificates:
-    """Certificates of a test, and logins by them."""
+    """The certificates of a test, and logins with them."""
 
     files = None
 
@@ -79,7 +79,7 @@ class SecuredClients(WithCertificates, unittest.TestCase):
         return path
 
     def environment(self, user="u"):
-        """The variables of a login, as the tools take them."""
+        """Returns the environment variables of a login for the tools."""
         return {"QUOIT_USER": user, "QUOIT_CACERT": self.files.path("ca.pem"),
                 "QUOIT_PASSWORD_FILE": self.written("password", "pw\n")}
 
@@ -149,7 +149,7 @@ class SecuredClients(WithCertificates, unittest.TestCase):
         node.process.send_signal(signal.SIGHUP)
         wait_until(lambda: self.serial(node) != before, "the new certificate to be shown")
         self.assertEqual(pb.call(1)[0], 2, "a connection that stands goes on")
-        # Without a signal, by a look at the file; a broken one changes nothing.
+        # Without a signal the node checks the file regularly. A broken file changes nothing.
         before = self.serial(node)
         with open(self.files.path("server.pem"), encoding="utf-8") as handle:
             good = handle.read()
@@ -162,7 +162,7 @@ class SecuredClients(WithCertificates, unittest.TestCase):
 
     def test_the_end_of_a_certificate_is_told_in_status_metrics_and_log(self):
         node = self.node(())
-        # Certificates of the tests are valid for 20 days, this one perhaps since this second.
+        # The tests' certificates are valid for 20 days, this one perhaps only since this second.
         end = (re.escape(self.files.path("server.pem")) +
                ": the certificate of .* expires in (19|20) days")
         status = run("status", "--url", node.url)
@@ -199,7 +199,7 @@ class SecuredClients(WithCertificates, unittest.TestCase):
         self.assertEqual(clear.call(1), (2, b""))
         done = node.admin("security", "enable")
         self.assertEqual((done.returncode, done.stdout.split()[-1]), (0, "Enabled"))
-        # Clients in clear go on, everywhere; those that begin TLS log in and are checked.
+        # Unencrypted clients go on with all buckets; clients that begin TLS log in and are checked.
         put = field(1, "other") + field(2, "k") + field(4, field(1, "v"))
         self.assertEqual(clear.call(11, put)[0], 12)
         self.assertEqual(self.clear_status(node, "/types/default/buckets/other/keys/k"), 200)
@@ -208,7 +208,7 @@ class SecuredClients(WithCertificates, unittest.TestCase):
         self.assertIn("Permission denied", error_of(pb.call(11, put)[1])[0])
         self.assertEqual(self.https(node, "GET", "/buckets/other/keys/k", ("u", "pw"))["status"], 403)
         self.assertEqual(self.clear_status(node, "/admin/v1/status"), 426, "administration is not for all")
-        # The operator is told who is left.
+        # The operator can see which clients are left.
         status = node.admin("security", "status").stdout
         self.assertRegex(status, r"(?m)^Enabled$")
         self.assertRegex(status, r"\d connections in clear from 127\.0\.0\.1, the last \d+ s ago")
@@ -396,7 +396,8 @@ class ChangedRights(WithCertificates, ClusterCase):
         wait_until(lambda: all(self.log_in(node)[1] == (254, b"") for node in cluster), "logins")
         clients = [self.log_in(node)[0] for node in cluster]
         self.assertTrue(all(pb.call(19, B)[0] == 20 for pb in clients))
-        # A revoked right ends on open connections of all nodes within 5 s, and for one that was away.
+        # A revoked permission ends within 5 s on open connections of all nodes, and on a node that was
+        # down.
         cluster[2].stop()
         self.command(cluster[0], "revoke", "riak_core.get_bucket", "on", "any", "from", "u")
         began = time.monotonic()
@@ -407,7 +408,7 @@ class ChangedRights(WithCertificates, ClusterCase):
         again = self.log_in(cluster[2])[0]
         wait_until(lambda: self.is_denied(again), "the right to end on the node that was away")
         self.assertLess(time.monotonic() - began, 5)
-        # Without a majority a node serves on, says so, and refuses logins after a time.
+        # Without a majority a node continues to serve, reports it, and refuses logins after a time.
         for node in (cluster[0], cluster[1]):
             node.kill()
         wait_until(lambda: self.cut_off_seconds(cluster[2]) >= 3, "the node to be cut off for 3 s")

@@ -1,8 +1,7 @@
-"""A cluster of five that is cut into two and three, written on both sides, and joined again.
+"""A cluster of five nodes that is split into two and three, written on both sides, and joined again.
 
-Needs network namespaces of its own: two, with a cable between them that can be pulled. Where the
-machine lets nobody make them, that is said and nothing is tested.
-"""
+The test needs two network namespaces, with a cable between them that can be pulled. If the machine
+does not permit that, the program says so and tests nothing."""
 import os
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from support.pb import Connection  # noqa: E402
 
 HERE_SIDE, THERE_SIDE = "10.77.0.1", "10.77.0.2"
 KEYS = ["k%d" % number for number in range(20)]
-# What is written on both sides has to be everywhere so soon.
+# Time within which the writes of both sides must be on all nodes.
 CONVERGED_SECONDS = 30
 
 
@@ -31,7 +30,7 @@ class Cable:
     """A second network namespace, and the cable to it."""
 
     def __init__(self):
-        # Ends with its standard input, that is with this process at the latest.
+        # Ends with its standard input, and so with this process at the latest.
         self.holder = subprocess.Popen(["unshare", "-n", "cat"], stdin=subprocess.PIPE)
         self.there = ["nsenter", "-t", str(self.holder.pid), "-n"]
         own = os.readlink("/proc/self/ns/net")
@@ -55,7 +54,8 @@ class Cable:
 
 
 def update_all(address, value):
-    """Replaces what a client reads of every key. Where all replicas are on the other side that is nothing."""
+    """Replaces the values that a client reads. It reads nothing of a key whose replicas are all on the
+    other side."""
     with Connection(address) as pb:
         for key in KEYS:
             read = pb.call("RpbGetReq", type="siblings", bucket="b", key=key)

@@ -1,7 +1,7 @@
 """A cluster of an older build is upgraded node by node: `cargo xtask soak --upgrade-from REVISION`.
 
-TEST_BINARY names the program under test, TEST_OLDER_BINARY the one that the cluster runs at first.
-"""
+TEST_BINARY names the program under test, TEST_OLDER_BINARY the program that the cluster runs at
+first."""
 import json
 import os
 import sys
@@ -16,7 +16,7 @@ from support.cluster import wait_until  # noqa: E402
 from support.cluster_case import KEYS, ClusterCase, put_all, values  # noqa: E402
 from support.node import NodeError, binary_from_environment  # noqa: E402
 
-# More than the upgrade takes.
+# Longer than the upgrade takes.
 LOAD_SECONDS = 40
 
 
@@ -37,7 +37,7 @@ class FromAnOlderBuild(ClusterCase):
             node.run("wait-for-service", "riak_kv", node.name)
             cluster.settle()
             if knew_sets:
-                # One after the other asks nodes of both builds.
+                # The requests go to nodes of both builds in turn.
                 for asked, each in zip(list(cluster) * 12, added[300 + done * 60:360 + done * 60]):
                     self.add(asked, [each])
         self.assertIsNone(bench.poll(), "the upgrade outlasted the run")
@@ -62,7 +62,7 @@ class FromAnOlderBuild(ClusterCase):
             return False
 
     def versions(self, node):
-        """Versions of the protocol between nodes that members speak, as a node knows them."""
+        """Returns the versions of the internode protocol that the members speak, as a node knows them."""
         members = node.json("member-status")["members"]
         return {tuple(member["protocol_versions"]) for member in members}
 

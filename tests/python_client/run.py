@@ -1,8 +1,7 @@
-"""Drives a node with Riak's own client for Python, over both protocols.
+"""Tests a node with Riak's own client for Python, over both protocols.
 
-Every test case exists twice, once for each protocol: what the client shows its user must not
-depend on the protocol. One node serves all of them; buckets have names of their own.
-"""
+Every test case runs once over each protocol: the client's results must not depend on the protocol.
+One node serves all test cases, and each uses buckets of its own."""
 import http.client
 import json
 import os
@@ -24,7 +23,7 @@ from support.cluster_case import ClusterCase  # noqa: E402
 from support.node import TemporaryNode, binary_from_environment  # noqa: E402
 
 NODE = None
-# What the client raises where a connection was lost.
+# Exceptions of the client when a connection is lost.
 LOST = (OSError, http.client.HTTPException, BadResource)
 TIMED_OUT_OVER_HTTP = "Expected status [200, 201, 204], received 503"
 
@@ -58,7 +57,7 @@ def new_client(protocol):
 
 
 class Case(unittest.TestCase):
-    """What the cases share: a client of the protocol under test and a fresh bucket."""
+    """Common parts of the test cases: a client of the tested protocol and a fresh bucket."""
 
     protocol = None
 
@@ -77,7 +76,7 @@ class Case(unittest.TestCase):
 
     @staticmethod
     def value_of(sibling):
-        """The value as bytes: over HTTP the client gives siblings as text."""
+        """Returns the value as bytes. Over HTTP the client returns siblings as text."""
         data = sibling.encoded_data
         return data.encode() if isinstance(data, str) else data
 
@@ -363,7 +362,8 @@ class Properties:
                          (2, 1, "one", True))
 
     def test_properties_cleared_are_those_of_the_type_again(self):
-        # The client forgets the type when it clears over HTTP, so this is the default type.
+        # Over HTTP the client loses the bucket type when it clears properties, so this test uses the
+        # default type.
         bucket = self.client.bucket(self.name)
         bucket.set_properties({"n_val": 1})
         self.assertEqual(bucket.get_properties()["n_val"], 1)
@@ -428,7 +428,7 @@ class Listing:
 
 
 class PbOnly(Case):
-    """What the client offers over Protocol Buffers alone."""
+    """Functions of the client that exist only over Protocol Buffers."""
 
     protocol = "pbc"
 
@@ -468,7 +468,7 @@ class PbOnly(Case):
 
 
 class DataTypes:
-    """The client refuses removes of what was not read; see `ContextRequired` there."""
+    """The client refuses removes without a context; see its `ContextRequired`."""
 
     def record(self, bucket_type, key="k"):
         return self.client.bucket_type(bucket_type).bucket(self.name).get(key)
@@ -486,7 +486,7 @@ class DataTypes:
         counter = self.client.bucket_type("counters").bucket(self.name).new()
         counter.increment()
         counter.store()
-        # Over Protocol Buffers the client leaves the key as bytes, which it does not take again.
+        # Over Protocol Buffers the client returns the key as bytes, which it does not accept as a key.
         key = counter.key if isinstance(counter.key, str) else counter.key.decode()
         self.assertEqual(self.record("counters", key).value, 1)
 
@@ -580,7 +580,8 @@ class DataTypes:
 
 
 def large_sets_in_maps(case, record):
-    """Fills sets in a map and in a map in it until they lie in pages of their own; `record` reads the map."""
+    """Fills sets in a map, and in a map inside it, until they are stored as pages. `record` reads the
+    map."""
     def elements(numbers):
         return frozenset("element %06d" % number for number in numbers)
 
@@ -596,7 +597,7 @@ def large_sets_in_maps(case, record):
     inner = {("inner", "set"): whole, ("turns", "counter"): 6}
     case.assertEqual(change.value, {("outer", "set"): whole, ("home", "map"): inner})
 
-    # What is named goes, nothing else.
+    # A remove takes away only the named elements.
     gone = elements(range(1000, 1010))
     for element in gone:
         change.sets["outer"].discard(element)
@@ -607,7 +608,7 @@ def large_sets_in_maps(case, record):
     inner = {("inner", "set"): whole - gone | {"another"}, ("turns", "counter"): 6}
     case.assertEqual(change.value, {("outer", "set"): whole - gone, ("home", "map"): inner})
 
-    # A field goes as far as it was seen: what was added since stays, and a field that was changed since.
+    # A remove of a field spares elements added since the read, and so the field itself.
     del seen.maps["home"].sets["inner"]
     del seen.sets["outer"]
     seen.store()
@@ -622,7 +623,7 @@ def large_sets_in_maps(case, record):
 
 
 class LargeValuesOnEveryEngine(unittest.TestCase):
-    """Sets and maps of thousands of elements, kept by each of the engines."""
+    """Sets and maps of thousands of elements, stored by each of the engines."""
 
     def test_sets_and_maps_in_pages_survive_a_restart(self):
         for engine in ("bitcask", "memory", "leveldb", "leveled", "innostore"):
@@ -660,14 +661,14 @@ class LargeValuesOnEveryEngine(unittest.TestCase):
 
 
 class DataTypesOnACluster:
-    """Five nodes, of which one is killed while clients write; a client tries another one then."""
+    """Five nodes, one of which is killed while clients write. A client then retries at another node."""
 
     WRITERS = 4
     ROUNDS = 30
     TRIES = 5
 
     def is_unknown(self, error):
-        """Whether an answer says that nobody knows; over HTTP the client shows the status alone."""
+        """Tells if the outcome of a request is unknown. Over HTTP the client shows only the status."""
         return error.value == ("timeout" if self.protocol == "pbc" else TIMED_OUT_OVER_HTTP)
 
     def client_of(self, nodes):
@@ -690,20 +691,20 @@ class DataTypesOnACluster:
             try:
                 counter.store()
             except (*LOST, riak.RiakError) as error:
-                # It was with the node that died, and may have been counted: nobody counts it again.
+                # The node that died had the request and may have counted it, so it is not repeated.
                 if not isinstance(error, LOST) and not self.is_unknown(error):
                     raise
                 unknown.append(counter)
 
         def change(bucket, apply):
-            """Changes that may be made twice. The client repeats what it fetches, and not what it stores."""
+            """Makes a change that may be made twice. The client itself repeats fetches, but not stores."""
             for _ in range(self.TRIES):
                 record = bucket.get("k")
                 apply(record)
                 try:
                     return record.store()
                 except (*LOST, riak.RiakError) as error:
-                    # It was with the node that died, perhaps behind another one.
+                    # The request was at the node that died, perhaps forwarded by another node.
                     if not isinstance(error, LOST) and not self.is_unknown(error):
                         raise
                     fault = error
@@ -754,7 +755,7 @@ class DataTypesOnACluster:
             for number in range(self.WRITERS):
                 self.assertEqual(value[("writer-%d" % number, "register")], str(self.ROUNDS - 1))
 
-        # A context from one node removes at another what was seen, and nothing else.
+        # A context from one node removes at another node exactly the elements that it has seen.
         seen = self.client_of(survivors[:1]).bucket_type("sets").bucket("b").get("k")
         again = self.client_of(survivors[1:2]).bucket_type("sets").bucket("b").get("k")
         again.add("0-0")
@@ -768,7 +769,7 @@ class DataTypesOnACluster:
 
 
 class Indexes:
-    """Queries of secondary indexes; the client turns integers of `_int` fields into text and back."""
+    """Queries of secondary indexes. The client converts integers of `_int` fields to text and back."""
 
     def setUp(self):
         super().setUp()
@@ -778,7 +779,7 @@ class Indexes:
         self.bucket = self.client.bucket_type("plain").bucket(self.name)
 
     def assert_refused(self, words, *query, **options):
-        """Over HTTP the client shows the status alone."""
+        """Checks that a query is refused. Over HTTP the client shows only the status."""
         wanted = words if self.protocol == "pbc" else "received 400"
         with self.assertRaisesRegex(riak.RiakError, wanted):
             list(self.bucket.get_index(*query, **options))
@@ -790,14 +791,14 @@ class Indexes:
         return robj.store()
 
     def store_people(self, bucket=None):
-        """Twenty people of ages -5 to 14, five of each colour."""
+        """Stores twenty people with the ages -5 to 14, five for each colour."""
         for number in range(20):
             colour = ("amber", "blue", "cyan", "dun")[number % 4]
             self.store_indexed("k%02d" % number,
                                [("age_int", number - 5), ("colour_bin", colour)], bucket)
 
     def pages(self, **options):
-        """All pages of a query, and the number of them."""
+        """Returns all matches of a paged query, and the number of pages."""
         page = self.bucket.get_index(**options)
         found, count = list(page), 1
         while page.has_next_page():
@@ -847,7 +848,8 @@ class Indexes:
         page = self.bucket.get_index("age_int", -100, 100, max_results=4)
         found, turn = list(page), 0
         while page.has_next_page():
-            # What is written before the place of the page is not shown; what is there all the time is, once.
+            # An entry written before the position of the page is not shown. An entry that exists all the
+            # time comes once.
             self.store_indexed("early-%d" % turn, [("age_int", -50)])
             self.bucket.delete("early-%d" % (turn - 1))
             self.store_indexed("k19", [("age_int", 14), ("turn_int", turn)])
@@ -924,7 +926,7 @@ class Indexes:
 
 
 class IndexesOnACluster:
-    """Five nodes: queries go to any of them, also when one is dead."""
+    """Five nodes. Queries go to any of them, also while one is dead."""
 
     COUNT = 300
 
@@ -965,14 +967,15 @@ class IndexesOnACluster:
 
 
 class MapReduceOnACluster(ClusterCase):
-    """Five nodes with more values than fit the way to a client that does not read."""
+    """Five nodes with more data than fits into the buffers on the way to a client that does not read."""
 
     COUNT, VALUE_BYTES = 300, 64 << 10
     JOB = {"inputs": "b", "query": [{"map": {
         "language": "erlang", "module": "riak_kv_mapreduce", "function": "map_object_value"}}]}
 
     def begin(self, node):
-        """The answer of a job whose client has read little of it, and its connection."""
+        """Starts a job and reads a little of its answer. Returns the answer, its connection, and the
+        bytes read."""
         connection = http.client.HTTPConnection(*node.http, timeout=60)
         self.addCleanup(connection.close)
         connection.request("POST", "/mapred?chunked=true", json.dumps(self.JOB),
@@ -985,7 +988,7 @@ class MapReduceOnACluster(ClusterCase):
         return json.loads(node.run("--format", "json", "jobs"))["jobs"]
 
     def values_of(self, body, boundary):
-        """The values in a multipart body, and whether it is whole."""
+        """Returns the values in a multipart body, and whether the body is complete."""
         parts = body.split(b"--" + boundary.encode())
         documents = [part.split(b"\r\n\r\n", 1)[1] for part in parts[1:] if b"\r\n\r\n" in part]
         values = []
@@ -1003,7 +1006,7 @@ class MapReduceOnACluster(ClusterCase):
             client.bucket("b").new(key, encoded_data=value,
                                    content_type="text/plain").store(w="all")
 
-        # One whose client does not read waits, and an operator stops it.
+        # A job whose client does not read waits, until an operator stops it.
         answer, _, _ = self.begin(cluster[0])
         [job] = self.jobs(cluster[0])
         self.assertLess(job["read_count"], self.COUNT)
@@ -1011,13 +1014,13 @@ class MapReduceOnACluster(ClusterCase):
         self.assertIn(b"an operator has stopped the job", answer.read())
         self.assertEqual(self.jobs(cluster[0]), [])
 
-        # One whose client leaves stops.
+        # A job whose client disconnects ends.
         answer, connection, _ = self.begin(cluster[0])
         answer.close()
         connection.close()
         wait_until(lambda: self.jobs(cluster[0]) == [], "the job to end")
 
-        # One goes on when a node dies.
+        # A job goes on when a node dies.
         answer, _, begun = self.begin(cluster[0])
         self.assertEqual(len(self.jobs(cluster[0])), 1)
         cluster[2].kill()
@@ -1028,7 +1031,8 @@ class MapReduceOnACluster(ClusterCase):
 
 
 class HttpOnly(Case):
-    """What the client offers over HTTP alone, and what both protocols see of each other."""
+    """Functions of the client that exist only over HTTP, and data that one protocol stores and the other
+    reads."""
 
     protocol = "http"
 
@@ -1078,7 +1082,7 @@ class HttpOnly(Case):
         robj.store()
         got = pb.bucket_type("plain").bucket(self.name).get("k")
         self.assertEqual(got.encoded_data, b"v")
-        # Over Protocol Buffers the name is the whole header's, as with Riak.
+        # Over Protocol Buffers the name is that of the whole header, as with Riak.
         self.assertEqual({name.lower(): value for name, value in got.usermeta.items()},
                          {"x-riak-meta-colour": "blue"})
         self.assertEqual(got.indexes, {("age_int", 7)})
@@ -1089,7 +1093,8 @@ class HttpOnly(Case):
 
 
 class MapReduce:
-    """MapReduce jobs as the client makes them; those in JavaScript have a node where it is on."""
+    """MapReduce jobs made by the client. Jobs in JavaScript run on a node where JavaScript is switched
+    on."""
 
     def key(self, key, value, content_type="text/plain"):
         return self.client.bucket(self.name).new(
@@ -1180,7 +1185,7 @@ class MapReduce:
 
 
 class Scripts:
-    """Jobs in JavaScript, on a node where it is on."""
+    """Jobs in JavaScript, on a node where JavaScript is switched on."""
 
     node = None
 
@@ -1250,7 +1255,7 @@ class Scripts:
 
 
 def for_both_protocols(namespace):
-    """Makes of each group of tests one case for each protocol."""
+    """Makes one test case for each group of tests and each protocol."""
     groups = (Connection, Objects, Options, Siblings, Properties, Listing, Indexes, DataTypes,
               MapReduce)
     for group in groups:

@@ -1,4 +1,4 @@
-"""Riak's own client for Python against a node with users, rights and TLS, over both protocols."""
+"""Riak's own client for Python against a node with users, permissions and TLS, over both protocols."""
 import contextlib
 import os
 import ssl
@@ -39,13 +39,13 @@ def tearDownModule():
 
 
 class Case:
-    """The cases of one protocol."""
+    """The test cases of one protocol."""
 
     protocol = None
-    # The exception of a refused login and the words of it.
+    # The exception of a refused login, and its message.
     refusal = None
     words_of_login = None
-    # The exception of a handshake that failed.
+    # The exception of a failed handshake.
     refusal_of_handshake = None
     words_of_denial = None
 
@@ -70,12 +70,12 @@ class Case:
         self.assert_serves(self.client("pass", "secret"))
 
     def assert_refused(self, *credentials, **options):
-        """The login must end in the client's own exception of a refused login."""
+        """Checks that a login ends in the client's own exception for a refused login."""
         with self.assertRaisesRegex(self.refusal, self.words_of_login):
             self.client(*credentials, **options).bucket("b").get("k")
 
     def assert_no_handshake(self, words, *credentials, **options):
-        """The handshake must fail for the reason that the words tell."""
+        """Checks that the handshake fails with the given message."""
         with self.assertRaisesRegex(self.refusal_of_handshake, words):
             self.client(*credentials, **options).bucket("b").get("k")
 

@@ -1,11 +1,12 @@
-"""Certificates for a test: an authority, a server, clients, another authority, a revocation list."""
+"""Makes certificates for a test: an authority, a server, clients, another authority, and a revocation
+list."""
 import os
 import shutil
 import subprocess
 
 
 def is_possible():
-    """Whether the program that makes them is there."""
+    """Tells if the program that makes certificates is installed."""
     return shutil.which("openssl") is not None
 
 

@@ -1,4 +1,4 @@
-"""Operations of both protocols: the permission that each needs, where, and the answer with it."""
+"""Operations of both protocols, with the permission that each needs, its scope, and the answer."""
 import base64
 import json
 import re
@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 
 def field(number, value):
-    """A field of a message: bytes, or a number."""
+    """Encodes a field of a message: bytes, or a number."""
     if isinstance(value, int):
         return encode(number << 3) + encode(value)
     value = value.encode() if isinstance(value, str) else value
@@ -23,7 +23,7 @@ def encode(number):
 
 B = field(1, "b")
 CONTENT = field(4, field(1, "v"))
-# Folds over the bucket b: of all keys, all segments, all times.
+# Folds over the bucket b with all keys, all segments and all times.
 KEYS = field(2, "b") + field(10, 0)
 RANGE = KEYS + field(40, 0)
 SEGMENTS = KEYS + field(30, 0) + field(40, 0)
@@ -32,7 +32,7 @@ JOB = ('{"inputs":[["b","k"]],"query":[{"map":{"language":"erlang","module":"ria
        '"function":"map_object_value"}}]}')
 CLUSTER = b"c" * 16
 
-# By code: body, permission, where the permission is asked for, and the code of the answer.
+# By message code: body, permission, scope of the permission, and code of the answer.
 PB = {
     9: (B + field(2, "k"), "riak_kv.get", "default/b", 10),
     11: (B + field(2, "k9") + CONTENT, "riak_kv.put", "default/b", 12),
@@ -82,9 +82,9 @@ PB = {
     230: (field(2, "gone") + SEGMENTS[3:] + COUNT, "quoit.erase", "default/gone", 222),
     231: (field(2, "gone") + SEGMENTS[3:] + COUNT, "quoit.erase", "default/gone", 222),
 }
-# Codes that need no permission beyond a login, with their answers.
+# Codes that need only a login, with the codes of their answers.
 LOGIN_ALONE = {1: (b"", 2), 3: (b"", 4), 5: (field(1, "me"), 6), 7: (b"", 8)}
-# Answers that come in several frames: the end of the last one.
+# Answers in several frames: the end of the last frame.
 LAST_FRAME = {17: b"\x10\x01", 23: b"\x18\x01", 40: b"\x18\x01"}
 
 TEXT = {"Content-Type": "text/plain"}
@@ -92,13 +92,13 @@ JSON = {"Content-Type": "application/json"}
 PROPS = '{"props":{"n_val":2}}'
 SET = '{"add":"m"}'
 OPERATE = json.dumps({"command": "queue_add", "name": "walked", "filter": "any"})
-# The clock of a pushed record is that of a recorded object.
+# The vector clock of a pushed record is that of a recorded object.
 PUSHED = json.dumps({"keys-clocks": [{"bucket": "b", "key": "k", "clock":
                                       "a85hYGBgzGDKBVIcickl+UWOjo4ZTImMeawMjPP3PODLAgA="}]})
 
 
 def filtered(**members):
-    """The parameter of a fold that restricts it."""
+    """Returns the parameter that restricts a fold."""
     return "?filter=" + quote(base64.b64encode(json.dumps(members).encode()))
 
 
@@ -106,8 +106,8 @@ COUNTS = filtered(change_method="count")
 NUMBERS = "?filter=" + quote(base64.b64encode(b"[1]"))
 
 # Paths below a bucket, for the forms `/buckets/B...` and `/types/T/buckets/B...`: method, rest of the path,
-# headers, body, permission, and the status that tells that the operation was served. A DELETE finds the
-# record of the PUT before it.
+# headers, body, permission, and the status of a successful operation. A DELETE finds the record of the PUT
+# before it.
 OF_BUCKET = [
     ("GET", "b/keys/k", {}, None, "riak_kv.get", 200),
     ("PUT", "b/keys/k8", TEXT, "v", "riak_kv.put", 204),
@@ -123,7 +123,7 @@ OF_BUCKET = [
     ("GET", "b/index/f_bin/x", {}, None, "riak_kv.index", 200),
     ("GET", "b/index/f_bin/a/z", {}, None, "riak_kv.index", 200),
 ]
-# The same for paths whose first part names a fold.
+# Paths whose first part names a fold: fold, rest of the path, permission.
 OF_FOLD = [
     ("rangetrees", "b/trees/small", "quoit.fold"),
     ("rangetrees", "b/keysclocks", "quoit.fold"),
@@ -135,8 +135,8 @@ OF_FOLD = [
     ("reap", "gone" + COUNTS, "quoit.erase"),
     ("erase", "gone" + COUNTS, "quoit.erase"),
 ]
-# Method, path, headers, body, permission, where it is asked for, and the status that tells that the
-# operation was served.
+# Method, path, headers, body, permission, scope of the permission, and the status of a successful
+# operation.
 ALONE = [
     ("GET", "/riak/b/k", {}, None, "riak_kv.get", "default/b", 200),
     ("PUT", "/riak/b/k8", TEXT, "v", "riak_kv.put", "default/b", 204),
@@ -184,7 +184,7 @@ def of_both_forms():
 
 
 def with_head(rows):
-    """The rows, and HEAD for each GET, but for queues: a fetch takes an entry."""
+    """Yields the rows, and HEAD for each GET except those of queues, because a fetch removes an entry."""
     for row in rows:
         yield row
         if row[0] == "GET" and not row[1].startswith("/queuename/"):
@@ -192,6 +192,6 @@ def with_head(rows):
 
 
 HTTP = list(with_head(list(of_both_forms()) + ALONE))
-# Paths that are open to everybody, and those that need a login alone.
+# Paths that need no login, and paths that only need a login.
 OPEN = ["/ping", "/livez", "/readyz"]
 FOR_USERS = ["/", "/stats", "/metrics"]

@@ -1,5 +1,5 @@
-"""The tables of refused certificates in the documentation, row by row: each kind is made with OpenSSL, given
-to a node or shown to one, and the node has to say what the table says."""
+"""The tables of refused certificates in the documentation: each kind of certificate is made with OpenSSL
+and given to a node or shown to one, and the node must answer with the message of the table."""
 import os
 import re
 import subprocess
@@ -15,12 +15,12 @@ LEAF = "basicConstraints=CA:FALSE\n"
 NAMED = LEAF + "subjectAltName=IP:127.0.0.1,DNS:localhost\n"
 POLICY = "[ca]\ndefault_ca=it\n[it]\ndatabase=dates.txt\nrand_serial=yes\nnew_certs_dir=.\n" \
          "default_md=sha256\npolicy=any\nunique_subject=no\n[any]\ncommonName=supplied\n"
-# What Riak's client for Node.js offers in TLS 1.2.
+# Ciphers that Riak's client for Node.js offers in TLS 1.2.
 CIPHERS_OF_NODE_CLIENT = "DHE-RSA-AES128-SHA256:DHE-RSA-AES128-SHA:AES128-SHA256:AES128-SHA"
 
 
 class Files(Certificates):
-    """Certificates as they should not be. Each method makes NAME.pem and NAME.key."""
+    """Makes faulty certificates. Each method makes NAME.pem and NAME.key."""
 
     def request(self, name, key=("ec", "prime256v1"), common_name="certuser"):
         if key[0] == "rsa":
@@ -79,7 +79,7 @@ class Files(Certificates):
         self.run("ca", "-config", "old.cnf", "-gencrl", "-out", name + ".crl")
 
 
-# By the first cell of its row: the maker of files for a server.
+# Makers of a server's files, by the first cell of the table's row.
 OF_SERVERS = {
     "X.509 version 1": lambda files, name: files.made(name, extensions=""),
     "host name in the common name only": lambda files, name: files.made(name, extensions=LEAF),
@@ -96,7 +96,7 @@ OF_SERVERS = {
     "private key that others may read": lambda files, name: files.readable(name),
     "revocation list of version 1": lambda files, name: files.list_of_version_1(name),
 }
-# The same for certificates that a client shows.
+# Makers of files for certificates that a client shows.
 OF_CLIENTS = {
     "X.509 version 1": lambda files, name: files.made(name, extensions=""),
     "signed with SHA-1": lambda files, name: files.made(name, digest="-sha1"),
@@ -110,14 +110,15 @@ OF_CLIENTS = {
     "of another authority": lambda files, name: files.issue(name, "certuser", "other-ca"),
     "revoked": lambda files, name: None,
 }
-# Rows whose certificates work with some clients.
+# Rows whose certificates work with some clients, so that the node only warns.
 ONLY_WARNED = {"host name in the common name only", "that of an authority itself"}
-# Rows about ciphers, which no file is made for.
+# Rows about ciphers, for which no file is made.
 WITHOUT_FILES = {"RSA key exchange", "the ciphers of Riak's client for Node.js in TLS 1.2"}
 
 
 def rows_of(title):
-    """The rows of the table below a heading: the first cell by its plain words, and the words of the node."""
+    """Returns the rows of the table below a heading: the plain text of the first cell, and the node's
+    message."""
     with open(PAGE, encoding="utf-8") as handle:
         text = handle.read()
     section = text.split("\n## " + title + "\n")[1].split("\n## ")[0]
@@ -139,7 +140,7 @@ def settings_of(files, name):
 
 
 def check_servers(files):
-    """Each row of the table of what servers have; the number of rows."""
+    """Checks each row of the table of server certificates. Returns the number of rows."""
     told = rows_of("Certificates that are refused")
     assert set(told) == set(OF_SERVERS) | set(WITHOUT_FILES), \
         "the page and this test differ in %s" % (set(told) ^ (set(OF_SERVERS) | set(WITHOUT_FILES)))
@@ -171,7 +172,8 @@ def assert_own_client_refuses(node, files):
 
 
 def check_clients(files):
-    """Each row of the table of certificates that clients show, in both versions; the number of rows."""
+    """Checks each row of the table of client certificates, in both TLS versions. Returns the number of
+    rows."""
     told = rows_of("Certificates of clients")
     assert set(told) == set(OF_CLIENTS), set(told) ^ set(OF_CLIENTS)
     settings = settings_of(files, "server") + ["ssl.crlfile=" + files.path("ca.crl")]
@@ -187,7 +189,7 @@ def check_clients(files):
             for version in ("1.2", "1.3"):
                 before = len(log_of(node))
 
-                # A node writes a few of such lines a second.
+                # A node logs only a few such lines a second.
                 def is_told():
                     alert = shaken(node, files, name, version)
                     assert "ALERT" in alert, (row, version, alert)
@@ -201,7 +203,7 @@ def shaken(node, files, name, version):
     pb = Pb(node.pb, files)
     try:
         assert pb.call(255) == (255, b"")
-        # A client that would refuse its own weak certificate is no test of the node.
+        # The client must accept its own weak certificate, so that the node has to refuse it.
         return pb.tls(cert=name, min=version, max=version, ciphers="DEFAULT:@SECLEVEL=0")
     finally:
         pb.close()
@@ -213,7 +215,7 @@ def log_of(node):
 
 
 def check_ciphers(files):
-    """The rows about ciphers; the number of rows."""
+    """Checks the rows about ciphers. Returns the number of rows."""
     told = rows_of("Certificates that are refused")
     settings = settings_of(files, "server")
     with TemporaryNode(binary_from_environment(), settings + ["log.level=debug"]) as node:
@@ -246,7 +248,7 @@ def check_ciphers(files):
 
 
 def check_refused_certificates(files):
-    """Runs the checks; how many rows passed and checks failed."""
+    """Runs the checks. Returns the numbers of passed rows and of failed checks."""
     passed, failed = 0, 0
     for check in (check_servers, check_clients, check_ciphers):
         try:

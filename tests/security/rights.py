@@ -1,4 +1,5 @@
-"""Checks beyond the recorded cases: every operation with and without its permission, certificates, bounds."""
+"""Checks beyond the recorded cases: every operation with and without its permission, certificates,
+limits."""
 import json
 import os
 import re
@@ -16,7 +17,7 @@ TABLE = os.path.join(HERE, "..", "..", "docs", "security.md")
 
 
 def check_rights(world):
-    """Runs the checks; how many passed and failed."""
+    """Runs the checks. Returns the numbers of passed and failed checks."""
     passed, failed = 0, 0
     for check in CHECKS:
         try:
@@ -61,7 +62,7 @@ EVERY = ",".join(sorted({row[1] for row in PB.values()} | {row[4] for row in HTT
 
 
 def only(world, permission, where):
-    """Grants every permission but this one, on everything."""
+    """Grants every permission except this one, on everything."""
     world.operator.command("revoke", EVERY, "on", "any", "from", "u")
     others = ",".join(each for each in EVERY.split(",") if each != permission)
     world.operator.command("grant", others, "on", "any", "to", "u")
@@ -122,7 +123,7 @@ def every_resource_needs_its_permission_and_no_other(world):
         only(world, permission, where)
         done = as_user(world, method, path, headers, body)
         assert done["status"] == 403, (method, path, permission, done)
-        # The answer to HEAD has no body to tell it.
+        # An answer to HEAD has no body with the message.
         assert method == "HEAD" or denial(permission, where) in done["body"], (method, path, done)
         world.operator.command("revoke", EVERY, "on", "any", "from", "u")
         world.operator.command("grant", permission, "on", *scope(where), "to", "u")
@@ -136,7 +137,7 @@ def every_resource_needs_its_permission_and_no_other(world):
 def pages_of_other_sites_do_nothing_with_the_credentials_of_a_browser(world):
     one_user(world, grants=[(EVERY, ["any"])])
     foreign = [{"Referer": "https://evil.example/page"}, {"Origin": "https://evil.example"}, {"Origin": "null"}]
-    # A page can have a browser get an image without a Referer.
+    # A page can make a browser request an image without a Referer.
     image = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64)"}
     for method, path, headers, body, permission, *_ in HTTP:
         changes = method not in ("GET", "HEAD")
@@ -163,7 +164,7 @@ def http_before_a_login_answers_refusals_alone(world):
     for path in OPEN:
         for scheme in ("http", "https"):
             assert as_user(world, "GET", path, auth=None, scheme=scheme)["status"] == 200, path
-    # Links in a path, and paths that name nothing, tell no more.
+    # Link walking and unknown paths do not reveal more.
     for path, wanted in [("/riak/b/k/_,_,_", (403,)), ("/nothing", (401, 404))]:
         done = as_user(world, "GET", path, auth=None)
         assert done["status"] in wanted, (path, done)
@@ -208,7 +209,7 @@ def a_port_that_speaks_tls_answers_clear_text_with_an_alert_alone(world):
             assert answer == b"" or (answer[0] == 21 and len(answer) == 7), (name, said, answer)
 
 
-# Jobs that find their inputs in different ways, with the rights that they take in the order of the check.
+# Jobs that find their inputs in different ways, with their permissions in the order of the check.
 MAP = {"map": {"language": "erlang", "module": "riak_kv_mapreduce", "function": "map_object_value"}}
 IN_B, IN_TYPED, ANY = "default/b", "sibs/b", "any"
 RUN = "riak_kv.mapreduce"
@@ -243,7 +244,7 @@ def inputs_of_jobs_need_their_rights(world):
 
         for missing in needs:
             world.operator.command("revoke", EVERY, "on", "any", "from", "u")
-            # A right to any would stand for each of the others.
+            # A grant on `any` would include each of the other permissions.
             held = [need for need in needs if need != missing and need != (RUN, ANY)]
             for permission, where in held:
                 world.operator.command("grant", permission, "on", *scope(where), "to", "u")
@@ -289,13 +290,13 @@ def the_table_of_the_documentation_is_what_the_node_does(world):
 
 
 def as_told(method):
-    """The method in whose row the documentation tells of a method."""
+    """Returns the method whose row in the documentation applies to a method."""
     return "GET" if method == "HEAD" else method
 
 
 def matches(template, path):
-    """Whether a path is one of those that the template of the documentation means: the table leaves out most
-    forms with a type."""
+    """Tells if a path matches a template of the documentation, which leaves out most forms with a bucket
+    type."""
     untyped = re.sub("/types/[^/]+/buckets/", "/buckets/", path)
     return is_of(template, path) or is_of(template, untyped)
 
@@ -400,7 +401,7 @@ def the_operator_gets_in_again_when_all_users_are_lost(world):
     world.operator.forget_all()
     world.operator.command("enable")
     done = world.node.admin("security", "status")
-    # Before it stand warnings: the certificates of the tests are valid for 30 days.
+    # Warnings come before it: the tests' certificates are valid for only 30 days.
     assert done.stdout.splitlines()[-1] == "Enabled", done.stdout
     done = world.node.admin("security", "add-user", "again", "password=x")
     assert done.returncode == 0, done.stdout
@@ -413,7 +414,7 @@ def connections_that_do_not_log_in_are_bounded(world):
     try:
         for _ in range(300):
             sockets.append(socket.create_connection(world.node.pb, 10))
-        # Threads of the node take connections in an order of their own: any 44 of them are closed.
+        # The node's threads take connections in an order of their own, so any 44 of them are closed.
         closed, limit = set(), time.monotonic() + 10
         while len(closed) < 40 and time.monotonic() < limit:
             waiting = [each for each in sockets if each not in closed]
@@ -428,7 +429,7 @@ def connections_that_do_not_log_in_are_bounded(world):
             log_in(world).close()
             return
         except (AssertionError, OSError, ssl.SSLError):
-            # The node may not have seen yet that the others are gone.
+            # The node may not have noticed yet that the other connections are closed.
             if time.monotonic() > limit:
                 raise
 

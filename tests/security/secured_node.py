@@ -1,9 +1,9 @@
-"""A node with users, rights and TLS, for tests of clients."""
+"""A node with users, permissions and TLS, for tests of clients."""
 import contextlib
 
 from support.node import TemporaryNode, binary_from_environment
 
-# Users of the tests of clients: one for each kind of source, and one without any right.
+# Users for tests of clients: one for each kind of source, and one without permissions.
 CLIENTS = (
     "add-user pass password=secret", "add-user trusted", "add-user certuser", "add-user revoked",
     "add-user poor password=secret", "add-source pass,poor 127.0.0.1/32 password",
@@ -14,7 +14,7 @@ CLIENTS = (
 
 @contextlib.contextmanager
 def secured_node(files, commands, settings=(), flags=()):
-    """A node with the certificates of these files, after these commands of `quoit admin security`."""
+    """Starts a node with these certificates, and runs these commands of `quoit admin security`."""
     node = TemporaryNode(binary_from_environment(), [
         "ssl.certfile=" + files.path("server.pem"), "ssl.keyfile=" + files.path("server.key"),
         "ssl.cacertfile=" + files.path("ca.pem"), "ssl.crlfile=" + files.path("ca.crl"),

@@ -1,4 +1,4 @@
-"""Conversations of recorded cases: Protocol Buffers with StartTls, HTTP and HTTPS, security commands."""
+"""Requests of the recorded cases: Protocol Buffers with StartTls, HTTP and HTTPS, security commands."""
 import base64
 import http.client
 import json
@@ -24,7 +24,7 @@ class LocalConnection(http.client.HTTPConnection):
 
 
 class Operator:
-    """The operator of a node, at its local socket."""
+    """The operator of a node, who uses its local socket."""
 
     def __init__(self, path):
         self.path = path
@@ -41,7 +41,7 @@ class Operator:
             connection.close()
 
     def command(self, *words):
-        """Carries out a command of `quoit admin security`; an error if it is refused."""
+        """Runs a command of `quoit admin security`, which must succeed."""
         status, document = self.ask("POST", "security", {"command": list(words)})
         if status != 200:
             raise AssertionError("%s: %s" % (" ".join(words), document.get("message")))
@@ -63,7 +63,7 @@ class Operator:
             self.command("revoke", every, "on", *on, "from", "all")
 
     def set_up(self, setup):
-        """What a case wants to be there."""
+        """Makes the users, groups, sources and grants that a case needs."""
         self.forget_all()
         for group in setup.get("groups", []):
             self.command("add-group", group["name"], *group["options"])
@@ -74,7 +74,7 @@ class Operator:
                 self.command("add-source", source["users"], source["cidr"], source["source"],
                              *source["options"])
             except AssertionError:
-                # Riak takes every word as a source; here those that mean nothing are refused.
+                # Riak accepts every word as a source; Quoit refuses unknown ones.
                 if source["source"] in ("trust", "password", "certificate"):
                     raise
         for grant in setup.get("grants", []):
@@ -114,7 +114,7 @@ class Pb:
         self.socket.sendall(struct.pack(">IB", len(body) + 1, code) + body)
 
     def receive(self):
-        """(code, body) of the next frame; None when the connection is closed."""
+        """Returns (code, body) of the next frame; None if the connection is closed."""
         head = self.read(5)
         if head is None:
             return None
@@ -142,11 +142,11 @@ class Pb:
         return self.receive()
 
     def tls(self, **options):
-        """Does the handshake: "ok", or the reason of its failure."""
+        """Does the handshake. Returns "ok", or the reason of its failure."""
         context = tls_context(self.certificates, options)
         try:
             self.socket = context.wrap_socket(self.socket, server_hostname="127.0.0.1")
-            # TLS 1.3 tells a refused certificate with the first read.
+            # With TLS 1.3 the first read reports a refused certificate.
             if self.socket.version() == "TLSv1.3" and "cert" in options:
                 self.socket.settimeout(0.3)
                 try:
@@ -161,7 +161,7 @@ class Pb:
 
 
 def error_of(body):
-    """(text, code) of an RpbErrorResp."""
+    """Returns (text, code) of an RpbErrorResp."""
     text, number, place = "", None, 0
     while place < len(body):
         tag, place = body[place], place + 1
@@ -186,7 +186,8 @@ def varint(body, place):
 
 
 def request(addresses, certificates, wanted):
-    """Sends one HTTP request of a case; a dict of status, headers and body, or of the TLS failure."""
+    """Sends one HTTP request of a case. Returns a dict of status, headers and body, or of the TLS
+    failure."""
     scheme = wanted.get("scheme", "https")
     host, port = addresses[scheme]
     if scheme == "https":

@@ -1,4 +1,4 @@
-"""A page as a browser sees it: headless Chromium, where the machine has one."""
+"""Renders a page in headless Chromium, if the machine has it."""
 import html
 import json
 import re
@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-# A browser that asks nobody anything, and keeps nothing.
+# The browser makes no requests of its own, and stores nothing.
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
          "--disable-background-networking", "--disable-component-update", "--disable-sync",
          "--enable-logging=stderr", "--window-size=1280,2000")
@@ -15,12 +15,12 @@ SECONDS = 120
 
 
 def find():
-    """The browser's path; None where there is none."""
+    """Returns the browser's path; None if there is no browser."""
     return next(filter(None, map(shutil.which, NAMES)), None)
 
 
 def dump(browser, page, dark=False):
-    """The document after its scripts have run, and what they said on the console."""
+    """Returns the document after its scripts have run, and the lines of the console."""
     scheme = "--blink-settings=preferredColorScheme=%d" % (0 if dark else 1)
     profile = tempfile.mkdtemp(prefix="quoit-test-")
     try:
@@ -29,17 +29,16 @@ def dump(browser, page, dark=False):
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, timeout=SECONDS)
     finally:
-        # Its helpers may still be at their last files.
+        # The browser's helper processes may still write their last files.
         shutil.rmtree(profile, ignore_errors=True)
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     return done.stdout, console
 
 
 def probe(browser, page, script, copy, dark=False):
-    """What the JavaScript function `script` gives on a copy of the page at `copy`.
+    """Runs the JavaScript function `script` on a copy of the page at `copy`.
 
-    Gives (the function's result, the document afterwards, the lines of the console).
-    """
+    Returns (the function's result, the document afterwards, the lines of the console)."""
     with open(page, encoding="utf-8") as handle:
         text = handle.read()
     call = "<script>document.body.dataset.probe = JSON.stringify((%s)());</script></body>" % script

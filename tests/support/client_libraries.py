@@ -1,8 +1,8 @@
 """Installs the official Riak clients from their registries into `.test-env`.
 
-Each environment is made once and kept: a file in it remembers the recipe it was made by, and
-another recipe makes it anew. A lock keeps two runs from making the same environment at once.
-"""
+Each environment is made once and kept. A file in it holds the digest of its recipe; if the recipe
+changes, the environment is made again. A lock keeps two runs from making the same environment at
+once."""
 import contextlib
 import fcntl
 import hashlib
@@ -23,11 +23,11 @@ KUBERNETES_PACKAGE = "kubernetes-validate==1.31.0"
 
 
 class Unavailable(Exception):
-    """An environment could not be made; the text says what to do."""
+    """An environment could not be made. The text says what to do."""
 
 
 def python_environment(root):
-    """The Python program of an environment that has the Riak client; made if it is not there."""
+    """Returns the Python program of an environment with the Riak client. Makes it if necessary."""
     version = "%d.%d" % sys.version_info[:2]
     folder = os.path.join(root, ".test-env", "python-" + version)
     recipe = _digest(PYTHON_PACKAGES + [RIAK_PACKAGE, riak_patches.recipe()])
@@ -50,7 +50,8 @@ def python_environment(root):
 
 
 def kubernetes_validate(root):
-    """The program that holds manifests against the schemas of Kubernetes; made if it is not there."""
+    """Returns the program that checks manifests against the schemas of Kubernetes. Makes it if
+    necessary."""
     version = "%d.%d" % sys.version_info[:2]
     folder = os.path.join(root, ".test-env", "kubernetes-" + version)
 
@@ -72,10 +73,9 @@ def _make_python(folder):
 
 
 def node_modules(root):
-    """The folder of an environment that has the Riak client for Node.js; made if not there.
+    """Returns the folder of an environment with the Riak client for Node.js. Makes it if necessary.
 
-    None if there is no Node.js on this machine.
-    """
+    None if there is no Node.js on this machine."""
     if not shutil.which("node") or not shutil.which("npm"):
         return None
     source = os.path.join(root, "tests", "node_client")

@@ -1,4 +1,4 @@
-"""A cluster of real nodes for a test: processes of its own on loopback, joined by `quoit admin`."""
+"""A cluster of real nodes for a test: processes on loopback, joined by `quoit admin`."""
 import os
 import random
 import socket
@@ -7,14 +7,14 @@ import time
 from support.node import Node, NodeError, binary_from_environment
 
 AGREE_SECONDS = 60
-# Below the ports that systems give to outgoing connections: one of those must not take the port of
-# a node between its end and its next start.
+# Below the ports of outgoing connections: such a connection must not take the port of a node between the
+# node's end and its next start.
 PORTS = range(15000, 30000)
 _GIVEN = set()
 
 
 class ClusterNode(Node):
-    """A node that comes back to its addresses when it is started again."""
+    """A node that uses the same addresses whenever it is started."""
 
     def __init__(self, folder, number, settings=(), flags=(), binary=None):
         self.name = "test%d@127.0.0.1" % number
@@ -26,18 +26,18 @@ class ClusterNode(Node):
             self.flags += ["--" + flag, "127.0.0.1:%d" % free_port()]
 
     def run(self, *arguments):
-        """What `quoit admin` prints; an error if it fails."""
+        """Returns the output of `quoit admin`, which must succeed."""
         done = self.admin(*arguments)
         if done.returncode:
             raise NodeError("%s: admin %s: %s" % (self.name, " ".join(arguments), done.stdout))
         return done.stdout
 
     def join(self, other):
-        """Stages that this node joins the cluster of another."""
+        """Stages the joining of this node to the cluster of another."""
         return self.run("cluster", "join", other.record["node"])
 
     def is_settled(self):
-        """Whether this node knows that all agree, and has nothing to hand over."""
+        """Tells if this node knows that all nodes agree, and has nothing to hand over."""
         if not self.is_running() or self.admin("ringready").returncode != 0:
             return False
         return not self.json("transfers")["waiting"]
@@ -47,8 +47,8 @@ class ClusterNode(Node):
 
 
 class Cluster:
-    """Nodes on the data of one folder, of the program under test if no other is named. Ends with its
-    context at the latest."""
+    """A cluster with its data in a folder, which runs the program under test by default. It ends with
+    its context at the latest."""
 
     def __init__(self, folder, count, settings=(), flags=(), binary=None):
         self.folder = folder
@@ -80,11 +80,11 @@ class Cluster:
         return iter(self.nodes)
 
     def add(self, settings=None, flags=()):
-        """One more node, started and alone."""
+        """Starts one more node, which has not joined yet."""
         return self.new(settings, flags).start()
 
     def new(self, settings=None, flags=()):
-        """One more node, not started yet."""
+        """Makes one more node without starting it."""
         settings = self.settings if settings is None else settings
         node = ClusterNode(self.folder, len(self.nodes) + 1, settings, self.flags + list(flags),
                            self.binary)
@@ -98,7 +98,7 @@ class Cluster:
         self.commit()
 
     def commit(self):
-        """Carries out what is staged, and waits until it is done."""
+        """Commits the staged changes, and waits until they are done."""
         wait_until(self.joining_are_up, "the nodes that join to be reached")
         self[0].run("cluster", "plan")
         self[0].run("cluster", "commit")
@@ -110,14 +110,15 @@ class Cluster:
                    if member["status"] == "joining")
 
     def settle(self):
-        """Waits until all nodes that run agree and nothing moves."""
+        """Waits until all running nodes agree and no transfer is left."""
         running = [node for node in self.nodes if node.is_running()]
         for node in running:
             wait_until(node.is_settled, "%s to agree with the others" % node.name)
 
 
 def free_port():
-    """A port that nobody listens on now, that no outgoing connection is given, and that was not given out."""
+    """Returns a port without a listener that is outside the range of outgoing connections and was not
+    returned before."""
     while True:
         port = random.choice(PORTS)
         if port in _GIVEN:
@@ -133,7 +134,7 @@ def free_port():
 
 
 def wait_until(condition, what, seconds=AGREE_SECONDS):
-    """Waits for something that must come true."""
+    """Waits until a condition holds."""
     limit = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > limit:

@@ -1,4 +1,4 @@
-"""What tests of clusters share: a folder, nodes in it, and a verified load."""
+"""Common parts of tests of clusters: a folder, its nodes, and a verified load."""
 import json
 import os
 import signal
@@ -12,13 +12,13 @@ from support.cluster import Cluster, wait_until
 from support.node import binary_from_environment
 from support.pb import Connection
 
-# Checks every value that is read, and in the end that every acknowledged write is there.
+# Checks every value that is read, and at the end that every acknowledged write is there.
 BENCH = """{mode, {rate, 50}}. {concurrent, 6}. {driver, riakc_pb}. {report_interval, 1}.
 {operations, [{get, 4}, {put, 4}, {delete, 1}]}. {key_generator, {int_to_bin_bigendian,
 {uniform_int, 500}}}. {value_generator, {fixed_bin, 200}}. {verify, true}.
 {riakc_pb_ips, [%s]}. {riakc_pb_replies, 2}. {riakc_pb_dw, 0}. {pb_timeout_general, 20000}.
 """
-# Longest time by which a run outlasts its length, for a test that is slow.
+# Most seconds by which a run may outlast its planned length, for slow tests.
 BENCH_SECONDS_MORE = 300
 KEYS = ["k%d" % number for number in range(40)]
 
@@ -44,7 +44,7 @@ class ClusterCase(unittest.TestCase):
         return node.admin("cluster", "join", other.record["node"], "--token-file", path)
 
     def closed(self, count, settings=("ring_size=8",)):
-        """A cluster whose nodes require proofs of each other, joined by a token."""
+        """Returns a cluster whose nodes require certificates of each other, and join by a token."""
         cluster = self.cluster(1, (*settings, "internode.tls=required"))
         wait_until(lambda: links(cluster[0])["authorities"], "the first node to have an authority")
         path = self.token_file(cluster[0], "--nodes", str(count - 1))
@@ -55,7 +55,8 @@ class ClusterCase(unittest.TestCase):
         return cluster
 
     def bench(self, cluster, seconds):
-        """Starts a verified run on all nodes, which goes on for so long and until it is judged."""
+        """Starts a verified run on all nodes. It goes on for that long, and until `assert_flawless` ends
+        it."""
         ports = ", ".join('{"127.0.0.1", %d}' % node.pb[1] for node in cluster)
         config = os.path.join(self.folder, "verified.config")
         with open(config, "w", encoding="utf-8") as handle:
@@ -69,7 +70,8 @@ class ClusterCase(unittest.TestCase):
         return bench
 
     def assert_flawless(self, bench):
-        """The run must end well: nothing lost, nothing stale, no request refused or timed out."""
+        """Ends the run, which must succeed: nothing lost, nothing stale, no request refused or timed
+        out."""
         try:
             said, _ = bench.communicate(timeout=max(0, bench.until - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -81,13 +83,13 @@ class ClusterCase(unittest.TestCase):
         self.assertEqual((bench.returncode, failed), (0, []), said)
 
     def let_it_run(self, bench):
-        """Waits until the run has made its first row of results."""
+        """Waits until the run has written its first row of results."""
         summary = os.path.join(self.folder, "run", "summary.csv")
         wait_until(lambda: bench.poll() is not None or rows(summary) > 2, "the run to begin")
         self.assertIsNone(bench.poll())
 
     def refusal(self, node, *arguments):
-        """What an administration command that must fail says."""
+        """Returns the message of an administration command that must fail."""
         done = node.admin(*arguments)
         self.assertEqual(done.returncode, 1, done.stdout)
         return done.stdout
@@ -99,12 +101,12 @@ class ClusterCase(unittest.TestCase):
 
 
 def links(node):
-    """How the node's connections to others are secured."""
+    """Returns how the node's connections to others are secured."""
     return node.json("cluster", "tls")
 
 
 def are_closed(cluster):
-    """Whether all members hold certificates of one authority and are connected by TLS."""
+    """Tells if all members hold certificates of one authority and are connected by TLS."""
     for node in cluster:
         shown = links(node)
         if len(shown["authorities"]) != 1 or len(shown["members"]) != len(list(cluster)):

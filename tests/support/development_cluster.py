@@ -12,7 +12,7 @@ STOP_SECONDS = 60
 
 
 class DevelopmentCluster(Administered):
-    """Several nodes that are one cluster, as long as the context lasts."""
+    """Several nodes that form a cluster, as long as the context lasts."""
 
     def __init__(self, binary, count, settings=()):
         self.binary = binary
@@ -24,7 +24,7 @@ class DevelopmentCluster(Administered):
 
     @property
     def record(self):
-        """The record of the node that is asked for what concerns them all."""
+        """The record of the node that receives the requests about the whole cluster."""
         return self.records[0]
 
     def __enter__(self):
@@ -59,7 +59,7 @@ class DevelopmentCluster(Administered):
         return os.path.join(self.folder.name, "log")
 
     def log_tail(self, lines=15):
-        """The end of what each node has printed."""
+        """Returns the end of the output of each node."""
         return "\n".join("%s:\n%s" % (record["name"], _tail(self._log_of(record), lines))
                          for record in self.records)
 

@@ -1,4 +1,4 @@
-"""A disk whose syncs hang, for one process, while a file is there."""
+"""A disk whose syncs hang, for one process, as long as a file exists."""
 import os
 import shutil
 
@@ -36,7 +36,7 @@ int fdatasync(int file) {
 
 
 class HangingDisk:
-    """The disk of one node. What is written while it hangs is lost with the machine's power."""
+    """The disk of one node. Writes to it while it hangs are lost when the power fails."""
 
     def __init__(self, folder, node):
         self.node = node
@@ -48,11 +48,11 @@ class HangingDisk:
     def hang(self):
         with open(self.switch, "w", encoding="utf-8"):
             pass
-        # No sync ends any more: what is there now is all that the disk keeps.
+        # No sync succeeds from now on, so the disk keeps only its current content.
         copy_data(self.node.data_dir, self.synced)
 
     def lose_power(self):
-        """Ends the process, and everything that was written since the disk hung."""
+        """Kills the process, and drops everything that was written since the disk hung."""
         self.node.kill()
         os.remove(self.switch)
         shutil.rmtree(self.node.data_dir)

@@ -1,5 +1,5 @@
-"""Links between nodes that can be cut and stalled: each node's connections to each other one go through a
-relay of their own."""
+"""Links between nodes that can be cut and stalled: the connections from each node to each other node go
+through a relay of their own."""
 import asyncio
 import threading
 import time
@@ -7,7 +7,7 @@ import time
 from support import preload
 from support.cluster import free_port
 
-# Sends connections to a port of loopback to another one: "from=to,from=to".
+# Redirects connections to ports of loopback to other ports: "from=to,from=to".
 SOURCE = r"""
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -42,7 +42,7 @@ CHUNK_BYTES = 1 << 16
 
 
 class Link:
-    """What one node sends to another, and the answers on the same connections."""
+    """The connections from one node to another."""
 
     def __init__(self, to_port):
         self.port = free_port()
@@ -102,7 +102,7 @@ class Links:
         library = preload.library(folder, "relayed", SOURCE)
         ports = [int(node.flags[node.flags.index("--node") + 1].rpartition(":")[2]) for node in nodes]
         self.between = {}
-        # When connections were cut.
+        # Times at which connections were cut.
         self.cut_at = []
         for place, node in enumerate(nodes):
             to_others = {port: Link(port) for port in ports if port != ports[place]}
@@ -124,7 +124,7 @@ class Links:
         self.loop.close()
 
     def run(self, change):
-        """Makes a change of the links in their thread."""
+        """Runs a change of the links in their thread."""
         self.loop.call_soon_threadsafe(change)
 
     def stall(self, link):

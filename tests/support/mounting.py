@@ -1,5 +1,5 @@
-"""Test programs that mount file systems of their own, for themselves alone. Where the machine lets nobody do
-that, that is said and nothing is tested."""
+"""Test programs that mount file systems for themselves only. If the machine does not permit that, the
+program says so and tests nothing."""
 import os
 import subprocess
 import sys
@@ -13,7 +13,7 @@ def mount(*arguments):
 
 
 def run(module, path):
-    """Runs the tests of a module where it may mount."""
+    """Runs the tests of a module in a namespace in which it can mount."""
     if os.environ.get("TEST_MAY_MOUNT"):
         return unittest_runner.run(module)
     inside = ["unshare", "-rm"]

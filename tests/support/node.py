@@ -1,4 +1,4 @@
-"""A real node for a test: starts one on loopback with ports of its own, and ends it by its pid."""
+"""A real node for a test: a process on loopback with ports of its own."""
 import ctypes
 import json
 import os
@@ -14,38 +14,39 @@ STOP_SECONDS = 30
 
 
 class NodeError(Exception):
-    """The node did not start or did not stop as it should."""
+    """The node failed to start or to stop."""
 
 
 def die_with_parent():
-    """Lets the kernel end the node when the test program is gone, however that happened."""
+    """Has the kernel kill the node when the test program has ended, for any reason."""
     if sys.platform == "linux":
         parent_death_signal = 1
         ctypes.CDLL(None).prctl(parent_death_signal, signal.SIGKILL)
 
 
 class Administered:
-    """What `quoit admin` asks: has the program as `binary` and a node's ready file as `record`."""
+    """A target of `quoit admin`. Subclasses have the program as `binary` and a node's ready file as
+    `record`."""
 
     @property
     def url(self):
         return "http://" + self.record["http"]
 
     def admin(self, *arguments):
-        """Runs `quoit admin` against the node; the finished process with its output as text."""
+        """Runs `quoit admin` against the node. Returns the finished process with its output as text."""
         return subprocess.run([self.binary, "admin", "--url", self.url] + list(arguments),
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=60, text=True)
 
     def json(self, *arguments):
-        """What `quoit admin --format json` prints; an error if it fails."""
+        """Returns the output of `quoit admin --format json`, which must succeed."""
         done = self.admin("--format", "json", *arguments)
         if done.returncode:
             raise NodeError("%s: admin %s: %s" % (self.url, " ".join(arguments), done.stdout))
         return json.loads(done.stdout)
 
     def create_bucket_type(self, name, props, active=True):
-        """Creates a bucket type and activates it; an error if the node refuses."""
+        """Creates and activates a bucket type, which must succeed."""
         self._bucket_type("create", name, json.dumps({"props": props}))
         if active:
             self._bucket_type("activate", name)
@@ -65,7 +66,7 @@ class Node(Administered):
         self.settings = list(settings)
         self.flags = list(flags)
         self.environment = {}
-        # What the command line begins with, where the node is not started directly.
+        # Words before the program on the command line, for nodes that are not started directly.
         self.prefix = []
         self.process = None
         self.record = None
@@ -73,12 +74,12 @@ class Node(Administered):
         self.log_path = os.path.join(self.folder_above, "node.log")
 
     def start(self):
-        """Starts the process and waits until its ready file tells the addresses."""
+        """Starts the process, and waits for the ready file with its addresses."""
         self.record = self.wait_until_ready(self.launch())
         return self
 
     def launch(self):
-        """Starts the process, which need not get ready; the path of its ready file."""
+        """Starts the process without waiting for it. Returns the path of its ready file."""
         ready_path = os.path.join(self.folder_above, "ready.json")
         if os.path.exists(ready_path):
             os.unlink(ready_path)
@@ -94,13 +95,13 @@ class Node(Administered):
         return ready_path
 
     def assert_refused(self, test, words):
-        """Starts the process, which has to end by itself with these words in its log."""
+        """Starts the process, which must end by itself with these words in its log."""
         self.launch()
         test.assertEqual(self.process.wait(START_SECONDS), 1, self.log_tail())
         test.assertIn(words, self.log_tail())
 
     def wait_until_ready(self, ready_path):
-        """What the ready file of a launched node tells, as soon as it is there."""
+        """Waits for the ready file of a launched node. Returns its contents."""
         limit = time.monotonic() + START_SECONDS
         while time.monotonic() < limit:
             try:
@@ -118,26 +119,26 @@ class Node(Administered):
 
     @property
     def records(self):
-        """The ready files of all nodes, as a cluster has them: here of one."""
+        """The ready files of all nodes: here of only one."""
         return [self.record]
 
     @property
     def pb(self):
-        """(host, port) of the Protocol Buffers listener."""
+        """Address of the Protocol Buffers listener: (host, port)."""
         return _address(self.record["pb"])
 
     @property
     def http(self):
-        """(host, port) of the HTTP listener."""
+        """Address of the HTTP listener: (host, port)."""
         return _address(self.record["http"])
 
     @property
     def node(self):
-        """(host, port) of the listener for other nodes."""
+        """Address of the listener for other nodes: (host, port)."""
         return _address(self.record["node"])
 
     def stop(self):
-        """Asks the process to stop (SIGTERM) and waits for it; its exit status."""
+        """Stops the process with SIGTERM and waits for it. Returns its exit status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -148,12 +149,12 @@ class Node(Administered):
                             % (STOP_SECONDS, self.log_tail()))
 
     def kill(self):
-        """Ends the process at once, as a crash would."""
+        """Kills the process, as a crash would."""
         self.process.kill()
         self.process.wait()
 
     def log_tail(self, lines=30):
-        """The end of what the node has printed."""
+        """Returns the end of the node's output."""
         try:
             with open(self.log_path, encoding="utf-8", errors="replace") as handle:
                 return "".join(handle.readlines()[-lines:])
@@ -169,7 +170,7 @@ class Node(Administered):
 
 
 class TemporaryNode(Node):
-    """A node whose data lives in a temporary folder that goes away with it."""
+    """A node with its data in a temporary folder, which is deleted with it."""
 
     def __init__(self, binary, settings=(), flags=()):
         self.folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
@@ -195,12 +196,12 @@ def _address(text):
 
 
 def copy_data(source, target):
-    """Copies a data directory, or a folder of them, without the socket that only a running process has."""
+    """Copies a data directory, or a folder of them, without the socket of a running process."""
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("admin.sock"))
 
 
 def binary_from_environment():
-    """The program under test, as the runner names it in TEST_BINARY."""
+    """Returns the path of the program under test, which the runner passes in TEST_BINARY."""
     binary = os.environ.get("TEST_BINARY")
     if not binary:
         sys.exit("TEST_BINARY names no program; run this through: python3 tests/run.py")

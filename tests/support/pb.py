@@ -1,7 +1,6 @@
-"""A connection that speaks Protocol Buffers, for tests that need no more than get and put.
+"""A Protocol Buffers connection for tests that need little more than get and put.
 
-The messages are those of the replay tool, so that one table of them serves all tests.
-"""
+It uses the messages of the replay tool, so that one table of them serves all tests."""
 import os
 import struct
 import sys
@@ -31,7 +30,7 @@ class Connection:
         self.wire.send(struct.pack(">IB", len(body) + 1, replay.CODES[message]) + body)
 
     def receive(self):
-        """The fields of the next frame; an error answer is an exception."""
+        """Returns the fields of the next frame. Raises `Refused` for an error answer."""
         self.wire.start()
         frame = replay.read_frame(self.wire)
         if frame["pb"] == "RpbErrorResp":
@@ -50,6 +49,6 @@ class Connection:
         return self.call("RpbPutReq", bucket=bucket, key=key, content=content, **options)
 
     def get(self, bucket, key, **options):
-        """The values of a key: none, one or siblings."""
+        """Returns the values of a key: none, one, or siblings."""
         fields = self.call("RpbGetReq", bucket=bucket, key=key, **options)
         return [content["value"] for content in fields.get("content", [])]

@@ -1,16 +1,16 @@
-"""Libraries that the loader puts before the system's, so that one process sees another world."""
+"""Libraries that the loader puts before the system's, to change system calls for one process."""
 import os
 import shutil
 import subprocess
 
 
 def compiler():
-    """The machine's C compiler; None if it has none."""
+    """Returns the path of the C compiler; None if there is no compiler."""
     return shutil.which("cc")
 
 
 def library(folder, name, source):
-    """The library of this source, made in the folder when it is not there yet."""
+    """Returns the path of the library with this source. Builds it if necessary."""
     path = os.path.join(folder, name + ".so")
     if not os.path.exists(path):
         subprocess.run([compiler(), "-shared", "-fPIC", "-O1", "-x", "c", "-", "-o", path, "-ldl"],

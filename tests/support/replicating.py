@@ -1,4 +1,4 @@
-"""Clusters of real processes that replicate to each other, and what tests do with them."""
+"""Clusters of real processes that replicate to each other, and helpers for their tests."""
 import json
 import os
 import subprocess
@@ -14,7 +14,7 @@ SOURCE = ["replrtq_enablesrc=enabled", "replrtq_srcqueue=out:any", "ttaaefs_queu
 
 
 class Clusters:
-    """Clusters of a test, or of a class of tests, in a folder of their own. They end by its clean-up."""
+    """Clusters of a test, or of a class of tests, in a folder of their own. Its clean-up ends them."""
 
     def __init__(self, add_cleanup):
         folder = tempfile.TemporaryDirectory(prefix="quoit-test-")
@@ -23,7 +23,7 @@ class Clusters:
         self.add_cleanup = add_cleanup
 
     def start(self, name, count, ring_size=8, settings=()):
-        """A cluster whose nodes have the queue `out` of all writes."""
+        """Starts a cluster whose nodes have a queue `out` of all writes."""
         home = os.path.join(self.folder, name)
         os.makedirs(home)
         made = Cluster(home, count, SOURCE + ["ring_size=%d" % ring_size] + list(settings))
@@ -32,7 +32,7 @@ class Clusters:
 
 
 def repl(node, *arguments, fails=False):
-    """What `quoit repl` prints."""
+    """Runs `quoit repl`. Returns its output."""
     done = subprocess.run([binary_from_environment(), "repl", "--url", node.url] + list(arguments),
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, timeout=90, text=True)
@@ -42,13 +42,13 @@ def repl(node, *arguments, fails=False):
 
 
 def status(node):
-    """Figures of a node's replication."""
+    """Returns the state of a node's replication."""
     with urllib.request.urlopen(node.url + "/admin/v1/repl", timeout=10) as answer:
         return json.load(answer)["result"]
 
 
 def waiting(cluster):
-    """Entries of the queue that are not confirmed, of all nodes that run."""
+    """Returns the number of unconfirmed entries in the queues of all running nodes."""
     queues = [queue for node in cluster if node.is_running()
               for queue in status(node)["source"]["queues"] if queue["name"] == "out"]
     return sum(queue["real_time"] + queue["full_sync"] + queue["unconfirmed"] for queue in queues)
@@ -81,5 +81,5 @@ def add(node, key, amount):
 
 
 def stale(cluster):
-    """Whether any node of a cluster has a stale queue."""
+    """Tells if a node of a cluster has a stale queue."""
     return any(queue["stale"] for node in cluster for queue in status(node)["source"]["queues"])

@@ -76,7 +76,7 @@ CHANGES = [
      "from riak._today import parse_header", 1),
     ("codecs/http.py", "from cgi import parse_header",
      "from riak._today import parse_header", 1),
-    # Sockets of TLS are made by their context alone since Python 3.7.
+    # Since Python 3.7 only a context can make TLS sockets.
     ("transports/tcp/connection.py", """ssl.SSLSocket(sock=self._socket,
                                                keyfile=credentials.pkey_file,
                                                certfile=credentials.cert_file,
@@ -96,7 +96,7 @@ CHANGES = [
                                       server_hostname=self.host)
             self.sock.context = ssl_ctx""",
      "ssl_ctx.wrap_socket(sock, server_hostname=self.host)", 1),
-    # Names of files are no arguments of an HTTPS connection since Python 3.12.
+    # Since Python 3.12 an HTTPS connection does not accept file names as arguments.
     ("transports/http/__init__.py", """port=port,
                          key_file=credentials._pkey_file,
                          cert_file=credentials._cert_file)""", "port=port)", 1),
@@ -113,7 +113,7 @@ builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, {module!r}, globals())
 
 
 def recipe():
-    """A text that changes when the changes do."""
+    """Returns a text that differs if the changes differ."""
     everything = repr((COMPAT_TEXT, CHANGES, MESSAGES_MODULE))
     return hashlib.sha256(everything.encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""A wall clock that is off, for one process: a library that the loader puts before the system's."""
+"""A wall clock that is wrong for one process, by a library that the loader puts before the system's."""
 from support import preload
 
 SOURCE = r"""
@@ -37,6 +37,6 @@ compiler = preload.compiler
 
 
 def environment(folder, secs):
-    """What a process whose clock is `secs` ahead (or behind, when negative) is started with."""
+    """Returns the environment of a process whose clock is `secs` seconds ahead, or behind if negative."""
     library = preload.library(folder, "shifted_clock", SOURCE)
     return {"LD_PRELOAD": library, "CLOCK_SHIFT_SECS": str(secs)}

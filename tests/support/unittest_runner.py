@@ -1,4 +1,4 @@
-"""Runs the test cases of a module and closes with `N passed, N failed`, as the other parts do."""
+"""Runs the test cases of a module, and closes with `N passed, N failed` like the other parts."""
 import sys
 import unittest
 
@@ -37,19 +37,19 @@ class _Result(unittest.TextTestResult):
 
 
 def test_of(problem):
-    """The name of the test that a problem belongs to."""
+    """Returns the name of the test that a problem belongs to."""
     return getattr(problem, "test_case", problem).id()
 
 
 def run(module):
-    """Runs the tests of a module; the exit status. Arguments name single tests."""
+    """Runs the tests of a module. Returns the exit status. Arguments of the program name single tests."""
     loader = unittest.TestLoader()
     names = sys.argv[1:]
     suite = loader.loadTestsFromNames(names, module) if names \
         else loader.loadTestsFromModule(module)
     count = suite.countTestCases()
     result = unittest.TextTestRunner(sys.stdout, resultclass=_Result, verbosity=0).run(suite)
-    # A test may fail several times, in sub-tests; what stops a whole module fails all its tests.
+    # A test with several failed sub-tests counts once. A failure of the whole module fails all its tests.
     failed = len({test_of(problem) for problem, _ in result.failures + result.errors})
     failed = failed if result.testsRun else count
     print("%d passed, %d failed" % (max(0, count - failed), failed))

@@ -1,14 +1,14 @@
-"""Damage to the files of a stopped node, drawn by a seed."""
+"""Damage to the files of a stopped node, chosen by a seed."""
 import os
 import re
 
 KINDS = ("flip", "truncate", "remove", "swap")
-# Files that hold nothing: their damage harms nobody.
+# Files without content. Damage to them has no effect.
 EMPTY = ("LOCK", "RESERVE")
 
 
 class Damage:
-    """One act of damage: `apply` does it, `text` tells it."""
+    """One damage: `apply` does it, `text` describes it."""
 
     def __init__(self, random, data_dir, kind=None, wanted=None):
         self.random = random
@@ -59,7 +59,8 @@ class Damage:
 
 
 def draw(random, groups):
-    """The files of a kind: by turns any, so that small ones get their share, and by their bytes."""
+    """Chooses the files of a kind: sometimes any kind, so that small files get their share, else
+    weighted by size."""
     names = sorted(groups)
     if random.randrange(2):
         return groups[random.choice(names)]
@@ -68,7 +69,7 @@ def draw(random, groups):
 
 
 def kinds_of_files(data_dir, wanted=None):
-    """Paths by what kind of file they are: names of which only numbers differ are of one kind."""
+    """Groups paths by kind of file: names that differ only in numbers are of one kind."""
     groups = {}
     for folder, _, names in os.walk(data_dir):
         for name in names:
@@ -81,6 +82,6 @@ def kinds_of_files(data_dir, wanted=None):
 
 
 def used_bytes(path):
-    """The size of a file without the zeros at its end, which some files are made with."""
+    """Returns the size of a file without the zeros at its end, with which some files are preallocated."""
     with open(path, "rb") as handle:
         return max(1, len(handle.read().rstrip(b"\0")))

@@ -1,4 +1,4 @@
-"""The records of a trial: what was written, and what a node may say of it afterwards."""
+"""The records of a trial: the written values, and the answers that a node may give afterwards."""
 import random
 
 from support.pb import Connection, Refused
@@ -7,25 +7,25 @@ BUCKET = b"b"
 INDEX = b"number_int"
 COUNT = 1500
 VALUE_BYTES = 400
-# Records that were written a second time: their first values are older ones.
+# Every so many records one is written a second time, so that its first value is an older one.
 REWRITTEN_EVERY = 5
-# Requests that are sent before their answers are read.
+# Number of requests that are sent before their answers are read.
 PIPELINED = 50
 KEYS = [b"key-%05d" % number for number in range(COUNT)]
 
 
 class Trouble(Exception):
-    """A node did what no damage excuses."""
+    """A node did something that the damage does not excuse."""
 
 
 def value(number, version):
-    """A value that tells its record, and that no engine compresses."""
+    """Returns a value that identifies its record and that no engine can compress."""
     filler = random.Random(number * 10 + version).randbytes(VALUE_BYTES // 2).hex().encode()
     return b"%d.%d " % (number, version) + filler
 
 
 def write(node):
-    """Writes all records, one after the other, some of them twice."""
+    """Writes all records, some of them twice."""
     with Connection(node.pb) as pb:
         for number in range(COUNT):
             put(pb, number, 1)
@@ -47,11 +47,11 @@ def last_version(number):
 
 
 class Answers:
-    """What a node says of all records."""
+    """The answers of a node about all records."""
 
     def __init__(self, node, **options):
         self.right, self.older, self.missing, self.errors = set(), set(), set(), {}
-        # Each a set of numbers, or the text of an error.
+        # Each is a set of numbers, or the text of an error.
         self.keys = self.query(node, "RpbListKeysReq", bucket=BUCKET)
         self.read(node, options)
         self.entries = self.query(node, "RpbIndexReq", bucket=BUCKET, index=INDEX, qtype=1,
@@ -95,12 +95,13 @@ class Answers:
             return str(error)
 
     def is_whole(self):
-        """Whether nothing is missing anywhere."""
+        """Tells if nothing is missing anywhere."""
         everything = set(range(COUNT))
         return self.right == everything and self.keys == everything and self.entries == everything
 
     def check(self):
-        """Raises `Trouble` where an answer looks whole and is not, by the records that the node knows."""
+        """Raises `Trouble` if an answer looks complete and is not, compared with the records that the
+        node has."""
         there = self.right | self.older | set(self.errors)
         for name, answer in (("listing", self.keys), ("index query", self.entries)):
             if isinstance(answer, set) and not there <= answer:

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Damages what nodes have on disk, and checks what they say afterwards.
+"""Damages the files of nodes, and checks the nodes' answers afterwards.
 
-Each trial copies the data of a stopped node, or of a cluster of three, damages one file, and starts it:
+Each trial copies the data of a stopped node, or of a cluster of three, damages one file, starts the node or
+the cluster, and checks these promises:
 
-- never wrong bytes, and never a listing or an answer of an index that looks whole and is not;
-- a single node loses at most what was damaged, and says that it has, or refuses to start in words;
-- in a cluster nothing is lost, and the damaged node is whole again within a minute in which the others run;
-- where a start is refused with a command that helps, the command is run, and the node starts and keeps that.
+- No answer has wrong bytes, and no listing or index query looks complete when it is not.
+- A single node loses at most the damaged records and reports it, or it refuses to start with a reason.
+- A cluster loses nothing, and heals the damaged node within a minute in which the other nodes run.
+- If the refusal of a start names a command, the node starts after this command, and again later.
 
     tests/torture/run.py --engine leveldb --seeds 0..50
     tests/torture/run.py --engine bitcask --seeds 7 --file SECONDARY --nodes 3
 
-A seed tells the same story each time. Run through `cargo xtask torture`, which builds the program.
+The same seed makes the same trial. `cargo xtask torture` builds the program and runs this.
 """
 import argparse
 import os
@@ -39,16 +40,16 @@ from support.pb import replay  # noqa: E402
 ENGINES = ("bitcask", "leveldb", "leveled", "innostore")
 SETTINGS = ["ring_size=8", "bitcask.max_file_size=256KB", "leveldb.write_buffer_size_max=1MB",
             "anti_entropy.trigger_interval=1s"]
-# Records that one flipped bit may cost: those that were written together.
+# Most records that one flipped bit may cost: those that were written together.
 LOST_BY_FLIP_MAX = 4
-# Records that a salvage may lack after one: a block of a table, or a batch of a journal.
+# Most records that are lost when a flipped bit is salvaged: a block of a table, or a batch of a journal.
 LOST_BY_SALVAGE_MAX = 40
 WHOLE_SECONDS = 60
 LOOK_SECONDS = 2
 
 
 class Ground:
-    """Data of stopped nodes that trials start from, and return to."""
+    """Data of stopped nodes, from which trials start and which they restore."""
 
     def __init__(self, folder, engine, node_count, stop):
         self.stop = stop
@@ -79,7 +80,7 @@ class Trial:
         self.damage = Damage(self.random, self.node.data_dir, arguments.kind, arguments.file).apply()
 
     def run(self):
-        """What came of it; raises `Trouble`."""
+        """Runs the trial. Returns its result in words; raises `Trouble`."""
         try:
             said = self.of_one() if len(self.cluster.nodes) == 1 else self.of_three()
         finally:
@@ -100,14 +101,14 @@ class Trial:
         lost = len(answers.missing | answers.older)
         if lost and not self.is_told():
             raise Trouble("records are lost and nothing says so: " + answers.summary())
-        # A salvage brings blocks of records back or not.
+        # A salvage recovers or loses whole blocks of records.
         if self.damage.kind == "flip" and lost > (LOST_BY_SALVAGE_MAX if remedy else LOST_BY_FLIP_MAX):
             raise Trouble("one bit costs %d records: %s%s" % (lost, answers.summary(), remedy))
         return answers.summary() + remedy
 
     def start(self):
-        """Starts the node; if that is refused with a command that helps, once more after the command.
-        A refusal for good, and the command that was run, both as words."""
+        """Starts the node. If it refuses to start and names a command, runs the command and starts it
+        again. Returns the refusal, if it is final, and the command that was run, both as text."""
         try:
             self.node.start()
             return "", ""
@@ -148,7 +149,7 @@ class Trial:
                 raise Trouble("lost in the cluster: " + together.summary())
             stopped = time.monotonic()
             alone = self.alone()
-            # Nobody heals a node while the others stand still, for which each error takes a second.
+            # No node can heal another while it is stopped, so this time does not count.
             began += time.monotonic() - stopped
             took = time.monotonic() - began
             if together.is_whole() and alone.is_whole():
@@ -159,7 +160,7 @@ class Trial:
             time.sleep(LOOK_SECONDS)
 
     def alone(self):
-        """What the damaged node has itself: the others stand still meanwhile."""
+        """Returns the answers of the damaged node alone. The others are stopped meanwhile."""
         for node in self.cluster.nodes[1:]:
             node.process.send_signal(signal.SIGSTOP)
         try:
