@@ -1,7 +1,8 @@
 """Campaigns of `quoit bench`: every shipped campaign at a tiny scale, kills, and Ctrl-C.
 
 With CAMPAIGN_SCALE=0.001 the shipped campaigns run at that scale instead, which takes longer. Of the
-campaigns that compare engines only one cell runs otherwise, since the others only differ in settings."""
+campaigns that compare engines only one cell runs otherwise, since the others only differ in settings.
+"""
 import csv
 import html.parser
 import json

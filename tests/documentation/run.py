@@ -3,7 +3,8 @@ page. Each page has a node of its own, at the addresses that the page names.
 
 A command that can't run in a test is listed in `NOT_HERE` with the reason. An entry that is not on
 its page is an error, so that pages and list stay consistent. The names in such a command are checked:
-make targets, chores and their options, files, tests."""
+make targets, chores and their options, files, tests.
+"""
 import os
 import subprocess
 import sys

@@ -2,7 +2,8 @@
 ports and with the process ids that the cluster prints.
 
 A command that stays in the foreground (the cluster, nodes, the load) has a terminal of its own on the
-page, and is a process of its own here."""
+page, and is a process of its own here.
+"""
 import json
 import os
 import random

@@ -254,7 +254,7 @@ class Flapping(ClusterCase):
 
     def assert_right(self, nodes, key, kept, deleted, once):
         """Checks the values of a key on all nodes: values that must be there, values that must be gone,
-        and values that may not be there twice."""
+        and values that must not be there twice."""
         for node in nodes:
             with Connection(node.pb) as pb:
                 there = living(pb.call("RpbGetReq", type="siblings", bucket="b", key=key, r=3))

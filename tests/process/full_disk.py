@@ -2,7 +2,8 @@
 there is room.
 
 Each disk is a small file system in memory that is mounted for this program only. If the machine does
-not permit that, the program says so and tests nothing."""
+not permit that, the program says so and tests nothing.
+"""
 import glob
 import os
 import random

@@ -3,7 +3,8 @@
 Each test has a well-behaved client beside the hostile ones, and prints the latencies of its requests.
 To run with more connections than the test command uses:
 
-    TEST_HOSTILE_CONNECTIONS=1000 TEST_BINARY=target/release/quoit python3 tests/process/hostile.py"""
+    TEST_HOSTILE_CONNECTIONS=1000 TEST_BINARY=target/release/quoit python3 tests/process/hostile.py
+"""
 import http.client
 import os
 import re
@@ -214,7 +215,7 @@ class Hostile(unittest.TestCase):
     def test_what_attacks_have_taken_goes_back_to_the_system(self):
         self.start(budget_mb=4 * BUDGET_MB)
         memory = Memory(self.node.process.pid)
-        # The first round fills the heaps of the threads; the second must not grow them further.
+        # Two rounds, so that the heaps of more threads grow.
         for _ in range(2):
             frame = struct.pack(">IB", 20 * MB, 11) + b"x" * FRONT_BYTES
             send_as_it_goes(self.connect(self.node.pb), frame)

@@ -3,7 +3,8 @@ use all memory.
 
 The data make a job long: while the client has read only the beginning of the answer, the job waits,
 since most of its outputs do not fit into the buffers on the way. A job with few outputs takes its
-time for each byte of its values."""
+time for each byte of its values.
+"""
 import http.client
 import json
 import os

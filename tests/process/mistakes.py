@@ -2,7 +2,8 @@
 
 Each line is a command line of `quoit` and texts that must occur in its answer. {http}, {pb} and
 {node} are the addresses of a running node, {dead} is an address without a server, {dir} is an empty
-directory, and {data} is the node's data directory."""
+directory, and {data} is the node's data directory.
+"""
 import os
 import shlex
 import socket

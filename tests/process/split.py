@@ -1,7 +1,8 @@
 """A cluster of five nodes that is split into two and three, written on both sides, and joined again.
 
 The test needs two network namespaces, with a cable between them that can be pulled. If the machine
-does not permit that, the program says so and tests nothing."""
+does not permit that, the program says so and tests nothing.
+"""
 import os
 import subprocess
 import sys

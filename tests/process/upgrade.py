@@ -1,7 +1,8 @@
 """A cluster of an older build is upgraded node by node: `cargo xtask soak --upgrade-from REVISION`.
 
 TEST_BINARY names the program under test, TEST_OLDER_BINARY the program that the cluster runs at
-first."""
+first.
+"""
 import json
 import os
 import sys

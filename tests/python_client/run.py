@@ -1,7 +1,8 @@
 """Tests a node with Riak's own client for Python, over both protocols.
 
 Every test case runs once over each protocol: the client's results must not depend on the protocol.
-One node serves all test cases, and each uses buckets of its own."""
+One node serves all test cases, and each uses buckets of its own.
+"""
 import http.client
 import json
 import os

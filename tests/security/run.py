@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Security: recorded cases of a real Riak replayed against a real node, and what they leave out.
+"""Security: recorded cases of a real Riak replayed against a real node, and checks that they leave out.
 
     run.py            everything
-    run.py CASE...    only the recorded cases whose names begin so
+    run.py CASE...    only the recorded cases whose names begin with CASE
 
-`better.json` lists the cases where Quoit answers better than Riak did, with the reason and the answers. The
-closing line is `N passed, N failed`.
+`better.json` lists the cases in which Quoit's answer is better than Riak's, with the reason and the answers.
+The closing line is `N passed, N failed`.
 """
 import json
 import os
@@ -26,9 +26,9 @@ from support.node import TemporaryNode, binary_from_environment  # noqa: E402
 from talk import Operator, Pb, error_of, request  # noqa: E402
 
 GOLDEN = os.path.join(os.path.dirname(HERE), "golden", "security", "cases.json")
-# Seconds that the node takes to answer a refused login; Riak takes 5.
+# Seconds by which the node delays the answer to a refused login; Riak delays it by 5.
 DELAY = 0.2
-# Headers that are the server's own, or that tell more than Riak's.
+# Headers that differ from server to server, or that hold more than Riak's.
 OWN_HEADERS = {"date", "server", "vary", "connection", "last-modified", "etag", "x-riak-vclock"}
 
 
@@ -48,7 +48,7 @@ class World:
         self.runs_jobs = False
 
     def set_up(self, setup):
-        """What a case needs, unless the case before has left it so."""
+        """Makes the users and grants that a case needs, unless the previous case has left them."""
         wanted = json.dumps(setup, sort_keys=True)
         if wanted != self.setup:
             self.operator.set_up(setup)
@@ -134,7 +134,7 @@ def replay_step(world, connection, step, wanted):
             if data is not None:
                 raise Mismatch("an answer came: %r" % data)
         elif wanted.get("closed"):
-            # An alert may come before the end.
+            # A TLS alert may come before the end.
             while connection.read(1):
                 pass
     else:
@@ -145,7 +145,7 @@ def replay_step(world, connection, step, wanted):
         if "at_least_s" in wanted and took < DELAY:
             raise Mismatch("answered after %.2f s" % took)
         if wanted.get("more_frames"):
-            # A stream has as many frames as the server likes.
+            # The server decides the number of frames in a stream.
             while frame and not is_last(frame):
                 frame = connection.receive()
         if wanted.get("then_closed") and connection.receive() is not None:
@@ -212,7 +212,7 @@ def compare_response(got, wanted):
             continue
         if name in ("link", "transfer-encoding", "content-length") or name.startswith("x-riak-index-"):
             continue
-        # An answer without a body tells no media type here.
+        # An answer without a body has no media type in Quoit.
         if name == "content-type" and got["body"] == "" and wanted["status"] in (201, 204):
             continue
         if own.get(name) != value:
@@ -233,9 +233,9 @@ def replay_admin(world, send, expect):
         printed = plain(done.stdout)
         expected = plain(wanted["stdout"].replace("riak-admin", "quoit admin"))
         if words and words[0].startswith(("add-", "alter-")) and is_refused(wanted):
-            # Riak prints the row, or a second error, behind the first.
+            # Riak also prints the row, or a second error, after the first line.
             expected = expected.split("\n")[0]
-        # Riak leaves with 0 after a refusal.
+        # Riak's commands exit with status 0 even after a refusal.
         status = 1 if is_refused(wanted) else wanted["exit"]
         if wanted.get("compare") != "exit" and printed != expected:
             raise Mismatch("%s: %r, and Riak: %r" % (" ".join(words), printed, expected))
@@ -248,8 +248,8 @@ def is_refused(wanted):
 
 
 def plain(text):
-    """A command's output without Erlang's return values, blank lines, the name before an error, and with
-    hashes of passwords masked."""
+    """Removes Erlang's return values, blank lines and the prefix of errors from a command's output, and
+    masks password hashes."""
     lines = []
     for line in text.split("\n"):
         line = re.sub(r"^quoit: ", "", line)
@@ -266,7 +266,7 @@ ANSWERS = {"pb": "steps", "http": "responses", "admin": "commands"}
 
 
 def with_better(case, better):
-    """The recorded answers, with those that are better here in the place of Riak's."""
+    """Returns the expected answers of a case: Riak's, or those of Quoit where they are better."""
     expect = json.loads(json.dumps(case["expect"]))
     answers = expect[ANSWERS[case["kind"]]]
     for place, answer in better.get("answers", {}).items():
@@ -281,7 +281,8 @@ def replay_cases(world, names):
         better = json.load(handle)
     unknown = set(better) - {case["id"] for case in cases}
     assert not unknown, "better.json names cases that do not exist: %s" % sorted(unknown)
-    # Cases of one setup stand together, so that it is made once; the last ones change it.
+    # Cases with the same setup are replayed together, so that it is made once. Cases that change it come
+    # last.
     cases.sort(key=lambda case: (case["kind"], "admin" in json.dumps(case["send"]),
                                  json.dumps(case["setup"], sort_keys=True)))
     passed, failed = 0, 0
@@ -322,7 +323,7 @@ def main():
             "listener.https.test=127.0.0.1:0",
             "listener.protobuf_tls.test=127.0.0.1:0",
             "security.failure_delay=%dms" % (DELAY * 1000),
-            # Hashes of passwords as cheap as they may be.
+            # Password hashes that cost as little as possible.
             "security.hashing.memory=8KB",
         ]
         with TemporaryNode(binary_from_environment(), settings) as node:

@@ -38,7 +38,8 @@ def dump(browser, page, dark=False):
 def probe(browser, page, script, copy, dark=False):
     """Runs the JavaScript function `script` on a copy of the page at `copy`.
 
-    Returns (the function's result, the document afterwards, the lines of the console)."""
+    Returns (the function's result, the document afterwards, the lines of the console).
+    """
     with open(page, encoding="utf-8") as handle:
         text = handle.read()
     call = "<script>document.body.dataset.probe = JSON.stringify((%s)());</script></body>" % script

@@ -2,7 +2,8 @@
 
 Each environment is made once and kept. A file in it holds the digest of its recipe; if the recipe
 changes, the environment is made again. A lock keeps two runs from making the same environment at
-once."""
+once.
+"""
 import contextlib
 import fcntl
 import hashlib
@@ -75,7 +76,8 @@ def _make_python(folder):
 def node_modules(root):
     """Returns the folder of an environment with the Riak client for Node.js. Makes it if necessary.
 
-    None if there is no Node.js on this machine."""
+    None if there is no Node.js on this machine.
+    """
     if not shutil.which("node") or not shutil.which("npm"):
         return None
     source = os.path.join(root, "tests", "node_client")

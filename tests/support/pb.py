@@ -1,6 +1,7 @@
 """A Protocol Buffers connection for tests that need little more than get and put.
 
-It uses the messages of the replay tool, so that one table of them serves all tests."""
+It uses the messages of the replay tool, so that one table of them serves all tests.
+"""
 import os
 import struct
 import sys

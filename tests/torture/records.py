@@ -7,7 +7,7 @@ BUCKET = b"b"
 INDEX = b"number_int"
 COUNT = 1500
 VALUE_BYTES = 400
-# Every so many records one is written a second time, so that its first value is an older one.
+# One of this many records is written a second time, so that its first value is an older one.
 REWRITTEN_EVERY = 5
 # Number of requests that are sent before their answers are read.
 PIPELINED = 50

@@ -26,7 +26,7 @@ pub struct GetOptions {
     pub timeout: Option<Duration>,
     /// False if only primaries may take part.
     pub sloppy_quorum: Option<bool>,
-    /// Use only the first so many positions of the preference list.
+    /// Number of positions of the preference list that the request uses.
     pub n_val: Option<u32>,
     /// Number of distinct nodes that must take part.
     pub node_confirms: Option<u32>,
@@ -58,7 +58,7 @@ pub struct PutOptions {
     pub asis: bool,
     /// False if only primaries may take part.
     pub sloppy_quorum: Option<bool>,
-    /// Use only the first so many positions of the preference list.
+    /// Number of positions of the preference list that the request uses.
     pub n_val: Option<u32>,
     /// Number of distinct nodes that must take part.
     pub node_confirms: Quorum,
@@ -90,7 +90,7 @@ pub struct DeleteOptions {
     pub timeout: Option<Duration>,
     /// False if only primaries may take part.
     pub sloppy_quorum: Option<bool>,
-    /// Use only the first so many positions of the preference list.
+    /// Number of positions of the preference list that the request uses.
     pub n_val: Option<u32>,
     /// Send the delete again, to another node if there is one, if the connection broke before the answer.
     /// Deletes with a `context` are always sent again. Without a context the repetition may delete a value
@@ -113,7 +113,7 @@ pub struct FetchOptions {
     pub timeout: Option<Duration>,
     /// False if only primaries may take part.
     pub sloppy_quorum: Option<bool>,
-    /// Use only the first so many positions of the preference list.
+    /// Number of positions of the preference list that the request uses.
     pub n_val: Option<u32>,
     /// Leave out the context, for a smaller answer. Removes are not possible without the context.
     pub without_context: bool,
@@ -141,7 +141,7 @@ pub struct DataTypeOptions {
     pub timeout: Option<Duration>,
     /// False if only primaries may take part.
     pub sloppy_quorum: Option<bool>,
-    /// Use only the first so many positions of the preference list.
+    /// Number of positions of the preference list that the request uses.
     pub n_val: Option<u32>,
     /// Number of distinct nodes that must take part.
     pub node_confirms: Quorum,

@@ -2,6 +2,13 @@
 //!
 //! A task of its own owns the socket. It reads and writes concurrently: a client that stopped reading while
 //! it writes, and a server that does the same, would wait for each other for ever.
+//!
+//! The protocol has no request ids: the server answers in the order of the requests. The writer therefore
+//! puts a request's waiter into the queue of waiters before it writes the request, and the reader gives each
+//! answer to the first waiter. A caller that gives up leaves its waiter in the queue, so that its answer is
+//! dropped and later answers still reach their callers. When the connection ends, a request whose waiter is in
+//! the queue fails as [`Failure::Lost`], since it may have been written. Every other request fails as
+//! [`Failure::NotSent`].
 
 use crate::connection::reserve;
 use crate::error::Error;

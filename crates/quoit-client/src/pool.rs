@@ -1,4 +1,15 @@
 //! The pool of all nodes: routing of requests, attempts at other nodes, and learning of the layout.
+//!
+//! A request is sent to one node at a time. After a failed attempt the pool decides if another node may be
+//! tried:
+//!
+//! - The request was not sent: yes.
+//! - The connection broke, or the node exceeded the time of an attempt, after the request may have been sent:
+//!   only if the request may be repeated ([`Repeat::Safe`]), since the first node may have carried it out.
+//! - The node answered with an error: no. The error goes to the caller.
+//!
+//! Every failure that is not an answer marks the layout as possibly outdated. The pool then asks for it again
+//! soon, in the background. The layout only improves the choice of nodes: every node serves every key.
 
 use crate::answer::answer;
 use crate::connection::Connection;

@@ -38,7 +38,7 @@ pub(crate) fn cluster(common: &Common) -> Result<()> {
     Ok(())
 }
 
-/// Stores every key once with the default W, so that later reads find equal copies.
+/// Stores every key once. When the reads begin, all replicas have it, so that reads find equal copies.
 fn fill(common: &Common, target: &Target) -> Result<()> {
     let mut load = common.load(common.put(Some(0)));
     load.operations = common.keys;

@@ -63,7 +63,8 @@ impl ClientBuilder {
     /// The client tries a request again on another node if it could not connect or did not send the
     /// request. It also repeats requests that may be repeated if the connection broke before the answer:
     /// reads, and writes whose options allow it ([`PutOptions::resend`](crate::PutOptions::resend)). It
-    /// never repeats a request that the server answered with an error.
+    /// never repeats a request that the server answered with an error. A refused login counts as a failed
+    /// attempt to connect.
     #[must_use]
     pub fn attempts_max(mut self, count: u32) -> ClientBuilder {
         self.settings.attempts_max = count;
