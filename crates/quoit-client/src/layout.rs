@@ -1,8 +1,8 @@
 //! The cluster's layout as a client keeps it: a table from keys to replicas.
 //!
 //! The client computes a key's partition by the same hash as the servers. The first `n_val` primaries of the
-//! partition are the key's replicas. `n_val` and the hash are those of the bucket's rule, which comes with the
-//! layout.
+//! partition are the key's replicas. `n_val` and the hash are those of the bucket's rule, which comes with
+//! the layout.
 
 use bytes::Bytes;
 use quoit_model::hash::{KeyHash, PlacementRule, RingSize};

@@ -6,8 +6,8 @@
 //! The protocol has no request ids: the server answers in the order of the requests. The writer therefore
 //! puts a request's waiter into the queue of waiters before it writes the request, and the reader gives each
 //! answer to the first waiter. A caller that gives up leaves its waiter in the queue, so that its answer is
-//! dropped and later answers still reach their callers. When the connection ends, a request whose waiter is in
-//! the queue fails as [`Failure::Lost`], since it may have been written. Every other request fails as
+//! dropped and later answers still reach their callers. When the connection ends, a request whose waiter is
+//! in the queue fails as [`Failure::Lost`], since it may have been written. Every other request fails as
 //! [`Failure::NotSent`].
 
 use crate::connection::reserve;
