@@ -61,10 +61,10 @@ impl ClientBuilder {
     /// Most attempts at a request, 1 to 10000. Default 3.
     ///
     /// The client tries a request again on another node if it could not connect or did not send the
-    /// request. It also repeats requests that may be repeated if the connection broke before the answer:
-    /// reads, and writes whose options allow it ([`PutOptions::resend`](crate::PutOptions::resend)). It
-    /// never repeats a request that the server answered with an error. A refused login counts as a failed
-    /// attempt to connect.
+    /// request. If the connection broke before the answer, it only repeats requests that may be repeated:
+    /// reads, deletes with a context, changes of bucket properties, and writes whose options allow it
+    /// ([`PutOptions::resend`](crate::PutOptions::resend)). It never repeats a request that the server
+    /// answered with an error. A refused login counts as a failed attempt to connect.
     #[must_use]
     pub fn attempts_max(mut self, count: u32) -> ClientBuilder {
         self.settings.attempts_max = count;
