@@ -1,28 +1,28 @@
-//! How a command ends.
+//! The exit status of a command.
 
 use crate::run_end::RunEnd;
 use std::fmt::Display;
 use std::io;
 
-/// How the command ends.
+/// The outcome of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitStatus {
     /// The run ended as planned, or was interrupted and kept its results.
     Success,
-    /// It could not start, its results could not be kept, it was stopped by an error, or no operation
+    /// The run could not start, its results could not be kept, an error stopped it, or no operation
     /// succeeded.
     Failure,
-    /// It was stopped by crashes of workers.
+    /// Crashes of workers stopped the run.
     Crash,
-    /// Verification has found something wrong, or could not account for everything.
+    /// Verification found something wrong, or could not account for every operation.
     Faults,
     /// The run missed an expectation.
     Missed,
 }
 
 impl ExitStatus {
-    /// The code that the process exits with: 0, 1 or 2, as basho_bench does, 3 for faults, or 4 for an
-    /// expectation that was missed.
+    /// The exit code of the process: 0, 1 or 2 as in basho_bench, 3 for faults of verification, 4 for a
+    /// missed expectation.
     pub fn code(self) -> u8 {
         match self {
             Self::Success => 0,
@@ -45,7 +45,7 @@ impl From<RunEnd> for ExitStatus {
     }
 }
 
-/// Tells why a command failed.
+/// Writes to standard error why a command failed.
 pub(crate) fn failed(error: &dyn Display) -> ExitStatus {
     use std::io::Write as _;
     let _ = writeln!(io::stderr(), "quoit bench: {error}");

@@ -1,17 +1,17 @@
-//! The load generator of `quoit bench`: it runs basho_bench configurations.
+//! The load generator behind `quoit bench`. It runs configurations of basho_bench.
 //!
-//! A configuration (a file of Erlang terms, [`config`]) names a driver ([`driver`]), a mix of
-//! operations, a key generator ([`keygen`]) and a value generator ([`valgen`]), how many workers
-//! there are and how they are paced. A run ([`run`]) connects the workers, releases them
-//! together, and measures every operation ([`measure`]). It leaves basho_bench's tables and logs
-//! in a directory and shows a progress line and a summary ([`cli`]); a report draws what is in
-//! such a directory ([`report`]), and runs are held against each other ([`compare`]). A campaign
-//! runs a matrix of them with servers of its own ([`campaign`]).
+//! A configuration (a file of Erlang terms or of TOML, [`config`]) names a driver ([`driver`]), a mix of
+//! operations, a key generator ([`keygen`]) and a value generator ([`valgen`]), the number of workers, and
+//! how the workers are paced. A run ([`run`]) connects the workers, releases them together, and measures
+//! every operation ([`measure`]). It writes basho_bench's tables and logs to a directory, and shows a
+//! progress line and a summary ([`cli`]). A report ([`report`]) draws the contents of such a directory, and
+//! a comparison ([`compare`]) tests whether runs differ. A campaign ([`campaign`]) runs a matrix of
+//! configurations, each against servers that it starts itself.
 //!
-//! One worker has one operation in flight at a time, always: nothing is pipelined or batched.
+//! A worker never has more than one operation in flight: it neither pipelines nor batches.
 //!
-//! This crate is not a server and knows none: it reaches the system under test as any client
-//! does, or runs a storage engine in this process.
+//! This crate contains no server and depends on none. It reaches the system under test over a client
+//! protocol, or runs a storage engine in this process.
 //!
 //! ```no_run
 //! use quoit_bench::cli::{BenchOptions, run};

@@ -1,18 +1,18 @@
-//! How much of the log is kept.
+//! Levels of the log.
 
-/// How much of the log is kept, from the most to the least.
+/// The least severe messages that the log keeps, from the most verbose level to the least.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// Details of the tool itself.
+    /// Details of the load generator itself.
     Debug,
     /// Progress of the run.
     Info,
     /// Unusual events.
     Notice,
-    /// Settings and events that are probably not meant.
+    /// Settings and events that are probably unintended.
     Warning,
     /// Failures.
     Error,
-    /// Nothing that the tool writes.
+    /// No message of the load generator has this level, so the log stays empty.
     Critical,
 }

@@ -1,5 +1,5 @@
-//! Logins of drivers at the servers under test: by the environment alone, so that no password stands in a
-//! configuration or in a list of processes.
+//! Logins of drivers at the servers under test. They come from the environment only, so that no password
+//! stands in a configuration or in a list of processes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,11 +7,11 @@ use quoit_client::{Login, TlsSettings};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// The login that the environment tells (`QUOIT_USER` and the variables beside it), read once.
+/// The login in the environment (`QUOIT_USER` and the related variables), read once for each process.
 ///
 /// # Errors
 ///
-/// A file that can't be read, in words.
+/// A message for people, when a file can't be read.
 pub(crate) fn login() -> Result<Option<&'static Login>, String> {
     static LOGIN: OnceLock<Result<Option<Login>, String>> = OnceLock::new();
     let login = LOGIN.get_or_init(|| Login::from_environment().map_err(|fault| fault.to_string()));
@@ -26,7 +26,7 @@ pub(crate) struct HttpSecurity {
 }
 
 impl HttpSecurity {
-    /// The security that the environment tells; `None`: requests go in clear.
+    /// The security settings in the environment. `None` means that requests go in clear text.
     ///
     /// # Errors
     ///
@@ -35,11 +35,12 @@ impl HttpSecurity {
         Ok(login()?.map(|login| Arc::new(Self::new(login.clone()))))
     }
 
-    /// TLS whether the environment names a user or not, by these files in place of those of the environment.
+    /// TLS with the files in `files`, even if the environment names no user. A file that `files` leaves out
+    /// is taken from the environment.
     ///
     /// # Errors
     ///
-    /// No file of authorities, or a file that can't be read, in words.
+    /// A message for people, when no file of authorities is named or a file can't be read.
     pub(crate) fn with_files(files: TlsSettings) -> Result<Arc<Self>, String> {
         let told = Login::settings_from_environment();
         let mut tls = files;
@@ -71,7 +72,7 @@ impl HttpSecurity {
         &self.login
     }
 
-    /// Puts the header into the head of a request, which ends with an empty line.
+    /// Adds the `Authorization` header to the head of a request, before the empty line that ends the head.
     pub(crate) fn add_header(&self, head: &[u8], out: &mut Vec<u8>) {
         out.clear();
         let lines = head.strip_suffix(b"\r\n").unwrap_or(head);

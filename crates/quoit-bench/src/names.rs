@@ -1,7 +1,6 @@
-//! Finding the nearest known name.
+//! Suggesting the known name that a misspelt one is nearest to.
 
-/// The known name closest to `name`, when it is close enough to be what was meant: at most a
-/// third of the letters differ.
+/// The known name closest to `name`, if at most a third of the letters (and at least one) differ.
 pub(crate) fn nearest(name: &str, known: &[&'static str]) -> Option<&'static str> {
     let distance_of = |candidate: &str| strsim::damerau_levenshtein(name, candidate);
     let (distance, best) =

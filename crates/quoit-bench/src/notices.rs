@@ -1,4 +1,4 @@
-//! Telling the log of a run something from where the log is not known.
+//! A way to write to the log of a run from code that has no access to the log.
 
 use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use crate::log_level::LogLevel;
 
 type Sink = dyn Fn(LogLevel, &str) + Send + Sync;
 
-/// Takes notices, or drops them without a listener. Clones tell the same listener.
+/// Passes notices to a listener, or drops them if it has none. Clones share the listener.
 #[derive(Clone, Default)]
 pub struct Notices(Option<Arc<Sink>>);
 
 impl Notices {
-    /// Hands every notice to `sink`.
+    /// Passes every notice to `sink`.
     pub fn to(sink: impl Fn(LogLevel, &str) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(sink)))
     }
 
-    /// Tells something. The text is made only if there is a listener.
+    /// Reports a notice. The text is only built if there is a listener.
     pub(crate) fn tell(&self, level: LogLevel, text: impl FnOnce() -> String) {
         if let Some(sink) = &self.0 {
             sink(level, &text());

@@ -1,31 +1,31 @@
-//! A file of results that outlives a full disk.
+//! A file of results that survives a full disk.
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-/// A file that is written record by record, so that it can be followed.
+/// A file that is appended to record by record, so that other programs can follow it.
 ///
-/// Records that cannot be written are lost and counted; the ones after them are tried again, since
-/// a full disk may be given room. The file has whole records only.
+/// Records that cannot be written are lost and counted. Later records are still attempted, because space
+/// may be freed on the disk. The file only ever holds whole records.
 #[derive(Debug)]
 pub(crate) struct ResultFile {
     path: PathBuf,
     file: File,
-    /// Length of the whole records.
+    /// Length of the whole records, in bytes.
     size_bytes: u64,
     lost_count: u64,
 }
 
 impl ResultFile {
-    /// Makes the file anew with what it begins with.
+    /// Creates or truncates the file and writes `beginning` to it.
     pub(crate) fn create(path: PathBuf, beginning: &[u8]) -> io::Result<Self> {
         let mut file = File::create(&path)?;
         file.write_all(beginning)?;
         Ok(Self { path, file, size_bytes: beginning.len() as u64, lost_count: 0 })
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -34,7 +34,7 @@ impl ResultFile {
     ///
     /// # Errors
     ///
-    /// When they could not be written; they are lost.
+    /// When the records could not be written; they are lost.
     pub(crate) fn append(&mut self, records: &[u8], count: u64) -> io::Result<()> {
         let written = self.file.write_all(records);
         if written.is_ok() {
@@ -46,13 +46,13 @@ impl ResultFile {
         written
     }
 
-    /// Leaves whole records only. If even that fails, readers pass the half one over.
+    /// Cuts off a partly written record. If even that fails, readers skip the partial record.
     fn take_back_half_a_record(&mut self) {
         let _ = self.file.set_len(self.size_bytes);
         let _ = self.file.seek(SeekFrom::Start(self.size_bytes));
     }
 
-    /// A description, for people, of rows that could not be written: `summary.csv (2 rows)`.
+    /// Describes the rows that could not be written, for people, as in `summary.csv (2 rows)`.
     pub(crate) fn lost(&self, record: &str) -> Option<String> {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         match self.lost_count {
@@ -62,7 +62,7 @@ impl ResultFile {
         }
     }
 
-    /// Lets every further write fail, as on a full disk.
+    /// Makes every further write fail, as on a full disk.
     #[cfg(test)]
     pub(crate) fn fill_disk(&mut self) {
         self.file = File::options().write(true).open("/dev/full").expect("the full device");
@@ -78,7 +78,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("x.csv");
         let mut file = ResultFile::create(path.clone(), b"header\n").expect("a file");
-        // A file that is only read stands for the disk that refuses.
+        // A file that is open for reading only stands in for the full disk.
         let writable = std::mem::replace(&mut file.file, File::open(&path).expect("a file"));
         file.append(b"1, lost\n", 1).expect_err("no write");
         file.file = writable;

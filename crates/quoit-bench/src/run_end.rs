@@ -1,18 +1,18 @@
-//! How a run ended.
+//! The reason why a run ended.
 
-/// How a run ended.
+/// The reason why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunEnd {
-    /// After its duration, or when every worker had stopped.
+    /// The duration was over, or every worker had stopped.
     Completed,
-    /// By a signal; the results are whole up to there.
+    /// A signal ended the run. The results up to that moment are complete.
     Interrupted,
-    /// By its first failed operation, as `shutdown_on_error` asks.
+    /// An operation failed, and `shutdown_on_error` stops a run at its first failure.
     Failed,
-    /// By crashes of workers.
+    /// Workers crashed.
     Crashed,
-    /// By an expectation that its first part missed.
+    /// The first part of the run missed an expectation.
     Missed,
-    /// By the loss of an agent: a share of the load is missing.
+    /// An agent was lost, so a share of the load is missing.
     AgentLost,
 }

@@ -1,21 +1,21 @@
-//! When the operation that a worker is at sent its first request. Links note it, and the worker takes it: so
-//! the moment need not be passed up through the layers of every driver.
+//! The moment when a worker's current operation sent its first request. Connections note the moment and the
+//! worker takes it, so that it need not be passed up through the layers of every driver.
 
 use std::cell::Cell;
 use std::time::Instant;
 
 tokio::task_local! {
-    /// When the operation that a worker's task is at gave its first request to the system.
+    /// When the current operation of a worker's task gave its first request to the operating system.
     static SENT: Cell<Option<Instant>>;
 }
 
-/// Runs the task of a worker, whose links [note](note_sent) when they send.
+/// Runs the task of a worker. Within it, connections [note](note_sent) when they send.
 pub(crate) async fn noting_sent<F: Future>(work: F) -> F::Output {
     SENT.scope(Cell::new(None), work).await
 }
 
-/// Notes that a request is being sent now. Only the first one of an operation counts; outside of a worker's
-/// task nothing is noted.
+/// Notes that a request is being sent now. Only the first request of an operation counts. Outside of a
+/// worker's task the call does nothing.
 #[inline]
 pub(crate) fn note_sent() {
     let _ = SENT.try_with(|sent| {
@@ -25,7 +25,7 @@ pub(crate) fn note_sent() {
     });
 }
 
-/// Takes the noted moment of the operation that has ended.
+/// Takes the moment that was noted for the operation that has just ended.
 #[inline]
 pub(crate) fn take_sent() -> Option<Instant> {
     SENT.try_with(Cell::take).ok().flatten()

@@ -1,9 +1,9 @@
 //! The part of a run that one process does.
 
-/// One of the equal parts that a run is split into: all of it, unless agents share it.
+/// One of the equal parts that a run is split into. Without agents, one share is the whole run.
 ///
-/// Workers, arrivals of an open loop and operations of a trace are dealt out in turn, so that each belongs to
-/// one share, and the number that it has in the whole run stays the same however many shares there are.
+/// Workers, arrivals of an open loop and operations of a trace are dealt out in turn, so each belongs to
+/// exactly one share. An element keeps its number in the whole run whatever the number of shares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     index: u32,
@@ -11,16 +11,16 @@ pub struct Share {
 }
 
 impl Share {
-    /// The run of one process.
+    /// The share of a run that a single process does.
     pub const WHOLE: Self = Self { index: 0, count: 1 };
 
-    /// Share number `index` (from 0) of `count`; nothing when there is no such share.
+    /// Share number `index` (from 0) of `count`; `None` if `index` is not below `count`.
     #[must_use]
     pub fn new(index: u32, count: u32) -> Option<Self> {
         (index < count).then_some(Self { index, count })
     }
 
-    /// Its number, from 0.
+    /// The number of the share, from 0.
     #[must_use]
     pub fn index(self) -> u32 {
         self.index
@@ -32,14 +32,14 @@ impl Share {
         self.count
     }
 
-    /// Whether element number `number` (from 0) of the run belongs to the share.
+    /// True if element `number` (from 0) of the run belongs to the share.
     #[inline]
     #[must_use]
     pub fn takes(self, number: u64) -> bool {
         number % u64::from(self.count) == u64::from(self.index)
     }
 
-    /// The numbers, from 1, of the share's workers in a run of `worker_count`.
+    /// The numbers (from 1) of the share's workers in a run of `worker_count` workers.
     pub fn workers(self, worker_count: u32) -> impl Iterator<Item = u32> {
         (1..=worker_count).filter(move |number| self.takes(u64::from(*number - 1)))
     }

@@ -1,4 +1,5 @@
-//! The options of agents: their addresses, and by what they and a coordinator know each other.
+//! The options about agents: their addresses, and the secrets by which agents and a coordinator
+//! authenticate.
 
 use std::path::{Path, PathBuf};
 
@@ -7,22 +8,22 @@ use crate::config::{Config, ConfigError, LINE_FILE, agent_address};
 use crate::link::{LinkError, LinkSecurity};
 use crate::term::text_of;
 
-/// A file with a token, or files of certificates; nothing for agents on loopback addresses.
+/// A file with a token, or files of certificates. Both are `None` for agents on loopback addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AgentSecurity {
     /// The file whose first line is the token.
     pub token_file: Option<PathBuf>,
-    /// The files of the own certificate, of its key, and of the authorities that the other side's certificate
-    /// is held against.
+    /// The files of this process's certificate, of its private key, and of the certificate authorities that
+    /// the peer's certificate is checked against.
     pub tls_files: Option<[PathBuf; 3]>,
 }
 
 impl AgentSecurity {
-    /// Reads the token. The certificates are read when they are used.
+    /// Reads the token. Files of certificates are only read when a connection needs them.
     ///
     /// # Errors
     ///
-    /// When the token can't be used.
+    /// When the token can't be read or used.
     pub fn load(&self) -> Result<LinkSecurity, LinkError> {
         Ok(match (&self.tls_files, &self.token_file) {
             (Some([certificate, key, authorities]), _) => LinkSecurity::Certificates {
@@ -36,7 +37,7 @@ impl AgentSecurity {
     }
 }
 
-/// Takes the agents of the command line, and what they are told, and checks that they can share the run.
+/// Takes the agents of the command line and what they need to know, and checks that they can share the run.
 pub(super) fn plan_agents(
     config: &mut Config,
     options: &BenchOptions,
@@ -60,7 +61,7 @@ pub(super) fn plan_agents(
     config.check_agents()
 }
 
-/// A configuration file with its name.
+/// Reads a configuration file. Returns its path and its text.
 fn text_of_file(path: &Path) -> Result<(String, String), ConfigError> {
     let bytes =
         std::fs::read(path).map_err(|error| ConfigError::Read { path: path.to_owned(), error })?;

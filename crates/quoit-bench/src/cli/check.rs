@@ -1,4 +1,4 @@
-//! `quoit bench check`: what a configuration would do, without doing it.
+//! `quoit bench check`: shows what a configuration would do, without doing it.
 
 use super::{BenchOptions, ExitStatus, failed, load};
 use crate::config::{
@@ -40,16 +40,16 @@ pub fn check_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<(), C
     Ok(())
 }
 
-/// Checks what only the driver can: its own settings, its operations, the kinds of keys and values.
+/// Checks the parts that only the driver knows: its settings, its operations, the kinds of keys and values.
 ///
 /// # Errors
 ///
-/// When there is no such driver or something does not fit it.
+/// When no driver has the configured name, or the driver rejects a part of the configuration.
 pub(super) fn look(config: &Config) -> Result<Looked, ConfigError> {
     with_named(config, Look(config))?
 }
 
-/// Statements of a driver about a configuration.
+/// A driver's answers about a configuration.
 pub(super) struct Looked {
     pub(super) asks: Asks,
     pub(super) warnings: Vec<String>,
@@ -69,7 +69,7 @@ impl DriverTask for Look<'_> {
         check_expectations(config, &operations)?;
         let asks = D::asks(&plan);
         check_target_lists::<D>(config, &asks)?;
-        // Servers of the command line take the place of any key.
+        // Servers of the command line replace those of any key, so an unread key misdirects nothing.
         let unread = match config.target_overrides.is_empty() {
             true => unread_places(&config.settings, D::NAME),
             false => Vec::new(),
@@ -78,13 +78,13 @@ impl DriverTask for Look<'_> {
     }
 }
 
-/// The plan, as the report of a run has it.
+/// The lines of the plan, for the report of a run.
 pub(super) fn plan(config: &Config, asks: &Asks) -> Vec<(String, String)> {
     let lines = plan_lines(config, asks).into_iter();
     lines.map(|(name, text)| (name.to_owned(), text)).collect()
 }
 
-/// The plan, a name and a text a line.
+/// The lines of the plan, each a name and a text.
 fn plan_lines(config: &Config, asks: &Asks) -> Vec<(&'static str, String)> {
     let (workers, threads) = (config.worker_count, config.thread_count);
     let mut lines = vec![
@@ -148,7 +148,7 @@ fn random_text(config: &Config) -> String {
     format!("seed {{{a},{b},{c}}}, {generator}")
 }
 
-/// The operations and how they follow each other.
+/// The operations, and how the order among them is decided.
 fn operations_text(config: &Config) -> String {
     if config.session.is_none() {
         return mix_text(&config.operations);
@@ -160,7 +160,7 @@ fn operations_text(config: &Config) -> String {
     format!("{} in the order of {}", names.join(", "), script.unwrap_or_default())
 }
 
-/// Each label with its share of the draws.
+/// Each label with its percentage of the draws.
 fn mix_text(operations: &[OperationEntry]) -> String {
     let total: f64 = operations.iter().map(|entry| f64::from(entry.weight)).sum();
     let share = |entry: &OperationEntry| {
@@ -194,21 +194,21 @@ fn values_text(config: &Config) -> String {
     format!("{spelled}: {}", config.value_generator.size_text())
 }
 
-/// How much there is when every key has been written, not counting keys and what a server adds.
+/// Total size of the values once every key is written, without keys and without the server's overhead.
 fn data_text(config: &Config) -> Option<String> {
     let keys = config.key_generator.dimension()?;
     let size_bytes = config.value_generator.mean_bytes()? * keys as f64;
     Some(format!("about {} of values when every key is written", size_text(size_bytes as u64)))
 }
 
-/// The expectations, and what becomes of a run that misses one.
+/// The expectations, and whether missing one stops the run.
 fn expectations_text(config: &Config) -> String {
     let texts: Vec<&str> = config.expectations.iter().map(|it| it.text.as_str()).collect();
     let early = if config.aborts_early { "; a run that misses one is stopped" } else { "" };
     format!("{}{early}", texts.join(", "))
 }
 
-/// Describes the operations that are to be expected, where the pacing sets a rate.
+/// The number of operations to expect, where the pacing sets a rate.
 fn expected_text(config: &Config) -> Option<String> {
     if let Some(plan) = config.knee {
         let bound = plan.p99_max;

@@ -1,4 +1,4 @@
-//! `quoit bench convert`: a configuration of basho_bench in TOML.
+//! `quoit bench convert`: rewrites a configuration of basho_bench in TOML.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -20,7 +20,7 @@ fn try_convert(input: &Path, output: Option<&Path>) -> Result<(), ConfigError> {
         fs::read(input).map_err(|error| ConfigError::Read { path: input.to_owned(), error })?;
     let toml = to_toml(input, &bytes)?;
     let written = match output {
-        // A file that is there may be the user's work.
+        // An existing file may be the user's work, so it is never overwritten.
         Some(path) => File::create_new(path).and_then(|mut file| file.write_all(toml.as_bytes())),
         None => io::stdout().lock().write_all(toml.as_bytes()),
     };

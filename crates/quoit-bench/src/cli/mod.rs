@@ -32,55 +32,56 @@ use agents::plan_agents;
 pub use check::{check, check_on};
 pub use convert::convert;
 
-/// Open files besides one for each connection: logs, tables, event loops.
+/// Files that the process opens in addition to connections: logs, tables, event loops.
 const FILES_BESIDES: u64 = 100;
 
 /// Options of the command line.
 #[derive(Debug, Clone, Default)]
 pub struct BenchOptions {
-    /// The configuration files; where two set one key, the later file wins.
+    /// Paths of the configuration files. If two files set one key, the later file wins.
     pub config_paths: Vec<PathBuf>,
-    /// Servers as URLs, instead of configuration files, for the load that `line` describes.
+    /// Servers as URLs, given instead of configuration files. The load is the one that `line` describes.
     pub urls: Vec<String>,
-    /// Parts of the load of `urls`.
+    /// The load for the servers in `urls`.
     pub line: LineOptions,
-    /// Base directory of results (`-d`); the configuration's `test_dir`, else `tests`.
+    /// Parent directory of the results (`-d`). Default: the configuration's `test_dir`, else `tests`.
     pub results_dir: Option<PathBuf>,
-    /// Name of the run's directory (`-n`); the local time when not given.
+    /// Name of the run's directory (`-n`). Default: the local time.
     pub name: Option<String>,
-    /// A duration instead of the configuration's: `500ms`, `60s`, `2m`, `1.5h`, `infinity`, or a
-    /// number of minutes.
+    /// A duration that replaces the configuration's: `500ms`, `60s`, `2m`, `1.5h`, `infinity`, or a number
+    /// of minutes.
     pub duration: Option<String>,
-    /// Expectations beside those of the configuration.
+    /// Expectations in addition to those of the configuration.
     pub expectations: Vec<String>,
-    /// Stop the run when its first part misses an expectation.
+    /// Stop the run as soon as its first part misses an expectation.
     pub aborts_early: bool,
-    /// Servers to be watched, as `host:port` of their HTTP listeners, beside those of the configuration.
+    /// Servers to watch, as `host:port` of their HTTP listeners, in addition to those of the configuration.
     pub watched: Vec<String>,
-    /// Events beside those of the configuration.
+    /// Events in addition to those of the configuration.
     pub events: Vec<RunEvent>,
-    /// Servers as `host:port` or `list=host:port` instead of the configuration's.
+    /// Servers as `host:port` or `list=host:port`, which replace the configuration's.
     pub targets: Vec<String>,
     /// Options of basho_bench that were given and have no effect here.
     pub passed_over: Vec<&'static str>,
-    /// Write rows, and at the end the summary, to the standard output as lines of JSON, and everything else
-    /// to the standard error.
+    /// Write the rows, and at the end the summary, to standard output as lines of JSON, and everything else
+    /// to standard error.
     pub is_json: bool,
-    /// Show the run on the full screen.
+    /// Show the run as a full-screen view.
     pub has_view: bool,
-    /// A file in the format of OpenMetrics, which each row replaces.
+    /// A file in the OpenMetrics format that is rewritten for each row.
     pub metrics_file: Option<PathBuf>,
-    /// Agents that run the workers, as `host` or `host:port`, instead of the configuration's.
+    /// Agents that run the workers, as `host` or `host:port`, which replace the configuration's.
     pub agents: Vec<String>,
-    /// By what agents and this process know each other.
+    /// How agents and this process authenticate each other.
     pub agent_security: AgentSecurity,
-    /// Ask the servers what they are before the run, for its report: one request to each.
+    /// Ask each server for its version and settings before the run, for the report: one request to each
+    /// server.
     pub asks_servers: bool,
 }
 
-/// Runs the command: progress and summary on the standard output, errors on the standard error.
+/// Runs the command. Progress and summary go to standard output, errors to standard error.
 ///
-/// Blocks until the run is over. SIGINT and SIGTERM end it early with its results kept.
+/// Blocks until the run is over. SIGINT and SIGTERM end it early; the results up to then are kept.
 pub fn run(options: &BenchOptions) -> ExitStatus {
     let terminal = match options.is_json {
         true => Terminal::to(Box::new(io::stderr()), false).with_rows(Box::new(io::stdout())),
@@ -116,13 +117,13 @@ fn print_summary(report: &RunReport) {
         serde_json::to_string(&document).map_err(|error| error.to_string())
     });
     match line {
-        // A reader that is gone has what it wanted.
+        // A failed write means that the reader has closed the pipe and wants no more.
         Ok(line) => drop(writeln!(io::stdout(), "{line}")),
         Err(error) => drop(failed(&error)),
     }
 }
 
-/// The summary of a run among lines of other types.
+/// The summary of a run, marked with its type because lines of other types precede it.
 #[derive(Serialize)]
 struct SummaryDocument<'a> {
     r#type: &'static str,
@@ -130,7 +131,7 @@ struct SummaryDocument<'a> {
     summary: &'a RunSummary,
 }
 
-/// How the command ends after a run; what its results lack is told on the standard error.
+/// The exit status of a run. If results are missing, also reports them on standard error.
 pub fn status_of(report: &RunReport) -> ExitStatus {
     let has_faults = report.verification.as_ref().is_some_and(|found| !found.is_clean());
     let status = match report.end.into() {
@@ -147,12 +148,12 @@ pub fn status_of(report: &RunReport) -> ExitStatus {
     if status == ExitStatus::Success { failure } else { status }
 }
 
-/// Length up to which a run of `--duration` has rows of [`SHORT_RUN_INTERVAL`], unless its configuration says
-/// otherwise: with ten seconds each its pictures would have a handful of points.
+/// A run of at most this `--duration` has rows of [`SHORT_RUN_INTERVAL`], unless its configuration sets the
+/// interval. With the default of ten seconds, its plots would have only a handful of points.
 const SHORT_RUN: Duration = Duration::from_secs(300);
 const SHORT_RUN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The configuration that the command line's URLs stand for, if there are any.
+/// The configuration that the URLs of the command line stand for, if the command line has URLs.
 fn text_of_line(options: &BenchOptions) -> Result<Option<String>, ConfigError> {
     match (options.urls.first(), options.config_paths.first()) {
         (Some(url), Some(file)) => {
@@ -167,7 +168,7 @@ fn text_of_line(options: &BenchOptions) -> Result<Option<String>, ConfigError> {
     }
 }
 
-/// The configuration of the files with what the command line says instead.
+/// Reads the configuration and applies the options of the command line to it.
 fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
     let text = text_of_line(options)?;
     let mut config = match &text {
@@ -207,11 +208,11 @@ fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
-/// Looks whether a configuration that is in no file can be run.
+/// Checks that a configuration given as text can be run.
 ///
 /// # Errors
 ///
-/// When it can't.
+/// When it can't be run.
 pub(crate) fn check_text(name: &str, text: &str) -> Result<(), ConfigError> {
     check::look(&Config::of_text(name, text)?).map(drop)
 }
@@ -227,16 +228,16 @@ impl DriverTask for RunTask<'_> {
     }
 }
 
-/// Runs the command and gives what it measured; for programs that run benchmarks.
+/// Runs the command and returns what it measured; for programs that embed benchmarks.
 ///
 /// # Errors
 ///
 /// When the configuration cannot be run, a worker cannot connect, or results cannot be kept.
 pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunReport, RunError> {
     let mut config = load(options)?;
-    // Nothing is left behind by a configuration that cannot be run.
+    // Check first, so that a configuration that cannot be run leaves no directory behind.
     let check::Looked { asks, warnings, .. } = check::look(&config)?;
-    // A path through `current` leads elsewhere as soon as the run has its directory.
+    // Resolve links now: a path through the link `current` points elsewhere once the run has its directory.
     let config_paths: Vec<PathBuf> = options
         .config_paths
         .iter()
@@ -289,7 +290,7 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
         Ok(report) => {
             let of_run = report.directory.clone();
             write_after_run(&of_run, report, terminal);
-            // A search that judged no rate has nothing to be drawn.
+            // A search that judged no rate wrote no table, so its directory has nothing to draw.
             if of_run != directory.path() && directory.path().join(KNEE_FILE).is_file() {
                 write_after_run(directory.path(), report, terminal);
             }
@@ -302,7 +303,7 @@ pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunRepo
     ran
 }
 
-/// The path of a file whose directory is named without links; its own name stays.
+/// Resolves the symbolic links in the directory part of a path. The file name stays as it is.
 fn through_links(path: &Path) -> PathBuf {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let resolved = parent.and_then(|parent| parent.canonicalize().ok());
@@ -311,7 +312,7 @@ fn through_links(path: &Path) -> PathBuf {
         .map_or_else(|| path.to_owned(), |(parent, name)| parent.join(name))
 }
 
-/// Runs the command after a run. Its failure is told only: the results are there already.
+/// Runs `post_hook`. A failure is only reported, because the results already exist.
 fn run_post_hook(command: &str, directory: &RunDirectory, log: &RunLog, terminal: &mut Terminal) {
     if let Err(error) = run_hook("post_hook", command, directory.path()) {
         log.warning(&error.to_string());
@@ -319,7 +320,7 @@ fn run_post_hook(command: &str, directory: &RunDirectory, log: &RunLog, terminal
     }
 }
 
-/// Allows the process as many open files as its connections need, as far as the system lets it.
+/// Raises the limit on open files to what the connections need, as far as the system permits.
 pub(crate) fn raise_file_limit(connection_count: u64, log: &RunLog) {
     let wanted = connection_count.saturating_mul(2) + FILES_BESIDES;
     let limit = getrlimit(Resource::Nofile);

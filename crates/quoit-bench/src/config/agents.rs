@@ -1,4 +1,4 @@
-//! Agents that run the workers: their addresses, and the configuration as they get it.
+//! Agents that run the workers: their addresses, and the configuration that each is sent.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,43 +10,43 @@ use crate::random::Seed;
 use crate::share::Share;
 use crate::term::Term;
 
-/// How `agents` is written.
+/// The expected form of `agents`, for error messages.
 const AGENTS_EXPECTED: &str = "write a list of \"host\" or \"host:port\"";
 
-/// How `remote_nodes` is written.
+/// The expected form of `remote_nodes`, for error messages.
 const NODES_EXPECTED: &str = "write a list of {'host', 'name'}";
 
-/// Keys whose texts may name files that a run reads.
+/// Keys whose values may name files that a run reads.
 const KEYS_OF_FILES: [&str; 5] =
     ["key_generator", "value_generator", "session", "value_generator_blob_file", "trace"];
 
 /// The agents of a run.
 #[derive(Debug, Clone, Default)]
 pub struct AgentPlan {
-    /// Where they listen; the share of an agent is its place in the list.
+    /// Addresses of the agents. An agent's position in the list is the index of its share.
     pub addresses: Vec<Target>,
-    /// By what they and this process know each other.
+    /// How the agents and this process authenticate each other.
     pub security: LinkSecurity,
     /// Names and texts of the configuration files.
     pub texts: Vec<(String, String)>,
-    /// Servers instead of the configuration's, as the command line has them.
+    /// Servers of the command line, which replace those of the configuration.
     pub targets: Vec<String>,
 }
 
 /// A file that the configuration names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NamedFile {
-    /// Its name as the configuration writes it.
+    /// The name as written in the configuration.
     pub(crate) written: String,
-    /// Its bytes.
+    /// The bytes of the file.
     pub(crate) content: Vec<u8>,
 }
 
-/// Reads the address of an agent: `host`, or `host:port`.
+/// Parses the address of an agent: `host`, or `host:port`.
 ///
 /// # Errors
 ///
-/// When the text is neither.
+/// When the text has neither form.
 pub(crate) fn agent_address(text: &str) -> Result<Target, ConfigError> {
     let is_bare = !text.contains(':') || text.ends_with(']');
     match is_bare {
@@ -55,11 +55,11 @@ pub(crate) fn agent_address(text: &str) -> Result<Target, ConfigError> {
     }
 }
 
-/// Reads `agents`, or the nodes of `remote_nodes` where `distribute_work` is set.
+/// Reads `agents`, or the nodes of `remote_nodes` if `distribute_work` is set.
 ///
 /// # Errors
 ///
-/// When a value is not of its key's form.
+/// When the value of a key does not have the form that the key requires.
 pub(super) fn read_agents(
     settings: &Settings,
     warnings: &mut Vec<String>,
@@ -96,7 +96,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// When there are fewer workers than agents, an address is there twice, or the run needs to be in one
+    /// When there are fewer workers than agents, an address occurs twice, or the run must stay in one
     /// process.
     pub(crate) fn check_agents(&self) -> Result<(), ConfigError> {
         let Some(plan) = &self.agents else { return Ok(()) };
@@ -133,11 +133,11 @@ impl Config {
         Ok(())
     }
 
-    /// The files that the configuration names besides itself, with their bytes.
+    /// The files that the configuration refers to, with their bytes.
     ///
     /// # Errors
     ///
-    /// When one can't be read, or all of them are too much to be sent.
+    /// When a file can't be read, or the files together are too large to be sent.
     pub(crate) fn named_files(&self) -> Result<Vec<NamedFile>, LinkError> {
         let mut opened: BTreeSet<PathBuf> = self.script_paths.iter().cloned().collect();
         opened.extend(self.source.file.iter().cloned());
@@ -173,7 +173,7 @@ impl Config {
         self.settings.text("source_dir", "").unwrap_or_default()
     }
 
-    /// Every text below the keys that may name files, with its key.
+    /// Every text below the keys that may name files, with the key.
     fn texts_of_files(&self) -> Vec<(&'static str, String)> {
         let mut texts = Vec::new();
         for key in KEYS_OF_FILES {
@@ -184,7 +184,7 @@ impl Config {
         texts
     }
 
-    /// The order for a share of the run.
+    /// The order that an agent is sent for its share of the run.
     pub(crate) fn order(&self, plan: &AgentPlan, share: Share, files: &[NamedFile]) -> RunOrder {
         let nanos = |length: Duration| u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
         RunOrder {
@@ -203,11 +203,12 @@ impl Config {
         }
     }
 
-    /// The configuration of an order; `paths` are those of its files here, in their order.
+    /// The configuration of an order. `paths` holds the local paths of the order's files, in the same
+    /// order.
     ///
     /// # Errors
     ///
-    /// When it can't be run.
+    /// When the configuration can't be run.
     pub(crate) fn of_order(order: &RunOrder, paths: &[PathBuf]) -> Result<Self, ConfigError> {
         let mut settings = Settings::default();
         for (name, text) in &order.texts {

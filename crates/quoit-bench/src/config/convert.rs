@@ -1,4 +1,4 @@
-//! From a file of Erlang terms to TOML.
+//! Conversion of a file of Erlang terms to TOML.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,14 +8,14 @@ use super::settings::for_each_pair;
 use super::toml_form;
 use crate::term::{LocatedTerm, Term, is_left_out, parse_mending, text_of};
 
-/// The same configuration in TOML, with the comments that have lines of their own.
+/// The same configuration in TOML, with the comments that stand on lines of their own.
 ///
-/// Of a key that is set more than once the last value is kept, where it stands. A key whose value the file
-/// leaves out (`[ ... ]`) is left out.
+/// If a key is set more than once, the last value is kept, at its place. A key whose value the file only
+/// hints at (`[ ... ]`) is omitted.
 ///
 /// # Errors
 ///
-/// When the bytes are no sequence of Erlang terms, or a value is nested deeper than TOML can be.
+/// When the bytes are not a sequence of Erlang terms, or a value is nested deeper than TOML allows.
 pub fn to_toml(path: &Path, bytes: &[u8]) -> Result<String, ConfigError> {
     let text = text_of(bytes);
     let terms = parse_mending(&text)
@@ -40,10 +40,10 @@ pub fn to_toml(path: &Path, bytes: &[u8]) -> Result<String, ConfigError> {
     Ok(toml)
 }
 
-/// A part of the file that is written, by its line and its number within the line.
+/// An item of the output. Items are ordered by their line and by their number within the line.
 enum Item {
     Comment(String),
-    /// A key and the number of its setting.
+    /// A key, and the number of the setting among all settings of the file.
     Pair(String, usize),
 }
 
@@ -51,7 +51,7 @@ enum Item {
 fn comments(text: &str) -> BTreeMap<(usize, usize), Item> {
     let of_line = |(index, line): (usize, &str)| {
         let comment = line.trim().strip_prefix('%')?.trim_start_matches('%').trim();
-        // Control characters must not stand in comments of TOML.
+        // TOML forbids control characters in comments.
         let plain: String = comment.chars().filter(|c| !c.is_control()).collect();
         Some(((index + 1, 0), Item::Comment(plain)))
     };
@@ -85,7 +85,7 @@ fn write(
     toml
 }
 
-/// Checks that the written text reads back as it was.
+/// Checks that the TOML reads back as the same terms.
 fn check(
     path: &Path,
     toml: &str,

@@ -1,4 +1,4 @@
-//! How long a run goes on.
+//! The duration of a run.
 
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use super::error::ConfigError;
 use crate::term::Term;
 
-/// Longest duration that is told apart from for ever: a hundred years.
+/// Maximum duration in seconds, about a hundred years. Longer runs are written as `infinity`.
 const SECONDS_MAX: f64 = 3.2e9;
 
-/// When a run ends by itself.
+/// The condition under which a run ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunLength {
-    /// This long after the workers are released.
+    /// The time since the release of the workers is over. The warm-up does not count.
     For(Duration),
     /// When every worker has stopped, or the user stops the run.
     Unlimited,
@@ -33,7 +33,7 @@ impl Display for RunLength {
 }
 
 impl RunLength {
-    /// The time after which the run ends by itself, if it does.
+    /// The time after which the run ends by itself, if there is one.
     #[must_use]
     pub fn bound(self) -> Option<Duration> {
         match self {
@@ -42,7 +42,7 @@ impl RunLength {
         }
     }
 
-    /// Minutes as an integer or a float, or `infinity`.
+    /// Reads minutes as an integer or a float, or `infinity`.
     pub(crate) fn of_term(term: &Term) -> Option<Self> {
         if term.as_atom() == Some("infinity") {
             return Some(Self::Unlimited);
@@ -50,11 +50,11 @@ impl RunLength {
         of_seconds(term.as_number()? * 60.0)
     }
 
-    /// A number with its unit (`500ms`, `60s`, `2m`, `1.5h`), minutes without one, or `infinity`.
+    /// Parses a number with its unit (`500ms`, `60s`, `2m`, `1.5h`), a number of minutes, or `infinity`.
     ///
     /// # Errors
     ///
-    /// When the text is none of them.
+    /// When the text has none of these forms.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let text = text.trim();
         if text == "infinity" {

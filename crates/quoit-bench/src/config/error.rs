@@ -1,4 +1,4 @@
-//! Why a configuration cannot be run.
+//! Reasons why a configuration cannot be run.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::PathBuf;
@@ -14,12 +14,12 @@ use crate::link::LinkError;
 use crate::script::ScriptError;
 use crate::term::{SyntaxError, Term};
 
-/// The place of a setting: its file, line and column, or nothing for a default.
+/// The place of a setting: file, line and column, or an option of the command line, or a default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// A line of a file.
     Line {
-        /// The file as it was named.
+        /// Path of the file, as the caller gave it.
         file: Arc<PathBuf>,
         /// Line, from 1.
         line: u32,
@@ -28,7 +28,7 @@ pub enum Place {
     },
     /// An option of the command line.
     Option(&'static str),
-    /// Not written anywhere.
+    /// The setting is a default.
     Default,
 }
 
@@ -44,7 +44,8 @@ impl Display for Place {
     }
 }
 
-/// Why a configuration cannot be run. Each message names the place, the value and what to write.
+/// Reasons why a configuration cannot be run. Each message names the place, the value and what to write
+/// instead.
 #[derive(Debug, Error)]
 pub enum ConfigError {
     /// No configuration file was named.
@@ -52,7 +53,8 @@ pub enum ConfigError {
         "no configuration file was named: quoit bench CONFIG..., or a URL such as pb://127.0.0.1:8087"
     )]
     NoFile,
-    /// No file sets a key: probably the wrong file, and a load of nothing but defaults deletes keys.
+    /// The files set no key, so they are probably the wrong files. The defaults must not be run in their
+    /// place, because the default load deletes keys.
     #[error(
         "{}: the configuration sets no key; write at least the driver, its servers and the operations, \
          as {{operations, [{{get, 4}}, {{put, 1}}]}}", .path.display()
@@ -61,144 +63,144 @@ pub enum ConfigError {
         /// The path of the first file.
         path: PathBuf,
     },
-    /// A command line that describes no load.
+    /// The command line does not describe a load.
     #[error(transparent)]
     Line(LineError),
-    /// A run that agents can't share.
+    /// Agents can't share the run.
     #[error("agents: {0}")]
     Agents(String),
-    /// A token or certificates that can't be used.
+    /// A token or certificate can't be used.
     #[error("agents: {0}")]
     AgentSecurity(Box<LinkError>),
     /// A file cannot be read.
     #[error("{}: the configuration cannot be read: {error}", .path.display())]
     Read {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// Error of reading it.
+        /// The I/O error.
         error: std::io::Error,
     },
-    /// A file is no sequence of Erlang terms.
+    /// A file is not a sequence of Erlang terms.
     #[error("{}:{error}", .path.display())]
     Syntax {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// Place in the file and problem.
+        /// Position in the file, and the problem.
         error: SyntaxError,
     },
-    /// A file is no configuration in TOML.
+    /// A file is not a configuration in TOML.
     #[error("{}:{error}", .path.display())]
     Toml {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// Place in the file and problem.
+        /// Position in the file, and the problem.
         error: TomlError,
     },
     /// A file cannot be written.
     #[error("{}: cannot be written: {error}", .path.display())]
     Write {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// Error of writing it.
+        /// The I/O error.
         error: std::io::Error,
     },
-    /// A configuration that TOML cannot hold.
+    /// The configuration cannot be expressed in TOML.
     #[error("{}: TOML cannot hold it: at {error}; nest its values less deeply", .path.display())]
     Unconvertible {
-        /// The path of the configuration.
+        /// Path of the configuration.
         path: PathBuf,
-        /// Why the TOML is none, with a place in it.
+        /// The fault of the converted text, with a position in it.
         error: TomlError,
     },
-    /// A key that is not known and would decide where the load goes or what it is.
+    /// An unknown key that would decide where the load goes or which requests are sent.
     #[error(
         "{place}the key `{key}` is not known, and without it the load would go elsewhere or be another\
          {hint}; remove it if no driver of this configuration needs it"
     )]
     UnknownKey {
-        /// Where it is set.
+        /// Place of the setting.
         place: Place,
         /// The key.
         key: String,
-        /// The nearest key, as a question, or nothing.
+        /// The nearest known key, as a question, or an empty text.
         hint: String,
     },
-    /// A text that is no expectation, or one that the run can't be judged by.
+    /// A text is not an expectation, or the run can't be judged by it.
     #[error("{place}{error}")]
     Expectation {
-        /// Where it is set.
+        /// Place of the setting.
         place: Place,
         /// The fault.
         error: Box<ExpectationError>,
     },
-    /// A value that its key cannot have.
+    /// The value of a key does not have the required form.
     #[error("{place}{key} is {value}: {expected}")]
     Value {
-        /// Where it is set.
+        /// Place of the setting.
         place: Place,
         /// The key.
         key: String,
-        /// The value as it is written.
+        /// The value as the file spells it.
         value: String,
-        /// Expected form.
+        /// The required form.
         expected: String,
     },
-    /// A generator that cannot be built.
+    /// A generator cannot be built.
     #[error("{place}{key}: {error}")]
     Generator {
-        /// Where it is set.
+        /// Place of the setting.
         place: Place,
         /// `key_generator` or `value_generator`.
         key: &'static str,
         /// The problem.
         error: GeneratorError,
     },
-    /// A file of keys or values that cannot be read.
+    /// A file of keys or values cannot be read.
     #[error("{place}{key}: the file {} cannot be read: {error}", .path.display())]
     KeyFile {
-        /// Where the generator is set.
+        /// Place where the generator is set.
         place: Place,
-        /// `key_generator` or `value_generator`.
+        /// The key: `key_generator`, `value_generator` or `value_generator_blob_file`.
         key: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Error of reading it.
+        /// The I/O error.
         error: std::io::Error,
     },
-    /// A script that can't be run.
+    /// A script can't be run.
     #[error("{place}{key}: {error}")]
     Script {
-        /// Where it is named.
+        /// Place of the setting.
         place: Place,
         /// The key that names it.
         key: &'static str,
         /// The problem.
         error: Box<ScriptError>,
     },
-    /// A command before or after the run that failed.
+    /// A command before or after the run failed.
     #[error("{key}: the command `{command}` failed: {reason}")]
     Hook {
         /// `pre_hook` or `post_hook`.
         key: &'static str,
         /// The command.
         command: String,
-        /// How it ended.
+        /// How the command ended.
         reason: String,
     },
-    /// A driver that is not offered.
+    /// No driver has this name.
     #[error("{place}driver {name} is not offered: {remedy}")]
     Driver {
-        /// Where it is set.
+        /// Place of the setting.
         place: Place,
         /// The name without its prefix.
         name: String,
-        /// Which drivers there are.
+        /// The drivers that exist, or another remedy.
         remedy: String,
     },
-    /// An operation that the driver does not have.
+    /// The driver has no such operation.
     #[error("{place}the driver {driver} has no operation `{operation}`: it has {known}")]
     Operation {
-        /// Where the operations are set.
+        /// Place of the setting.
         place: Place,
         /// The driver.
         driver: &'static str,
@@ -207,37 +209,37 @@ pub enum ConfigError {
         /// The operations that the driver has.
         known: String,
     },
-    /// An operation of basho_bench's driver that is not to be had here.
+    /// An operation that basho_bench's driver has and this driver does not offer.
     #[error("{place}the operation `{operation}` of the driver {driver} is not offered: {reason}")]
     OperationMissing {
-        /// Where the operations are set.
+        /// Place of the setting.
         place: Place,
         /// The driver.
         driver: &'static str,
         /// The operation.
         operation: Box<Term>,
-        /// Part of the system that it would need, and the alternative.
+        /// The part of the system that the operation would need, and the alternative.
         reason: &'static str,
     },
-    /// A duration given on the command line that is none.
+    /// A duration on the command line is malformed.
     #[error(
         "the duration `{0}` is not valid: write a number with ms, s, m or h, as in 60s, or infinity"
     )]
     Duration(String),
-    /// A target given on the command line that is none.
+    /// A target on the command line is malformed.
     #[error("the target `{0}` is not valid: write host:port, as in 127.0.0.1:8098")]
     Target(String),
-    /// A target given on the command line for a list of servers that the driver does not have.
+    /// A target on the command line is for a list of servers that the driver does not have.
     #[error("--target: the driver {driver} has no list of servers `{list}`: {known}")]
     TargetList {
         /// The driver.
         driver: &'static str,
-        /// The list as it was named.
+        /// Name of the list on the command line.
         list: String,
-        /// The lists that the driver has.
+        /// Lists that the driver has.
         known: String,
     },
-    /// A target given on the command line for a driver without servers.
+    /// The command line has a target, and the driver has no servers.
     #[error("--target has no effect: the driver {driver} has no servers; leave it out")]
     TargetUnused {
         /// The driver.

@@ -1,4 +1,4 @@
-//! Events of a run: commands at times of their own, and marks where a phase begins.
+//! Events of a run: commands that run at given times, and marks in the plots.
 
 use super::error::ConfigError;
 use super::pacing::time_of;
@@ -8,13 +8,13 @@ use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest name of an event, in characters: it stands in pictures.
+/// Maximum length of an event's name, in characters: plots have no room for more.
 const NAME_CHARS_MAX: usize = 40;
 
 /// An event of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunEvent {
-    /// Time from the start of what is measured.
+    /// Time since the start of the measurement.
     pub at: Duration,
     /// A word for people, such as `kill`.
     pub name: String,
@@ -25,20 +25,21 @@ pub struct RunEvent {
 /// Effect of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventAction {
-    /// None: a mark in the plots.
+    /// No effect: a mark in the plots.
     Mark,
-    /// A command that the shell runs.
+    /// Runs a shell command.
     Command(String),
-    /// A call of the program that runs the benchmark.
+    /// Calls a function of the program that runs the benchmark.
     Call(EventCall),
 }
 
-/// A function that an event calls, on a thread of its own. A run that ends before it does not wait for it.
+/// A function that an event calls on a thread of its own. If the run ends first, it does not wait for the
+/// function.
 #[derive(Clone)]
 pub struct EventCall(Arc<dyn Fn() -> Result<(), String> + Send + Sync>);
 
 impl EventCall {
-    /// Calls this function at the time of the event; its error tells why nothing was done.
+    /// Wraps a function to be called at the time of the event. Its error says why it did nothing.
     pub fn new(call: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(call))
     }
@@ -54,7 +55,7 @@ impl Debug for EventCall {
     }
 }
 
-/// One is equal to its clones.
+/// An `EventCall` equals its clones and nothing else.
 impl PartialEq for EventCall {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -67,7 +68,7 @@ impl Eq for EventCall {}
 ///
 /// # Errors
 ///
-/// When the value is no list of events.
+/// When the value is not a list of events.
 pub(super) fn read_events(settings: &Settings) -> Result<Vec<RunEvent>, ConfigError> {
     let wanted = "write a list of {\"30s\", name, \"command\"}, or {\"30s\", name} for a mark; a name has at \
                   most 40 characters and no comma";
@@ -87,7 +88,7 @@ fn read_event(term: &Term) -> Option<RunEvent> {
     Some(RunEvent { at: time_of(at)?, name: event_name(name)?, action })
 }
 
-/// The name of an event: an atom or a text that pictures and tables have room for.
+/// Reads the name of an event: an atom or a text that fits into plots and tables.
 pub(crate) fn event_name(term: &Term) -> Option<String> {
     let name = term.as_atom().map(str::to_owned).or_else(|| term.as_text())?;
     let is_short = (1..=NAME_CHARS_MAX).contains(&name.chars().count());

@@ -1,4 +1,4 @@
-//! Expectations: conditions that the figures of a run have to meet, such as `p99 < 5ms`.
+//! Expectations: conditions that the results of a run must meet, such as `p99 < 5ms`.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -11,37 +11,38 @@ use crate::names::nearest;
 /// A condition on one figure of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expectation {
-    /// As it was written.
+    /// The text as it was written.
     pub text: String,
-    /// Where it was written.
+    /// The place where it was written.
     pub place: Place,
-    /// Label of the operation that it is about; `None` = each operation of the mix, or all together for
-    /// figures that add up.
+    /// Label of the operation that the condition is about. `None` means each operation of the mix, or all
+    /// operations together for figures that can be added up.
     pub operation: Option<String>,
     /// The figure.
     pub figure: Figure,
-    /// How it has to stand to the bound.
+    /// The relation that the figure must have to the bound.
     pub relation: Relation,
-    /// In the unit of the figure.
+    /// The bound, in the unit of the figure.
     pub bound: f64,
 }
 
-/// A figure that an expectation can be about.
+/// A figure that an expectation can bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Figure {
-    /// Of [`Latencies::figures_us`](crate::measure::Latencies::figures_us), by its index, in microseconds.
+    /// A figure of [`Latencies::figures_us`](crate::measure::Latencies::figures_us), by its index, in
+    /// microseconds.
     Latency(usize),
     /// Failed operations as a share of all, from 0 to 1.
     Errors,
-    /// Successful operations a second.
+    /// Successful operations per second.
     Rate,
-    /// The longest time without a success, in microseconds.
+    /// The longest time without a successful operation, in microseconds.
     Stall,
-    /// Arrivals of an open loop that were due and never started.
+    /// Number of arrivals of an open loop that were due and never started.
     Unstarted,
 }
 
-/// How a figure has to stand to its bound.
+/// The relation that a figure must have to its bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation {
     /// `<`
@@ -55,7 +56,7 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// Whether a value has this relation to a bound.
+    /// True if `value` has this relation to `bound`.
     #[must_use]
     pub fn holds(self, value: f64, bound: f64) -> bool {
         match self {
@@ -66,14 +67,14 @@ impl Relation {
         }
     }
 
-    /// Whether greater figures are worse.
+    /// True if greater figures are worse.
     #[must_use]
     pub fn is_upper_bound(self) -> bool {
         matches!(self, Self::Less | Self::LessOrEqual)
     }
 }
 
-/// Names of the figures of latencies, in the order of `Latencies::figures_us`, and other names of them.
+/// Names of the latency figures, each with its index in `Latencies::figures_us`. Some have two names.
 const LATENCIES: [(&str, usize); 10] = [
     ("min", 0),
     ("mean", 1),
@@ -95,10 +96,10 @@ const OTHERS: [(&str, Figure); 4] = [
     ("unstarted", Figure::Unstarted),
 ];
 
-/// Why a text is no expectation. Each message names the text and what to write.
+/// Reasons why a text is not an expectation. Each message names the text and what to write instead.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
 pub enum ExpectationError {
-    /// No figure, comparison and bound.
+    /// The text does not consist of figure, comparison and bound.
     #[error(
         "the expectation \"{text}\" compares nothing: write [OPERATION] FIGURE, then <, <=, > or >=, and a \
          bound, such as \"p99 < 5ms\" or \"get p99 < 5ms\""
@@ -107,7 +108,7 @@ pub enum ExpectationError {
         /// The text.
         text: String,
     },
-    /// A figure that no run has.
+    /// The figure is unknown.
     #[error(
         "the expectation \"{text}\" is about {figure}{hint}: write min, mean, p50, p95, p99, p99.9, max, \
          errors, rate, stall or unstarted, with the operation before it"
@@ -115,22 +116,22 @@ pub enum ExpectationError {
     Figure {
         /// The text.
         text: String,
-        /// The word in the place of the figure.
+        /// The word where the figure should be.
         figure: String,
-        /// The nearest figure, as a question, or nothing.
+        /// The nearest known figure, as a question, or an empty text.
         hint: String,
     },
-    /// A bound that does not fit its figure.
+    /// The bound has the wrong form for its figure.
     #[error("the expectation \"{text}\" has the bound {bound}: write {wanted}")]
     Bound {
         /// The text.
         text: String,
-        /// The text in the place of the bound.
+        /// The text where the bound should be.
         bound: String,
-        /// The form of bounds of the figure.
+        /// The form that bounds of the figure have.
         wanted: &'static str,
     },
-    /// A figure of the whole run with an operation before it.
+    /// The text names an operation, and the figure is one of the whole run.
     #[error(
         "the expectation \"{text}\" asks for {figure} of one operation: it is a figure of the whole run, so \
          leave the operation out"
@@ -141,7 +142,7 @@ pub enum ExpectationError {
         /// The figure.
         figure: String,
     },
-    /// An operation that is not in the mix.
+    /// The operation is not in the mix.
     #[error("the expectation \"{text}\" is about {operation}, and the run has only {names}")]
     Operation {
         /// The text.
@@ -151,7 +152,7 @@ pub enum ExpectationError {
         /// Operations of the mix.
         names: String,
     },
-    /// A search for the highest bearable rate.
+    /// The run searches for the highest sustainable rate, so it has many rates.
     #[error(
         "the expectation \"{text}\" is about one rate, and the mode is a search with many: run the rate that \
          it finds with the expectation, or leave it out"
@@ -172,7 +173,7 @@ impl Display for Expectation {
 pub(super) fn read_expectations(settings: &Settings) -> Result<Vec<Expectation>, ConfigError> {
     let wanted = "write a list of conditions such as \"p99 < 5ms\"";
     let texts = settings.read("expect", Vec::new(), wanted, |term| match term.as_text() {
-        // An empty list is an empty text, too.
+        // An empty list can't be told from an empty text.
         Some(text) if !text.is_empty() => Some(vec![text]),
         _ => term.as_list()?.iter().map(crate::term::Term::as_text).collect(),
     })?;
@@ -183,11 +184,12 @@ pub(super) fn read_expectations(settings: &Settings) -> Result<Vec<Expectation>,
 }
 
 impl Expectation {
-    /// Reads `[OPERATION] FIGURE RELATION BOUND`.
+    /// Parses `[OPERATION] FIGURE RELATION BOUND`.
     ///
     /// # Errors
     ///
-    /// When the text is none.
+    /// When the text does not have this form, names an unknown figure, or has a bound that does not fit the
+    /// figure.
     pub fn parse(text: &str, place: Place) -> Result<Self, ExpectationError> {
         let text = text.trim();
         let form = || ExpectationError::Form { text: text.to_owned() };
@@ -221,7 +223,7 @@ impl Expectation {
     }
 }
 
-/// The parts before and behind the comparison.
+/// The parts before and after the comparison, and the comparison.
 fn split(text: &str) -> Option<(&str, Relation, &str)> {
     let at = text.find(['<', '>'])?;
     let (left, rest) = text.split_at(at);
@@ -253,7 +255,7 @@ fn unknown_figure(text: &str, name: &str) -> ExpectationError {
     ExpectationError::Figure { text: text.to_owned(), figure: name.to_owned(), hint }
 }
 
-/// A number that is not negative.
+/// A finite number that is not negative.
 fn number(text: &str) -> Option<f64> {
     text.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)
 }

@@ -1,4 +1,4 @@
-//! The generators of keys and values.
+//! Reading the settings of the generators of keys and values.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::keygen::{KeyGenerator, SequenceSettings, notes};
 use crate::term::Term;
 use crate::valgen::{SOURCE_BYTES_MAX, SourceKind, SourceSettings, ValueGenerator};
 
-/// Sources of keys and values.
+/// The generators of keys and values, and the source that values are cut from.
 pub(super) struct Generators {
     pub(super) keys: KeyGenerator,
     pub(super) values: ValueGenerator,
@@ -17,7 +17,7 @@ pub(super) struct Generators {
 }
 
 impl Generators {
-    /// Reads the generators and what concerns them.
+    /// Reads the generators and the settings that belong to them.
     pub(super) fn read(
         settings: &Settings,
         worker_count: u32,
@@ -37,23 +37,23 @@ impl Generators {
 }
 
 impl Config {
-    /// The key generator as it is configured.
+    /// The key generator as configured.
     pub(crate) fn key_term(&self) -> Term {
         self.settings.get("key_generator").cloned().unwrap_or_else(default_key_term)
     }
 
-    /// The value generator as it is configured.
+    /// The value generator as configured.
     pub(crate) fn value_term(&self) -> Term {
         self.settings.get("value_generator").cloned().unwrap_or_else(default_value_term)
     }
 }
 
-/// The key generator of a configuration that names none.
+/// The key generator of a configuration that sets none.
 fn default_key_term() -> Term {
     Term::Tuple(vec![Term::atom("uniform_int"), Term::Integer(100_000)])
 }
 
-/// The value generator of a configuration that names none.
+/// The value generator of a configuration that sets none.
 fn default_value_term() -> Term {
     Term::Tuple(vec![Term::atom("fixed_bin"), Term::Integer(100)])
 }
@@ -78,8 +78,8 @@ fn read_values(settings: &Settings) -> Result<ValueGenerator, ConfigError> {
     })
 }
 
-/// Reads where positions are kept and whether progress is told. A relative directory is refused
-/// with a warning, as basho_bench does: it would be another one for each working directory.
+/// Reads where positions are saved and whether progress is reported. A relative directory is refused with a
+/// warning, as basho_bench does, because its meaning would depend on the working directory.
 fn read_sequences(
     settings: &Settings,
     warnings: &mut Vec<String>,
@@ -115,7 +115,8 @@ fn read_source(settings: &Settings) -> Result<SourceSettings, ConfigError> {
     Ok(SourceSettings { size_bytes, file })
 }
 
-/// A value that is not smaller than its source is the whole source, each time.
+/// Warns if a value can be as large as the source that it is cut from: every such value would be the whole
+/// source.
 fn warn_of_small_source(
     settings: &Settings,
     values: &ValueGenerator,
@@ -124,7 +125,7 @@ fn warn_of_small_source(
 ) {
     let Some(least) = values.least_slice_bytes() else { return };
     if let Some(file) = &source.file {
-        // A file that can't be read is an error of its own.
+        // A file that can't be read is reported as an error elsewhere.
         let size_bytes = std::fs::metadata(file).map_or(u64::MAX, |metadata| metadata.len());
         if values.own_source_kind().is_some() && least >= size_bytes {
             warnings.push(format!(

@@ -7,20 +7,20 @@ use super::error::ConfigError;
 use super::settings::Settings;
 use crate::term::Term;
 
-/// The variable that tells a hook where the files of the run are.
+/// The environment variable that tells a hook the directory of the run's files.
 pub(crate) const DIRECTORY_VARIABLE: &str = "QUOIT_BENCH_DIR";
 
-/// Programs that run before the workers start and after they have ended.
+/// Shell commands that run before the workers start and after they have ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hooks {
-    /// Before the workers start (`pre_hook`).
+    /// The command before the workers start (`pre_hook`).
     pub before: Option<String>,
-    /// When the run is over (`post_hook`).
+    /// The command after the run (`post_hook`).
     pub after: Option<String>,
 }
 
 impl Hooks {
-    /// Reads the commands. Functions of Erlang code cannot be run and are told.
+    /// Reads the commands. Erlang functions cannot be run; each gets a warning.
     pub(super) fn read(
         settings: &Settings,
         warnings: &mut Vec<String>,
@@ -53,13 +53,13 @@ impl Hooks {
     }
 }
 
-/// Runs a command by the shell and waits for its end. It has the standard input of this process; its output
-/// goes to the standard error, so that the standard output has the run alone. It finds the files of the run
-/// by the variable `QUOIT_BENCH_DIR`.
+/// Runs a command in a shell and waits until it ends. The command inherits the standard input of this
+/// process. Its output goes to standard error, so that standard output has only the output of the run. The
+/// environment variable `QUOIT_BENCH_DIR` names the directory of the run's files.
 ///
 /// # Errors
 ///
-/// When there is no shell, or the command does not end with 0.
+/// When there is no shell, or the command exits with a status other than 0.
 pub(crate) fn run_hook(
     key: &'static str,
     command: &str,

@@ -1,12 +1,12 @@
-//! The keys that a configuration may have, and what is said of those that do nothing here.
+//! The keys that a configuration may have, and the warnings about keys without effect.
 
 use super::error::ConfigError;
 use super::settings::Settings;
 use crate::names::nearest;
 use crate::term::Term;
 
-/// Keys that mean something here, to the run or to a driver, and keys of drivers that are not
-/// offered, which a shared file may hold for other runs.
+/// Keys that the run or a driver reads, and keys of drivers that are not offered here. A file that several
+/// programs share may hold the latter.
 const KEYS: &[&str] = &[
     "mode",
     "verify",
@@ -162,14 +162,14 @@ const KEYS: &[&str] = &[
     "shortcut_store_riak_object",
 ];
 
-/// Keys whose effect in basho_bench does not exist here, each with what is said when one is set.
+/// Keys that have an effect in basho_bench but not here, each with the warning for a file that sets it.
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("measurement_driver", "measurements of other processes are not taken"),
     ("measurements", "measurements of other processes are not taken"),
     ("riakc_pb_search_queries", "the driver has no search operations"),
 ];
 
-/// True for a value that asks for nothing: `false`, `undefined`, `none`, an empty list or text.
+/// True for a value that requests nothing: `false`, `undefined`, `none`, an empty list or an empty text.
 fn asks_nothing(value: &Term) -> bool {
     match value {
         Term::Atom(name) => matches!(name.as_str(), "false" | "undefined" | "none"),
@@ -177,13 +177,13 @@ fn asks_nothing(value: &Term) -> bool {
     }
 }
 
-/// Endings of keys that tell a driver where its load goes.
+/// Endings of keys that tell a driver where to send its load.
 const ENDINGS_OF_PLACES: [&str; 4] = ["_ips", "_port", "_bucket", "_hosts"];
 
-/// Keys of drivers of other versions that change which requests are sent.
+/// Keys of other versions' drivers that change which requests are sent.
 const KEYS_OF_REQUESTS: [&str; 1] = ["crdts"];
 
-/// Known keys without which the load would be another, beside those of places.
+/// Known keys that change the load if they are misspelt, besides the keys with [`ENDINGS_OF_PLACES`].
 const KEYS_OF_LOADS: [&str; 7] = [
     "driver",
     "operations",
@@ -194,21 +194,22 @@ const KEYS_OF_LOADS: [&str; 7] = [
     "riakclient_nodes",
 ];
 
-/// Most letters that a key which is misspelt differs in from the known one.
+/// Largest edit distance, in letters, between a misspelt key and the known key that it stands for.
 const MISSPELT_LETTERS_MAX: usize = 2;
 
-/// The ending of a key that tells where the load goes; `_ips` for `_hosts`, which means the same.
+/// The ending of a key that tells where the load goes. `_hosts` counts as `_ips`, which means the same.
 fn ending_of_place(key: &str) -> Option<&'static str> {
     let ending = ENDINGS_OF_PLACES.into_iter().find(|ending| key.ends_with(ending))?;
     Some(if ending == "_hosts" { "_ips" } else { ending })
 }
 
-/// True for a key that, passed over, would send the load elsewhere than its author meant, or other requests.
+/// True for a key that must not be ignored, because the load would go to other servers or send other
+/// requests.
 fn decides_the_load(key: &str) -> bool {
     KEYS_OF_REQUESTS.contains(&key) || ending_of_place(key).is_some()
 }
 
-/// The key of a load that an unknown one misspells.
+/// The known key that decides the load and that an unknown key misspells.
 fn misspelt(key: &str) -> Option<&'static str> {
     let key = key.to_ascii_lowercase();
     let known = KEYS
@@ -219,7 +220,8 @@ fn misspelt(key: &str) -> Option<&'static str> {
     (letters <= MISSPELT_LETTERS_MAX).then_some(known)
 }
 
-/// The known key that an unknown one most likely means; for one of a place, only one of such a place.
+/// The known key that an unknown key most likely means. A key with an ending of a place is only matched
+/// with keys of the same ending.
 fn meant(key: &str) -> Option<&'static str> {
     let Some(ending) = ending_of_place(key) else { return nearest(key, KEYS) };
     let known: Vec<&'static str> =
@@ -231,12 +233,12 @@ fn meant(key: &str) -> Option<&'static str> {
     nearest(&key, &known)
 }
 
-/// One warning for each key that is unknown or without effect.
+/// One warning for each key that is unknown or has no effect.
 ///
 /// # Errors
 ///
-/// When a key that is not known names servers, a port or a bucket, or which requests are sent, or misspells
-/// one that does: without it the run would measure something else.
+/// When an unknown key names servers, a port, a bucket or the requests to send, or misspells a key that
+/// does. If it were ignored, the run would measure something else.
 pub(super) fn warnings(settings: &Settings) -> Result<Vec<String>, ConfigError> {
     let mut warnings = Vec::new();
     for (key, place) in settings.keys() {
@@ -259,8 +261,9 @@ pub(super) fn warnings(settings: &Settings) -> Result<Vec<String>, ConfigError> 
     Ok(warnings)
 }
 
-/// Warnings about keys of servers, ports and buckets that the driver has not read, where it read none of the
-/// same ending: the load goes to its defaults then, which a configuration with such a key hardly means.
+/// Warnings about keys of servers, ports and buckets that the driver has not read. A key only gets a
+/// warning if the driver read no key with the same ending: the load then goes to the driver's defaults,
+/// which the author of such a key hardly intended.
 pub(crate) fn unread_places(settings: &Settings, driver: &str) -> Vec<String> {
     let of_places = || settings.keys().filter(|(key, _)| ending_of_place(key).is_some());
     let is_read = |ending| {
@@ -296,7 +299,7 @@ mod tests {
         for key in ["riakc_pb_prt_port", "some_bucket", "http_hosts", "crdts"] {
             assert!(error(&format!("{{{key}, [1]}}.")).contains(key));
         }
-        // The key meant, also where the fault is in the ending, and never one of another kind.
+        // The suggestion is right even if the ending is misspelt, and never a key of another kind.
         for (key, meant) in [
             ("riakc_pb_ip", Some("riakc_pb_ips")),
             ("riakc_pb_prot", Some("riakc_pb_port")),

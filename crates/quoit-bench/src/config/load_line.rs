@@ -1,6 +1,7 @@
-//! A load that the command line describes without a file: servers as URLs, a mix, a rate.
+//! A load that options of the command line describe instead of a file: servers as URLs, a mix, a rate.
 //!
-//! It becomes a configuration in TOML, which the run keeps, so that it can be repeated and extended.
+//! The options are turned into a configuration in TOML. The run keeps that configuration, so that the user
+//! can repeat and extend the run.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -8,55 +9,56 @@ use std::path::PathBuf;
 use thiserror::Error;
 use url::Url;
 
-/// Name of the configuration that a load of the command line becomes.
+/// Name of the configuration that is made from the command line.
 pub(crate) const LINE_FILE: &str = "command-line.toml";
 
-/// Length of a run that says nothing else: half a minute, in minutes.
+/// Default duration of such a run, in minutes: half a minute.
 const DEFAULT_MINUTES: f64 = 0.5;
 
-/// Parts of a load beside its servers; what is `None` has a default.
+/// Options that describe a load. `None` selects the default.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LineOptions {
     /// Weight of reads.
     pub get: Option<u32>,
     /// Weight of writes without a read before them.
     pub put: Option<u32>,
-    /// Weight of reads with a write after each.
+    /// Weight of updates: a read followed by a write of the same key.
     pub update: Option<u32>,
     /// Weight of deletes.
     pub delete: Option<u32>,
-    /// Workers, each with one operation in flight; 20.
+    /// Number of workers, each with one operation in flight. Default: 20.
     pub workers: Option<u32>,
-    /// Arrivals a second of all workers together; as many as the workers can.
+    /// Arrivals per second of all workers together. Default: no schedule, as fast as the workers can.
     pub rate_per_s: Option<f64>,
-    /// Number of different keys; 100 000.
+    /// Number of distinct keys. Default: 100 000.
     pub keys: Option<u64>,
-    /// How keys are drawn; evenly.
+    /// The distribution of keys. Default: uniform.
     pub spread: Option<KeySpread>,
-    /// Bytes of each value; 1000.
+    /// Size of each value in bytes. Default: 1000.
     pub value_bytes: Option<u64>,
-    /// A mix and a spread that have a name, in place of weights and a spread.
+    /// A named mix and distribution, in place of weights and `spread`.
     pub workload: Option<Workload>,
     /// Write every key once, instead of the mix.
     pub fills: bool,
     /// Replay the operations of this file, instead of the mix.
     pub trace: Option<PathBuf>,
-    /// How the times of the trace are shortened, as text; 1.
+    /// Factor by which the trace is replayed faster than recorded, as text; `max` for no waiting. Default:
+    /// 1.
     pub speed: Option<String>,
 }
 
-/// How the keys of a load are drawn.
+/// The distribution by which a load draws its keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeySpread {
-    /// All alike.
+    /// Every key is equally likely.
     Uniform,
-    /// Four fifths of the draws among the first fifth of the keys.
+    /// Four fifths of the draws fall on the first fifth of the keys.
     EightyTwenty,
-    /// By a Pareto distribution: few keys are drawn very often.
+    /// A truncated Pareto distribution: few keys are drawn very often.
     Pareto,
-    /// By Zipf's distribution, the keys that are drawn often anywhere among the others.
+    /// Zipf's distribution, with the popular keys scattered over the key space.
     Zipfian,
-    /// By Zipf's distribution, the keys that were inserted last most often.
+    /// Zipf's distribution, with the most recently inserted keys the most popular.
     Latest,
 }
 
@@ -71,8 +73,8 @@ impl KeySpread {
         }
     }
 
-    /// The generator of so many keys, as TOML. The keys are the same whatever the spread, but for those of
-    /// spreads that basho_bench has as well.
+    /// The generator of `keys` keys, in TOML. The key space is the same for all spreads, except for those
+    /// that basho_bench defines.
     fn term(self, keys: u64) -> String {
         match self {
             Self::Uniform => format!("[{:?}, 0, {keys}]", self.generator()),
@@ -85,17 +87,17 @@ impl KeySpread {
 /// Systems with YCSB, SoCC 2010).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workload {
-    /// Half reads, half writes.
+    /// Half reads, half writes of existing keys.
     YcsbA,
-    /// Mostly reads.
+    /// 95 % reads, 5 % writes.
     YcsbB,
-    /// Reads alone.
+    /// Only reads.
     YcsbC,
-    /// Reads of what was inserted last.
+    /// 95 % reads, mostly of recently inserted keys, and 5 % inserts.
     YcsbD,
-    /// Scans of up to a hundred records.
+    /// 95 % scans of up to a hundred records, and 5 % inserts.
     YcsbE,
-    /// Half reads, half reads with a write of the same key after each.
+    /// Half reads, half reads followed by a write of the same key.
     YcsbF,
 }
 
@@ -107,7 +109,7 @@ impl Workload {
         }
     }
 
-    /// Operations with their weights, as TOML; `None` where the protocol has not what it needs.
+    /// The operations with their weights, in TOML. `None` if the protocol lacks an operation.
     fn operations(self, protocol: Protocol) -> Option<String> {
         let [get, put, update, _] = protocol.operations();
         let (get, put) = (get?, put?);
@@ -125,26 +127,26 @@ impl Workload {
     }
 }
 
-/// Why a command line describes no load. Each message names the value and the remedy.
+/// Reasons why a command line does not describe a load. Each message names the value and the remedy.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum LineError {
-    /// Options of a load beside configuration files.
+    /// Options that describe a load were given with configuration files.
     #[error(
         "--get, --put, --update, --delete, --workers, --rate, --keys, --spread, --value-size, --workload, \
          --fill, --trace and --speed describe a load of a URL: give one, such as pb://127.0.0.1:8087, or set the keys in the configuration file"
     )]
     OptionsOfFiles,
-    /// URLs beside configuration files.
+    /// URLs and configuration files were given together.
     #[error(
         "{url} is a URL and {file} a file: give servers or configurations (and --target with these)"
     )]
     Mixed {
-        /// A URL.
+        /// The first URL.
         url: String,
-        /// A file.
+        /// The first file.
         file: String,
     },
-    /// A text that is no URL of a server.
+    /// A text is not the URL of a server.
     #[error(
         "{url}: {problem}; write for example pb://127.0.0.1:8087 or http://127.0.0.1:8098/TYPE/BUCKET"
     )]
@@ -154,35 +156,35 @@ pub enum LineError {
         /// The fault.
         problem: String,
     },
-    /// Two servers with different protocols or buckets.
+    /// Two servers differ in protocol or bucket.
     #[error("{first} and {other} differ in protocol or bucket: one load has one of each")]
     Differ {
         /// The first URL.
         first: String,
-        /// One that differs from it.
+        /// The first URL that differs from it.
         other: String,
     },
-    /// Nothing to do.
+    /// All weights are 0.
     #[error("all weights are 0: give one of --get, --put, --update and --delete a number above")]
     NoOperation,
-    /// A named workload beside its parts.
+    /// A named workload was given with an option that it already decides.
     #[error("--workload has a mix and a spread of its own: leave out {0}")]
     WorkloadBeside(&'static str),
-    /// A workload with an operation that the protocol does not have.
+    /// The workload has an operation that the protocol does not have.
     #[error(
         "this workload has operations that only other protocols have: E needs pb://, F needs pb:// or http://"
     )]
     WorkloadElsewhere,
-    /// Keys that are all written once, at a rate or by weights.
+    /// `--fill` was given with an option that contradicts it.
     #[error("--fill writes each key once: leave out {0}")]
     FillBeside(&'static str),
-    /// A trace beside what it has of its own.
+    /// A trace was given with an option that the trace already decides.
     #[error("the operations, keys, sizes and times come from --trace: leave out {0}")]
     TraceBeside(&'static str),
-    /// A factor of speed without a trace.
+    /// A speed was given without a trace.
     #[error("--speed is that of a trace: add --trace FILE")]
     SpeedWithoutTrace,
-    /// An operation that the protocol does not have.
+    /// The protocol does not have the operation.
     #[error("redis and memcached have no --update: use --get and --put")]
     NoUpdate,
 }
@@ -208,7 +210,7 @@ impl Protocol {
         })
     }
 
-    /// Whether there are bucket types.
+    /// True if the protocol has bucket types.
     fn has_types(self) -> bool {
         matches!(self, Self::Pb | Self::Http { .. })
     }
@@ -222,7 +224,7 @@ impl Protocol {
         }
     }
 
-    /// Driver, and prefix of its keys.
+    /// Name of the driver, and prefix of its keys.
     fn driver(self) -> (&'static str, &'static str) {
         match self {
             Self::Pb => ("riakc_pb", "riakc_pb"),
@@ -232,7 +234,7 @@ impl Protocol {
         }
     }
 
-    /// Names of reads, writes, reads with a write after each, and deletes.
+    /// Names of the driver's read, write, update and delete.
     fn operations(self) -> [Option<&'static str>; 4] {
         match self {
             Self::Redis => [Some("get"), Some("set"), None, Some("del")],
@@ -242,7 +244,7 @@ impl Protocol {
     }
 }
 
-/// A server of the command line.
+/// A server of the command line, parsed from its URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct LineServer {
     protocol: Protocol,
@@ -259,7 +261,8 @@ impl LineServer {
         let protocol = Protocol::of_scheme(scheme).ok_or_else(|| {
             fault(format!("{scheme} is none of pb, http, https, redis and memcached"))
         })?;
-        // The standard drops the default ports of the schemes that it knows, which are not those of here.
+        // With a scheme that the URL standard does not know, the parser keeps every port. For `http` it
+        // would drop port 80, which is not the default port here.
         let url = Url::parse(&format!("quoit://{rest}"));
         let url = url.map_err(|error| fault(error.to_string()))?;
         if !url.username().is_empty() || url.password().is_some() {
@@ -293,16 +296,16 @@ impl LineServer {
     }
 }
 
-/// Whether an argument of the command line is a URL rather than a file.
+/// True if an argument of the command line is a URL rather than a file.
 pub fn is_url(argument: &str) -> bool {
     argument.contains("://")
 }
 
-/// The configuration of a load, in TOML.
+/// Builds the configuration of a load, in TOML.
 ///
 /// # Errors
 ///
-/// When a URL is none of a server, or the options don't fit it.
+/// When a URL does not name a server of a known protocol, or the options contradict each other.
 pub(crate) fn configuration(urls: &[String], options: &LineOptions) -> Result<String, LineError> {
     let servers: Vec<LineServer> =
         urls.iter().map(|url| LineServer::parse(url)).collect::<Result<_, _>>()?;
@@ -349,7 +352,7 @@ pub(crate) fn configuration(urls: &[String], options: &LineOptions) -> Result<St
     Ok(toml)
 }
 
-/// Refuses a trace beside what it has of its own.
+/// Refuses a trace together with options that the trace already decides.
 fn check_trace(options: &LineOptions) -> Result<(), LineError> {
     if options.trace.is_none() {
         return options.speed.as_ref().map_or(Ok(()), |_| Err(LineError::SpeedWithoutTrace));
@@ -370,7 +373,7 @@ fn check_trace(options: &LineOptions) -> Result<(), LineError> {
     }
 }
 
-/// The keys that name the bucket, and whether TLS is spoken.
+/// The keys that name the bucket and switch TLS on.
 fn place(server: &LineServer) -> Vec<(&'static str, String)> {
     let LineServer { bucket_type, bucket, .. } = server;
     match server.protocol {
@@ -398,7 +401,7 @@ fn place(server: &LineServer) -> Vec<(&'static str, String)> {
     }
 }
 
-/// The mix; four reads to a write where nothing is said.
+/// The mix in TOML. Default: four reads to one write.
 fn operations(protocol: Protocol, options: &LineOptions) -> Result<String, LineError> {
     let LineOptions { get, put, update, delete, .. } = *options;
     let weights = [("--get", get), ("--put", put), ("--update", update), ("--delete", delete)];
@@ -423,7 +426,7 @@ fn operations(protocol: Protocol, options: &LineOptions) -> Result<String, LineE
     let (get, put, delete) = match (is_silent, &options.trace) {
         (false, _) => (get, put, delete),
         (true, None) => (Some(80), Some(20), delete),
-        // Weights have no meaning: the trace says what comes next.
+        // A trace decides each operation, so the weights only list the operations that can occur.
         (true, Some(_)) => (Some(1), Some(1), Some(1)),
     };
     let mut mix = Vec::new();

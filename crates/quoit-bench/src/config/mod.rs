@@ -1,4 +1,4 @@
-//! Configurations, in basho_bench's Erlang terms or in TOML, read into typed values.
+//! Configurations in basho_bench's Erlang terms or in TOML, read into typed values.
 
 mod agents;
 mod convert;
@@ -60,7 +60,7 @@ use crate::trace::Replay;
 use crate::valgen::{SourceSettings, ValueGenerator};
 use crate::verify::VerifySettings;
 
-/// Most workers that one process runs.
+/// Maximum number of workers in one process.
 const CONCURRENT_MAX: u64 = 100_000;
 
 /// A configuration that can be run.
@@ -68,83 +68,86 @@ const CONCURRENT_MAX: u64 = 100_000;
 pub struct Config {
     /// How operations follow each other (`mode`).
     pub pacing: Pacing,
-    /// The highest bearable rate is looked for (`mode`, an extension), and `pacing` is its start.
+    /// Settings of a search for the highest rate that the system sustains (`mode`, an extension). `pacing`
+    /// is then the first rate.
     pub knee: Option<KneePlan>,
     /// How long operations run before they are measured (`warmup`, an extension).
     pub warmup: Duration,
-    /// Settings of the verification, if there is one (`verify`, an extension).
+    /// Settings of the verification, if the run verifies (`verify`, an extension).
     pub verify: Option<VerifySettings>,
     /// When the run ends (`duration`).
     pub length: RunLength,
     /// Number of workers (`concurrent`).
     pub worker_count: u32,
-    /// Driver without `basho_bench_driver_` (`driver`).
+    /// Name of the driver without the prefix `basho_bench_driver_` (`driver`).
     pub driver: String,
     /// The mix of operations (`operations`), in the order of the file.
     pub operations: Vec<OperationEntry>,
-    /// Makes keys (`key_generator`).
+    /// Generator of keys (`key_generator`).
     pub key_generator: KeyGenerator,
-    /// Makes values (`value_generator`).
+    /// Generator of values (`value_generator`).
     pub value_generator: ValueGenerator,
-    /// Length of a row of the tables in whole seconds (`report_interval`).
+    /// Time that one row of the tables covers, in whole seconds (`report_interval`).
     pub report_interval: Duration,
     /// Seed of all random streams (`rng_seed`).
     pub seed: Seed,
     /// Generator of the random streams (`rng`, an extension).
     pub random_kind: RandomKind,
-    /// Least level that the logs keep (`log_level`).
+    /// Lowest level that the logs keep (`log_level`).
     pub log_level: LogLevel,
     /// Stop the run after its first error (`shutdown_on_error`).
     pub shutdown_on_error: bool,
-    /// Conditions that the figures of the run have to meet (`expect`, an extension).
+    /// Conditions on the run's results (`expect`, an extension).
     pub expectations: Vec<Expectation>,
     /// Stop the run when its first part misses an expectation (`abort_early`, an extension).
     pub aborts_early: bool,
-    /// Servers whose figures are asked for each second, by their HTTP addresses (`watch`, an extension).
+    /// Servers whose statistics are read each second, by their HTTP addresses (`watch`, an extension).
     pub watched: Vec<Target>,
     /// The trace that is replayed (`trace` and `trace_speed`, extensions).
     pub replay: Option<Replay>,
     /// Commands and marks at times of the run (`events`, an extension).
     pub events: Vec<RunEvent>,
-    /// Where values are cut from.
+    /// The source that values are cut from.
     pub source: SourceSettings,
-    /// Base of the results when the command line names none (`test_dir`).
+    /// Parent directory of the results, unless the command line sets one (`test_dir`).
     pub results_dir: PathBuf,
-    /// Threads of the load generator (`client_threads`, an extension).
+    /// Number of threads of the load generator (`client_threads`, an extension).
     pub thread_count: u32,
     /// Agents that run the workers (`agents`, an extension; or `distribute_work` and `remote_nodes`).
     pub agents: Option<AgentPlan>,
-    /// The part of the run that this process does, if an agent does part of it.
+    /// The part of the run that this process does; all of it unless an agent runs this process.
     pub share: Share,
     /// Commands before and after the run (`pre_hook`, `post_hook`).
     pub hooks: Hooks,
     /// Warnings to print before the run.
     pub warnings: Vec<String>,
-    /// All keys, for drivers.
+    /// All keys, for the drivers to read.
     pub settings: Settings,
-    /// Servers named on the command line, instead of those of the file; may be empty.
+    /// Servers of the command line, which replace those of the file. Empty if the command line names none.
     pub target_overrides: Vec<TargetOverride>,
-    /// The standard output is for lines of JSON: everything else goes to the standard error.
+    /// True if standard output is reserved for lines of JSON; all other output then goes to standard error.
     pub is_json: bool,
-    /// Where the files of the run are, to which paths of drivers are relative; empty before there
-    /// is such a directory.
+    /// Directory of the run's files, which relative paths of drivers start from. Empty until the directory
+    /// exists.
     pub run_directory: PathBuf,
-    /// Takes what drivers tell the log of the run.
+    /// Passes the messages of drivers to the log of the run.
     pub notices: Notices,
-    /// Says the order of each worker's operations, in place of their weights (`session`, an extension).
+    /// The script that decides the order of each worker's operations, in place of weights (`session`, an
+    /// extension).
     pub(crate) session: Option<Session>,
     /// The scripts of generators and of the session.
     pub script_paths: Vec<PathBuf>,
-    /// Takes the first fault of a script.
+    /// Keeps the first fault that a script caused.
     pub(crate) script_faults: FaultSlot,
 }
 
 impl Config {
-    /// Reads configuration files; the later file wins where two set one key.
+    /// Reads configuration files. If several files set one key, the last file wins.
     ///
     /// # Errors
     ///
-    /// When a file cannot be read or parsed, no file sets a key, or a value is not of its key's form.
+    /// When a file cannot be read or parsed, the files set no key, or the value of a key does not have the
+    /// form that the key requires.
     pub fn load(paths: &[PathBuf]) -> Result<Self, ConfigError> {
         if paths.is_empty() {
             return Err(ConfigError::NoFile);
@@ -159,11 +162,11 @@ impl Config {
         Ok(config)
     }
 
-    /// The text of the configuration of a load that the command line describes.
+    /// The configuration, as text, of a load that command line options describe.
     ///
     /// # Errors
     ///
-    /// When a URL is none of a server, or the options don't fit it.
+    /// When a URL does not name a server of a known protocol, or the options contradict each other.
     pub(crate) fn text_of_line(
         urls: &[String],
         options: &LineOptions,
@@ -171,19 +174,19 @@ impl Config {
         load_line::configuration(urls, options).map_err(ConfigError::Line)
     }
 
-    /// Reads a configuration that is in no file; `name` stands for it in messages, and tells by its end
-    /// whether it is TOML.
+    /// Reads a configuration that is in no file. `name` stands for the file in messages; it is TOML if
+    /// `name` ends with `.toml`.
     ///
     /// # Errors
     ///
-    /// When a value is not of its key's form.
+    /// When the value of a key does not have the form that the key requires.
     pub(crate) fn of_text(name: &str, text: &str) -> Result<Self, ConfigError> {
         let mut settings = Settings::default();
         settings.add(name.as_ref(), text.as_bytes())?;
         Self::from_settings(settings)
     }
 
-    /// Opens the files that keys and values are read from.
+    /// Checks that the files with keys and values can be opened.
     fn open_files(&self) -> Result<(), ConfigError> {
         for (key, keys) in [
             ("key_generator", Some(&self.key_generator)),
@@ -209,11 +212,11 @@ impl Config {
         }
     }
 
-    /// Reads the configuration out of its settings.
+    /// Builds the configuration from its settings.
     ///
     /// # Errors
     ///
-    /// When a value is not of its key's form.
+    /// When the value of a key does not have the form that the key requires.
     pub fn from_settings(settings: Settings) -> Result<Self, ConfigError> {
         let mut warnings = settings.remarks().to_vec();
         warnings.extend(known::warnings(&settings)?);
@@ -279,26 +282,27 @@ impl Config {
         Ok(config)
     }
 
-    /// Keys for operations that insert, where any does: its first number is that behind the keys of
-    /// `key_generator`.
+    /// The generator of keys for operations that insert, if the mix has any. Its first number follows the
+    /// last key of `key_generator`.
     pub(crate) fn inserted_keys(&self) -> Option<KeyGenerator> {
         let inserts = self.operations.iter().any(|entry| entry.inserts && entry.weight > 0);
         inserts.then(|| self.key_generator.inserting())?
     }
 
-    /// The servers of the command line that are for the list of this name, or with `None` for no list by
+    /// Servers of the command line for the list named `list`. `None` selects the servers without a list
     /// name.
     pub(crate) fn overrides(&self, list: Option<&str>) -> Vec<Target> {
         let of_list = self.target_overrides.iter().filter(|target| target.list.as_deref() == list);
         of_list.map(|target| target.target.clone()).collect()
     }
 
-    /// The servers of a driver: those of the command line for the list of `ips_key` or for no list by name,
-    /// else those of `ips_key`, whose elements without a port take that of `port_key`.
+    /// The servers of a driver. Servers of the command line take precedence: first those for the list of
+    /// `ips_key`, then those without a list name. Otherwise the servers are those of `ips_key`; an element
+    /// without a port gets the port of `port_key`.
     ///
     /// # Errors
     ///
-    /// When either key is set to something else.
+    /// When the value of either key does not have the form that the key requires.
     pub fn targets(
         &self,
         ips_key: &str,
@@ -315,8 +319,8 @@ impl Config {
         targets::read_targets(&self.settings, ips_key, port as u16)
     }
 
-    /// How many bytes the keys and values of the run come to, where the number of distinct keys
-    /// and the size of values are known.
+    /// Estimated total size of the run's keys and values, in bytes. `None` if the number of distinct keys
+    /// is unknown.
     pub fn estimated_size_bytes(&self) -> Option<u64> {
         let size = match self.value_generator.spec() {
             crate::valgen::ValueSpec::Fixed { size } => *size,
@@ -327,7 +331,7 @@ impl Config {
     }
 }
 
-/// Checks that values can be cut from a file: that it can be read, and has a byte.
+/// Checks that the file can be read and is not empty, so that values can be cut from it.
 fn check_blob(path: &Path) -> std::io::Result<()> {
     let mut byte = [0];
     match std::fs::File::open(path)?.read(&mut byte)? {
@@ -387,7 +391,7 @@ fn read_log_level(settings: &Settings) -> Result<LogLevel, ConfigError> {
     })
 }
 
-/// Only the CSV files are written; other sinks are told.
+/// Warns about other settings of `stats`: only the CSV files are written.
 fn check_stats(settings: &Settings, warnings: &mut Vec<String>) -> Result<(), ConfigError> {
     let sink = settings.read("stats", "csv".to_owned(), "write csv", |term| match term {
         Term::Atom(name) => Some(name.clone()),

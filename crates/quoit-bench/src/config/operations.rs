@@ -8,29 +8,30 @@ use crate::term::Term;
 /// One entry of the list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OperationEntry {
-    /// Name of the operation in reports.
+    /// Name under which the operation is reported.
     pub label: Term,
     /// The driver's operation with its arguments.
     pub operation: Term,
-    /// Whether it is about a key that is not there yet: written `{insert, Operation}`.
+    /// True if the operation takes a new key, which no operation has used before: written `{insert,
+    /// Operation}`.
     pub inserts: bool,
-    /// Its share of the sum of all weights; 0 is never chosen.
+    /// Weight of the entry. The probability of a draw is the weight divided by the sum of all weights.
     pub weight: u32,
-    /// Where it is written.
+    /// Place of the entry in the configuration.
     pub place: Place,
 }
 
-/// How the list is written.
+/// The expected form of the list, for error messages.
 const EXPECTED: &str = "write a list of {Operation, Weight} or {Label, Operation, Weight}";
 
-/// How one entry of it is.
+/// The expected form of an entry, for error messages.
 const ENTRY_EXPECTED: &str = "write {Operation, Weight} or {Label, Operation, Weight}";
 
 /// Reads the list of operations.
 ///
 /// # Errors
 ///
-/// When an entry is malformed or no weight is above 0, with the place of what is wrong.
+/// When an entry is malformed or no weight is above 0. The error names the place.
 pub(super) fn read_operations(settings: &Settings) -> Result<Vec<OperationEntry>, ConfigError> {
     let entry = |name: &str, weight| OperationEntry {
         label: Term::atom(name),
@@ -69,7 +70,7 @@ pub(super) fn read_operations(settings: &Settings) -> Result<Vec<OperationEntry>
     Err(settings.value_error(key, expected))
 }
 
-/// Checks that operations that insert know which key comes next.
+/// Checks that the key generator can number new keys, if an operation inserts.
 pub(super) fn check_inserts(
     settings: &Settings,
     operations: &[OperationEntry],
@@ -84,7 +85,7 @@ pub(super) fn check_inserts(
     Ok(())
 }
 
-/// An entry, or what it should be.
+/// Parses an entry. The error says what form it should have.
 fn entry_of(element: &Term, place: Place) -> Result<OperationEntry, &'static str> {
     let (label, operation, weight) = match element.as_tuple() {
         Some([operation, weight]) => (operation, operation, weight),
@@ -104,8 +105,8 @@ fn entry_of(element: &Term, place: Place) -> Result<OperationEntry, &'static str
     Ok(OperationEntry { label, operation, inserts, weight, place })
 }
 
-/// The part of a file's name that stands for a label: letters and digits stay, everything else
-/// becomes `-`, and so do the borders of a tuple's elements.
+/// The part of a file name that stands for a label. ASCII letters and digits stay; every other character
+/// becomes `-`. The elements of a tuple are joined by `-`.
 pub(crate) fn file_label(label: &Term) -> String {
     let clean = |text: &str| {
         text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect::<String>()

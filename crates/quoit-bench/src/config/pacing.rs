@@ -8,49 +8,50 @@ use super::error::ConfigError;
 use super::settings::Settings;
 use crate::term::Term;
 
-/// Greatest rate of arrivals that a configuration may ask for, per second.
+/// Highest rate of arrivals that a configuration may request, per second.
 const OPEN_RATE_MAX: f64 = 1e8;
 
-/// How operations follow each other.
+/// The rule by which operations follow each other.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pacing {
-    /// A worker's next operation starts when its last one ends.
+    /// Closed loop: a worker's next operation starts when its last one ends.
     Max,
-    /// An exponentially distributed pause before each operation of a worker, of mean 1 s divided
-    /// by this.
+    /// An exponentially distributed pause before each operation of a worker. Its mean is 1 s divided by
+    /// this rate.
     Rate(f64),
-    /// Operations arrive by a schedule that no answer delays; an arrival waits for a free worker,
-    /// and its latency counts from when it was due.
+    /// Open loop: operations arrive on a schedule that answers do not delay. An arrival waits for a free
+    /// worker, and its latency counts from the time when it was due.
     Open {
-        /// Arrivals a second of all workers together.
+        /// Arrivals per second of all workers together.
         rate_per_s: f64,
-        /// How they are spaced.
+        /// Distribution of the gaps between arrivals.
         arrivals: Arrivals,
     },
-    /// Operations of a trace, at its times divided by this, as in an open loop; `None`: as fast as the
-    /// workers can.
+    /// Operations of a trace, in an open loop at the trace's times divided by this factor. `None` replays
+    /// the trace as fast as the workers can.
     Trace(Option<f64>),
 }
 
-/// How the highest rate with a bounded 99th percentile is looked for.
+/// Settings of the search for the knee, the highest rate whose 99th percentile of latency keeps within a
+/// bound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KneePlan {
-    /// The bound of the 99th percentile of all operations together.
+    /// Bound of the 99th percentile over all operations.
     pub p99_max: Duration,
-    /// The first rate that is tried, of all workers together.
+    /// The first rate that is tried, in operations per second of all workers together.
     pub from_per_s: f64,
-    /// How long a step is measured.
+    /// Time for which each rate is measured.
     pub step: Duration,
-    /// How arrivals are spaced.
+    /// Distribution of the gaps between arrivals.
     pub arrivals: Arrivals,
 }
 
-/// How the arrivals of an open loop are spaced.
+/// Distribution of the gaps between the arrivals of an open loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrivals {
-    /// Evenly.
+    /// Equal gaps.
     Constant,
-    /// Independently of each other, as those of many users: exponentially distributed gaps.
+    /// Exponentially distributed gaps, as those of many independent users.
     Poisson,
 }
 
@@ -68,7 +69,8 @@ impl Display for Pacing {
     }
 }
 
-/// A rate for people: large ones, which a search multiplies and halves, to a tenth.
+/// A rate for people. Rates from 100 on are rounded to a tenth, because a search multiplies and halves
+/// them.
 fn rate_text(per_s: f64) -> String {
     match per_s >= 100.0 {
         true => format!("{}", (per_s * 10.0).round() / 10.0),
@@ -77,7 +79,7 @@ fn rate_text(per_s: f64) -> String {
 }
 
 impl Arrivals {
-    /// The name in summaries.
+    /// Name in summaries.
     pub fn name(self) -> &'static str {
         match self {
             Self::Constant => "constant",
@@ -94,7 +96,7 @@ pub(super) fn read_pacing(settings: &Settings) -> Result<Pacing, ConfigError> {
     settings.read("mode", Pacing::Rate(5.0), expected, |term| match term {
         Term::Atom(name) if name == "max" => Some(Pacing::Max),
         Term::Tuple(parts) => match knee_of(parts) {
-            // Where the search starts.
+            // The pacing of a search is that of its first step.
             Some(KneePlan { from_per_s, arrivals, .. }) => {
                 Some(Pacing::Open { rate_per_s: from_per_s, arrivals })
             }
@@ -104,7 +106,7 @@ pub(super) fn read_pacing(settings: &Settings) -> Result<Pacing, ConfigError> {
     })
 }
 
-/// Reads the search of `mode`, if it is one.
+/// Reads the settings of a search from `mode`, if the mode is a search.
 pub(super) fn read_knee(settings: &Settings) -> Option<KneePlan> {
     knee_of(settings.get("mode")?.as_tuple()?)
 }
@@ -159,13 +161,13 @@ fn of_tuple(parts: &[Term]) -> Option<Pacing> {
     }
 }
 
-/// Reads `warmup`: a text with its unit such as `"10s"`, or a number of seconds.
+/// Reads `warmup`: a text with a unit such as `"10s"`, or a number of seconds.
 pub(super) fn read_warmup(settings: &Settings) -> Result<Duration, ConfigError> {
     let expected = "write a time with its unit such as \"10s\", or a number of seconds";
     settings.read("warmup", Duration::ZERO, expected, time_of)
 }
 
-/// A time with its unit, or a number of seconds.
+/// Reads a time: a text with a unit, or a number of seconds.
 pub(crate) fn time_of(term: &Term) -> Option<Duration> {
     match term {
         Term::Integer(0) => Some(Duration::ZERO),

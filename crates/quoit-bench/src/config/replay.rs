@@ -10,15 +10,15 @@ use crate::trace::Replay;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-/// The factors of speed.
+/// Range of the speed factor.
 const SPEEDS: RangeInclusive<f64> = 1e-6..=1e6;
 
 impl Config {
-    /// Reads `trace` and `trace_speed`, and has the run replay that.
+    /// Reads `trace` and `trace_speed`. If they are set, the run replays the trace.
     ///
     /// # Errors
     ///
-    /// When a value is not of its key's form, or another key says how operations follow each other.
+    /// When the value of a key does not have the form that the key requires, or `mode` is set too.
     pub(super) fn read_replay(&mut self) -> Result<(), ConfigError> {
         let wanted = "write the name of a file";
         let path = self.settings.read("trace", None, wanted, |term| {
@@ -38,7 +38,8 @@ impl Config {
         }
     }
 
-    /// Has the run replay a trace: it lasts as long as that, unless the configuration sets a duration.
+    /// Makes the run replay a trace. The run then lasts as long as the trace, unless the configuration sets
+    /// a duration.
     ///
     /// # Errors
     ///
@@ -48,7 +49,7 @@ impl Config {
             let expected = "the times of the operations come from the trace: remove mode, or trace";
             return Err(self.settings.value_error("mode", expected));
         }
-        // Keys of a trace are bytes; drivers ask the configured generator for the kind of keys.
+        // Drivers ask the configured generator what kind keys have, and the keys of a trace are bytes.
         let integers = Term::Tuple(vec![Term::atom("uniform_int"), Term::Integer(1)]);
         let of_bytes = Term::Tuple(vec![Term::atom("int_to_bin_bigendian"), integers]);
         self.key_generator = KeyGenerator::parse(&of_bytes).expect("the generator is one of ours");
@@ -61,7 +62,8 @@ impl Config {
     }
 }
 
-/// Reads a factor of speed as it stands on the command line: a number, or `max` for no waiting.
+/// Parses a speed factor of the command line: a number, or `max` (`Some(None)`) for no waiting. `None`
+/// means that the text is neither.
 #[must_use]
 pub fn parse_trace_speed(text: &str) -> Option<Option<f64>> {
     match text {

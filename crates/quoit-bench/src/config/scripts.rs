@@ -1,4 +1,4 @@
-//! The scripts of a configuration: those of generators, and `session`.
+//! Scripts of a configuration: those of the generators, and `session`.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use crate::keygen::{KeyGenerator, Kind, Role};
 use crate::script::{ScriptReference, ScriptedKind, Scripts, Session};
 use crate::term::Term;
 
-/// How `session` is written.
+/// The expected form of `session`, for error messages.
 const SESSION_EXPECTED: &str = "write {script, \"file.js\", Function, [Argument, ...]}";
 
 impl Config {
@@ -16,7 +16,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// When the value is something else, or the run gets its operations from elsewhere.
+    /// When the value has another form, or the run's `mode` already decides when operations come.
     pub(super) fn read_session(&mut self) -> Result<(), ConfigError> {
         let key = "session";
         let reference = self.settings.read(key, None, SESSION_EXPECTED, |term| {
@@ -30,7 +30,7 @@ impl Config {
             return Err(self.settings.value_error(key, expected));
         }
         if self.settings.get("key_generator").is_none() {
-            // Sessions mostly name their keys; drivers ask the generator for the kind of keys.
+            // Drivers ask the generator what kind keys have. Sessions mostly name keys by texts.
             let numbers = self.key_term();
             let texts = Term::Tuple(vec![Term::atom("int_to_str"), numbers]);
             self.key_generator = KeyGenerator::parse(&texts).expect("the default is one of ours");
@@ -45,11 +45,11 @@ impl Config {
         Ok(())
     }
 
-    /// Reads and compiles the scripts of generators and of the session.
+    /// Reads and compiles the scripts of the generators and of the session.
     ///
     /// # Errors
     ///
-    /// When one cannot be read or is none, or has not the function that is called.
+    /// When a script cannot be read or compiled, or lacks the function that the configuration calls.
     pub(super) fn load_scripts(&mut self) -> Result<(), ConfigError> {
         let source_dir = self.settings.text("source_dir", "")?;
         let mut paths = Vec::new();
@@ -80,7 +80,8 @@ impl Config {
     }
 }
 
-/// Where the relative paths of a key's scripts begin: `source_dir`, or the directory of the configuration.
+/// The directory that relative paths of a key's scripts start from: `source_dir`, or the directory of the
+/// configuration file.
 pub(super) fn base_of(settings: &Settings, key: &str, source_dir: &str) -> PathBuf {
     match settings.place(key) {
         _ if !source_dir.is_empty() => PathBuf::from(source_dir),

@@ -10,16 +10,16 @@ use crate::term::{
     LocatedTerm, Places, Position, Term, is_left_out, left_out_remark, parse_bytes_mending,
 };
 
-/// All keys that the files set; the last setting of a key wins.
+/// All keys that the files set. The last setting of a key wins.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     entries: BTreeMap<String, Entry>,
     remarks: Vec<String>,
-    /// Keys that were asked for, set or not.
+    /// Keys that were looked up, set or not.
     read: Arc<Mutex<BTreeSet<String>>>,
 }
 
-/// One key of a file.
+/// The setting of one key.
 #[derive(Debug, Clone)]
 struct Entry {
     term: Term,
@@ -34,7 +34,7 @@ impl Entry {
         Place::Line { file: self.file.clone(), line: position.line, column: position.column }
     }
 
-    /// The ways in which the value can be meant: one, except in TOML.
+    /// The ways in which the value can be read. An Erlang term has only one.
     fn readings(&self) -> Vec<Term> {
         if self.is_toml {
             toml_form::readings(&self.term).collect()
@@ -44,7 +44,7 @@ impl Entry {
     }
 }
 
-/// Replaces texts in a term.
+/// Replaces texts within a term.
 fn replace_texts(term: &mut Term, pairs: &[(String, String)]) {
     match term {
         Term::String(text) => {
@@ -59,7 +59,7 @@ fn replace_texts(term: &mut Term, pairs: &[(String, String)]) {
     }
 }
 
-/// True for a file in TOML rather than Erlang terms.
+/// True for a file that is TOML, by its name, and not Erlang terms.
 fn is_toml(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
 }
@@ -80,16 +80,16 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Whether no file has set a key.
+    /// True if no file sets a key.
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Adds the settings of one file: TOML if its name ends in `.toml`, else Erlang terms.
+    /// Adds the settings of one file, which is TOML if its name ends in `.toml` and Erlang terms otherwise.
     ///
     /// # Errors
     ///
-    /// When the bytes are neither.
+    /// When the bytes do not parse as the format that the name selects.
     pub fn add(&mut self, path: &Path, bytes: &[u8]) -> Result<(), ConfigError> {
         let file = Arc::new(path.to_owned());
         if is_toml(path) {
@@ -125,7 +125,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Replaces, in the values of `keys`, each text that is the first of a pair by its second.
+    /// Replaces texts in the values of `keys`: each text that is the first of a pair becomes the second.
     pub(super) fn replace_texts(&mut self, keys: &[&str], pairs: &[(String, String)]) {
         for key in keys {
             if let Some(entry) = self.entries.get_mut(*key) {
@@ -134,18 +134,18 @@ impl Settings {
         }
     }
 
-    /// Remarks on what was mended in the files.
+    /// Warnings about faults in the files that were repaired or ignored.
     pub(super) fn remarks(&self) -> &[String] {
         &self.remarks
     }
 
-    /// Every key that is set, in order.
+    /// Every key that is set, in alphabetical order, with its place.
     pub fn keys(&self) -> impl Iterator<Item = (&str, Place)> {
         self.entries.iter().map(|(key, entry)| (key.as_str(), entry.place(entry.key_position)))
     }
 
-    /// The value of a key as it stands in the file, if it is set. In TOML it may be meant otherwise:
-    /// see [`read`](Self::read).
+    /// The value of a key as first parsed, if the key is set. A value in TOML can have other readings: see
+    /// [`read`](Self::read).
     pub fn get(&self, key: &str) -> Option<&Term> {
         self.note_read(key);
         self.entries.get(key).map(|entry| &entry.term)
@@ -155,22 +155,22 @@ impl Settings {
         self.read.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned());
     }
 
-    /// Whether the value of a key was asked for.
+    /// True if the key was looked up.
     pub(super) fn was_read(&self, key: &str) -> bool {
         self.read.lock().unwrap_or_else(PoisonError::into_inner).contains(key)
     }
 
-    /// Where the value of a key is.
+    /// Place of a key's value.
     pub fn place(&self, key: &str) -> Place {
         self.place_in(key, &[])
     }
 
-    /// Where an element of the value is: the indices lead from element to element.
+    /// Place of an element of the value. The indices of `path` lead from each element to one inside it.
     pub(crate) fn place_in(&self, key: &str, path: &[usize]) -> Place {
         self.entries.get(key).map_or(Place::Default, |entry| entry.place(entry.places.at(path)))
     }
 
-    /// A value as its file spells values.
+    /// A value in the syntax of the file that sets `key`.
     pub(crate) fn spelled(&self, key: &str, value: &Term) -> String {
         match self.entries.get(key) {
             Some(entry) if entry.is_toml => toml_form::write_value(value),
@@ -178,7 +178,7 @@ impl Settings {
         }
     }
 
-    /// A hint for a reader of `expected`, which is in Erlang's spelling, with a key of a TOML file.
+    /// A hint that translates `expected`, which is in Erlang's syntax, for readers of a TOML file.
     fn spelling_hint(&self, key: &str, expected: &str) -> &'static str {
         match self.entries.get(key) {
             Some(entry) if entry.is_toml && expected.contains('{') => {
@@ -188,7 +188,7 @@ impl Settings {
         }
     }
 
-    /// The error for a value that its key cannot have.
+    /// The error for a value that does not have the required form.
     pub fn value_error(&self, key: &str, expected: impl Into<String>) -> ConfigError {
         let mut expected = expected.into();
         expected.push_str(self.spelling_hint(key, &expected));
@@ -202,7 +202,7 @@ impl Settings {
         }
     }
 
-    /// The error for one element, by its index, of the list that a key has.
+    /// The error for the element at `index` of the list that `key` is set to.
     pub(crate) fn element_error(
         &self,
         key: &str,
@@ -219,12 +219,12 @@ impl Settings {
         }
     }
 
-    /// A value by a reader that gives nothing when it does not fit; the default when unset. The
-    /// reader is asked again while a value in TOML can be meant in yet another way.
+    /// Reads a value by `read`, which returns `None` if the value does not fit. An unset key gives the
+    /// default. A value in TOML is tried in each of its readings.
     ///
     /// # Errors
     ///
-    /// When the key is set and the reader gives nothing.
+    /// When the key is set and no reading of its value fits.
     pub fn read<T>(
         &self,
         key: &str,
@@ -238,7 +238,7 @@ impl Settings {
         found.ok_or_else(|| self.value_error(key, expected))
     }
 
-    /// An integer of a range.
+    /// Reads an integer within a range.
     ///
     /// # Errors
     ///
@@ -256,7 +256,7 @@ impl Settings {
         })
     }
 
-    /// `true` or `false`.
+    /// Reads `true` or `false`.
     ///
     /// # Errors
     ///
@@ -269,7 +269,7 @@ impl Settings {
         })
     }
 
-    /// A string.
+    /// Reads a string.
     ///
     /// # Errors
     ///
@@ -278,7 +278,7 @@ impl Settings {
         self.read(key, default.to_owned(), "write a string in quotes", Term::as_text)
     }
 
-    /// The bytes of a binary or a string.
+    /// Reads a binary or a string as bytes.
     ///
     /// # Errors
     ///
@@ -288,7 +288,8 @@ impl Settings {
     }
 }
 
-/// Tells terms, and elements of lists of terms, that are no pairs of a key and a value, with their places.
+/// Passes to `tell` every term, and every element of a list of terms, that is not a pair of a key and a
+/// value.
 fn for_each_other(term: &Term, places: &Places, tell: &mut impl FnMut(&Term, Position)) {
     match term {
         Term::Tuple(elements) if matches!(elements.as_slice(), [Term::Atom(_), _]) => {}
@@ -304,8 +305,8 @@ fn for_each_other(term: &Term, places: &Places, tell: &mut impl FnMut(&Term, Pos
     }
 }
 
-/// Takes a pair, or every pair of a list of them, with the places of the key and the value; what is
-/// neither is passed over, as basho_bench does.
+/// Passes every pair of a key and a value to `take`, with the places of both: a pair itself, or the pairs
+/// in a list. Other terms are ignored, as basho_bench does.
 pub(super) fn for_each_pair(
     term: Term,
     places: Places,
@@ -330,7 +331,7 @@ pub(super) fn for_each_pair(
     }
 }
 
-/// The bytes of a binary, or of a string of characters up to 255.
+/// The bytes of a binary, or of a string whose characters are all at most 255.
 pub(crate) fn bytes_of(term: &Term) -> Option<Vec<u8>> {
     match term {
         Term::Binary(bytes) => Some(bytes.clone()),

@@ -1,4 +1,4 @@
-//! The lists of servers that keys ending in `_ips` hold.
+//! Lists of servers, the values of keys ending in `_ips`.
 
 use std::fmt::{self, Display, Formatter};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -10,7 +10,7 @@ use crate::term::Term;
 /// One server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Target {
-    /// Name or address, IPv6 without brackets.
+    /// Host name or IP address, an IPv6 address without brackets.
     pub host: String,
     /// TCP port.
     pub port: u16,
@@ -27,11 +27,11 @@ impl Display for Target {
 }
 
 impl Target {
-    /// Reads `host:port` or `[v6]:port`.
+    /// Parses `host:port` or `[v6]:port`.
     ///
     /// # Errors
     ///
-    /// When the text is neither.
+    /// When the text has neither form.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let parsed = || {
             let (host, port) = text.rsplit_once(':')?;
@@ -43,21 +43,22 @@ impl Target {
     }
 }
 
-/// A server of the command line, instead of those of the configuration.
+/// A server of the command line, which replaces those of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetOverride {
-    /// The list that it is for, where a driver has several: `http` for `http_ips`.
+    /// The list of servers that the target belongs to, for drivers with several lists: `http` for
+    /// `http_ips`.
     pub list: Option<String>,
     /// The server.
     pub target: Target,
 }
 
 impl TargetOverride {
-    /// Reads `host:port` or `list=host:port`.
+    /// Parses `host:port` or `list=host:port`.
     ///
     /// # Errors
     ///
-    /// When the text is neither.
+    /// When the text has neither form.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let (list, target) = match text.split_once('=') {
             Some((list, target)) => (Some(list.to_owned()), target),
@@ -68,16 +69,16 @@ impl TargetOverride {
     }
 }
 
-/// Reads `watch`: `host:port`, or a list of such texts.
+/// Reads `watch`: a `host:port`, or a list of them.
 ///
 /// # Errors
 ///
-/// When the value is something else.
+/// When the value has another form.
 pub(super) fn read_watched(settings: &Settings) -> Result<Vec<Target>, ConfigError> {
     let wanted = "write \"host:port\" of a server's HTTP listener, or a list of them";
     settings.read("watch", Vec::new(), wanted, |term| {
         let texts = match term.as_text() {
-            // An empty list is an empty text, too.
+            // An empty list can't be told from an empty text.
             Some(text) if !text.is_empty() => vec![text],
             _ => term.as_list()?.iter().map(Term::as_text).collect::<Option<_>>()?,
         };
@@ -88,12 +89,12 @@ pub(super) fn read_watched(settings: &Settings) -> Result<Vec<Target>, ConfigErr
 const EXPECTED: &str = "write a list of \"host\", {A,B,C,D}, {\"host\", Port} or \
                         {\"host\", [Port, ...]}";
 
-/// The targets of a key, in the order in which basho_bench uses them: elements reversed, the
-/// ports of one element as they stand.
+/// Reads the targets of a key, in basho_bench's order: the elements reversed, the ports of each element in
+/// order.
 ///
 /// # Errors
 ///
-/// When the list is empty or an element is no target.
+/// When the list is empty or an element is not a target.
 pub(super) fn read_targets(
     settings: &Settings,
     key: &str,

@@ -153,7 +153,7 @@ fn targets_come_in_reverse_and_ports_in_order() {
         ),
         ["[::2]:9", "[::1]:8098", "10.0.0.2:7", "10.0.0.2:8", "b:5", "10.0.0.1:8098", "a:8098"]
     );
-    // Small ports written as a list are not mistaken for text.
+    // A list of small ports looks like a string to Erlang; it must be read as ports.
     assert_eq!(targets("{http_raw_ips, [{\"a\", [80, 81]}]}."), ["a:80", "a:81"]);
     for list in ["[]", "\"127.0.0.1\"", "[{\"a\", 0}]", "[{\"a\", 65536}]", "[5]", "[{1,2,3}]"] {
         let config = config(&format!("{{http_raw_ips, {list}}}."));
@@ -210,7 +210,8 @@ fn the_last_setting_of_a_key_wins_and_lists_are_flattened() {
     );
     assert_eq!((config.worker_count, config.pacing), (2, Pacing::Max));
     assert_eq!(config.report_interval, Duration::from_secs(4));
-    // What is passed over as in basho_bench is told: `{operations, [...], x}` was meant to be a mix.
+    // Terms that are ignored as in basho_bench get a warning: `{operations, [...], x}` was meant to be a
+    // mix.
     let told = ["1:74: `not_a_pair`", "2:10: `{a,b,c}`", "2:43: `{\"string_key\",1}`"];
     assert_eq!(config.warnings.len(), told.len());
     for (warning, told) in config.warnings.iter().zip(told) {
@@ -375,14 +376,14 @@ fn the_example_configurations_are_read_without_a_warning() {
     assert_eq!(count, 17);
 }
 
-/// The configuration of a file in TOML.
+/// The configuration in a TOML text.
 fn toml(text: &str) -> Result<Config, ConfigError> {
     let mut settings = Settings::default();
     settings.add(Path::new("a.toml"), text.as_bytes())?;
     Config::from_settings(settings)
 }
 
-/// Everything that a configuration says, but for where it says it.
+/// Everything that a configuration says, except the places of its settings.
 fn said(config: &Config) -> String {
     let operations: Vec<String> = config
         .operations

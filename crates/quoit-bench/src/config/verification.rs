@@ -5,7 +5,7 @@ use super::settings::Settings;
 use crate::term::Term;
 use crate::verify::{Semantics, VerifySettings};
 
-/// Reads `verify`: `true`, `false`, one of the words, or a list of them.
+/// Reads `verify`: `true`, `false`, one of the known words, or a list of them.
 pub(super) fn read_verification(
     settings: &Settings,
 ) -> Result<Option<VerifySettings>, ConfigError> {

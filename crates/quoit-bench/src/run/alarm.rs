@@ -1,8 +1,9 @@
-//! Waking the workers of a thread at the time that they ask for, within microseconds.
+//! A timer that wakes the workers of a thread within microseconds of the time that they ask for.
 //!
-//! The event loop's own timers count whole milliseconds, which is coarser than what is measured:
-//! an operation that starts half a millisecond late has a latency that much too long. One timer
-//! of the kernel for each thread is exact, and it is waited for as any socket is.
+//! The event loop's own timers have a resolution of one millisecond. That is coarser than the latencies
+//! that are measured: an operation that starts half a millisecond late would be reported half a millisecond
+//! too slow. So each thread has one kernel timer (`timerfd`), and the event loop waits for its descriptor
+//! as for a socket.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -19,13 +20,14 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 
-/// The alarm clock of one thread.
+/// The timer of one thread.
 pub(super) struct Alarm {
     timer: AsyncFd<OwnedFd>,
     sleepers: RefCell<Sleepers>,
 }
 
-/// Tasks that wait, the latest first; the number tells those of one instant apart.
+/// Tasks that wait, the latest first, so that the earliest is the last entry. The number distinguishes
+/// tasks that wait for the same instant.
 #[derive(Default)]
 struct Sleepers {
     by_time: BTreeMap<Reverse<(Instant, u64)>, oneshot::Sender<()>>,
@@ -33,11 +35,11 @@ struct Sleepers {
 }
 
 impl Alarm {
-    /// An alarm of the present event loop, which has to [`ring`](Self::ring) it.
+    /// Creates the timer of the current event loop. A task of that loop must run [`ring`](Self::ring).
     ///
     /// # Errors
     ///
-    /// When the system gives no timer.
+    /// When the system provides no timer.
     pub(super) fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
@@ -49,7 +51,7 @@ impl Alarm {
         Ok(Self { timer, sleepers: RefCell::default() })
     }
 
-    /// Waits for `until`, which may have passed: then at once.
+    /// Waits until `until`. Returns at once if that time has passed.
     pub(super) async fn sleep_until(&self, until: Instant) {
         if until <= Instant::now() {
             return;
@@ -65,11 +67,11 @@ impl Alarm {
         if is_first {
             self.set(until);
         }
-        // The sender is only dropped with the alarm, at the end of the thread.
+        // The sender is only dropped with the alarm, when the thread ends.
         let _ = woken.await;
     }
 
-    /// Wakes sleepers as their times come, for ever.
+    /// Wakes sleepers when their times come. Never returns unless the timer fails.
     pub(super) async fn ring(&self) {
         loop {
             match self.timer.readable().await {
@@ -84,14 +86,14 @@ impl Alarm {
                     self.set(until);
                     break;
                 }
-                // A sleeper that gave up does not hear it.
+                // Fails if the sleeper has given up, which is harmless.
                 let _ = entry.remove().send(());
             }
         }
     }
 
     fn set(&self, until: Instant) {
-        // A time of 0 would turn the timer off.
+        // The kernel takes a time of 0 as a request to disarm the timer.
         let left = until.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1));
         let it_value = Timespec {
             tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
@@ -132,7 +134,7 @@ mod tests {
                     woken.borrow_mut().push(ms);
                 }));
             }
-            // One that gives up leaves the others alone.
+            // A sleeper that gives up does not disturb the others.
             let given_up = alarm.sleep_until(start + Duration::from_millis(1));
             let _ = tokio::time::timeout(Duration::ZERO, given_up).await;
             for task in tasks {

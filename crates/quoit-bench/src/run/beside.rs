@@ -1,5 +1,5 @@
-//! Tasks beside the workers of a run, on a thread of their own: they watch servers and run the commands of
-//! events, and end with the run.
+//! Background tasks of a run, on a thread of their own: they watch servers and run the commands of events.
+//! They end with the run.
 
 use super::control::Phase;
 use super::{events, watching};
@@ -14,17 +14,17 @@ use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// A task; the reason why it did not do its work, if it did not.
+/// A task. It returns the reason why it did not do its work, if it did not.
 pub(super) type Task = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 
-/// The thread, if there is anything to do.
+/// The thread of the tasks, or `None` if the run has no tasks.
 pub(super) struct Beside(Option<JoinHandle<Vec<String>>>);
 
-/// Starts what the configuration wants beside the workers.
+/// Starts the background tasks that the configuration asks for.
 ///
 /// # Errors
 ///
-/// When a table or the thread can't be made.
+/// When a table or the thread can't be created.
 pub(super) fn start_beside(
     config: &Config,
     directory: &Path,
@@ -43,7 +43,7 @@ pub(super) fn start_beside(
     Ok(Beside(Some(thread)))
 }
 
-/// Waits for the tasks, when the run has ended, and tells what they did not do, and why.
+/// Waits for the tasks after the end of the run, and passes to `tell` the reasons of those that failed.
 pub(super) fn finish_beside(started: io::Result<Beside>, tell: impl FnMut(String)) {
     let failures = match started {
         Ok(Beside(None)) => Vec::new(),

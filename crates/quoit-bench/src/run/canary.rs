@@ -1,9 +1,11 @@
-//! The canary of a thread: operations that ask no server, which show how late the load generator itself is.
+//! The canary of a thread: operations that ask no server, and so show the delay of the load generator
+//! itself.
 //!
-//! An operation of the canary does what an operation of a worker does, without the server: in an open loop it
-//! is due at a time and waits for it by the same timer; it sends a byte and waits for it on the same event
-//! loop, between the same tasks. The byte comes back from the thread's own socket at once. So the latencies
-//! of the canary are the noise floor: latencies like these say nothing about a server.
+//! A canary operation does what a worker's operation does, without the server. In an open loop it is due at
+//! a time and waits for that time on the same timer. It sends a byte over a socket pair of its own and
+//! waits for the byte on the same event loop, among the same tasks. The byte is available at once, so the
+//! latency of a canary operation is the delay of the load generator: its noise floor. Latencies of that
+//! size say nothing about a server.
 
 use std::io;
 use std::rc::Rc;
@@ -16,12 +18,13 @@ use super::control::{ending, released};
 use super::worker::{Local, Shared};
 use crate::driver::Driver;
 
-/// Time from one operation of a canary to the next: few beside those of workers, and enough for a percentile.
+/// Time from one operation of the canary to the next: rare compared with those of workers, but enough of
+/// them for a percentile.
 const PERIOD: Duration = Duration::from_millis(10);
 
 /// Runs the canary of a thread until the workers have to stop.
 pub(super) async fn sing<D: Driver>(shared: Arc<Shared<D>>, local: Rc<Local>) {
-    // Without a socket there is no noise floor; the run goes on.
+    // Without a socket the run has no noise floor, and goes on without it.
     let Ok(echo) = Echo::new() else { return };
     let mut phases = shared.control.phases();
     let Some(release) = released(&mut phases).await else { return };
@@ -46,7 +49,7 @@ pub(super) async fn sing<D: Driver>(shared: Arc<Shared<D>>, local: Rc<Local>) {
     }
 }
 
-/// A socket whose other end the same task holds.
+/// A pair of connected sockets, both held by one task.
 struct Echo {
     near: UnixStream,
     far: UnixStream,
@@ -58,11 +61,11 @@ impl Echo {
         Ok(Self { near, far })
     }
 
-    /// Sends a byte and takes it again, by way of the event loop.
+    /// Sends a byte and receives it again, through the event loop.
     async fn ask(&self) -> io::Result<()> {
         let mut byte = [0];
-        // Read until nothing is left, so that the event loop, not what is known of the past, says that the
-        // byte is there.
+        // Read until the socket is empty. Otherwise `readable` could return from remembered readiness,
+        // without a pass through the event loop.
         while matches!(self.far.try_read(&mut byte), Ok(1..)) {}
         self.near.try_write(&byte)?;
         loop {

@@ -1,4 +1,4 @@
-//! The end of a run: what is left to be written, the report, and what a terminal is told.
+//! The end of a run: writing the last files, the report, and the messages for the terminal.
 
 use super::agents::AgentSummary;
 use super::conduct::Conducted;
@@ -12,10 +12,10 @@ use crate::measure::{ClientLoad, Stall, stalls};
 use crate::output::{RunDirectory, RunLog, Terminal};
 use crate::verify::VerifyReport;
 
-/// Stalls that are told; all of them are in `summary.json`.
+/// Maximum number of stalls that are printed. `summary.json` has all of them.
 const STALLS_TOLD_MAX: usize = 5;
 
-/// Tells a terminal and the log what a run has shown beside its figures.
+/// Writes the remarkable facts about a run to the terminal and the log.
 pub(super) fn tell(report: &RunReport, terminal: &mut Terminal, log: &RunLog) {
     if let Some(warning) = report.client.warning() {
         log.warning(&warning);
@@ -29,7 +29,7 @@ pub(super) fn tell(report: &RunReport, terminal: &mut Terminal, log: &RunLog) {
     }
 }
 
-/// Writes what is left to be written and gives the report.
+/// Writes the remaining files and returns the report.
 pub(super) fn conclude(
     config: &Config,
     directory: &RunDirectory,
@@ -100,7 +100,7 @@ pub(super) fn conclude(
     }
 }
 
-/// Tells a terminal and the log the longest times without a success.
+/// Writes the longest times without a success to the terminal and the log.
 fn tell_stalls(stalls: &[Stall], terminal: &mut Terminal, log: &RunLog) {
     let mut lines: Vec<String> = stalls.iter().take(STALLS_TOLD_MAX).map(Stall::text).collect();
     let left = stalls.len().saturating_sub(STALLS_TOLD_MAX);

@@ -1,4 +1,4 @@
-//! The course of a run: all workers connected, released together, their seconds recorded, stopped.
+//! The course of a run: connect all workers, release them together, record their seconds, stop them.
 
 use std::future::pending;
 use std::time::{Duration, Instant, SystemTime};
@@ -16,10 +16,10 @@ use crate::config::Config;
 use crate::measure::{Gaps, ThreadLoad, Window};
 use crate::view::ViewPhase;
 
-/// How long a run goes on after the failure that ends it.
+/// Time for which a run continues after the failure that ends it.
 const SHUTDOWN_PAUSE: Duration = Duration::from_millis(500);
 
-/// Takes for each member of the crew that it is connected, or why not.
+/// Receives one message for each member of the crew: that it is connected, or why it is not.
 pub(super) type Ready = mpsc::Receiver<Result<(), RunError>>;
 
 /// Conducts the run on an event loop of its own.
@@ -33,27 +33,27 @@ pub(super) fn drive(
     event_loop()?.block_on(conduct(crew, config, length, connected, recording))
 }
 
-/// How the workers' time went.
+/// The outcome of a run before its report.
 pub(super) struct Conducted {
     pub(super) end: RunEnd,
-    /// When the measurement started.
+    /// Time at which the measurement started.
     pub(super) started_at: jiff::Timestamp,
-    /// From the start of the measurement to the end of the last worker.
+    /// Time from the start of the measurement to the end of the last worker.
     pub(super) elapsed: Duration,
-    /// Processor time of the load generator from the release on.
+    /// Processor time of the load generator since the release.
     pub(super) process_cpu: Duration,
-    /// How each of its threads spent its time.
+    /// Use of time of each of its threads.
     pub(super) loads: Vec<ThreadLoad>,
-    /// Times without a success.
+    /// Times without a successful operation.
     pub(super) gaps: Vec<Gaps>,
-    /// Arrivals of an open loop that were due and never started.
+    /// Number of arrivals of an open loop that were due and never started.
     pub(super) unstarted: u64,
-    /// The last seconds, which were not reported yet.
+    /// The last seconds, which are not recorded yet.
     pub(super) rest: Vec<(u64, Window)>,
 }
 
 impl Conducted {
-    /// A run that was interrupted before its release.
+    /// The outcome of a run that a signal ended before its release.
     fn nothing(crew: &dyn RunCrew) -> Self {
         Self {
             end: RunEnd::Interrupted,
@@ -68,7 +68,8 @@ impl Conducted {
     }
 }
 
-/// Waits for all workers or agents to be connected, releases them and reports until they have ended.
+/// Waits until all workers or agents are connected, releases them, and records their seconds until they
+/// have ended.
 async fn conduct(
     crew: &dyn RunCrew,
     config: &Config,
@@ -137,7 +138,7 @@ async fn conduct(
     }
 }
 
-/// The run comes to its warm-up, or to its measurement where it has none.
+/// Enters the warm-up, or the measurement if the run has no warm-up.
 fn enter_first_phase(config: &Config, recording: &mut Recording<'_>) {
     if config.warmup.is_zero() {
         recording.enter_phase(ViewPhase::Measuring);
@@ -147,7 +148,7 @@ fn enter_first_phase(config: &Config, recording: &mut Recording<'_>) {
     }
 }
 
-/// Waits until all workers are connected; false when a signal comes before.
+/// Waits until all members are connected. Returns false if a signal comes first.
 async fn all_connected(
     crew: &dyn RunCrew,
     connected: &mut Ready,
@@ -167,7 +168,7 @@ async fn all_connected(
     Ok(true)
 }
 
-/// Asks for the end of a run whose seconds so far miss an expectation.
+/// Requests the end of the run if the seconds so far miss an expectation.
 fn end_if_missed(control: &Control, config: &Config, recording: &mut Recording<'_>) {
     let missed = recording.missed_so_far(&config.expectations);
     if let Some(Judgement { expectation, measured, .. }) = missed {

@@ -1,4 +1,11 @@
-//! One run: workers on their threads, released together, stopped together, counted.
+//! One run: workers on their threads are connected, released together, stopped together, and counted.
+//!
+//! The course of a run: every worker connects ([`thread`], [`worker`]); when all are connected, [`conduct`]
+//! releases them at one instant; during the run it writes each second once all threads have completed it;
+//! at the deadline, on a signal or on a fatal error it stops the workers, which finish the operation that
+//! they are at; then [`conclude`] writes the summary. A worker that cannot connect keeps the run from
+//! starting. The same course serves workers of this process ([`threads`]) and of agents ([`agents`]), which
+//! both implement `RunCrew`.
 
 mod agents;
 mod alarm;
@@ -66,7 +73,7 @@ use crate::trace::TraceError;
 use crate::valgen::SourceError;
 use crate::verify::VerifyReport;
 
-/// Everything that a run needs besides its driver.
+/// Everything that a run needs, apart from its driver.
 #[derive(Debug)]
 pub(crate) struct RunSetup<'a> {
     pub(crate) config: &'a Config,
@@ -75,13 +82,13 @@ pub(crate) struct RunSetup<'a> {
     pub(crate) terminal: &'a mut Terminal,
 }
 
-/// Why a run did not come about, or its results could not be kept.
+/// Reasons why a run did not start, or its results could not be kept.
 #[derive(Debug, Error)]
 pub enum RunError {
     /// The configuration cannot be run.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// There are no bytes to make values of.
+    /// The source of values is empty or can't be read.
     #[error(transparent)]
     Source(#[from] SourceError),
     /// A worker could not connect.
@@ -89,27 +96,27 @@ pub enum RunError {
     Start {
         /// Number of the worker.
         number: u32,
-        /// Why its driver does not start.
+        /// The reason why the driver did not start.
         error: StartError,
     },
     /// An agent can't take its share.
     #[error("agent {address}: {error}")]
     Agent {
-        /// Its address.
+        /// Address of the agent.
         address: String,
         /// The fault.
         error: Box<LinkError>,
     },
-    /// Agents can't be reached in the way that the command line says.
+    /// The security settings for agents can't be used, or a file for them can't be read.
     #[error("agents: {0}")]
     Link(Box<LinkError>),
-    /// A worker failed in a way that its driver does not know.
+    /// A worker crashed before the run began, for a reason that its driver does not report.
     #[error("a worker crashed before the run began; crash.log of the run has more")]
     StartCrash,
-    /// The system gives no thread or event loop.
+    /// The operating system provides no thread or event loop.
     #[error("the system gives no thread for the load generator: {0}")]
     Thread(io::Error),
-    /// The keys of a verified run cannot be kept or read back.
+    /// The keys of a verified run cannot be stored or read back.
     #[error("the written keys cannot be kept in the results' directory: {0}; is its disk full?")]
     WrittenKeys(io::Error),
     /// The results cannot be kept.
@@ -118,46 +125,46 @@ pub enum RunError {
     /// The trace can't be replayed.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The distribution of the seconds cannot be kept.
+    /// The histograms of the intervals cannot be written.
     #[error(transparent)]
     Intervals(#[from] IntervalError),
 }
 
-/// Report of a run.
+/// The results of a run.
 #[derive(Debug)]
 pub struct RunReport {
-    /// Where its files are.
+    /// Directory of the run's files.
     pub directory: PathBuf,
-    /// How it ended.
+    /// The reason why it ended.
     pub end: RunEnd,
-    /// From the start of the measurement to the end of the last operation.
+    /// Time from the start of the measurement to the end of the last operation.
     pub elapsed: Duration,
-    /// Counts, in the order of the configuration.
+    /// The operations, in the order of the configuration.
     pub operations: Vec<ReportedOperation>,
     /// Counts and latencies of the entire run, in the order of `operations`.
     pub total: Window,
-    /// Arrivals of an open loop that were due before the end and never started.
+    /// Number of arrivals of an open loop that were due before the end and never started.
     pub unstarted: u64,
-    /// The load generator's own processor time.
+    /// Processor time of the load generator itself.
     pub client: ClientLoad,
-    /// Times without a success, the longest first.
+    /// Times without a successful operation, the longest first.
     pub stalls: Vec<Stall>,
-    /// Judgements of the expectations, in their order.
+    /// Judgements of the expectations, in the order of the expectations.
     pub judgements: Vec<Judgement>,
-    /// Findings of the verification; nothing for a run that is not verified.
+    /// Findings of the verification; `None` if the run does not verify.
     pub verification: Option<VerifyReport>,
-    /// Files of the results that could not be written, with what is missing of them.
+    /// Result files that could not be written, each with what is missing.
     pub lost: Vec<String>,
 }
 
 impl RunReport {
-    /// Whether the run missed an expectation.
+    /// True if the run missed an expectation.
     #[must_use]
     pub fn misses_expectations(&self) -> bool {
         self.judgements.iter().any(|judgement| !judgement.is_met)
     }
 
-    /// Whether operations were tried and none succeeded.
+    /// True if operations were attempted and all failed.
     #[must_use]
     pub fn is_in_vain(&self) -> bool {
         self.total.error_count() > 0 && self.total.success_count() == 0

@@ -1,4 +1,4 @@
-//! Configurations in TOML: every term of the Erlang form has a spelling.
+//! Configurations in TOML. Every Erlang term has a spelling in TOML:
 //!
 //! | Erlang | TOML |
 //! | --- | --- |
@@ -14,13 +14,14 @@
 //! | `[{get, 4}, {put, 1}]` | `{ get = 4, put = 1 }`, only when read |
 //!
 //! TOML has one kind of text and one kind of array. A text that has the form of an atom
-//! (`[a-z][A-Za-z0-9_@]*`) is an atom, any other a string. An array is a tuple when it begins with
-//! an atom or when its elements are not all of one kind (numbers, texts, compounds), and else a
-//! list. That is what the usual values want; where it is not, a table with one of the names above
-//! says what is meant. Converting from Erlang always says it, so that nothing is lost.
+//! (`[a-z][A-Za-z0-9_@]*`) is read as an atom, any other text as a string. An array is read as a tuple if
+//! it begins with an atom or if its elements are of different classes (numbers, texts, compounds),
+//! otherwise as a list. This matches the usual values. For the others, a table with one of the names above
+//! states the kind. Conversion from Erlang states the kind wherever the rules would read another one, so it
+//! loses nothing.
 //!
-//! For people, a value that does not fit its key as it was read is tried again with its outer array
-//! taken the other way and with texts as strings ([`readings`]).
+//! For files written by hand, a value that does not fit its key is tried again with its outer array taken
+//! as the other kind, and with texts taken as strings ([`readings`]).
 
 mod read;
 #[cfg(test)]
@@ -33,13 +34,13 @@ pub(super) use write::{write_pair, write_value};
 
 use crate::term::Term;
 
-/// True for a text that stands for an atom.
+/// True if the text is read as an atom.
 fn is_atom_text(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_lowercase())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '@')
 }
 
-/// Classes of arrays that have to be told apart.
+/// Classes of array elements, by which tuples are told from lists.
 #[derive(PartialEq, Eq)]
 enum Class {
     Number,
@@ -55,7 +56,7 @@ fn class_of(term: &Term) -> Class {
     }
 }
 
-/// True when an array of these elements is a tuple.
+/// True if an array of these elements is read as a tuple.
 fn is_tuple(elements: &[Term]) -> bool {
     match elements {
         [] => false,
@@ -64,7 +65,7 @@ fn is_tuple(elements: &[Term]) -> bool {
     }
 }
 
-/// The ways in which a value can be meant, the likeliest first.
+/// The ways in which a value can be read, the likeliest first.
 pub(super) fn readings(term: &Term) -> impl Iterator<Item = Term> {
     let turned = turn(term);
     let pairs = match term {
@@ -78,7 +79,7 @@ pub(super) fn readings(term: &Term) -> impl Iterator<Item = Term> {
     kept.chain(texts)
 }
 
-/// A tuple as a list and a list as a tuple.
+/// A tuple as a list, or a list as a tuple; `None` for other terms.
 fn turn(term: &Term) -> Option<Term> {
     match term {
         Term::Tuple(elements) => Some(Term::List(elements.clone())),
@@ -94,7 +95,7 @@ fn to_tuple(term: &Term) -> Term {
     }
 }
 
-/// The same with strings in place of atoms.
+/// The same term with a string in place of each atom.
 fn with_strings(term: &Term) -> Term {
     let all = |elements: &[Term]| elements.iter().map(with_strings).collect();
     match term {

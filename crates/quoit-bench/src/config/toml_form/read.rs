@@ -1,4 +1,4 @@
-//! From TOML to terms.
+//! Conversion from TOML to terms.
 
 use std::ops::Range;
 
@@ -9,11 +9,11 @@ use toml::de::{DeArray, DeTable, DeValue};
 use super::{is_atom_text, is_tuple};
 use crate::term::{Places, Position, Term};
 
-/// Why a text is no configuration in TOML, and where.
+/// A fault of a text that should be a configuration in TOML, with its position.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{}:{}: {message}", .position.line, .position.column)]
 pub struct TomlError {
-    /// Where it was noticed.
+    /// Position where the fault was found.
     pub position: Position,
     /// Description of the fault.
     pub message: String,
@@ -28,7 +28,7 @@ pub(in crate::config) struct TomlEntry {
     pub(in crate::config) places: Places,
 }
 
-/// Reads every key of a file, in order.
+/// Reads every key of a file.
 pub(in crate::config) fn read(bytes: &[u8]) -> Result<Vec<TomlEntry>, TomlError> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
@@ -49,7 +49,7 @@ pub(in crate::config) fn read(bytes: &[u8]) -> Result<Vec<TomlEntry>, TomlError>
     table.get_ref().iter().map(entry).collect()
 }
 
-/// A text, to tell lines and columns of byte offsets.
+/// A text with an index of its lines, which turns byte offsets into lines and columns.
 struct TextLines<'a> {
     text: &'a str,
     /// Offset of the first byte of each line.
@@ -112,7 +112,8 @@ impl<'a> TextLines<'a> {
         Ok(elements?.into_iter().unzip())
     }
 
-    /// A table that says what its value is, or else a list of pairs.
+    /// Converts a table: a table with one of the reserved names states the kind of its value, and any other
+    /// table is a list of pairs.
     fn table(
         &self,
         table: &DeTable<'_>,
@@ -183,7 +184,7 @@ impl<'a> TextLines<'a> {
         }
     }
 
-    /// A map of pairs; the last value of a key counts.
+    /// Converts an array of pairs to a map. If a key occurs twice, the last value counts.
     fn map(&self, elements: Vec<Term>, span: Range<usize>) -> Result<Term, TomlError> {
         let mut pairs = std::collections::BTreeMap::new();
         for element in elements {

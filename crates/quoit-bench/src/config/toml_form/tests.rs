@@ -125,7 +125,7 @@ fn values_that_are_too_deep_for_toml_are_refused() {
     assert!(error.to_string().contains("TOML cannot hold it"), "{error}");
 }
 
-/// Any term that the parser can give, not deeper than TOML can be.
+/// Any term that the parser can return, nested no deeper than TOML allows.
 fn terms() -> impl Strategy<Value = Term> {
     let leaf = prop_oneof![
         any::<i128>().prop_map(Term::Integer),
@@ -155,7 +155,7 @@ fn terms() -> impl Strategy<Value = Term> {
     })
 }
 
-/// Variants too, which equality of terms overlooks: a string is no list.
+/// A text of the term's variants, which equality ignores: a string equals the list of its characters.
 fn shape(term: &Term) -> String {
     format!("{term:?}")
 }

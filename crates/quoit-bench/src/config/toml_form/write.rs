@@ -1,14 +1,14 @@
-//! From terms to TOML that reads back as the same terms.
+//! Conversion from terms to TOML that reads back as the same terms.
 
 use toml_writer::{ToTomlKey as _, ToTomlValue as _};
 
 use super::{is_atom_text, is_tuple};
 use crate::term::Term;
 
-/// Longest line that holds a whole array.
+/// Width, in bytes, above which an array is split into one line for each element.
 const COLUMNS_MAX: usize = 90;
 
-/// `key = value`, a long array with a line for each element.
+/// Writes `key = value`. A long array gets one line for each element.
 pub(in crate::config) fn write_pair(key: &str, term: &Term) -> String {
     let key = key.to_toml_key();
     let line = format!("{key} = {}", write_value(term));
@@ -29,7 +29,7 @@ fn lines(key: &str, elements: &[Term]) -> String {
     format!("{key} = [\n{lines}]")
 }
 
-/// A value on one line.
+/// Writes a value on one line.
 pub(in crate::config) fn write_value(term: &Term) -> String {
     match term {
         Term::Integer(value) => value.to_string(),

@@ -1,4 +1,10 @@
-//! The coordinator's side of one agent: greeting, clocks, files, order, start, and what the agent tells.
+//! The coordinator's side of the conversation with one agent.
+//!
+//! The steps are: exchange versions; compare clocks; send the files and the order; wait until the agent
+//! reports that its workers are connected; send the start time on the agent's clock when the run is
+//! released; then take the agent's seconds until its result arrives. Both sides send a sign of life at
+//! intervals. A fault before the release keeps the run from starting, a later one ends the run as
+//! [`RunEnd::AgentLost`].
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,33 +22,32 @@ use crate::measure::{Delivery, ThreadLoad, Window};
 use crate::run::control::{Phase, Release, ending};
 use crate::run::{RunEnd, RunError};
 
-/// Round trips by which the clocks are compared.
+/// Number of round trips by which the clocks are compared.
 const ROUND_TRIPS: usize = 32;
 
-/// How long an agent may take from the end of its run to its results: operations in flight have a grace of
-/// five seconds.
+/// Maximum time from the end of the run to an agent's results. Operations in flight get five seconds of it.
 const END_PATIENCE: Duration = Duration::from_secs(15);
 
-/// Seconds by which an agent's clock may run ahead of the coordinator's within a run.
+/// Maximum number of seconds by which an agent's clock can run ahead of the coordinator's within a run.
 const SECONDS_AHEAD_MAX: u64 = 60;
 
-/// Everything that an agent is told of its share.
+/// The information that an agent is sent about its share.
 pub(super) struct AgentOrder {
     pub(super) address: Target,
     pub(super) order: RunOrder,
     pub(super) files: Arc<[NamedFile]>,
 }
 
-/// Leads one agent.
+/// The coordinator's state of one agent.
 pub(super) struct Leading {
     led: Arc<LedAgents>,
     index: usize,
     order: AgentOrder,
     connector: LinkConnector,
     ready: mpsc::Sender<Result<(), RunError>>,
-    /// Nothing before the release of the workers.
+    /// The release of the workers; `None` before it.
     release: Option<Release>,
-    /// Complete seconds of the agent.
+    /// Number of seconds that the agent has completed.
     passed_seconds: u64,
 }
 
@@ -58,7 +63,7 @@ impl Leading {
     }
 
     /// Leads the agent to the end of its share. A fault before the release keeps the run from starting; a
-    /// later one ends it.
+    /// later fault ends the run.
     pub(super) async fn lead(mut self) {
         if let Err(error) = self.work().await {
             if self.release.is_some() {
@@ -66,7 +71,7 @@ impl Leading {
             } else {
                 let address = self.order.address.to_string();
                 let refusal = RunError::Agent { address, error: Box::new(error) };
-                // A run that ends otherwise meanwhile does not want to know.
+                // If the run has already ended for another reason, nobody receives this.
                 let _ = self.ready.send(Err(refusal)).await;
             }
         }
@@ -94,7 +99,8 @@ impl Leading {
             tokio::select! {
                 message = reader.next::<FromAgent>() => {
                     if self.take(message?)? {
-                        // An agent that has closed the connection is free for the next run.
+                        // Wait for the agent to close the connection: only then is it free for the next
+                        // run.
                         let _ = timeout(SILENCE_MAX, closed(&mut reader)).await;
                         return Ok(());
                     }
@@ -129,12 +135,13 @@ impl Leading {
         writer.send(&FromCoordinator::Order(Box::new(self.order.order.clone()))).await
     }
 
-    /// Takes a message; true for the last one.
+    /// Handles a message. Returns true for the last one.
     fn take(&mut self, message: FromAgent) -> Result<bool, LinkError> {
         match message {
             FromAgent::Alive => {}
             FromAgent::Ready => {
-                // The queue has room for all agents, unless an agent says it again and again.
+                // The queue has room for one message from each agent, so it is only full if an agent
+                // repeats the message.
                 let _ = self.ready.try_send(Ok(()));
             }
             FromAgent::Second { second, window } => {
@@ -179,11 +186,11 @@ impl Leading {
         Ok(false)
     }
 
-    /// Checks that a second of the measurement can have been: the coordinator counts up to it.
+    /// Checks that `second` can already have happened, because the coordinator creates windows up to it.
     fn check_second(&self, second: u64) -> Result<(), LinkError> {
         let since = |release: Release| release.measured_from.elapsed().as_secs();
         match self.release {
-            // A share that has ended has left every second behind.
+            // A share that has ended reports `u64::MAX`: all seconds are complete.
             Some(_) if second == u64::MAX => Ok(()),
             Some(release) if second <= since(release) + SECONDS_AHEAD_MAX => Ok(()),
             _ => Err(LinkError::Malformed(format!("second {second} of the run has not come yet"))),
@@ -196,12 +203,12 @@ impl Leading {
     }
 }
 
-/// Waits for the other side to close the connection.
+/// Waits until the agent closes the connection.
 async fn closed(reader: &mut LinkReader) {
     while reader.next::<FromAgent>().await.is_ok() {}
 }
 
-/// Exchanges versions.
+/// Exchanges versions with the agent. Both sides must run the same version.
 async fn greet(reader: &mut LinkReader, writer: &mut LinkWriter) -> Result<(), LinkError> {
     let (protocol, version) = match reader.next().await? {
         FromAgent::Greeting { protocol, version } => (protocol, version),
@@ -220,7 +227,7 @@ async fn greet(reader: &mut LinkReader, writer: &mut LinkWriter) -> Result<(), L
     writer.send(&FromCoordinator::Hello { protocol: PROTOCOL, version: ours.to_owned() }).await
 }
 
-/// Compares the clocks by round trips.
+/// Compares the clocks over a number of round trips and returns the most exact reading.
 async fn compare_clocks(
     reader: &mut LinkReader,
     writer: &mut LinkWriter,

@@ -1,4 +1,4 @@
-//! Agents that run the workers of a run, each its share, and the coordinator's figures of them.
+//! The coordinator's side of a run whose workers are run by agents, each of which runs its share.
 
 mod leading;
 mod summary;
@@ -21,7 +21,7 @@ use crate::link::{ClockReading, LinkError, ShareResult};
 use crate::measure::{Collector, Gaps, ThreadLoad};
 use crate::share::Share;
 
-/// How long before the start agents get to know its time: long enough for a message across the world.
+/// Notice that agents get of the start: enough for a message to travel around the world.
 const NOTICE: Duration = Duration::from_millis(500);
 
 /// The agents of a run.
@@ -31,19 +31,19 @@ pub(super) struct LedAgents {
     agents: Mutex<Vec<LedAgent>>,
 }
 
-/// An agent as the coordinator knows it.
+/// The coordinator's knowledge of one agent.
 struct LedAgent {
     address: String,
     worker_count: u32,
     reading: Option<ClockReading>,
     loads: Vec<ThreadLoad>,
     result: Option<ShareResult>,
-    /// Why it was lost, if it was.
+    /// The reason why the agent was lost, if it was.
     fault: Option<String>,
 }
 
 impl LedAgents {
-    /// The agents of a plan, none of which is connected.
+    /// The agents of a plan, not connected yet.
     pub(super) fn new(
         config: &Config,
         plan: &AgentPlan,
@@ -69,11 +69,13 @@ impl LedAgents {
         })
     }
 
-    /// Leads all agents on a thread of its own. `ready` takes for each that its workers are connected.
+    /// Starts a thread that leads all agents. `ready` receives one message for each agent, when its workers
+    /// are connected or when it failed.
     ///
     /// # Errors
     ///
-    /// When a file of the configuration can't be read, the certificates can't be used, or there is no thread.
+    /// When a file of the configuration can't be read, the certificates can't be used, or the thread can't
+    /// be started.
     pub(super) fn start(
         self: &Arc<Self>,
         config: &Config,
@@ -107,11 +109,11 @@ impl LedAgents {
     }
 
     fn agents(&self) -> MutexGuard<'_, Vec<LedAgent>> {
-        // Each agent's figures are whole, whoever panicked.
+        // Each agent's state is consistent even if a thread panicked with the lock held.
         self.agents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that an agent is lost while it had work: the run ends.
+    /// Records that an agent was lost before its share was done, and ends the run.
     fn lose(&self, index: usize, error: &LinkError) {
         let mut agents = self.agents();
         let agent = &mut agents[index];
@@ -125,7 +127,7 @@ impl LedAgents {
         self.control.request_end_because(RunEnd::AgentLost, reason);
     }
 
-    /// Each agent, for the summary of the run.
+    /// The agents' entries in the summary of the run.
     pub(super) fn summaries(&self) -> Vec<AgentSummary> {
         self.agents().iter().map(AgentSummary::of).collect()
     }
@@ -170,7 +172,7 @@ impl RunCrew for LedAgents {
         let longest = self.of_results(|result| Duration::from_nanos(result.elapsed_ns));
         match longest.into_iter().max() {
             Some(longest) if !has_lost => longest,
-            // A lost agent has not told how long it went on.
+            // A lost agent has not reported how long it ran.
             _ => measured_from.elapsed(),
         }
     }

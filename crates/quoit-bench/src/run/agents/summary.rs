@@ -1,4 +1,4 @@
-//! One agent in the summary of a run.
+//! An agent's entry in the summary of a run.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,25 +7,26 @@ use super::LedAgent;
 /// An agent that ran a share of the workers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentSummary {
-    /// Host and port.
+    /// Host and port of the agent.
     pub address: String,
-    /// Workers of its share.
+    /// Number of workers in its share.
     pub workers: u32,
-    /// Arrivals of its share that were due and never started.
+    /// Number of arrivals of its share that were due and never started.
     pub unstarted: u64,
-    /// By how many milliseconds its clock was ahead of the coordinator's.
+    /// Milliseconds by which the agent's clock was ahead of the coordinator's.
     pub clock_ahead_ms: f64,
-    /// How exact that is, and the start with it, in milliseconds: half of a round trip.
+    /// Uncertainty of that reading, and so of the agent's start, in milliseconds: half of a round trip.
     pub clock_uncertainty_ms: f64,
-    /// Threads of its load generator.
+    /// Number of threads of its load generator.
     pub threads: usize,
-    /// Processor time in seconds; 0 of an agent that was lost.
+    /// Processor time in seconds; 0 if the agent was lost.
     pub process_cpu_s: f64,
-    /// The largest share of the time in which one of its threads was near saturation, from 0 to 1.
+    /// The largest share of time, over the agent's threads, in which a thread was near saturation; from 0
+    /// to 1.
     pub saturated_share: f64,
-    /// Whether that makes it client-bound.
+    /// True if that share makes the agent client-bound.
     pub client_bound: bool,
-    /// Why it was lost; nothing for one that worked to the end.
+    /// The reason why the agent was lost; `None` if it worked to the end.
     pub lost: Option<String>,
 }
 
@@ -50,7 +51,7 @@ impl AgentSummary {
         }
     }
 
-    /// The agent as a sentence for people.
+    /// One line about the agent, for people.
     pub(crate) fn text(&self) -> String {
         let Self { address, workers, clock_ahead_ms, clock_uncertainty_ms, .. } = self;
         let bound = match (&self.lost, self.client_bound) {
