@@ -319,8 +319,8 @@ impl Config {
         targets::read_targets(&self.settings, ips_key, port as u16)
     }
 
-    /// Estimated total size of the run's keys and values, in bytes. `None` if the number of distinct keys
-    /// is unknown.
+    /// Estimated total size of the values, in bytes: the number of distinct keys times the size of a value.
+    /// The result is 0 if values have no fixed size, and `None` if the number of distinct keys is unknown.
     pub fn estimated_size_bytes(&self) -> Option<u64> {
         let size = match self.value_generator.spec() {
             crate::valgen::ValueSpec::Fixed { size } => *size,

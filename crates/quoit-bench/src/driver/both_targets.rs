@@ -1,4 +1,4 @@
-//! Servers of drivers that speak both interfaces.
+//! Server lists of drivers that use both interfaces of Riak.
 
 use super::http_link::read_security;
 use crate::config::{Config, ConfigError, Target};
@@ -6,18 +6,18 @@ use crate::login::HttpSecurity;
 use crate::worker_place::WorkerPlace;
 use std::sync::Arc;
 
-/// The servers of both interfaces; one list of each, in the order in which workers take them.
+/// The servers of both interfaces, each list in the order in which workers take its servers.
 #[derive(Debug)]
 pub(super) struct BothTargets {
     pub(super) pb: Vec<Target>,
     pub(super) http: Vec<Target>,
-    /// TLS and the login of HTTP.
+    /// TLS and login for HTTP.
     pub(super) security: Option<Arc<HttpSecurity>>,
 }
 
 impl BothTargets {
-    /// Reads `pb_ips` and `http_ips`. Servers of the command line for no list by name are those of Protocol
-    /// Buffers; HTTP is on the same hosts then, unless the command line has servers of it, too.
+    /// Reads `pb_ips` and `http_ips`. Servers of the command line without a list name are for Protocol
+    /// Buffers. HTTP then uses the same hosts, unless the command line names HTTP servers too.
     pub(super) fn read(config: &Config) -> Result<Self, ConfigError> {
         let pb = config.targets("pb_ips", "pb_port", 8087)?;
         let mut http = of_lists(config).targets("http_ips", "http_port", 8098)?;
@@ -31,14 +31,14 @@ impl BothTargets {
     }
 }
 
-/// The configuration without the servers of the command line that are for no list by name.
+/// The configuration without those servers of the command line that have no list name.
 pub(super) fn of_lists(config: &Config) -> Config {
     let mut of_lists = config.clone();
     of_lists.target_overrides.retain(|target| target.list.is_some());
     of_lists
 }
 
-/// The target that a worker keeps.
+/// The target that a worker uses throughout.
 pub(super) fn target_of(targets: &[Target], place: WorkerPlace) -> &Target {
     &targets[place.number as usize % targets.len()]
 }

@@ -1,11 +1,11 @@
-//! Closing connections on purpose, after so many requests or so much time.
+//! Deliberate closing of connections, after a number of requests or a time.
 
 use std::time::{Duration, Instant};
 
 use crate::config::{ConfigError, Settings};
 use crate::term::Term;
 
-/// When connections are closed on purpose.
+/// The condition under which connections are closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Disconnect {
     Never,
@@ -14,7 +14,7 @@ pub(super) enum Disconnect {
 }
 
 impl Disconnect {
-    /// Reads the setting `key`: `infinity`, seconds, or `{ops, N}`; 0 is never, too.
+    /// Reads the setting `key`: `infinity`, seconds, or `{ops, N}`. A value of 0 also means never.
     pub(super) fn read(settings: &Settings, key: &str) -> Result<Self, ConfigError> {
         let expected = "write infinity, a number of seconds, or {ops, N}";
         settings.read(key, Self::Never, expected, |term| match term {
@@ -47,7 +47,7 @@ pub(super) struct DisconnectTimer {
 }
 
 impl DisconnectTimer {
-    /// Starts to count.
+    /// Starts counting.
     pub(super) fn start(plan: Disconnect) -> Self {
         let requests_left = match plan {
             Disconnect::AfterRequests(count) => count,
@@ -56,7 +56,7 @@ impl DisconnectTimer {
         Self { plan, requests_left, started_at: Instant::now() }
     }
 
-    /// Counts a request; true when connections are to be closed now. Counting starts over then.
+    /// Counts a request. Returns true if connections must be closed now; counting then starts over.
     pub(super) fn is_due(&mut self) -> bool {
         let is_due = match self.plan {
             Disconnect::Never => false,

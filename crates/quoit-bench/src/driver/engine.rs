@@ -1,8 +1,8 @@
-//! Operations on a storage engine in this process, for the drivers of engines.
+//! Operations on a storage engine in this process, shared by the drivers of engines.
 //!
-//! Engines are called on the worker's thread, as a server calls them: a read that has to come from
-//! the disk keeps the other workers of its thread waiting, so that no more reads are in flight
-//! than there are threads. Only the wait for a sync gives way to other workers.
+//! An engine is called on the worker's thread, as a server calls it. A read from disk blocks the other
+//! workers of the thread, so there are never more reads in flight than threads. Only the wait for a sync
+//! yields to other workers.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use super::{Inputs, Outcome, key_bytes};
 use crate::keygen::Kind;
 use crate::term::Term;
 
-/// The bucket that all records are in.
+/// The bucket of all records.
 const BUCKET: BucketRef<'static> = BucketRef::untyped(b"test");
 
-/// Partitions that records are spread over, as those of a node are.
+/// Number of partitions over which records are spread, as on a node.
 pub(super) const RING_SIZE: RingSize = RingSize::DEFAULT;
 
-/// An operation that every engine has.
+/// An operation that every engine supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EngineOperation {
     Get,
@@ -33,7 +33,7 @@ pub(super) enum EngineOperation {
 }
 
 impl EngineOperation {
-    /// The operation of a term.
+    /// The operation that a term names.
     pub(super) fn of_term(term: &Term) -> Option<Self> {
         Some(match term.as_atom()? {
             "get" => Self::Get,
@@ -44,16 +44,16 @@ impl EngineOperation {
     }
 }
 
-/// How records are written.
+/// Options of a write.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Writing {
-    /// Writes wait until they survive the death of the machine.
+    /// True if writes wait until they would survive the death of the machine.
     pub(super) is_synced: bool,
-    /// When what is written now expires, in seconds since 1970; 0 is never.
+    /// Expiry time of the written record, in seconds since 1970; 0 for never.
     pub(super) expires_at_secs: u32,
 }
 
-/// One worker's way to an engine.
+/// One worker's access to an engine.
 pub(super) struct EngineWorker {
     pub(super) engine: Arc<dyn Engine>,
     key_kind: Kind,
@@ -61,12 +61,12 @@ pub(super) struct EngineWorker {
 }
 
 impl EngineWorker {
-    /// A worker whose keys are of `key_kind`; integers are written in decimal digits.
+    /// Creates a worker with keys of `key_kind`. Integers become decimal digits.
     pub(super) fn new(engine: Arc<dyn Engine>, key_kind: Kind) -> Self {
         Self { engine, key_kind, key: Vec::new() }
     }
 
-    /// Draws what the operation needs and performs it. A missing record is no error.
+    /// Draws the inputs of the operation and performs it. A missing record is not an error.
     pub(super) async fn perform(
         &mut self,
         operation: EngineOperation,
@@ -109,8 +109,8 @@ impl EngineWorker {
         self.engine.get(&name.at(), Access::Wait).map(drop).map_err(|error| reason_of(&error))
     }
 
-    /// Writes or removes the record without reading it. Nothing is to be waited for when there was
-    /// nothing to remove.
+    /// Writes or removes the record without reading it first. Returns `None` if there was nothing to
+    /// remove, and so nothing to sync.
     fn update(
         &self,
         decide: impl FnOnce(&mut Vec<u8>) -> Decision,
@@ -135,7 +135,7 @@ impl EngineWorker {
     }
 }
 
-/// A record's name with all that is derived from it.
+/// A record's key with everything that is derived from it.
 struct RecordName<'a> {
     key: KeyRef<'a>,
     encoded: EncodedKey,
@@ -157,7 +157,7 @@ impl<'a> RecordName<'a> {
     }
 }
 
-/// The error that a fault of the engine is counted as.
+/// The reason under which a fault of the engine is counted.
 pub(super) fn reason_of(error: &StoreError) -> Term {
     let name = match error {
         StoreError::DiskFull { .. } => "disk_full",

@@ -12,31 +12,31 @@ use crate::http::{Connection, HttpError, Response};
 use crate::login::HttpSecurity;
 use crate::term::Term;
 
-/// How often a request is sent before its connection is given up.
+/// Number of times that a request is sent before the worker gives up.
 const ATTEMPT_COUNT: u32 = 3;
 
-/// Longest wait for a connection: a machine that is up answers in far less.
+/// Maximum time to connect. A live machine answers much sooner.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 
-/// Pause before connecting anew once connecting has failed.
+/// Pause before the next attempt to connect, after a failed one.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
 
-/// A keep-alive connection that is made when it is needed.
+/// A keep-alive connection that is opened when it is needed.
 #[derive(Debug)]
 pub(super) struct HttpLink {
     security: Option<Arc<HttpSecurity>>,
     connection: Option<Connection>,
     keeps_bodies: bool,
-    /// Whether the run is verified. A request that writes is then sent once: a second time it would
-    /// be a second write.
+    /// True if the run verifies. A write is then sent only once, because sending it again would be a second
+    /// write.
     is_verified: bool,
-    /// Whether the last attempt to connect failed.
+    /// True if the last attempt to connect failed.
     is_unreachable: bool,
-    /// Whether the last request got no answer because its connection was lost, or none was to be had.
+    /// True if the last request got no answer because its connection was lost or could not be opened.
     is_lost: bool,
 }
 
-/// A method, which also names its errors.
+/// An HTTP method. It is part of the reasons of errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Method {
     Get,
@@ -46,7 +46,7 @@ pub(super) enum Method {
 }
 
 impl Method {
-    /// The method and the space behind it, as requests begin.
+    /// The method followed by a space, the beginning of a request.
     pub(super) fn token(self) -> &'static str {
         match self {
             Self::Get => "GET ",
@@ -87,7 +87,7 @@ impl HttpLink {
         Ok(link)
     }
 
-    /// A link that connects with its first request.
+    /// Creates a link that connects with its first request.
     pub(super) const fn new(security: Option<Arc<HttpSecurity>>) -> Self {
         Self {
             security,
@@ -99,47 +99,47 @@ impl HttpLink {
         }
     }
 
-    /// Verifies all reads and writes from now on: bodies are kept, too.
+    /// Switches to the behaviour of verified runs; bodies are kept, too.
     pub(super) fn verify(&mut self) {
         self.is_verified = true;
         self.keep_bodies();
     }
 
-    /// The bodies of responses are kept from now on.
+    /// Keeps the bodies of responses from now on.
     pub(super) fn keep_bodies(&mut self) {
         self.keeps_bodies = true;
         self.connection.iter_mut().for_each(Connection::keep_bodies);
     }
 
-    /// Content type and body of the last response, where bodies are kept.
+    /// Content type and body of the last response, if bodies are kept.
     pub(super) fn content(&self) -> (&[u8], &[u8]) {
         self.connection.as_ref().map_or((&[], &[]), Connection::content)
     }
 
-    /// Whether there was no connection to be had for the last request.
+    /// True if no connection could be opened for the last request.
     pub(super) fn is_unreachable(&self) -> bool {
         self.is_unreachable
     }
 
-    /// Whether the last request got no answer because its connection was lost, or none was to be had: another
-    /// server may answer it.
+    /// True if the last request got no answer because its connection was lost or could not be opened.
+    /// Another server may answer the request.
     pub(super) fn is_lost(&self) -> bool {
         self.is_lost
     }
 
-    /// Closes the connection; the next request makes one anew.
+    /// Closes the connection. The next request opens a new one.
     pub(super) fn close(&mut self) {
         self.connection = None;
     }
 
-    /// The vector clock of the last response that had one; empty when there was none.
+    /// The vector clock of the last response that had one; empty if none had.
     pub(super) fn vclock(&self) -> &[u8] {
         self.connection.as_ref().map_or(&[], Connection::vclock)
     }
 
-    /// Sends a request; connects to `target` when there is no usable connection, and sends anew
-    /// when it breaks, [`ATTEMPT_COUNT`] times in all, but once only what writes and is verified.
-    /// A timeout is not tried again.
+    /// Sends a request. Connects to `target` if there is no usable connection. If the connection breaks,
+    /// the request is sent again, at most [`ATTEMPT_COUNT`] times in all; a write in a verified run is sent
+    /// once. A request that times out is not sent again.
     ///
     /// The error is a reason as basho_bench counts it: `{Method, timeout}`, `max_retries`, ...
     pub(super) async fn request(
@@ -166,7 +166,7 @@ impl HttpLink {
                     }
                     Err(error) => {
                         self.is_unreachable = true;
-                        // A machine that is silent for so long is not asked again for this request.
+                        // A machine that does not answer for this long is not tried again for this request.
                         if error.kind() == std::io::ErrorKind::TimedOut {
                             break;
                         }
@@ -191,7 +191,7 @@ impl HttpLink {
     }
 }
 
-/// Counts a status that is not wanted as `{http_error, "NNN"}`.
+/// Checks a status. An unexpected one gives the reason `{http_error, "NNN"}`.
 pub(super) fn check_status(status: u16, wanted: &[u16]) -> Result<(), Term> {
     if wanted.contains(&status) {
         return Ok(());
@@ -199,12 +199,12 @@ pub(super) fn check_status(status: u16, wanted: &[u16]) -> Result<(), Term> {
     Err(Term::Tuple(vec![Term::atom("http_error"), Term::String(status.to_string())]))
 }
 
-/// TLS and the login of a driver over HTTP without settings of its own for them: those of the environment.
+/// TLS and login of a driver over HTTP that has no settings for them: those of the environment.
 pub(super) fn read_security(settings: &Settings) -> Result<Option<Arc<HttpSecurity>>, ConfigError> {
     HttpSecurity::from_environment().map_err(|fault| settings.value_error("driver", fault))
 }
 
-/// Reads the setting `http_use_ssl`: a flag, or a list of files as options of TLS.
+/// Reads the setting `http_use_ssl`: a boolean, or a list of files in the form of TLS options.
 pub(super) fn read_use_ssl(settings: &Settings) -> Result<Option<Arc<HttpSecurity>>, ConfigError> {
     let expected = "write true, false, or a list of {cacertfile, \"FILE\"}, {certfile, \"FILE\"} and \
                     {keyfile, \"FILE\"}";
@@ -252,14 +252,14 @@ fn files_of(term: &Term) -> Option<UseSsl> {
     Some(UseSsl::Files(files))
 }
 
-/// Reads the setting `key`: headers that every request has, as they are sent.
+/// Reads the setting `key`: headers that are added to every request, in wire form.
 pub(super) fn read_headers(settings: &Settings, key: &str) -> Result<Vec<u8>, ConfigError> {
     let expected = "write a list of {'Header-Name', \"value\"}";
     settings.read(key, Vec::new(), expected, header_lines)
 }
 
-/// A list of `{Name, Value}` as headers, each with its line end; nothing when a name is no token or
-/// a value would break the line.
+/// Encodes a list of `{Name, Value}` as header lines. Returns `None` if a name is not a token or a value
+/// contains a line break.
 pub(super) fn header_lines(term: &Term) -> Option<Vec<u8>> {
     let mut headers = Vec::new();
     for element in term.as_list()? {
@@ -279,20 +279,19 @@ pub(super) fn header_lines(term: &Term) -> Option<Vec<u8>> {
     Some(headers)
 }
 
-/// Characters that a path may have besides letters and digits.
+/// Characters that stay unencoded in a path, besides letters and digits.
 pub(super) const PATH: &[u8] = b"-._~!$&'()*,;=:@/";
 
-/// The same, of text that may hold percent-encodings already.
+/// Characters that stay unencoded in a path that may already contain percent-encodings.
 pub(super) const ENCODED_PATH: &[u8] = b"-._~!$&'()*+,;=:@/%";
 
-/// The same with a query behind it.
+/// Characters that stay unencoded in a path with a query.
 pub(super) const PATH_AND_QUERY: &[u8] = b"-._~!$&'()*+,;=:@/%?";
 
-/// Characters that one segment of a path may have.
+/// Characters that stay unencoded in one segment of a path.
 pub(super) const SEGMENT: &[u8] = b"-._~!$&'()*,;=:@";
 
-/// Appends a name to a path; bytes other than letters, digits and those of `kept` are
-/// percent-encoded.
+/// Appends a name to a path. Bytes other than letters, digits and those of `kept` are percent-encoded.
 pub(super) fn append_to_path(path: &mut Vec<u8>, name: &[u8], kept: &[u8]) {
     use std::io::Write as _;
     for byte in name {

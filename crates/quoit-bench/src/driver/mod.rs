@@ -1,8 +1,8 @@
-//! Drivers: what one operation does to the system under test.
+//! Drivers: the effect of one operation on the system under test.
 //!
-//! A driver is one file that implements [`Driver`] and one line in `with_named`. It owns the
-//! connection of one worker and performs one operation at a time; how often, how long and how it
-//! is counted is the business of the run.
+//! A driver is a file that implements [`Driver`] and a line in `with_named`. A driver value owns the
+//! connections of one worker and performs one operation at a time. Pacing, duration, counting and latencies
+//! are the business of the run, not of the driver.
 
 mod bitcask;
 mod both_targets;
@@ -46,31 +46,31 @@ use crate::valgen::SourceError;
 use crate::verify::Read;
 use crate::worker_place::WorkerPlace;
 
-/// Outcome of one operation.
+/// The outcome of one operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It succeeded; its latency counts.
+    /// The operation succeeded, and its latency counts.
     Success,
-    /// It is not counted at all, and the next one starts at once.
+    /// The operation is not counted, and the next one starts at once.
     Silent,
-    /// It failed, for this reason.
+    /// The operation failed for this reason.
     Failure(Term),
     /// The worker has nothing left to do and ends normally.
     Stop,
 }
 
-/// Why a worker's driver cannot start.
+/// Reasons why a worker's driver cannot start.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// The server is not to be reached.
+    /// The server cannot be reached.
     #[error("cannot connect to {target}: {reason}; is the server running there?")]
     Connect {
         /// Host and port.
         target: String,
-        /// Error of connecting.
+        /// The reason.
         reason: String,
     },
-    /// The server does not tell which nodes hold which keys.
+    /// The server does not say which nodes hold which keys.
     #[error(
         "{target} sends no layout of its cluster: {reason}; set riakc_pb_replica_aware = false to run \
          without one"
@@ -78,83 +78,82 @@ pub enum StartError {
     Layout {
         /// Host and port.
         target: String,
-        /// Answer of the server.
+        /// The server's answer.
         reason: String,
     },
-    /// There are no bytes to make values of.
+    /// The source of values is empty or can't be read.
     #[error(transparent)]
     Source(#[from] SourceError),
     /// The store of an engine cannot be opened.
     #[error("cannot open the store {}: {reason}", .path.display())]
     Store {
-        /// Its directory.
+        /// Directory of the store.
         path: PathBuf,
-        /// Error of opening it.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Requirements of a driver's settings on the system under test, for a user who checks before a
-/// run.
+/// Requirements of a driver's settings on the system under test, for a user who checks before a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asks {
-    /// The servers, in the order in which workers take them; none for a driver without one.
+    /// The servers, in the order in which workers take them; empty for a driver without servers.
     pub targets: Vec<Target>,
-    /// Servers of further lists, each with the list's name.
+    /// Servers of additional lists, each with the name of the list.
     pub others: Vec<(&'static str, Vec<Target>)>,
-    /// Guarantee that a write waits for before it is acknowledged: the quorums that requests carry,
-    /// or the syncs of an engine.
+    /// The guarantee that a write waits for before it is acknowledged: the quorums of requests, or the
+    /// syncs of an engine.
     pub durability: String,
 }
 
-/// The system under test as one worker sees it.
+/// The connection of one worker to the system under test, and the operations on it.
 ///
-/// Operations are not `Send`: a worker stays on the thread that started it.
+/// The futures of operations are not `Send`, because a worker stays on the thread that started it.
 pub trait Driver: Sized + 'static {
-    /// The name in configurations, without `basho_bench_driver_`.
+    /// Name in configurations, without `basho_bench_driver_`.
     const NAME: &'static str;
 
-    /// The operations, as the error about an unknown one lists them.
+    /// The operations, as listed by the error about an unknown operation.
     const OPERATIONS: &'static str;
 
-    /// An operation with its arguments, checked.
+    /// An operation with its arguments, already checked.
     type Operation: Copy + Send + Sync + 'static;
 
     /// State that all workers share: the driver's settings, read once.
     type Plan: Send + Sync + 'static;
 
-    /// The lists of servers that `--target LIST=HOST:PORT` names: `http` for `http_ips`. None for a driver
-    /// with one list or without servers.
+    /// Names of the server lists that `--target LIST=HOST:PORT` selects: `http` for `http_ips`. Empty for a
+    /// driver with one list or without servers.
     const TARGET_LISTS: &'static [&'static str] = &[];
 
     /// Reads the driver's settings.
     ///
     /// # Errors
     ///
-    /// When a setting, or a generator's kind, does not fit the driver.
+    /// When a setting, or the kind of a generator, does not fit the driver.
     fn plan(config: &Config) -> Result<Self::Plan, ConfigError>;
 
-    /// The requirements of these settings on the system under test.
+    /// Requirements of the settings on the system under test.
     fn asks(plan: &Self::Plan) -> Asks;
 
-    /// Notices about these settings, to be printed before a run.
+    /// Notices about the settings, to be printed before a run.
     fn notices(_plan: &Self::Plan) -> Vec<String> {
         Vec::new()
     }
 
-    /// The operation of a term, or nothing when the driver does not have it.
+    /// The operation that a term of the configuration names; `None` if the driver does not have it.
     fn operation(plan: &Self::Plan, term: &Term) -> Option<Self::Operation>;
 
-    /// Why an operation that basho_bench's driver has is not to be had here; nothing for others.
+    /// The reason why an operation of basho_bench's driver is not offered here; `None` for other terms.
     fn missing(_term: &Term) -> Option<&'static str> {
         None
     }
 
-    /// True when the operation draws values.
+    /// True if the operation draws values.
     fn draws_values(operation: Self::Operation) -> bool;
 
-    /// Prepares the system under test, once, before the workers connect; gives what should be
-    /// told of it. A failure here does not stop the run.
+    /// Prepares the system under test, once, before the workers connect. Returns notices to print. A
+    /// failure is such a notice and does not stop the run.
     fn prepare(_plan: &Self::Plan) -> impl Future<Output = Vec<String>> {
         async { Vec::new() }
     }
@@ -165,11 +164,11 @@ pub trait Driver: Sized + 'static {
         place: WorkerPlace,
     ) -> impl Future<Output = Result<Self, StartError>>;
 
-    /// True when the driver tells of its operations to be verified ([`Inputs`]) and can
-    /// [read back](Self::read_back).
+    /// True if the driver reports its reads and writes for verification ([`Inputs`]) and can [read
+    /// back](Self::read_back).
     const VERIFIES: bool = false;
 
-    /// Performs one operation: all its requests one after the other, retries included.
+    /// Performs one operation: all of its requests one after another, including retries.
     fn perform(
         &mut self,
         plan: &Self::Plan,
@@ -177,8 +176,9 @@ pub trait Driver: Sized + 'static {
         inputs: &mut Inputs,
     ) -> impl Future<Output = Outcome>;
 
-    /// Reads one key at the end of a verified run, and tells `read` what was found. Only asked of
-    /// a driver that [verifies](Self::VERIFIES). The error is a reason; the key is tried again.
+    /// Reads one key at the end of a verified run, and passes its values to `read`. Only called if the
+    /// driver [verifies](Self::VERIFIES). The error is the reason of a failure; the caller tries the key
+    /// again.
     fn read_back(
         &mut self,
         _plan: &Self::Plan,
@@ -189,16 +189,16 @@ pub trait Driver: Sized + 'static {
     }
 }
 
-/// Something to do with the driver that a configuration names.
+/// A task that is generic over the driver.
 pub(crate) trait DriverTask {
     /// Result of the task.
     type Output;
 
-    /// Does it with that driver.
+    /// Runs the task with the driver `D`.
     fn with<D: Driver>(self) -> Self::Output;
 }
 
-/// Does something with the driver that a configuration names.
+/// Runs a task with the driver that the configuration names.
 ///
 /// # Errors
 ///
@@ -228,7 +228,7 @@ pub(crate) fn with_named<T: DriverTask>(
     })
 }
 
-/// A key's bytes; integers in decimal digits.
+/// The bytes of a key; an integer becomes decimal digits.
 fn key_bytes(kind: Kind, key: &Key) -> Cow<'_, [u8]> {
     match kind {
         Kind::Integer => Cow::Owned(key.integer().to_string().into_bytes()),
@@ -236,7 +236,7 @@ fn key_bytes(kind: Kind, key: &Key) -> Cow<'_, [u8]> {
     }
 }
 
-/// Checks that a run that is to be verified has a driver that can.
+/// Checks that the driver can verify, if the run verifies.
 pub(crate) fn check_verifies<D: Driver>(config: &Config) -> Result<(), ConfigError> {
     if config.verify.is_some() && !D::VERIFIES {
         let expected = format!("the driver {} cannot: http_raw and riakc_pb can", D::NAME);
@@ -245,7 +245,7 @@ pub(crate) fn check_verifies<D: Driver>(config: &Config) -> Result<(), ConfigErr
     Ok(())
 }
 
-/// Checks that the driver has the servers that the command line names.
+/// Checks that the driver has the server lists that the command line names.
 pub(crate) fn check_target_lists<D: Driver>(
     config: &Config,
     asks: &Asks,
@@ -266,7 +266,7 @@ pub(crate) fn check_target_lists<D: Driver>(
     }
 }
 
-/// Checks that values are bytes, as drivers that store them want.
+/// Checks that values are bytes, for drivers that store bytes.
 fn check_values_are_bytes(config: &Config, driver: &str) -> Result<(), ConfigError> {
     if config.value_generator.kind() == Kind::Integer {
         let expected = format!("the driver {driver} stores bytes: write for instance fixed_bin");

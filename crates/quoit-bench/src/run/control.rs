@@ -1,4 +1,4 @@
-//! Release and stop, as all threads of a run see them.
+//! Start and stop signals of a run, as all of its threads see them.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,63 +9,63 @@ use tokio::sync::{Notify, watch};
 
 use super::RunEnd;
 
-/// More crashes than this...
+/// The run stops if more crashes than this...
 const CRASH_COUNT_MAX: usize = 5;
 
-/// ...within this time stop the run.
+/// ...happen within this time.
 const CRASH_SPAN: Duration = Duration::from_secs(10);
 
-/// When the workers start and when they stop by themselves.
+/// The times at which the workers start and stop.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Release {
-    /// When they start.
+    /// Time at which the workers start.
     pub(super) at: Instant,
-    /// When the measurement starts: what ends before is not counted.
+    /// Time at which the measurement starts. Operations that end before it are not counted.
     pub(super) measured_from: Instant,
-    /// When they stop by themselves.
+    /// Time at which the workers stop, unless the run has no limit.
     pub(super) deadline: Option<Instant>,
 }
 
 impl Release {
-    /// True when the workers have to stop by themselves.
+    /// True if the deadline has passed.
     #[inline]
     pub(super) fn is_over(&self, now: Instant) -> bool {
         self.deadline.is_some_and(|deadline| now >= deadline)
     }
 
-    /// The deadline, or `instant` when that is earlier.
+    /// The deadline or `instant`, whichever is earlier.
     pub(super) fn end_by(&self, instant: Instant) -> Instant {
         self.deadline.map_or(instant, |deadline| deadline.min(instant))
     }
 }
 
-/// Where a run is.
+/// The phase of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Phase {
     /// Workers connect.
     Starting,
     /// Workers work.
     Running(Release),
-    /// Workers finish what they are at.
+    /// Workers finish the operation that they are at.
     Stopping,
 }
 
-/// Messages between the coordinator and the threads.
+/// The channel between the coordinator and the threads.
 #[derive(Debug)]
 pub(super) struct Control {
     phase: watch::Sender<Phase>,
-    /// The same as the phase, cheap to ask before each operation.
+    /// True in the phase `Stopping`. An atomic copy, because workers check it before each operation.
     is_stopping: AtomicBool,
     trouble: Mutex<Trouble>,
     troubled: Notify,
 }
 
-/// Failures that bear on the end of the run.
+/// Failures that may end the run.
 #[derive(Debug, Default)]
 struct Trouble {
     end: Option<RunEnd>,
     crashes: VecDeque<Instant>,
-    /// Why, for people; not told yet.
+    /// Reasons of the end, for people, that nobody has taken yet.
     reasons: Vec<String>,
 }
 
@@ -83,12 +83,12 @@ impl Control {
         self.phase.subscribe()
     }
 
-    /// Starts all workers that wait.
+    /// Starts all waiting workers.
     pub(super) fn release(&self, release: Release) {
         self.phase.send_replace(Phase::Running(release));
     }
 
-    /// Stops all workers after the operations that they are at.
+    /// Stops all workers after the operation that each is at.
     pub(super) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
         self.phase.send_replace(Phase::Stopping);
@@ -99,7 +99,7 @@ impl Control {
         self.is_stopping.load(Ordering::Relaxed)
     }
 
-    /// Asks for the end of the run because of a failure; the first one decides how it ends.
+    /// Requests the end of the run because of a failure. The first request decides the reported end.
     pub(super) fn request_end(&self, end: RunEnd) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         trouble.end.get_or_insert(end);
@@ -107,7 +107,7 @@ impl Control {
         self.troubled.notify_one();
     }
 
-    /// Asks for the end of the run as [`request_end`](Self::request_end), and says why.
+    /// Requests the end of the run as [`request_end`](Self::request_end) does, with a reason for people.
     pub(super) fn request_end_because(&self, end: RunEnd, reason: String) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         trouble.reasons.push(reason);
@@ -115,25 +115,25 @@ impl Control {
         self.request_end(end);
     }
 
-    /// The reasons that were given since the last call.
+    /// Takes the reasons that were given since the last call.
     pub(super) fn take_reasons(&self) -> Vec<String> {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut trouble.reasons)
     }
 
-    /// The end that was asked for, if any.
+    /// The requested end, if there is one.
     pub(super) fn requested_end(&self) -> Option<RunEnd> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).end
     }
 
-    /// Waits for an end to be asked for.
+    /// Waits until an end is requested.
     pub(super) async fn end_requested(&self) {
         while self.requested_end().is_none() {
             self.troubled.notified().await;
         }
     }
 
-    /// Notes the crash of a worker; false when there were too many at once.
+    /// Records the crash of a worker. Returns false if there were too many crashes within [`CRASH_SPAN`].
     pub(super) fn may_restart(&self, now: Instant) -> bool {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         trouble.crashes.push_back(now);
@@ -144,7 +144,7 @@ impl Control {
     }
 }
 
-/// Waits for the release of the workers; nothing when the run stops before it.
+/// Waits for the release of the workers. Returns `None` if the run stops before it.
 pub(super) async fn released(phases: &mut watch::Receiver<Phase>) -> Option<Release> {
     let phase = phases.wait_for(|phase| !matches!(phase, Phase::Starting)).await.ok()?;
     match *phase {
@@ -153,7 +153,7 @@ pub(super) async fn released(phases: &mut watch::Receiver<Phase>) -> Option<Rele
     }
 }
 
-/// Waits until the workers have to stop: by the deadline or because the run is stopped.
+/// Waits until the workers must stop, because of the deadline or because the run is stopped.
 pub(super) async fn ending(phases: &mut watch::Receiver<Phase>) {
     let deadline = match released(phases).await {
         Some(Release { deadline, .. }) => deadline,

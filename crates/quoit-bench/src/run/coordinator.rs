@@ -1,4 +1,4 @@
-//! The run as a whole: prepare, connect, release, report, stop.
+//! A run from beginning to end: prepare, connect, release, record, stop, conclude.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::random::Random;
 use crate::valgen::{SourceError, Sources};
 use crate::verify::{Verifier, VerifyReport};
 
-/// Members of a crew whose report of being connected may wait.
+/// Capacity of the queue of readiness reports.
 const READY_QUEUE: usize = 1024;
 
 /// Runs a configuration with one driver.
@@ -67,7 +67,7 @@ fn run_here<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, RunError> {
     Ok(report)
 }
 
-/// Has agents run the workers.
+/// Runs all workers on agents.
 fn run_with_agents<D: Driver>(
     setup: RunSetup<'_>,
     agents: &AgentPlan,
@@ -97,7 +97,7 @@ fn run_with_agents<D: Driver>(
     Ok(report)
 }
 
-/// The driver's part of a run, and what comes with it.
+/// The driver's part of a run, and the data that accompanies it.
 pub(super) struct Prepared<'a, D: Driver> {
     pub(super) plan: D::Plan,
     pub(super) mix: Mix<D::Operation>,
@@ -106,11 +106,12 @@ pub(super) struct Prepared<'a, D: Driver> {
 }
 
 impl<D: Driver> Prepared<'_, D> {
-    /// The state of the workers of this process. `ready` takes for each of them that it is connected.
+    /// Builds the state that the workers of this process share. `ready` receives one message from each
+    /// worker when it is connected.
     ///
     /// # Errors
     ///
-    /// When a trace or the bytes of values can't be read.
+    /// When a trace or the source of values can't be read.
     pub(super) fn shared(
         self,
         config: &Config,
@@ -150,7 +151,8 @@ impl<D: Driver> Prepared<'_, D> {
     }
 }
 
-/// Whether an operation that a worker may perform draws values: a session also those without a weight.
+/// True if a worker can perform an operation that draws values. A session can also name operations of
+/// weight 0.
 fn draws_values<D: Driver>(config: &Config, mix: &Mix<D::Operation>) -> bool {
     match config.session {
         Some(_) => mix.all_operations().any(D::draws_values),
@@ -158,14 +160,14 @@ fn draws_values<D: Driver>(config: &Config, mix: &Mix<D::Operation>) -> bool {
     }
 }
 
-/// Makes the blocks of bytes that the generators draw from.
+/// Makes the blocks of bytes that the generators cut keys and values from.
 fn prepare_sources(config: &Config, draws_values: bool) -> Result<Sources, SourceError> {
     let of_values = if draws_values { config.value_generator.source_kinds() } else { Vec::new() };
     let of_keys = config.key_generator.source_kinds();
     Sources::prepare(&config.source, of_keys.into_iter().chain(of_values))
 }
 
-/// The verifier of a run that is to be verified.
+/// The verifier, if the run verifies.
 fn prepare_verifier<D: Driver>(
     config: &Config,
     directory: &RunDirectory,
@@ -175,7 +177,7 @@ fn prepare_verifier<D: Driver>(
     verifier.transpose().map_err(RunError::WrittenKeys)
 }
 
-/// Reads back what was written, and gives what verification has found in all.
+/// Reads back all written keys, and returns all findings of the verification.
 fn finish_verification<D: Driver>(
     shared: &Arc<Shared<D>>,
     recording: &mut Recording<'_>,
@@ -190,7 +192,7 @@ fn finish_verification<D: Driver>(
     Some(verifier.report())
 }
 
-/// Lets the driver prepare the system under test, and tells what there is to tell.
+/// Lets the driver prepare the system under test, and prints the driver's notices.
 fn prepare_system<D: Driver>(
     plan: &D::Plan,
     recording: &mut Recording<'_>,
@@ -206,7 +208,7 @@ pub(super) fn event_loop() -> Result<Runtime, RunError> {
     Builder::new_current_thread().enable_all().build().map_err(RunError::Thread)
 }
 
-/// The arrivals of an open loop. They are drawn from a stream of their own.
+/// The arrivals of an open loop. They have a random stream of their own, which no worker uses.
 fn schedule(config: &Config) -> Option<Schedule> {
     let Pacing::Open { rate_per_s, arrivals } = config.pacing else { return None };
     let random = Random::new(config.random_kind, config.seed, 0);

@@ -1,5 +1,4 @@
-//! Those who do the work of a run, as the one sees them who conducts it: workers on threads of this process,
-//! or agents.
+//! The interface between the conductor of a run and the workers: threads of this process, or agents.
 
 use std::time::{Duration, Instant};
 
@@ -9,40 +8,40 @@ use super::worker::Shared;
 use crate::driver::Driver;
 use crate::measure::{Collector, Gaps, ThreadLoad, process_cpu_time};
 
-/// Workers or agents.
+/// The workers of this process, or agents with workers of their own.
 pub(super) trait RunCrew {
-    /// Release and stop.
+    /// Start and stop signals.
     fn control(&self) -> &Control;
 
-    /// Where their seconds come together.
+    /// Collects the seconds of all members.
     fn collector(&self) -> &Collector;
 
-    /// How many have to be connected before the release.
+    /// Number of members that must be connected before the release.
     fn member_count(&self) -> u32;
 
-    /// How long before the start they have to know its time.
+    /// Time by which members must know the start in advance.
     fn notice_before_start(&self) -> Duration;
 
-    /// Arrivals of an open loop that were due before `end`, from the release on, and never started. Uses the
-    /// schedule up.
+    /// Number of arrivals of an open loop that were due before `end` (since the release) and never started.
+    /// Consumes the schedule.
     fn unstarted(&self, end: Duration) -> u64;
 
-    /// How much of a trace has been taken, from 0 to 1, where that is known.
+    /// Share of the trace that has been taken, from 0 to 1, if it is known.
     fn replayed(&self) -> Option<f64>;
 
     /// Processor time that the load generator has used so far.
     fn process_cpu(&self) -> Duration;
 
-    /// From the start of the measurement to the end of the last operation, when all have ended.
+    /// Time from the start of the measurement to the end of the last operation. Called when all have ended.
     fn elapsed(&self, measured_from: Instant) -> Duration;
 
-    /// How each thread has spent its time.
+    /// Use of time of each thread.
     fn loads(&self) -> Vec<ThreadLoad>;
 
-    /// The times without a success of each member.
+    /// Times without a success, of each member.
     fn gaps(&self) -> Vec<Gaps>;
 
-    /// Faults of a trace or a script that have ended the run. Agents report theirs themselves.
+    /// Faults of a trace or a script that ended the run. Agents report their faults over their connection.
     fn faults(&self) -> Vec<String> {
         Vec::new()
     }

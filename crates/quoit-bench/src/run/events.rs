@@ -1,4 +1,4 @@
-//! Commands that run at their times while workers work, and the table of what became of them.
+//! Execution of events: commands that run at given times of the run, and the table of their outcomes.
 
 use super::beside::Task;
 use super::control::{Phase, ending, released};
@@ -13,20 +13,20 @@ use tokio::process::Command;
 use tokio::sync::{oneshot, watch};
 use tokio::time::sleep_until;
 
-/// The file in the directory of a run.
+/// Name of the file in the directory of a run.
 pub(crate) const EVENTS_FILE: &str = "events.csv";
-/// Outcome of an event without a command.
+/// Outcome of an event that has no command.
 const MARK: &str = "mark";
-/// Outcome of a call that did its work.
+/// Outcome of a call that succeeded.
 const DONE: &str = "done";
 
 type Table = Arc<Mutex<File>>;
 
-/// A task for each event.
+/// One task for each event.
 ///
 /// # Errors
 ///
-/// When the table can't be made.
+/// When the table can't be created.
 pub(super) fn tasks(
     events: &[RunEvent],
     directory: &Path,
@@ -45,7 +45,8 @@ pub(super) fn tasks(
     Ok(events.iter().map(task).collect())
 }
 
-/// Waits for the time of an event and runs its command, which is killed when the run ends before it.
+/// Waits for the time of an event and runs its action. A command that still runs at the end of the run is
+/// killed. Returns the failure, if there is one.
 async fn run_event(
     event: RunEvent,
     directory: PathBuf,
@@ -88,11 +89,12 @@ async fn run_event(
     (!is_good).then(|| format!("{of} event {} ended with: {outcome}", event.name))
 }
 
-/// Calls a function on a thread of its own: it may block, and a run does not wait for it beyond its end.
+/// Calls a function on a thread of its own, because the function may block. The run does not wait for it
+/// beyond its own end.
 async fn run_call(call: EventCall) -> String {
     let (tell, told) = oneshot::channel();
     let run = move || {
-        // A run that has ended does not want to know.
+        // Fails if the run has ended and nobody waits for the outcome.
         let _ = tell.send(call.call());
     };
     let started = std::thread::Builder::new().name("event".to_owned()).spawn(run);
@@ -106,8 +108,8 @@ async fn run_call(call: EventCall) -> String {
     }
 }
 
-/// Runs a command by the shell, without standard input; its output goes to the standard error of this
-/// process. Gives how it ended.
+/// Runs a shell command without standard input and returns its outcome. Its output goes to the standard
+/// error of this process.
 async fn run_command(command: &str, directory: &Path) -> String {
     let mut shell = Command::new("sh");
     shell.args(["-c", command]).env(DIRECTORY_VARIABLE, directory).stdin(Stdio::null());

@@ -1,4 +1,4 @@
-//! Holds the figures of a run against what is expected of them.
+//! Judging the results of a run by its expectations.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,35 +8,35 @@ use crate::measure::{Stall, Window};
 use crate::output::text::ms_text;
 use crate::output::{RunLog, Terminal};
 
-/// Figures of a run, or of its first part.
+/// Results of a run, or of its first part.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Measured<'a> {
     pub(crate) operations: &'a [ReportedOperation],
     pub(crate) total: &'a Window,
-    /// Successful operations a second, of each operation.
+    /// Successful operations per second, for each operation.
     pub(crate) rates_per_s: &'a [f64],
-    /// The longest first.
+    /// Stalls, the longest first.
     pub(crate) stalls: &'a [Stall],
     pub(crate) unstarted: u64,
 }
 
-/// Judgement of an expectation.
+/// The judgement of one expectation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judgement {
     /// The expectation as it was written.
     pub expectation: String,
-    /// Whether the run met it.
+    /// True if the run met it.
     pub is_met: bool,
-    /// The figure that decided, as people read it.
+    /// The deciding figure, as text for people.
     pub measured: String,
 }
 
-/// A figure that was measured.
+/// A measured figure.
 struct Reading {
     value: f64,
-    /// The true one may be greater: operations failed before their answers came.
+    /// The true value may be greater, because operations failed before they were answered.
     is_lower_bound: bool,
-    /// Whose it is; `None` = of the whole run.
+    /// The operation that the figure belongs to; `None` if it is about the whole run.
     operation: Option<String>,
 }
 
@@ -47,11 +47,11 @@ impl Reading {
 }
 
 impl Expectation {
-    /// Checks that a mix has the operation that this is about.
+    /// Checks that the mix has the operation that the expectation names.
     ///
     /// # Errors
     ///
-    /// When it has not.
+    /// When it does not.
     pub(crate) fn check_operation(
         &self,
         operations: &[ReportedOperation],
@@ -69,15 +69,17 @@ impl Expectation {
         self.operation.as_ref().is_none_or(|wanted| is_called(operation, wanted))
     }
 
-    /// Whether the first part of a run can be judged: stalls and missing arrivals are known at the end.
+    /// True if the first part of a run can be judged. Stalls and unstarted arrivals are only known at the
+    /// end.
     pub(crate) fn is_judged_early(&self) -> bool {
         !matches!(self.figure, Figure::Stall | Figure::Unstarted)
     }
 
-    /// Judges the figures. A figure that nothing was measured of does not meet any expectation.
+    /// Judges the figures. An expectation without any measured figure is missed.
     pub(crate) fn judge(&self, measured: &Measured<'_>) -> Judgement {
         let found = self.found(measured);
-        // The worst decides: of those that miss it first.
+        // The worst figure decides: one that misses the bound before one that meets it, then the one
+        // furthest off.
         let worst = found.iter().max_by(|a, b| {
             let badness = |found: &Reading| {
                 let distance = found.value - self.bound;
@@ -149,7 +151,7 @@ fn is_called(operation: &ReportedOperation, name: &str) -> bool {
     operation.name() == name || operation.file_label == name
 }
 
-/// A figure of the latencies of an operation; `None` where it was never tried.
+/// A latency figure of an operation; `None` if the operation was never attempted.
 fn latency(total: &Window, index: usize, figure: usize, operation: String) -> Option<Reading> {
     let stats = &total.operations()[index];
     let attempts = stats.attempts(&total.breakdown().failed()[index]);
@@ -161,11 +163,11 @@ fn latency(total: &Window, index: usize, figure: usize, operation: String) -> Op
     (latencies.count > 0).then_some(Reading { value, is_lower_bound, operation: Some(operation) })
 }
 
-/// Checks that a run can be judged by what its configuration expects.
+/// Checks that the run can be judged by the expectations of its configuration.
 ///
 /// # Errors
 ///
-/// When an expectation is about an operation that the run has not, or the run is a search.
+/// When an expectation names an operation that the run does not have, or the run is a search.
 pub(crate) fn check_expectations(
     config: &Config,
     operations: &[ReportedOperation],
@@ -181,7 +183,7 @@ pub(crate) fn check_expectations(
     Ok(())
 }
 
-/// Tells a terminal and the log the judgements; those that were missed in red.
+/// Writes the judgements to the terminal and the log, missed ones in red.
 pub(super) fn tell(judgements: &[Judgement], terminal: &mut Terminal, log: &RunLog) {
     for Judgement { expectation, is_met, measured } in judgements {
         if *is_met {

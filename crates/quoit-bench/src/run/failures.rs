@@ -4,11 +4,11 @@ use super::RunReport;
 use crate::config::LogLevel;
 use crate::output::{RunLog, Terminal};
 
-/// Reasons that are told; all of them are in `summary.json`.
+/// Maximum number of reasons that are printed. `summary.json` has all of them.
 const TOLD_COUNT_MAX: usize = 5;
 
-/// Tells a terminal and the log why operations failed, the most frequent reasons first; in red when none
-/// succeeded.
+/// Writes the reasons of failures to the terminal and the log, the most frequent first. They are red if no
+/// operation succeeded.
 pub(super) fn tell(report: &RunReport, terminal: &mut Terminal, log: &RunLog) {
     let in_vain = report.is_in_vain();
     let level = if in_vain { LogLevel::Error } else { LogLevel::Warning };

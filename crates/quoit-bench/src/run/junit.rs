@@ -1,4 +1,4 @@
-//! `junit.xml`: the expectations of a run as test cases, in the form that build servers read.
+//! `junit.xml`: the expectations of a run as test cases, in the JUnit format that build servers read.
 
 use std::fmt::Write as _;
 use std::io;
@@ -11,7 +11,7 @@ use crate::plot::escape;
 /// Name of the file in the directory of a run.
 pub(crate) const JUNIT_FILE: &str = "junit.xml";
 
-/// Writes the file.
+/// Writes `junit.xml`.
 pub(crate) fn write_junit(
     run: &Path,
     judgements: &[Judgement],
@@ -20,7 +20,7 @@ pub(crate) fn write_junit(
     std::fs::write(run.join(JUNIT_FILE), document(judgements, elapsed))
 }
 
-/// The document: one suite, a case for each expectation.
+/// The document: one suite with a test case for each expectation.
 pub(super) fn document(judgements: &[Judgement], elapsed: Duration) -> String {
     let missed = judgements.iter().filter(|judgement| !judgement.is_met).count();
     let (count, seconds) = (judgements.len(), elapsed.as_secs_f64());

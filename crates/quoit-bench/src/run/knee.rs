@@ -1,5 +1,9 @@
-//! The highest rate of an open loop whose 99th percentile stays within a bound, found by runs of
-//! growing rate and then by halving the gap. A rate is sampled again until the samples agree.
+//! Search for the knee: the highest rate of an open loop whose 99th percentile of latency stays within a
+//! bound.
+//!
+//! The search runs steps of growing rate until a step is beyond the bound (or halves the rate until one is
+//! within), then tries the geometric mean of the highest rate within and the lowest rate beyond, until the
+//! two are close. A step is measured again until its samples agree.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -11,40 +15,40 @@ use crate::config::{Config, KneePlan, Pacing, RunLength};
 use crate::measure::OperationStats;
 use crate::output::{OutputError, RunDirectory, RunLog, Terminal};
 
-/// Warm-up of a step when the configuration has none.
+/// Warm-up of a step, unless the configuration sets one.
 const WARMUP: Duration = Duration::from_secs(2);
 
-/// Growth of the rate while every step is within the bound.
+/// Factor by which the rate grows while every step is within the bound.
 const GROWTH: f64 = 1.5;
 
-/// The search ends when the lowest rate beyond the knee is at most this much above the highest
-/// before it.
+/// The search ends when the lowest rate beyond the knee exceeds the highest rate within by at most this
+/// factor.
 const PRECISION: f64 = 1.05;
 
-/// Most steps of a search.
+/// Maximum number of steps of a search.
 const STEP_COUNT_MAX: usize = 40;
 
-/// Samples by which one verdict has to be ahead of the other.
+/// Lead that one verdict needs over the other, in samples.
 const LEAD: usize = 2;
 
-/// Most samples of a step that count.
+/// Maximum number of samples of a step that count towards its verdict.
 const SAMPLE_COUNT_MAX: usize = 5;
 
-/// Client-bound samples after which a step is given up.
+/// Number of client-bound samples after which a step is given up.
 const CLIENT_BOUND_COUNT_MAX: usize = 2;
 
-/// Share of the operations of a step that may fail or be left undone.
+/// Maximum share of a step's operations that may fail or stay unstarted.
 const UNDONE_SHARE_MAX: f64 = 0.01;
 
-/// Which rate is tried next.
+/// State of the search, which decides the next rate.
 #[derive(Debug, Clone, Copy)]
 struct Search {
     next: f64,
-    /// The highest rate within the bound.
+    /// The highest rate found within the bound.
     within: Option<f64>,
-    /// The lowest rate beyond it.
+    /// The lowest rate found beyond the bound.
     beyond: Option<f64>,
-    /// The lowest rate beyond was the load generator's limit.
+    /// True if the lowest rate beyond was the limit of the load generator, not of the server.
     is_bound_by_client: bool,
 }
 
@@ -53,13 +57,13 @@ impl Search {
         Self { next: rate_per_s, within: None, beyond: None, is_bound_by_client: false }
     }
 
-    /// Notes how the last step went; false when nothing is left to try.
+    /// Takes the verdict on the last step and chooses the next rate. Returns false if the search is over.
     fn go_on(&mut self, verdict: StepVerdict) -> bool {
         match verdict {
             StepVerdict::Within => self.within = Some(self.next),
             StepVerdict::Beyond | StepVerdict::ClientBound => {
                 self.beyond = Some(self.next);
-                // The lowest rate beyond decides what the limit was.
+                // The lowest rate beyond decides whose limit was found.
                 self.is_bound_by_client = verdict == StepVerdict::ClientBound;
             }
         }
@@ -78,7 +82,7 @@ impl Search {
 struct Sample {
     successful_per_s: f64,
     p99_us: u64,
-    /// Failed, or due and never started.
+    /// Number of operations that failed, or were due and never started.
     undone: u64,
     client_bound: bool,
     is_within: bool,
@@ -103,20 +107,21 @@ impl Sample {
     }
 }
 
-/// The 99th percentile of all operations that were due, in microseconds. Those that failed or never started
-/// come after the slowest success: no time after which they would have succeeded is known.
+/// The 99th percentile over all operations that were due, in microseconds. Operations that failed or never
+/// started rank after the slowest success, because the time after which they would have succeeded is
+/// unknown.
 fn p99_us(successes: &OperationStats, undone: u64) -> u64 {
     let count = successes.count().max(1);
     let rank_share = 0.99 * (count + undone) as f64 / count as f64;
     successes.histogram_ns().value_at_quantile(rank_share.min(1.0)) / 1000
 }
 
-/// The outcome of the samples of a step.
+/// The verdict on a step, from all of its samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StepVerdict {
     Within,
     Beyond,
-    /// The load generator had no processor time left: the samples tell nothing of the server.
+    /// The load generator was saturated, so the samples say nothing about the server.
     ClientBound,
 }
 
@@ -128,12 +133,12 @@ struct Step {
 }
 
 impl Step {
-    /// The verdict, once the samples suffice for one.
+    /// The verdict on the step; `None` if more samples are needed.
     ///
-    /// A sequential test of the share of samples within the bound (Wald, "Sequential Tests of Statistical
-    /// Hypotheses", 1945): with 4/5 against 1/5 a lead of two is wrong in one of 17 cases. After five samples
-    /// the majority decides. A first sample within half of the bound is clear enough. Client-bound samples do
-    /// not count, unless two of them came.
+    /// This is a sequential test of the share of samples within the bound (Wald, "Sequential Tests of
+    /// Statistical Hypotheses", 1945). Between shares of 4/5 and 1/5, a lead of two samples is wrong in one
+    /// of 17 cases. After five samples the majority decides. A first sample within half of the bound
+    /// decides alone. Client-bound samples do not count; two of them end the step.
     fn verdict(&self, plan: KneePlan) -> Option<StepVerdict> {
         let count = |test: fn(&Sample) -> bool| self.samples.iter().filter(|s| test(s)).count();
         let within = count(|sample| !sample.client_bound && sample.is_within);
@@ -155,12 +160,12 @@ impl Step {
         })
     }
 
-    /// The samples that tell something of the server.
+    /// The samples that are not client-bound.
     fn accepted(&self) -> impl Iterator<Item = &Sample> {
         self.samples.iter().filter(|sample| !sample.client_bound)
     }
 
-    /// The row of the step, with medians of its samples.
+    /// The row of the step, with the medians of its samples.
     fn row(&self, verdict: StepVerdict) -> KneeRow {
         let are_bound = verdict == StepVerdict::ClientBound;
         let samples: Vec<&Sample> =
@@ -186,9 +191,10 @@ impl Step {
     }
 }
 
-/// Runs step after step, each with as many samples as its verdict takes; every sample has a directory and a
-/// warm-up of its own. Gives the report of the highest step within the bound, or of the first one when none
-/// was; of the step at which the search was stopped, if it was. The steps are told, and kept in `knee.csv`.
+/// Runs step after step until the search is over, and writes the steps to `knee.csv`. Each sample has a
+/// directory and a warm-up of its own. Returns the report of the highest step within the bound, or of the
+/// first step if no step was within. If a sample ends early, the search stops and returns that sample's
+/// report.
 ///
 /// # Errors
 ///
@@ -217,7 +223,7 @@ pub(crate) fn find_knee(
             let (log, shown) = (log.clone(), &mut *terminal);
             let report =
                 run(RunSetup { config: &config, directory: &place, log, terminal: shown })?;
-            // A part of a sample says nothing of its rate.
+            // An incomplete sample says nothing about its rate.
             if report.end != RunEnd::Completed {
                 break (None, report);
             }
@@ -228,7 +234,7 @@ pub(crate) fn find_knee(
         };
         let Some(verdict) = verdict else { break Some(report) };
         rows.push(step.row(verdict));
-        // After each step, so that a search that is killed leaves what it has found.
+        // Written after each step, so that a search that is killed leaves its findings.
         write_rows(directory, &rows).map_err(OutputError::write(directory.path()))?;
         if verdict == StepVerdict::Within || best.is_none() {
             best = Some(report);
@@ -311,7 +317,8 @@ mod tests {
         if is_within { StepVerdict::Within } else { StepVerdict::Beyond }
     }
 
-    /// The verdict on samples with these 99th percentiles in milliseconds; 0 stands for a client-bound one.
+    /// A step whose samples have these 99th percentiles in milliseconds; 0 stands for a client-bound
+    /// sample.
     fn step(p99s_ms: &[u64]) -> Step {
         let sample = |ms: &u64| Sample {
             successful_per_s: 100.0,
@@ -350,7 +357,7 @@ mod tests {
         (1..=1000).for_each(|ms| successes.record(ms * 1_000_000));
         let near = |us: u64, ms: u64| us.abs_diff(ms * 1000) <= ms;
         assert!(near(p99_us(&successes, 0), 990), "{}", p99_us(&successes, 0));
-        // Rank 995 of 1005.
+        // Of 1005 operations, the 99th percentile is at rank 995.
         assert!(near(p99_us(&successes, 5), 995), "{}", p99_us(&successes, 5));
         assert!(near(p99_us(&successes, 500), 1000), "{}", p99_us(&successes, 500));
         assert_eq!(p99_us(&OperationStats::new(), 5), 0);

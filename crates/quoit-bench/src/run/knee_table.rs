@@ -1,9 +1,9 @@
-//! `knee.csv`: the table of a search for the knee.
+//! `knee.csv`: the steps of a search for the knee.
 
 /// Name of the table in the directory of the search.
 pub(crate) const KNEE_FILE: &str = "knee.csv";
 
-/// Heads of its columns.
+/// Headers of its columns.
 pub(crate) const KNEE_COLUMNS: [&str; 9] = [
     "offered",
     "successful",
@@ -16,32 +16,32 @@ pub(crate) const KNEE_COLUMNS: [&str; 9] = [
     "greatest_99th",
 ];
 
-/// A rate that was tried. Figures are medians of the samples that count: those that are not client-bound, or
-/// all where the step is.
+/// A rate that was tried. Figures are medians of the samples that count: the ones that are not
+/// client-bound, or, if the verdict is client-bound, the ones that are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KneeRow {
-    /// Operations a second that were due.
+    /// Operations per second that were due.
     pub offered_per_s: f64,
-    /// Successful operations a second.
+    /// Successful operations per second.
     pub successful_per_s: f64,
-    /// The 99th percentile of all operations together, in microseconds.
+    /// The 99th percentile over all operations, in microseconds.
     pub p99_us: f64,
-    /// Operations that failed, or were due and never started.
+    /// Number of operations that failed, or were due and never started.
     pub undone: f64,
-    /// The load generator had no processor time left.
+    /// True if the load generator was saturated.
     pub is_client_bound: bool,
-    /// The 99th percentile is within the bound.
+    /// True if the 99th percentile is within the bound.
     pub is_within: bool,
-    /// Samples that were taken.
+    /// Number of samples that were measured.
     pub sample_count: u64,
-    /// The least 99th percentile of a sample, in microseconds.
+    /// The lowest 99th percentile of a counted sample, in microseconds.
     pub p99_us_min: f64,
-    /// The greatest 99th percentile of a sample, in microseconds.
+    /// The highest 99th percentile of a counted sample, in microseconds.
     pub p99_us_max: f64,
 }
 
 impl KneeRow {
-    /// The line of the table.
+    /// The line in the table.
     pub(super) fn text(&self) -> String {
         format!(
             "{:.1}, {:.1}, {:.0}, {:.0}, {}, {}, {}, {:.0}, {:.0}",

@@ -1,4 +1,4 @@
-//! The weighted choice of operations, and what reports call them.
+//! The weighted choice of operations, and the names under which operations are reported.
 
 use std::collections::BTreeMap;
 
@@ -12,27 +12,28 @@ use crate::term::Term;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MixEntry<O> {
     pub(super) operation: O,
-    /// Whether it adds a key.
+    /// True if the operation takes a new key.
     pub(super) inserts: bool,
-    /// Where it is counted: an index of the reported operations.
+    /// Index of the reported operation under which it is counted.
     pub(super) reported: usize,
-    /// Weights up to and with this entry.
+    /// Sum of the weights up to and including this entry.
     cumulative: u64,
 }
 
 /// A driver's operations with their weights.
 #[derive(Debug)]
 pub(crate) struct Mix<O> {
-    /// Those with a weight, which are drawn.
+    /// Entries of weight above 0, which can be drawn.
     entries: Vec<MixEntry<O>>,
     total: u64,
-    /// All, by their labels as people read them; of one label the first.
+    /// All entries by label. Of several entries with one label, the first.
     labelled: BTreeMap<String, MixEntry<O>>,
 }
 
 impl<O: Copy> Mix<O> {
-    /// Draws an entry with the probability of its weight, by one uniform draw, as if from a table
-    /// that holds each operation as often as its weight says.
+    /// Draws an entry with a probability proportional to its weight. It uses one uniform draw, as if from a
+    /// table that holds each operation as often as its weight says, so it draws the same sequence as
+    /// basho_bench.
     #[inline]
     pub(super) fn choose(&self, random: &mut Random) -> MixEntry<O> {
         let drawn = random.uniform(self.total);
@@ -40,17 +41,17 @@ impl<O: Copy> Mix<O> {
         *chosen.expect("the last entry's cumulative weight is the total")
     }
 
-    /// The entry of a label, also one without a weight.
+    /// The entry with a label, even if its weight is 0.
     pub(super) fn labelled(&self, label: &str) -> Option<MixEntry<O>> {
         self.labelled.get(label).copied()
     }
 
-    /// All labels, for a message.
+    /// All labels, for an error message.
     pub(super) fn labels(&self) -> String {
         self.labelled.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
     }
 
-    /// All operations, also those that are never drawn.
+    /// All operations, including those of weight 0.
     pub(super) fn all_operations(&self) -> impl Iterator<Item = O> {
         self.labelled.values().map(|entry| entry.operation)
     }
@@ -66,7 +67,7 @@ impl<O: Copy> Mix<O> {
     }
 }
 
-/// Checks the operations against the driver and prepares the draw.
+/// Checks the operations against the driver and builds the mix.
 ///
 /// # Errors
 ///
@@ -101,7 +102,7 @@ pub(crate) fn build_mix<D: Driver>(
     Ok((mix, reported))
 }
 
-/// A label as scripts name it: a text without quotes.
+/// A label in the form in which scripts name it: without quotes.
 fn text_of(label: &Term) -> String {
     match label {
         Term::String(text) => text.clone(),

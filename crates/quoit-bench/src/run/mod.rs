@@ -1,11 +1,10 @@
 //! One run: workers on their threads are connected, released together, stopped together, and counted.
 //!
-//! The course of a run: every worker connects ([`thread`], [`worker`]); when all are connected, [`conduct`]
-//! releases them at one instant; during the run it writes each second once all threads have completed it;
-//! at the deadline, on a signal or on a fatal error it stops the workers, which finish the operation that
-//! they are at; then [`conclude`] writes the summary. A worker that cannot connect keeps the run from
-//! starting. The same course serves workers of this process ([`threads`]) and of agents ([`agents`]), which
-//! both implement `RunCrew`.
+//! The course of a run (`conduct`): every worker connects; once all are connected, they are released at one
+//! instant; while they work, each second is recorded as soon as all threads have completed it; at the
+//! deadline, on a signal or on a fatal error the workers stop after the operation that they are at; then
+//! `conclude` writes the summary. A worker that cannot connect keeps the run from starting. Workers of this
+//! process and agents go through the same course: both implement `RunCrew`.
 
 mod agents;
 mod alarm;

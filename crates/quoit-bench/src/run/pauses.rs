@@ -1,31 +1,34 @@
-//! The pauses between the operations of a worker that works at a rate.
+//! Pauses between the operations of a worker that works at a rate.
 //!
-//! A timer wakes a little late, by some tens of microseconds. At thousands of operations a second that would
-//! make each pause a good part longer than it was drawn, so the next pause is shorter by as much.
+//! A timer wakes some tens of microseconds late. At thousands of operations per second, that would make
+//! each pause noticeably longer than drawn. So the next pause is shortened by the lateness of the earlier
+//! ones.
 
 use std::time::{Duration, Instant};
 
-/// Lateness that later pauses make up for. A process that stood still longer is not followed by a burst.
+/// Maximum lateness that later pauses compensate. A process that stood still longer does not send a burst
+/// after it.
 const LATENESS_MAX: Duration = Duration::from_millis(10);
 
 /// The pauses of one worker.
 #[derive(Debug, Default)]
 pub(super) struct Pauses {
-    /// Time that pauses have taken beyond what was drawn for them.
+    /// Time by which earlier pauses exceeded their drawn length, not compensated yet.
     lateness: Duration,
 }
 
 impl Pauses {
-    /// The end of a pause of `drawn_s` seconds that begins `now`: earlier by what earlier pauses were late.
+    /// The end of a pause of `drawn_s` seconds that begins `now`, shortened by the lateness of earlier
+    /// pauses.
     pub(super) fn end_of_next(&mut self, now: Instant, drawn_s: f64) -> Instant {
         let drawn = Duration::try_from_secs_f64(drawn_s).unwrap_or(Duration::MAX);
         let pause = drawn.saturating_sub(self.lateness);
         self.lateness = self.lateness.saturating_sub(drawn);
-        // A pause beyond the clock's range ends with the run.
+        // A pause beyond the range of the clock lasts until the end of the run.
         now.checked_add(pause).unwrap_or_else(|| now + Duration::from_secs(u64::from(u32::MAX)))
     }
 
-    /// Notes when a pause ended.
+    /// Records that a pause that was due to end at `until` ended at `now`.
     pub(super) fn ended(&mut self, until: Instant, now: Instant) {
         self.lateness = (self.lateness + now.saturating_duration_since(until)).min(LATENESS_MAX);
     }
@@ -39,8 +42,8 @@ mod tests {
 
     const COUNT: usize = 200_000;
 
-    /// The pauses of a worker whose timer wakes `late` after the end, by a clock of its own, in parts of the
-    /// mean that they should have.
+    /// The pauses of a worker whose timer always wakes `late` after the time, on a simulated clock, as
+    /// multiples of the mean pause.
     fn pauses(per_second: f64, late: Duration, seed: [i64; 3]) -> Vec<f64> {
         let mut random = Random::new(RandomKind::Xoshiro, Seed(seed), 1);
         let mut pauses = Pauses::default();
@@ -48,7 +51,7 @@ mod tests {
         let next = |_| {
             let until = pauses.end_of_next(began, random.exponential(1.0 / per_second));
             let pause = until.saturating_duration_since(began);
-            // A pause that is over at once takes no timer.
+            // A pause of length zero does not use the timer.
             let late = if pause.is_zero() { Duration::ZERO } else { late };
             pauses.ended(until, until + late);
             (pause + late).as_secs_f64() * per_second

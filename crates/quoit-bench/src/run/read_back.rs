@@ -1,4 +1,4 @@
-//! The end of a verified run: every key that was written is read once more.
+//! The end of a verified run: every written key is read once more.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,30 +15,30 @@ use crate::driver::Driver;
 use crate::verify::{Verifier, WrittenKeys};
 use crate::worker_place::WorkerPlace;
 
-/// How often a key is tried before it counts as unread.
+/// Number of attempts before a key counts as unread.
 const ATTEMPT_COUNT: u32 = 5;
 
-/// Pause before a key is tried again.
+/// Pause between attempts at a key.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// Most connections of the read-back.
+/// Maximum number of connections of the read-back.
 const READER_COUNT_MAX: u32 = 128;
 
-/// Which reads count.
+/// The passes of a read-back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pass {
-    /// First pass: replicas that are behind may get repaired.
+    /// First pass: its reads let the server repair replicas that are behind.
     Repair,
     /// Last pass: its findings count.
     Final,
 }
 
-/// Reads every written key; where reads may be behind, twice, so that what is behind can be
-/// repaired by the first. SIGINT and SIGTERM end it early: what is left counts as unread.
+/// Reads every written key. If reads may be behind, the keys are read twice, so that the first pass can
+/// trigger read repair. SIGINT and SIGTERM end the read-back early; the remaining keys count as unread.
 ///
 /// # Errors
 ///
-/// When the keys cannot be read from their file, or the system gives no event loop.
+/// When the keys cannot be read from their file, or the operating system provides no event loop.
 pub(super) fn read_back<D: Driver>(
     shared: &Arc<Shared<D>>,
     verifier: &Arc<Verifier>,
@@ -80,7 +80,7 @@ async fn read_all<D: Driver>(
         }
     }
     if pass == Pass::Final {
-        // Keys that no worker reached, and reads that were cut off.
+        // Count keys that no worker reached, and reads that were cut off.
         let report = verifier.report();
         verifier.note_unread(
             report.keys_written.saturating_sub(report.keys_read_back + report.keys_unread),
@@ -89,7 +89,7 @@ async fn read_all<D: Driver>(
     Ok(())
 }
 
-/// Reads keys until there are no more.
+/// Reads keys until none are left.
 async fn read_some<D: Driver>(
     shared: &Shared<D>,
     verifier: &Arc<Verifier>,

@@ -1,4 +1,4 @@
-//! Where the completed seconds of a run go: tables and terminal, and the interval logs.
+//! Recording of the completed seconds of a run: into tables, the terminal, and the histogram logs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,35 +13,35 @@ use crate::measure::intervals::IntervalWriter;
 use crate::output::{Finished, OutputError, Reporter, RunDirectory, RunLog, Terminal};
 use crate::view::ViewPhase;
 
-/// Length of an interval of the logs.
+/// Length of an interval of the histogram logs.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Seconds that are measured before expectations are judged for the first time: the beginning of a run is
-/// slower than the rest of it.
+/// Seconds of measurement before expectations are judged for the first time, because a run is slower at its
+/// beginning.
 const JUDGED_FROM_S: f64 = 10.0;
 
-/// Takes in a run, second by second. Keeps none of the seconds in memory.
+/// Records a run second by second. It keeps totals only, not the seconds.
 pub(super) struct Recording<'a> {
     reporter: Reporter<'a>,
     directory: PathBuf,
     operations: Vec<ReportedOperation>,
-    /// Made when the workers are released.
+    /// Created when the workers are released.
     intervals: Option<IntervalWriter>,
     steady: Steady,
 }
 
-/// Totals of a run, and its rate.
+/// Totals and rates of a run.
 pub(super) struct Recorded {
     pub(super) operations: Vec<ReportedOperation>,
     pub(super) total: Window,
-    /// Successful operations a second, of each operation.
+    /// Successful operations per second, for each operation.
     pub(super) rates_per_s: Vec<f64>,
     /// Descriptions, for people, of data that could not be written.
     pub(super) lost: Vec<String>,
 }
 
-/// Successes in the whole seconds of the planned length. Operations that end after it, when one
-/// worker after the other stops, belong to no steady rate.
+/// Successes within the whole seconds of the planned length. Operations that end later, while the workers
+/// stop one after another, do not belong to the steady rate.
 struct Steady {
     seconds: u64,
     counts: Vec<u64>,
@@ -56,8 +56,8 @@ impl Steady {
         }
     }
 
-    /// Rates of a run of `elapsed`, which may have ended before its planned length: then, and for
-    /// runs of less than a second, over all the time.
+    /// The rates of a run that lasted `elapsed`. If the run ended before its planned length, or was planned
+    /// for less than a second, the rates are over the whole time.
     fn rates_per_s(&self, total: &Window, elapsed: Duration) -> Vec<f64> {
         if self.seconds > 0 && elapsed.as_secs() >= self.seconds {
             return self.counts.iter().map(|count| *count as f64 / self.seconds as f64).collect();
@@ -68,11 +68,11 @@ impl Steady {
 }
 
 impl<'a> Recording<'a> {
-    /// The recording of a run of these operations, whose files it makes.
+    /// Creates the recording and its files.
     ///
     /// # Errors
     ///
-    /// When a file can't be made.
+    /// When a file can't be created.
     pub(super) fn create(
         config: &Config,
         directory: &RunDirectory,
@@ -89,29 +89,30 @@ impl<'a> Recording<'a> {
         Ok(Self { reporter, directory, operations, intervals: None, steady })
     }
 
-    /// The measurement starts at `start`.
+    /// Begins the histogram logs. `start` is the start of the measurement.
     pub(super) fn begin(&mut self, start: SystemTime) -> Result<(), RunError> {
         let writer = IntervalWriter::create(&self.directory, &self.operations, start)?;
         self.intervals = Some(writer);
         Ok(())
     }
 
-    /// The run comes to a phase.
+    /// Shows that the run enters a phase.
     pub(super) fn enter_phase(&mut self, phase: ViewPhase) {
         self.reporter.enter_phase(phase, interrupt);
     }
 
-    /// So much of the trace has been replayed, from 0 to 1.
+    /// Shows the share of the trace that has been replayed, from 0 to 1.
     pub(super) fn set_replayed(&mut self, share: Option<f64>) {
         self.reporter.set_replayed(share);
     }
 
-    /// Shows a line above the progress.
+    /// Prints a line above the progress line.
     pub(super) fn notice(&mut self, message: &str) {
         self.reporter.notice(message);
     }
 
-    /// Takes in all seconds before `through_second`; `windows` has those in which anything was.
+    /// Records all seconds before `through_second`. `windows` only has the seconds in which something
+    /// happened.
     pub(super) fn take(&mut self, windows: &[(u64, Window)], through_second: u64) {
         if self.reporter.seconds_done() == 0 && through_second > 0 {
             self.enter_phase(ViewPhase::Measuring);
@@ -125,7 +126,7 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// An expectation that the seconds so far miss.
+    /// The first expectation that the seconds so far miss.
     pub(super) fn missed_so_far(&self, expectations: &[Expectation]) -> Option<Judgement> {
         let total = self.reporter.total();
         let elapsed_s = self.reporter.seconds_done() as f64;
@@ -145,7 +146,7 @@ impl<'a> Recording<'a> {
         judged.map(|expectation| expectation.judge(&measured)).find(|judgement| !judgement.is_met)
     }
 
-    /// Takes in what is left of a run that went on for `elapsed`.
+    /// Records the remaining seconds of a run that lasted `elapsed`.
     pub(super) fn finish(
         mut self,
         rest: &[(u64, Window)],

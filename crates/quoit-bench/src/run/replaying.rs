@@ -1,4 +1,4 @@
-//! The trace of a run, from which workers take their operations.
+//! The trace that a run replays, from which workers take their operations.
 
 use super::mix::{Mix, MixEntry};
 use crate::reported_operation::ReportedOperation;
@@ -8,26 +8,26 @@ use crate::trace::{Replay, TraceError, TraceReader, TracedKind, TracedOperation}
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The operations of a trace, each taken by one worker.
+/// The operations of a trace. Each is taken by one worker.
 #[derive(Debug)]
 pub(super) struct Replaying<O> {
     reader: Mutex<Result<ShareReader, TraceError>>,
     speed: Option<f64>,
-    /// For each kind of operation the driver's, if the configuration has one.
+    /// For each kind of traced operation the driver's operation, if the configuration has one.
     entries: [Option<MixEntry<O>>; 3],
 }
 
-/// Reads the operations of one share.
+/// Reads the operations of one share from the trace.
 #[derive(Debug)]
 struct ShareReader {
     reader: TraceReader,
     share: Share,
-    /// The number of the next operation of the trace.
+    /// Number of the next operation in the whole trace.
     next_number: u64,
 }
 
 impl ShareReader {
-    /// The next operation of the share, with its line.
+    /// The next operation of the share, with its line number.
     fn next_operation(&mut self) -> Result<Option<(u64, TracedOperation)>, TraceError> {
         while let Some(next) = self.reader.next_operation()? {
             let number = self.next_number;
@@ -40,16 +40,16 @@ impl ShareReader {
     }
 }
 
-/// An operation that a worker has taken.
+/// An operation that a worker has taken from the trace.
 pub(super) struct Taken<O> {
-    /// When it is due, from the release on; nothing where it is due at once.
+    /// Time from the release until the operation is due; `None` if it is due at once.
     pub(super) due: Option<Duration>,
     pub(super) entry: MixEntry<O>,
     pub(super) traced: TracedOperation,
 }
 
 impl<O: Copy> Replaying<O> {
-    /// Opens the trace, of which this process replays a share.
+    /// Opens the trace, of which this process replays one share.
     ///
     /// # Errors
     ///
@@ -73,7 +73,7 @@ impl<O: Copy> Replaying<O> {
         Ok(Self { reader: Mutex::new(Ok(reader)), speed: replay.speed, entries })
     }
 
-    /// Takes the next operation; nothing at the end of the trace, or at a fault.
+    /// Takes the next operation. Returns `None` at the end of the trace and after a fault.
     pub(super) fn take(&self) -> Option<Taken<O>> {
         let mut guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let reader = guard.as_mut().ok()?;
@@ -102,13 +102,13 @@ impl<O: Copy> Replaying<O> {
         }
     }
 
-    /// How much of the trace has been taken, from 0 to 1; nothing where its length is not known.
+    /// Share of the trace that has been taken, from 0 to 1; `None` if the length is unknown.
     pub(super) fn progress(&self) -> Option<f64> {
         let guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         guard.as_ref().ok()?.reader.progress()
     }
 
-    /// The fault that has ended the replay, in words.
+    /// The fault that ended the replay, as text.
     pub(super) fn fault(&self) -> Option<String> {
         let guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         guard.as_ref().err().map(ToString::to_string)

@@ -1,4 +1,4 @@
-//! When the operations of an open loop are due.
+//! Times at which the operations of an open loop are due.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -8,42 +8,44 @@ use crate::config::Arrivals;
 use crate::random::Random;
 use crate::share::Share;
 
-/// The arrivals of a run, each taken by one worker. What the workers do has no bearing on it.
+/// The arrivals of a run, each taken by one worker. The schedule does not depend on the progress of the
+/// workers.
 #[derive(Debug)]
 pub(super) struct Schedule {
     rate_per_s: f64,
     arrivals: Arrivals,
-    /// The arrivals of all shares are drawn, and those of this one are taken.
+    /// All shares draw all arrivals and take only their own, so that agents need not communicate.
     share: Share,
     state: Mutex<ScheduleState>,
-    /// Arrivals that were taken, and not started because the run was over.
+    /// Number of arrivals that were taken but not started, because the run was over.
     given_up: AtomicU64,
 }
 
 #[derive(Debug)]
 struct ScheduleState {
     random: Random,
-    /// Arrivals that were taken.
+    /// Number of arrivals drawn so far, of all shares.
     count: u64,
-    /// When the last Poisson arrival was due.
+    /// Time of the last arrival, in seconds since the release.
     last_s: f64,
 }
 
 impl Schedule {
-    /// A share of the arrivals that are drawn from `random`; `rate_per_s` is that of all shares together.
+    /// Creates the schedule of a share. `rate_per_s` is the rate of all shares together. Every share must
+    /// pass a `random` of the same state.
     pub(super) fn new(rate_per_s: f64, arrivals: Arrivals, share: Share, random: Random) -> Self {
         let state = Mutex::new(ScheduleState { random, count: 0, last_s: 0.0 });
         Self { rate_per_s, arrivals, share, state, given_up: AtomicU64::new(0) }
     }
 
-    /// Takes the next arrival: when it is due, from the release of the workers on. Costs a short
-    /// lock, and a draw for each share.
+    /// Takes the next arrival of the share and returns its time since the release of the workers. Costs one
+    /// short lock, and one draw for each arrival of any share on the way.
     pub(super) fn take(&self) -> Duration {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let number = state.count;
             let due_s = match self.arrivals {
-                // From the count, so that errors of rounding do not add up.
+                // Computed from the count, so that rounding errors do not add up.
                 Arrivals::Constant => number as f64 / self.rate_per_s,
                 Arrivals::Poisson => state.last_s + state.random.exponential(1.0 / self.rate_per_s),
             };
@@ -55,13 +57,13 @@ impl Schedule {
         }
     }
 
-    /// Notes that an arrival that was taken is not started.
+    /// Records that a taken arrival is not started.
     pub(super) fn give_up(&self) {
         self.given_up.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many arrivals were due before `end`, from the release on, and were not started: more
-    /// than none means that the workers were too few or the server too slow. Uses the schedule up.
+    /// Number of arrivals that were due before `end` (since the release) and not started. Above 0, the
+    /// workers were too few or the server too slow. Consumes the schedule.
     pub(super) fn unstarted(&self, end: Duration) -> u64 {
         let given_up = self.given_up.load(Ordering::Relaxed);
         given_up + (0..).take_while(|_| self.take() < end).count() as u64
@@ -79,7 +81,7 @@ mod tests {
         Schedule::new(rate_per_s, arrivals, Share::WHOLE, random)
     }
 
-    /// Arrivals a second over the whole range that a run can have.
+    /// Rates, in arrivals per second, over the range of realistic runs.
     const RATES: [f64; 5] = [100.0, 1000.0, 7777.7, 20_000.0, 200_000.0];
 
     #[test]
@@ -96,7 +98,7 @@ mod tests {
             for number in 0..500_000_u64 {
                 let due_s = schedule.take().as_secs_f64();
                 let off_s = (due_s - number as f64 / rate).abs();
-                // A nanosecond is what a duration can tell.
+                // A `Duration` has a resolution of one nanosecond.
                 assert!(off_s <= 1e-9, "arrival {number} of {rate}/s: {off_s} s off");
             }
         }
@@ -143,7 +145,7 @@ mod tests {
         let schedule = schedule(10.0, Arrivals::Constant);
         assert_eq!((0..7).map(|_| schedule.take()).max(), Some(Duration::from_millis(600)));
         schedule.give_up();
-        // Ten are due in the first second: 0.0 to 0.9.
+        // Ten arrivals are due in the first second, at 0.0 s to 0.9 s.
         assert_eq!(schedule.unstarted(Duration::from_secs(1)), 3 + 1);
     }
 }

@@ -1,5 +1,5 @@
-//! One share of a run, in the process of an agent: its seconds go to a coordinator, which says when it starts
-//! and stops.
+//! One share of a run in the process of an agent. It sends its seconds to the coordinator, which starts and
+//! stops it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,23 +19,23 @@ use crate::link::{FromAgent, GapsForm, ShareEnd, ShareResult};
 use crate::measure::{Gaps, ThreadLoad, common_gaps};
 use crate::output::RunLog;
 
-/// Commands of the coordinator.
+/// Commands from the coordinator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ShareCommand {
-    /// Workers start then.
+    /// Start the workers at this time.
     Start(Instant),
-    /// Workers finish what they are at.
+    /// Stop; workers finish the operation that they are at.
     Stop,
 }
 
-/// Everything that a share needs besides its driver.
+/// Everything that a share needs, apart from its driver.
 #[derive(Debug)]
 pub(crate) struct ShareSetup<'a> {
     pub(crate) config: &'a Config,
     pub(crate) log: Arc<RunLog>,
-    /// Takes what the coordinator is told.
+    /// Messages to the coordinator.
     pub(crate) told: mpsc::Sender<FromAgent>,
-    /// Commands; its end is that of the coordinator.
+    /// Commands. The channel closes when the coordinator is gone.
     pub(crate) commands: mpsc::Receiver<ShareCommand>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct ShareSetup<'a> {
 ///
 /// # Errors
 ///
-/// When it can't start, or a thread of it is lost.
+/// When the share can't start, or one of its threads is lost.
 pub(crate) fn run_share<D: Driver>(setup: ShareSetup<'_>) -> Result<(), RunError> {
     let ShareSetup { config, log, told, mut commands } = setup;
     let plan = D::plan(config)?;
@@ -61,12 +61,12 @@ pub(crate) fn run_share<D: Driver>(setup: ShareSetup<'_>) -> Result<(), RunError
     });
     shared.control.stop();
     join(threads)?;
-    // A coordinator that is gone wants no result.
+    // Fails if the coordinator is gone, which then needs no result.
     let _ = told.blocking_send(FromAgent::Done(ran?));
     Ok(())
 }
 
-/// A share while it goes on, whatever its driver.
+/// A running share, independent of its driver.
 struct ShareCourse<'a> {
     crew: &'a dyn RunCrew,
     config: &'a Config,
@@ -74,8 +74,8 @@ struct ShareCourse<'a> {
 }
 
 impl ShareCourse<'_> {
-    /// Waits until all workers are connected, says so, and waits for the start; nothing when the run is
-    /// stopped before.
+    /// Waits until all workers are connected, reports that, and waits for the start. Returns `None` if the
+    /// run is stopped first.
     async fn wait_for_start(
         &self,
         connected: &mut mpsc::Receiver<Result<(), RunError>>,
@@ -144,7 +144,7 @@ impl ShareCourse<'_> {
         }
     }
 
-    /// Passes on that a worker asks for the end of the run; once.
+    /// Forwards a worker's request to end the run to the coordinator, once.
     async fn ask_for_end(&self, has_asked: &mut bool) {
         let Some(requested) = self.crew.control().requested_end().filter(|_| !*has_asked) else {
             return;
@@ -157,7 +157,8 @@ impl ShareCourse<'_> {
         self.tell(FromAgent::EndRequested { end, reason: self.crew.faults().join("; ") }).await;
     }
 
-    /// Tells the coordinator; one that is gone hears nothing, and the end of its commands stops the workers.
+    /// Sends a message to the coordinator. If the coordinator is gone the message is dropped; the closed
+    /// channel of commands then stops the workers.
     async fn tell(&self, message: FromAgent) {
         let _ = self.told.send(message).await;
     }

@@ -2,14 +2,14 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGINT and SIGTERM, as an event loop sees them.
+/// The signals SIGINT and SIGTERM as events of an event loop.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Signals {
-    /// Takes the signals from the system's default action, for as long as the process lives.
+    /// Replaces the default action of both signals, for the life of the process.
     pub(crate) fn listen() -> std::io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -17,7 +17,7 @@ impl Signals {
         })
     }
 
-    /// Waits for one of them.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
@@ -26,9 +26,9 @@ impl Signals {
     }
 }
 
-/// Has this process end its run as an interrupt does.
+/// Ends the run of this process as an interrupt does, for the view's quit key.
 pub(super) fn interrupt() {
     use rustix::process::{Signal, getpid, kill_process};
-    // The process is there and is this user's.
+    // Can't fail: the process exists and belongs to this user.
     let _ = kill_process(getpid(), Signal::INT);
 }

@@ -1,4 +1,4 @@
-//! `summary.json`: what a run came to, for programs. `docs/design/bench-results.md` describes it.
+//! `summary.json`: the results of a run, for programs. `docs/design/bench-results.md` describes the format.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,139 +17,139 @@ use crate::verify::VerifyReport;
 /// Name of the file in the directory of a run.
 pub const SUMMARY_FILE: &str = "summary.json";
 
-/// Version of the format; it grows when a reader of an older one could be misled. New fields do
-/// not make a new version.
+/// Version of the format. It grows when an older reader could misread a file. A new field alone does not
+/// change it.
 pub const SUMMARY_FORMAT: u32 = 1;
 
-/// Summary of a run.
+/// The summary of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {
-    /// [`SUMMARY_FORMAT`].
+    /// The version of the format, [`SUMMARY_FORMAT`].
     pub format: u32,
     /// Version of the program that ran.
     pub quoit_version: String,
-    /// When the measurement started, in RFC 3339.
+    /// Start of the measurement, in RFC 3339.
     pub started_at: String,
-    /// How the run ended: `completed`, `interrupted`, `failed`, `crashed`, `missed` or
+    /// The reason why the run ended: `completed`, `interrupted`, `failed`, `crashed`, `missed` or
     /// `agent_lost`.
     pub end: String,
-    /// The driver without `basho_bench_driver_`.
+    /// Name of the driver without `basho_bench_driver_`.
     pub driver: String,
     /// Number of workers.
     pub workers: u32,
-    /// How operations follow each other.
+    /// The rule by which operations followed each other.
     pub mode: ModeSummary,
-    /// Operations that ran before the measurement, in seconds.
+    /// Length of the warm-up before the measurement, in seconds.
     pub warmup_s: f64,
-    /// Arrivals of an open loop that were due before the end and never started.
+    /// Number of arrivals of an open loop that were due before the end and never started.
     pub unstarted: u64,
-    /// Measured time in seconds: the warm-up is not in it.
+    /// Measured time in seconds, without the warm-up.
     pub elapsed_s: f64,
-    /// Each operation of the mix.
+    /// The operations of the mix.
     pub operations: Vec<OperationSummary>,
-    /// Successful operations of every kind.
+    /// Number of successful operations.
     pub successful: u64,
-    /// Failed operations of every kind.
+    /// Number of failed operations.
     pub failed: u64,
-    /// Successful operations a second, in the whole seconds of the planned length.
+    /// Successful operations per second within the whole seconds of the planned length.
     pub successful_per_s: f64,
     /// Failures by operation and reason, the most frequent first.
     pub errors: Vec<ErrorSummary>,
-    /// The load generator's own processor time and its noise floor.
+    /// Processor time of the load generator and its noise floor.
     pub client: ClientLoad,
-    /// Agents that ran the workers; none for a run of one process.
+    /// Agents that ran the workers; empty for a run of one process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<AgentSummary>,
-    /// Where the time of all operations went.
+    /// Parts of the latencies, over all operations.
     #[serde(default)]
     pub breakdown: BreakdownSummary,
-    /// Times without a success, the longest first.
+    /// Times without a successful operation, the longest first.
     #[serde(default)]
     pub stalls: Vec<Stall>,
     /// Judgements of the expectations.
     #[serde(default)]
     pub expectations: Vec<Judgement>,
-    /// Findings of the verification; nothing for a run that was not verified.
+    /// Findings of the verification; `None` for a run that does not verify.
     pub verification: Option<VerifyReport>,
 }
 
-/// How operations followed each other.
+/// The rule by which operations followed each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModeSummary {
-    /// `max`, `rate` or `open_rate`.
+    /// `max`, `rate`, `open_rate` or `trace`.
     pub kind: String,
-    /// Operations a second: of one worker for `rate`, of all for `open_rate`.
+    /// Operations per second: of one worker for `rate`, of all workers for `open_rate`.
     pub rate_per_s: Option<f64>,
-    /// How the arrivals of an `open_rate` are spaced: `constant` or `poisson`.
+    /// Distribution of the arrivals of an `open_rate`: `constant` or `poisson`.
     pub arrivals: Option<String>,
 }
 
-/// One operation of a run.
+/// The results of one operation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OperationSummary {
-    /// The label as people read it.
+    /// The label in the form shown to people.
     pub name: String,
-    /// The label as it stands in file names.
+    /// The label as used in file names.
     pub file_label: String,
-    /// Failed operations.
+    /// Number of failed operations.
     pub failed: u64,
-    /// Successful operations a second, in the whole seconds of the planned length.
+    /// Successful operations per second within the whole seconds of the planned length.
     pub successful_per_s: f64,
     /// Count and latencies of the successful operations.
     pub latencies: Latencies,
-    /// Latencies of all operations, where some failed; a failure is a lower bound.
+    /// Latencies of all attempts, if some failed. The latency of a failure is a lower bound.
     #[serde(default)]
     pub attempts: Option<Attempts>,
-    /// From the first request of an operation to its last answer.
+    /// Time from an operation's first request to its last answer.
     #[serde(default)]
     pub service: Latencies,
 }
 
-/// The load generator's part of the latencies.
+/// The parts of the latencies that the load generator causes.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct BreakdownSummary {
-    /// How long arrivals of an open loop waited because all workers were busy.
+    /// Time for which arrivals of an open loop waited because all workers were busy.
     pub queueing: Latencies,
-    /// How long the load generator took to begin operations and to send their first requests.
+    /// Time that the load generator took from the start of an operation to its first request.
     pub client_delay: Latencies,
 }
 
 /// One reason of failures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorSummary {
-    /// The operation's label as people read it.
+    /// Label of the operation, in the form shown to people.
     pub operation: String,
     /// The reason as an Erlang term.
     pub reason: String,
-    /// How often.
+    /// Number of failures.
     pub count: u64,
 }
 
-/// Why there is no summary.
+/// Reasons why the summary can't be read.
 #[derive(Debug, Error)]
 pub enum SummaryError {
     /// The file cannot be read.
     #[error("{}: {error}; is this the directory of a run that has ended?", .path.display())]
     File {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// Error of the system.
+        /// The I/O error.
         error: io::Error,
     },
-    /// The file is no summary.
+    /// The file is not a summary.
     #[error("{}: {error}; was it written by `quoit bench`?", .path.display())]
     Malformed {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// Fault of the file.
+        /// The parse error.
         error: serde_json::Error,
     },
-    /// A newer program wrote it.
+    /// A newer program wrote the file.
     #[error("{}: format {format} is newer than this program; use a newer one", .path.display())]
     Format {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// The file's format.
+        /// Version of the file's format.
         format: u32,
     },
 }
@@ -159,7 +159,7 @@ impl RunSummary {
     ///
     /// # Errors
     ///
-    /// When there is none, or one that this program does not know.
+    /// When there is no summary, or its format is not known to this program.
     pub fn read(run: &Path) -> Result<Self, SummaryError> {
         let path = run.join(SUMMARY_FILE);
         let bytes = std::fs::read(&path)
@@ -172,7 +172,7 @@ impl RunSummary {
         Ok(summary)
     }
 
-    /// Writes the summary into the directory of a run.
+    /// Writes the summary to the directory of a run.
     pub(crate) fn write(&self, run: &Path) -> io::Result<()> {
         let mut bytes = serde_json::to_vec_pretty(self)?;
         bytes.push(b'\n');
@@ -180,7 +180,7 @@ impl RunSummary {
     }
 }
 
-/// Input of a summary.
+/// The data that a summary is built from.
 pub(super) struct SummaryInputs<'a> {
     pub(super) config: &'a Config,
     pub(super) started_at: jiff::Timestamp,

@@ -9,7 +9,7 @@ use crate::driver::{Asks, Driver, Inputs, Outcome, StartError};
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
-/// A driver that panics at some of its keys and notes how often it was connected.
+/// A driver that panics at some of its keys and counts its connections.
 struct Fragile;
 
 static CONNECT_COUNT: AtomicU32 = AtomicU32::new(0);
@@ -46,8 +46,8 @@ impl Driver for Fragile {
     async fn perform(&mut self, (): &(), operation: usize, inputs: &mut Inputs) -> Outcome {
         let Ok(key) = inputs.next_key() else { return Outcome::Stop };
         match (operation, key.integer()) {
-            // Without the panic hook: a backtrace may take longer than the span in which
-            // crashes are counted together.
+            // Bypasses the panic hook: printing a backtrace could take longer than the span in which
+            // crashes are counted.
             (0, 7) | (1, _) => resume_unwind(Box::new(format!("at key {}", key.integer()))),
             (2, 4) => Outcome::Stop,
             (3, _) => Outcome::Silent,
@@ -74,14 +74,14 @@ const ONE_WORKER: &str = "{mode, max}. {concurrent, 1}. {key_generator, {sequent
 
 #[test]
 fn a_crashed_worker_starts_anew_until_there_are_too_many_crashes() {
-    // Each life counts keys 0 to 6 and crashes at 7; the generators start over each time.
+    // Each incarnation performs keys 0 to 6 and crashes at key 7; its generator starts over.
     let before = CONNECT_COUNT.load(Ordering::Relaxed);
     let (report, crashes) = run(&format!("{ONE_WORKER} {{operations, [{{panic_at_seven, 1}}]}}."));
     assert_eq!(report.end, RunEnd::Crashed);
     assert!(CONNECT_COUNT.load(Ordering::Relaxed) - before >= 6);
     let crash_count = report.total.error_count();
     assert!(crash_count >= 6, "{crash_count}");
-    // The end of the run may stop the last life before it crashes.
+    // The end of the run may stop the last incarnation before it crashes.
     let of_the_last = report.total.success_count() - 7 * crash_count;
     assert!(of_the_last <= 7, "{of_the_last} beyond {crash_count} lives");
     let (_, reason) = report.total.errors().keys().next().expect("a reason");

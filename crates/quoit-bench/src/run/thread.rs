@@ -1,7 +1,7 @@
-//! One thread of the load generator: an event loop of its own with its share of the workers.
+//! One thread of the load generator: an event loop with the thread's workers.
 //!
-//! Workers never move between threads, so their connections, buffers and records need no locks
-//! and a wakeup never crosses cores.
+//! Workers never move between threads. So their connections, buffers and counters need no locks, and a
+//! wakeup never crosses cores.
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell};
@@ -24,17 +24,17 @@ use crate::driver::Driver;
 use crate::sent::noting_sent;
 use crate::term::Term;
 
-/// Workers of one thread that connect at the same time.
+/// Maximum number of workers of one thread that connect at the same time.
 const CONNECTING_MAX: usize = 32;
 
-/// How long an operation in flight may go on when the run is over.
+/// Time that operations in flight have to finish after the end of the run.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Runs workers `numbers` until all have ended.
+/// Runs the workers in `numbers` until all have ended.
 ///
 /// # Errors
 ///
-/// When the system gives no event loop.
+/// When the operating system provides no event loop or timer.
 pub(super) fn run_thread<D: Driver>(
     shared: &Arc<Shared<D>>,
     thread: usize,
@@ -61,7 +61,7 @@ struct Crew<D: Driver> {
     shared: Arc<Shared<D>>,
     local: Rc<Local>,
     set: JoinSet<()>,
-    /// For each running worker its number and the operation it is at.
+    /// For each running worker its number and the index of its current operation.
     at: HashMap<Id, (u32, Rc<Cell<usize>>)>,
 }
 
@@ -107,7 +107,7 @@ impl<D: Driver> Crew<D> {
         self.at.insert(handle.id(), (number, at_operation));
     }
 
-    /// A worker was cut off or crashed. One that crashed is counted and starts anew.
+    /// Handles a worker that was cut off or crashed. A crashed worker is counted as an error and restarted.
     fn lost(&mut self, error: JoinError) {
         let Some((number, at_operation)) = self.at.remove(&error.id()) else { return };
         let Ok(panic) = error.try_into_panic() else { return };
@@ -115,11 +115,11 @@ impl<D: Driver> Crew<D> {
         self.shared.log.crash(&format!("worker {number} crashed: {message}"));
         let now = Instant::now();
         let Some(recorder) = self.local.recorder.get() else {
-            // Before the release nothing can be counted; the run does not start.
+            // Before the release there is no recorder to count in, and the run does not start.
             self.shared.control.request_end(RunEnd::Crashed);
             return;
         };
-        // How long the operation went on before its worker crashed is not known.
+        // The time from the start of the operation to the crash is unknown.
         let (operation, reason) = (at_operation.get(), Term::atom("crash"));
         recorder.borrow_mut().record_error(operation, reason, Duration::ZERO, now);
         if !self.shared.control.may_restart(now) || self.shared.shutdown_on_error {
@@ -131,7 +131,7 @@ impl<D: Driver> Crew<D> {
     }
 }
 
-/// Delivers each second that ends, also when no operation does.
+/// Delivers each second when it ends, even if no operation ends after it.
 async fn tick<D: Driver>(shared: Arc<Shared<D>>, local: Rc<Local>) {
     let Some(release) = released(&mut shared.control.phases()).await else { return };
     let recorder = local.recorder(&shared, release);

@@ -1,4 +1,4 @@
-//! The threads of a run's workers in this process.
+//! The threads that run the workers of this process.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -8,8 +8,8 @@ use super::worker::Shared;
 use super::{RunEnd, RunError};
 use crate::driver::Driver;
 
-/// Waits for all threads. A thread's own panic is none of a worker's; its counts are lost and so
-/// is the run.
+/// Waits for all threads. A panic of a thread itself is not the crash of a worker: its counts are lost, so
+/// the run fails.
 pub(super) fn join(threads: Vec<JoinHandle<std::io::Result<()>>>) -> Result<(), RunError> {
     let mut joined = Ok(());
     for thread in threads {
@@ -20,7 +20,7 @@ pub(super) fn join(threads: Vec<JoinHandle<std::io::Result<()>>>) -> Result<(), 
     joined
 }
 
-/// Starts the threads; they take the workers of the share in turn.
+/// Starts the threads. The workers of the share are dealt out to them in turn.
 pub(super) fn start_threads<D: Driver>(
     shared: &Arc<Shared<D>>,
     thread_count: usize,
@@ -50,7 +50,7 @@ pub(super) fn start_threads<D: Driver>(
     Ok(threads)
 }
 
-/// Tells the collector that a thread is done, however it ends.
+/// Reports to the collector that a thread is done, however it ended.
 struct Finish<D: Driver> {
     shared: Arc<Shared<D>>,
     thread: usize,

@@ -1,10 +1,10 @@
-//! Report of a verified run.
+//! Messages about the findings of a verified run.
 
 use crate::config::LogLevel;
 use crate::output::{RunLog, Terminal};
 use crate::verify::VerifyReport;
 
-/// Tells a terminal and the log what verification found: in red when something is wrong.
+/// Writes the findings of the verification to the terminal and the log, in red if something is wrong.
 pub(super) fn tell(report: &VerifyReport, terminal: &mut Terminal, log: &RunLog) {
     let is_clean = report.is_clean();
     let level = if is_clean { LogLevel::Info } else { LogLevel::Error };

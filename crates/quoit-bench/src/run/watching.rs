@@ -1,4 +1,4 @@
-//! Tasks that ask servers for their figures while a run goes on.
+//! Tasks that read the statistics of servers during a run.
 
 use super::beside::Task;
 use super::control::{Phase, Release, ending, released};
@@ -14,18 +14,18 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval_at};
 
-/// Time from one look at a server to the next.
+/// Interval at which a server is polled.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Figures of a server that the view has room for.
+/// Maximum number of figures of a server that the view shows.
 const VIEWED_FIGURES_MAX: usize = 4;
-/// A server that takes longer to answer has a gap.
+/// Time limit of a poll. A server that takes longer has a gap in its table.
 const PATIENCE: Duration = Duration::from_millis(900);
 
-/// A task for each server that is watched.
+/// One task for each watched server.
 ///
 /// # Errors
 ///
-/// When the table can't be made.
+/// When the table can't be created, or the security settings can't be read.
 pub(super) fn tasks(
     servers: &[Target],
     directory: &Path,
@@ -44,7 +44,7 @@ pub(super) fn tasks(
     Ok(servers.iter().map(task).collect())
 }
 
-/// Watches one server until the run ends; why that told nothing.
+/// Watches one server until the run ends. Returns the reason if the server was not watched.
 async fn watch_one(
     server: Target,
     security: Option<Arc<HttpSecurity>>,
@@ -79,7 +79,7 @@ async fn watch_one(
     ended.or_else(|| Some(format!("{} was not watched: {}", watched.server, silent?)))
 }
 
-/// Where figures of servers go: into the table, and on the board of the view.
+/// Destinations of the figures: the table, and the board of the view.
 struct Told {
     table: Arc<Mutex<ServerTable>>,
     board: ServerBoard,
@@ -92,7 +92,7 @@ impl Told {
     }
 }
 
-/// A row as the view shows it, without figures that the server does not tell.
+/// A row in the form of the view, without figures that the server does not report.
 fn line_of(row: &ServerRow) -> ServerLine {
     let told = COLUMNS.iter().zip(row.figures).filter_map(|(column, value)| Some((column, value?)));
     let figures = told
@@ -106,12 +106,13 @@ struct Watched {
     server: Target,
     security: Option<Arc<HttpSecurity>>,
     connection: Option<Connection>,
-    /// The figures of the last look, and its time.
+    /// Time and figures of the last poll.
     before: Option<(Instant, ServerFigures)>,
 }
 
 impl Watched {
-    /// One look; a row from the second one on. After a failure the next look begins anew.
+    /// Polls the server once. Rates need two polls, so the first poll gives no row. After a failure the
+    /// connection and the last figures are discarded.
     async fn look(&mut self, release: &Release) -> Result<Option<ServerRow>, String> {
         let (before, connection) = (self.before.take(), self.connection.take());
         let asked_at = Instant::now();
@@ -135,7 +136,7 @@ impl Watched {
     }
 }
 
-/// Asks a server for its metrics; one that has none, as Riak, for its statistics.
+/// Reads the metrics of a server, or its statistics if it has no metrics, as Riak.
 async fn ask(connection: &mut Connection, server: &Target) -> Result<ServerFigures, String> {
     let mut get = async |path: &str, accept: &str| {
         let head = format!("GET {path} HTTP/1.1\r\nHost: {server}\r\nAccept: {accept}\r\n\r\n");

@@ -1,4 +1,4 @@
-//! One worker: an operation, its record, the next operation.
+//! One worker: it performs an operation, records it, and goes on to the next.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -32,9 +32,9 @@ pub(super) struct Shared<D: Driver> {
     pub(super) plan: D::Plan,
     pub(super) mix: Mix<D::Operation>,
     pub(super) pacing: Pacing,
-    /// Arrivals of an open loop; nothing in a closed one.
+    /// Arrivals of an open loop; `None` in a closed loop.
     pub(super) schedule: Option<Schedule>,
-    /// The trace that is replayed, if one is.
+    /// The trace, if the run replays one.
     pub(super) replaying: Option<Replaying<D::Operation>>,
     pub(super) seed: Seed,
     pub(super) random_kind: RandomKind,
@@ -43,29 +43,30 @@ pub(super) struct Shared<D: Driver> {
     pub(super) share: Share,
     pub(super) shutdown_on_error: bool,
     pub(super) keys: KeyGenerator,
-    /// Says the order of each worker's operations, if a script does.
+    /// The script that decides the order of each worker's operations, if there is one.
     pub(super) session: Option<Session>,
-    /// Takes the first fault of a script.
+    /// Keeps the first fault of a script.
     pub(super) script_faults: FaultSlot,
-    /// Keys for operations that insert, if any does.
+    /// Keys for operations that insert, if the mix has any.
     pub(super) inserted: Option<KeyGenerator>,
     pub(super) values: ValueGenerator,
     pub(super) sources: Sources,
-    /// Checks what is read, where the run is verified.
+    /// Checks what is read, if the run verifies.
     pub(super) verifier: Option<Arc<Verifier>>,
     pub(super) control: Control,
     pub(super) collector: Arc<Collector>,
     pub(super) log: Arc<RunLog>,
-    /// Takes for each worker that it is connected, or why not.
+    /// Receives one message from each worker: that it is connected, or why not.
     pub(super) ready: mpsc::Sender<Result<(), RunError>>,
 }
 
 /// State that the workers of one thread share.
 pub(super) struct Local {
     pub(super) thread: usize,
-    /// Made when the workers are released.
+    /// Created when the workers are released.
     pub(super) recorder: OnceCell<RefCell<Recorder>>,
-    /// Bounds how many workers connect at once, so that listen queues do not overflow.
+    /// Bounds the number of workers that connect at once, so that the server's listen queue does not
+    /// overflow.
     pub(super) connecting: Semaphore,
     pub(super) alarm: Alarm,
 }
@@ -83,8 +84,8 @@ impl Local {
     }
 }
 
-/// Connects, waits for the release and works until there is an end. `at_operation` tells which
-/// reported operation the worker is at, for the case that it crashes.
+/// Connects, waits for the release, and performs operations until the run ends. `at_operation` holds the
+/// index of the reported operation that the worker is at, for the case that it crashes.
 pub(super) async fn work<D: Driver>(
     shared: Arc<Shared<D>>,
     local: Rc<Local>,
@@ -95,11 +96,11 @@ pub(super) async fn work<D: Driver>(
     let Some(mut driver) = connect(&shared, &local, place).await else { return };
     let mut inputs = inputs_of(&shared, place);
     let mut phases = shared.control.phases();
-    // After the start of the run, when a crashed worker comes back, no one takes this.
+    // Nobody receives this from a worker that restarts after a crash.
     let _ = shared.ready.try_send(Ok(()));
     let Some(release) = released(&mut phases).await else { return };
     let recorder = local.recorder(&shared, release);
-    // Bytes that the driver sent to prepare itself belong to no operation.
+    // Requests that the driver sent while it connected belong to no operation.
     take_sent();
     let mut now = Instant::now();
     let mut pauses = Pauses::default();
@@ -149,12 +150,13 @@ pub(super) async fn work<D: Driver>(
         }
         was_success = !matches!(outcome, Outcome::Failure(_));
         record(&shared, recorder, entry.reported, &moments, outcome);
-        // A driver that never waits must not keep the others of its thread from working.
+        // Yield from time to time: a driver that never waits must not starve the other workers of its
+        // thread.
         tokio::task::consume_budget().await;
     }
 }
 
-/// The next operation: of the trace, of the session, or drawn.
+/// Chooses the next operation: that of the trace, that of the session, or a draw.
 fn next_entry<D: Driver>(
     shared: &Shared<D>,
     taken: Option<Taken<D::Operation>>,
@@ -171,7 +173,7 @@ fn next_entry<D: Driver>(
     }
 }
 
-/// Whether the worker has to end. An arrival that was due before is given up.
+/// True if the worker must end. An arrival that was due before the end is counted as given up.
 fn is_over<D: Driver>(
     shared: &Shared<D>,
     release: Release,
@@ -189,7 +191,7 @@ fn is_over<D: Driver>(
     true
 }
 
-/// Records what became of an operation.
+/// Records the outcome of an operation.
 fn record<D: Driver>(
     shared: &Shared<D>,
     recorder: &RefCell<Recorder>,
@@ -210,10 +212,11 @@ fn record<D: Driver>(
     }
 }
 
-/// The trace has no more operations.
+/// The trace has no more operations, or has a fault.
 struct EndOfTrace;
 
-/// The next operation of the trace, in a run that replays one. A fault of the trace ends the run for all.
+/// Takes the next operation of the trace; `Ok(None)` in a run without a trace. A fault of the trace ends
+/// the run.
 fn next_of_trace<D: Driver>(shared: &Shared<D>) -> Result<Option<Taken<D::Operation>>, EndOfTrace> {
     let Some(replaying) = &shared.replaying else { return Ok(None) };
     let taken = replaying.take();
@@ -223,7 +226,7 @@ fn next_of_trace<D: Driver>(shared: &Shared<D>) -> Result<Option<Taken<D::Operat
     taken.map(Some).ok_or(EndOfTrace)
 }
 
-/// An operation of a session, and the pause before it.
+/// The next operation of a session, and the pause before it.
 struct NextOfSession<O> {
     entry: MixEntry<O>,
     pause: Duration,
@@ -232,7 +235,7 @@ struct NextOfSession<O> {
 /// The session is over, or its script has failed.
 struct EndOfSession;
 
-/// The next operation of the session, with the pause before it, in a run that has one.
+/// The next operation of the session; `Ok(None)` in a run without a session.
 fn next_of_session<D: Driver>(
     shared: &Shared<D>,
     session: &mut Option<Session>,
@@ -260,14 +263,14 @@ fn session_of<D: Driver>(shared: &Shared<D>, place: WorkerPlace) -> Option<Sessi
     Some(session)
 }
 
-/// Ends the run for all after the fault of a script.
+/// Ends the whole run if a script had a fault.
 fn end_at_fault<D: Driver>(shared: &Shared<D>) {
     if shared.script_faults.get().is_some() {
         shared.control.request_end(RunEnd::Failed);
     }
 }
 
-/// Connects a worker, or tells why not.
+/// Connects a worker, or reports why it cannot.
 async fn connect<D: Driver>(shared: &Shared<D>, local: &Local, place: WorkerPlace) -> Option<D> {
     let _permit = local.connecting.acquire().await;
     match D::connect(&shared.plan, place).await {
@@ -291,7 +294,7 @@ fn inputs_of<D: Driver>(shared: &Shared<D>, place: WorkerPlace) -> Inputs {
         .with_inserted(shared.inserted.clone())
 }
 
-/// Sleeps, at most until the run ends.
+/// Sleeps until `until`, or until the run ends if that is earlier.
 async fn wait(
     alarm: &Alarm,
     until: Instant,

@@ -1,4 +1,4 @@
-//! The driver of the Bitcask engine in this process.
+//! The driver that runs the Bitcask engine in this process.
 
 mod settings;
 mod store;
@@ -17,7 +17,7 @@ use crate::keygen::Kind;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
-/// One worker on the store of all.
+/// One worker. All workers share one store.
 pub(super) struct Bitcask {
     store: Arc<BenchStore>,
     worker: EngineWorker,
@@ -27,7 +27,7 @@ pub(super) struct Bitcask {
 pub(super) struct BitcaskPlan {
     settings: StoreSettings,
     key_kind: Kind,
-    /// Opened by the first worker.
+    /// The store, opened by the first worker.
     store: Mutex<Option<Arc<BenchStore>>>,
 }
 
@@ -119,8 +119,8 @@ impl Driver for Bitcask {
 }
 
 impl Bitcask {
-    /// Merges, beside the worker's thread, until nothing is worth merging. One merge goes on at a
-    /// time; a call that finds one going on leaves the rest to it.
+    /// Merges segments, on a thread apart from the worker's, until no segment is worth merging. If another
+    /// merge is in progress, the call returns at once.
     async fn merge(&self) -> Outcome {
         let store = self.store.clone();
         match tokio::task::spawn_blocking(move || store.merge_when_needed()).await {
@@ -130,7 +130,7 @@ impl Bitcask {
     }
 }
 
-/// The time in seconds since 1970 at which what is written now is `expiry_secs` old.
+/// Expiry time of a record written now, in seconds since 1970.
 fn expiry_of(expiry_secs: u32) -> u32 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
     u32::try_from(now.saturating_add(expiry_secs.into())).unwrap_or(u32::MAX)

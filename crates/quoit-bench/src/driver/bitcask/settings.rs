@@ -1,4 +1,4 @@
-//! The settings of the driver, with the names that Erlang's Bitcask gives them.
+//! Settings of the driver, under the names that Erlang's Bitcask gives them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,29 +6,29 @@ use std::time::Duration;
 use crate::config::{Config, ConfigError, Settings};
 use crate::term::Term;
 
-/// Directory of the store within `bitcask_dir`.
+/// Name of the store's directory within `bitcask_dir`.
 const STORE_NAME: &str = "test.bitcask";
 
-/// Longest interval and expiry that a configuration may name.
+/// Maximum interval and expiry of a configuration, in seconds.
 const SECONDS_MAX: u64 = 1 << 31;
 
-/// Options of Erlang's Bitcask that need nothing here: the store is made and written anyway.
+/// Options of Erlang's Bitcask that change nothing here: the store is always created and writable.
 const GIVEN_OPTIONS: [&str; 2] = ["read_write", "open_timeout"];
 
-/// Settings of the store from the configuration.
+/// Settings of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StoreSettings {
     /// Directory of the store.
     pub(super) directory: PathBuf,
-    /// Each write waits for its sync (`o_sync`).
+    /// True if each write waits for its sync (`o_sync`).
     pub(super) is_synced: bool,
-    /// Largest size of a segment (`max_file_size`).
+    /// Maximum size of a segment in bytes (`max_file_size`).
     pub(super) max_file_size_bytes: Option<u64>,
-    /// Life of a record (`expiry_secs`).
+    /// Lifetime of a record in seconds (`expiry_secs`).
     pub(super) expiry_secs: Option<u32>,
-    /// How often everything written is synced; never when absent.
+    /// Interval between syncs of everything written; `None` for no periodic sync.
     pub(super) sync_interval: Option<Duration>,
-    /// Options that have no effect.
+    /// Names of options that have no effect.
     pub(super) passed_over: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ impl StoreSettings {
         })
     }
 
-    /// Takes an option; nothing when its value cannot be.
+    /// Applies an option. Returns `None` if its value is invalid.
     fn take(&mut self, option: &Term) -> Option<()> {
         let (name, value) = match option {
             Term::Tuple(parts) => match parts.as_slice() {
@@ -104,7 +104,7 @@ fn read_interval(settings: &Settings) -> Result<Option<Duration>, ConfigError> {
     })
 }
 
-/// A number of seconds, at least one.
+/// Reads a number of seconds, at least one.
 fn seconds_of(term: &Term) -> Option<u64> {
     u64::try_from(term.as_integer()?).ok().filter(|seconds| (1..=SECONDS_MAX).contains(seconds))
 }

@@ -1,4 +1,4 @@
-//! The store: opened once, synced at intervals, merged when asked, closed at the end.
+//! The store: opened once, synced at intervals, merged on demand, closed at the end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,23 +12,23 @@ use quoit_store::error::StoreError;
 use super::settings::StoreSettings;
 use crate::driver::engine::RING_SIZE;
 
-/// The engine's own syncs of writes that no operation waits for come so seldom that they play no part: the
-/// configuration says when there are syncs.
+/// Interval of the engine's own periodic sync, so long that it never happens in a run: the configuration
+/// decides when the store is synced.
 const OWN_SYNC_INTERVAL: Duration = Duration::from_secs(86_400);
 
 /// An open store.
 pub(super) struct BenchStore {
     pub(super) engine: Arc<BitcaskEngine>,
-    /// Merges a step at a time.
+    /// Performs merges, one step per call.
     merger: Mutex<Option<Arc<dyn Worker>>>,
     opened_at: Instant,
     sync_interval: Option<Duration>,
-    /// When the next sync is due, in milliseconds since the store was opened.
+    /// Time of the next sync, in milliseconds since the store was opened.
     next_sync_ms: AtomicU64,
 }
 
 impl BenchStore {
-    /// Opens the store of a directory, or makes one there.
+    /// Opens the store in the configured directory, or creates it.
     pub(super) fn open(settings: &StoreSettings) -> Result<Self, StoreError> {
         let durability = if settings.is_synced { Durability::Strict } else { Durability::Relaxed };
         let mut of_engine = BitcaskSettings {
@@ -54,7 +54,8 @@ impl BenchStore {
         })
     }
 
-    /// Syncs what was written if the interval is over. One worker does it for all, and waits.
+    /// Syncs everything written, if the interval is over. One worker syncs on behalf of all, and waits for
+    /// the sync.
     pub(super) fn sync_when_due(&self) -> Result<(), StoreError> {
         let Some(interval) = self.sync_interval else { return Ok(()) };
         let now_ms = self.opened_at.elapsed().as_millis() as u64;
@@ -68,7 +69,7 @@ impl BenchStore {
         if is_mine { self.engine.sync() } else { Ok(()) }
     }
 
-    /// Merges until nothing is worth merging; returns at once when another merge is going on.
+    /// Merges until no segment is worth merging. Returns at once if another merge is in progress.
     pub(super) fn merge_when_needed(&self) {
         let Ok(merger) = self.merger.try_lock() else { return };
         while let Some(Next::Again) = merger.as_ref().map(|merger| merger.step(&Unpaced)) {}
@@ -77,12 +78,13 @@ impl BenchStore {
 
 impl Drop for BenchStore {
     fn drop(&mut self) {
-        // A store that cannot be closed is recovered when it is opened again.
+        // A store that fails to close is recovered when it is opened again.
         let _ = self.engine.close();
     }
 }
 
-/// A thread for each worker of an engine but the one that merges, which is kept to be called.
+/// Starts a thread for each background worker of the engine, except for the merge worker. That one is kept,
+/// so that the driver can call it.
 #[derive(Default)]
 struct MergesOnDemand(Mutex<Option<Arc<dyn Worker>>>);
 
@@ -102,7 +104,7 @@ impl Execution for MergesOnDemand {
     }
 }
 
-/// The handle of work that has no thread.
+/// The handle of a worker that has no thread.
 struct Unwoken;
 
 impl WorkerHandle for Unwoken {

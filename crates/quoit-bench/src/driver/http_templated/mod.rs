@@ -1,4 +1,4 @@
-//! The driver of any HTTP server: requests are put together from what the configuration names.
+//! The driver for any HTTP server. It builds its requests from templates in the configuration.
 
 mod plan;
 mod text;
@@ -22,7 +22,7 @@ const GET_STATUSES: &[u16] = &[200, 300, 404];
 const WRITE_STATUSES: &[u16] = &[200, 201, 202, 204];
 const DELETE_STATUSES: &[u16] = &[200, 201, 202, 204, 404, 410];
 
-/// One worker: a connection to each server, and where it is in each list of targets.
+/// One worker: a connection to each server, and its position in each list of targets.
 #[derive(Debug)]
 pub(super) struct HttpTemplated {
     links: Vec<HttpLink>,
@@ -34,7 +34,7 @@ pub(super) struct HttpTemplated {
     body: Vec<u8>,
 }
 
-/// A request, as indexes of the plan.
+/// An operation, by the indices of its parts in the plan.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TemplatedOperation {
     method: Method,
@@ -87,7 +87,7 @@ impl Driver for HttpTemplated {
         Some(TemplatedOperation {
             method,
             target: index_of(target, &plan.targets)?,
-            // As in basho_bench, a name that is not known means no headers.
+            // As in basho_bench, an unknown name means no headers.
             headers: headers.and_then(|name| index_of(name, &plan.headers)),
             value,
             draws_value: value.is_some_and(is_drawn),
@@ -129,7 +129,7 @@ impl Driver for HttpTemplated {
         inputs: &mut Inputs,
     ) -> Outcome {
         let mut left = plan.targets[operation.target].1.len();
-        // When a server is gone, the operation starts over at the next place of its list, once at each.
+        // If a server is gone, the operation is retried at the next place of the list, once at each place.
         let requested = loop {
             let Ok(server) = self.prepare_request(plan, operation, inputs) else {
                 return Outcome::Stop;
@@ -158,7 +158,7 @@ impl Driver for HttpTemplated {
 }
 
 impl HttpTemplated {
-    /// Writes head and body of the next request; gives the index of its server.
+    /// Writes head and body of the next request, and returns the index of its server.
     fn prepare_request(
         &mut self,
         plan: &TemplatedPlan,
@@ -196,7 +196,7 @@ impl HttpTemplated {
     }
 }
 
-/// The bytes that generators cut values from, made once for all workers.
+/// The bytes that generators cut values from, created once for all workers.
 fn sources_of(plan: &TemplatedPlan) -> Result<Sources, StartError> {
     let mut made = plan.sources.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(sources) = &*made {

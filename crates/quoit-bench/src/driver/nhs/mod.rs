@@ -1,6 +1,7 @@
-//! The driver of the mixed workload of a national health service: records that are kept up to
-//! date and read again and again, documents that are written once, and, if wanted, how long a
-//! document takes to a second cluster.
+//! The driver of a mixed workload modelled on a national health service.
+//!
+//! Records are updated and read again and again; documents are written once. Optionally the driver measures
+//! the time until a document arrives in a second, replicated cluster.
 
 mod background;
 mod keys;
@@ -33,39 +34,39 @@ use crate::config::{Config, ConfigError, Target};
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
-/// How long connecting to the second cluster may take.
+/// Time limit for connecting to the second cluster.
 const REPL_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The buckets of `put_unique_bet365`, which tell how much long names cost; a worker uses one.
+/// Buckets of `put_unique_bet365`, which measures the cost of long names. Each worker uses one.
 const LONG_BUCKETS: [&str; 2] = [
     "documents_in_a_bucket_with_a_long_name_first",
     "documents_in_a_bucket_with_a_long_name_second",
 ];
 
-/// One worker: its connections and how far it has come.
+/// One worker: its connections and its progress.
 #[derive(Debug)]
 pub(super) struct Nhs {
     pb: PbLinks,
-    /// The second cluster, when it could be reached.
+    /// The connection to the second cluster, if it could be reached.
     repl: Option<PbLink>,
     http: HttpLink,
     http_target: Target,
     identity: WorkerIdentity,
     long_bucket: &'static str,
     background: Background,
-    /// Where queries in the background go.
+    /// The cluster that background queries go to.
     asked: Rc<AskedCluster>,
-    /// Makes documents; not seeded, as values never are.
+    /// Generator of documents. It is not seeded, because values never are.
     strong: StdRng,
-    /// Records written.
+    /// Number of records written.
     record_count: u64,
-    /// Number of the next document.
+    /// Number of the next document to be written.
     next_document: u64,
     /// Number of the oldest document that is not deleted.
     oldest_document: u64,
 }
 
-/// A request.
+/// An operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NhsOperation {
     GetRecord,
@@ -83,7 +84,8 @@ pub(super) enum NhsOperation {
     UpdateGenerated,
     QueryPostcodes,
     QueryBirths,
-    /// Reads a generated key; one worker at times in the way that forces an exchange of trees.
+    /// Reads a generated key. From time to time one worker does it with the parameter that forces a
+    /// comparison of hash trees.
     ForceExchange,
     Background(BackgroundQuery),
 }
@@ -278,7 +280,7 @@ impl Nhs {
         self.request(plan, head, "", &[200]).await
     }
 
-    /// Reads a key over HTTP and has the server compare its trees. A missing key is no error.
+    /// Reads a key over HTTP and makes the server compare its hash trees. A missing key is not an error.
     async fn force_exchange(&mut self, plan: &NhsPlan, key: &[u8]) -> Result<(), Term> {
         let mut head = b"GET /buckets/".to_vec();
         append_to_path(&mut head, &plan.record_bucket.name, SEGMENT);
@@ -287,14 +289,14 @@ impl Nhs {
         self.request(plan, head, "?force_aae=true", &[200, 404]).await
     }
 
-    /// Asks an index of records; whatever it finds is well.
+    /// Queries an index of the records. Any result is a success.
     async fn query(&mut self, plan: &NhsPlan, query: &str) -> Result<(), Term> {
         let mut head = b"GET /buckets/".to_vec();
         append_to_path(&mut head, &plan.record_bucket.name, SEGMENT);
         self.request(plan, head, &format!("/index/{query}"), &[200]).await
     }
 
-    /// Sends a request whose head begins so, with the rest of its path, and checks the status.
+    /// Sends a request. `head` is its beginning and `rest` the remainder of its path. Checks the status.
     async fn request(
         &mut self,
         plan: &NhsPlan,
@@ -309,8 +311,7 @@ impl Nhs {
         check_status(response.status, wanted)
     }
 
-    /// Adds a record, or changes one that is there; the more records there are, the more often
-    /// the latter.
+    /// Adds a record or updates an existing one. The more records exist, the more likely is an update.
     async fn update_record(
         &mut self,
         plan: &NhsPlan,
@@ -354,8 +355,8 @@ impl Nhs {
         self.put(plan, bucket, key, answer.vclock, content).await
     }
 
-    /// Writes the next document; waits for it in the second cluster if that is wanted and there
-    /// is one.
+    /// Writes the next document. With `with_check`, and if the second cluster is connected, waits until it
+    /// arrives there.
     async fn put_document(&mut self, plan: &NhsPlan, with_check: bool) -> Result<(), Term> {
         let key = self.document_key(plan, self.next_document);
         let bucket = &plan.document_bucket.name;
@@ -378,7 +379,8 @@ impl Nhs {
         Ok(())
     }
 
-    /// Reads a document that was written and not deleted, or, at times, the next to be written.
+    /// Reads a random document after the oldest one. It may be the next one to be written, which does not
+    /// exist yet.
     async fn get_document(&mut self, plan: &NhsPlan, inputs: &mut Inputs) -> Result<(), Term> {
         let count = self.next_document - self.oldest_document;
         let number = self.oldest_document + inputs.random().uniform(count.max(1));
@@ -386,7 +388,7 @@ impl Nhs {
         self.get(plan, &plan.document_bucket.name, key).await.map(drop)
     }
 
-    /// Deletes the oldest document; one that cannot be deleted is left behind.
+    /// Deletes the oldest document. A document whose deletion fails is not tried again.
     async fn delete_document(&mut self, plan: &NhsPlan) -> Result<(), Term> {
         if self.oldest_document == self.next_document {
             return Ok(());
@@ -406,7 +408,7 @@ impl Nhs {
         bytes.into()
     }
 
-    /// Connects anew after an operation that lost the connection.
+    /// Reconnects if an earlier operation lost the connection.
     async fn ready(&mut self, plan: &NhsPlan) -> Result<(), Term> {
         if self.pb.is_down() {
             self.pb.reconnect(Instant::now() + plan.pb_timeout).await?;
@@ -443,7 +445,7 @@ impl Nhs {
     }
 }
 
-/// Whether an operation is about a key of the generator.
+/// True if the operation uses a key of the generator.
 fn draws_key(operation: NhsOperation) -> bool {
     use NhsOperation::{ForceExchange, GetGenerated, UpdateGenerated};
     matches!(operation, GetGenerated | UpdateGenerated | ForceExchange)
@@ -458,8 +460,8 @@ fn indexes_if(with_indexes: bool, plan: &NhsPlan, inputs: &mut Inputs) -> Option
         .then(|| indexes::all_entries(inputs.random(), plan.postcode_count_max, DateForm::Digits))
 }
 
-/// Reads a key of the second cluster without pause until it is there: that is what is measured.
-/// Gives up with the error `repl_timeout`.
+/// Reads a key from the second cluster, without pauses, until it is there. This delay is what the operation
+/// measures. Fails with `repl_timeout` after `fold_timeout`.
 async fn wait_for_copy(
     repl: &mut PbLink,
     plan: &NhsPlan,
@@ -474,7 +476,7 @@ async fn wait_for_copy(
             return Err(Term::atom("repl_timeout"));
         }
         if repl.is_down() {
-            // An error here means that the time is up, which the next round sees.
+            // An error means that the time is up, which the next iteration detects.
             let _ = repl.reconnect(give_up_at).await;
             continue;
         }

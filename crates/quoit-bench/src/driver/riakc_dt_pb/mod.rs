@@ -1,4 +1,4 @@
-//! The driver of large data types: sets and maps that grow, over Protocol Buffers.
+//! The driver of large data types, sets and maps that grow, over Protocol Buffers.
 
 mod plan;
 
@@ -19,13 +19,13 @@ use crate::term::Term;
 use crate::valgen::Value;
 use crate::worker_place::WorkerPlace;
 
-/// The set of a run with one set.
+/// Key of the set, if all operations use one set.
 const ONE_SET: Bytes = Bytes::from_static(b"bench_set");
 
-/// The map of a run with one map.
+/// Key of the map, if all operations use one map.
 const ONE_MAP: Bytes = Bytes::from_static(b"bench_map");
 
-/// The field of a map that is a set.
+/// Name of the map's field that is a set.
 const SET_FIELD: &str = "set";
 
 /// One worker: a connection to one target.
@@ -34,20 +34,21 @@ pub(super) struct RiakcDtPb {
     links: PbLinks,
     /// Number of the preloaded set that gets the next element.
     next_preloaded: u64,
-    /// The key that batches go to, once there was one.
+    /// Key of all batch inserts of this worker, once one is drawn.
     batch_key: Option<Bytes>,
 }
 
-/// A request.
+/// An operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DtOperation {
     Set(SetOperation),
-    /// Changes a field, or those of `riakc_dt_map_multi_ops`; `reads` the map first.
+    /// Changes one field, or those of `riakc_dt_map_multi_ops` if `field` is `None`. With `reads`, reads
+    /// the map first.
     MapChange {
         field: Option<FieldOperation>,
         reads: bool,
     },
-    /// Removes an element of the field that is a set.
+    /// Removes an element of the map's set field.
     MapRemove,
     MapRead,
 }
@@ -62,10 +63,10 @@ pub(super) enum SetOperation {
     Remove,
 }
 
-/// Why an attempt at an operation did not succeed.
+/// Reasons why an attempt at an operation did not succeed.
 enum DtObstacle {
     Failed(Term),
-    /// The connection is gone: the operation starts over.
+    /// The connection is lost, and the operation starts over.
     Disconnected,
     /// A finite generator has ended.
     Exhausted,
@@ -192,7 +193,7 @@ impl Driver for RiakcDtPb {
     }
 }
 
-/// Makes the sets and maps that operations are on by name, unless they are there.
+/// Creates the sets and maps that operations use by name, unless they exist.
 async fn create_named(plan: &DtPlan) -> Result<(), Term> {
     let preloaded = (1..=plan.preloaded_count.unwrap_or(0)).map(preloaded_key);
     let sets = preloaded.chain(plan.one_set.then_some(ONE_SET));
@@ -213,7 +214,7 @@ fn preloaded_key(number: u64) -> Bytes {
     format!("{number}set").into()
 }
 
-/// The next value; numbers in decimal digits.
+/// The next value; a number becomes decimal digits.
 fn next_element(inputs: &mut Inputs) -> Result<Bytes, Exhausted> {
     Ok(match inputs.next_value()? {
         Value::Bytes(bytes) => Bytes::copy_from_slice(bytes),
@@ -339,7 +340,7 @@ impl RiakcDtPb {
     }
 }
 
-/// A change of the field of that kind, which is called by its kind.
+/// A change of the field of this kind. The field's name is its kind.
 fn field_change(kind: FieldOperation, inputs: &mut Inputs) -> Result<MapUpdate, Exhausted> {
     let value = next_element(inputs)?;
     let register =

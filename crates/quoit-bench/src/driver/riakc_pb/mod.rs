@@ -32,24 +32,24 @@ use crate::valgen::Value;
 use crate::verify::Read;
 use crate::worker_place::WorkerPlace;
 
-/// How long `pause_minute` takes.
+/// Duration of `pause_minute`.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// Before a put is made again that was refused because the server had too much to do.
+/// Pause before a put is repeated that the server refused because of overload.
 const OVERLOAD_PAUSE: Duration = Duration::from_millis(10);
 
-/// Most postcodes of an object with indexes.
+/// Maximum number of postcodes of an object with indexes.
 const POSTCODE_COUNT_MAX: u64 = 3;
 
 /// One worker: a connection to one target, or to each node of its cluster.
 #[derive(Debug)]
 pub(super) struct RiakcPb {
     links: PbLinks,
-    /// The frame of a get, used again.
+    /// Buffer for the frame of a get, reused.
     frame: Vec<u8>,
 }
 
-/// A request.
+/// An operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PbOperation {
     Get,
@@ -59,14 +59,14 @@ pub(super) enum PbOperation {
     UpdateExisting,
     UpdateWithIndexes,
     Delete,
-    /// Reads so many objects at most, from a key on in the order of keys.
+    /// Reads at most this many objects, in key order, starting at a key.
     Scan {
         count_max: u32,
     },
     ListKeys,
     QueryPostcodes,
     QueryBirths,
-    /// Asks the index of that number in the plan for so many terms in a row.
+    /// Queries the index of this number in the plan for a range of so many terms.
     QueryDrawn {
         index: usize,
         term_count: u64,
@@ -77,7 +77,7 @@ pub(super) enum PbOperation {
 }
 
 impl PbOperation {
-    /// Whether it is about a key.
+    /// True if the operation uses a key of the generator.
     fn draws_key(self) -> bool {
         use PbOperation::{Job, ListKeys, PauseMinute, QueryBirths, QueryDrawn, QueryPostcodes};
         match self {
@@ -88,11 +88,11 @@ impl PbOperation {
     }
 }
 
-/// Why an attempt at an operation did not succeed.
+/// Reasons why an attempt at an operation did not succeed.
 enum PbObstacle {
-    /// The operation failed, for good.
+    /// The operation failed, and is not retried.
     Failed(Term),
-    /// The connection is gone: the operation starts over.
+    /// The connection is lost, and the operation starts over.
     Disconnected,
     /// A finite generator has ended.
     Exhausted,
@@ -216,7 +216,7 @@ impl Driver for RiakcPb {
 }
 
 impl RiakcPb {
-    /// The operation of a term, or nothing for others.
+    /// The operation that a term names, apart from the queries of the plan's indexes.
     fn operation_of(term: &Term) -> Option<PbOperation> {
         if let Some(operation) = DataTypeOperation::of(term) {
             return Some(PbOperation::DataType(operation));
@@ -246,7 +246,7 @@ impl RiakcPb {
         })
     }
 
-    /// The operation from its start, which is the draw of a key if it needs one.
+    /// Makes one attempt at the operation, beginning with the draw of a key if it needs one.
     async fn attempt(
         &mut self,
         plan: &PbPlan,
@@ -308,7 +308,7 @@ impl RiakcPb {
         Ok(())
     }
 
-    /// Reads a key and writes it anew.
+    /// Reads a key and writes a new value to it.
     async fn update(
         &mut self,
         plan: &PbPlan,
@@ -340,7 +340,7 @@ impl RiakcPb {
         Ok(())
     }
 
-    /// An operation on a data type, which may draw a number.
+    /// Performs an operation on a data type, which may draw a number.
     async fn attempt_with_number(
         &mut self,
         plan: &PbPlan,
@@ -381,7 +381,7 @@ impl RiakcPb {
         }
     }
 
-    /// A get of whose answer nothing is used.
+    /// A get that decodes nothing of its answer.
     async fn get_unseen(&mut self, plan: &PbPlan, key: &[u8]) -> Result<(), PbObstacle> {
         let bucket_type = plan.bucket_type.as_deref();
         write_get(&mut self.frame, bucket_type, &plan.bucket, key, plan.r);
@@ -452,7 +452,7 @@ fn is_overload(reason: &Term) -> bool {
     matches!(reason, Term::Binary(message) if message == b"overload")
 }
 
-/// The values of an answer; a sibling that is a delete is none.
+/// The values of an answer, without tombstone siblings.
 fn values_of(answer: &RpbGetResp) -> impl Iterator<Item = &[u8]> {
     let values = answer.content.iter().filter(|content| content.deleted != Some(true));
     values.map(|content| &content.value[..])
