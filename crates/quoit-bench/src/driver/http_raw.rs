@@ -22,26 +22,26 @@ use crate::verify::{Context, Read};
 use crate::worker_place::WorkerPlace;
 use plan::{HttpRawPlan, read_plan, write_path};
 
-/// How long a target that could not be connected to is left alone while there are others.
+/// Time for which an unreachable target is skipped while others are available.
 const FAILURE_PAUSE: Duration = Duration::from_secs(1);
 
-/// One worker: a keep-alive connection to each target, taken in turn.
+/// One worker: a keep-alive connection to each target. Operations take the targets in turn.
 #[derive(Debug)]
 pub(super) struct HttpRaw {
     links: Vec<HttpLink>,
     /// Index of the target of the next operation.
     next_target: usize,
-    /// When a target that could not be connected to is tried again.
+    /// For each target the time from which it may be used again.
     retry_at: Vec<Instant>,
     client_id: String,
     path: Vec<u8>,
     head: Vec<u8>,
-    /// Index of the next file of `put_file`.
+    /// Index of the next file that `put_file` stores.
     next_file: usize,
     disconnect: DisconnectTimer,
 }
 
-/// A request.
+/// An operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HttpRawOperation {
     Get,
@@ -181,8 +181,7 @@ impl Driver for HttpRaw {
 }
 
 impl HttpRaw {
-    /// The next target in turn, those left out that could not be connected to a moment ago, as long as there
-    /// are others.
+    /// The next target in turn. A target that was unreachable a moment ago is skipped, unless all are.
     fn take_target(&mut self) -> usize {
         let (count, now) = (self.links.len(), Instant::now());
         let last = (self.next_target + count - 1) % count;
@@ -197,18 +196,18 @@ impl HttpRaw {
     }
 }
 
-/// The kept parts of the answer to a GET.
+/// The parts of a GET's answer that the driver keeps.
 struct HttpRawAnswer {
-    /// There is a vector clock to send back.
+    /// True if the answer had a vector clock to send back.
     has_vclock: bool,
-    /// Context of the value that was found, where it is verified.
+    /// The causal context of the values that were read, if the run verifies.
     context: Option<Context>,
 }
 
-/// Why an operation did not come to its end.
+/// Reasons why an operation did not complete.
 #[derive(Debug)]
 enum HttpObstacle {
-    /// It failed, for good.
+    /// The operation failed, and is not retried.
     Failed(Term),
     /// A finite generator has ended.
     Exhausted,
@@ -226,7 +225,7 @@ impl From<Exhausted> for HttpObstacle {
     }
 }
 
-/// The values of an answer: none, one, or those of its parts.
+/// The values of an answer: none, one, or the parts of a multipart body.
 fn values_of<'a>(status: u16, content_type: &[u8], body: &'a [u8]) -> Result<Vec<&'a [u8]>, Term> {
     match status {
         200 => Ok(vec![body]),
@@ -239,7 +238,7 @@ fn values_of<'a>(status: u16, content_type: &[u8], body: &'a [u8]) -> Result<Vec
 }
 
 impl HttpRaw {
-    /// The next file, with its name as the key of the path; nothing after the last.
+    /// The next file to store. The last segment of the path becomes its name. `None` after the last file.
     fn take_file<'p>(&mut self, plan: &'p HttpRawPlan) -> Option<&'p Path> {
         let file = plan.files.as_ref()?.get(self.next_file)?;
         self.next_file += 1;
@@ -251,14 +250,14 @@ impl HttpRaw {
         Some(file)
     }
 
-    /// The key in the present path, encoded: as such it is verified.
+    /// The key in the current path, percent-encoded. Verification uses this form.
     fn key(&self, plan: &HttpRawPlan) -> &[u8] {
         let range = plan.key_prefix.len()..self.path.len().saturating_sub(plan.params.len());
         self.path.get(range).unwrap_or_default()
     }
 
-    /// The operation at the next target. When its server is gone, the operation starts over at another one,
-    /// at each target at most once.
+    /// Performs the operation at the next target. If the connection to the server is lost, the operation
+    /// starts over at another target, at most once at each.
     async fn attempt_anywhere(
         &mut self,
         plan: &HttpRawPlan,
@@ -277,7 +276,7 @@ impl HttpRaw {
         }
     }
 
-    /// The operation from its first request on.
+    /// Performs the operation at one target.
     async fn attempt(
         &mut self,
         plan: &HttpRawPlan,
@@ -335,7 +334,7 @@ impl HttpRaw {
         }
     }
 
-    /// GETs the present path. An answer ends the read that is verified.
+    /// Gets the current path. A complete answer ends the read that is verified.
     async fn get(
         &mut self,
         plan: &HttpRawPlan,
@@ -363,7 +362,7 @@ impl HttpRaw {
         Ok(HttpRawAnswer { has_vclock: has_vclock && status != 404, context })
     }
 
-    /// PUTs a value at the present path or POSTs it to it.
+    /// Sends a value to the current path with PUT or POST.
     async fn store(
         &mut self,
         plan: &HttpRawPlan,
@@ -409,7 +408,7 @@ impl HttpRaw {
         self.head.extend_from_slice(b"\r\n");
     }
 
-    /// Sends the request of `self.head`.
+    /// Sends the request whose head is `self.head`.
     async fn request(
         &mut self,
         plan: &HttpRawPlan,
@@ -427,7 +426,7 @@ impl HttpRaw {
     }
 }
 
-/// The content of a file, read on the worker's thread.
+/// The content of a file. Reading blocks the worker's thread.
 fn read_file(path: &Path) -> Result<Vec<u8>, Term> {
     std::fs::read(path).map_err(|error| {
         let (path, error) = (path.display().to_string(), error.to_string());

@@ -1,5 +1,5 @@
-//! The driver of index queries: objects with integer indexes that equal their keys, and ranges of them, over
-//! both interfaces.
+//! The driver of index queries, over both interfaces. It writes objects whose integer index entries equal
+//! their keys, queries ranges, and checks the number of results.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -24,19 +24,19 @@ use crate::keygen::Kind;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
-/// The index that is asked.
+/// The index that is queried.
 const QUERIED: &str = "field1_int";
 
-/// Most indexes of an object.
+/// Maximum number of indexes of an object.
 const INDEX_COUNT_MAX: u64 = 1000;
 
-/// Most numbers of a range.
+/// Maximum size of a range.
 const RANGE_MAX: u64 = 10_000_000;
 
-/// Wrong counts that a worker prints; the rest of them would say nothing more.
+/// Maximum number of wrong counts that a worker prints. More would add no information.
 const PRINTED_MAX: u32 = 10;
 
-/// One worker: a connection of each interface.
+/// One worker: a connection for each interface.
 #[derive(Debug)]
 pub(super) struct IndexQueries {
     pb: PbLinks,
@@ -53,11 +53,11 @@ pub(super) struct IndexQueryPlan {
     bucket: Bytes,
     pb_timeout: Duration,
     http_timeout: Duration,
-    /// The greatest key that is stored: of a range, what is above it is not expected.
+    /// The greatest stored key. Numbers above it in a range are not expected in the result.
     key_max: Option<i128>,
 }
 
-/// A request.
+/// An operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IndexQueryOperation {
     Get,
@@ -67,7 +67,7 @@ pub(super) enum IndexQueryOperation {
     QueryByJob { range: u64, reduces: bool },
 }
 
-/// The count of an answer's entries, and the count that it should have had.
+/// A wrong number of results, and the right one.
 struct WrongCount {
     found: u64,
     expected: u64,
@@ -199,7 +199,7 @@ impl IndexQueries {
             IndexQueryOperation::QueryByPb { range } => {
                 let found = self.query_by_pb(plan, key, range).await?;
                 if let Err(wrong) = check_count(plan, key, range, found) {
-                    // As in basho_bench, this is told and not counted.
+                    // As in basho_bench, a wrong count is printed here and not counted as an error.
                     self.print(key, range, &wrong);
                 }
                 Ok(())
@@ -215,7 +215,7 @@ impl IndexQueries {
         }
     }
 
-    /// Prints a wrong count, which is an error where the greatest key is known.
+    /// Prints a wrong count. It is an error only if the greatest key is known.
     fn judge(
         &mut self,
         plan: &IndexQueryPlan,
@@ -228,7 +228,7 @@ impl IndexQueries {
         if plan.key_max.is_some() { Err(wrong.reason()) } else { Ok(()) }
     }
 
-    /// Connects anew after an operation that lost the connection.
+    /// Reconnects if an earlier operation lost the connection.
     async fn ready(&mut self, plan: &IndexQueryPlan) -> Result<(), Term> {
         if self.pb.is_down() {
             self.pb.reconnect(Instant::now() + plan.pb_timeout).await?;
@@ -278,7 +278,7 @@ impl IndexQueries {
         Ok(())
     }
 
-    /// Asks for the keys of one number or a range; gives how many there are.
+    /// Queries one number or a range, and returns the number of keys found.
     async fn query_by_pb(
         &mut self,
         plan: &IndexQueryPlan,
@@ -304,7 +304,7 @@ impl IndexQueries {
         Ok(answer.keys.len() as u64)
     }
 
-    /// The same over HTTP, one number as a range of it.
+    /// The same query over HTTP; a single number is queried as a range.
     async fn query_by_http(
         &mut self,
         plan: &IndexQueryPlan,
@@ -327,7 +327,7 @@ impl IndexQueries {
         key_count(self.http.content().1)
     }
 
-    /// The same as a MapReduce job, of one phase that gives its inputs or of none.
+    /// The same query as a MapReduce job, with an identity reduce phase or without phases.
     async fn query_by_job(
         &mut self,
         plan: &IndexQueryPlan,
@@ -368,7 +368,7 @@ impl IndexQueries {
         self.printed_count += 1;
         let last = last_of(first, range);
         let WrongCount { found, expected } = wrong;
-        // A closed output is no reason to stop.
+        // A closed standard output does not stop the run.
         let _ = writeln!(
             std::io::stdout(),
             "{QUERIED} from {first} to {last}: {found} keys, {expected} were expected"
@@ -388,7 +388,7 @@ fn last_of(first: i64, range: u64) -> i128 {
     i128::from(first) + i128::from(range) - 1
 }
 
-/// Whether as many keys were found as there are numbers in the range that may be stored.
+/// Checks that the number of keys found is the number of stored keys in the range.
 fn check_count(
     plan: &IndexQueryPlan,
     first: i64,
@@ -401,7 +401,7 @@ fn check_count(
     if found == expected { Ok(()) } else { Err(WrongCount { found, expected }) }
 }
 
-/// How many keys the document of an answer lists.
+/// Number of keys in the document of an answer.
 fn key_count(body: &[u8]) -> Result<u64, Term> {
     #[derive(Deserialize)]
     struct IndexQueryAnswer {

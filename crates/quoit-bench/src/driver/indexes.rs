@@ -1,4 +1,4 @@
-//! The index entries of made-up people: postcode, date of birth, last change.
+//! Index entries of invented people: postcode, date of birth, time of the last change.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use quoit_client::wire::messages::RpbPair;
 
 use crate::random::Random;
 
-/// Letters that British postcodes begin with.
+/// Area codes of British postcodes.
 const POSTCODE_AREAS: [&str; 76] = [
     "AL", "B", "BA", "BB", "BD", "BH", "BL", "BN", "BR", "BS", "CA", "CB", "CH", "CM", "CO", "CR",
     "CT", "CV", "CW", "DA", "DE", "DH", "DL", "DN", "DT", "DY", "E", "EN", "EX", "FY", "GL", "GU",
@@ -17,7 +17,7 @@ const POSTCODE_AREAS: [&str; 76] = [
     "S", "SE", "SN", "SO", "SR", "SW", "TN", "TQ", "W", "WF", "WN", "YO",
 ];
 
-/// Districts of each area.
+/// Number of districts in each area.
 const DISTRICT_COUNT: u64 = 26;
 
 /// The earliest date of birth, in 1933, in seconds since 1970.
@@ -26,7 +26,7 @@ const BIRTH_FIRST_SECS: i64 = -1_167_219_200;
 /// Seconds from the earliest date of birth to the latest, in 2012.
 const BIRTH_SPAN_SECS: u64 = 2_500_000_000;
 
-/// How dates of birth are written.
+/// Notation of dates of birth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DateForm {
     /// `YYYYMMDD`.
@@ -35,7 +35,7 @@ pub(super) enum DateForm {
     Dashes,
 }
 
-/// Entries of all three indexes; `postcode_count_max` bounds how many postcodes there are.
+/// Entries of all three indexes, with 1 to `postcode_count_max` postcodes.
 pub(super) fn all_entries(
     random: &mut Random,
     postcode_count_max: u64,
@@ -49,7 +49,7 @@ pub(super) fn all_entries(
     entries
 }
 
-/// The entry of the index of changes: now, UTC.
+/// The entry of the last change: the current time in UTC.
 pub(super) fn last_modified() -> RpbPair {
     let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S").to_string();
     entry("lastmodified_bin", now)
@@ -73,12 +73,12 @@ fn date_of_birth(random: &mut Random, form: DateForm) -> String {
     format!("{date}|{}", four_bytes(random))
 }
 
-/// Base64 of four random bytes, which makes terms of many people differ.
+/// Four random bytes in Base64, which make the terms of different people differ.
 fn four_bytes(random: &mut Random) -> String {
     STANDARD.encode((random.bits() as u32).to_be_bytes())
 }
 
-/// Ends of the lower bounds of ranges of postcodes, after the district.
+/// Suffixes that lower bounds of postcode ranges have after the district.
 const RANGE_STARTS: [&str; 8] = ["ba", "ca", "da", "ea", "fa", "ga", "gb", "gc"];
 
 fn district(random: &mut Random) -> String {
@@ -86,22 +86,22 @@ fn district(random: &mut Random) -> String {
     format!("{area}{}", random.uniform(DISTRICT_COUNT))
 }
 
-/// A range of the postcodes of a district, as the end of a path.
+/// A range query of the postcodes of a district, as the end of a path.
 pub(super) fn postcode_path(random: &mut Random) -> String {
     let district = district(random);
     let start = RANGE_STARTS[random.uniform(RANGE_STARTS.len() as u64) as usize - 1];
     format!("postcode_bin/{district}%7C{start}/{district}%7Cgd")
 }
 
-/// The births of a day, of which a pattern keeps some, as the end of a path.
+/// A query of the births of one day, filtered by a pattern, as the end of a path.
 pub(super) fn birth_path(random: &mut Random) -> String {
     let month = format!("{}0{}", 1950 + random.uniform(70), random.uniform(9));
-    // [0-9]{8}...[a-d]
+    // The pattern `[0-9]{8}...[a-d]`, percent-encoded.
     let pattern = "%5B0-9%5D%7B8%7D...%5Ba-d%5D";
     format!("dateofbirth_bin/{month}04/{month}05?term_regex={pattern}")
 }
 
-/// A range of terms of a field.
+/// A range of the terms of a field.
 pub(super) struct TermRange {
     pub(super) field: &'static str,
     pub(super) first: String,
@@ -115,7 +115,7 @@ pub(super) fn postcode_range(random: &mut Random) -> TermRange {
     TermRange { field: "postcode_bin", first, last }
 }
 
-/// The births of a day, and of up to three days more.
+/// The births of one day and up to three days after it.
 pub(super) fn birth_range(random: &mut Random) -> TermRange {
     const DAY_SECS: i64 = 86_400;
     let first_secs = BIRTH_FIRST_SECS + random.uniform(BIRTH_SPAN_SECS).cast_signed();

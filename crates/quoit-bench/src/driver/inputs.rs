@@ -1,4 +1,4 @@
-//! The random stream and the generators of one worker.
+//! Random stream and generators of one worker.
 
 use std::sync::Arc;
 
@@ -11,34 +11,34 @@ use crate::trace::TracedOperation;
 use crate::valgen::{Value, ValueGenerator};
 use crate::verify::{Context, Read, Verifier, Write};
 
-/// Generators from which a worker draws its operations, keys and values.
+/// The inputs of a worker's operations: its random stream, keys and values.
 #[derive(Debug, Clone)]
 pub struct Inputs {
     random: Random,
     keys: KeyGenerator,
     values: ValueGenerator,
-    /// Keys for operations that insert; none where no operation does.
+    /// Keys for operations that insert; `None` if the mix has no such operation.
     inserted: Option<KeyGenerator>,
-    /// Whether the operation at hand inserts.
+    /// True if the current operation inserts.
     is_inserting: bool,
     key: Key,
-    /// Whether the operation at hand has that key: from a trace or a session.
+    /// True if the current operation's key is given by a trace or a session.
     has_key: bool,
     value: HeldValue,
     verifier: Option<Arc<Verifier>>,
 }
 
-/// The value of the operation at hand, where it is not the generator's.
+/// The value of the current operation, if it is not drawn.
 #[derive(Debug, Clone)]
 enum HeldValue {
     None,
-    /// One of the generator's with so many bytes.
+    /// A drawn value of this size in bytes.
     OfSize(u64),
     Given(GivenValue),
 }
 
 impl Inputs {
-    /// The inputs of a worker whose generators are started.
+    /// Creates the inputs of a worker. The generators must have been started.
     pub(crate) fn new(
         random: Random,
         keys: KeyGenerator,
@@ -50,25 +50,25 @@ impl Inputs {
         Self { random, keys, values, inserted, is_inserting, key, has_key, value, verifier }
     }
 
-    /// The same with keys for operations that insert.
+    /// The same inputs, with keys for operations that insert.
     pub(crate) fn with_inserted(self, inserted: Option<KeyGenerator>) -> Self {
         Self { inserted, ..self }
     }
 
-    /// An operation begins that inserts a key, or one that does not.
+    /// Begins an operation. `inserts` says whether it takes a new key.
     #[inline]
     pub(crate) fn begin_operation(&mut self, inserts: bool) {
         self.is_inserting = inserts;
     }
 
-    /// The next operation has the key and the size of one of a trace.
+    /// Gives the next operation the key and the value size of a traced operation.
     pub(crate) fn take_traced(&mut self, traced: &TracedOperation) {
         self.key.replace(traced.key.iter().copied());
         self.has_key = true;
         self.value = HeldValue::OfSize(traced.value_bytes);
     }
 
-    /// The next operation has the key and the value of a step of a session, as far as it gives them.
+    /// Gives the next operation the key and the value of a session's step. A missing part is drawn.
     pub(crate) fn take_step(&mut self, key: Option<GivenValue>, value: Option<GivenValue>) {
         self.has_key = key.is_some();
         match key {
@@ -79,7 +79,7 @@ impl Inputs {
         self.value = value.map_or(HeldValue::None, HeldValue::Given);
     }
 
-    /// The operation has ended, however it did.
+    /// Ends the operation, whatever its outcome.
     #[inline]
     pub(crate) fn end_operation(&mut self) {
         if self.is_inserting {
@@ -87,20 +87,20 @@ impl Inputs {
         }
     }
 
-    /// Starts a read where the run is verified.
+    /// Begins a read, if the run verifies.
     #[inline]
     pub(crate) fn begin_read(&self, key: &[u8]) -> Option<Read> {
         self.verifier.as_ref().map(|verifier| verifier.begin_read(key))
     }
 
-    /// Starts a delete where the run is verified.
+    /// Begins a delete, if the run verifies.
     #[inline]
     pub(crate) fn begin_delete(&self, key: &[u8]) -> Option<Write> {
         self.verifier.as_ref().map(|verifier| verifier.begin_delete(key))
     }
 
-    /// Draws the next value. Where the run is verified it starts a put, whose value has the size
-    /// of the one that was drawn.
+    /// Draws the next value. If the run verifies, begins a put; the put's value has the size of the drawn
+    /// one.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl Inputs {
         &mut self.random
     }
 
-    /// Draws the next key.
+    /// The key of the operation: the given one, or a draw.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl Inputs {
         Ok(&self.key)
     }
 
-    /// Draws the next value.
+    /// The value of the operation: the given one, or a draw.
     ///
     /// # Errors
     ///
@@ -156,7 +156,7 @@ impl Inputs {
         }
     }
 
-    /// Draws the next value of a generator that is known to give bytes.
+    /// The value of the operation as bytes; empty if the value is an integer.
     ///
     /// # Errors
     ///
@@ -169,7 +169,7 @@ impl Inputs {
         })
     }
 
-    /// As [`next_bytes`](Self::next_bytes), to be kept: a slice of the source is not copied.
+    /// As [`next_bytes`](Self::next_bytes), but owned. A value that is a slice of the source is not copied.
     ///
     /// # Errors
     ///
@@ -186,7 +186,7 @@ impl Inputs {
     }
 }
 
-/// Says that a write was acknowledged, where the run is verified.
+/// Reports the acknowledgement of a write, if the run verifies.
 #[inline]
 pub(super) fn acknowledge(write: Option<Write>) {
     if let Some(write) = write {

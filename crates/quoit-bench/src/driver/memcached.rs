@@ -1,4 +1,4 @@
-//! The driver of memcached and of what speaks its text protocol.
+//! The driver of memcached and of other servers with its text protocol.
 
 use std::io::{ErrorKind, Result as IoResult};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::keygen::Kind;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
-/// The longest key that the protocol has.
+/// Maximum length of a key in the protocol.
 const KEY_BYTES_MAX: usize = 250;
 
 /// One worker: a connection to one target.
@@ -31,7 +31,7 @@ pub(super) struct MemcachedPlan {
     key_kind: Kind,
 }
 
-/// A request: its word, and whether a missing key is a failure, as it is in basho_bench for `get`.
+/// A request: its command, and whether a missing key is a failure, as it is for `get` in basho_bench.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MemcachedOperation {
     word: &'static str,
@@ -111,7 +111,7 @@ impl Driver for Memcached {
     }
 }
 
-/// Reads an answer: lines, of which one may announce a value.
+/// Reads an answer: a line of status, perhaps after a line that announces a value and the value.
 async fn read_answer(stream: &mut BufReader<TcpStream>, needs_key: bool) -> IoResult<Outcome> {
     let (mut has_value, mut read) = (false, Vec::new());
     loop {

@@ -12,14 +12,14 @@ use crate::keygen::Kind;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
-/// One worker on the engine of all.
+/// One worker. All workers share the engine.
 pub(super) struct Memory(EngineWorker);
 
 /// State that all workers share.
 pub(super) struct MemoryPlan {
     engine: Arc<MemoryEngine>,
     key_kind: Kind,
-    /// Name of the driver in the configuration.
+    /// Name of the driver in the configuration: `memory`, `ets` or `dets`.
     name: String,
 }
 

@@ -1,4 +1,4 @@
-//! The driver without a server: measures the load generator itself, and shows what it draws.
+//! The driver without a server. It measures the load generator itself, and can print drawn keys and values.
 
 use std::io::Write as _;
 
@@ -9,7 +9,7 @@ use crate::term::Term;
 use crate::valgen::Value;
 use crate::worker_place::WorkerPlace;
 
-/// A worker that only draws.
+/// A worker that only draws keys and values.
 #[derive(Debug)]
 pub(super) struct Null;
 
@@ -17,11 +17,11 @@ pub(super) struct Null;
 #[derive(Debug)]
 pub(super) struct NullPlan {
     key_kind: Kind,
-    /// Whether texts go to the standard error, because the standard output is JSON.
+    /// True if printed texts go to standard error, because standard output is JSON.
     is_json: bool,
 }
 
-/// An operation: the values to draw and the outcome.
+/// An operation: the values that it draws, and its outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NullOperation {
     Nothing,
@@ -31,11 +31,11 @@ pub(super) enum NullOperation {
     Print { key: Option<Depth>, value: Option<Depth> },
 }
 
-/// How much of a term is printed.
+/// Amount of a term that is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Depth {
     Whole,
-    /// At most so many elements, bytes or characters.
+    /// At most this many bytes.
     Elements(usize),
 }
 
@@ -68,7 +68,7 @@ impl Driver for Null {
         };
         Some(match (name, depths) {
             ("absolutely_nothing", []) => NullOperation::Nothing,
-            // The names of the first releases, which drew the same.
+            // Names of the first releases of basho_bench, which draw the same.
             ("do_something" | "get" | "delete", []) => NullOperation::Draw { with_value: false },
             ("do_something_else" | "put", []) => NullOperation::Draw { with_value: true },
             ("an_error", []) => NullOperation::Error,
@@ -128,7 +128,7 @@ impl Driver for Null {
                     line.push_str(separator);
                     line.push_str(&term_of_value(value, depth).to_string());
                 }
-                // A closed output is no reason to stop.
+                // A closed output does not stop the run.
                 let _ = match plan.is_json {
                     true => writeln!(std::io::stderr(), "{line}"),
                     false => writeln!(std::io::stdout(), "{line}"),
@@ -140,7 +140,7 @@ impl Driver for Null {
     }
 }
 
-/// The failures that tests of reports are made of.
+/// Failures with fixed reasons, for tests of reports.
 pub(super) fn failure(operation: NullOperation) -> Outcome {
     Outcome::Failure(match operation {
         NullOperation::AnotherError => {

@@ -1,4 +1,4 @@
-//! The driver that writes keys to files: measures the load generator with a little of the disk.
+//! The driver that writes keys to files. It measures the load generator with a little work of the disk.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
@@ -93,7 +93,7 @@ impl Driver for NullFile {
 }
 
 impl NullFile {
-    /// Writes a key and a line end.
+    /// Writes a key and a line break.
     fn write(&mut self, key: &[u8]) -> io::Result<()> {
         self.file.write_all(key)?;
         self.file.write_all(b"\n")
@@ -102,6 +102,6 @@ impl NullFile {
 
 fn create(directory: &Path, path: &Path) -> io::Result<File> {
     fs::create_dir_all(directory)?;
-    // A worker that comes back after a crash goes on behind what it wrote.
+    // A worker that restarts after a crash appends to its file.
     File::options().append(true).create(true).open(path)
 }

@@ -1,4 +1,4 @@
-//! The drivers of the engines on ordered stores, in this process: `eleveldb`, `leveled`, `innostore`.
+//! The drivers of the engines with ordered stores in this process: `eleveldb`, `leveled`, `innostore`.
 
 use quoit_store::engine::Maintenance;
 use std::marker::PhantomData;
@@ -19,28 +19,28 @@ use crate::keygen::Kind;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
-/// Key of the setting that says whether writes wait for their sync.
+/// Key of the setting that makes writes wait for their sync.
 const SYNC_KEY: &str = "engine_sync";
 
-/// One of the engines.
+/// The properties by which the drivers of the engines differ.
 pub(super) trait Which: Send + Sync + 'static {
     /// Name of the driver.
     const NAME: &'static str;
-    /// Key of the setting that says where the store is.
+    /// Key of the setting that names the directory of the store.
     const DIRECTORY_KEY: &'static str;
-    /// Keys of basho_bench that tune its engine and have no effect.
+    /// Settings of basho_bench that tune its engine and have no effect here.
     const PASSED_OVER: &'static [&'static str];
-    /// Whether writes wait for their sync when the configuration doesn't say.
+    /// True if writes wait for their sync by default.
     const IS_SYNCED: bool;
 
-    /// Opens the store of a directory, or makes one there.
+    /// Opens the store in a directory, or creates it.
     fn open(
         directory: &Path,
         settings: OrderedSettings,
     ) -> Result<(OrderedEngine, OrderedReport), StoreError>;
 }
 
-/// Records in a log-structured merge tree.
+/// The engine `leveldb`: records in a log-structured merge tree.
 pub(super) struct Eleveldb;
 
 impl Which for Eleveldb {
@@ -59,7 +59,7 @@ impl Which for Eleveldb {
     }
 }
 
-/// Heads and bodies in log-structured merge trees.
+/// The engine `leveled`: heads and bodies of records in separate log-structured merge trees.
 pub(super) struct Leveled;
 
 impl Which for Leveled {
@@ -78,14 +78,14 @@ impl Which for Leveled {
     }
 }
 
-/// Records in a B+tree.
+/// The engine `innostore`: records in a B+tree.
 pub(super) struct Innostore;
 
 impl Which for Innostore {
     const NAME: &'static str = "innostore";
     const DIRECTORY_KEY: &'static str = "innostore_dir";
     const PASSED_OVER: &'static [&'static str] = &["innostore_config", "innostore_bucket"];
-    // As embedded InnoDB's transactions are.
+    // Transactions of embedded InnoDB are synced too.
     const IS_SYNCED: bool = true;
 
     fn open(
@@ -107,10 +107,10 @@ pub(super) type OnLeveled = OnOrdered<Leveled>;
 /// The driver `innostore`.
 pub(super) type OnInnostore = OnOrdered<Innostore>;
 
-/// One worker on the store of all.
+/// One worker. All workers share one store.
 pub(super) struct OnOrdered<W> {
     worker: EngineWorker,
-    /// Closed when the last worker ends.
+    /// The store, which is closed when the last worker ends.
     _store: Arc<OrderedHandle>,
     which: PhantomData<W>,
 }
@@ -120,9 +120,9 @@ pub(super) struct OrderedPlan {
     directory: PathBuf,
     is_synced: bool,
     key_kind: Kind,
-    /// Settings that have no effect.
+    /// Settings in the configuration that have no effect.
     passed_over: Vec<&'static str>,
-    /// Opened by the first worker.
+    /// The store, opened by the first worker.
     store: Mutex<Option<Arc<OrderedHandle>>>,
 }
 
@@ -131,7 +131,7 @@ struct OrderedHandle(Arc<OrderedEngine>);
 
 impl Drop for OrderedHandle {
     fn drop(&mut self) {
-        // A store that cannot be closed is recovered when it is opened again.
+        // A store that fails to close is recovered when it is opened again.
         let _ = self.0.close();
     }
 }

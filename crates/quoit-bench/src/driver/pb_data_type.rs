@@ -1,4 +1,4 @@
-//! Requests for records with data types, over one connection.
+//! Requests for data types over one connection.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use quoit_client::wire::messages::{
 
 use super::pb_link::{CallError, PbLink};
 
-/// A bucket of records with data types, and how they are asked for.
+/// A bucket of data types, and the time limits of requests to it.
 #[derive(Debug, Clone)]
 pub(super) struct DataTypeBucket {
     pub(super) bucket_type: Bytes,
@@ -20,7 +20,7 @@ pub(super) struct DataTypeBucket {
 }
 
 impl DataTypeBucket {
-    /// Reads a record; its value is missing if it is not there.
+    /// Reads a record. The answer has no value if the record does not exist.
     pub(super) async fn fetch(
         &self,
         link: &mut PbLink,
@@ -29,7 +29,7 @@ impl DataTypeBucket {
         self.fetch_of(link, key, None).await
     }
 
-    /// The same from `r` replicas.
+    /// Reads a record and waits for `r` replicas.
     pub(super) async fn fetch_of(
         &self,
         link: &mut PbLink,
@@ -47,7 +47,7 @@ impl DataTypeBucket {
         link.call(&request, self.timeout_read).await
     }
 
-    /// Changes a record; one that is not there is made.
+    /// Changes a record. Creates it if it does not exist.
     pub(super) async fn update(
         &self,
         link: &mut PbLink,
@@ -67,7 +67,7 @@ impl DataTypeBucket {
         Ok(())
     }
 
-    /// Reads a record and changes it by what was read, as clients do that keep records in memory.
+    /// Reads a record and changes it with the context that was read, as clients that cache records do.
     pub(super) async fn modify(
         &self,
         link: &mut PbLink,
@@ -79,49 +79,49 @@ impl DataTypeBucket {
     }
 }
 
-/// Adds to a counter.
+/// An addition to a counter.
 pub(super) fn count(amount: i64) -> DtOp {
     DtOp { counter_op: Some(CounterOp { increment: Some(amount) }), ..DtOp::default() }
 }
 
-/// Changes a set.
+/// A change of a set.
 pub(super) fn change_set(set: SetOp) -> DtOp {
     DtOp { set_op: Some(set), ..DtOp::default() }
 }
 
-/// Changes fields of a map.
+/// Changes of a map's fields.
 pub(super) fn change_map(updates: Vec<MapUpdate>) -> DtOp {
     DtOp { map_op: Some(MapOp { updates, ..MapOp::default() }), ..DtOp::default() }
 }
 
-/// Adds elements to a set.
+/// An addition of elements to a set.
 pub(super) fn adds(elements: Vec<Bytes>) -> SetOp {
     SetOp { adds: elements, ..SetOp::default() }
 }
 
-/// Removes an element from a set.
+/// The removal of an element from a set.
 pub(super) fn removes(element: Bytes) -> SetOp {
     SetOp { removes: vec![element], ..SetOp::default() }
 }
 
-/// A change of one field, to be filled in.
+/// A change of one field, without the operation, which the caller fills in.
 pub(super) fn field(name: &'static str, kind: MapFieldType) -> MapUpdate {
     let field = MapField { name: Bytes::from_static(name.as_bytes()), kind: kind as i32 };
     MapUpdate { field, ..MapUpdate::default() }
 }
 
-/// A change of a set that is a field.
+/// A change of a field that is a set.
 pub(super) fn field_of_set(name: &'static str, set: SetOp) -> MapUpdate {
     MapUpdate { set_op: Some(set), ..field(name, MapFieldType::Set) }
 }
 
-/// A change of a counter that is a field.
+/// A change of a field that is a counter.
 pub(super) fn field_of_counter(name: &'static str, amount: i64) -> MapUpdate {
     let counter_op = Some(CounterOp { increment: Some(amount) });
     MapUpdate { counter_op, ..field(name, MapFieldType::Counter) }
 }
 
-/// The elements of the set that a map has under that name.
+/// The elements of a map's field with this name that is a set.
 pub(super) fn elements_of_field(map: &DtFetchResp, name: &str) -> Vec<Bytes> {
     let entries = map.value.iter().flat_map(|value| &value.map_value);
     let of_name = |entry: &&MapEntry| {

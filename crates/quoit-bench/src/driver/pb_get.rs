@@ -1,13 +1,13 @@
-//! The request of a get, written straight into a buffer that is used again.
+//! The request of a get, encoded directly into a reused buffer.
 
 use quoit_client::wire::MessageCode;
 
-/// Writes the frame of a get as the protocol has it: the length, the code, and field by field the
-/// bucket, the key, `r` and the bucket type. Allocates only while the buffer still grows.
+/// Writes the frame of a get request: the length, the message code, and the fields bucket, key, `r` and
+/// bucket type. Allocates only while the buffer still grows.
 ///
 /// # Panics
 ///
-/// When the names are longer than 4 GiB together.
+/// When the names together are longer than 4 GiB.
 pub(super) fn write_get(
     frame: &mut Vec<u8>,
     bucket_type: Option<&[u8]>,
@@ -30,14 +30,14 @@ pub(super) fn write_get(
     frame[..4].copy_from_slice(&length.to_be_bytes());
 }
 
-/// A field of bytes with a number below 16.
+/// Writes a field of bytes. `number` must be below 16.
 fn write_bytes(frame: &mut Vec<u8>, number: u8, bytes: &[u8]) {
     frame.push(number << 3 | 2);
     write_varint(frame, bytes.len() as u64);
     frame.extend_from_slice(bytes);
 }
 
-/// Seven bits a byte, the lowest first.
+/// Writes a varint: seven bits per byte, the lowest first.
 fn write_varint(frame: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         frame.push(number as u8 | 0x80);

@@ -14,32 +14,33 @@ use crate::login::login;
 use crate::sent::note_sent;
 use crate::term::Term;
 
-/// First pause before connecting anew; it doubles up to the greatest.
+/// First pause between attempts to reconnect. The pause doubles with each attempt.
 pub(super) const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
 
-/// Greatest pause before connecting anew.
+/// Maximum pause between attempts to reconnect.
 pub(super) const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// How long a machine may be silent before it counts as gone. Slow answers are not silence.
+/// Time without any packet after which a peer machine counts as dead. A slow answer is not silence, because
+/// the peer's kernel still acknowledges probes.
 pub(super) const DEAD_PEER_LIMIT: Duration = Duration::from_secs(1);
 
-/// A connection that can be made anew.
+/// A connection that can be reopened.
 #[derive(Debug)]
 pub(super) struct PbLink {
     address: String,
     connection: Option<Connection>,
-    /// Bounds connecting.
+    /// Time limit for connecting.
     connect_timeout: Duration,
-    /// Set ahead for each request; a timer that only moves forward costs almost nothing.
+    /// The timer of requests, reset for each. A timer that only moves forward costs almost nothing.
     timer: Pin<Box<Sleep>>,
 }
 
-/// Why a request got no answer.
+/// Reasons why a request got no answer.
 #[derive(Debug)]
 pub(super) enum CallError {
-    /// The server refused, or did not answer in time: for good.
+    /// The server refused the request or did not answer in time. The request is not retried.
     Failed(Term),
-    /// The connection is gone; whether the server acted is not known.
+    /// The connection is lost. The server may have performed the request.
     Disconnected,
 }
 
@@ -53,7 +54,7 @@ impl From<CallError> for Term {
 }
 
 impl PbLink {
-    /// Connects to `target` within `connect_timeout`, which also bounds later attempts.
+    /// Connects to `target` within `connect_timeout`, which also limits later attempts.
     pub(super) async fn open(
         target: &Target,
         connect_timeout: Duration,
@@ -65,13 +66,13 @@ impl PbLink {
         }
     }
 
-    /// A link without a connection; [`try_connect`](Self::try_connect) makes one.
+    /// Creates a link without a connection; [`try_connect`](Self::try_connect) opens one.
     pub(super) fn unconnected(address: &str, connect_timeout: Duration) -> Self {
         let timer = Box::pin(tokio::time::sleep(connect_timeout));
         Self { address: address.to_owned(), connection: None, connect_timeout, timer }
     }
 
-    /// Has later attempts to connect go to another server.
+    /// Directs later attempts to connect to another address. A connection to the old address is dropped.
     pub(super) fn turn_to(&mut self, address: &str) {
         if self.address != address {
             address.clone_into(&mut self.address);
@@ -79,23 +80,23 @@ impl PbLink {
         }
     }
 
-    /// Host and port.
+    /// Host and port of the server.
     pub(super) fn address(&self) -> &str {
         &self.address
     }
 
-    /// The bound on connecting.
+    /// Time limit for connecting.
     pub(super) fn connect_timeout(&self) -> Duration {
         self.connect_timeout
     }
 
-    /// One attempt to connect, within `patience`; true if there is a connection now.
+    /// Makes one attempt to connect, within `patience`. Returns true if there is a connection now.
     pub(super) async fn try_connect(&mut self, patience: Duration) -> bool {
         matches!(tokio::time::timeout(patience, self.connect()).await, Ok(Ok(())))
     }
 
-    /// The cluster's layout; `None` if it is the one that is `known`. Only an error that the server
-    /// sent leaves the connection as it was.
+    /// Asks the server for its cluster's layout. Returns `None` if it equals `known`. The connection is
+    /// dropped after any error that the server did not send itself.
     pub(super) async fn layout(
         &mut self,
         known: Option<&Layout>,
@@ -111,7 +112,7 @@ impl PbLink {
         told
     }
 
-    /// True when there is no connection: requests fail until [`reconnect`](Self::reconnect).
+    /// True if there is no connection. Requests then fail until [`reconnect`](Self::reconnect) succeeds.
     pub(super) fn is_down(&self) -> bool {
         self.connection.is_none()
     }
@@ -126,7 +127,7 @@ impl PbLink {
         };
         match tokio::time::timeout(self.connect_timeout, connecting).await {
             Ok(Ok(connection)) => {
-                // Without it the loss of a machine is noticed by the time limits of requests.
+                // Without this the loss of a machine is only noticed by the time limits of requests.
                 let _ = connection.notice_dead_peer(DEAD_PEER_LIMIT);
                 self.connection = Some(connection);
                 Ok(())
@@ -137,8 +138,8 @@ impl PbLink {
         }
     }
 
-    /// Connects anew, again and again with growing pauses until `give_up_at`; gives the error
-    /// `disconnected` then.
+    /// Reconnects, with growing pauses between attempts. Fails with `disconnected` if an attempt after
+    /// `give_up_at` fails.
     pub(super) async fn reconnect(&mut self, give_up_at: Instant) -> Result<(), Term> {
         let mut pause = RECONNECT_PAUSE;
         while self.connect().await.is_err() {
@@ -151,8 +152,8 @@ impl PbLink {
         Ok(())
     }
 
-    /// One request and its answer. A timeout is final, and so is the loss of its connection,
-    /// which the answer may still be on its way on.
+    /// Sends one request and waits for its answer. A timeout is final, and drops the connection, because
+    /// the answer may still arrive on it.
     pub(super) async fn call<Q: Body, A: Body>(
         &mut self,
         request: &Q,
@@ -172,8 +173,8 @@ impl PbLink {
         answer.map_err(|error| self.failed(error))
     }
 
-    /// Sends a request that is encoded already, its frame included, and takes an answer of the
-    /// code `expected` as it comes: nothing is allocated.
+    /// Sends a request that is already an encoded frame, and checks that its answer has the code
+    /// `expected`. The answer is not decoded. Allocates nothing.
     pub(super) async fn exchange(
         &mut self,
         frame: &[u8],
@@ -209,7 +210,8 @@ impl PbLink {
         }
     }
 
-    /// A request with many answers, within `timeout` in all. `take` tells whether an answer is the last.
+    /// Sends a request with several answers, which must arrive within `timeout` altogether. `take` returns
+    /// true for the last answer.
     pub(super) async fn call_in_parts<Q: Body, A: Body>(
         &mut self,
         request: &Q,
@@ -228,8 +230,8 @@ impl PbLink {
         }
     }
 
-    /// The outcome of a failed request. Only an error that the server sent leaves the connection as
-    /// it was.
+    /// The outcome of a failed request. The connection is dropped after any error that the server did not
+    /// send itself.
     fn failed(&mut self, error: Error) -> CallError {
         if let Error::Server(error) = error {
             return CallError::Failed(Term::Binary(error.message.clone().into_bytes()));
@@ -259,7 +261,7 @@ async fn read_parts<Q: Body, A: Body>(
     Ok(())
 }
 
-/// The metadata of a sibling that an update writes back: all but what the server chose.
+/// The metadata of a sibling that an update writes back: all of it except the fields that the server sets.
 pub(super) fn kept_metadata(sibling: RpbContent) -> RpbContent {
     RpbContent { vtag: None, last_mod: None, last_mod_usecs: None, deleted: None, ..sibling }
 }

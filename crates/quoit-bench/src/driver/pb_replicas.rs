@@ -1,4 +1,9 @@
-//! A worker's connections to the nodes of a cluster, for requests that go to a replica.
+//! A worker's connections to the nodes of a cluster, for requests that are sent to a replica of their key.
+//!
+//! With [`Routing::Replicas`] the worker asks a node for the layout and opens a connection to each node
+//! when it is first needed. Each keyed operation goes to the key's replicas in turn. A node that cannot be
+//! reached is skipped for [`FAILURE_PAUSE`]; if no replica can be reached the operation goes to any node,
+//! then to the worker's own target.
 
 use std::time::Duration;
 
@@ -10,48 +15,49 @@ use super::pb_link::{PbLink, RECONNECT_PAUSE, RECONNECT_PAUSE_MAX};
 use crate::config::Target;
 use crate::term::Term;
 
-/// How long a layout is gone by before it is asked for again.
+/// Interval at which the layout is requested again.
 const LAYOUT_REFRESH: Duration = Duration::from_secs(10);
 
-/// The same after it was found changed: while partitions move it goes on doing so.
+/// Interval after the layout was found changed: while partitions move, it changes again soon.
 const CHANGED_REFRESH: Duration = Duration::from_secs(1);
 
-/// The same after a connection was lost, and how long a node that failed is left alone.
+/// Time after which the layout is requested again when a connection was lost, and for which a failed node
+/// is skipped.
 const FAILURE_PAUSE: Duration = Duration::from_secs(1);
 
-/// Bounds connecting to a node while there are others, and asking for a layout.
+/// Time limit for connecting to one of several nodes, and for a request of the layout.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Whether requests go to a node that holds their key.
+/// The rule that selects the node for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Routing {
-    /// To the worker's target.
+    /// Requests go to the worker's target.
     Target,
-    /// To a replica; a server that tells no layout is an error.
+    /// Requests go to a replica. A server that sends no layout is an error.
     Replicas,
-    /// To a replica if the server tells its layout, else to the worker's target.
+    /// Requests go to a replica if the server sends its layout, otherwise to the worker's target.
     ReplicasIfTold,
 }
 
-/// One connection to the worker's target, and, if requests go to replicas, one to each node that
-/// had a request.
+/// A connection to the worker's target and, if requests go to replicas, one to each node that has had a
+/// request.
 #[derive(Debug)]
 pub(super) struct PbLinks {
     home: PbLink,
-    /// Addresses to connect to, that of the worker's own target first.
+    /// Addresses of all targets, the worker's own first.
     targets: Vec<String>,
     replicas: Option<Replicas>,
 }
 
-/// Layout by which requests are routed.
+/// State of the routing: the layout, and the nodes in it.
 #[derive(Debug)]
 struct Replicas {
     layout: Layout,
-    /// By the place of the node in the layout.
+    /// The nodes, in the order of the layout.
     nodes: Vec<Node>,
-    /// The node that the operation at work talks to; `None`: the worker's target.
+    /// Index of the node that the current operation uses; `None` for the worker's target.
     current: Option<usize>,
-    /// Replicas take turns.
+    /// Counter by which replicas take turns.
     turn: usize,
     refresh_at: Instant,
 }
@@ -63,8 +69,8 @@ struct Node {
 }
 
 impl PbLinks {
-    /// Connects to the worker's target, the one at `place`, and learns the layout from it if requests are to
-    /// go to replicas. When its server is gone, the worker goes on with the other targets.
+    /// Connects to the worker's target, number `place` of the list. If requests go to replicas, also reads
+    /// the layout from it. The other targets are used when the connection is lost later.
     pub(super) async fn open(
         targets: &[Target],
         place: usize,
@@ -95,7 +101,7 @@ impl PbLinks {
         Ok(Self { home, targets, replicas: Some(replicas) })
     }
 
-    /// The connection that the operation at work uses.
+    /// The connection that the current operation uses.
     pub(super) fn link(&mut self) -> &mut PbLink {
         match &mut self.replicas {
             Some(Replicas { nodes, current: Some(place), .. }) => &mut nodes[*place].link,
@@ -103,9 +109,9 @@ impl PbLinks {
         }
     }
 
-    /// Makes [`link`](Self::link) one to a replica of the key, as far as there is one that can be
-    /// reached; else to any node; else to the worker's target, up or down. Does nothing if
-    /// requests stay with the worker's target.
+    /// Makes [`link`](Self::link) a connection to a replica of the key if one can be reached, otherwise to
+    /// any node, otherwise to the worker's target, connected or not. Does nothing if requests stay with the
+    /// worker's target.
     pub(super) async fn turn_to(&mut self, bucket_type: Option<&[u8]>, bucket: &[u8], key: &[u8]) {
         let Self { home, replicas: Some(replicas), .. } = self else { return };
         replicas.note_failure();
@@ -115,15 +121,16 @@ impl PbLinks {
         replicas.choose(bucket_type, bucket, key).await;
     }
 
-    /// True when no connection is left to use, as far as is known: requests fail until
-    /// [`reconnect`](Self::reconnect).
+    /// True if no connection is known to be usable. Requests then fail until [`reconnect`](Self::reconnect)
+    /// succeeds.
     pub(super) fn is_down(&self) -> bool {
         let is_routed = self.replicas.as_ref().is_some_and(|replicas| replicas.current.is_some());
         !is_routed && self.home.is_down()
     }
 
-    /// Connects anew: to the worker's target, to the others, or to any node if requests go to replicas, again
-    /// and again with growing pauses until `give_up_at`; gives the error `disconnected` then.
+    /// Reconnects to the worker's target, to another target or, if requests go to replicas, to any node,
+    /// with growing pauses between attempts. Fails with `disconnected` if an attempt after `give_up_at`
+    /// fails.
     pub(super) async fn reconnect(&mut self, give_up_at: Instant) -> Result<(), Term> {
         if self.replicas.is_none() && self.targets.len() == 1 {
             return self.home.reconnect(give_up_at).await;
@@ -139,7 +146,7 @@ impl PbLinks {
         Ok(())
     }
 
-    /// One attempt at each target and each node, until one is connected.
+    /// Makes one attempt at each target and each node, until one is connected.
     async fn try_all(&mut self) -> bool {
         for target in &self.targets {
             self.home.turn_to(target);
@@ -155,7 +162,7 @@ impl PbLinks {
 }
 
 impl Replicas {
-    /// Leaves the node of the last operation alone for a while if its connection is gone.
+    /// If the last operation's node has lost its connection, marks the node to be skipped for a while.
     fn note_failure(&mut self) {
         let Some(node) = self.current.map(|place| &mut self.nodes[place]) else { return };
         let now = Instant::now();
@@ -165,7 +172,7 @@ impl Replicas {
         }
     }
 
-    /// One attempt at each node, until one is connected.
+    /// Makes one attempt at each node, until one is connected.
     async fn try_connect(&mut self) -> bool {
         for node in &mut self.nodes {
             if node.link.try_connect(PATIENCE).await {
@@ -176,7 +183,7 @@ impl Replicas {
         false
     }
 
-    /// Asks a node that is connected for the layout. Without an answer the old one stays.
+    /// Asks a connected node for the layout. Without an answer the old layout stays in use.
     async fn refresh(&mut self, home: &mut PbLink) {
         let mut links = self.nodes.iter_mut().map(|node| &mut node.link);
         let link = links.find(|link| !link.is_down()).unwrap_or(home);
@@ -216,14 +223,13 @@ impl Replicas {
     }
 }
 
-/// All items once, starting with another one each turn.
+/// All items once, beginning with another item each turn.
 fn in_turn<T>(items: &[T], turn: usize) -> impl Iterator<Item = &T> {
     let (before, from) = items.split_at(turn.checked_rem(items.len()).unwrap_or(0));
     from.iter().chain(before)
 }
 
-/// A connection to be for each node of the layout; those there are stay as long as their addresses
-/// do.
+/// The nodes of a layout. Nodes that `old` has under the same address keep their connections.
 fn nodes_of(layout: &Layout, mut old: Vec<Node>, timeout: Duration, now: Instant) -> Vec<Node> {
     let node = |address: &str| match old.iter().position(|node| node.link.address() == address) {
         Some(place) => old.swap_remove(place),

@@ -1,4 +1,4 @@
-//! The driver of Redis and of what speaks its protocol.
+//! The driver of Redis and of other servers with its protocol.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use crate::sent::note_sent;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
-/// A command that no server has, for `invalid`.
+/// A command that no server knows, for the operation `invalid`.
 const UNKNOWN_COMMAND: &str = "QUOITINVALID";
 
 /// One worker: a connection to one target.
 pub(super) struct Redis {
     client: Client,
     connection: Option<MultiplexedConnection>,
-    /// The bucket's name, and behind it the key at hand.
+    /// The prefix, followed by the current key.
     key: Vec<u8>,
 }
 
@@ -27,16 +27,16 @@ pub(super) struct Redis {
 #[derive(Debug)]
 pub(super) struct RedisPlan {
     targets: Vec<Target>,
-    /// Prefix of keys: the name of the bucket and a colon, or nothing.
+    /// Prefix of all keys: the name of the bucket and a colon, or empty.
     prefix: Vec<u8>,
     retry_count: u64,
     retry_delay: Duration,
-    /// Bounds connecting and each request.
+    /// Time limit for connecting and for each request.
     timeout: Duration,
     key_kind: Kind,
 }
 
-/// A request.
+/// An operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RedisOperation {
     Set,
@@ -134,15 +134,15 @@ impl Driver for Redis {
 }
 
 impl Redis {
-    /// Sends a command; connects anew and sends it anew when the connection is lost, as often as
-    /// the plan says. Neither a timeout nor an error of the server is tried again.
+    /// Sends a command. If the connection is lost, reconnects and sends the command again, up to the
+    /// configured number of retries. Timeouts and errors of the server are not retried.
     async fn request(&mut self, plan: &RedisPlan, command: &Cmd) -> Result<(), Term> {
         let mut retries_left = plan.retry_count;
         loop {
             match self.attempt(plan, command).await {
                 Ok(()) => return Ok(()),
                 Err(error) if error.is_timeout() => {
-                    // The answer may still come, and must not be taken for that of the next request.
+                    // The answer may still arrive and must not be taken for that of the next request.
                     self.connection = None;
                     return Err(Term::atom("timeout"));
                 }

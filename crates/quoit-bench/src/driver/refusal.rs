@@ -1,9 +1,9 @@
-//! Messages about configurations that name a driver which does not exist.
+//! Messages for configurations that name a driver which does not exist.
 
 use crate::config::{Config, ConfigError};
 use crate::names::nearest;
 
-/// The drivers, by the names that configurations may use.
+/// The drivers, under the names that configurations can use.
 const OFFERED: [&str; 18] = [
     "http_raw",
     "http",
@@ -25,7 +25,7 @@ const OFFERED: [&str; 18] = [
     "nullfile",
 ];
 
-/// Drivers of basho_bench that are not offered, and what to use instead.
+/// Drivers of basho_bench that are not offered, each with an alternative.
 const REFUSED: [(&str, &str); 15] = [
     ("riakclient_sets", "use riakc_dt_pb, which reads and changes sets over Protocol Buffers"),
     ("bigset", "use riakc_dt_pb: every set of Quoit is one that may be large"),
@@ -44,7 +44,7 @@ const REFUSED: [(&str, &str); 15] = [
     ("carbon", "it sends metrics, not requests: use null to measure the load generator"),
 ];
 
-/// The error for a driver of that name.
+/// The error for an unknown driver name.
 pub(super) fn not_offered(config: &Config, name: &str) -> ConfigError {
     let known = REFUSED.iter().find(|(refused, _)| *refused == name);
     let remedy = match (known, nearest(name, &OFFERED)) {

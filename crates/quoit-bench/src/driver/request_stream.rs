@@ -1,4 +1,4 @@
-//! The connection of a driver that sends requests over TCP and reads their answers in turn.
+//! A TCP connection for drivers that send a request and then read its answer.
 
 use std::io::Result as IoResult;
 use std::net::SocketAddr;
@@ -14,20 +14,20 @@ use crate::sent::note_sent;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
-/// Before the next operation, when a connection that was lost can't be made anew.
+/// Pause before the next operation, when a lost connection can't be reopened.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
 
-/// A connection to one target, which is made anew after an answer that is late or broken.
+/// A connection to one target. It is reopened after an answer that is late or malformed.
 pub(super) struct RequestStream {
     stream: BufReader<TcpStream>,
-    /// Of the target.
+    /// Address of the target.
     address: SocketAddr,
-    /// Bounds connecting and each request.
+    /// Time limit for connecting and for each request.
     limit: Duration,
 }
 
 impl RequestStream {
-    /// Connects to the target of a worker: workers spread evenly over them.
+    /// Connects to the target of a worker. Workers are spread evenly over the targets.
     pub(super) async fn connect(
         targets: &[Target],
         place: WorkerPlace,
@@ -46,8 +46,8 @@ impl RequestStream {
         opened.map_err(failed)
     }
 
-    /// Sends a request and has its answer read. An error of reading, and an answer that takes too long, are
-    /// failures: `disconnected`, `timeout`.
+    /// Sends a request and reads its answer with `read_answer`. An I/O error fails with `disconnected`, an
+    /// answer that takes too long with `timeout`.
     pub(super) async fn ask(
         &mut self,
         request: &[u8],
@@ -60,7 +60,7 @@ impl RequestStream {
         };
         match timeout(self.limit, exchange).await {
             Ok(Ok(outcome)) => outcome,
-            // A late answer must not be taken for the next one.
+            // A late answer must not be taken for that of the next request, so the connection is replaced.
             Ok(Err(_)) => self.reconnect("disconnected").await,
             Err(_) => self.reconnect("timeout").await,
         }

@@ -1,5 +1,5 @@
-//! The driver `riakclient`, which reaches Riak's nodes through distributed Erlang in basho_bench:
-//! here the same operations go to the same hosts over Protocol Buffers.
+//! The driver `riakclient`. In basho_bench it reaches Riak's nodes through distributed Erlang. Here the
+//! same operations go to the same hosts over Protocol Buffers.
 
 use quoit_client::Quorum;
 
@@ -69,7 +69,7 @@ impl Driver for RiakClient {
     }
 }
 
-/// The hosts of the nodes, in their order.
+/// The hosts of the nodes, in the order of the list.
 fn read_nodes(settings: &Settings) -> Result<Vec<Target>, ConfigError> {
     let key = "riakclient_nodes";
     let expected = "write a list of node names such as ['riak@127.0.0.1']";

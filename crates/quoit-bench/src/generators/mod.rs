@@ -1,4 +1,4 @@
-//! Generators of keys and of values, which may be made of each other.
+//! Generators of keys and values. Each can contain the other.
 
 pub mod keygen;
 pub mod valgen;

@@ -16,9 +16,9 @@ use crate::login::HttpSecurity;
 pub(in crate::driver) struct HttpRawPlan {
     pub(super) targets: Vec<Target>,
     pub(super) security: Option<Arc<HttpSecurity>>,
-    /// `Host:` and the extra headers of each target, with line ends.
+    /// For each target the header lines of every request: `Host:` and the extra headers.
     pub(super) common_headers: Vec<Vec<u8>>,
-    /// Path before the key, with its last slash.
+    /// Path before the key, ending in a slash.
     pub(super) key_prefix: Vec<u8>,
     pub(super) bucket_path: Vec<u8>,
     pub(super) params: Vec<u8>,
@@ -26,12 +26,12 @@ pub(in crate::driver) struct HttpRawPlan {
     pub(super) disconnect: Disconnect,
     pub(super) key_kind: Kind,
     pub(super) is_verified: bool,
-    /// Files that `put_file` stores, in order of their names; nothing without `file_dir`.
+    /// Files that `put_file` stores, in order of their names; `None` without `file_dir`.
     pub(super) files: Option<Vec<PathBuf>>,
 }
 
-/// Writes prefix, key and parameters. Only bytes that cannot stand in a path are percent-encoded;
-/// a `%` in a string key is taken for an encoding already made.
+/// Writes prefix, key and parameters. Only bytes that a path cannot contain are percent-encoded. A `%` in a
+/// string key is taken for an existing encoding.
 pub(super) fn write_path(path: &mut Vec<u8>, plan: &HttpRawPlan, key: &Key) {
     path.clear();
     path.extend_from_slice(&plan.key_prefix);
@@ -79,7 +79,7 @@ pub(super) fn read_plan(config: &Config) -> Result<HttpRawPlan, ConfigError> {
     })
 }
 
-/// The files of `file_dir` in order of their names, without those in directories below.
+/// The files of the directory `file_dir`, in order of their names, without subdirectories.
 fn read_files(config: &Config) -> Result<Option<Vec<PathBuf>>, ConfigError> {
     let Some(term) = config.settings.get("file_dir") else { return Ok(None) };
     let Some(directory) = term.as_text() else {

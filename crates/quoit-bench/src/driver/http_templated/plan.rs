@@ -1,4 +1,4 @@
-//! The settings of the driver.
+//! Settings of the driver.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,28 +15,28 @@ use crate::valgen::{SourceSettings, Sources};
 /// The settings that all workers share.
 #[derive(Debug)]
 pub(in crate::driver) struct TemplatedPlan {
-    /// Where requests go.
+    /// Servers that requests go to.
     pub(super) servers: Vec<Target>,
     pub(super) targets: Vec<(Term, Vec<TargetPath>)>,
     pub(super) values: Vec<(Term, Text)>,
-    /// Header lines.
+    /// Header lines, by name.
     pub(super) headers: Vec<(Term, Vec<u8>)>,
     pub(super) generators: Named,
-    /// Header lines of all requests.
+    /// Header lines that every request has.
     pub(super) common_headers: Vec<u8>,
     pub(super) timeout: Duration,
     pub(super) disconnect: Disconnect,
     pub(super) key_kind: Kind,
     pub(super) source: SourceSettings,
     pub(super) security: Option<Arc<HttpSecurity>>,
-    /// Sources from which values are cut; made by the first worker.
+    /// Sources from which values are cut; created by the first worker.
     pub(super) sources: Mutex<Option<Sources>>,
 }
 
 /// A path on a server.
 #[derive(Debug)]
 pub(super) struct TargetPath {
-    /// Index of the servers.
+    /// Index into the servers.
     pub(super) server: usize,
     pub(super) path: Text,
 }
@@ -88,7 +88,7 @@ impl TemplatedPlan {
     }
 }
 
-/// A list of `{Name, Term}` that must be there.
+/// Reads a list of `{Name, Term}`, which must be set.
 fn read_named<T>(
     settings: &Settings,
     key: &str,
@@ -113,7 +113,7 @@ fn read_generators(settings: &Settings) -> Result<Named, ConfigError> {
         let [kind, generator] = term.as_tuple()? else { return None };
         match kind.as_atom()? {
             "key_generator" => Some(generator.clone()),
-            // A key generator that takes its keys from a value generator.
+            // Wrap the value generator in a key generator, so that both kinds have one type.
             "value_generator" => Some(Term::Tuple(vec![Term::atom("valgen"), generator.clone()])),
             _ => None,
         }
@@ -132,7 +132,7 @@ fn read_generators(settings: &Settings) -> Result<Named, ConfigError> {
     terms.into_iter().map(parse).collect()
 }
 
-/// One target or a list of them; their servers are added to `servers`.
+/// Reads one target or a list of them. New servers are appended to `servers`.
 fn places_of(
     term: &Term,
     sources: TemplateSources<'_>,

@@ -1,4 +1,4 @@
-//! Paths and bodies: written out, or made of what generators give.
+//! Texts of paths and bodies: literal, or built from generated values.
 
 use crate::driver::{Inputs, key_bytes};
 use crate::keygen::{Exhausted, Format, Key, KeyGenerator, Kind};
@@ -7,14 +7,14 @@ use crate::term::Term;
 /// The generators of a configuration, by name.
 pub(super) type Named = Vec<(Term, KeyGenerator)>;
 
-/// Something to send.
+/// A template of a text.
 #[derive(Debug, Clone)]
 pub(super) enum Text {
-    /// Always the same.
+    /// The same bytes each time.
     Literal(Vec<u8>),
-    /// Text of one generator; an index of the generators.
+    /// Output of one generator, by its index.
     Generated(usize),
-    /// A format string with what fills each of its directives.
+    /// A format string, with the source of each directive's value.
     Formatted(Format, Vec<Filling>),
     /// A key of the run's `key_generator`.
     Key,
@@ -22,10 +22,10 @@ pub(super) enum Text {
     Value,
 }
 
-/// Where the value of a directive comes from.
+/// The source of a directive's value.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Filling {
-    /// One generator; an index of the generators.
+    /// A named generator, by its index.
     Generator(usize),
     /// The run's `key_generator`.
     Key,
@@ -33,7 +33,7 @@ pub(super) enum Filling {
     Value,
 }
 
-/// The generators that templates name.
+/// The generators that templates can name.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TemplateSources<'a> {
     pub(super) named: &'a Named,
@@ -60,14 +60,14 @@ impl TemplateSources<'_> {
     }
 }
 
-/// The index of a name.
+/// The index of the element with a name.
 pub(super) fn index_of<T>(name: &Term, named: &[(Term, T)]) -> Option<usize> {
     named.iter().position(|(other, _)| other == name)
 }
 
 impl Text {
-    /// A literal, or `{Format, [Generator, ...]}`, where a single generator may stand without its list;
-    /// nothing for anything else.
+    /// Reads a literal, or `{Format, [Generator, ...]}`, in which a single generator needs no list. `None`
+    /// for anything else.
     pub(super) fn of_term(term: &Term, sources: TemplateSources<'_>) -> Option<Self> {
         let Some(parts) = term.as_tuple() else {
             return crate::config::bytes_of(term).map(Self::Literal);
@@ -83,7 +83,8 @@ impl Text {
         Some(Self::Formatted(Format::parse(&format.as_text()?, &kinds).ok()?, fillings))
     }
 
-    /// As [`of_term`](Self::of_term), or the name of a generator, the run's own included.
+    /// Reads what [`of_term`](Self::of_term) reads, or the name of a generator, including the run's own
+    /// generators.
     pub(super) fn of_value(term: &Term, sources: TemplateSources<'_>) -> Option<Self> {
         match sources.filling(term) {
             Some(Filling::Generator(index)) => Some(Self::Generated(index)),
@@ -94,7 +95,7 @@ impl Text {
     }
 }
 
-/// Writes the texts of one worker.
+/// Writes the texts of one worker's requests.
 #[derive(Debug)]
 pub(super) struct Writer {
     generators: Vec<KeyGenerator>,
@@ -104,12 +105,12 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// A writer with generators that are started for its worker.
+    /// Creates a writer. The generators must have been started for its worker.
     pub(super) fn new(generators: Vec<KeyGenerator>, key_kind: Kind) -> Self {
         Self { generators, keys: Vec::new(), key_kind }
     }
 
-    /// Appends a text.
+    /// Appends a text to `out`.
     pub(super) fn write(
         &mut self,
         text: &Text,

@@ -1,5 +1,5 @@
-//! Listings and folds beside the operations of the workload: one worker starts one at a time, and the log
-//! tells what came of it.
+//! Background listings and folds. One worker starts them, one at a time, and writes their results to the
+//! log.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -17,33 +17,33 @@ use crate::notices::Notices;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
-/// The worker that asks.
+/// Number of the worker that starts the queries.
 const NOMINATED_WORKER: u32 = 7;
 
-/// Pause between reads that force an exchange of trees.
+/// Minimum time between reads that force a comparison of hash trees.
 const FORCE_PERIOD: Duration = Duration::from_secs(10);
 
-/// How long connecting may take.
+/// Time limit for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The first and the last key of folds.
+/// The first and the last key of a fold's range.
 const FIRST_KEY: Bytes = Bytes::from_static(b"0");
 const LAST_KEY: Bytes = Bytes::from_static(b"z");
 
-/// Segments of a tree of [`SMALL_TREE`] that a fold asks for.
+/// Segments of a tree of size [`SMALL_TREE`] that a fold selects.
 const SEGMENTS: [u32; 2] = [1, 10_001];
 
-/// The number of the size `small` of Riak's hash trees.
+/// Number that stands for the size `small` of Riak's hash trees.
 const SMALL_TREE: u32 = 2;
 
-/// A query of all records.
+/// A query over all records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::driver) enum BackgroundQuery {
-    /// Lists their keys.
+    /// Lists the keys of all records.
     ListKeys,
-    /// Counts them and their bytes.
+    /// Counts the records.
     CountRecords,
-    /// Reads the clocks of those in two segments.
+    /// Fetches the version vectors of the records in two segments.
     FetchSegments,
 }
 
@@ -57,7 +57,7 @@ impl BackgroundQuery {
     }
 }
 
-/// The place where queries of a worker run.
+/// The background query of a worker.
 #[derive(Debug)]
 pub(super) struct Background {
     is_nominated: bool,
@@ -65,7 +65,7 @@ pub(super) struct Background {
     forced_at: Instant,
 }
 
-/// The cluster that queries are asked of, and their bounds.
+/// The cluster that queries go to, and the time limit of a query.
 #[derive(Debug)]
 pub(super) struct AskedCluster {
     pub(super) target: Target,
@@ -75,13 +75,14 @@ pub(super) struct AskedCluster {
 }
 
 impl Background {
-    /// No query yet. The worker that asks is the same as in basho_bench.
+    /// The state of a worker without a query. The nominated worker is the same as in basho_bench.
     pub(super) fn new(place: WorkerPlace) -> Self {
         let is_nominated = place.number == NOMINATED_WORKER;
         Self { is_nominated, running: None, forced_at: Instant::now() }
     }
 
-    /// Whether a read is to force an exchange of trees: of one worker, and seldom.
+    /// True if this read must force a comparison of hash trees. Only the nominated worker does so, at most
+    /// every ten seconds.
     pub(super) fn is_to_force(&mut self, now: Instant) -> bool {
         let is_due = self.is_nominated && now.duration_since(self.forced_at) > FORCE_PERIOD;
         if is_due {
@@ -90,7 +91,7 @@ impl Background {
         is_due
     }
 
-    /// Starts a query, unless the worker is another one or its last query still runs.
+    /// Starts a query, if this is the nominated worker and its last query has ended.
     pub(super) fn start(&mut self, query: BackgroundQuery, cluster: &Rc<AskedCluster>) {
         if !self.is_nominated {
             return;
@@ -112,7 +113,7 @@ impl Drop for Background {
     }
 }
 
-/// Runs a query on a connection of its own, and tells the log of it.
+/// Runs a query on a connection of its own, and writes its result to the log.
 async fn run(query: BackgroundQuery, cluster: Rc<AskedCluster>) {
     let (name, began) = (query.name(), Instant::now());
     cluster.notices.tell(LogLevel::Info, || format!("{name} begins"));
@@ -128,7 +129,7 @@ async fn run(query: BackgroundQuery, cluster: Rc<AskedCluster>) {
     }
 }
 
-/// The result of a query, in words.
+/// Runs the query and returns its result as text.
 async fn ask(query: BackgroundQuery, cluster: &AskedCluster) -> Result<String, Term> {
     let opened = PbLink::open(&cluster.target, CONNECT_TIMEOUT).await;
     let mut link = opened.map_err(|error| Term::String(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! The settings of the driver.
+//! Settings of the driver.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,27 +14,27 @@ use crate::login::HttpSecurity;
 use crate::notices::Notices;
 use crate::term::Term;
 
-/// Most records that one worker keeps: their numbers have nine digits.
+/// Maximum number of records of a worker: a key has nine digits for the number.
 const RECORD_COUNT_MAX: u64 = 999_999_999;
 
-/// Largest document, in bytes.
+/// Maximum size of a document, in bytes.
 const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
 
 /// The settings that all workers share.
 #[derive(Debug)]
 pub(in crate::driver) struct NhsPlan {
     pub(super) pb_targets: Vec<Target>,
-    /// The second cluster.
+    /// Servers of the second cluster.
     pub(super) repl_targets: Vec<Target>,
     pub(super) security: Option<Arc<HttpSecurity>>,
     pub(super) http_targets: Vec<Target>,
-    /// The run waits for documents in the second cluster.
+    /// True if operations wait for documents in the second cluster.
     pub(super) checks_replication: bool,
     pub(super) pb_timeout: Duration,
     pub(super) http_timeout: Duration,
-    /// Bounds how long a document is waited for in the second cluster, and queries in the background.
+    /// Time limit of waiting for a document in the second cluster, and of background queries.
     pub(super) fold_timeout: Duration,
-    /// Keeps load generators apart.
+    /// Name by which this load generator's keys differ from those of others.
     pub(super) node_name: Vec<u8>,
     pub(super) records: Records,
     /// Size of documents in bytes.
@@ -43,24 +43,24 @@ pub(in crate::driver) struct NhsPlan {
     pub(super) record_bucket: BucketPlan,
     pub(super) document_bucket: BucketPlan,
     pub(super) node_confirms: u64,
-    /// Most postcodes of a record.
+    /// Maximum number of postcodes of a record.
     pub(super) postcode_count_max: u64,
     pub(super) key_kind: Kind,
-    /// Takes what queries in the background have found.
+    /// Receives the results of background queries.
     pub(super) notices: Notices,
 }
 
-/// The records that are always there once they were written.
+/// Settings of the records, which are never deleted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Records {
-    /// Towards this number of records a worker goes ever more slowly.
+    /// Number of records of a worker. Additions become rarer as the worker approaches it.
     pub(super) count_max: u64,
-    /// Reads begin when a worker has more records than this.
+    /// A worker reads records once it has more than this number.
     pub(super) count_min: u64,
     pub(super) order: Order,
 }
 
-/// A bucket and what its properties are set to.
+/// A bucket, and the value for its property `sync_on_write`.
 #[derive(Debug)]
 pub(super) struct BucketPlan {
     pub(super) name: Bytes,

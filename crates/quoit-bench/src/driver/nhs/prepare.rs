@@ -9,8 +9,8 @@ use crate::driver::pb_link::PbLink;
 use crate::term::Term;
 use crate::worker_place::WorkerPlace;
 
-/// Sets the properties of both buckets over HTTP and looks whether there is a second cluster.
-/// Gives a notice for each thing that did not work.
+/// Sets the properties of both buckets over HTTP and looks for the second cluster. Returns a notice for
+/// each step that failed.
 pub(super) async fn prepare(plan: &NhsPlan) -> Vec<String> {
     let first = WorkerPlace { number: 1, count: 1 };
     let target = target_of(&plan.http_targets, first);
@@ -23,7 +23,7 @@ pub(super) async fn prepare(plan: &NhsPlan) -> Vec<String> {
         Err(error) => {
             Some(format!("no second cluster ({error}): put_unique_checkrepl is a plain put_unique"))
         }
-        // The same address is told already, as a notice about the settings.
+        // If the addresses are the same, the notices about the settings already say so.
         Ok(second) if plan.checks_replication && plan.notices().is_empty() => {
             let is_first = is_first_cluster(plan, second).await;
             is_first.then(|| {
@@ -39,8 +39,9 @@ pub(super) async fn prepare(plan: &NhsPlan) -> Vec<String> {
     notices
 }
 
-/// Whether the server of `second` belongs to the cluster that is written to: by a node that the layouts of
-/// both have. Servers that know no layouts, such as Riak's, are told apart by address only.
+/// True if the server of `second` belongs to the cluster that is written to, that is, if both layouts share
+/// a node. False if a server sends no layout, as Riak's: such servers are only told apart by their
+/// addresses.
 async fn is_first_cluster(plan: &NhsPlan, mut second: PbLink) -> bool {
     let target = target_of(&plan.pb_targets, WorkerPlace { number: 1, count: 1 });
     let Ok(mut first) = PbLink::open(target, REPL_CONNECT_TIMEOUT).await else { return false };
@@ -52,7 +53,7 @@ async fn is_first_cluster(plan: &NhsPlan, mut second: PbLink) -> bool {
     first.nodes().iter().any(|node| second.nodes().contains(node))
 }
 
-/// Sets the properties of both buckets; gives up at the first request that has no response.
+/// Sets the properties of both buckets. Gives up at the first request without a response.
 async fn set_properties(
     plan: &NhsPlan,
     target: &Target,
@@ -73,7 +74,7 @@ async fn set_properties(
     Ok(())
 }
 
-/// The status of the response.
+/// Sets properties of a bucket and returns the status of the response.
 async fn put_props(
     link: &mut HttpLink,
     target: &Target,

@@ -67,7 +67,8 @@ proptest! {
         }
         prop_assert!(drawn.is_empty(), "never to be drawn of {count}: {drawn:?}");
         prop_assert!((expected_total - f64::from(DRAW_COUNT)).abs() < 1e-6);
-        // Chi-square: its mean is the degrees of freedom; ten deviations above it never happen.
+        // The mean of chi-square is its degrees of freedom. A distance of ten deviations above it never
+        // happens by chance.
         let freedom = count as f64;
         prop_assert!(distance < freedom + 10.0 * (2.0 * freedom).sqrt() + 20.0, "{distance}");
     }
@@ -75,9 +76,9 @@ proptest! {
 
 const DRAW_COUNT: u32 = 20_000;
 
-/// The probability of each number of `1..=count`, from the definition: a threshold T is uniform
-/// over the lowest fifth; with probability (T - 1) / count the draw is uniform above T, else
-/// uniform up to T.
+/// The probability of each number of `1..=count`, from the definition of `pick`: a threshold T is uniform
+/// over the lowest fifth; with probability (T - 1) / count the draw is uniform above T, otherwise uniform
+/// up to T.
 fn pick_shares(count: u64) -> Vec<f64> {
     let threshold_count = (count / 5).max(1);
     let mut shares = vec![0.0; count as usize];

@@ -1,4 +1,4 @@
-//! The settings of the driver.
+//! Settings of the driver.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::driver::pb_data_type::DataTypeBucket;
 use crate::keygen::Kind;
 use crate::term::Term;
 
-/// How long requests may take unless the configuration says otherwise.
+/// Default time limit of requests.
 const TIMEOUT: Duration = Duration::from_secs(62);
 
 /// The settings that all workers share.
@@ -17,24 +17,24 @@ const TIMEOUT: Duration = Duration::from_secs(62);
 pub(in crate::driver) struct DtPlan {
     pub(super) targets: Vec<Target>,
     pub(super) records: DataTypeBucket,
-    /// Bounds connecting, and an operation whose server is gone.
+    /// Time limit for connecting, and for an operation that has lost its connection.
     pub(super) timeout_general: Duration,
     pub(super) key_kind: Kind,
-    /// Elements that a batch adds.
+    /// Number of elements that a batch adds.
     pub(super) batch_size: u64,
-    /// All operations on sets are on one.
+    /// True if all operations on sets use one set.
     pub(super) one_set: bool,
-    /// All operations on maps are on one.
+    /// True if all operations on maps use one map.
     pub(super) one_map: bool,
-    /// Operations on sets are on so many named ones, if any.
+    /// Number of named sets that the operations on sets use; `None` if they use generated keys.
     pub(super) preloaded_count: Option<u64>,
-    /// Elements from which on a preloaded set takes no more.
+    /// Size from which `insert` adds nothing more to a preloaded set.
     pub(super) preloaded_size_max: u64,
     /// The fields that `multi_ops` changes.
     pub(super) multi: Vec<FieldOperation>,
 }
 
-/// A field of a map, by what it holds.
+/// A field of a map, by its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::driver) enum FieldOperation {
     Set,
@@ -45,7 +45,7 @@ pub(in crate::driver) enum FieldOperation {
 }
 
 impl FieldOperation {
-    /// The field of a name as in `{map, set, insert}`.
+    /// The field with a name as in `{map, set, insert}`.
     pub(super) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "set" => Self::Set,
@@ -108,7 +108,7 @@ impl DtPlan {
     }
 }
 
-/// The newer name of a key where it is set, else the older one.
+/// The newer name of a key if it is set, otherwise the older one.
 fn newer(settings: &Settings, older: &'static str, newer: &'static str) -> &'static str {
     if settings.get(newer).is_some() { newer } else { older }
 }

@@ -1,4 +1,4 @@
-//! Counters as Riak 1.4 has them, counters, and maps that stand for teams and games.
+//! Operations on counters of Riak 1.4, on counters as data types, and on maps that model teams and games.
 
 use std::time::Duration;
 
@@ -15,22 +15,22 @@ use crate::driver::pb_data_type::{
 };
 use crate::term::Term;
 
-/// How long a fetch whose answer is all that is wanted may take.
+/// Time limit of a fetch whose answer is not used for an update.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Replicas that such a fetch waits for.
+/// Number of replicas that such a fetch waits for.
 const FETCH_REPLIES: u32 = 2;
 
-/// The field of a team with its name.
+/// The register of a team that holds its name.
 const NAME: &str = "name";
 
-/// The field of a team with its players.
+/// The set of a team that holds its players.
 const MEMBERS: &str = "members";
 
-/// The field of a game.
+/// The counter of a game.
 const SCORE: &str = "score";
 
-/// A request.
+/// An operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::driver) enum DataTypeOperation {
     LegacyIncrement,
@@ -45,7 +45,7 @@ pub(in crate::driver) enum DataTypeOperation {
 }
 
 impl DataTypeOperation {
-    /// The operation of a term, or nothing for others.
+    /// The operation that a term names; `None` for other terms.
     pub(super) fn of(term: &Term) -> Option<Self> {
         let names: Vec<&str> = match term {
             Term::Tuple(parts) => parts.iter().map(Term::as_atom).collect::<Option<_>>()?,
@@ -65,7 +65,7 @@ impl DataTypeOperation {
         })
     }
 
-    /// True when its keys are numbers, which are written in decimal digits.
+    /// True if the operation's keys are numbers, written in decimal digits.
     pub(super) fn numbers_keys(self) -> bool {
         use DataTypeOperation::{
             GameCompletion, PlayerAddition, PlayerRemoval, TeamRead, TeamWrite,
@@ -73,7 +73,7 @@ impl DataTypeOperation {
         matches!(self, TeamWrite | TeamRead | PlayerAddition | PlayerRemoval | GameCompletion)
     }
 
-    /// True when it draws a value, which is a number.
+    /// True if the operation draws a value, which is a number.
     pub(super) fn draws_number(self) -> bool {
         use DataTypeOperation::{
             CounterIncrement, GameCompletion, LegacyIncrement, PlayerAddition,
@@ -83,7 +83,7 @@ impl DataTypeOperation {
 }
 
 impl RiakcPb {
-    /// One operation on the record of a key; `number` is the value that was drawn for it.
+    /// Performs an operation on the record of a key. `number` is the drawn value.
     pub(super) async fn attempt_data_type(
         &mut self,
         plan: &PbPlan,
@@ -150,7 +150,7 @@ impl RiakcPb {
         Ok(())
     }
 
-    /// A fetch of whose answer little is used.
+    /// Fetches a record, with the limits of a fetch that is not followed by an update.
     async fn fetch_only(&mut self, plan: &PbPlan, key: &Bytes) -> Result<DtFetchResp, PbObstacle> {
         let records = DataTypeBucket { timeout_read: FETCH_TIMEOUT, ..plan.records.clone() };
         Ok(records.fetch_of(self.links.link(), key, Some(FETCH_REPLIES)).await?)

@@ -1,5 +1,5 @@
-//! Indexes of the configuration (`secondary_indexes`): objects that are written get one drawn term of each,
-//! and `{get_index, Name, TermCount}` asks one of them for a range.
+//! Indexes of the configuration (`secondary_indexes`). A written object gets one drawn term for each index,
+//! and `{get_index, Name, TermCount}` queries a range of one index.
 
 use bytes::Bytes;
 use quoit_client::wire::messages::RpbPair;
@@ -12,7 +12,7 @@ use crate::term::Term;
 /// The key of the configuration.
 const KEY: &str = "secondary_indexes";
 
-/// How the key is written.
+/// The expected form of the key, for error messages.
 const EXPECTED: &str = "write a list of {\"name\", integer_index, First, Last} or {\"name\", binary_index, \
                         First, Last} with integers First < Last, 0 or more for a binary_index";
 
@@ -20,17 +20,18 @@ const EXPECTED: &str = "write a list of {\"name\", integer_index, First, Last} o
 #[derive(Debug, Default)]
 pub(super) struct DrawnIndexes(Vec<DrawnIndex>);
 
-/// An index whose terms are drawn from a range.
+/// An index whose terms are numbers of a range.
 #[derive(Debug)]
 struct DrawnIndex {
-    /// Its name in the configuration, in lower case.
+    /// Name in the configuration, in lower case.
     name: String,
-    /// The same with the suffix of its kind.
+    /// The name with the suffix of the index's type.
     field: Bytes,
     first: i64,
-    /// How many terms the range has.
+    /// Number of terms in the range.
     count: u64,
-    /// Digits of a term, with zeros in front; nothing for an index of integers.
+    /// Number of digits of a term, padded with zeros; `None` for an integer index, whose terms are not
+    /// padded.
     digits: Option<usize>,
 }
 
@@ -47,17 +48,17 @@ impl DrawnIndexes {
     ///
     /// # Errors
     ///
-    /// When an element is no index.
+    /// When an element is not an index.
     pub(super) fn read(settings: &Settings) -> Result<Self, ConfigError> {
         settings.read(KEY, Vec::new(), EXPECTED, indexes_of).map(Self)
     }
 
-    /// Whether there are none.
+    /// True if there are no indexes.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The operation `{get_index, Name, TermCount}` on one of these indexes.
+    /// The operation `{get_index, Name, TermCount}`, if it names one of these indexes.
     pub(super) fn operation(&self, term: &Term) -> Option<PbOperation> {
         let [operation, name, term_count] = term.as_tuple()? else { return None };
         if operation.as_atom() != Some("get_index") {
@@ -69,7 +70,7 @@ impl DrawnIndexes {
         Some(PbOperation::QueryDrawn { index, term_count })
     }
 
-    /// An entry of each index.
+    /// One drawn entry for each index.
     pub(super) fn draw(&self, random: &mut Random) -> Vec<RpbPair> {
         let entry = |index: &DrawnIndex| RpbPair {
             key: index.field.clone(),
@@ -78,7 +79,7 @@ impl DrawnIndexes {
         self.0.iter().map(entry).collect()
     }
 
-    /// A query of `term_count` terms in a row, from one of the range on.
+    /// A query of `term_count` consecutive terms, beginning with a drawn one.
     pub(super) fn query(&self, index: usize, term_count: u64, random: &mut Random) -> DrawnQuery {
         let index = &self.0[index];
         let first = i128::from(index.draw(random));
@@ -122,7 +123,7 @@ fn index_of(term: &Term) -> Option<DrawnIndex> {
     Some(DrawnIndex { name, field, first, count, digits })
 }
 
-/// The name of an index, whose case does not count.
+/// The name of an index, in lower case, because its case does not matter.
 fn name_of(term: &Term) -> Option<String> {
     let name = term.as_atom().map(str::to_owned).or_else(|| term.as_text())?;
     Some(name.to_lowercase())

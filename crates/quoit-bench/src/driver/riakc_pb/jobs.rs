@@ -1,5 +1,5 @@
-//! MapReduce jobs: over the whole bucket, or over a list of generated keys, in Riak's built-in functions or
-//! in JavaScript. Their results are checked, as far as they are known.
+//! MapReduce jobs over the whole bucket or over a list of generated keys, with Riak's built-in Erlang
+//! functions or in JavaScript. A result is checked if the right one is known.
 
 use bytes::Bytes;
 use quoit_client::wire::messages::{RpbMapRedReq, RpbMapRedResp};
@@ -9,7 +9,7 @@ use super::{PbObstacle, PbPlan, RiakcPb};
 use crate::driver::Inputs;
 use crate::term::Term;
 
-/// The last phase of all jobs, from 0.
+/// Number, from 0, of the last phase of every job.
 const LAST_PHASE: u32 = 1;
 
 /// A job.
@@ -23,21 +23,21 @@ pub(in crate::driver) struct JobOperation {
 enum JobInputs {
     /// All objects of the bucket.
     Bucket,
-    /// As many generated keys as `riakc_pb_keylist_length` says.
+    /// Generated keys, `riakc_pb_keylist_length` of them.
     Keys,
 }
 
-/// The functions of a job, which also decide its result.
+/// The language of a job's functions, which also decides its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum JobLanguage {
-    /// Values are read and counted.
+    /// Counts the values.
     Erlang,
-    /// Values are read as JSON and added up.
+    /// Reads the values as JSON numbers and adds them up.
     JavaScript,
 }
 
 impl JobOperation {
-    /// The operation of a term.
+    /// The operation that a term names.
     pub(super) fn of(term: &Term) -> Option<Self> {
         let (inputs, language) = match term.as_atom()? {
             "mr_bucket_erlang" => (JobInputs::Bucket, JobLanguage::Erlang),
@@ -49,7 +49,7 @@ impl JobOperation {
         Some(Self { inputs, language })
     }
 
-    /// Whether it is about generated keys.
+    /// True if the job's inputs are generated keys.
     pub(super) fn draws_keys(self) -> bool {
         self.inputs == JobInputs::Keys
     }
@@ -77,7 +77,7 @@ impl JobLanguage {
 }
 
 impl RiakcPb {
-    /// Runs a job. A result that differs from the known one is the error `{Expected, Found}`.
+    /// Runs a job. A result that differs from the known one fails with `{Expected, Found}`.
     pub(super) async fn attempt_job(
         &mut self,
         plan: &PbPlan,
@@ -94,7 +94,7 @@ impl RiakcPb {
                 };
                 let expected = plan.preloaded_count.map(|count| match language {
                     JobLanguage::Erlang => count,
-                    // The values are 0 to count - 1.
+                    // The values are the numbers from 0 to count - 1.
                     JobLanguage::JavaScript => count * count.saturating_sub(1) / 2,
                 });
                 (of_job, expected)
@@ -125,7 +125,7 @@ impl RiakcPb {
         }
     }
 
-    /// Sends a job and gives the results of its last phase.
+    /// Sends a job and returns the results of its last phase.
     async fn run_job(&mut self, plan: &PbPlan, job: &Json) -> Result<Json, PbObstacle> {
         let request = RpbMapRedReq {
             request: job.to_string().into(),
@@ -150,13 +150,13 @@ impl RiakcPb {
     }
 }
 
-/// A key as a job names it.
+/// A key in the form that a job's inputs have.
 fn text_of(key: &[u8]) -> Result<String, PbObstacle> {
     let text = std::str::from_utf8(key).map(str::to_owned);
     text.map_err(|_| failure("bad_key", "a job names its keys in UTF-8"))
 }
 
-/// The sum of keys, which are the values of their objects.
+/// The sum of the keys. Each key is also the value of its object.
 fn sum_of(keys: &[String]) -> Result<u64, PbObstacle> {
     let number = |key: &String| {
         key.parse::<u64>().map_err(|_| failure("bad_key", "mr_keylist_js adds up decimal keys"))
@@ -168,7 +168,7 @@ fn failure(name: &str, text: &str) -> PbObstacle {
     PbObstacle::Failed(Term::Tuple(vec![Term::atom(name), Term::String(text.to_owned())]))
 }
 
-/// `{[{1,[Expected]}],[{1,Found}]}`, as basho_bench has it.
+/// The reason `{[{1,[Expected]}],[{1,Found}]}`, as in basho_bench.
 fn wrong_result(expected: u64, found: &Json) -> PbObstacle {
     let phase = |results: Term| {
         Term::List(vec![Term::Tuple(vec![Term::Integer(LAST_PHASE.into()), results])])

@@ -1,4 +1,4 @@
-//! The settings of the driver.
+//! Settings of the driver.
 
 use std::time::Duration;
 
@@ -16,16 +16,17 @@ use crate::driver::pb_replicas::Routing;
 use crate::keygen::Kind;
 use crate::term::Term;
 
-/// How long requests may take unless the configuration says otherwise.
+/// Default time limit of requests.
 const TIMEOUT: Duration = Duration::from_secs(62);
 
-/// Generated keys of a MapReduce job unless the configuration says otherwise.
+/// Default number of generated keys of a MapReduce job.
 const KEYLIST_LENGTH: u64 = 1000;
 
-/// Most generated keys of a MapReduce job.
+/// Maximum number of generated keys of a MapReduce job.
 const KEYLIST_LENGTH_MAX: u64 = 1_000_000;
 
-/// Most objects of a bucket over which a job is checked: their sum has 63 bits.
+/// Maximum number of objects in a bucket whose jobs are checked. The sum of their values then fits into 63
+/// bits.
 const PRELOADED_COUNT_MAX: u64 = 1 << 31;
 
 /// The bucket type of buckets that are named without one.
@@ -37,7 +38,7 @@ pub(in crate::driver) struct PbPlan {
     pub(super) targets: Vec<Target>,
     pub(super) bucket: Bytes,
     pub(super) bucket_type: Option<Bytes>,
-    /// The same bucket, for data types.
+    /// The same bucket, for operations on data types.
     pub(super) records: DataTypeBucket,
     pub(super) content_type: Bytes,
     pub(super) r: Option<u32>,
@@ -47,27 +48,27 @@ pub(in crate::driver) struct PbPlan {
     pub(super) pr: Option<u32>,
     pub(super) pw: Option<u32>,
     pub(super) timeout_listkeys: Duration,
-    /// Bounds connecting, and an operation whose server is gone.
+    /// Time limit for connecting, and for an operation that has lost its connection.
     pub(super) timeout_general: Duration,
     pub(super) timeout_read: Duration,
     pub(super) timeout_write: Duration,
     pub(super) is_verified: bool,
     pub(super) key_kind: Kind,
-    /// Whether requests go to a node that holds their key.
+    /// The rule that selects the node for a request.
     pub(super) routing: Routing,
-    /// Whether puts that are refused as an overload are made again.
+    /// True if a put is repeated when the server refuses it because of overload.
     pub(super) repeats_overload: bool,
-    /// Indexes of the objects that are written.
+    /// Indexes of the written objects.
     pub(super) indexes: DrawnIndexes,
-    /// Generated keys of a MapReduce job.
+    /// Number of generated keys of a MapReduce job.
     pub(super) keylist_length: usize,
-    /// Objects in the bucket, if that is known: a job over all of it is checked by them.
+    /// Number of objects in the bucket, if it is known. Jobs over the whole bucket are checked by it.
     pub(super) preloaded_count: Option<u64>,
     pub(super) timeout_mapreduce: Duration,
 }
 
 impl PbPlan {
-    /// Requests to an untyped bucket that wait for `replies` replicas to read and to write.
+    /// Settings for an untyped bucket whose reads and writes wait for `replies` replicas.
     pub(in crate::driver) fn of_bucket(
         targets: Vec<Target>,
         bucket: Bytes,
@@ -118,8 +119,8 @@ pub(in crate::driver) fn check_keys(config: &Config, driver: &str) -> Result<(),
     Ok(())
 }
 
-/// Checks that the generators give what the operations of the mix take: keys in bytes, or numbers for
-/// teams and games; values in bytes, or numbers for what counts.
+/// Checks that the generators fit the operations of the mix. Keys are numbers for operations on teams and
+/// games, and bytes otherwise; values are numbers for operations that count, and bytes otherwise.
 pub(super) fn check_generators(config: &Config) -> Result<(), ConfigError> {
     let settings = &config.settings;
     let operations: Vec<PbOperation> = config
@@ -207,7 +208,7 @@ pub(super) fn read_plan(config: &Config) -> Result<PbPlan, ConfigError> {
         settings.integer("riakc_pb_keylist_length", KEYLIST_LENGTH, 1..=KEYLIST_LENGTH_MAX)?;
     let targets = config.targets("riakc_pb_ips", "riakc_pb_port", 8087)?;
     let routing = match settings.get("riakc_pb_replica_aware") {
-        // Several targets are most likely one cluster.
+        // Several targets are most likely nodes of one cluster.
         None if targets.len() > 1 => Routing::ReplicasIfTold,
         _ if settings.boolean("riakc_pb_replica_aware", false)? => Routing::Replicas,
         _ => Routing::Target,
@@ -244,7 +245,7 @@ pub(super) fn read_plan(config: &Config) -> Result<PbPlan, ConfigError> {
     })
 }
 
-/// The bucket type, if one is named, and the bucket of `riakc_pb_bucket`.
+/// The bucket type, if one is set, and the bucket of `riakc_pb_bucket`.
 pub(in crate::driver) fn read_bucket(
     settings: &Settings,
     default: &'static str,
@@ -282,7 +283,7 @@ pub(in crate::driver) fn read_quorum(
     })
 }
 
-/// A quorum as configurations spell it.
+/// A quorum in the spelling of configurations.
 pub(super) fn quorum_text(field: Option<u32>) -> String {
     match Quorum::from_field(field) {
         Quorum::One => "one".to_owned(),

@@ -12,11 +12,11 @@ use crate::driver::indexes::TermRange;
 /// The index of keys.
 const KEY_INDEX: &[u8] = b"$key";
 
-/// Above every key of text.
+/// A term above every key that is text.
 const LAST_KEY: &[u8] = &[0xff];
 
 impl RiakcPb {
-    /// Asks an index for a range with its terms; whatever it finds is well.
+    /// Queries a range of an index and returns its terms. Any result is a success.
     pub(super) async fn query(
         &mut self,
         plan: &PbPlan,
@@ -34,7 +34,7 @@ impl RiakcPb {
         Ok(())
     }
 
-    /// Asks an index of the configuration for a range, without its terms; whatever it finds is well.
+    /// Queries a range of one of the configuration's indexes, without its terms. Any result is a success.
     pub(super) async fn query_drawn(
         &mut self,
         plan: &PbPlan,
@@ -50,7 +50,7 @@ impl RiakcPb {
         Ok(())
     }
 
-    /// Reads objects from a key on in the order of keys; whatever it finds is well.
+    /// Reads up to `count` objects in key order, starting at `from`. Any result is a success.
     pub(super) async fn scan(
         &mut self,
         plan: &PbPlan,
@@ -61,7 +61,7 @@ impl RiakcPb {
             index: Bytes::from_static(KEY_INDEX),
             range_min: Some(from),
             range_max: Some(Bytes::from_static(LAST_KEY)),
-            // It is one of 32 bits.
+            // `count` is at most a 32-bit number, so this is never `None`.
             max_results: u32::try_from(count).ok(),
             return_body: Some(true),
             ..range_of(plan)
@@ -70,7 +70,7 @@ impl RiakcPb {
         Ok(())
     }
 
-    /// Lists all keys of the bucket and throws them away.
+    /// Lists all keys of the bucket and discards them.
     pub(super) async fn list_keys(&mut self, plan: &PbPlan) -> Result<(), PbObstacle> {
         let request = RpbListKeysReq {
             bucket: plan.bucket.clone(),
@@ -83,7 +83,7 @@ impl RiakcPb {
     }
 }
 
-/// A query of a range of the bucket, to be filled in.
+/// A range query of the bucket. The caller fills in the index and the range.
 fn range_of(plan: &PbPlan) -> RpbIndexReq {
     RpbIndexReq {
         bucket: plan.bucket.clone(),

@@ -7,7 +7,7 @@ use sha1::Sha1;
 use sha2::digest::Digest;
 use sha2::{Sha224, Sha256, Sha384, Sha512};
 
-/// A hash function, by its Erlang name.
+/// A hash function, under its Erlang name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DigestKind {
     /// MD4, 16 bytes.
@@ -16,7 +16,7 @@ pub enum DigestKind {
     Md5,
     /// RIPEMD-160, 20 bytes.
     Ripemd160,
-    /// SHA-1, 20 bytes: the name `sha`.
+    /// SHA-1, 20 bytes; its Erlang name is `sha`.
     Sha1,
     /// SHA-224, 28 bytes.
     Sha224,
@@ -29,11 +29,11 @@ pub enum DigestKind {
 }
 
 impl DigestKind {
-    /// The names of all, for messages.
+    /// All names, for error messages.
     pub(super) const NAMES: &'static str =
         "md4, md5, ripemd160, sha, sha224, sha256, sha384, sha512";
 
-    /// The function of a name.
+    /// The function with a name.
     pub(super) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "md4" => Self::Md4,

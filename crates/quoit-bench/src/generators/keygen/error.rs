@@ -1,10 +1,10 @@
-//! Why a term is no generator.
+//! Reasons why a term is not a generator.
 
 use thiserror::Error;
 
 use crate::term::Term;
 
-/// Why a configuration term is no key or value generator.
+/// Reasons why a configuration term is not a key or value generator.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GeneratorError {
     /// No generator has this name.
@@ -12,10 +12,10 @@ pub enum GeneratorError {
     Unknown {
         /// The term.
         term: Box<Term>,
-        /// A known name close to it.
+        /// The nearest known name, if one is close.
         nearest: Option<&'static str>,
     },
-    /// A generator of a known name with wrong arguments.
+    /// A generator with a known name has wrong arguments.
     #[error("`{term}` should be {expected}")]
     Shape {
         /// The term.
@@ -23,7 +23,7 @@ pub enum GeneratorError {
         /// The right form.
         expected: String,
     },
-    /// A function of Erlang code that is not known here.
+    /// An Erlang function that is not known here.
     #[error(
         "`{term}` is Erlang code, which is not run: {}use a built-in generator such as {remedy}",
         function_suggestion(.nearest)
@@ -31,17 +31,17 @@ pub enum GeneratorError {
     Function {
         /// The term.
         term: Box<Term>,
-        /// A function that is known, close to it.
+        /// The nearest known function, if one is close.
         nearest: Option<&'static str>,
-        /// Alternative to it.
+        /// A built-in alternative.
         remedy: &'static str,
     },
-    /// A wrapper around a generator that gives something else.
+    /// The inner generator of a wrapper produces the wrong kind.
     #[error("`{term}` wants a generator of {wanted} inside it")]
     Inner {
         /// The wrapper.
         term: Box<Term>,
-        /// Kind of values that the inner generator must give.
+        /// Kind of values that the inner generator must produce.
         wanted: &'static str,
     },
 }

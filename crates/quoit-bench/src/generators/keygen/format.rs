@@ -1,4 +1,4 @@
-//! Erlang's format strings, as far as integers, strings and binaries can fill them.
+//! Erlang's format strings, for arguments that are integers, strings or binaries.
 
 use std::io::Write as _;
 
@@ -7,39 +7,39 @@ use thiserror::Error;
 use super::{Key, Kind};
 use crate::term::Term;
 
-/// Widest field, largest precision: bounds the length of a key.
+/// Maximum width and precision, which bound the length of a key.
 const WIDTH_MAX: i64 = 65_536;
 
-/// Why a text is no format string for one value.
+/// Reasons why a text is not a format string for its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FormatError {
-    /// A directive that is not known or does not fit the value.
+    /// A directive is unknown or does not fit its argument.
     #[error("the directive `{directive}` cannot print {argument}: {remedy}")]
     Directive {
-        /// The directive with its `~`.
+        /// The directive, beginning with `~`.
         directive: String,
-        /// Kind of values that the generator gives.
+        /// Kind of the argument.
         argument: &'static str,
-        /// Alternative to it.
+        /// The alternative.
         remedy: &'static str,
     },
-    /// More or fewer directives take a value than there are values.
+    /// The number of directives that take an argument differs from the number of arguments.
     #[error(
         "the format takes {taken} values and is given {given}: write a directive such as ~w or ~s \
          for each"
     )]
     ArgumentCount {
-        /// Directives that take a value.
+        /// Number of directives that take an argument.
         taken: usize,
-        /// How many values there are.
+        /// Number of arguments.
         given: usize,
     },
-    /// A width or precision that is no usable number.
+    /// A width, precision or base is out of range.
     #[error("`{0}` is too wide: widths and precisions go up to 65536, a base from 2 to 36")]
     Width(String),
 }
 
-/// A format string and the kinds of its values.
+/// A format string and the kinds of its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Format {
     pieces: Vec<Piece>,
@@ -62,11 +62,12 @@ struct Directive {
 }
 
 impl Format {
-    /// Reads a format string for values of these kinds.
+    /// Parses a format string for arguments of these kinds.
     ///
     /// # Errors
     ///
-    /// When a directive is unknown or does not fit its value's kind, or not each value has one.
+    /// When a directive is unknown or does not fit its argument, or the numbers of directives and arguments
+    /// differ.
     pub fn parse(text: &str, kinds: &[Kind]) -> Result<Self, FormatError> {
         let mut taken = 0;
         let mut pieces = Vec::new();
@@ -99,7 +100,7 @@ impl Format {
         }
     }
 
-    /// Appends the text with `keys`, which are of the kinds that the format was parsed for.
+    /// Appends the formatted text. `keys` must be of the kinds that the format was parsed for.
     pub(crate) fn write(&self, keys: &[Key], out: &mut Vec<u8>) {
         let mut keys = keys.iter();
         for piece in &self.pieces {
@@ -121,7 +122,7 @@ fn push_char(bytes: &mut Vec<u8>, c: char) {
     }
 }
 
-/// `~F.P.PadC` after its `~`; `shown` collects the text for messages.
+/// Parses a directive `~F.P.PadC` after its `~`. `shown` collects its text for error messages.
 fn read_directive(
     chars: &mut std::iter::Peekable<std::str::Chars<'_>>,
     shown: &mut String,
@@ -213,7 +214,8 @@ impl Directive {
         }
     }
 
-    /// A string is cut to its precision and to its field, where a number would turn to asterisks.
+    /// Writes a string, cut to its precision and its width. A number that is too long becomes asterisks
+    /// instead.
     fn write_string(&self, bytes: &[u8], out: &mut Vec<u8>) {
         let precision = self.precision.or(self.width).unwrap_or(bytes.len());
         let cut = &bytes[..bytes.len().min(precision)];
@@ -242,7 +244,7 @@ impl Directive {
     }
 }
 
-/// A string or binary as a term; `~w` shows a string as a list of its codes.
+/// A string or binary as an Erlang term; `~w` shows a string as a list of its character codes.
 fn as_term(kind: Kind, bytes: &[u8], is_pretty: bool) -> Vec<u8> {
     let mut text = Vec::new();
     let codes = || bytes.iter().map(|byte| Term::Integer(i128::from(*byte)));

@@ -1,7 +1,8 @@
-//! Functions of Erlang code that are known by name, since published configurations call them.
+//! Erlang functions that are known by name, because published configurations call them.
 //!
-//! basho_bench calls `Module:Function(WorkerId, Arguments...)` to get a generator; here each known
-//! function is a generator of ours. All others are functions of scripts, as which users write them anew.
+//! basho_bench calls `Module:Function(WorkerId, Arguments...)` to get a generator. Here each known function
+//! is replaced by a generator of this crate. Any other function is looked up in a script, in which the user
+//! provides it anew.
 
 use super::inserter::Inserter;
 use super::integer::Integers;
@@ -11,7 +12,7 @@ use crate::script::{ScriptReference, ScriptedKind, ScriptedValues};
 use crate::term::Term;
 use crate::valgen::ValueGenerator;
 
-/// Whether a function stands for a key or a value generator; some suit only one.
+/// The use of a generator: as key or as value generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// A key generator.
@@ -21,7 +22,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// Generators that are mostly meant where there is no such function.
+    /// Generators to suggest if a function does not exist.
     pub(crate) fn remedy(self) -> &'static str {
         match self {
             Self::Keys => "{int_to_bin_bigendian, {uniform_int, N}} or {to_str, Format, G}",
@@ -30,7 +31,7 @@ impl Role {
     }
 }
 
-/// `Module:Function` of all that are known.
+/// `Module:Function` of all known functions.
 const NAMES: [&str; 6] = [
     "basho_bench_keygen:new",
     "basho_bench_valgen:new",
@@ -40,7 +41,7 @@ const NAMES: [&str; 6] = [
     "voxer_gen1:inserter_keygen2",
 ];
 
-/// Largest rate of the inserters, in keys a second.
+/// Maximum rate of the inserters, in keys per second.
 const RATE_MAX: u64 = 1 << 40;
 
 /// The generator that `{function, Module, Function, Arguments}` stands for.
@@ -93,7 +94,7 @@ pub(crate) fn parse_function(term: &Term, role: Role) -> Result<KeyGenerator, Ge
     }
 }
 
-/// `{script, "file", Function, Arguments}`, or `script_int` for integers.
+/// Parses `{script, "file", Function, Arguments}`, or `script_int` for a function that returns integers.
 pub(crate) fn parse_script(term: &Term, name: &str) -> Result<KeyGenerator, GeneratorError> {
     let kind = if name == "script_int" { ScriptedKind::Integer } else { ScriptedKind::Bytes };
     let expected = format!(

@@ -1,5 +1,5 @@
-//! Keys that begin with a second: those of a well-known module of Erlang code that inserted at a
-//! fixed pace of keys a second.
+//! Keys that begin with a time in seconds, like those of a published Erlang module that inserts a fixed
+//! number of keys per second.
 
 use std::io::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -7,21 +7,21 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::random::Random;
 use crate::worker_place::WorkerPlace;
 
-/// Suffixes of one second, for each key of the second.
+/// Number of possible suffixes within one second, for each key of the second.
 const SUFFIXES_PER_KEY: u64 = 10_000;
 
-/// `<unix seconds>_<uniform 1..=10000 * rate>`: the second begins at the clock's and is one later
-/// after every `rate` keys, however long they take.
+/// Keys of the form `<unix seconds>_<uniform 1..=10000 * rate>`. The seconds begin at the current time and
+/// grow by one after every `rate` keys, however long these take.
 #[derive(Debug, Clone)]
 pub struct Inserter {
-    /// Keys of one second.
+    /// Number of keys with the same second.
     rate: u64,
-    /// The rate is that of all workers together.
+    /// True if the rate is that of all workers together.
     is_shared: bool,
     place: WorkerPlace,
-    /// The second of the next key; the clock's at the first.
+    /// The second of the next key. `None` before the first key, which takes the current time.
     second: Option<u64>,
-    /// Keys that this worker still makes in the second.
+    /// Number of keys that this worker still generates within the second.
     left: u64,
 }
 
@@ -55,7 +55,7 @@ impl Inserter {
         write!(bytes, "{second}_{suffix}").expect("writing to a vector does not fail");
     }
 
-    /// Keys of a second that this worker makes; at least one.
+    /// Number of keys that this worker generates within a second, at least one.
     fn share(&self) -> u64 {
         if !self.is_shared {
             return self.rate;

@@ -1,4 +1,4 @@
-//! Keys that are inserted while a run goes on: the numbers behind those that were there before.
+//! Keys that are inserted during a run. Their numbers follow those of the keys that existed before.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,16 +13,16 @@ pub struct Insertions(Arc<Numbers>);
 
 #[derive(Debug)]
 struct Numbers {
-    /// The number of the next insertion.
+    /// Number of the next insertion.
     next: AtomicU64,
-    /// All numbers below this one are there, or could not be inserted.
+    /// All numbers below this one were inserted, or failed to be.
     settled_count: AtomicU64,
-    /// Numbers above that, of insertions that ended before earlier ones.
+    /// Numbers at or above `settled_count` whose insertions ended before an earlier one.
     early: Mutex<BTreeSet<u64>>,
 }
 
 impl Insertions {
-    /// Insertions behind so many keys.
+    /// Creates the insertions that follow `count` existing keys.
     pub(super) fn behind(count: u64) -> Self {
         Self(Arc::new(Numbers {
             next: AtomicU64::new(count),
@@ -31,21 +31,21 @@ impl Insertions {
         }))
     }
 
-    /// How many keys there are: numbers of insertions under way are not counted, so that nobody asks for a
-    /// key that is not there yet.
+    /// Number of keys to draw from. Insertions in progress are not counted, so that no operation asks for a
+    /// key that does not exist yet.
     #[inline]
     pub(super) fn count(&self) -> u64 {
         self.0.settled_count.load(Ordering::Relaxed)
     }
 
-    /// The number of an insertion that begins.
+    /// Begins an insertion and returns its number.
     pub(super) fn begin(&self) -> u64 {
         self.0.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// An insertion has ended, however it did.
+    /// Ends an insertion, whatever its outcome.
     pub(super) fn end(&self, number: u64) {
-        // A set of numbers is whole whatever has happened to a thread that held it.
+        // The set is consistent even if a thread panicked while it held the lock.
         let mut early = self.0.early.lock().unwrap_or_else(PoisonError::into_inner);
         early.insert(number);
         let mut settled_count = self.count();
@@ -57,8 +57,8 @@ impl Insertions {
 }
 
 impl KeyGenerator {
-    /// The same keys with the numbers of insertions, for operations that add keys; `None` where it is not
-    /// known which number comes next.
+    /// A generator of the same form of keys, numbered by insertions, for operations that insert. `None` if
+    /// the next number is unknown.
     pub(crate) fn inserting(&self) -> Option<Self> {
         let mut keys = self.clone();
         let integers = keys.integers_mut()?;
@@ -74,7 +74,7 @@ impl KeyGenerator {
         Some(keys)
     }
 
-    /// The insertion that the last key was for has ended.
+    /// Ends the insertion that the last key was generated for.
     pub(crate) fn end_insertion(&mut self) {
         if let Some(Integers::Inserted { insertions, number }) = self.integers_mut()
             && let Some(number) = number.take()

@@ -6,70 +6,71 @@ use super::sequence::Sequence;
 use super::zipf::{Zipf, scrambled};
 use crate::random::Random;
 
-/// Shape of the Pareto distribution.
+/// Shape parameter of the Pareto distribution.
 const PARETO_SHAPE: f64 = 1.5;
 
-/// Integers of some distribution or sequence.
+/// Integers of a distribution or a sequence.
 #[derive(Debug, Clone)]
 pub enum Integers {
-    /// One after the other, to an end.
+    /// A finite sequence.
     Sequence(Sequence),
-    /// 0, 1, 2, ... without an end.
+    /// 0, 1, 2, ... without end.
     Counter(i64),
     /// Uniform in `start..start + count`.
     Uniform {
-        /// The least integer.
+        /// The smallest integer.
         start: i64,
-        /// How many there are; not 0.
+        /// Number of integers; not 0.
         count: u64,
     },
     /// A shifted Pareto (Lomax) distribution of shape 1.5 and mean 0.2 `max`.
     Pareto {
-        /// Half of the mean: the scale.
+        /// The scale parameter, half of the mean.
         scale: f64,
         /// The `Max` of the configuration.
         max: i64,
-        /// Larger draws give `max`.
+        /// True if draws above `max` become `max`.
         is_truncated: bool,
     },
-    /// With probability 0.8 uniform in the first fifth, else uniform in the rest.
+    /// Uniform in the first fifth with probability 0.8, otherwise uniform in the rest.
     EightyTwenty {
         /// A fifth of the range; not 0.
         fifth: u64,
     },
     /// Zipf's distribution over `0..count`.
     Zipfian {
-        /// The distribution of ranks.
+        /// Distribution of the ranks.
         zipf: Zipf,
-        /// How many there are; not 0.
+        /// Number of integers; not 0.
         count: u64,
-        /// Each rank is that of some integer of the range; else the least integers come most often.
+        /// True if ranks are scattered over the integers by a hash. Otherwise the smallest integers are the
+        /// most frequent.
         is_scrambled: bool,
     },
-    /// Zipf's distribution over the age of keys: those that were inserted last come most often.
+    /// Zipf's distribution over the age of keys: the most recently inserted keys are the most frequent.
     Latest {
-        /// The distribution of ages.
+        /// Distribution of the ages.
         zipf: Zipf,
-        /// The keys that are there.
+        /// Insertions, which tell the number of existing keys.
         insertions: Insertions,
     },
-    /// Keys that are not there yet, one after the other for all workers together.
+    /// Keys that do not exist yet, numbered consecutively over all workers.
     Inserted {
-        /// The keys that are there.
+        /// Insertions, which number the keys.
         insertions: Insertions,
-        /// The last one, while its insertion goes on.
+        /// Number of the last key, while its insertion is in progress.
         number: Option<u64>,
     },
 }
 
 impl Integers {
-    /// The Pareto generator of `max`.
+    /// The Pareto generator with maximum `max`.
     pub fn pareto(max: i64, is_truncated: bool) -> Self {
         let mean = (0.2 * max as f64).trunc();
         Self::Pareto { scale: mean * (PARETO_SHAPE - 1.0), max, is_truncated }
     }
 
-    /// How many distinct integers there are, as basho_bench estimates it.
+    /// Number of distinct integers, if it is known. Estimated as in basho_bench.
     pub fn dimension(&self) -> Option<u64> {
         match *self {
             Self::Sequence(ref sequence) => Some(sequence.count()),
@@ -83,7 +84,7 @@ impl Integers {
         }
     }
 
-    /// The next integer.
+    /// Draws the next integer.
     #[inline]
     pub fn draw(&mut self, random: &mut Random) -> Result<i64, Exhausted> {
         Ok(match self {
@@ -119,7 +120,8 @@ impl Integers {
                 (count - zipf.draw(count, random)).cast_signed()
             }
             Self::Inserted { insertions, number } => {
-                // An operation that starts over draws another key.
+                // An operation that starts over draws another key, so the number of the abandoned one is
+                // settled here.
                 if let Some(given_up) = number.take() {
                     insertions.end(given_up);
                 }

@@ -1,4 +1,5 @@
-//! Keys that are the lines of a file, which all workers share: each line is given out once.
+//! Keys that are the lines of a file. All workers of the process share the file, and each line is given out
+//! once.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _};
@@ -7,21 +8,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Exhausted;
 
-/// Longest line in bytes; a longer one is given out in pieces.
+/// Maximum length of a line in bytes. A longer line is given out in pieces.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 
-/// A reader of lines. Clones share it.
+/// A reader of lines. Clones share the position in the file.
 #[derive(Debug, Clone)]
 pub struct Lines {
     path: PathBuf,
-    /// Starts over at the end of the file.
+    /// True if the reader starts over at the end of the file.
     is_repeated: bool,
-    /// None before the file is open.
+    /// `None` before the file is open.
     reader: Arc<Mutex<Option<BufReader<File>>>>,
 }
 
 impl Lines {
-    /// The lines of a file that is not opened yet.
+    /// Creates a reader of a file, which it does not open yet.
     pub(super) fn new(path: PathBuf, is_repeated: bool) -> Self {
         Self { path, is_repeated, reader: Arc::default() }
     }
@@ -30,7 +31,7 @@ impl Lines {
     ///
     /// # Errors
     ///
-    /// When it cannot be read or is empty.
+    /// When the file cannot be read or is empty.
     pub(super) fn open(&self) -> io::Result<()> {
         let mut reader = BufReader::new(File::open(&self.path)?);
         if reader.fill_buf()?.is_empty() {
@@ -40,13 +41,13 @@ impl Lines {
         Ok(())
     }
 
-    /// The name of the file.
+    /// Path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Replaces `bytes` by the next line, without its newline. A file that cannot be read further
-    /// has ended.
+    /// Replaces `bytes` by the next line, without its line break. A read error counts as the end of the
+    /// file.
     pub(super) fn next(&self, bytes: &mut Vec<u8>) -> Result<(), Exhausted> {
         bytes.clear();
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,8 +1,7 @@
 //! Key generators: from a configuration term to keys.
 //!
-//! A generator is parsed and checked once ([`KeyGenerator::parse`]), cloned for each worker, told
-//! the worker's place, and then writes key after key into one reused [`Key`]. Parsing reads and
-//! writes no files.
+//! A generator is parsed and checked once ([`KeyGenerator::parse`]), then cloned for each worker and told
+//! the worker's place. It writes one key after another into a reused [`Key`]. Parsing does no I/O.
 
 mod digest;
 #[cfg(test)]
@@ -43,7 +42,7 @@ use crate::random::Random;
 use crate::script::{ScriptedKind, ScriptedValue, ScriptedValues};
 use crate::valgen::{Value, ValueGenerator};
 
-/// Kind of values that a generator gives.
+/// The kind of values that a generator produces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Integers.
@@ -67,14 +66,14 @@ impl Key {
         &self.bytes
     }
 
-    /// Takes other bytes in place of those that it has.
+    /// Replaces the bytes of the key.
     pub(crate) fn replace(&mut self, bytes: impl Iterator<Item = u8>) -> &[u8] {
         self.bytes.clear();
         self.bytes.extend(bytes);
         &self.bytes
     }
 
-    /// Becomes a value.
+    /// Takes a value as the key.
     pub(crate) fn take(&mut self, value: Value<'_>) {
         self.bytes.clear();
         match value {
@@ -83,7 +82,8 @@ impl Key {
         }
     }
 
-    /// Becomes the next value of a script. The run tells the fault of one.
+    /// Takes the next value of a script as the key. A fault of the script ends the keys; the run reports
+    /// it.
     fn take_scripted(
         &mut self,
         values: &mut ScriptedValues,
@@ -97,91 +97,92 @@ impl Key {
         Ok(())
     }
 
-    /// The number of an integer key; meaningless for others.
+    /// The number of an integer key; meaningless for other keys.
     pub fn integer(&self) -> i64 {
         self.integer
     }
 }
 
-/// A finite generator has given its last key.
+/// A finite generator has produced its last key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exhausted;
 
 /// A key generator with its state.
 #[derive(Debug, Clone)]
 pub enum KeyGenerator {
-    /// Integers of some distribution.
+    /// Integers of a distribution or sequence.
     Integers(Integers),
-    /// The integer as a binary of whole bytes, cut to its low bits.
+    /// An integer as a binary: the low bytes of its two's complement.
     IntegerToBinary {
         /// Size of the binary in bytes.
         size_bytes: usize,
-        /// Lowest byte first.
+        /// True if the lowest byte comes first.
         is_little: bool,
-        /// Gives the integer.
+        /// Generator of the integers.
         inner: Box<KeyGenerator>,
     },
-    /// The integer in decimal digits, as a string.
+    /// An integer in decimal digits, as a string.
     IntegerToString(Box<KeyGenerator>),
     /// The same bytes as the other kind (`str_to_bin`, `bin_to_str`).
     Retyped(Kind, Box<KeyGenerator>),
-    /// The value through an Erlang format string.
+    /// A value formatted by an Erlang format string.
     Formatted {
         /// Kind of the output: string or binary.
         kind: Kind,
         /// The format string.
         format: Format,
-        /// Gives the one argument.
+        /// Generator of the one argument.
         inner: Box<KeyGenerator>,
-        /// Reused for the text.
+        /// Buffer for the text, reused.
         scratch: Vec<u8>,
     },
-    /// The value in Erlang's external term format, as a binary.
+    /// A value in Erlang's external term format, as a binary.
     ExternalTerm(Box<KeyGenerator>),
-    /// Base64 with padding, as a binary.
+    /// Bytes in Base64 with padding, as a binary.
     Base64 {
-        /// Gives the bytes.
+        /// Generator of the bytes.
         inner: Box<KeyGenerator>,
-        /// Reused for the encoded text.
+        /// Buffer for the encoded text, reused.
         scratch: String,
     },
-    /// The integer split by moduli, each piece through a directive of a format string.
+    /// An integer that is split by moduli, each piece formatted by a directive of a format string.
     Split {
-        /// The format string, with as many directives as there are moduli.
+        /// The format string, with one directive for each modulus.
         format: Format,
-        /// Each piece is what is left modulo this; the next one goes on with the quotient.
+        /// Each piece is the remainder by its modulus, and the quotient goes on to the next.
         moduli: Vec<i64>,
-        /// Gives the integer.
+        /// Generator of the integers.
         inner: Box<KeyGenerator>,
-        /// Reused for the pieces.
+        /// Buffer for the pieces, reused.
         pieces: Vec<Key>,
     },
-    /// The digest of a string or binary, raw.
+    /// The raw digest of a string or binary.
     Digest(DigestKind, Box<KeyGenerator>),
-    /// Two results joined.
+    /// The concatenation of two outputs.
     Joined {
         /// Kind of the output: string or binary.
         kind: Kind,
-        /// The first and the second part.
+        /// Generators of the first and the second part.
         parts: Box<(KeyGenerator, KeyGenerator)>,
-        /// Reused for the first part.
+        /// Buffer for the first part, reused.
         scratch: Vec<u8>,
     },
-    /// A random UUID (version 4): 16 raw bytes, or text with a separator.
+    /// A random UUID (version 4): 16 raw bytes, or text with a separator between its groups.
     Uuid(Option<Vec<u8>>),
-    /// Always the same value.
+    /// The same value each time.
     Literal(Kind, Vec<u8>),
     /// The next line of a file that all workers share.
     Lines(Lines),
-    /// Keys that begin with a second.
+    /// Keys that begin with a time in seconds.
     Inserter(Inserter),
-    /// A value generator used for keys.
+    /// Values of a value generator, as keys.
     Values(Box<ValueGenerator>),
-    /// Values that a function of a script gives.
+    /// Values that a function of a script returns.
     Script(Box<ScriptedValues>),
-    /// Four groups of 16 random hexadecimal digits: practically never the same key twice.
+    /// Four groups of 16 random hexadecimal digits, practically never the same key twice.
     RandomDynamo,
-    /// The same text derived from a uniform number of `1..=count`: `count` distinct keys.
+    /// A text in the same form, derived from a uniform number of `1..=count`, so that there are `count`
+    /// distinct keys.
     Dynamo {
         /// Number of distinct keys.
         count: u64,
@@ -189,7 +190,7 @@ pub enum KeyGenerator {
 }
 
 impl KeyGenerator {
-    /// The kind of values that the generator gives.
+    /// The kind of keys that the generator produces.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Integers(_) => Kind::Integer,
@@ -217,7 +218,7 @@ impl KeyGenerator {
         }
     }
 
-    /// How many distinct keys there are, where that is known, as basho_bench estimates it.
+    /// Number of distinct keys, if it is known. Estimated as in basho_bench.
     pub fn dimension(&self) -> Option<u64> {
         match self {
             Self::Integers(integers) => integers.dimension(),
@@ -240,7 +241,7 @@ impl KeyGenerator {
     ///
     /// # Errors
     ///
-    /// [`Exhausted`] after the last key of a finite generator, and at a fault of a script.
+    /// [`Exhausted`] after the last key of a finite generator, and after a fault of a script.
     pub fn generate(&mut self, random: &mut Random, key: &mut Key) -> Result<(), Exhausted> {
         match self {
             Self::Integers(integers) => {
@@ -311,7 +312,7 @@ impl KeyGenerator {
     }
 }
 
-/// The low bytes of the two's complement of `integer`.
+/// Writes the low `size_bytes` bytes of the two's complement of `integer`.
 fn write_integer(bytes: &mut Vec<u8>, integer: i64, size_bytes: usize, is_little: bool) {
     let sign_byte = if integer < 0 { 0xff } else { 0 };
     let low_bytes = integer.to_le_bytes();

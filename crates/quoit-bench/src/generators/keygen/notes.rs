@@ -1,8 +1,8 @@
-//! Notes about generators that work, but perhaps not as their user means.
+//! Notes about generators that are valid, but possibly not intended.
 
 use crate::term::Term;
 
-/// Notes on the generators of a term, outermost first, for a run of so many workers.
+/// Notes on the generators of a term, outermost first, for a run of `worker_count` workers.
 pub(crate) fn notes(term: &Term, worker_count: u32) -> Vec<String> {
     let mut notes = Vec::new();
     collect(term, worker_count, &mut notes);

@@ -1,4 +1,4 @@
-//! From a configuration term to a generator of integers.
+//! Parsing of generators of integers.
 
 use super::insertion::Insertions;
 use super::integer::Integers;
@@ -7,7 +7,7 @@ use super::zipf::{YCSB_EXPONENT, Zipf};
 use super::{GeneratorError, KeyGenerator, shape_error};
 use crate::term::Term;
 
-/// The generators of integers and their old compound names, or nothing for other names.
+/// Parses the generators of integers, and their old compound names. `None` if the name is another one.
 pub(super) fn parse_integers(
     term: &Term,
     name: &str,
@@ -38,7 +38,7 @@ pub(super) fn parse_integers(
     }))
 }
 
-/// A sequence whose name tells its saved positions from those of others.
+/// Parses a named sequence. The name distinguishes its saved positions from those of other sequences.
 fn named_sequence(
     term: &Term,
     name: &str,
@@ -54,7 +54,7 @@ fn named_sequence(
     };
     let [name, arguments @ ..] = arguments else { return Err(form()) };
     let name = name.as_atom().map(str::to_owned).or_else(|| name.as_text());
-    // It becomes a part of a file's name.
+    // The name becomes part of a file name.
     let is_plain = |name: &String| {
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
     };
@@ -97,7 +97,7 @@ fn plain_integers(
             }
             _ => max(1).map(|max| sequence(0, max.unsigned_abs(), false)),
         },
-        // Of forks of basho_bench; the same as uniform_int.
+        // A name that forks of basho_bench use for `uniform_int`.
         "random_int" => max(1).map(|max| Integers::Uniform { start: 1, count: max.unsigned_abs() }),
         "partitioned_sequential_int" => start_and_count().and_then(|given| match given {
             Some((start, count)) => Ok(sequence(start, count, true)),
@@ -125,7 +125,7 @@ fn plain_integers(
     })
 }
 
-/// The count of integers from 0 on, and the exponent of their distribution.
+/// Parses the number of integers and the exponent of their distribution.
 fn count_and_exponent(
     term: &Term,
     name: &str,
@@ -140,7 +140,7 @@ fn count_and_exponent(
     };
     let exponent = exponent.filter(|exponent| *exponent > 0.0 && *exponent <= 10.0);
     let exponent = exponent.ok_or_else(|| shape_error(term, form.clone()))?;
-    // Ranks are drawn as floating-point numbers, which are exact up to here.
+    // Ranks are drawn as floating-point numbers, which are exact up to 2^53.
     let count = range(term, count, &form)?;
     match count < 1 << 53 {
         true => Ok((count, exponent)),
@@ -148,7 +148,7 @@ fn count_and_exponent(
     }
 }
 
-/// The start and the count of the integers from `start` up to the one before `max`.
+/// Start and number of the integers from `start` up to, but not including, `max`.
 fn start_to_max(term: &Term, start: &Term, max: &Term) -> Result<(i64, u64), GeneratorError> {
     let bound = |term: &Term| {
         let integer = i64::try_from(term.as_integer()?).ok()?;
@@ -163,7 +163,7 @@ fn start_to_max(term: &Term, start: &Term, max: &Term) -> Result<(i64, u64), Gen
     }
 }
 
-/// A count of at least 1.
+/// Parses a count of at least 1.
 pub(super) fn range(term: &Term, count: &Term, expected: &str) -> Result<u64, GeneratorError> {
     let count = count.as_integer().and_then(|count| u64::try_from(count).ok());
     count.filter(|count| (1..1 << 62).contains(count)).ok_or_else(|| shape_error(term, expected))

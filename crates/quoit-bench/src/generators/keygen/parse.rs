@@ -1,4 +1,4 @@
-//! From a configuration term to a key generator.
+//! Parsing of key generators.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::names::nearest;
 use crate::term::Term;
 use crate::valgen::ValueGenerator;
 
-/// Longest binary that an integer is turned into, in bits.
+/// Maximum size of the binary that an integer is converted to, in bits.
 const INTEGER_BITS_MAX: i128 = 8192;
 
 /// Names of generators, for suggestions.
@@ -59,11 +59,11 @@ const NAMES: [&str; 40] = [
 ];
 
 impl KeyGenerator {
-    /// Reads a generator from its configuration term.
+    /// Parses a generator from its configuration term.
     ///
     /// # Errors
     ///
-    /// Names the term and what it should be, for the innermost generator that is wrong.
+    /// When the term is not a generator; the error names the innermost faulty term and the right form.
     pub fn parse(term: &Term) -> Result<Self, GeneratorError> {
         match term {
             Term::Binary(bytes) => return Ok(Self::Literal(Kind::Binary, bytes.clone())),
@@ -76,7 +76,7 @@ impl KeyGenerator {
             Term::Atom(name) => return parse_named(term, name, &[]),
             _ => {}
         }
-        // In TOML an array of two arrays is a list.
+        // In TOML an array of two arrays is read as a list.
         let (Term::Tuple(elements) | Term::List(elements)) = term else {
             return Err(unknown(term, ""));
         };
@@ -151,7 +151,7 @@ fn parse_named(
     }
 }
 
-/// How a generator of this name is written.
+/// The form of the generator with this name, for error messages.
 fn form_of(name: &str) -> Option<String> {
     Some(match name {
         "int_to_bin_bigendian"
@@ -179,8 +179,8 @@ fn form_of(name: &str) -> Option<String> {
     })
 }
 
-/// `{{int_to_bin_bigendian, Bits}, G}`, `{{int_to_bin_littleendian, Bits}, G}` and
-/// `{{crypto_hash, T}, G}`.
+/// Parses `{{int_to_bin_bigendian, Bits}, G}`, `{{int_to_bin_littleendian, Bits}, G}` and `{{crypto_hash,
+/// T}, G}`.
 fn parse_sized(
     term: &Term,
     name: &str,
@@ -263,7 +263,7 @@ fn formatted(
     Ok(KeyGenerator::Formatted { kind, format, inner, scratch: Vec::new() })
 }
 
-/// How `modulo_format` is written.
+/// The form of `modulo_format`, for error messages.
 const MODULO_FORM: &str = "{modulo_format, Generator, \"Format\", [Modulus, ...]} with a directive \
                            for each modulus of at least 1";
 

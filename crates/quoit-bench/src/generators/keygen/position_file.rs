@@ -1,5 +1,5 @@
-//! The files in which sequences keep their positions: one integer in Erlang's external term
-//! format, as basho_bench writes them.
+//! The files in which sequences save their positions. A file holds one integer in Erlang's external term
+//! format, as basho_bench writes it.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -8,16 +8,16 @@ use std::path::Path;
 /// First byte of every external term.
 const VERSION: u8 = 131;
 
-/// An integer of one byte.
+/// Tag of an integer of one byte.
 const SMALL_INTEGER: u8 = 97;
 
-/// A signed integer of four bytes, highest first.
+/// Tag of a signed integer of four bytes, in big-endian order.
 const INTEGER: u8 = 98;
 
-/// An integer of any size: the number of bytes, the sign, the bytes, lowest first.
+/// Tag of an integer of any size: number of bytes, sign, then the bytes in little-endian order.
 const SMALL_BIG: u8 = 110;
 
-/// The position in a file, or nothing when there is no file.
+/// Reads the position from a file; `None` if the file does not exist.
 pub(super) fn read(path: &Path) -> io::Result<Option<u64>> {
     match fs::read(path) {
         Ok(bytes) => decode(&bytes).map(Some).ok_or_else(|| {
@@ -29,8 +29,8 @@ pub(super) fn read(path: &Path) -> io::Result<Option<u64>> {
     }
 }
 
-/// Replaces the file at once, by way of `<name>.tmp`: a run that is killed leaves the old position
-/// or the new one.
+/// Replaces the file atomically, by way of `<name>.tmp`. A run that is killed leaves the old position or
+/// the new one.
 pub(super) fn write(path: &Path, position: u64) -> io::Result<()> {
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir)?;

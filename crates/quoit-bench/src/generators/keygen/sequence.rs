@@ -1,4 +1,4 @@
-//! Sequences of integers, which can be gone on with in a later run.
+//! Sequences of integers, which a later run can continue.
 
 use std::path::{Path, PathBuf};
 
@@ -7,45 +7,45 @@ use crate::log_level::LogLevel;
 use crate::notices::Notices;
 use crate::worker_place::WorkerPlace;
 
-/// Positions between two savings.
+/// Number of positions from one save to the next.
 const SAVE_INTERVAL: u64 = 500;
 
-/// The position of an interval at which it is saved, as basho_bench does.
+/// Position, within an interval, at which the position is saved; as in basho_bench.
 const SAVE_OFFSET: u64 = 400;
 
-/// Positions between two progress reports.
+/// Number of positions from one progress report to the next.
 const REPORT_INTERVAL: u64 = 5000;
 
-/// Settings of all sequences from the configuration.
+/// Settings of all sequences.
 #[derive(Debug, Clone, Default)]
 pub struct SequenceSettings {
-    /// Where positions are kept from run to run; nowhere when not given.
+    /// Directory in which positions are saved between runs; `None` to save nothing.
     pub state_dir: Option<PathBuf>,
-    /// Tell nothing about progress.
+    /// True to suppress progress reports.
     pub is_quiet: bool,
-    /// Takes progress reports and warnings.
+    /// Receives progress reports and warnings.
     pub notices: Notices,
 }
 
-/// `start`, `start + 1`, ... and then the end.
+/// The integers `start`, `start + 1`, ... up to an end.
 #[derive(Debug, Clone)]
 pub struct Sequence {
     start: i64,
     count: u64,
-    /// Each worker walks its own part rather than the whole.
+    /// True if each worker takes its own part instead of the whole.
     is_partitioned: bool,
-    /// Tells its saved positions from those of other sequences.
+    /// Name that distinguishes the saved positions from those of other sequences.
     name: Option<String>,
     settings: SequenceSettings,
-    /// The next integer is `start` plus this.
+    /// Offset of the next integer from `start`.
     position: u64,
-    /// Where the position of this worker is kept.
+    /// File in which this worker's position is saved.
     file: Option<PathBuf>,
     worker: u32,
 }
 
 impl Sequence {
-    /// `start..start + count`, all of which must fit.
+    /// The sequence `start..start + count`, all of which must be in the range of an `i64`.
     pub(super) fn new(start: i64, count: u64, is_partitioned: bool) -> Self {
         debug_assert!(start.checked_add_unsigned(count).is_some(), "the range must fit");
         Self {
@@ -60,28 +60,28 @@ impl Sequence {
         }
     }
 
-    /// The same with a name.
+    /// The same sequence with a name.
     pub(super) fn named(self, name: String) -> Self {
         Self { name: Some(name), ..self }
     }
 
-    /// How many integers there are; of one worker, once it has started.
+    /// Number of integers in the sequence; in the worker's part, once it has started.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Takes what the configuration says about all sequences.
+    /// Applies the settings of all sequences.
     pub(super) fn configure(&mut self, settings: &SequenceSettings) {
         self.settings = settings.clone();
     }
 
-    /// Takes a listener.
+    /// Sets the receiver of notices.
     pub(super) fn set_notices(&mut self, notices: &Notices) {
         self.settings.notices = notices.clone();
     }
 
-    /// Cuts a partitioned sequence down to the part of one worker (equal parts, and what is left
-    /// over goes to the last), and goes on where that worker was in an earlier run.
+    /// Reduces a partitioned sequence to the part of one worker, and continues at the position that the
+    /// worker saved in an earlier run. The parts are equal; the last worker also gets the remainder.
     pub(super) fn start(&mut self, place: WorkerPlace) {
         self.worker = place.number;
         if self.is_partitioned {
@@ -136,7 +136,7 @@ impl Sequence {
         Ok(integer)
     }
 
-    /// Keeps the position. A failure is reported and does not stop the run.
+    /// Saves the position. A failure is reported and does not stop the run.
     #[cold]
     fn save(&self) {
         let Some(file) = &self.file else { return };

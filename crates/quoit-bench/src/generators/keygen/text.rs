@@ -1,4 +1,4 @@
-//! Keys that are text made of numbers and random bits.
+//! Keys that are text, made of numbers and random bits.
 
 use std::io::Write as _;
 
@@ -11,13 +11,13 @@ pub(super) fn write_decimal(bytes: &mut Vec<u8>, integer: i64) {
     write!(bytes, "{integer}").expect("writing to a vector does not fail");
 }
 
-/// Replaces the bytes of a key by its external term, as Erlang's `term_to_binary` writes it: tags 97, 98 and
-/// 110 for integers, 107 and 108 for strings, 109 for binaries.
+/// Replaces the bytes of a key by its external term, in the format of Erlang's `term_to_binary`: tags 97,
+/// 98 and 110 for integers, 106, 107 and 108 for strings, 109 for binaries.
 pub(super) fn write_external_term(key: &mut Key, kind: Kind) {
     let bytes = std::mem::take(&mut key.bytes);
     let term = &mut key.bytes;
     term.push(131);
-    // Configurations bound the sizes of keys far below 4 GiB.
+    // Configurations limit keys to sizes far below 4 GiB.
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes();
     match kind {
         Kind::Integer => match (u8::try_from(key.integer), i32::try_from(key.integer)) {
@@ -41,7 +41,7 @@ pub(super) fn write_external_term(key: &mut Key, kind: Kind) {
                 term.extend(length.to_be_bytes());
                 term.extend(bytes);
             }
-            // A long string is a list of its characters, each an integer.
+            // A string longer than 65,535 bytes is encoded as a list of integers.
             Err(_) => {
                 term.push(108);
                 term.extend(length);
@@ -57,8 +57,8 @@ pub(super) fn write_external_term(key: &mut Key, kind: Kind) {
     }
 }
 
-/// Splits `integer` by successive moduli: the first piece is the integer modulo the first of
-/// them, the next goes on with the quotient. Pieces of a negative integer are not negative.
+/// Splits `integer` by successive moduli: the first piece is the remainder by the first modulus, and the
+/// quotient goes on to the next modulus. Pieces are never negative.
 pub(super) fn split(integer: i64, moduli: &[i64], pieces: &mut Vec<Key>) {
     let mut rest = integer;
     pieces.clear();
@@ -80,15 +80,15 @@ pub(super) fn write_groups(bytes: &mut Vec<u8>, mut group: impl FnMut(u64) -> [u
     }
 }
 
-/// The text of key `number`: each group is a hash of the number and the place of the group, the
-/// same in every run and release.
+/// Writes the text of key `number`. Each group is a hash of the number and the group's position, the same
+/// in every run and release.
 pub(super) fn write_dynamo(bytes: &mut Vec<u8>, number: u64) {
     let start = mix(number);
     write_groups(bytes, |index| hex(mix(start ^ index)));
 }
 
-/// Replaces `bytes` by a random UUID of version 4: raw, or as text with `separator` between its
-/// five groups.
+/// Replaces `bytes` by a random UUID of version 4, either raw or as text with `separator` between its five
+/// groups.
 pub(super) fn write_uuid(bytes: &mut Vec<u8>, random: &mut Random, separator: Option<&[u8]>) {
     let high = random.bits() & !0xf000 | 0x4000;
     let low = random.bits() & !(0b11 << 62) | (0b10 << 62);

@@ -1,4 +1,4 @@
-//! Facts about a generator and all generators inside it.
+//! Operations on a generator and all generators inside it.
 
 use std::io;
 use std::path::Path;
@@ -28,7 +28,7 @@ impl KeyGenerator {
         first.into_iter().chain(second)
     }
 
-    /// As `inner`, to be changed.
+    /// As `inner`, mutable.
     fn inner_mut(&mut self) -> impl Iterator<Item = &mut KeyGenerator> {
         let (first, second) = match self {
             Self::IntegerToBinary { inner, .. }
@@ -49,8 +49,8 @@ impl KeyGenerator {
         first.into_iter().chain(second)
     }
 
-    /// Prepares the generator for a worker: its part of a partitioned sequence, and the source
-    /// of bytes of a value generator in it.
+    /// Prepares the generator for a worker: selects its part of a partitioned sequence, and takes the
+    /// source of bytes of an inner value generator.
     pub fn start(&mut self, place: WorkerPlace, sources: &Sources) {
         match self {
             Self::Integers(Integers::Sequence(sequence)) => sequence.start(place),
@@ -62,7 +62,7 @@ impl KeyGenerator {
         self.inner_mut().for_each(|inner| inner.start(place, sources));
     }
 
-    /// Takes what the configuration says about sequences.
+    /// Applies the settings of sequences.
     pub fn configure_sequences(&mut self, settings: &SequenceSettings) {
         if let Self::Integers(Integers::Sequence(sequence)) = self {
             sequence.configure(settings);
@@ -70,7 +70,7 @@ impl KeyGenerator {
         self.inner_mut().for_each(|inner| inner.configure_sequences(settings));
     }
 
-    /// Takes a listener for what its sequences have to tell.
+    /// Sets the receiver of notices of all sequences inside.
     pub(crate) fn set_notices(&mut self, notices: &Notices) {
         if let Self::Integers(Integers::Sequence(sequence)) = self {
             sequence.set_notices(notices);
@@ -78,7 +78,7 @@ impl KeyGenerator {
         self.inner_mut().for_each(|inner| inner.set_notices(notices));
     }
 
-    /// Reads the scripts that keys come from. Without it such a generator has no keys.
+    /// Reads the scripts that keys come from. A generator without its script has no keys.
     ///
     /// # Errors
     ///
@@ -94,11 +94,11 @@ impl KeyGenerator {
         self.inner_mut().try_for_each(|inner| inner.load_scripts(scripts, role))
     }
 
-    /// Opens the files that keys are read from. Without it such a generator has no keys.
+    /// Opens the files that keys are read from. A generator without its file has no keys.
     ///
     /// # Errors
     ///
-    /// When a file cannot be read or is empty, with its name.
+    /// When a file cannot be read or is empty; the error comes with the path.
     pub fn open_files(&self) -> Result<(), (&Path, io::Error)> {
         if let Self::Lines(lines) = self {
             lines.open().map_err(|error| (lines.path(), error))?;
@@ -106,12 +106,12 @@ impl KeyGenerator {
         self.inner().try_for_each(Self::open_files)
     }
 
-    /// Whether keys are the lines of a file, which all workers of a process share.
+    /// True if keys are lines of a file, which all workers of a process share.
     pub(crate) fn reads_lines(&self) -> bool {
         matches!(self, Self::Lines(_)) || self.inner().any(Self::reads_lines)
     }
 
-    /// The sources of bytes that value generators inside need.
+    /// The sources of bytes that inner value generators need.
     pub(crate) fn source_kinds(&self) -> Vec<SourceKind> {
         let own = match self {
             Self::Values(values) => values.own_source_kind(),

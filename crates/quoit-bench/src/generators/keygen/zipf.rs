@@ -1,31 +1,31 @@
-//! Zipf's distribution: the key of rank `k` is drawn with a probability in proportion to `1 / k^exponent`.
+//! Zipf's distribution: the key of rank `k` has a probability proportional to `1 / k^exponent`.
 //!
-//! Drawn by rejection-inversion (W. Hörmann, G. Derflinger: Rejection-inversion to generate variates from
-//! monotone discrete distributions, ACM Transactions on Modeling and Computer Simulation 6 (1996) 3): without
-//! tables and without a sum over all ranks, so that a billion keys cost nothing at the start, and a number of
-//! keys that grows costs nothing either.
+//! Ranks are drawn by rejection-inversion (W. Hörmann, G. Derflinger: Rejection-inversion to generate
+//! variates from monotone discrete distributions, ACM Transactions on Modeling and Computer Simulation 6
+//! (1996) 3). The method needs neither tables nor a sum over all ranks, so a billion keys cost nothing at
+//! the start, and the number of keys can grow at no cost.
 
 use crate::random::Random;
 
 /// The exponent of the Yahoo! Cloud Serving Benchmark (Cooper et al., SoCC 2010).
 pub(super) const YCSB_EXPONENT: f64 = 0.99;
 
-/// The basis and the prime of the hash FNV-1a of 64 bits (Fowler, Noll, Vo).
+/// Offset basis and prime of the 64-bit hash FNV-1a (Fowler, Noll, Vo).
 const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0100_0000_01b3;
 
-/// Zipf's distribution over ranks from 1 on.
+/// Zipf's distribution over ranks, which begin at 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Zipf {
     exponent: f64,
-    /// The integral of the density up to 1.5, less the weight of the first rank.
+    /// The integral of the density up to 1.5, minus the weight of the first rank.
     first: f64,
-    /// Draws no further below their rank than this need no second look.
+    /// Draws that lie at most this far below their rank are accepted without the exact test.
     quick: f64,
 }
 
 impl Zipf {
-    /// The distribution with this exponent, above 0.
+    /// The distribution with this exponent, which must be above 0.
     pub(super) fn new(exponent: f64) -> Self {
         let mut zipf = Self { exponent, first: 0.0, quick: 0.0 };
         zipf.first = zipf.integral(1.5) - 1.0;
@@ -33,7 +33,7 @@ impl Zipf {
         zipf
     }
 
-    /// A rank of `1..=count`; `count` is not 0.
+    /// Draws a rank of `1..=count`; `count` must not be 0.
     #[inline]
     pub(super) fn draw(&self, count: u64, random: &mut Random) -> u64 {
         let last = self.integral(count as f64 + 0.5);
@@ -65,17 +65,17 @@ impl Zipf {
     }
 }
 
-/// `(e^x - 1) / x`, also near 0.
+/// `(e^x - 1) / x`, accurate near 0 too.
 fn exp_m1_over(x: f64) -> f64 {
     if x.abs() > 1e-8 { x.exp_m1() / x } else { 1.0 + x / 2.0 }
 }
 
-/// `ln(1 + x) / x`, also near 0.
+/// `ln(1 + x) / x`, accurate near 0 too.
 fn ln_1p_over(x: f64) -> f64 {
     if x.abs() > 1e-8 { x.ln_1p() / x } else { 1.0 - x / 2.0 }
 }
 
-/// Spreads numbers over all 64 bits by FNV-1a of their bytes, the lowest first, as YCSB does.
+/// Scatters numbers over all 64 bits by the FNV-1a hash of their bytes, lowest byte first, as YCSB does.
 pub(super) fn scrambled(number: u64) -> u64 {
     number
         .to_le_bytes()
@@ -132,14 +132,14 @@ mod tests {
         let count = 1_000_000_000;
         let draws = 20_000;
         let first = (0..draws).filter(|_| zipf.draw(count, &mut random) == 1).count() as f64;
-        // By Euler and Maclaurin the weights of all ranks sum up to 23.6.
+        // By the Euler-Maclaurin formula, the weights of all ranks sum to 23.6.
         let expected = f64::from(draws) / 23.6;
         assert!((first - expected).abs() < 5.0 * expected.sqrt(), "{first} of {draws}");
     }
 
     #[test]
     fn the_scrambling_is_fnv_1a() {
-        // Of eight bytes 0, computed by hand from the definition's offset and prime.
+        // The hash of eight zero bytes, computed by hand from the offset basis and the prime.
         assert_eq!(scrambled(0), 0xa8c7_f832_281a_39c5);
         assert_ne!(scrambled(1), scrambled(2));
     }

@@ -1,10 +1,10 @@
-//! Facts about the values of a generator, known before any is made.
+//! Facts about the values of a generator that are known before any value exists.
 
 use super::{ValueGenerator, ValueSpec};
 use crate::keygen::KeyGenerator;
 
 impl ValueGenerator {
-    /// The least size of a value that is cut from a source, in bytes.
+    /// The minimum size of a value that is cut from a source, in bytes.
     pub(crate) fn least_slice_bytes(&self) -> Option<u64> {
         match self.spec() {
             ValueSpec::Fixed { size } | ValueSpec::HighlyCompressible { size } => Some(*size),
@@ -14,7 +14,7 @@ impl ValueGenerator {
         }
     }
 
-    /// Mean size of a value in bytes, where it is known and values are bytes.
+    /// Mean size of a value in bytes, if it is known and values are bytes.
     pub fn mean_bytes(&self) -> Option<f64> {
         match self.spec() {
             ValueSpec::Fixed { size }
@@ -34,7 +34,7 @@ impl ValueGenerator {
         }
     }
 
-    /// The size of values, in words.
+    /// The size of values, as text for people.
     pub fn size_text(&self) -> String {
         let mean_bytes = self.mean_bytes().unwrap_or(0.0);
         match self.spec() {

@@ -1,7 +1,7 @@
 //! Value generators: from a configuration term to values.
 //!
-//! Random values are slices of one block of random bytes that all workers of a run share, so that
-//! a value costs two draws and no copy.
+//! Random values are slices of one block of random bytes that all workers of a run share, so a value costs
+//! at most two draws and no copy.
 
 mod describe;
 #[cfg(test)]
@@ -33,7 +33,7 @@ pub enum Value<'a> {
     Integer(i64),
 }
 
-/// How values are made, as the configuration says.
+/// The configured form of values.
 #[derive(Debug, Clone)]
 pub enum ValueSpec {
     /// A fixed number of random bytes.
@@ -43,87 +43,88 @@ pub enum ValueSpec {
     },
     /// The same bytes each time.
     Constant(Arc<[u8]>),
-    /// A fixed number of printable characters, drawn afresh for each value.
+    /// A fixed number of random printable characters, drawn anew for each value.
     Printable {
         /// Size in bytes.
         size: u64,
     },
-    /// A least size and an exponentially distributed excess, of random bytes.
+    /// Random bytes. The size is a minimum plus an exponentially distributed excess.
     Exponential {
-        /// Least size in bytes.
+        /// Minimum size in bytes.
         min: u64,
-        /// Mean of the excess, so that the mean size is `min + mean`.
+        /// Mean of the excess in bytes, so that the mean size is `min + mean`.
         mean: f64,
     },
-    /// Random bytes of uniform size in `min + 1..=max`.
+    /// Random bytes whose size is uniform in `min + 1..=max`.
     UniformSize {
-        /// One less than the least size in bytes.
+        /// One less than the minimum size in bytes.
         min: u64,
-        /// Largest size in bytes.
+        /// Maximum size in bytes.
         max: u64,
     },
     /// A uniform integer of `min + 1..=max`.
     UniformInteger {
-        /// One less than the least integer.
+        /// One less than the smallest integer.
         min: i64,
-        /// Largest integer.
+        /// The largest integer.
         max: i64,
     },
-    /// As `Exponential`, half random bytes and half text, with some values larger by a factor.
+    /// Sizes as with `Exponential`, half random bytes and half text. A share of the values is larger by a
+    /// factor.
     SemiCompressible {
-        /// Least size in bytes.
+        /// Minimum size in bytes.
         min: u64,
-        /// Mean of the excess.
+        /// Mean of the excess in bytes.
         mean: f64,
-        /// Factor of the larger values, on both of the above.
+        /// Factor of the larger values, applied to the minimum and to the mean.
         large_factor: f64,
-        /// Share of the larger values.
+        /// Share of the larger values, from 0 to 1.
         large_share: f64,
     },
-    /// A fixed number of bytes of one line of text that repeats.
+    /// A fixed number of bytes of one repeated line of text.
     HighlyCompressible {
         /// Size in bytes.
         size: u64,
     },
-    /// Random bytes of Poisson-distributed size.
+    /// Random bytes whose size has a Poisson distribution.
     Poisson(Poisson),
-    /// One of a set of values that are made once.
+    /// One of a set of values that are created once.
     Set(Arc<BinSet>),
-    /// Random bytes that are made once: always the same value.
+    /// Random bytes that are created once, so every value is the same.
     Seed {
         /// Size in bytes.
         size: u64,
     },
-    /// Values of a key generator.
+    /// Keys of a key generator, as values.
     Keys(Box<KeyGenerator>),
 }
 
-/// A value generator of one worker.
+/// The value generator of one worker.
 #[derive(Debug, Clone)]
 pub struct ValueGenerator {
     spec: ValueSpec,
     source: Option<Source>,
-    /// Reused for values that are not slices of the source.
+    /// Buffer for values that are not slices of the source, reused.
     scratch: Key,
 }
 
 impl ValueGenerator {
-    /// Reads a generator from its configuration term.
+    /// Parses a generator from its configuration term.
     ///
     /// # Errors
     ///
-    /// Names the term and what it should be.
+    /// When the term is not a generator; the error names the term and the right form.
     pub fn parse(term: &Term) -> Result<Self, GeneratorError> {
         let spec = parse::parse_spec(term)?;
         Ok(Self { spec, source: None, scratch: Key::default() })
     }
 
-    /// How values are made.
+    /// The configured form of the values.
     pub fn spec(&self) -> &ValueSpec {
         &self.spec
     }
 
-    /// The kind of values that the generator gives.
+    /// The kind of values that the generator produces.
     pub fn kind(&self) -> Kind {
         match &self.spec {
             ValueSpec::UniformInteger { .. } => Kind::Integer,
@@ -132,13 +133,13 @@ impl ValueGenerator {
         }
     }
 
-    /// The sources of bytes that the generator needs.
+    /// The sources of bytes that the generator and its inner generators need.
     pub fn source_kinds(&self) -> Vec<SourceKind> {
         let inner = self.keys().map(KeyGenerator::source_kinds).unwrap_or_default();
         self.own_source_kind().into_iter().chain(inner).collect()
     }
 
-    /// The source of bytes that the generator needs itself.
+    /// The source of bytes that the generator itself needs.
     pub(crate) fn own_source_kind(&self) -> Option<SourceKind> {
         match &self.spec {
             ValueSpec::Fixed { .. }
@@ -156,7 +157,7 @@ impl ValueGenerator {
         }
     }
 
-    /// The key generator that values come from.
+    /// The key generator that produces the values, if there is one.
     pub(crate) fn keys(&self) -> Option<&KeyGenerator> {
         match &self.spec {
             ValueSpec::Keys(keys) => Some(keys),
@@ -164,7 +165,7 @@ impl ValueGenerator {
         }
     }
 
-    /// As [`keys`](Self::keys), to be changed.
+    /// As [`keys`](Self::keys), mutable.
     pub(crate) fn keys_mut(&mut self) -> Option<&mut KeyGenerator> {
         match &mut self.spec {
             ValueSpec::Keys(keys) => Some(keys),
@@ -172,7 +173,7 @@ impl ValueGenerator {
         }
     }
 
-    /// Prepares the generator for a worker. Without a source of bytes values are empty.
+    /// Prepares the generator for a worker. If `sources` lacks its source of bytes, values are empty.
     pub fn start(&mut self, place: WorkerPlace, sources: &Sources) {
         self.take_source(sources);
         if let Some(keys) = self.keys_mut() {
@@ -180,12 +181,12 @@ impl ValueGenerator {
         }
     }
 
-    /// Takes the source of bytes from those of the run.
+    /// Takes the generator's source of bytes from the sources of the run.
     pub(crate) fn take_source(&mut self, sources: &Sources) {
         self.source = self.own_source_kind().and_then(|kind| sources.get(&kind));
     }
 
-    /// The next value. Allocates only while the buffer of printable values still grows.
+    /// The next value. Allocates only while the buffer of values that are no slices still grows.
     ///
     /// # Errors
     ///
@@ -235,7 +236,7 @@ impl ValueGenerator {
         Ok(Value::Bytes(slice_of(source, size, random)))
     }
 
-    /// A value of so many bytes of the source; the source over and over where that is shorter.
+    /// A value of the given size, cut from the source. If the source is shorter, it is repeated.
     pub(crate) fn of_size(&mut self, size_bytes: u64, random: &mut Random) -> Value<'_> {
         let source = self.source.as_ref().map_or(&[][..], |source| source.bytes());
         if size_bytes <= source.len() as u64 {
@@ -246,8 +247,7 @@ impl ValueGenerator {
         Value::Bytes(self.scratch.replace(bytes))
     }
 
-    /// The next value, to be kept: without a copy when it is a slice of the source. An integer
-    /// gives no bytes.
+    /// The next value, owned. A slice of the source is not copied. An integer gives no bytes.
     ///
     /// # Errors
     ///
@@ -266,7 +266,7 @@ impl ValueGenerator {
     }
 }
 
-/// `size` bytes from a uniform place of `source`; the whole of it when it is not larger.
+/// `size` bytes from a uniformly drawn offset of `source`, or all of it if it is not larger.
 #[inline]
 fn slice_of<'a>(source: &'a [u8], size: u64, random: &mut Random) -> &'a [u8] {
     match usize::try_from(size) {

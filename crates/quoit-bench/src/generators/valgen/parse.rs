@@ -1,4 +1,4 @@
-//! From a configuration term to what values are made of.
+//! Parsing of value generators.
 
 use std::sync::Arc;
 
@@ -30,21 +30,21 @@ const NAMES: [&str; 16] = [
     "script_int",
 ];
 
-/// Largest size that a configuration may name, in bytes.
+/// Maximum size in a configuration, in bytes.
 const SIZE_BYTES_MAX: u64 = 1 << 40;
 
-/// Largest size of values that are not slices of a source, in bytes: they are kept in memory.
+/// Maximum size, in bytes, of values that are kept in memory instead of being cut from a source.
 const KEPT_SIZE_BYTES_MAX: u64 = 64 << 20;
 
-/// Most values of a set.
+/// Maximum number of values in a set.
 const SET_COUNT_MAX: u64 = 1 << 24;
 
-/// How a variable set is written.
+/// The forms of a variable set, for error messages.
 const VAR_BIN_SET_FORMS: &str = "{var_bin_set, MinBytes, MaxBytes, Count}, \
      {var_bin_set, MinBytes, MeanExcessBytes, Count, exponential}, \
      {var_bin_set, MeanBytes, Count, poisson} or {var_bin_set, MeanBytes, Limit, Count, poisson}";
 
-/// Reads a generator from its configuration term.
+/// Parses a generator from its configuration term.
 pub(super) fn parse_spec(term: &Term) -> Result<ValueSpec, GeneratorError> {
     let (name, arguments) = match term.as_tuple() {
         Some([Term::Atom(name), arguments @ ..]) => (name.as_str(), arguments),
@@ -162,7 +162,7 @@ fn constant(arguments: &[Term]) -> Option<ValueSpec> {
     Some(ValueSpec::Constant(vec![byte; size].into()))
 }
 
-/// The bytes that are written out, or so many zeros.
+/// Literal bytes, or `Size` zeros.
 fn constant_bytes(arguments: &[Term]) -> Option<ValueSpec> {
     let [argument] = arguments else { return None };
     let bytes = match argument {
@@ -178,7 +178,7 @@ fn highly_compressible(arguments: &[Term]) -> Option<ValueSpec> {
     Some(ValueSpec::HighlyCompressible { size: size_of(size)? })
 }
 
-/// A mean of at least 1 and the limit above which it is approximated, which is not below it.
+/// A Poisson distribution. The mean is at least 1; a mean above the limit is approximated.
 fn poisson_of(mean: &Term, limit: Option<&Term>) -> Option<poisson::Poisson> {
     let mean = number_of(mean).filter(|mean| *mean >= 1.0)?;
     let limit = limit.map_or(Some(poisson::LIMIT), number_of)?;
