@@ -1,11 +1,11 @@
-//! Where the time of operations went: distributions beside that of the latencies.
+//! Distributions of the parts of operations' latencies.
 
 use std::time::Duration;
 
 use super::moments::Moments;
 use super::stats::OperationStats;
 
-/// Distributions of a span of time that are parts of the latencies, or say how far to trust them.
+/// Distributions of the parts of the latencies, and of times that say how far the latencies can be trusted.
 #[derive(Debug, Clone)]
 pub struct Breakdown {
     canary: OperationStats,
@@ -27,11 +27,12 @@ impl Breakdown {
         }
     }
 
-    /// Puts a breakdown together: the canary, queueing and the client's delay, and those of each operation.
+    /// Assembles a breakdown from its parts: the canary, queueing and client delay of the run, and the
+    /// distributions of each operation.
     ///
     /// # Errors
     ///
-    /// The first error of a part.
+    /// The first error among the parts.
     pub(super) fn of_parts<E>(
         of_run: [Result<OperationStats, E>; 3],
         service: Vec<OperationStats>,
@@ -47,28 +48,29 @@ impl Breakdown {
         })
     }
 
-    /// The canary: operations of the load generator that ask no server. Latencies like these tell nothing of
-    /// a server.
+    /// Latencies of the canary: operations of the load generator that ask no server. Latencies of this size
+    /// say nothing about a server.
     pub fn canary(&self) -> &OperationStats {
         &self.canary
     }
 
-    /// How long the arrivals of an open loop waited because all workers were busy; empty in a closed loop.
+    /// Time for which the arrivals of an open loop waited because all workers were busy; empty in a closed
+    /// loop.
     pub fn queueing(&self) -> &OperationStats {
         &self.queueing
     }
 
-    /// How long the load generator took to begin operations and to send their first requests.
+    /// Time that the load generator took from the start of an operation to its first request.
     pub fn client_delay(&self) -> &OperationStats {
         &self.client_delay
     }
 
-    /// From the first request to the last answer, for each operation of the mix.
+    /// Time from the first request to the last answer, for each operation of the mix.
     pub fn service(&self) -> &[OperationStats] {
         &self.service
     }
 
-    /// How long failed operations went on before they failed, for each operation of the mix.
+    /// Time until failed operations failed, for each operation of the mix.
     pub fn failed(&self) -> &[OperationStats] {
         &self.failed
     }

@@ -1,8 +1,8 @@
-//! The load generator's own processor time, by thread.
+//! Processor time of the load generator, by thread.
 //!
-//! A thread that is always busy, or waits for a processor that others use, measures itself and
-//! not the server. The kernel tells both times for each thread (`schedstat`); where it does not,
-//! waiting is taken for 0.
+//! If a thread is always busy, or waits for a processor that other threads use, the run measures the thread
+//! and not the server. The kernel reports both times for each thread (`schedstat`). If it does not, the
+//! time of waiting is taken as 0.
 
 use std::time::Duration;
 
@@ -11,19 +11,18 @@ use serde::{Deserialize, Serialize};
 
 use super::stats::Latencies;
 
-/// A percentile below this many times the same percentile of the canary is within the noise: half of it or
-/// more can be the load generator's own delay.
+/// A percentile below this many times the canary's is within the noise: at least half of it may be delay of
+/// the load generator.
 pub(crate) const NOISE_FACTOR: u64 = 2;
 
-/// A thread is near saturation in a second of which it was busy, or waiting for a processor, for
-/// at least this share.
+/// A thread is near saturation in a second if it was busy or waiting for a processor for at least this
+/// share of it.
 pub const SATURATED_SHARE: f64 = 0.9;
 
-/// A run is client-bound when one of its threads was near saturation for at least this share of
-/// the time.
+/// A run is client-bound if one of its threads was near saturation for at least this share of the time.
 pub const CLIENT_BOUND_SHARE: f64 = 0.1;
 
-/// Processor time that the calling thread has used since it began.
+/// Processor times of the calling thread since it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ThreadTime {
     busy: Duration,
@@ -31,7 +30,7 @@ pub(super) struct ThreadTime {
 }
 
 impl ThreadTime {
-    /// Asks the kernel: one small read of `/proc`.
+    /// Reads the times from the kernel. Costs one small read of `/proc`.
     pub(super) fn now() -> Self {
         let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
         let mut numbers = text.split_ascii_whitespace().map_while(|word| word.parse().ok());
@@ -45,7 +44,7 @@ impl ThreadTime {
     }
 }
 
-/// Processor time of the whole process, system calls included.
+/// Processor time of the whole process, including system calls.
 pub(crate) fn process_cpu_time() -> Duration {
     cpu_time(ClockId::ProcessCPUTime)
 }
@@ -56,21 +55,21 @@ fn cpu_time(clock: ClockId) -> Duration {
     Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0))
 }
 
-/// How one thread of the load generator spent the time of a run.
+/// Use of time of one thread of the load generator.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct ThreadLoad {
-    /// Time that was watched, in seconds.
+    /// Observed time in seconds.
     pub watched_s: f64,
-    /// On a processor, system calls included, in seconds.
+    /// Time on a processor, including system calls, in seconds.
     pub busy_s: f64,
-    /// Ready to run without a processor, in seconds.
+    /// Time in which the thread was ready to run but had no processor, in seconds.
     pub waiting_s: f64,
     /// Time near saturation, in seconds.
     pub saturated_s: f64,
 }
 
 impl ThreadLoad {
-    /// Adds a span at whose ends the thread's times were taken.
+    /// Adds a span of time. `before` and `after` are the thread's times at its ends.
     pub(super) fn add(&mut self, span: Duration, before: ThreadTime, after: ThreadTime) {
         let span_s = span.as_secs_f64();
         let busy_s = after.busy.saturating_sub(before.busy).as_secs_f64();
@@ -83,25 +82,26 @@ impl ThreadLoad {
         }
     }
 
-    /// True when the thread was near saturation long enough to bound what the run could show.
+    /// True if the thread was near saturation long enough to limit what the run could measure.
     pub fn is_bound(&self) -> bool {
         self.saturated_s > 0.0 && self.saturated_s >= CLIENT_BOUND_SHARE * self.watched_s
     }
 
-    /// Share of the watched time on a processor.
+    /// Share of the observed time that the thread was on a processor.
     pub fn busy_share(&self) -> f64 {
         if self.watched_s > 0.0 { self.busy_s / self.watched_s } else { 0.0 }
     }
 }
 
-/// How the whole load generator spent a run.
+/// Use of time of the whole load generator.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ClientLoad {
-    /// A thread was near saturation: the results say what the client could do, not the server.
+    /// True if a thread was near saturation: the results then show the limits of the client, not of the
+    /// server.
     pub client_bound: bool,
-    /// Processor time of the process from the release of the workers on, in seconds.
+    /// Processor time of the process since the release of the workers, in seconds.
     pub process_cpu_s: f64,
-    /// Each thread that runs workers.
+    /// The threads that run workers.
     pub threads: Vec<ThreadLoad>,
     /// Latencies of the canaries, which ask no server. All 0 in summaries of older versions.
     #[serde(default)]
@@ -109,7 +109,7 @@ pub struct ClientLoad {
 }
 
 impl ClientLoad {
-    /// Sums up the threads of a run.
+    /// Combines the loads of the threads of a run.
     pub(crate) fn new(
         process_cpu: Duration,
         threads: Vec<ThreadLoad>,
@@ -123,7 +123,7 @@ impl ClientLoad {
         }
     }
 
-    /// The warning of a client-bound run.
+    /// The warning about a client-bound run, if the run is one.
     pub(crate) fn warning(&self) -> Option<String> {
         let worst = self.threads.iter().map(|thread| thread.saturated_s / thread.watched_s);
         let worst = worst.filter(|share| share.is_finite()).fold(0.0, f64::max);
@@ -139,8 +139,8 @@ impl ClientLoad {
 }
 
 impl Latencies {
-    /// Which figures of the table, in its order, are within the noise; `self` is the noise floor of these
-    /// latencies. Such a figure says more about the load generator than about the server.
+    /// For each figure of `latencies`, true if it is within the noise. `self` is the noise floor. Such a
+    /// figure says more about the load generator than about the server.
     #[must_use]
     pub fn noisy_figures(&self, latencies: &Self) -> [bool; 7] {
         let within = |us: u64, floor_us: u64| us < NOISE_FACTOR * floor_us;
@@ -200,7 +200,8 @@ mod tests {
         let (before, process_before) = (ThreadTime::now(), process_cpu_time());
         let some = Duration::from_millis(10);
         let deadline = std::time::Instant::now() + Duration::from_secs(20);
-        // The kernel counts the two apart: that of the process may be some milliseconds behind.
+        // The kernel accounts for both times separately, so that of the process may lag by some
+        // milliseconds.
         while ThreadTime::now().busy <= before.busy + some
             || process_cpu_time() < process_before + some
         {

@@ -1,4 +1,4 @@
-//! Where the windows of all threads come together.
+//! The meeting point of the windows of all threads.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use super::client::ThreadLoad;
 use super::stalls::Gaps;
 use super::stats::Window;
 
-/// The shared windows of a run, by second. Threads touch it once a second.
+/// The shared windows of a run, by second. Each thread accesses it once a second.
 #[derive(Debug)]
 pub(crate) struct Collector {
     operation_count: usize,
@@ -20,32 +20,32 @@ pub(crate) struct Collector {
 #[derive(Debug)]
 struct CollectorState {
     windows: BTreeMap<u64, Window>,
-    /// For each thread how many seconds it has left behind; nothing once it has finished.
+    /// For each thread the number of seconds that it has completed; `None` once the thread has finished.
     passed_seconds: Vec<Option<u64>>,
     loads: Vec<ThreadLoad>,
-    /// For each thread that has finished, its gaps between successes.
+    /// For each finished thread its gaps between successes.
     gaps: Vec<Option<Gaps>>,
 }
 
-/// Counts that a thread delivers when a window is over.
+/// The counts that a thread delivers when a window is over.
 #[derive(Debug)]
 pub(crate) struct Delivery<'a> {
     pub(crate) second: u64,
     pub(crate) window: &'a Window,
-    /// The thread is past this many seconds.
+    /// The number of seconds that the thread has completed.
     pub(crate) passed_seconds: u64,
-    /// How the thread has spent its time so far.
+    /// Use of time of the thread so far.
     pub(crate) load: ThreadLoad,
 }
 
-/// The windows that no thread will add to any more.
+/// The windows that no thread will change any more.
 #[derive(Debug)]
 pub(crate) struct Completed {
-    /// Non-empty windows by second, in order.
+    /// Non-empty windows by second, in ascending order.
     pub(crate) windows: Vec<(u64, Window)>,
     /// Every second before this one is complete.
     pub(crate) through_second: u64,
-    /// All threads have finished; `windows` has everything.
+    /// True if all threads have finished. `windows` then has all the rest.
     pub(crate) is_finished: bool,
 }
 
@@ -65,11 +65,11 @@ impl Collector {
     }
 
     fn state(&self) -> MutexGuard<'_, CollectorState> {
-        // A thread that panics while it adds a window leaves counts that are merely incomplete.
+        // A thread that panics while it adds a window only leaves incomplete counts.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a thread's window.
+    /// Adds a window of a thread.
     pub(crate) fn deliver(&self, thread: usize, delivery: &Delivery<'_>) {
         let mut state = self.state();
         if !delivery.window.is_empty() {
@@ -83,17 +83,17 @@ impl Collector {
         self.changed.notify_one();
     }
 
-    /// Takes the gaps of a thread whose workers have ended.
+    /// Stores the gaps of a thread whose workers have ended.
     pub(super) fn deliver_gaps(&self, thread: usize, gaps: Gaps) {
         self.state().gaps[thread] = Some(gaps);
     }
 
-    /// The gaps of all threads that worked.
+    /// The gaps of all threads that have delivered them.
     pub(crate) fn gaps(&self) -> Vec<Gaps> {
         self.state().gaps.iter().flatten().cloned().collect()
     }
 
-    /// Says that a thread adds nothing more.
+    /// Marks a thread as finished: it will add nothing more.
     pub(crate) fn finish(&self, thread: usize) {
         self.state().passed_seconds[thread] = None;
         self.changed.notify_one();
@@ -109,12 +109,12 @@ impl Collector {
         Completed { windows, through_second, is_finished: slowest.is_none() }
     }
 
-    /// How each thread has spent its time, as of its last delivery.
+    /// The use of time of each thread, as of its last delivery.
     pub(crate) fn loads(&self) -> Vec<ThreadLoad> {
         self.state().loads.clone()
     }
 
-    /// Waits for a thread to deliver or to finish.
+    /// Waits until a thread delivers or finishes.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
     }

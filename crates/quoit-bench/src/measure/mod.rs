@@ -1,10 +1,10 @@
-//! Measurement: what was done, how long it took and what failed, second by second.
+//! Measurement: counts, latencies and errors of the operations, second by second.
 //!
-//! Each thread of the load generator records into a window of its own, without locks. When a
-//! second is over the thread adds its window to the shared one of that second and begins anew, so
-//! a sample is always counted in the second in which its operation ended.
+//! Each thread of the load generator records into a window of its own, without locks. When a second is
+//! over, the thread adds its window to the shared window of that second and empties it. So an operation is
+//! always counted in the second in which it ended.
 //!
-//! Nothing is kept in memory longer than it takes to write it: [`intervals`] has every second.
+//! A second is kept in memory only until it is written; [`intervals`] has every second of a run.
 
 mod breakdown;
 mod client;

@@ -11,45 +11,46 @@
 
 use std::time::{Duration, Instant};
 
-/// The moments of one operation, in the order of time; only an arrival may have been due earlier or later
-/// than a worker was free.
+/// The moments of one operation, in chronological order; only `due` can be after `free`, if a worker was
+/// free early.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moments {
-    /// When the schedule of an open loop had it due; nothing in a closed loop.
+    /// Time at which the schedule of an open loop had the operation due; `None` in a closed loop.
     pub(crate) due: Option<Instant>,
-    /// When the worker was free to take it.
+    /// Time at which the worker was free to take it.
     pub(crate) free: Instant,
-    /// When the worker began it.
+    /// Time at which the worker began it.
     pub(crate) started: Instant,
-    /// When its first request was given to the system; when it began, for drivers without requests.
+    /// Time at which its first request was given to the operating system; for drivers without requests, its
+    /// start.
     pub(crate) sent: Instant,
-    /// When its last answer was there.
+    /// Time at which its last answer had arrived.
     pub(crate) ended: Instant,
 }
 
 impl Moments {
-    /// From the moment when the operation should have begun to its end.
+    /// Time from the moment at which the operation should have begun to its end.
     #[inline]
     pub(crate) fn latency(&self) -> Duration {
         self.ended.saturating_duration_since(self.due.unwrap_or(self.started))
     }
 
-    /// How long an arrival waited because all workers were busy; nothing in a closed loop.
+    /// Time for which an arrival waited because all workers were busy; `None` in a closed loop.
     #[inline]
     pub(crate) fn queueing(&self) -> Option<Duration> {
         self.due.map(|due| self.free.saturating_duration_since(due))
     }
 
-    /// How long the load generator itself took: to wake a free worker at the due time, to draw the key and
-    /// the value, and to encode the request.
+    /// Delay of the load generator itself: waking a free worker at the due time, drawing the key and the
+    /// value, and encoding the request.
     #[inline]
     pub(crate) fn client_delay(&self) -> Duration {
         let ready = self.due.map_or(self.started, |due| due.max(self.free));
         self.sent.saturating_duration_since(ready)
     }
 
-    /// From the first request to the last answer: the server, the network, and the load generator's own time
-    /// to notice the answer.
+    /// Time from the first request to the last answer. It consists of the time of the server, of the
+    /// network, and of the load generator until it noticed the answer.
     #[inline]
     pub(crate) fn service(&self) -> Duration {
         self.ended.saturating_duration_since(self.sent)

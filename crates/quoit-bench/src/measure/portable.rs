@@ -1,5 +1,5 @@
-//! Measurements in the messages of agents, and back. Nothing is lost on the way: the sum of the parts is the
-//! window that one process would have had.
+//! Conversion between measurements and the messages of agents. The conversion is exact: the windows of all
+//! agents add up to the window that one process would have had.
 
 use hdrhistogram::Histogram;
 use thiserror::Error;
@@ -10,19 +10,19 @@ use super::stats::{OperationStats, SIGNIFICANT_DIGITS, Window};
 use crate::link::{ErrorForm, LoadForm, StatsForm, WindowForm};
 use crate::term::{Term, parse_terms};
 
-/// Measurements in a message that no agent can have made.
+/// Faults of a message that no agent can have sent in good order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FormError {
-    /// Other operations than those of the run.
+    /// The number of operations differs from that of the run.
     #[error("it tells of other operations than the run has")]
     Operations,
-    /// The least, the greatest or the sum don't fit the counts.
+    /// The minimum, maximum or sum contradict the counts.
     #[error("the exact figures of a distribution do not fit its counts")]
     Figures,
 }
 
 impl OperationStats {
-    /// The form of these statistics.
+    /// The message form of the statistics.
     fn to_form(&self) -> StatsForm {
         let counts = self.histogram_ns().iter_recorded();
         let counts = counts.map(|step| (step.value_iterated_to(), step.count_at_value()));
@@ -36,7 +36,7 @@ impl OperationStats {
         }
     }
 
-    /// The statistics of a form.
+    /// The statistics of a message form.
     fn of_form(form: &StatsForm) -> Result<Self, FormError> {
         let mut histogram =
             Histogram::new(SIGNIFICANT_DIGITS).expect("three digits are in the range of the crate");
@@ -58,7 +58,7 @@ impl OperationStats {
     }
 }
 
-/// Statistics of each of `count` operations.
+/// The statistics of each of `count` operations.
 fn of_forms(forms: &[StatsForm], count: usize) -> Result<Vec<OperationStats>, FormError> {
     if forms.len() != count {
         return Err(FormError::Operations);
@@ -67,7 +67,7 @@ fn of_forms(forms: &[StatsForm], count: usize) -> Result<Vec<OperationStats>, Fo
 }
 
 impl Window {
-    /// The form of the window.
+    /// The message form of the window.
     pub(crate) fn to_form(&self) -> WindowForm {
         let each = |stats: &[OperationStats]| stats.iter().map(OperationStats::to_form).collect();
         let breakdown = self.breakdown();
@@ -87,11 +87,11 @@ impl Window {
         }
     }
 
-    /// The window of a form, for a run of `operation_count` operations.
+    /// The window of a message form, for a run of `operation_count` operations.
     ///
     /// # Errors
     ///
-    /// When the form is none of such a run.
+    /// When the form can't be that of such a run.
     pub(crate) fn of_form(form: &WindowForm, operation_count: usize) -> Result<Self, FormError> {
         let breakdown = Breakdown::of_parts(
             [&form.canary, &form.queueing, &form.client_delay].map(OperationStats::of_form),
@@ -110,7 +110,7 @@ impl Window {
     }
 }
 
-/// The reason of a failure from its text; a text that is no term stands for itself.
+/// Parses the reason of a failure. A text that is not a term becomes an atom.
 fn reason_of(text: &str) -> Term {
     let parsed = parse_terms(&format!("{text}.")).ok();
     let only = parsed.filter(|terms| terms.len() == 1).and_then(|mut terms| terms.pop());
@@ -118,13 +118,13 @@ fn reason_of(text: &str) -> Term {
 }
 
 impl ThreadLoad {
-    /// The form of the load.
+    /// The message form of the load.
     pub(crate) fn to_form(self) -> LoadForm {
         let Self { watched_s, busy_s, waiting_s, saturated_s } = self;
         LoadForm { watched_s, busy_s, waiting_s, saturated_s }
     }
 
-    /// The load of a form.
+    /// The load of a message form.
     pub(crate) fn of_form(form: LoadForm) -> Self {
         let LoadForm { watched_s, busy_s, waiting_s, saturated_s } = form;
         Self { watched_s, busy_s, waiting_s, saturated_s }
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use crate::measure::Moments;
 
-    /// An operation: its index, its latency and, if it failed, its reason.
+    /// A drawn operation: its index, its latency in nanoseconds and, if it failed, the reason.
     type Drawn = (usize, u64, Option<&'static str>);
 
     fn drawn() -> impl Strategy<Value = Drawn> {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     proptest! {
-        // Each case makes some hundred histograms, which takes a debug build half a second.
+        // Each case creates some hundred histograms, which takes half a second in a debug build.
         #![proptest_config(ProptestConfig::with_cases(16))]
         #[test]
         fn the_merged_windows_of_agents_equal_that_of_one_process(

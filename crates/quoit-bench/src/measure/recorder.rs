@@ -24,13 +24,13 @@ pub(crate) struct Recorder {
     release: Instant,
     load: ThreadLoad,
     gaps: GapsOfThread,
-    /// When the thread's own time was last asked for, and what it was.
+    /// Time of the last reading of the thread's processor times, and the reading.
     watched: (Instant, ThreadTime),
 }
 
 impl Recorder {
-    /// A recorder of the calling thread whose second 0 begins at `release`; what ends before it
-    /// is not counted.
+    /// Creates the recorder of the calling thread. Second 0 begins at `release`; operations that end
+    /// earlier are not counted.
     pub(crate) fn new(thread: usize, collector: Arc<Collector>, release: Instant) -> Self {
         let window = Window::new(collector.operation_count());
         Self {
@@ -46,7 +46,7 @@ impl Recorder {
         }
     }
 
-    /// Counts a success; no lock and no allocation except once a second.
+    /// Counts a success. Takes no lock and allocates nothing, except once a second.
     #[inline]
     pub(crate) fn record(&mut self, operation: usize, moments: &Moments) {
         if self.begin(moments.ended) {
@@ -55,7 +55,7 @@ impl Recorder {
         }
     }
 
-    /// Counts a failure that ended at `end`, `elapsed` after its operation should have begun.
+    /// Counts a failure that ended at `end`, `elapsed` after the operation should have begun.
     pub(crate) fn record_error(
         &mut self,
         operation: usize,
@@ -68,14 +68,15 @@ impl Recorder {
         }
     }
 
-    /// Counts an operation of the canary, which took `elapsed` and ended at `end`.
+    /// Counts an operation of the canary that took `elapsed` and ended at `end`.
     pub(crate) fn record_canary(&mut self, elapsed: Duration, end: Instant) {
         if self.begin(end) {
             self.window.record_canary(elapsed);
         }
     }
 
-    /// Turns to the window of `end`; false when the measurement has not started then.
+    /// Moves on to the window that contains `end`. Returns false if the measurement had not started at
+    /// `end`.
     #[inline]
     fn begin(&mut self, end: Instant) -> bool {
         if end < self.release {
@@ -85,7 +86,7 @@ impl Recorder {
         true
     }
 
-    /// Delivers the window when `now` is past its end.
+    /// Delivers the window if it is over at `now`.
     #[inline]
     pub(crate) fn roll(&mut self, now: Instant) {
         if now >= self.window_end {
@@ -102,7 +103,7 @@ impl Recorder {
         self.window_end = self.release + WINDOW * window_count;
     }
 
-    /// Gives the window and the thread's load to the collector.
+    /// Delivers the window and the thread's use of time to the collector.
     fn hand_over(&mut self, passed_seconds: u64) {
         let (before, time_before) = self.watched;
         self.watched = (Instant::now(), ThreadTime::now());
@@ -113,12 +114,12 @@ impl Recorder {
         self.window.clear();
     }
 
-    /// When the present window ends.
+    /// End of the current window.
     pub(crate) fn window_end(&self) -> Instant {
         self.window_end
     }
 
-    /// Delivers the last, partial window. The thread still has to say that it has finished.
+    /// Delivers the last, incomplete window. The thread must still report that it has finished.
     pub(crate) fn flush(&mut self) {
         self.hand_over(self.second);
         let gaps = std::mem::replace(&mut self.gaps, GapsOfThread::new(self.release));

@@ -1,26 +1,28 @@
-//! Times in which no operation succeeded.
+//! Stalls: times in which no operation succeeded.
 //!
-//! Each thread notes its own gaps between successes. A stall is a time that lies in a gap of every thread. In
-//! a closed loop the percentiles do not show a stall: while it lasts, no operations begin.
+//! Each thread records its own gaps between successes. A stall is a time that lies in a gap of every
+//! thread. In a closed loop the percentiles do not show a stall, because no operations begin while it
+//! lasts.
 
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// Shorter gaps of a thread are not noted.
+/// Minimum length of a recorded gap of a thread.
 const GAP_MIN: Duration = Duration::from_millis(100);
 
-/// Shorter stalls are not told.
+/// Minimum length of a reported stall.
 const STALL_MIN: Duration = Duration::from_millis(200);
 
-/// A stall is at least this many times as long as the mean time from success to success in the rest of the
-/// run, so that the gaps of a slow run at random are none: of Poisson arrivals, one in 5e8 gaps is as long.
+/// Minimum length of a stall, as a multiple of the mean time between successes in the rest of the run.
+/// Otherwise the random gaps of a slow run would count. With Poisson arrivals, one gap in 5e8 is this long.
 const MEAN_GAPS_MIN: f64 = 20.0;
 
-/// Gaps of a thread that are kept.
+/// Maximum number of gaps that a thread keeps.
 const GAP_COUNT_MAX: usize = 100_000;
 
-/// Times between successes, from the start of the measurement on; in order, without overlap.
+/// Times between successes, measured from the start of the measurement, in ascending order and without
+/// overlap.
 pub(crate) type Gaps = Vec<(Duration, Duration)>;
 
 /// The gaps of one thread.
@@ -32,12 +34,12 @@ pub(super) struct GapsOfThread {
 }
 
 impl GapsOfThread {
-    /// No successes yet, in a measurement that starts at `release`.
+    /// State of a thread without successes. The measurement starts at `release`.
     pub(super) fn new(release: Instant) -> Self {
         Self { release, last: release, gaps: Vec::new() }
     }
 
-    /// Notes a success.
+    /// Records a success.
     #[inline]
     pub(super) fn success(&mut self, at: Instant) {
         // A thread that was not scheduled may report an earlier end after a later one.
@@ -54,7 +56,8 @@ impl GapsOfThread {
         }
     }
 
-    /// The gaps of a thread whose workers have ended: from its last success on, nothing.
+    /// The gaps of a thread whose workers have ended. The last gap begins at the last success and has no
+    /// end.
     pub(super) fn finish(mut self) -> Gaps {
         self.gap(Duration::MAX);
         self.gaps
@@ -64,16 +67,16 @@ impl GapsOfThread {
 /// A time in which no operation succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Stall {
-    /// Its start, in seconds of the measurement.
+    /// Start, in seconds since the start of the measurement.
     pub start_s: f64,
-    /// Its length in seconds.
+    /// Length in seconds.
     pub length_s: f64,
-    /// Operations that would have arrived meanwhile at the rate of the run.
+    /// Number of operations that would have arrived during the stall at the rate of the run.
     pub arrivals: u64,
 }
 
 impl Stall {
-    /// The stall as a sentence for people.
+    /// The stall as a line of text for people.
     pub(crate) fn text(&self) -> String {
         let Self { start_s, length_s, arrivals } = self;
         let waited = match arrivals {
@@ -85,9 +88,9 @@ impl Stall {
     }
 }
 
-/// The stalls of a run of `elapsed` with these gaps of its threads, the longest first; none where nothing
-/// succeeded at all. `offered_per_s` is the
-/// rate of an open loop; else the run's own rate outside of the stalls counts.
+/// The stalls of a run that lasted `elapsed`, the longest first. `threads` has the gaps of each thread. A
+/// run in which nothing succeeded has no stalls. Arrivals are counted at the rate `offered_per_s` of an
+/// open loop, or else at the run's own rate outside of the stalls.
 pub(crate) fn stalls(
     threads: &[Gaps],
     elapsed: Duration,
@@ -97,7 +100,8 @@ pub(crate) fn stalls(
     let whole = vec![(Duration::ZERO, elapsed)];
     let common = threads.iter().fold(whole, |common, gaps| intersection(&common, gaps));
     let elapsed_s = elapsed.as_secs_f64();
-    // A few successes before a server died must not make its death look usual: the gap itself is left out.
+    // Compare with the mean gap of the rest of the run only. If the gap itself counted, the death of a
+    // server after a few successes would look normal.
     let is_stall = |length_s: f64| {
         let mean_gap_s = (elapsed_s - length_s) / success_count as f64;
         success_count > 0 && length_s >= STALL_MIN.as_secs_f64().max(MEAN_GAPS_MIN * mean_gap_s)
@@ -116,7 +120,7 @@ pub(crate) fn stalls(
     found.into_iter().map(stall).collect()
 }
 
-/// The times that lie in the gaps of all threads; nothing without a thread.
+/// The times that lie in gaps of all threads; empty without threads.
 pub(crate) fn common_gaps(threads: &[Gaps]) -> Gaps {
     let mut rest = threads.iter();
     let first = rest.next().cloned().unwrap_or_default();
@@ -145,7 +149,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// The gaps of a thread with successes at these milliseconds.
+    /// The gaps of a thread that has successes at these times, in milliseconds.
     fn gaps_of(successes_ms: impl Iterator<Item = u64>) -> Gaps {
         let release = Instant::now();
         let mut gaps = GapsOfThread::new(release);
@@ -155,13 +159,13 @@ mod tests {
 
     #[test]
     fn a_stall_lies_in_the_gaps_of_all_threads() {
-        // Both stop from 1000 to 3000; the first one also stops alone from 4000 to 4500.
+        // Both threads stop from 1000 to 3000 ms. The first one also stops alone from 4000 to 4500 ms.
         let first = gaps_of((0..=1000).chain(3000..=4000).chain(4500..5000));
         let second = gaps_of((0..=1010).chain(2990..5000));
         let found = stalls(&[first, second], ms(5000), 6000, None);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].start_s, found[0].length_s), (1.01, 1.98));
-        // 6000 successes in 3.02 seconds.
+        // There are 6000 successes in 3.02 seconds.
         assert_eq!(found[0].arrivals, 3934);
         assert!(found[0].text().contains("2.0 s without a success, from second 1.0 on"));
     }

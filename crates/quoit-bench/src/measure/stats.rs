@@ -1,4 +1,4 @@
-//! Counts and latencies of operations in a span of time.
+//! Counts and latencies of operations within a span of time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use super::breakdown::Breakdown;
 use super::moments::Moments;
 use crate::term::Term;
 
-/// Significant decimal digits of a recorded latency: its error is below 0.1 %.
+/// Number of significant decimal digits of a recorded latency, whose error is below 0.1 %.
 pub(super) const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// Greatest error of a percentile, as a share of it.
+/// Maximum relative error of a percentile.
 pub(crate) const PERCENTILE_ERROR: f64 = 0.001;
 
-/// Distinct reasons of errors that are counted apart; further ones are counted as `other`.
+/// Maximum number of distinct reasons of errors; errors for further reasons are counted as `other`.
 const ERROR_REASONS_MAX: usize = 10_000;
 
-/// One operation in a span of time.
+/// Statistics of one operation within a span of time.
 #[derive(Debug, Clone)]
 pub struct OperationStats {
     latencies_ns: Histogram<u64>,
@@ -29,29 +29,30 @@ pub struct OperationStats {
     error_count: u64,
 }
 
-/// Latencies of the successful operations of a span, in microseconds. All 0 when there are none.
+/// Latencies of the successful operations within a span, in microseconds. All 0 if there are none.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Latencies {
-    /// How many operations.
+    /// Number of operations.
     pub count: u64,
-    /// The least.
+    /// The minimum.
     pub min_us: u64,
     /// The arithmetic mean.
     pub mean_us: f64,
-    /// Of nearest rank 0.5.
+    /// The median, by nearest rank.
     pub median_us: u64,
-    /// Of nearest rank 0.95.
+    /// The 95th percentile, by nearest rank.
     pub p95_us: u64,
-    /// Of nearest rank 0.99.
+    /// The 99th percentile, by nearest rank.
     pub p99_us: u64,
-    /// Of nearest rank 0.999.
+    /// The 99.9th percentile, by nearest rank.
     pub p99_9_us: u64,
-    /// The greatest.
+    /// The maximum.
     pub max_us: u64,
 }
 
 impl Latencies {
-    /// The figures of a table in microseconds: least, mean, median, 95 %, 99 %, 99.9 %, greatest.
+    /// The seven figures of a table in microseconds: minimum, mean, median, 95th, 99th and 99.9th
+    /// percentile, maximum.
     #[must_use]
     pub fn figures_us(&self) -> [f64; 7] {
         [
@@ -66,22 +67,23 @@ impl Latencies {
     }
 }
 
-/// Latencies of all operations of a span. A failed operation counts with the time after which it failed: an
-/// answer would have taken longer, so percentiles that reach such a time are lower bounds.
+/// Latencies of all operations within a span. A failed operation counts with the time until it failed.
+/// Since an answer would have taken longer, percentiles at or above such a time are lower bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Attempts {
-    /// Successful and failed operations together.
+    /// Latencies of successful and failed operations together.
     pub latencies: Latencies,
-    /// The least time after which an operation failed, in microseconds: figures from this one on are lower
+    /// The shortest time until an operation failed, in microseconds. Figures from this time on are lower
     /// bounds.
     pub least_failed_us: u64,
 }
 
 impl Attempts {
-    /// Whether the true value of each [figure](Latencies::figures_us) may be greater. A mean always may.
+    /// For each [figure](Latencies::figures_us), true if the true value may be greater. That of the mean
+    /// always may be.
     #[must_use]
     pub fn lower_bounds(&self) -> [bool; 7] {
-        // A percentile is known within the error of the histogram.
+        // A percentile is only known within the error of the histogram.
         let least_us = self.least_failed_us as f64 * (1.0 - PERCENTILE_ERROR);
         let mut bounds = self.latencies.figures_us().map(|us| us >= least_us);
         bounds[1] = true;
@@ -96,15 +98,15 @@ impl Default for OperationStats {
 }
 
 impl OperationStats {
-    /// Nothing yet.
+    /// Empty statistics.
     pub fn new() -> Self {
         let latencies_ns =
             Histogram::new(SIGNIFICANT_DIGITS).expect("three digits are in the range of the crate");
         Self { latencies_ns, sum_ns: 0, min_ns: u64::MAX, max_ns: 0, error_count: 0 }
     }
 
-    /// Puts the statistics of an interval log together: its histogram, if anything succeeded, with
-    /// the exact sum, least and greatest latency, and the failures.
+    /// Assembles the statistics of an interval log: the histogram, if anything succeeded, the exact sum,
+    /// minimum and maximum, and the number of failures.
     pub(super) fn from_parts(
         histogram_ns: Option<Histogram<u64>>,
         sum_ns: u128,
@@ -121,12 +123,12 @@ impl OperationStats {
         stats
     }
 
-    /// Latencies of the successful operations in nanoseconds, within 0.1 %.
+    /// Latencies of the successful operations in nanoseconds, with an error below 0.1 %.
     pub fn histogram_ns(&self) -> &Histogram<u64> {
         &self.latencies_ns
     }
 
-    /// The exact sum, least and greatest latency in nanoseconds; all 0 when nothing succeeded.
+    /// The exact sum, minimum and maximum of the latencies in nanoseconds; all 0 if nothing succeeded.
     pub(super) fn exact_ns(&self) -> (u128, u64, u64) {
         match self.count() {
             0 => (0, 0, 0),
@@ -134,7 +136,7 @@ impl OperationStats {
         }
     }
 
-    /// Counts a success. Allocates only when a latency is greater than any before.
+    /// Counts a success. Allocates only if the latency exceeds all earlier ones.
     #[inline]
     pub(crate) fn record(&mut self, latency_ns: u64) {
         let recorded = self.latencies_ns.record(latency_ns);
@@ -144,17 +146,17 @@ impl OperationStats {
         self.max_ns = self.max_ns.max(latency_ns);
     }
 
-    /// Successful operations.
+    /// Number of successful operations.
     pub fn count(&self) -> u64 {
         self.latencies_ns.len()
     }
 
-    /// Failed operations.
+    /// Number of failed operations.
     pub fn error_count(&self) -> u64 {
         self.error_count
     }
 
-    /// Adds what another span holds.
+    /// Adds the statistics of another span.
     pub fn add(&mut self, other: &Self) {
         self.latencies_ns.add(&other.latencies_ns).expect("histograms that grow can be added");
         self.sum_ns += other.sum_ns;
@@ -171,7 +173,7 @@ impl OperationStats {
         self.error_count = 0;
     }
 
-    /// The latencies, with quantiles of nearest rank: element number `round(p * count)`.
+    /// The latencies. A quantile p is the element of nearest rank, number `round(p * count)`.
     pub fn latencies(&self) -> Latencies {
         let count = self.count();
         if count == 0 {
@@ -190,8 +192,8 @@ impl OperationStats {
         }
     }
 
-    /// The latencies of these successes and of `failed`, the times after which others failed; nothing when
-    /// none did.
+    /// The latencies of these successes and of `failed`, which holds the times until operations failed.
+    /// `None` if no operation failed.
     #[must_use]
     pub fn attempts(&self, failed: &Self) -> Option<Attempts> {
         (failed.count() > 0).then(|| {
@@ -201,8 +203,8 @@ impl OperationStats {
         })
     }
 
-    /// Values at ascending quantiles, in one pass. The last element is exact, others are the
-    /// middle of what the histogram cannot tell apart.
+    /// The values at ascending quantiles, found in one pass. The value of the last element is exact; any
+    /// other is the middle of its histogram bucket.
     fn quantiles_us<const N: usize>(&self, quantiles: [f64; N]) -> [u64; N] {
         let count = self.count();
         let ranks = quantiles.map(|quantile| ((quantile * count as f64).round() as u64).max(1));
@@ -220,12 +222,12 @@ impl OperationStats {
     }
 }
 
-/// Nanoseconds in microseconds, to the nearest.
+/// Converts nanoseconds to microseconds, rounded to nearest.
 fn to_us(ns: u64) -> u64 {
     ns.saturating_add(500) / 1000
 }
 
-/// Every operation in a span of time.
+/// Statistics of all operations within a span of time.
 #[derive(Debug, Clone)]
 pub struct Window {
     operations: Vec<OperationStats>,
@@ -235,39 +237,39 @@ pub struct Window {
 }
 
 impl Window {
-    /// An empty window for a number of operations.
+    /// An empty window for `operation_count` operations.
     pub(crate) fn new(operation_count: usize) -> Self {
         let operations = (0..operation_count).map(|_| OperationStats::new()).collect();
         let breakdown = Breakdown::new(operation_count);
         Self { operations, breakdown, errors: BTreeMap::new(), is_empty: true }
     }
 
-    /// Where the time of the operations went.
+    /// The parts of the operations' latencies.
     pub fn breakdown(&self) -> &Breakdown {
         &self.breakdown
     }
 
-    /// One entry for each operation of the mix, in its order.
+    /// The statistics of each operation, in the order of the mix.
     pub fn operations(&self) -> &[OperationStats] {
         &self.operations
     }
 
-    /// Failures by operation and reason.
+    /// Number of failures by operation and reason.
     pub fn errors(&self) -> &BTreeMap<(usize, Term), u64> {
         &self.errors
     }
 
-    /// True when nothing was recorded.
+    /// True if nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.is_empty
     }
 
-    /// Successful operations of every kind.
+    /// Number of successful operations.
     pub fn success_count(&self) -> u64 {
         self.operations.iter().map(OperationStats::count).sum()
     }
 
-    /// Failed operations of every kind.
+    /// Number of failed operations.
     pub fn error_count(&self) -> u64 {
         self.operations.iter().map(OperationStats::error_count).sum()
     }
@@ -279,7 +281,7 @@ impl Window {
         self.breakdown.record(operation, moments);
     }
 
-    /// Counts a failure `elapsed` after the operation should have begun.
+    /// Counts a failure that occurred `elapsed` after the operation should have begun.
     pub(crate) fn record_error(&mut self, operation: usize, reason: Term, elapsed: Duration) {
         self.is_empty = false;
         self.operations[operation].error_count += 1;
@@ -292,7 +294,7 @@ impl Window {
         self.breakdown.record_canary(elapsed);
     }
 
-    /// A window of operations and their breakdown, without reasons of failures.
+    /// Assembles a window from operations and their breakdown, without reasons of failures.
     pub(super) fn of_parts(operations: Vec<OperationStats>, breakdown: Breakdown) -> Self {
         let has = |stats: &OperationStats| stats.count() + stats.error_count() > 0;
         let is_empty = !operations.iter().any(has) && breakdown.canary().count() == 0;
@@ -308,7 +310,7 @@ impl Window {
         *self.errors.entry(key).or_insert(0) += count;
     }
 
-    /// Adds what another window of the same operations holds.
+    /// Adds another window of the same operations.
     pub(crate) fn add(&mut self, other: &Self) {
         if other.is_empty {
             return;
@@ -323,7 +325,7 @@ impl Window {
         }
     }
 
-    /// Empties the window, keeping its memory.
+    /// Empties the window but keeps its memory.
     pub(crate) fn clear(&mut self) {
         if !self.is_empty {
             self.operations.iter_mut().for_each(OperationStats::clear);

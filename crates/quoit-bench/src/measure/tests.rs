@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::term::Term;
 
-/// An operation of a closed loop that took `latency`, half of it before its request, and ended at `ended`.
+/// A closed-loop operation that ended at `ended` after `latency`, and sent its request after half of it.
 pub(crate) fn closed_loop(latency: Duration, ended: Instant) -> Moments {
     let started = ended.checked_sub(latency).expect("a clock that has run for longer");
     let sent = started + latency / 2;
@@ -32,7 +32,7 @@ fn quantiles_are_of_nearest_rank() {
     let of = |us: &[u64]| window_of(us).operations()[0].latencies();
     let one = of(&[7]);
     assert_eq!((one.min_us, one.median_us, one.p99_9_us, one.max_us), (7, 7, 7, 7));
-    // round(0.5 * 4) is the second element, round(0.95 * 4) the fourth.
+    // round(0.5 * 4) gives the second element, round(0.95 * 4) the fourth.
     let four = of(&[4, 1, 3, 2]);
     assert_eq!((four.count, four.median_us, four.p95_us), (4, 2, 4));
     assert_eq!(four.mean_us, 2.5);
@@ -75,7 +75,7 @@ fn a_sample_is_counted_in_the_second_in_which_it_ended() {
     first.record(0, &closed_loop(latency, at(1000)));
     second.record(0, &closed_loop(latency, at(500)));
     assert_eq!(collector.take_completed().through_second, 0);
-    // The second thread is idle until its clock ticks in second 3.
+    // The second thread is idle until its timer fires in second 3.
     second.roll(at(3001));
     let completed = collector.take_completed();
     assert_eq!(completed.through_second, 1);
@@ -106,7 +106,7 @@ fn the_last_partial_window_is_delivered() {
     assert_eq!(completed.windows[0].0, 2);
 }
 
-/// Of ten operations nine succeed within 1 to 9 ms, and one times out after 5 ms.
+/// Nine of ten operations succeed after 1 to 9 ms, and one times out after 5 ms.
 #[test]
 fn a_failure_is_a_lower_bound() {
     let mut window = window_of(&[1000, 2000, 3000, 4000, 5000, 6000, 7000, 8000, 9000]);
@@ -117,7 +117,7 @@ fn a_failure_is_a_lower_bound() {
     assert_eq!(attempts.latencies.count, 10);
     assert_eq!(attempts.least_failed_us, 5000);
     assert!((4995..=5005).contains(&attempts.latencies.median_us), "{attempts:?}");
-    // The least is exact; the others could be greater.
+    // The minimum is exact; the other figures may be greater.
     assert_eq!(attempts.lower_bounds(), [false, true, true, true, true, true, true]);
 }
 

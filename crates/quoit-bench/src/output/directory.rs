@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use super::OutputError;
 
-/// The link in the base directory to the newest run.
+/// Name of the link in the base directory that points to the newest run.
 const CURRENT: &str = "current";
 
-/// The table of an experiment with data types that grow.
+/// The table of an experiment with growing data types.
 pub(crate) const GROWTH_FILE: &str = "crdt-growth.csv";
 
-/// Each run leaves one of them.
+/// Every run leaves one of these tables.
 const TABLES: [&str; 2] = ["summary.csv", GROWTH_FILE];
 
 /// A directory that belongs to one run.
@@ -22,8 +22,7 @@ pub(crate) struct RunDirectory {
 }
 
 impl RunDirectory {
-    /// Makes `base/name`, or `base/YYYYMMDD_HHMMSS` of the local time, and points `base/current`
-    /// at it.
+    /// Creates `base/name`, or `base/YYYYMMDD_HHMMSS` by local time, and points `base/current` at it.
     pub(crate) fn create(base: &Path, name: Option<&str>) -> Result<Self, OutputError> {
         if let Some(name) = name {
             let is_plain = !matches!(name, "" | "." | ".." | CURRENT) && !name.contains('/');
@@ -45,7 +44,7 @@ impl RunDirectory {
         Ok(Self { path })
     }
 
-    /// Makes a directory that is named after the local time and is not there yet.
+    /// Creates a directory that is named after the local time and did not exist before.
     fn claim_time_stamp(base: &Path) -> Result<String, OutputError> {
         let stamp = jiff::Zoned::now().strftime("%Y%m%d_%H%M%S").to_string();
         let mut name = stamp.clone();
@@ -63,20 +62,20 @@ impl RunDirectory {
         Ok(name)
     }
 
-    /// Where the directory is.
+    /// Path of the directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes a configuration that is in no file; gives its name.
+    /// Writes a configuration that exists in no file, and returns its name.
     pub(crate) fn write_config(&self, name: &str, text: &str) -> Result<String, OutputError> {
         let path = self.path.join(name);
         fs::write(&path, text).map_err(OutputError::write(path))?;
         Ok(name.to_owned())
     }
 
-    /// Keeps a copy of each configuration file; a second one of the same name gets a number.
-    /// Gives the names of the copies.
+    /// Copies each configuration file to the directory. A file whose name is taken gets a number as prefix.
+    /// Returns the names of the copies.
     pub(crate) fn copy_configs(&self, configs: &[PathBuf]) -> Result<Vec<String>, OutputError> {
         let mut names = Vec::new();
         for (index, config) in configs.iter().enumerate() {
@@ -93,13 +92,13 @@ impl RunDirectory {
     }
 }
 
-/// Makes the link anew; something that is no link is left alone.
+/// Replaces the link. Leaves anything that is not a link alone.
 fn point_link(link: &Path, run: &Path) -> Result<(), OutputError> {
     if link.is_symlink() {
         fs::remove_file(link).map_err(OutputError::write(link))?;
     }
     match std::os::unix::fs::symlink(run, link) {
-        // Another run made it at the same moment, or it is the user's own file.
+        // Another run has created the link at the same moment, or a user's file has this name.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         linked => linked.map_err(OutputError::write(link)),
     }

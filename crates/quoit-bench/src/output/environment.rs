@@ -1,4 +1,4 @@
-//! `environment.json`: what a run was made on and with, for its report.
+//! `environment.json`: machine, program and servers of a run, for its report.
 
 mod host;
 mod server;
@@ -15,25 +15,25 @@ use crate::config::Target;
 /// Name of the file in the directory of a run.
 pub const ENVIRONMENT_FILE: &str = "environment.json";
 
-/// Machine and program of a run.
+/// Machine, program and servers of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
     /// Version of the load generator.
     pub quoit_version: String,
-    /// The command line, word by word.
+    /// The words of the command line.
     pub command_line: Vec<String>,
     /// The machine of the load generator.
     pub host: Host,
-    /// Effects of the configuration: pairs of a name and a text.
+    /// The effects of the configuration, as pairs of a name and a text.
     pub plan: Vec<(String, String)>,
     /// File names of the configurations in the run's directory.
     pub configurations: Vec<String>,
-    /// The servers, as far as they were asked.
+    /// The servers, if they were asked.
     pub servers: Vec<Server>,
 }
 
 impl Environment {
-    /// Looks at this machine and process.
+    /// Collects the facts about this machine and process.
     pub(crate) fn look(plan: Vec<(String, String)>, configurations: Vec<String>) -> Self {
         let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
         Self {
@@ -46,7 +46,7 @@ impl Environment {
         }
     }
 
-    /// Asks the servers what they are, over the protocol of the driver.
+    /// Asks the servers to describe themselves, over the protocol of the driver.
     pub(crate) fn ask_servers(&mut self, driver: &str, targets: &[Target]) {
         self.servers = server::ask_all(driver, targets);
     }
@@ -55,12 +55,12 @@ impl Environment {
     ///
     /// # Errors
     ///
-    /// When it is not there or not of its form.
+    /// When the file can't be read or has another format.
     pub fn read(run: &Path) -> io::Result<Self> {
         Ok(serde_json::from_slice(&std::fs::read(run.join(ENVIRONMENT_FILE))?)?)
     }
 
-    /// Writes the file into the directory of a run.
+    /// Writes the file to the directory of a run.
     pub(crate) fn write(&self, run: &Path) -> io::Result<()> {
         let mut bytes = serde_json::to_vec_pretty(self)?;
         bytes.push(b'\n');

@@ -1,5 +1,5 @@
-//! Rows of a run for other programs, while it goes on: a line of JSON for each, and a file in the format of
-//! OpenMetrics.
+//! The rows of a run for other programs, during the run: lines of JSON, and a file in the OpenMetrics
+//! format.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -11,16 +11,16 @@ use serde::Serialize;
 use crate::measure::{Latencies, OperationStats, Window};
 use crate::reported_operation::ReportedOperation;
 
-/// Quantiles of the OpenMetrics file, each with the figure of the latencies that has it.
+/// Quantiles in the OpenMetrics file, each with the index of its figure in the latencies.
 const QUANTILES: [(&str, usize); 5] =
     [("0.5", 2), ("0.95", 3), ("0.99", 4), ("0.999", 5), ("1", 6)];
 
-/// Where the rows go; nowhere by default.
+/// Destinations of the rows; none by default.
 #[derive(Default)]
 pub(super) struct Live {
-    /// Takes a line of JSON for each row.
+    /// Receives a line of JSON for each row.
     pub(super) rows: Option<Box<dyn Write + Send>>,
-    /// The file in the format of OpenMetrics, which each row replaces.
+    /// Path of the OpenMetrics file, which is rewritten for each row.
     pub(super) metrics: Option<PathBuf>,
 }
 
@@ -28,16 +28,16 @@ pub(super) struct Live {
 #[derive(Debug)]
 pub(crate) struct LiveRow<'a> {
     pub(crate) operations: &'a [ReportedOperation],
-    /// End of the row, since the start of the measurement.
+    /// Time from the start of the measurement to the end of the row.
     pub(crate) elapsed: Duration,
     /// Length of the row.
     pub(crate) span: Duration,
     pub(crate) row: &'a Window,
-    /// Everything since the start.
+    /// Totals since the start of the measurement.
     pub(crate) total: &'a Window,
 }
 
-/// A row as JSON.
+/// A row in JSON.
 #[derive(Serialize)]
 struct RowDocument {
     r#type: &'static str,
@@ -55,11 +55,11 @@ struct OperationDocument {
 }
 
 impl Live {
-    /// Tells a row.
+    /// Writes a row to the destinations.
     ///
     /// # Errors
     ///
-    /// When the file cannot be written. A reader of the lines that is gone does not matter.
+    /// When the OpenMetrics file cannot be written. A closed stream of lines is not an error.
     pub(super) fn tell(&mut self, row: &LiveRow<'_>) -> io::Result<()> {
         if let Some(rows) = &mut self.rows {
             let _ = writeln!(rows, "{}", row.json()).and_then(|()| rows.flush());
@@ -136,13 +136,14 @@ fn summary(
     line(format_args!("{name}_count{{operation=\"{operation}\"}} {}", latencies.count));
 }
 
-/// A text as the value of a label.
+/// Escapes a text for the value of a label.
 fn label(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Replaces a file in one step, so that no reader sees half of it. Every user
-/// who may read a new file of this process may read it: collectors run as users of their own.
+/// Replaces a file atomically, so that readers never see half of it. The mode is that of any new file of
+/// this process (0666 and the umask), because collectors run as other users; temporary files would be
+/// private.
 fn replace(file: &Path, text: &str) -> io::Result<()> {
     let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty());
     let readable = std::os::unix::fs::PermissionsExt::from_mode(0o666);
@@ -187,7 +188,7 @@ mod tests {
             "{text}"
         );
         assert!(text.ends_with("# EOF\n"), "{text}");
-        // As any file that this process makes, by its umask.
+        // The mode must be that of any file that this process creates with its umask.
         let plain = directory.path().join("plain");
         std::fs::write(&plain, "").expect("a file");
         let mode = |path: &Path| std::fs::metadata(path).expect("a file").permissions().mode();

@@ -1,6 +1,6 @@
-//! The logs of a run: `console.log` with everything from the configured level on, `error.log`
-//! with errors, `crash.log` with crashed workers, and `log.sasl.txt`, which Erlang's tools look
-//! for and which stays empty.
+//! The logs of a run. `console.log` has the messages from the configured level on, `error.log` the errors,
+//! and `crash.log` the crashes of workers. `log.sasl.txt` stays empty and exists for Erlang's tools, which
+//! look for it.
 
 mod file;
 
@@ -14,7 +14,7 @@ use jiff::civil::DateTime;
 use super::OutputError;
 use crate::log_level::LogLevel;
 
-/// The open log files. Lines are written at once, so that the logs can be followed.
+/// The open log files. Every line is written at once, so that the logs can be followed.
 #[derive(Debug)]
 pub(crate) struct RunLog {
     level: LogLevel,
@@ -29,7 +29,7 @@ struct Files {
 }
 
 impl RunLog {
-    /// Makes the log files in the directory of a run.
+    /// Creates the log files in the directory of a run.
     pub(crate) fn create(directory: &Path, level: LogLevel) -> Result<Self, OutputError> {
         let now = local_time();
         let create = |name: &str| LogFile::create(directory.join(name), &now);
@@ -43,7 +43,7 @@ impl RunLog {
         Ok(Self { level, files: Mutex::new(files) })
     }
 
-    /// Writes a line. A log that cannot be written does not stop a run: its tables matter more.
+    /// Writes a line. A failure to write does not stop the run, whose tables matter more.
     pub(crate) fn write(&self, level: LogLevel, message: &str) {
         if level < self.level {
             return;
@@ -65,7 +65,7 @@ impl RunLog {
         }
     }
 
-    /// Writes an information.
+    /// Writes a message of the level info.
     pub(crate) fn info(&self, message: &str) {
         self.write(LogLevel::Info, message);
     }
@@ -80,7 +80,7 @@ impl RunLog {
         self.write(LogLevel::Error, message);
     }
 
-    /// Writes the crash of a worker, in `crash.log` too.
+    /// Writes the crash of a worker as an error, and to `crash.log`.
     pub(crate) fn crash(&self, message: &str) {
         self.write(LogLevel::Error, message);
         let now = local_time();
@@ -89,7 +89,7 @@ impl RunLog {
         files.crash.append(&line, &now);
     }
 
-    /// Descriptions, for people, of lines that could not be written: `console.log (2 lines)`.
+    /// Descriptions, for people, of lines that could not be written, as in `console.log (2 lines)`.
     pub(crate) fn lost(&self) -> Vec<String> {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         [&files.console, &files.error, &files.crash].into_iter().filter_map(LogFile::lost).collect()

@@ -1,5 +1,4 @@
-//! Output of a run: its directory with basho_bench's tables and logs, the progress line, the
-//! summary.
+//! Output of a run: the directory with basho_bench's tables and logs, the progress line, and the summary.
 
 mod directory;
 pub mod environment;
@@ -24,27 +23,27 @@ pub(crate) use reporter::{Finished, Reporter};
 pub use terminal::Terminal;
 use thiserror::Error;
 
-/// Why the results of a run cannot be kept.
+/// Reasons why the results of a run cannot be kept.
 #[derive(Debug, Error)]
 pub enum OutputError {
-    /// A name that a run cannot have.
+    /// The name can't be that of a run.
     #[error("the run cannot be named {0:?}: give a plain file name other than `current`")]
     Name(String),
-    /// Another run's results are there.
+    /// The directory has the results of another run.
     #[error("{} already holds the results of a run: give another name or remove it", .0.display())]
     Occupied(PathBuf),
     /// A file or directory cannot be written.
     #[error("{} cannot be written: {error}; choose a results directory with -d", .path.display())]
     Write {
-        /// Its path.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// Error of the system.
+        /// The I/O error.
         error: io::Error,
     },
 }
 
 impl OutputError {
-    /// An [`OutputError::Write`] for `path`.
+    /// Creates an [`OutputError::Write`] for `path`.
     pub(crate) fn write(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |error| Self::Write { path, error }

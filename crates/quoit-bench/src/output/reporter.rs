@@ -1,4 +1,4 @@
-//! From completed seconds to rows, progress and the summary.
+//! Converts completed seconds to rows, progress and the summary.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::reported_operation::ReportedOperation;
 use crate::run_end::RunEnd;
 use crate::view::ViewPhase;
 
-/// Adds up the windows of a run and writes what is due.
+/// Adds up the windows of a run, and writes rows and progress when they are due.
 #[derive(Debug)]
 pub(crate) struct Reporter<'a> {
     operations: Vec<ReportedOperation>,
@@ -22,30 +22,30 @@ pub(crate) struct Reporter<'a> {
     log: Arc<RunLog>,
     interval_seconds: u64,
     length: Option<Duration>,
-    /// Seconds that were taken in.
+    /// Number of seconds taken so far.
     seconds_done: u64,
     row: Window,
     row_start: Duration,
     total: Window,
-    /// Share of a trace that has been replayed, where that is known.
+    /// Share of the trace that has been replayed, if it is known.
     replayed: Option<f64>,
-    /// Set once a table could not be written, which is told once.
+    /// True once a failure to write a table was reported, which happens only once.
     has_told_loss: bool,
 }
 
-/// Totals of a run, as the reporter added them up.
+/// Totals of a run.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    /// Counts, in the order of the configuration.
+    /// The operations, in the order of the configuration.
     pub(crate) operations: Vec<ReportedOperation>,
-    /// All windows together.
+    /// The sum of all windows.
     pub(crate) total: Window,
     /// Descriptions, for people, of data that could not be written.
     pub(crate) lost: Vec<String>,
 }
 
 impl<'a> Reporter<'a> {
-    /// Makes the tables. `length` is the planned length of the run, if it has one.
+    /// Creates the tables. `length` is the planned length of the run, if it has one.
     pub(crate) fn create(
         directory: &std::path::Path,
         operations: Vec<ReportedOperation>,
@@ -72,45 +72,45 @@ impl<'a> Reporter<'a> {
         })
     }
 
-    /// Seconds that were taken in.
+    /// Number of seconds taken so far.
     pub(crate) fn seconds_done(&self) -> u64 {
         self.seconds_done
     }
 
-    /// Everything that was taken in.
+    /// The sum of all windows taken so far.
     pub(crate) fn total(&self) -> &Window {
         &self.total
     }
 
-    /// Lets every further write to a table fail.
+    /// Makes every further write to a table fail.
     #[cfg(test)]
     pub(super) fn fill_disk_of(&mut self, file_name: &str) {
         self.tables.fill_disk_of(file_name);
     }
 
-    /// So much of the trace has been replayed, from 0 to 1.
+    /// Sets the share of the trace that has been replayed, from 0 to 1.
     pub(crate) fn set_replayed(&mut self, share: Option<f64>) {
         self.replayed = share;
     }
 
-    /// The run comes to a phase; `quit` ends it when the user of a view wants that.
+    /// Shows that the run enters a phase. The view's quit key calls `quit`.
     pub(crate) fn enter_phase(&mut self, phase: ViewPhase, quit: fn()) {
         self.terminal.enter_phase(phase, self.length, quit);
     }
 
-    /// Shows a line above the progress.
+    /// Prints a line above the progress line, and logs it.
     pub(crate) fn notice(&mut self, message: &str) {
         self.log.info(message);
         self.terminal.line(message);
     }
 
-    /// Takes in the next whole second; writes a row when a report interval is over.
+    /// Takes the next whole second. Writes a row if a report interval is over.
     pub(crate) fn second(&mut self, window: Option<&Window>) {
         self.take(window);
         self.seconds_done += 1;
         let elapsed = Duration::from_secs(self.seconds_done);
-        // The row at the planned end waits for the operations that are still in flight, so that
-        // it is not followed by a row of a few milliseconds.
+        // The row at the planned end waits for the operations still in flight. Otherwise a row of a few
+        // milliseconds would follow it.
         let is_last = self.length.is_some_and(|length| elapsed >= length);
         let is_row = self.seconds_done.is_multiple_of(self.interval_seconds) && !is_last;
         let viewed = ViewedSecond {
@@ -121,7 +121,7 @@ impl<'a> Reporter<'a> {
             replayed: self.replayed,
         };
         if self.terminal.view(&viewed) {
-            // The view has all that the progress line has.
+            // The view shows everything that the progress line has.
         } else if self.terminal.rewrites() {
             let nothing = Window::new(0);
             let second = Duration::from_secs(1);
@@ -136,7 +136,7 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// The progress line with what was done in the last `span`.
+    /// The progress line for the last `span`.
     fn progress(&self, window: &Window, span: Duration, elapsed: Duration) -> String {
         let progress = text::Progress {
             operations: &self.operations,
@@ -178,7 +178,8 @@ impl<'a> Reporter<'a> {
         self.row_start = elapsed;
     }
 
-    /// Tells the first failure to write results; the run goes on, since it may be dear to repeat.
+    /// Reports the first failure to write results. The run continues, because it may be expensive to
+    /// repeat.
     pub(crate) fn tell_loss<E: Display>(&mut self, written: Result<(), E>) {
         if let Err(error) = written
             && !self.has_told_loss
@@ -190,8 +191,8 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// Takes in what is left of a run that went on for `elapsed`, writes the last row, the errors
-    /// and the summary, and says how it ended.
+    /// Takes the remaining seconds of a run that lasted `elapsed`, writes the last row, the errors and the
+    /// summary, and prints how the run ended.
     pub(crate) fn finish(
         mut self,
         rest: &[(u64, Window)],

@@ -1,4 +1,4 @@
-//! basho_bench's tables: `summary.csv`, one `<label>_latencies.csv` an operation, `errors.csv`.
+//! basho_bench's tables: `summary.csv`, a `<label>_latencies.csv` for each operation, and `errors.csv`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) struct Tables {
     errors: CsvTable,
 }
 
-/// A table with its rows.
+/// A table in a file.
 #[derive(Debug)]
 struct CsvTable(ResultFile);
 
@@ -38,7 +38,7 @@ impl CsvTable {
 }
 
 impl Tables {
-    /// Makes the tables with their headers.
+    /// Creates the tables with their headers.
     pub(super) fn create(
         directory: &Path,
         operations: &[ReportedOperation],
@@ -57,11 +57,11 @@ impl Tables {
         })
     }
 
-    /// Adds the row of a window to every table but that of errors.
+    /// Adds the row of a window to every table except that of errors.
     ///
     /// # Errors
     ///
-    /// The first failure; the other tables get their rows all the same.
+    /// The first failure; the other tables still get their rows.
     pub(super) fn add_row(
         &mut self,
         elapsed: Duration,
@@ -80,20 +80,20 @@ impl Tables {
         written
     }
 
-    /// Descriptions, for people, of rows that could not be written: `summary.csv (2 rows)`.
+    /// Descriptions, for people, of rows that could not be written, as in `summary.csv (2 rows)`.
     pub(super) fn lost(&self) -> Vec<String> {
         let tables = [&self.summary, &self.errors].into_iter().chain(&self.latencies);
         tables.filter_map(|table| table.0.lost("row")).collect()
     }
 
-    /// Lets every further write to a table fail.
+    /// Makes every further write to a table fail.
     #[cfg(test)]
     pub(super) fn fill_disk_of(&mut self, file_name: &str) {
         let tables = [&mut self.summary, &mut self.errors].into_iter().chain(&mut self.latencies);
         tables.filter(|table| table.0.path().ends_with(file_name)).for_each(|t| t.0.fill_disk());
     }
 
-    /// Writes the errors of the entire run, in the order of their terms.
+    /// Writes the errors of the whole run, ordered by their terms.
     pub(super) fn write_errors(
         &mut self,
         operations: &[ReportedOperation],
@@ -115,7 +115,7 @@ impl Tables {
     }
 }
 
-/// Seconds with up to six digits behind the point, as short as they can be.
+/// Seconds with at most six decimal places, as short as possible.
 pub(super) fn seconds_text(duration: Duration) -> String {
     format!("{:?}", duration.as_micros() as f64 / 1e6)
 }

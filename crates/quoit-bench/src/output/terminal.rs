@@ -1,4 +1,4 @@
-//! Where a run shows itself.
+//! The terminal, view or stream on which a run shows its progress.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -11,30 +11,31 @@ use super::text;
 use super::viewed::ViewedSecond;
 use crate::view::{Screen, ServerBoard, ViewError, ViewPhase, ViewState};
 
-/// A place for lines and, on a real terminal, one line that is written over.
+/// An output for lines and, on a real terminal, one progress line that is overwritten.
 pub struct Terminal {
     writer: Box<dyn Write + Send>,
     rewrites: bool,
     has_progress: bool,
-    /// Columns of a line that does not wrap; nothing to ask the standard output each time.
+    /// Number of columns before a line wraps; `None` to ask the terminal on standard output each time.
     columns: Option<usize>,
     live: Live,
     view: View,
-    /// Figures of the servers that are watched.
+    /// Figures of the watched servers.
     servers: ServerBoard,
 }
 
-/// The full-screen view.
+/// State of the full-screen view.
 enum View {
-    /// It is not wanted, or is over.
+    /// No view is wanted, or it is closed.
     Off,
-    /// It opens when the run begins, with this title.
+    /// The view opens when the run begins, with this title.
     Wanted(String),
-    /// It is open; the lines are told when it closes, since it takes them with it.
+    /// The view is open. Its lines are printed again when it closes, because the alternate screen
+    /// disappears with it.
     Open { screen: Screen, lines: VecDeque<String> },
 }
 
-/// Lines that are told when the view closes; of more, the last ones.
+/// Maximum number of lines that are printed when the view closes; the last ones are kept.
 const VIEWED_LINES_MAX: usize = 10_000;
 
 impl std::fmt::Debug for Terminal {
@@ -44,7 +45,7 @@ impl std::fmt::Debug for Terminal {
 }
 
 impl Terminal {
-    /// The standard output.
+    /// Writes to standard output.
     pub fn stdout() -> Self {
         let stdout = io::stdout();
         let is_dumb = std::env::var_os("TERM").is_some_and(|name| name == "dumb");
@@ -60,7 +61,7 @@ impl Terminal {
         }
     }
 
-    /// Any writer; with `rewrites` the progress line is written over with terminal codes.
+    /// Writes to `writer`. With `rewrites`, the progress line is overwritten with terminal codes.
     pub fn to(writer: Box<dyn Write + Send>, rewrites: bool) -> Self {
         let (columns, live) = (Some(usize::MAX), Live::default());
         let (view, servers) = (View::Off, ServerBoard::default());
@@ -71,13 +72,13 @@ impl Terminal {
     ///
     /// # Errors
     ///
-    /// When the standard output or input is none of a terminal.
+    /// When standard output or standard input is not a terminal.
     pub fn with_view(self) -> Result<Self, ViewError> {
         Screen::check()?;
         Ok(Self { view: View::Wanted(String::new()), ..self })
     }
 
-    /// Says what the view has as its title.
+    /// Sets the title of the view.
     pub(crate) fn set_title(&mut self, title: String) {
         match &mut self.view {
             View::Off => {}
@@ -86,12 +87,13 @@ impl Terminal {
         }
     }
 
-    /// Where figures of servers go for the view.
+    /// The board on which figures of servers are posted for the view.
     pub(crate) fn servers(&self) -> &ServerBoard {
         &self.servers
     }
 
-    /// A run of this length comes to a phase. The first one opens the view, with keys that call `quit`.
+    /// Shows that a run of this planned length enters a phase. The first phase opens the view, whose quit
+    /// keys call `quit`.
     pub(crate) fn enter_phase(&mut self, phase: ViewPhase, length: Option<Duration>, quit: fn()) {
         if let View::Wanted(title) = &mut self.view {
             match Screen::open(ViewState::new(std::mem::take(title)), quit) {
@@ -107,7 +109,7 @@ impl Terminal {
         }
     }
 
-    /// Shows a second where there is a view; false where there is none.
+    /// Shows a second in the view. Returns false if no view is open.
     pub(crate) fn view(&self, second: &ViewedSecond<'_>) -> bool {
         let View::Open { screen, .. } = &self.view else { return false };
         let second = second.view(self.servers.lines());
@@ -115,7 +117,7 @@ impl Terminal {
         true
     }
 
-    /// Closes the view, if there is one, and tells what it has shown.
+    /// Closes the view, if it is open, and prints the lines that it has shown.
     pub(crate) fn close_view(&mut self) {
         if let View::Open { screen, lines } = std::mem::replace(&mut self.view, View::Off) {
             drop(screen);
@@ -123,49 +125,49 @@ impl Terminal {
         }
     }
 
-    /// Lets each row of a run be told as a line of JSON, too.
+    /// Also writes each row of a run to `rows`, as a line of JSON.
     #[must_use]
     pub fn with_rows(mut self, rows: Box<dyn Write + Send>) -> Self {
         self.live.rows = Some(rows);
         self
     }
 
-    /// Lets each row of a run replace a file in the format of OpenMetrics.
+    /// Also writes each row of a run to an OpenMetrics file, which the next row replaces.
     #[must_use]
     pub fn with_metrics(mut self, file: Option<PathBuf>) -> Self {
         self.live.metrics = file;
         self
     }
 
-    /// Tells other programs a row.
+    /// Passes a row to other programs.
     ///
     /// # Errors
     ///
-    /// When the file of OpenMetrics cannot be written.
+    /// When the OpenMetrics file cannot be written.
     pub(crate) fn row(&mut self, row: &LiveRow<'_>) -> io::Result<()> {
         self.live.tell(row)
     }
 
-    /// Says how wide the terminal is, instead of asking it.
+    /// Sets the width of the terminal instead of asking it.
     pub fn with_columns(self, columns: usize) -> Self {
         Self { columns: Some(columns), ..self }
     }
 
-    /// Columns that the progress line may take.
+    /// Number of columns that the progress line may take.
     pub(crate) fn columns(&self) -> usize {
         match (self.rewrites, self.columns) {
             (false, _) => usize::MAX,
-            // The last column is left free: some terminals wrap when it is written.
+            // Leave the last column free: some terminals wrap when it is written.
             (true, columns) => columns.unwrap_or_else(stdout_columns).saturating_sub(1),
         }
     }
 
-    /// True when the progress line is written over rather than repeated.
+    /// True if the progress line is overwritten instead of repeated.
     pub(crate) fn rewrites(&self) -> bool {
         self.rewrites
     }
 
-    /// Writes a line. A terminal that is gone does not stop a run.
+    /// Prints a line. A closed terminal does not stop the run.
     pub(crate) fn line(&mut self, text: &str) {
         if let View::Open { screen, lines } = &mut self.view {
             if lines.len() == VIEWED_LINES_MAX {
@@ -181,7 +183,7 @@ impl Terminal {
         let _ = self.writer.flush();
     }
 
-    /// Writes an important line: in red where colours can be shown.
+    /// Prints an important line, in red if the terminal has colours.
     pub(crate) fn alarm(&mut self, text: &str) {
         match self.rewrites && !matches!(self.view, View::Open { .. }) {
             true => self.line(&format!("\x1b[31m{text}\x1b[0m")),
@@ -189,7 +191,7 @@ impl Terminal {
         }
     }
 
-    /// Shows the progress line: over the last one where that is possible.
+    /// Shows the progress line, over the last one if possible.
     pub(crate) fn progress(&mut self, text: &str) {
         if matches!(self.view, View::Open { .. }) {
             return;
@@ -199,7 +201,7 @@ impl Terminal {
             return;
         }
         self.has_progress = true;
-        // A line that wraps could not be written over.
+        // A line that wraps could not be overwritten.
         let text = printable(text);
         let shown = text::cut(&text, self.columns());
         let _ = write!(self.writer, "\r\x1b[K{shown}");
@@ -207,7 +209,7 @@ impl Terminal {
     }
 }
 
-/// Width of the terminal on the standard output; no limit when it is none.
+/// Width of the terminal on standard output; unlimited if standard output is not a terminal.
 fn stdout_columns() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stdout());
     size.ok()
@@ -216,7 +218,8 @@ fn stdout_columns() -> usize {
         .unwrap_or(usize::MAX)
 }
 
-/// A text that cannot steer the terminal: names come from configurations.
+/// Replaces control characters, because texts contain names from configurations that could control the
+/// terminal.
 fn printable(text: &str) -> Cow<'_, str> {
     let steers = |character: char| character.is_control() && character != '\n';
     if text.contains(steers) {

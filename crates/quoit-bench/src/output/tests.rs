@@ -50,8 +50,8 @@ impl io::Write for Shown {
     }
 }
 
-/// Runs `act` with a reporter of rows of two seconds; gives the text of a file for its name, and
-/// what was shown.
+/// Calls `act` with a reporter whose rows are two seconds long. Returns a function that reads a result
+/// file, and the text that was shown.
 fn report<T>(
     length: Option<Duration>,
     rewrites: bool,
@@ -66,7 +66,7 @@ fn report<T>(
     (file, shown)
 }
 
-/// As [`report`] in a directory; gives what was shown and what `act` gave.
+/// As [`report`], in a given directory. Returns the text that was shown and the result of `act`.
 fn report_in<T>(
     directory: &Path,
     length: Option<Duration>,
@@ -259,7 +259,7 @@ fn a_run_has_every_log_that_tools_look_for() {
     let read = |name: &str| std::fs::read_to_string(directory.path().join(name)).expect(name);
     let messages = |name: &str| {
         let text = read(name);
-        // A line begins with `2026-11-21 12:00:00.000 `.
+        // A line begins with a time such as `2026-11-21 12:00:00.000 `.
         text.lines().map(|line| line[24..].to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(messages("console.log"), ["[warning] seen", "[error] bad", "[error] worse"]);

@@ -1,4 +1,4 @@
-//! Numbers and tables as people read them.
+//! Formatting of numbers and tables for people.
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ use crate::measure::{Latencies, OperationStats, Window};
 use crate::reported_operation::ReportedOperation;
 use crate::run_end::RunEnd;
 
-/// How a run ended, after `Test` and before the time. A completed one is told as basho_bench tells it.
+/// The end of a run, in the sentence `Test ... after ...`. The text of a completed run is that of
+/// basho_bench.
 pub(crate) const fn end_text(end: RunEnd) -> &'static str {
     match end {
         RunEnd::Completed => "completed",
@@ -18,7 +19,7 @@ pub(crate) const fn end_text(end: RunEnd) -> &'static str {
     }
 }
 
-/// Minutes and seconds, with hours when there are any.
+/// Minutes and seconds, and hours if there are any.
 pub(crate) fn clock_text(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -29,7 +30,7 @@ pub(crate) fn clock_text(duration: Duration) -> String {
     }
 }
 
-/// Microseconds in milliseconds, with about three digits that say something.
+/// Converts microseconds to a text in milliseconds with about three significant digits.
 pub(crate) fn ms_text(us: f64) -> String {
     let ms = us / 1000.0;
     match ms {
@@ -40,7 +41,7 @@ pub(crate) fn ms_text(us: f64) -> String {
     }
 }
 
-/// A size in steps of 1024; a step is taken while the number is over 1000.
+/// A size in units of 1024. The next unit is taken while the number is above 1000.
 pub(crate) fn size_text(size_bytes: u64) -> String {
     let mut size = size_bytes as f64;
     let mut unit = "bytes";
@@ -54,26 +55,26 @@ pub(crate) fn size_text(size_bytes: u64) -> String {
     if unit == "bytes" { format!("{size_bytes} bytes") } else { format!("{size:.1} {unit}") }
 }
 
-/// Progress line of a run.
+/// The progress line of a run.
 #[derive(Debug)]
 pub(super) struct Progress<'a> {
     pub(super) operations: &'a [ReportedOperation],
     /// Counts of the last `span`.
     pub(super) window: &'a Window,
     pub(super) span: Duration,
-    /// Since the release of the workers.
+    /// Time since the start of the measurement.
     pub(super) elapsed: Duration,
-    /// Until the planned end, if there is one.
+    /// Time until the planned end, if there is one.
     pub(super) left: Option<Duration>,
-    /// Share of a trace that has been replayed, where that is known.
+    /// Share of the trace that has been replayed, if it is known.
     pub(super) replayed: Option<f64>,
-    /// Errors since the release.
+    /// Number of errors since the start of the measurement.
     pub(super) error_count: u64,
 }
 
 impl Progress<'_> {
-    /// One line of at most `columns`. Operations that find no room are only counted, so that
-    /// errors and the time left stay in sight.
+    /// One line of at most `columns`. Operations that do not fit are only counted, so that errors and the
+    /// remaining time stay visible.
     pub(super) fn text(&self, columns: usize) -> String {
         let clock = clock_text(self.elapsed);
         let mut text = format!("{clock}  {} op/s", self.rate(self.window.success_count()));
@@ -122,13 +123,13 @@ impl Progress<'_> {
     }
 }
 
-/// Columns that a text takes on a terminal, or a few more: every character of the scripts that
-/// have wide ones counts twice.
+/// Number of columns that a text takes on a terminal. It may be overestimated: every character from U+1100
+/// on counts as wide.
 pub(super) fn width_of(text: &str) -> usize {
     text.chars().map(column_count).sum()
 }
 
-/// The beginning of a text that takes at most `columns`.
+/// The beginning of a text, at most `columns` wide.
 pub(super) fn cut(text: &str, columns: usize) -> String {
     let mut taken = 0;
     let fits = |character: &char| {
@@ -142,7 +143,7 @@ fn column_count(character: char) -> usize {
     if character < '\u{1100}' { 1 } else { 2 }
 }
 
-/// The table at the end of a run, in milliseconds.
+/// The table of latencies at the end of a run, in milliseconds.
 pub(super) fn summary_table(
     operations: &[ReportedOperation],
     total: &Window,
@@ -183,7 +184,7 @@ pub(super) fn summary_table(
     aligned(&rows) + &marks.legend()
 }
 
-/// Rows of the load generator's own part of the latencies.
+/// Rows with the load generator's part of the latencies.
 fn parts_of_latencies(total: &Window, noise_floor: &Latencies) -> Vec<Vec<String>> {
     let breakdown = total.breakdown();
     let parts = [
@@ -198,7 +199,7 @@ fn parts_of_latencies(total: &Window, noise_floor: &Latencies) -> Vec<Vec<String
     parts.into_iter().filter(|(_, latencies)| latencies.count > 0).map(row).collect()
 }
 
-/// Marks of figures that are no plain latencies, with what they mean.
+/// Marks of figures that are not exact latencies of the server, and their legend.
 #[derive(Debug, Default)]
 struct Marks {
     has_lower_bounds: bool,
@@ -206,7 +207,7 @@ struct Marks {
 }
 
 impl Marks {
-    /// The figures of one operation: over all attempts where some failed.
+    /// The figures of one operation. If some operations failed, the figures are over all attempts.
     fn figures(
         &mut self,
         stats: &OperationStats,
@@ -234,7 +235,7 @@ impl Marks {
         figures.map(text).collect()
     }
 
-    /// The meaning of the marks that were used.
+    /// The legend of the marks that were used.
     fn legend(&self) -> String {
         let mut legend = String::new();
         if self.has_lower_bounds {
@@ -251,7 +252,7 @@ impl Marks {
     }
 }
 
-/// Columns padded to their widest cell: the first to the left, the rest to the right.
+/// Pads columns to their widest cell. The first column is left-aligned, the others are right-aligned.
 fn aligned(rows: &[Vec<String>]) -> String {
     let column_count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width_of = |column: usize| {

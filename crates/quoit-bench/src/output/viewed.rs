@@ -1,4 +1,4 @@
-//! Seconds of a run as the view takes them.
+//! Seconds of a run in the form of the view.
 
 use std::time::Duration;
 
@@ -6,25 +6,25 @@ use crate::measure::{OperationStats, Window};
 use crate::reported_operation::ReportedOperation;
 use crate::view::{OperationLine, ServerLine, Spectrum, ViewSecond};
 
-/// Reasons of failures that are shown.
+/// Maximum number of reasons of failures that are shown.
 const REASONS_MAX: usize = 8;
 
-/// A second of a run, with all that was before it.
+/// A second of a run, with the totals up to its end.
 #[derive(Debug)]
 pub(crate) struct ViewedSecond<'a> {
     pub(crate) operations: &'a [ReportedOperation],
-    /// Since the start of the measurement.
+    /// Time since the start of the measurement.
     pub(crate) elapsed: Duration,
-    /// The second; nothing where nothing ended in it.
+    /// Counts of the second; `None` if nothing ended in it.
     pub(crate) second: Option<&'a Window>,
-    /// Everything since the start.
+    /// Totals since the start of the measurement.
     pub(crate) total: &'a Window,
-    /// Share of a trace that has been replayed, where that is known.
+    /// Share of the trace that has been replayed, if it is known.
     pub(crate) replayed: Option<f64>,
 }
 
 impl ViewedSecond<'_> {
-    /// The second as the view takes it.
+    /// The second in the form of the view.
     pub(crate) fn view(&self, servers: Vec<ServerLine>) -> ViewSecond {
         let mut spectrum = Spectrum::default();
         for stats in self.second.into_iter().flat_map(Window::operations) {

@@ -1,7 +1,7 @@
-//! Rows of latencies in which failed operations count as well, where the run kept when they failed.
+//! Rows of latencies that include failed operations, if the run recorded when they failed.
 //!
-//! An operation that failed after five seconds would have taken at least those. Percentiles of successes
-//! alone get better the more operations time out.
+//! An operation that failed after five seconds would have taken at least five seconds. Percentiles over
+//! successes alone improve as more operations time out, which misleads.
 
 use super::figures::open_part;
 use super::results::{LatencyRow, OperationRows};
@@ -10,15 +10,15 @@ use crate::measure::OperationStats;
 use crate::measure::intervals::{self, Interval, IntervalReader};
 use std::collections::BTreeMap;
 
-/// Successes and failures of a window, by the place of its row.
+/// Statistics of successes and failures, by the index of their row.
 type Windows = BTreeMap<usize, (OperationStats, OperationStats)>;
 
-/// The operations of the results. In a row with failures the figures are those of all attempts, as lower
-/// bounds; a row without any success stays as it is, since there is nothing that the bounds would be of.
+/// The operations of the results. In a row with failures, the figures become those of all attempts, as
+/// lower bounds. A row without any success stays as it is, because it has no latencies.
 ///
 /// # Errors
 ///
-/// When a log of intervals can't be read.
+/// When an interval log can't be read.
 pub(super) fn attempt_rows(results: &Results) -> Result<Vec<OperationRows>, ReportError> {
     let labels = intervals::file_labels(&results.directory)?;
     let mut operations = results.operations.clone();
@@ -62,7 +62,7 @@ fn count_failures(results: &Results, operation: &mut OperationRows) -> Result<()
     Ok(())
 }
 
-/// The row in whose window an interval has its middle, if operations failed in it.
+/// The index of the row that contains the middle of an interval, if operations failed in that row.
 fn place_of(interval: &Interval, rows: &[LatencyRow]) -> Option<usize> {
     let middle_s = (interval.start + interval.length / 2).as_secs_f64();
     let place = rows.partition_point(|row| row.elapsed_s < middle_s);

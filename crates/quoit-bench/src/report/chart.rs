@@ -1,14 +1,14 @@
-//! The chart that basho_bench's `summary.r` draws: five panels under each other.
+//! The chart that basho_bench's `summary.r` draws: five panels, one below the other.
 
 use super::attempt_rows::attempt_rows;
 use super::panels::{Facet, Panel, PanelSeries, Sheet, draw_panels};
 use super::results::{Column, LatencyRow, OperationRows};
 use super::{ReportError, Results};
 
-/// Least length of the last window, as a part of the first one, with which it is drawn.
+/// Minimum length of the last window, as a share of the first one's, with which it is drawn.
 const WINDOW_SHARE_MIN: f64 = 0.9;
 
-/// How a chart looks; the defaults are those of `summary.r`.
+/// Appearance of a chart. The defaults are those of `summary.r`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChartOptions {
     /// Width in pixels (`-x`).
@@ -46,7 +46,7 @@ const LATENCY_PANELS: [(&str, &[Column]); 4] = [
 ///
 /// # Errors
 ///
-/// [`ReportError::Size`] when a side is not of 300 to 20 000 pixels, and when a log of intervals can't be
+/// [`ReportError::Size`] if a side is not between 300 and 20 000 pixels. Also when an interval log can't be
 /// read.
 pub fn draw_chart(results: &Results, options: &ChartOptions) -> Result<String, ReportError> {
     let directory = results.directory.display();
@@ -67,8 +67,8 @@ pub fn draw_chart(results: &Results, options: &ChartOptions) -> Result<String, R
     draw_panels(&sheet, &panels_of(results, &operations, options))
 }
 
-/// The rows without a last one whose window was cut short, as by Ctrl-C: workers that stop one after the
-/// other do less in it, and the line would sink where nothing sank.
+/// The rows, without a last row whose window was cut short, for instance by Ctrl-C. Workers that stop one
+/// after another do less in it, so the line would drop although the server was not slower.
 fn whole_windows(rows: &[super::SummaryRow]) -> impl Iterator<Item = &super::SummaryRow> {
     let usual_s = rows.first().map_or(0.0, |row| row.window_s);
     let count = match rows {
@@ -109,16 +109,17 @@ fn panels_of<'a>(
     panels
 }
 
-/// A rate, which is known in each window. A smooth line would show some rate where nothing succeeded, so such
-/// a run has lines from window to window: by a gap behind all of them.
+/// A rate, which is known in every window. A smooth line would show a positive rate where nothing
+/// succeeded. So a run with such windows gets straight lines from window to window, which a gap after all
+/// points selects.
 fn rate_series(name: &'static str, points: Vec<(f64, f64)>, results: &Results) -> PanelSeries {
     let is_silent = results.summary.iter().any(|row| row.successful <= 0.0);
     let gaps = if is_silent { vec![f64::INFINITY] } else { Vec::new() };
     PanelSeries { class: name, name, points, gaps }
 }
 
-/// A column in milliseconds. A row without latencies has no point: it is not a latency of zero. The line
-/// stops at a row in which operations failed or nothing at all succeeded.
+/// A column in milliseconds. A row without latencies has no point, because it is not a latency of zero. The
+/// line is interrupted at a row in which operations failed or nothing succeeded.
 fn series_of(column: &Column, rows: &[LatencyRow], results: &Results) -> PanelSeries {
     let (seen, unseen): (Vec<&LatencyRow>, Vec<&LatencyRow>) =
         rows.iter().partition(|row| row.count > 0.0);

@@ -1,4 +1,4 @@
-//! Making the reports of a directory.
+//! The command that makes the reports of a directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,35 +12,35 @@ use super::periods;
 use super::steadiness::Steadiness;
 use super::{ChartOptions, Growth, KneeResults, ReportError, Results, draw_chart, draw_page};
 
-/// The chart and the page in the directory of their run.
+/// Names of the chart and the page in the directory of their run.
 const NAMES: [&str; 2] = ["summary.svg", "report.html"];
 
-/// The page of a campaign, in its directory.
+/// Name of the page of a campaign, in the campaign's directory.
 pub(crate) const CAMPAIGN_PAGE: &str = "campaign.html";
 
-/// Results to report, and the form of the report.
+/// The results to report, and the form of the report.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ReportOptions {
-    /// The directory of a run.
+    /// Directory of the run.
     pub directory: PathBuf,
-    /// Files to write; when there are none, `summary.svg`, `report.html` and `periods.csv` in the directory.
+    /// Files to write. If empty: `summary.svg`, `report.html` and `periods.csv` in the directory.
     pub outputs: Vec<PathBuf>,
-    /// Least elapsed time of a row in seconds (`-1`).
+    /// Minimum elapsed time of a row in seconds (`-1`).
     pub start_s: Option<f64>,
-    /// Greatest elapsed time of a row in seconds (`-2`).
+    /// Maximum elapsed time of a row in seconds (`-2`).
     pub end_s: Option<f64>,
-    /// How the chart looks.
+    /// Appearance of the chart.
     pub chart: ChartOptions,
 }
 
-/// Files that were written.
+/// The files that were written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// The files.
+    /// Paths of the files.
     pub files: Vec<PathBuf>,
-    /// Results that were missing or passed over.
+    /// Notes about results that were missing or ignored.
     pub notes: Vec<String>,
-    /// Whether and from where on the run is steady, in words; nothing where that can't be told.
+    /// A sentence that says if, and from which time on, the run is steady; `None` if that is unknown.
     pub steadiness: Option<String>,
 }
 
@@ -72,7 +72,7 @@ pub fn write_reports(options: &ReportOptions) -> Result<Written, ReportError> {
     Ok(Written { files, notes: results.notes, steadiness })
 }
 
-/// Writes the table of the periods of a run into its directory, if the run kept their distributions.
+/// Writes the table of the run's periods to its directory, if the run has interval logs.
 fn write_periods(results: &Results) -> Result<Option<PathBuf>, ReportError> {
     let periods = periods::periods(results)?;
     if periods.is_empty() {
@@ -83,7 +83,7 @@ fn write_periods(results: &Results) -> Result<Option<PathBuf>, ReportError> {
     Ok(Some(path))
 }
 
-/// The same for an experiment with a growing data type.
+/// Writes the reports of an experiment with a growing data type.
 fn write_growth_reports(options: &ReportOptions) -> Result<Written, ReportError> {
     let mut growth = Growth::read(&options.directory)?;
     growth.notes.extend(without_time(options));
@@ -92,7 +92,7 @@ fn write_growth_reports(options: &ReportOptions) -> Result<Written, ReportError>
     Ok(Written { files, notes: growth.notes, steadiness: None })
 }
 
-/// The same for a search for the knee.
+/// Writes the reports of a search for the knee.
 fn write_knee_reports(options: &ReportOptions) -> Result<Written, ReportError> {
     let mut knee = KneeResults::read(&options.directory)?;
     knee.notes.extend(without_time(options));
@@ -101,7 +101,7 @@ fn write_knee_reports(options: &ReportOptions) -> Result<Written, ReportError> {
     Ok(Written { files, notes: knee.notes, steadiness: None })
 }
 
-/// A note for a user who asks for a range of time of rows that have none.
+/// A note for a user who asks for a range of time although rows have no time.
 fn without_time(options: &ReportOptions) -> Option<String> {
     let is_asked = options.start_s.is_some() || options.end_s.is_some();
     is_asked.then(|| "rows have no elapsed time: --start and --end have no effect".to_owned())
@@ -127,8 +127,7 @@ fn write_files(
     Ok(files)
 }
 
-/// Writes reports for the command `quoit bench report`: says what was written, and why something
-/// was not.
+/// Runs the command `quoit bench report`: prints which files were written, or why a report could not be.
 pub fn report(options: &ReportOptions) -> ExitStatus {
     let mut terminal = Terminal::stdout();
     match write_reports(options) {
@@ -142,8 +141,8 @@ pub fn report(options: &ReportOptions) -> ExitStatus {
     }
 }
 
-/// Writes the reports of a run, or of a search for the knee, that is over and left its results in
-/// `directory`, and says where they are; what could not be written is told and added to what the run lost.
+/// Writes the reports of a finished run or search, whose results are in `directory`, and prints their
+/// paths. A failure is printed and added to what the run has lost.
 pub(crate) fn write_after_run(directory: &Path, report: &mut RunReport, terminal: &mut Terminal) {
     let options = ReportOptions { directory: directory.to_owned(), ..Default::default() };
     match write_reports(&options) {
@@ -153,7 +152,7 @@ pub(crate) fn write_after_run(directory: &Path, report: &mut RunReport, terminal
             written.steadiness.iter().for_each(|text| terminal.line(&format!("{text}.")));
             terminal.line(&format!("Report: {}", files.join(", ")));
         }
-        // A run that was interrupted before its first operation has nothing to show.
+        // A run that was interrupted before its first operation has no rows.
         Err(ReportError::NoRows(_)) => {}
         Err(error) => {
             terminal.line(&format!("warning: there is no report: {error}"));
@@ -162,7 +161,7 @@ pub(crate) fn write_after_run(directory: &Path, report: &mut RunReport, terminal
     }
 }
 
-/// Writes a file that is whole or not there: what was there before stays when writing fails.
+/// Writes a file atomically. If writing fails, the previous file stays.
 fn write_whole(path: &Path, text: &str) -> Result<(), ReportError> {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -170,7 +169,7 @@ fn write_whole(path: &Path, text: &str) -> Result<(), ReportError> {
     let part = path.with_file_name(name);
     let written = fs::write(&part, text).and_then(|()| fs::rename(&part, path));
     if written.is_err() {
-        // Nothing more can be done about a part that cannot be removed either.
+        // Nothing can be done about a temporary file that cannot be removed.
         let _ = fs::remove_file(&part);
     }
     written.map_err(ReportError::write(path))

@@ -1,4 +1,4 @@
-//! The course of a run: equal spans of its time, each with the distribution of its latencies.
+//! The course of a run: equal spans of time, each with the distribution of its latencies.
 
 use super::figures::open_part;
 use super::{ReportError, Results};
@@ -6,23 +6,23 @@ use crate::measure::intervals::{self, Interval, IntervalReader};
 use crate::measure::{Latencies, OperationStats};
 use std::collections::BTreeMap;
 
-/// All operations in one span of the run.
+/// All operations within one span of the run.
 #[derive(Debug)]
 pub(super) struct Span {
-    /// Its beginning, in seconds since the release of the workers.
+    /// Start, in seconds since the start of the measurement.
     pub(super) start_s: f64,
-    /// Its end.
+    /// End, in seconds since the start of the measurement.
     pub(super) end_s: f64,
-    /// Operations that ended in it. Empty in a span in which nothing was answered.
+    /// Statistics of the operations that ended in it; empty if none did.
     pub(super) stats: OperationStats,
-    /// Times after which the failed ones failed, where the run kept them.
+    /// Times until operations failed, if the run recorded them.
     pub(super) failed: OperationStats,
 }
 
 impl Span {
-    /// Latencies of all operations, and which figures are lower bounds since operations failed.
+    /// Latencies of all operations and, for each figure, if it is a lower bound because operations failed.
     pub(super) fn latencies(&self) -> (Latencies, [bool; 7]) {
-        // Without a success there is nothing that the bounds would be of.
+        // Without a success, lower bounds would bound nothing.
         match self.stats.attempts(&self.failed).filter(|_| self.stats.count() > 0) {
             Some(attempts) => (attempts.latencies, attempts.lower_bounds()),
             None => (self.stats.latencies(), [false; 7]),
@@ -30,8 +30,8 @@ impl Span {
     }
 }
 
-/// Spans of the run in the order of time, at most so many and none shorter than an interval of its logs.
-/// Empty for a run that kept no interval logs.
+/// Spans of the run in ascending order, at most `count_max`, and none shorter than an interval of the logs.
+/// Empty for a run without interval logs.
 ///
 /// # Errors
 ///
@@ -60,7 +60,7 @@ pub(super) fn course(results: &Results, count_max: usize) -> Result<Vec<Span>, R
     Ok(spans)
 }
 
-/// Adds the times after which operations failed, where the run kept them.
+/// Adds the times until operations failed, if the run recorded them.
 fn add_failed(results: &Results, file_label: &str, spans: &mut [Span]) -> Result<(), ReportError> {
     let Some(intervals) = open_part(results, &format!("failed-{file_label}"))? else {
         return Ok(());
@@ -80,19 +80,19 @@ fn add_failed(results: &Results, file_label: &str, spans: &mut [Span]) -> Result
     Ok(())
 }
 
-/// All operations in one interval of the logs of a run: a second.
+/// All operations within one interval of the logs, which is a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Second {
     pub(super) start_s: f64,
     pub(super) end_s: f64,
-    /// Successful operations a second.
+    /// Successful operations per second.
     pub(super) rate_per_s: f64,
     pub(super) failed: f64,
-    /// 0 where none was successful.
+    /// The 99th percentile; 0 if no operation succeeded.
     pub(super) p99_us: f64,
 }
 
-/// The seconds of a run, in the order of time; of percentiles the greatest of the operations.
+/// The seconds of a run in ascending order. The percentile of a second is the greatest of its operations.
 ///
 /// # Errors
 ///
@@ -119,7 +119,7 @@ pub(super) fn seconds(results: &Results) -> Result<Vec<Second>, ReportError> {
     Ok(with_silence(seconds.into_values().collect()))
 }
 
-/// Fills the gaps between seconds by seconds in which nothing was answered, which the logs leave out.
+/// Inserts empty seconds where the logs have none, because no operation ended in them.
 fn with_silence(seconds: Vec<Second>) -> Vec<Second> {
     let mut filled: Vec<Second> = Vec::with_capacity(seconds.len());
     for second in seconds {
@@ -140,8 +140,8 @@ fn with_silence(seconds: Vec<Second>) -> Vec<Second> {
     filled
 }
 
-/// Spans of equally many whole intervals, but for the last one, which may have fewer: where an interval
-/// belongs to one span, the rates of spans can be compared.
+/// Spans of the same number of whole intervals; only the last span may have fewer. Each interval belongs to
+/// one span, so the rates of spans can be compared.
 fn empty_spans((start_s, end_s): (f64, f64), interval_s: f64, count_max: usize) -> Vec<Span> {
     let interval_count = ((end_s - start_s) / interval_s.max(1e-3)).round().max(1.0);
     let interval_s = (end_s - start_s) / interval_count;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::ReportError;
 
-/// No table is larger: a week of rows a second has some 60 MB.
+/// Maximum size of a table. A week of one row per second takes about 60 MB.
 const SIZE_BYTES_MAX: u64 = 256 << 20;
 
 /// The text of a table.
@@ -14,16 +14,16 @@ pub(super) struct CsvLines {
     text: String,
 }
 
-/// One row, whose cells are taken as numbers. Problems are told without place.
+/// One row, whose cells are read as numbers. Error messages leave out the place.
 pub(super) struct Row<'a> {
     columns: &'a [&'a str],
     cells: Vec<&'a str>,
-    /// Elapsed time of the row before, in seconds.
+    /// Elapsed time of the previous row, in seconds.
     after_s: f64,
 }
 
 impl CsvLines {
-    /// Reads a file; bytes that are no UTF-8 become replacement characters.
+    /// Reads a file. Bytes that are not UTF-8 become replacement characters.
     pub(super) fn read(path: &Path) -> Result<Self, ReportError> {
         let size_bytes = fs::metadata(path).map_err(ReportError::read(path))?.len();
         if size_bytes > SIZE_BYTES_MAX {
@@ -38,7 +38,7 @@ impl CsvLines {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// The lines that have their end, numbered from 1; tells of one that has not.
+    /// The complete lines, numbered from 1. An incomplete last line is left out with a note.
     pub(super) fn whole(&self, notes: &mut Vec<String>) -> Vec<(usize, &str)> {
         let mut lines: Vec<(usize, &str)> = self
             .text
@@ -55,8 +55,7 @@ impl CsvLines {
         lines.into_iter().map(|(number, line)| (number, line.trim_end())).collect()
     }
 
-    /// The rows of a table with these columns. Nothing, and a note, when not even the header is
-    /// there.
+    /// The rows of a table with these columns. `None`, with a note, if even the header is missing.
     pub(super) fn table<T>(
         &self,
         columns: &[&str],
@@ -99,7 +98,7 @@ fn cells_of(line: &str) -> impl Iterator<Item = &str> {
 }
 
 impl Row<'_> {
-    /// The number in a column: finite and not negative.
+    /// The number in a column, which must be finite and not negative.
     pub(super) fn number(&self, column: usize) -> Result<f64, String> {
         let cell = self.cells.get(column).copied().unwrap_or_default();
         let number = cell.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
@@ -109,7 +108,7 @@ impl Row<'_> {
         })
     }
 
-    /// The truth value in a column.
+    /// The boolean in a column.
     pub(super) fn truth(&self, column: usize) -> Result<bool, String> {
         let cell = self.cells.get(column).copied().unwrap_or_default();
         cell.parse().map_err(|_| {
@@ -118,7 +117,7 @@ impl Row<'_> {
         })
     }
 
-    /// The first column: seconds that may not go back.
+    /// The elapsed seconds in the first column, which must not decrease.
     pub(super) fn elapsed(&mut self) -> Result<f64, String> {
         let elapsed_s = self.number(0)?;
         if elapsed_s < self.after_s {

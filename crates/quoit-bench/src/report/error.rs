@@ -1,4 +1,4 @@
-//! Why a report cannot be made.
+//! Reasons why a report cannot be made.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::measure::intervals::IntervalError;
 
-/// Why the results of a run cannot be read or drawn.
+/// Reasons why the results of a run cannot be read or drawn.
 #[derive(Debug, Error)]
 pub enum ReportError {
     /// The directory has no `summary.csv`.
@@ -17,7 +17,7 @@ pub enum ReportError {
         .0.display()
     )]
     NoResults(PathBuf),
-    /// The directory of a campaign, which is no run.
+    /// The directory is that of a campaign, not of a run.
     #[error(
         "{} holds a campaign: its report is campaign.html, which `quoit bench campaign NAME -d DIR` writes \
          anew; name the directory of one of its cells",
@@ -30,68 +30,68 @@ pub enum ReportError {
     /// A file or directory cannot be read.
     #[error("{} cannot be read: {error}", .path.display())]
     Read {
-        /// Its path.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// Error of the system.
+        /// The I/O error.
         error: io::Error,
     },
-    /// A file is larger than any run makes it.
+    /// A file is larger than any table of a run.
     #[error("{} has {size_bytes} bytes; no table of a run has more than {limit_bytes}", .path.display())]
     TooLarge {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// Its size.
+        /// Its size in bytes.
         size_bytes: u64,
-        /// The greatest size that is read.
+        /// The maximum size in bytes.
         limit_bytes: u64,
     },
-    /// A line is not what such a file has there.
+    /// A line does not have the expected form.
     #[error("{}:{line}: {problem}", .path.display())]
     Line {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Number of the line, from 1.
         line: usize,
         /// Description of the fault.
         problem: String,
     },
-    /// The distribution of the seconds cannot be read.
+    /// The histograms of the intervals cannot be read.
     #[error(transparent)]
     Intervals(#[from] IntervalError),
-    /// There are tables without rows.
+    /// The tables have no rows.
     #[error("{} has no whole row: nothing was measured", .0.display())]
     NoRows(PathBuf),
-    /// No row lies in the range that was asked for.
+    /// No row lies in the requested range.
     #[error(
         "no row lies between {start_s} and {end_s} s: the run's rows are at {first_s} to {last_s} s"
     )]
     Range {
-        /// Least elapsed time, in seconds.
+        /// Requested minimum of the elapsed time, in seconds.
         start_s: f64,
-        /// Greatest elapsed time, in seconds.
+        /// Requested maximum of the elapsed time, in seconds.
         end_s: f64,
         /// Elapsed time of the first row, in seconds.
         first_s: f64,
         /// Elapsed time of the last row, in seconds.
         last_s: f64,
     },
-    /// A size that a chart cannot have.
+    /// The requested size of a chart is out of range.
     #[error("a chart of {width} x {height} cannot be drawn: each side is 300 to 20000")]
     Size {
-        /// Asked for.
+        /// Requested width in pixels.
         width: u32,
-        /// Asked for.
+        /// Requested height in pixels.
         height: u32,
     },
-    /// A file name that says no kind of report.
+    /// The extension of a file name does not select a kind of report.
     #[error("{} is neither .svg (the chart) nor .html (the page): name a file of one of them", .0.display())]
     Kind(PathBuf),
     /// A report cannot be written.
     #[error("{} cannot be written: {error}", .path.display())]
     Write {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// Error of the system.
+        /// The I/O error.
         error: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! Events of a run, and how soon the load felt them and was over them.
+//! Events of a run, with the time until the load was affected and until it had recovered.
 
 use super::course::Second;
 use super::csv::CsvLines;
@@ -9,21 +9,21 @@ use std::path::Path;
 /// An event that took place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventRow {
-    /// Seconds since the start of what is measured.
+    /// Time of the event, in seconds since the start of the measurement.
     pub elapsed_s: f64,
-    /// Its name.
+    /// Name of the event.
     pub name: String,
-    /// Seconds that its command took.
+    /// Duration of its command, in seconds.
     pub seconds: f64,
-    /// How that ended.
+    /// Outcome of its command.
     pub outcome: String,
 }
 
-/// Reads the events of a run in the order of time; none for a run without.
+/// Reads the events of a run in ascending order of time; empty for a run without events.
 ///
 /// # Errors
 ///
-/// When a line is no event.
+/// When a line is not an event.
 pub(super) fn read_events(
     directory: &Path,
     notes: &mut Vec<String>,
@@ -53,30 +53,32 @@ pub(super) fn read_events(
     Ok(events)
 }
 
-/// Seconds before an event that it is compared with, at most and at least.
+/// Maximum and minimum number of seconds before an event that it is compared with.
 const BEFORE_MAX: usize = 30;
 const BEFORE_MIN: usize = 3;
-/// So many good seconds, one after the other, are a recovery.
+/// Number of consecutive untroubled seconds that make a recovery.
 const GOOD_SECONDS: usize = 3;
-/// A second with less than this share of the rate before an event is troubled.
+/// A second is troubled if its rate is below this share of the rate before the event.
 const RATE_SHARE_MIN: f64 = 0.7;
-/// A second with more than so many times the 99th percentile before an event is troubled.
+/// A second is troubled if its 99th percentile exceeds this multiple of the one before the event.
 const P99_RATIO_MAX: f64 = 3.0;
 
-/// The effect of an event on the load, in seconds after it.
+/// The effect of an event on the load, in seconds after the event.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Impact {
-    /// Too few seconds before it to compare with.
+    /// There are too few seconds before the event to compare with.
     Unknown,
-    /// Nothing was felt until the next event, or the end.
+    /// No effect until the next event or the end of the run.
     None,
-    /// Felt so long after it, and over so long after it; `None`: not over.
+    /// The load was affected after `noticed_s` and recovered after `recovered_s`; `None` if it did not
+    /// recover.
     Felt { noticed_s: f64, recovered_s: Option<f64> },
 }
 
-/// The effects of the events of a run: the first second after each that is troubled, and the first of three
-/// that are not any more. A second is troubled when operations fail that did not before, when the rate is
-/// below 70 % of the median of the seconds before, or the 99th percentile above three times theirs.
+/// The effects of a run's events. An effect begins with the first troubled second after the event and ends
+/// with the first of three untroubled ones. A second is troubled if operations fail and none failed before
+/// the event, if the rate is below 70 % of the median before the event, or if the 99th percentile exceeds
+/// three times its median before.
 pub(super) fn impacts(results: &Results, seconds: &[Second]) -> Vec<Impact> {
     let ends = results.events.iter().skip(1).map(|event| event.elapsed_s).chain([f64::INFINITY]);
     let of = |(event, end_s): (&EventRow, f64)| impact(event.elapsed_s, end_s, seconds);
@@ -84,7 +86,7 @@ pub(super) fn impacts(results: &Results, seconds: &[Second]) -> Vec<Impact> {
 }
 
 fn impact(at_s: f64, until_s: f64, seconds: &[Second]) -> Impact {
-    // The second in which the event lies belongs to neither side.
+    // The second that contains the event belongs to neither side.
     let before: Vec<&Second> = seconds.iter().filter(|second| second.end_s <= at_s).collect();
     let before = &before[before.len().saturating_sub(BEFORE_MAX)..];
     if before.len() < BEFORE_MIN {
@@ -121,7 +123,7 @@ fn impact(at_s: f64, until_s: f64, seconds: &[Second]) -> Impact {
 mod tests {
     use super::*;
 
-    /// Seconds of 100 operations with a p99 of 10 ms, but for those that `change` changes.
+    /// Seconds with 100 operations and a 99th percentile of 10 ms each, as modified by `change`.
     fn seconds(count: usize, change: impl Fn(usize, &mut Second)) -> Vec<Second> {
         let second = |at: usize| {
             let mut second = Second {

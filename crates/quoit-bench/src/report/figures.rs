@@ -1,34 +1,33 @@
-//! Figures of each operation, from the distributions of its seconds or, where there are none, from
-//! the rows of its table.
+//! The figures of each operation, from its interval logs or, if there are none, from the rows of its table.
 
 use super::results::{LatencyRow, OperationRows};
 use super::{ReportError, Results};
 use crate::measure::intervals::{self, BREAKDOWN_FOLDER, EXTENSION, FOLDER, IntervalReader};
 use crate::measure::{Attempts, Latencies, OperationStats};
 
-/// One operation of the run.
+/// The figures of one operation.
 #[derive(Debug)]
 pub(super) struct Figures {
-    /// The label as people read it.
+    /// The label in the form shown to people.
     pub(super) name: String,
-    /// Successful operations.
+    /// Number of successful operations.
     pub(super) count: u64,
-    /// Failed operations.
+    /// Number of failed operations.
     pub(super) error_count: u64,
-    /// Successful operations a second.
+    /// Successful operations per second.
     pub(super) rate_per_s: f64,
     pub(super) latencies: Latencies,
-    /// The whole distribution, where the run kept it.
+    /// The whole distribution, if the run recorded it.
     pub(super) distribution: Option<OperationStats>,
-    /// Latencies of successful and failed operations together, where some failed and the run kept when.
+    /// Latencies of successful and failed operations together, if some failed and the run recorded when.
     pub(super) attempts: Option<Attempts>,
-    /// Times after which operations failed, where some did and the run kept them.
+    /// Times until operations failed, if some did and the run recorded when.
     pub(super) failed: Option<OperationStats>,
-    /// From the first request of an operation to its last answer, where the run kept it.
+    /// Time from an operation's first request to its last answer, if the run recorded it.
     pub(super) service: Option<OperationStats>,
 }
 
-/// The load generator's own part of the latencies, where the run kept it.
+/// The load generator's part of the latencies.
 #[derive(Debug)]
 pub(super) struct OwnParts {
     /// Latencies of the canaries.
@@ -37,7 +36,7 @@ pub(super) struct OwnParts {
     pub(super) client_delay: OperationStats,
 }
 
-/// The load generator's own part of the latencies of a run; nothing for a run that kept none.
+/// The load generator's part of a run's latencies; `None` if the run did not record it.
 pub(super) fn own_parts(results: &Results) -> Result<Option<OwnParts>, ReportError> {
     let Some(canary) = part(results, "canary")? else { return Ok(None) };
     let queueing = part(results, "queueing")?.unwrap_or_default();
@@ -45,12 +44,12 @@ pub(super) fn own_parts(results: &Results) -> Result<Option<OwnParts>, ReportErr
     Ok(Some(OwnParts { canary, queueing, client_delay }))
 }
 
-/// A distribution of the breakdown; nothing where the run kept none.
+/// A distribution of the breakdown; `None` if the run did not record it.
 fn part(results: &Results, name: &str) -> Result<Option<OperationStats>, ReportError> {
     open_part(results, name)?.map(|intervals| sum(results, intervals)).transpose()
 }
 
-/// The intervals of a distribution of the breakdown; nothing where the run kept none.
+/// The intervals of a distribution of the breakdown; `None` if the run did not record it.
 pub(super) fn open_part(
     results: &Results,
     name: &str,
@@ -93,7 +92,7 @@ pub(super) fn figures(results: &Results) -> Result<Vec<Figures>, ReportError> {
     results.operations.iter().map(of).collect()
 }
 
-/// The intervals of an operation that lie in the range of the results, added up.
+/// The sum of an operation's intervals that lie within the range of the results.
 fn distribution(results: &Results, file_label: &str) -> Result<OperationStats, ReportError> {
     sum(results, IntervalReader::open(&results.directory, file_label)?)
 }
@@ -111,8 +110,8 @@ fn sum(results: &Results, intervals: IntervalReader) -> Result<OperationStats, R
     Ok(sum)
 }
 
-/// Percentiles cannot be added up: the median row stands for all of them, each row as often as it
-/// has latencies.
+/// Percentiles cannot be added up, so the percentile of the median row stands for all rows. Each row weighs
+/// as much as it has latencies.
 fn of_rows(rows: &[LatencyRow]) -> Latencies {
     let rows: Vec<&LatencyRow> = rows.iter().filter(|row| row.count > 0.0).collect();
     let count: f64 = rows.iter().map(|row| row.count).sum();

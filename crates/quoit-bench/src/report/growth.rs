@@ -1,4 +1,4 @@
-//! The table of `quoit bench crdt-growth` read back, and its chart.
+//! Reading and drawing the table of `quoit bench crdt-growth`.
 
 use std::path::{Path, PathBuf};
 
@@ -8,31 +8,31 @@ use super::{ChartOptions, ReportError};
 use crate::growth::{COLUMNS, GrowthRow, TIMES};
 use crate::output::GROWTH_FILE;
 
-/// The colours of the times, in their order.
+/// Style classes of the times, in the order of the times.
 pub(super) const CLASSES: [&str; 5] = ["median", "mean", "p95", "p99", "max"];
 
 /// Results of an experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Growth {
-    /// Where it was read.
+    /// Directory that they were read from.
     pub directory: PathBuf,
-    /// In the order of the requests; at least one.
+    /// The rows, in the order of the requests; at least one.
     pub rows: Vec<GrowthRow>,
-    /// Rows that were passed over.
+    /// Notes about rows that were ignored.
     pub notes: Vec<String>,
 }
 
 impl Growth {
-    /// True where an experiment left its table.
+    /// True if the directory has the table of an experiment.
     pub(super) fn is_in(directory: &Path) -> bool {
         directory.join(GROWTH_FILE).is_file()
     }
 
-    /// Reads the table in `directory`. A last row without its line end is passed over, with a note.
+    /// Reads the table in `directory`. An incomplete last row is ignored with a note.
     ///
     /// # Errors
     ///
-    /// When there is no row, or a line is not of the table's form.
+    /// When there is no row, or a line does not have the form of the table.
     pub fn read(directory: &Path) -> Result<Self, ReportError> {
         let path = directory.join(GROWTH_FILE);
         let mut notes = Vec::new();
@@ -56,17 +56,18 @@ impl Growth {
         }
     }
 
-    /// From 0 to the most items of a container.
+    /// The range from 0 to the largest number of items in a container.
     pub(super) fn item_range(&self) -> (f64, f64) {
         let most = self.rows.iter().map(|row| row.item_count).max().unwrap_or(1);
         (0.0, most as f64)
     }
 
-    /// Draws the chart as an SVG document: the size, and each of the times, over the items.
+    /// Draws the chart as an SVG document. It shows the size and each of the times over the number of
+    /// items.
     ///
     /// # Errors
     ///
-    /// [`ReportError::Size`] when a side is not of 300 to 20 000 pixels.
+    /// [`ReportError::Size`] if a side is not between 300 and 20 000 pixels.
     pub fn draw_chart(&self, options: &ChartOptions) -> Result<String, ReportError> {
         let size = Panel {
             title: "Size of the record",
@@ -95,7 +96,7 @@ impl Growth {
         draw_panels(&sheet, &[size, times])
     }
 
-    /// A column over the items. Items without a value have no point.
+    /// A column over the number of items. Values of 0 get no point.
     fn series(
         &self,
         class: &'static str,

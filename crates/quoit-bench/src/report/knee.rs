@@ -1,4 +1,4 @@
-//! The table of a search for the knee read back, and its chart.
+//! Reading and drawing the table of a search for the knee.
 
 use std::path::{Path, PathBuf};
 
@@ -10,25 +10,25 @@ use crate::run::{KNEE_COLUMNS, KNEE_FILE, KneeRow};
 /// Results of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KneeResults {
-    /// Where it was read.
+    /// Directory that they were read from.
     pub directory: PathBuf,
-    /// In the order of the offered rates; at least one.
+    /// The rows, ordered by offered rate; at least one.
     pub rows: Vec<KneeRow>,
-    /// Rows that were passed over.
+    /// Notes about rows that were ignored.
     pub notes: Vec<String>,
 }
 
 impl KneeResults {
-    /// True where a search left its table.
+    /// True if the directory has the table of a search.
     pub(super) fn is_in(directory: &Path) -> bool {
         directory.join(KNEE_FILE).is_file()
     }
 
-    /// Reads the table in `directory`. A last row without its line end is passed over, with a note.
+    /// Reads the table in `directory`. An incomplete last row is ignored with a note.
     ///
     /// # Errors
     ///
-    /// When there is no row, or a line is not of the table's form.
+    /// When there is no row, or a line does not have the form of the table.
     pub fn read(directory: &Path) -> Result<Self, ReportError> {
         let path = directory.join(KNEE_FILE);
         let mut notes = Vec::new();
@@ -60,20 +60,22 @@ impl KneeResults {
         within.map(|row| row.offered_per_s).max_by(f64::total_cmp)
     }
 
-    /// From 0 to the highest offered rate.
+    /// The range from 0 to the highest offered rate.
     pub(super) fn rate_range(&self) -> (f64, f64) {
         (0.0, self.rows.last().map_or(1.0, |row| row.offered_per_s))
     }
 
-    /// Draws the chart as an SVG document: the successful rate and the 99th percentile over the offered rate.
+    /// Draws the chart as an SVG document. It shows the successful rate and the 99th percentile over the
+    /// offered rate.
     ///
     /// # Errors
     ///
-    /// [`ReportError::Size`] when a side is not of 300 to 20 000 pixels.
+    /// [`ReportError::Size`] if a side is not between 300 and 20 000 pixels.
     pub fn draw_chart(&self, options: &ChartOptions) -> Result<String, ReportError> {
         let series = |class, name, value: fn(&KneeRow) -> f64| {
             let points = self.rows.iter().map(|row| (row.offered_per_s, value(row)));
-            // Gaps beyond all points: lines from point to point, since a smooth curve would hide the knee.
+            // A gap after all points selects straight lines between the points, because a smooth curve
+            // would hide the knee.
             let gaps = vec![f64::INFINITY];
             PanelSeries { class, name, points: points.collect(), gaps }
         };

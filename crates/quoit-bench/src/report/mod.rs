@@ -1,7 +1,7 @@
-//! Reports: a run's tables read back and drawn.
+//! Reports: the tables of a run are read back and drawn.
 //!
-//! Whatever is drawn is made from the files of a run's directory, so that a report can be made of
-//! a run that is over, and of one that basho_bench made.
+//! A report is made only from the files in the directory of a run. So it can be made long after the run,
+//! and of a run of basho_bench itself.
 
 mod attempt_rows;
 mod chart;

@@ -1,31 +1,33 @@
-//! Rules for the values that may and must be found under one key, without locks, bytes or I/O.
+//! Rules for the values that a read of one key may and must find, without locks, bytes or I/O.
 //!
-//! Times are stamps of one counter. A write is known by the stamp of its start, which its value
+//! Times are stamps of one counter. A write is identified by the stamp of its start, which its value
 //! carries. It is *acknowledged* at a later stamp, or stays *in doubt* for ever.
 //!
-//! A key keeps its *candidates*: the writes that a read may still find. A write leaves them when
-//! an acknowledged one replaces it:
+//! A key keeps its *candidates*: the writes that a read may still find. A write stops being a candidate
+//! when an acknowledged write replaces it:
 //!
-//! - [`Semantics::Register`]: one that started after this one was acknowledged. A write in doubt
-//!   may take effect at any time and is never replaced.
-//! - [`Semantics::Siblings`]: one whose context covers this one, because it was read before, or
-//!   because it is a delete, which covers what was acknowledged before it started.
+//! - [`Semantics::Register`]: the other write started after this one was acknowledged. A write in doubt may
+//!   take effect
+//! at any time and is never replaced.
+//! - [`Semantics::Siblings`]: the context of the other write covers this one, either because a read had
+//!   found it, or
+//! because the other write is a delete, which covers every write that was acknowledged before it started.
 //!
-//! A read may find the candidates of its start and whatever started since. Everything else is
-//! older than something acknowledged.
+//! A read may find the candidates at its start, and every write that has started since. Any other version
+//! is older than an acknowledged one.
 
 use smallvec::SmallVec;
 
 use super::Semantics;
 
-/// Writes in doubt that are told apart, of one key. Of older ones only the newest number is kept:
-/// every version up to it is then acceptable.
+/// Maximum number of writes in doubt that are tracked for one key. Of older ones only the newest number is
+/// kept; every version up to it is then accepted.
 const IN_DOUBT_MAX: usize = 64;
 
 /// The number of a write: the stamp of its start.
 pub(super) type WriteSequence = u64;
 
-/// Numbers of writes, mostly one.
+/// Numbers of writes, mostly a single one.
 pub(super) type Sequences = SmallVec<[WriteSequence; 2]>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,35 +48,36 @@ struct TrackedWrite {
     sequence: WriteSequence,
     kind: WriteKind,
     state: WriteState,
-    /// Writes that it replaces once it has taken effect.
+    /// The writes that it replaces once it has taken effect.
     covers: Sequences,
-    /// A delete of unknown reach ran beside it: it may be gone.
+    /// True if a delete with unknown reach was concurrent, so this write may be gone.
     is_optional: bool,
-    /// It was made with the context of a read, so that nothing from before the run stays.
+    /// True if the write replaces values from before the run, because it is a delete or has the context of
+    /// a read.
     covers_before: bool,
 }
 
-/// The state of one key while something is unsettled about it.
+/// The state of one key while operations are in flight or in doubt.
 #[derive(Debug, Clone)]
 pub(super) struct History {
     writes: SmallVec<[TrackedWrite; 2]>,
-    /// Values from before the run may be found.
+    /// True if values from before the run may be found.
     before: bool,
-    /// Operations in flight.
+    /// Number of operations in flight.
     pub(super) active: u32,
     /// Start of the newest delete.
     newest_delete: WriteSequence,
-    /// Every version up to this one is acceptable, and whether nothing is.
+    /// Every version up to this number is accepted; the flag says that finding no value is accepted too.
     lenient: (WriteSequence, bool),
-    /// The key is in the list of those that were written.
+    /// True if the key is already in the list of written keys.
     pub(super) is_noted: bool,
 }
 
-/// State of a key when nothing is unsettled: one acknowledged write.
+/// The state of a key when nothing is in flight or in doubt: one acknowledged write, packed into a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Settled(u64);
 
-/// Values that a read may find: taken at its start.
+/// The values that a read may find, taken at its start.
 #[derive(Debug, Clone)]
 pub(super) struct Snapshot {
     started: u64,
@@ -95,20 +98,20 @@ struct Candidate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     Version(WriteSequence),
-    /// From before the run.
+    /// A value from before the run.
     Before,
 }
 
-/// Fault of a read.
+/// A fault of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Violation {
     /// An acknowledged write is missing.
     Lost(WriteSequence),
-    /// A version that an acknowledged one has replaced.
+    /// A version that an acknowledged write has replaced.
     Stale(Found),
     /// A version that an acknowledged delete has removed.
     Resurrected(Found),
-    /// Siblings that cannot be beside each other.
+    /// Siblings that can't exist at the same time.
     Siblings(Found),
 }
 
@@ -123,7 +126,7 @@ impl Settled {
 }
 
 impl History {
-    /// A key of which nothing was written; `before` when it may hold a value already.
+    /// A key that the run has not written. `before` says that it may have a value from before the run.
     pub(super) fn new(before: bool) -> Self {
         let nothing = TrackedWrite {
             sequence: 0,
@@ -147,12 +150,12 @@ impl History {
         let mut history = Self::new(bits & 2 != 0);
         history.writes[0].sequence = bits >> 2;
         history.writes[0].kind = if bits & 1 != 0 { WriteKind::Delete } else { WriteKind::Put };
-        // The exact end is of no use any more: whatever starts from now on starts after it.
+        // The exact stamp of the acknowledgement no longer matters: every later operation starts after it.
         history.is_noted = true;
         history
     }
 
-    /// The key as it is when nothing is in flight or in doubt.
+    /// The packed state of the key, if nothing is in flight or in doubt.
     pub(super) fn settled(&self) -> Option<Settled> {
         let [write] = self.writes.as_slice() else { return None };
         let is_acknowledged = matches!(write.state, WriteState::AcknowledgedAt(_));
@@ -166,7 +169,7 @@ impl History {
         self.writes.len()
     }
 
-    /// True when nothing is known of the key that is not known of every key.
+    /// True if the history has no information beyond that of a key that was never used.
     pub(super) fn is_blank(&self) -> bool {
         !self.is_noted
             && self.active == 0
@@ -176,7 +179,7 @@ impl History {
             })
     }
 
-    /// A write starts. `context` has the versions that a read before it found.
+    /// Begins a write. `context` has the versions that an earlier read found.
     pub(super) fn begin_write(
         &mut self,
         semantics: Semantics,
@@ -215,9 +218,9 @@ impl History {
         self.active += 1;
     }
 
-    /// Adds the values that a read found, and those that they had replaced.
+    /// Adds the versions that a read found, and the versions that those had replaced.
     fn add_context(&self, covers: &mut Sequences, context: &[WriteSequence]) {
-        // Nothing written yet is replaced by anything.
+        // The initial state, in which nothing is written, is replaced by any write.
         covers.push(0);
         for sequence in context {
             covers.push(*sequence);
@@ -227,10 +230,10 @@ impl History {
         }
     }
 
-    /// A write was acknowledged at the stamp `now`.
+    /// Records the acknowledgement of a write at the stamp `now`.
     pub(super) fn acknowledge(&mut self, semantics: Semantics, sequence: WriteSequence, now: u64) {
         self.active -= 1;
-        // One that others have read and replaced already is gone.
+        // The write is no longer tracked if others have already read and replaced it.
         let Some(index) = self.writes.iter().position(|write| write.sequence == sequence) else {
             return;
         };
@@ -246,7 +249,7 @@ impl History {
             }
             Semantics::Siblings => {
                 let is_done = |other: &TrackedWrite| {
-                    // A delete has done its work, and nothing is there any more to be found.
+                    // A completed delete has had its effect, and leaves nothing to be found.
                     write.covers.contains(&other.sequence)
                         || (other.kind == WriteKind::Delete && !other.is_open_delete())
                 };
@@ -259,7 +262,7 @@ impl History {
         }
     }
 
-    /// Whether a write took effect is not known.
+    /// Records that a write is in doubt.
     pub(super) fn doubt(&mut self, sequence: WriteSequence) {
         self.active -= 1;
         if let Some(write) = self.writes.iter_mut().find(|write| write.sequence == sequence) {
@@ -272,12 +275,12 @@ impl History {
             let oldest = self.writes.remove(oldest);
             self.lenient.0 = self.lenient.0.max(oldest.sequence);
             self.lenient.1 |= oldest.kind == WriteKind::Delete;
-            // The writes that it may have replaced are not known any more.
+            // It is no longer known which writes it may have replaced.
             self.writes.iter_mut().for_each(|write| write.is_optional = true);
         }
     }
 
-    /// A read starts at the stamp `now`.
+    /// Begins a read at the stamp `now`.
     pub(super) fn begin_read(&mut self, now: u64) -> Snapshot {
         self.active += 1;
         let candidate = |write: &TrackedWrite| Candidate {
@@ -294,7 +297,7 @@ impl History {
         }
     }
 
-    /// A read ends without an answer.
+    /// Ends a read.
     pub(super) fn end_read(&mut self) {
         self.active -= 1;
     }
@@ -340,8 +343,8 @@ impl History {
         })
     }
 
-    /// Forgets the writes that a delete beside them has removed, as a read shows that did not
-    /// find them. While anything is unsettled, a later read may still find them elsewhere.
+    /// Forgets writes that a concurrent delete has removed, if a read that should see them did not find
+    /// them. While another operation is unsettled, a later read may still find them on another replica.
     pub(super) fn forget_removed(&mut self, snapshot: &Snapshot, found: &[Found]) {
         let is_acknowledged =
             |write: &TrackedWrite| matches!(write.state, WriteState::AcknowledgedAt(_));
@@ -378,20 +381,20 @@ impl History {
         lost.map(|one| Violation::Lost(one.sequence))
     }
 
-    /// True when one of the values found replaces this one.
+    /// True if one of the found values replaces this version.
     fn is_replaced(&self, sequence: WriteSequence, found: &[Found]) -> bool {
         self.writes.iter().any(|write| {
             found.contains(&Found::Version(write.sequence)) && write.covers.contains(&sequence)
         })
     }
 
-    /// True when a version is found, or may be missing because of what may have replaced it.
+    /// True if a version was found, or may be missing because another write may have replaced it.
     fn is_accounted_for(&self, sequence: WriteSequence, found: &[Found], depth: usize) -> bool {
         if found.contains(&Found::Version(sequence)) {
             return true;
         }
         let Some(write) = self.writes.iter().find(|write| write.sequence == sequence) else {
-            // Replaced by what was acknowledged while the read went on.
+            // A write that was acknowledged during the read has replaced it.
             return true;
         };
         let mut others = self.writes.iter().filter(|other| other.covers.contains(&sequence));
@@ -407,7 +410,7 @@ impl TrackedWrite {
         self.state == WriteState::InFlight
     }
 
-    /// A delete whose effect may still come.
+    /// True for a delete that may still take effect.
     fn is_open_delete(&self) -> bool {
         self.kind == WriteKind::Delete && !matches!(self.state, WriteState::AcknowledgedAt(_))
     }
@@ -429,14 +432,14 @@ impl Found {
 }
 
 impl Candidate {
-    /// True for an acknowledged write of this number.
+    /// True for an acknowledged write with this number.
     fn is(&self, sequence: WriteSequence) -> bool {
         self.is_acknowledged && self.sequence == sequence
     }
 }
 
 impl Snapshot {
-    /// True when a version may be found: a candidate, or one that started after the read.
+    /// True if a read may find the version: it is a candidate, or started after the read.
     fn may_find(&self, sequence: WriteSequence) -> bool {
         sequence > self.started
             || sequence <= self.lenient.0
@@ -447,7 +450,7 @@ impl Snapshot {
         self.candidates.iter().any(|one| one.kind == WriteKind::Delete)
     }
 
-    /// The newest acknowledged write, 0 when there is none.
+    /// The newest acknowledged write; 0 if there is none.
     pub(super) fn newest_acknowledged(&self) -> WriteSequence {
         let acknowledged = self.candidates.iter().filter(|one| one.is_acknowledged);
         acknowledged.map(|one| one.sequence).max().unwrap_or(0)
@@ -461,7 +464,7 @@ impl Snapshot {
         self.before
     }
 
-    /// Describes the values that a read may find.
+    /// A description of the values that a read may find.
     pub(super) fn expected(&self) -> String {
         let mut words: Vec<String> = Vec::new();
         for one in &self.candidates {

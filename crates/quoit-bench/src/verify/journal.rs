@@ -1,21 +1,19 @@
-//! The keys that were written, in a file: memory holds no key, so that its use does not depend
-//! on how long keys are.
+//! The written keys, in a file. Memory holds no keys, so its use does not depend on their length.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-/// Largest key that is read back; larger ones are a damaged file.
+/// Maximum length of a key that is read back. A greater length means that the file is damaged.
 const KEY_SIZE_BYTES_MAX: u32 = 1 << 24;
 
-/// An anonymous file of keys, each once, in the order of their first write. It is gone with the
-/// process.
+/// An anonymous file of keys, each once, in the order of their first write. It disappears with the process.
 #[derive(Debug)]
 pub(super) struct Journal {
     writer: BufWriter<File>,
     count: u64,
-    /// The first error, after which nothing is kept.
+    /// The first error. Once it is set, the list of keys is incomplete.
     error: Option<io::Error>,
 }
 
@@ -25,7 +23,7 @@ impl Journal {
         Ok(Self { writer: BufWriter::new(file), count: 0, error: None })
     }
 
-    /// Adds a key. An error is told when the keys are read.
+    /// Adds a key. An error is reported when the keys are read.
     pub(super) fn add(&mut self, key: &[u8]) {
         let size = u32::try_from(key.len()).unwrap_or(u32::MAX).to_le_bytes();
         let added = self.writer.write_all(&size).and_then(|()| self.writer.write_all(key));
@@ -39,7 +37,7 @@ impl Journal {
         self.count
     }
 
-    /// The keys so far. Adding goes on behind them.
+    /// The keys added so far. Further keys can be added meanwhile.
     pub(super) fn keys(&mut self) -> io::Result<WrittenKeys> {
         if let Some(error) = self.error.take() {
             return Err(error);
@@ -50,7 +48,7 @@ impl Journal {
     }
 }
 
-/// Reads at a place of its own, whatever else uses the file.
+/// A reader with an offset of its own, independent of other users of the file.
 #[derive(Debug)]
 struct At {
     file: File,
@@ -65,7 +63,7 @@ impl Read for At {
     }
 }
 
-/// The keys that a run has written.
+/// An iterator over the keys that a run has written.
 #[derive(Debug)]
 pub struct WrittenKeys {
     reader: BufReader<At>,
@@ -85,7 +83,7 @@ impl WrittenKeys {
         Ok(key)
     }
 
-    /// How many keys are still to come.
+    /// Number of keys that are left to read.
     pub fn left(&self) -> u64 {
         self.left
     }

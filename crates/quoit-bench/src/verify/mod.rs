@@ -1,9 +1,9 @@
-//! Verification: is what was acknowledged still there, and is what is read what was written?
+//! Verification: checks that acknowledged writes are still there, and that reads return what was written.
 //!
-//! A [`Verifier`] is told of every operation before and after. It makes the values, which tell who
-//! wrote them, and keeps for each key what a read may find. It needs nothing of the rest of this
-//! crate, so that tests of clusters can use it with any client. `docs/design/verification.md` has
-//! the rules, and what is not detected.
+//! The user of a [`Verifier`] reports every operation to it before and after. The verifier makes the
+//! values, which identify the write that they belong to, and keeps for each key which values a read may
+//! find. It depends on nothing else in this crate, so tests of clusters can use it with any client.
+//! `docs/design/verification.md` has the rules, and the faults that are not detected.
 //!
 //! ```
 //! use quoit_bench::verify::{Verifier, VerifySettings};
@@ -48,29 +48,29 @@ use table::KeyTable;
 pub use value::VALUE_SIZE_BYTES_MIN;
 use value::{Decoded, decode, key_hash, write_value};
 
-/// Meaning of a key to its clients.
+/// The semantics of a key for its clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Semantics {
     /// One value; the later of two writes wins (`allow_mult = false`, `last_write_wins = true`).
     #[default]
     Register,
-    /// Writes replace what their context covers, and others become siblings
-    /// (`allow_mult = true`).
+    /// A write replaces the values that its context covers; other values become siblings (`allow_mult =
+    /// true`).
     Siblings,
 }
 
 /// Settings of a verifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VerifySettings {
-    /// Meaning of a key to its clients.
+    /// The semantics of a key for its clients.
     pub semantics: Semantics,
-    /// Nothing is stored under the keys before the run. Otherwise values from before are accepted
-    /// until a write of the run has replaced them.
+    /// True if no key has a value before the run. Otherwise older values are accepted until a write of the
+    /// run has replaced them.
     pub is_fresh: bool,
-    /// Reads may be behind acknowledged writes, because their quorums do not meet: they are
-    /// counted, and only the read-back at the end has to find the newest.
+    /// True if reads may be behind acknowledged writes, because the quorums of reads and writes do not
+    /// overlap. Such reads are only counted; the read-back at the end must find the newest values.
     pub may_read_behind: bool,
-    /// How many faults are kept as cases.
+    /// Maximum number of faults that are kept as cases.
     pub cases_max: usize,
 }
 
@@ -85,10 +85,10 @@ impl Default for VerifySettings {
     }
 }
 
-/// Knows what was written and checks what is read; for any number of threads.
+/// Records the writes of a run and checks its reads. Can be used from any number of threads.
 ///
-/// An operation costs two short locks of a stripe of keys and no allocation but that of the
-/// value, as long as operations of one key do not overlap.
+/// An operation takes the lock of a stripe of keys twice, for a short time. It allocates nothing but the
+/// value, as long as operations on one key do not overlap.
 #[derive(Debug)]
 pub struct Verifier {
     settings: VerifySettings,
@@ -107,17 +107,16 @@ struct Counts {
     reads_behind: AtomicU64,
 }
 
-/// The versions that a read found: the context of a write that replaces them.
+/// The versions that a read found, as the context of a write that replaces them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Context(Sequences);
 
 impl Verifier {
-    /// A verifier that knows nothing yet. It keeps the keys that are written in a temporary file
-    /// in `folder`.
+    /// Creates a verifier. It keeps the written keys in a temporary file in `folder`.
     ///
     /// # Errors
     ///
-    /// When that file cannot be made.
+    /// When that file cannot be created.
     pub fn new(settings: VerifySettings, folder: &Path) -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             settings,
@@ -129,7 +128,7 @@ impl Verifier {
         }))
     }
 
-    /// The verifier's settings.
+    /// The settings of the verifier.
     pub fn settings(&self) -> &VerifySettings {
         &self.settings
     }
@@ -138,12 +137,13 @@ impl Verifier {
         self.clock.fetch_add(1, Ordering::AcqRel)
     }
 
-    /// Before a put is sent. `context` is that of the read whose answer it was made of, if any.
+    /// Begins a put; to be called before it is sent. `context` belongs to the read on whose answer the put
+    /// is based, if there was one.
     pub fn begin_put(self: &Arc<Self>, key: &[u8], context: Option<&Context>) -> Write {
         self.begin_write(key, WriteKind::Put, context)
     }
 
-    /// Before a delete without a context is sent.
+    /// Begins a delete without a context; to be called before it is sent.
     pub fn begin_delete(self: &Arc<Self>, key: &[u8]) -> Write {
         self.begin_write(key, WriteKind::Delete, None)
     }
@@ -157,7 +157,8 @@ impl Verifier {
         let key_hash = key_hash(key);
         let context = context.map(|Context(sequences)| sequences.as_slice());
         let semantics = self.settings.semantics;
-        // The stamp is taken under the lock of the key, so that its writes start in its order.
+        // Take the stamp under the lock of the key, so that writes of the key start in the order of their
+        // stamps.
         let (sequence, is_new) = self.table.with(key_hash, |history| {
             let sequence = self.tick();
             history.begin_write(semantics, sequence, kind, context);
@@ -169,7 +170,7 @@ impl Verifier {
         Write { verifier: self.clone(), key_hash, sequence, is_open: true }
     }
 
-    /// Before a read is sent.
+    /// Begins a read; to be called before it is sent.
     pub fn begin_read(self: &Arc<Self>, key: &[u8]) -> Read {
         let key_hash = key_hash(key);
         let snapshot = self.table.with(key_hash, |history| history.begin_read(self.tick()));
@@ -177,23 +178,23 @@ impl Verifier {
         Read { verifier, key, key_hash, snapshot, by_read_back: false, is_open: true }
     }
 
-    /// As [`begin_read`](Self::begin_read), of the read-back at the end, which may not be behind.
+    /// As [`begin_read`](Self::begin_read), for a read of the final read-back, which must not be behind.
     pub fn begin_read_back(self: &Arc<Self>, key: &[u8]) -> Read {
         let mut read = self.begin_read(key);
         read.by_read_back = true;
         read
     }
 
-    /// The keys that were written, for a read-back when nothing is in flight any more.
+    /// The written keys, for a read-back when no operation is in flight any more.
     ///
     /// # Errors
     ///
-    /// When they could not be kept: the disk of temporary files was full, for instance.
+    /// When the keys could not be stored, for instance because the disk was full.
     pub fn written_keys(&self) -> io::Result<WrittenKeys> {
         self.table.written_keys()
     }
 
-    /// Notes keys that the read-back could not read.
+    /// Counts keys that the read-back could not read.
     pub fn note_unread(&self, key_count: u64) {
         self.outcome().keys_unread += key_count;
     }
@@ -224,7 +225,7 @@ impl Verifier {
     }
 }
 
-/// A put or delete in flight. When it is dropped without an acknowledgement it is in doubt.
+/// A put or delete in flight. If it is dropped without an acknowledgement it is in doubt.
 #[must_use = "a write that is dropped is in doubt"]
 #[derive(Debug)]
 pub struct Write {
@@ -235,19 +236,19 @@ pub struct Write {
 }
 
 impl Write {
-    /// The value to put, of at least [`VALUE_SIZE_BYTES_MIN`].
+    /// The value to put. Its size is `size_bytes`, but at least [`VALUE_SIZE_BYTES_MIN`].
     pub fn value(&self, size_bytes: usize) -> Vec<u8> {
         let mut value = Vec::new();
         self.write_value(size_bytes, &mut value);
         value
     }
 
-    /// Writes the value to put into a buffer that is used again.
+    /// Writes the value to put into a buffer, which can be reused.
     pub fn write_value(&self, size_bytes: usize, value: &mut Vec<u8>) {
         write_value(value, self.verifier.run, self.key_hash, self.sequence, size_bytes);
     }
 
-    /// The server has acknowledged it.
+    /// Reports that the server has acknowledged the write.
     pub fn acknowledge(mut self) {
         self.is_open = false;
         let verifier = &self.verifier;
@@ -267,7 +268,7 @@ impl Drop for Write {
     }
 }
 
-/// A read in flight. When it is dropped it has found out nothing.
+/// A read in flight. If it is dropped, nothing is checked.
 #[derive(Debug)]
 pub struct Read {
     verifier: Arc<Verifier>,
@@ -279,8 +280,8 @@ pub struct Read {
 }
 
 impl Read {
-    /// The server has answered with these values: none, one, or siblings. Tombstones are no
-    /// values. Gives the context of a put that is made of the answer.
+    /// Reports the values that the server returned: none, one, or siblings. Tombstones are not values.
+    /// Returns the context for a put that is based on the answer.
     pub fn found<'v>(mut self, values: impl IntoIterator<Item = &'v [u8]>) -> Context {
         self.is_open = false;
         let verifier = &self.verifier;
@@ -316,13 +317,13 @@ impl Read {
         }
         let mut context: Sequences = found.iter().filter_map(Found::sequence).collect();
         if fault.is_some() || violation.is_some() {
-            // Its clock may cover what the answer does not show.
+            // The vector clock of a faulty answer may cover more versions than the answer shows.
             context.extend(self.snapshot.sequences());
         }
         Context(context)
     }
 
-    /// The version that a value is, or what is wrong with the value itself.
+    /// The version that a value belongs to, or the fault of the value itself.
     fn version_of(&self, decoded: Decoded) -> Result<Found, Fault> {
         match decoded {
             Decoded::Own { key_hash, .. } if key_hash != self.key_hash => Err(Fault::ForeignKey),

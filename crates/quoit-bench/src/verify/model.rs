@@ -1,12 +1,12 @@
-//! Random histories of one key, beside a naive model that keeps everything, and beside a store
-//! that is right.
+//! Random histories of one key, checked against a naive model that keeps everything, and against a correct
+//! store.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
 
-/// Clients, each with one operation in flight.
+/// Number of clients, each with one operation in flight.
 const CLIENT_COUNT: usize = 4;
 
 #[derive(Debug, Clone)]
@@ -16,13 +16,13 @@ enum ModelStep {
     },
     BeginDelete,
     BeginRead,
-    /// The store acts on the operation.
+    /// The store performs the operation.
     Apply,
-    /// The operation is acknowledged, or its read answered with something.
+    /// The operation is acknowledged, or its read is answered with some value.
     End(Index),
     /// The client gives up.
     TimeOut,
-    /// The store acts on an operation whose client has given up.
+    /// The store performs an operation whose client has given up.
     ApplyLate(Index),
 }
 
@@ -48,17 +48,18 @@ fn as_slices<'a>(values: &'a [&Vec<u8>]) -> impl Iterator<Item = &'a [u8]> {
     values.iter().map(|value| value.as_slice())
 }
 
-/// A write as the naive model keeps it: for ever.
+/// A write in the naive model, which never forgets one.
 struct Known {
     start: usize,
-    /// When it was acknowledged; a write in doubt never was.
+    /// Time of the acknowledgement; `None` for a write in doubt.
     end: Option<usize>,
-    /// The value; nothing for a delete.
+    /// The value; `None` for a delete.
     value: Option<Vec<u8>>,
 }
 
-/// By the definition: some write that may be the last one has this value. One is out of the
-/// question when an acknowledged write came wholly after it and before the read.
+/// The definition of a correct read: the value found is that of a write that may be the last one. A write
+/// can't be the last one if an acknowledged write started after its acknowledgement and ended before the
+/// read started.
 fn is_possible(known: &[Known], read_start: usize, found: Option<&Vec<u8>>) -> bool {
     let is_replaced = |one: &Known| {
         let Some(end) = one.end else { return false };
@@ -68,26 +69,26 @@ fn is_possible(known: &[Known], read_start: usize, found: Option<&Vec<u8>>) -> b
     known.iter().any(|one| one.value.as_ref() == found && !is_replaced(one))
 }
 
-/// An operation of the naive test in flight.
+/// An operation in flight in the naive model.
 enum Going {
     Write(Write, usize),
     Read(Read, usize),
 }
 
-/// The operations of a store in flight.
+/// An operation in flight in the model store.
 enum Pending {
     Put { write: Write, value: Vec<u8>, covers: Vec<Vec<u8>>, is_applied: bool },
     Delete { write: Write, is_applied: bool },
     Read { read: Read, seen: Option<Vec<Vec<u8>>> },
 }
 
-/// Operation whose client has given up, and that may still take effect.
+/// An operation whose client has given up, which may still take effect.
 enum Late {
     Put { value: Vec<u8>, covers: Vec<Vec<u8>> },
     Delete,
 }
 
-/// A store of one key that is right.
+/// A correct store of one key.
 struct ModelStore {
     semantics: Semantics,
     values: Vec<Vec<u8>>,
@@ -103,7 +104,7 @@ impl ModelStore {
     }
 }
 
-/// A whole history of a store that is right.
+/// A complete history of a correct store.
 struct ModelRun {
     verifier: Arc<Verifier>,
     store: ModelStore,
@@ -205,7 +206,7 @@ impl ModelRun {
         }
     }
 
-    /// Ends what is in flight.
+    /// Ends all operations in flight.
     fn quiet(&mut self) {
         for client in 0..CLIENT_COUNT {
             self.apply(client);
@@ -213,7 +214,7 @@ impl ModelRun {
         }
     }
 
-    /// Reads what is there.
+    /// Reads the current state of the store.
     fn read(&self) -> Context {
         self.verifier.begin_read(b"k").found(self.store.values.iter().map(Vec::as_slice))
     }
@@ -247,7 +248,7 @@ proptest! {
                     known[index].end = Some(now);
                 }
                 (ModelStep::End(which), Some(Going::Read(read, start))) => {
-                    // Anything that was ever written, or nothing.
+                    // Any value that was ever written, or none.
                     let found = known[which.index(known.len())].value.clone();
                     read.found(found.iter().map(Vec::as_slice));
                     let is_fault = verifier.report().fault_count() > faults;
@@ -285,7 +286,7 @@ proptest! {
         let mut run = ModelRun::new(Semantics::Siblings);
         steps.iter().for_each(|(client, step)| run.step(*client, step));
         run.quiet();
-        // One acknowledged write after all that, so that something is surely there.
+        // One more acknowledged write makes sure that the key has a value.
         let context = run.read();
         let newest = run.verifier.begin_put(b"k", Some(&context));
         let value = newest.value(32);

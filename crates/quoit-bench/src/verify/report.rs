@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
-/// Kind of fault of a read.
+/// Kinds of faults of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
@@ -13,15 +13,16 @@ pub enum Fault {
     Corrupt,
     /// A value that was written to another key.
     ForeignKey,
-    /// A value of another run, or of a write that has not been made yet.
+    /// A value of another run, or with the number of a write that was never made.
     NeverWritten,
-    /// Nothing, or siblings without it, where a write had been acknowledged.
+    /// Nothing, or siblings without the value of an acknowledged write that must be there.
     Lost,
-    /// A version that an acknowledged one had replaced.
+    /// A version that an acknowledged write had replaced.
     Stale,
-    /// A value where an acknowledged delete had been the last.
+    /// A value although an acknowledged delete was the last write.
     Resurrected,
-    /// Siblings where there can be none, or one that another of them has replaced, or one twice.
+    /// Siblings where there can't be any, a sibling that another one has replaced, or the same sibling
+    /// twice.
     Siblings,
 }
 
@@ -39,57 +40,57 @@ impl Display for Fault {
     }
 }
 
-/// One read that was wrong.
+/// One wrong read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultCase {
-    /// Kind of fault.
+    /// The kind of the fault.
     pub fault: Fault,
-    /// The key; bytes that are not printable ASCII as `\xNN`.
+    /// The key. Bytes other than printable ASCII are shown as `\xNN`.
     pub key: String,
     /// Description of the right result.
     pub expected: String,
     /// Description of the values that were read.
     pub found: String,
-    /// It was found by the read-back at the end.
+    /// True if the read-back at the end found it.
     pub by_read_back: bool,
 }
 
 /// Findings of a verified run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct VerifyReport {
-    /// Reads whose values were checked, those of the read-back included.
+    /// Number of reads whose values were checked, including those of the read-back.
     pub reads_checked: u64,
-    /// Writes that the server acknowledged.
+    /// Number of writes that the server acknowledged.
     pub writes_acknowledged: u64,
-    /// Writes that may or may not have taken effect: either is right.
+    /// Number of writes that may or may not have taken effect; either is right.
     pub writes_in_doubt: u64,
-    /// Keys that were written.
+    /// Number of keys that were written.
     pub keys_written: u64,
-    /// Keys that the read-back at the end has checked.
+    /// Number of keys that the read-back has checked.
     pub keys_read_back: u64,
-    /// Keys that the read-back could not read, and which are therefore not accounted for.
+    /// Number of keys that the read-back could not read, so that they are not accounted for.
     pub keys_unread: u64,
-    /// Reads behind an acknowledged write, where reads may be.
+    /// Number of reads that were behind an acknowledged write, if the settings allow that.
     pub reads_behind: u64,
-    /// Faults by kind.
+    /// Number of faults by kind.
     pub faults: BTreeMap<Fault, u64>,
-    /// The first of them.
+    /// The first faults, in detail.
     pub cases: Vec<FaultCase>,
 }
 
 impl VerifyReport {
-    /// True when everything that was acknowledged is accounted for and nothing else was read.
+    /// True if every acknowledged write is accounted for and nothing else was read.
     pub fn is_clean(&self) -> bool {
         self.faults.is_empty() && self.keys_unread == 0
     }
 
-    /// Faults of every kind.
+    /// Number of faults of all kinds.
     pub fn fault_count(&self) -> u64 {
         self.faults.values().sum()
     }
 }
 
-/// A key as people read it.
+/// A key as text for people.
 pub(super) fn key_text(key: &[u8]) -> String {
     key.escape_ascii().to_string()
 }

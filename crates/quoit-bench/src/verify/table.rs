@@ -1,4 +1,4 @@
-//! Every key's state: a word where nothing is unsettled, a history while something is.
+//! The state of every key: a single word while nothing is in flight or in doubt, otherwise a history.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -9,11 +9,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::history::{History, Settled};
 use super::journal::{Journal, WrittenKeys};
 
-/// Stripes of keys, each under a lock of its own.
+/// Number of stripes of keys, each under a lock of its own.
 const STRIPE_COUNT: usize = 64;
 
-/// Passes a hash on as it is: keys are hashes already. The stripe is chosen by other bits than
-/// the standard table uses.
+/// A hasher that returns its input, because the keys of the table are hashes already. The stripe is chosen
+/// by other bits than the hash table uses.
 #[derive(Debug, Default)]
 struct IdentityHasher(u64);
 
@@ -35,18 +35,17 @@ type ByHash<T> = HashMap<u64, T, BuildHasherDefault<IdentityHasher>>;
 
 #[derive(Debug, Default)]
 struct Stripe {
-    /// Keys that were written and of which nothing is in flight or in doubt; an entry in `open`
-    /// takes its place.
+    /// Written keys without operations in flight or in doubt. An entry in `open` takes precedence.
     settled: ByHash<u64>,
     open: ByHash<History>,
 }
 
-/// All keys.
+/// The states of all keys.
 #[derive(Debug)]
 pub(super) struct KeyTable {
     stripes: Vec<Mutex<Stripe>>,
     journal: Mutex<Journal>,
-    /// Keys that are not known may hold values from before the run.
+    /// True if keys that the run has not written may have values from before the run.
     before: bool,
 }
 
@@ -86,7 +85,7 @@ impl KeyTable {
         outcome
     }
 
-    /// Keeps a key for the read-back. The history has noted that it is kept.
+    /// Adds a key to the list for the read-back. The history records that the key is in the list.
     pub(super) fn keep(&self, key: &[u8]) {
         self.journal().add(key);
     }

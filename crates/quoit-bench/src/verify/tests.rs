@@ -20,7 +20,7 @@ fn read(verifier: &Arc<Verifier>, key: &[u8], values: &[&Vec<u8>]) -> Context {
     verifier.begin_read(key).found(values.iter().map(|value| value.as_slice()))
 }
 
-/// The faults so far, in the order of their kinds.
+/// The kinds of faults so far, in ascending order.
 fn faults(verifier: &Verifier) -> Vec<Fault> {
     verifier.report().faults.into_keys().collect()
 }
@@ -155,7 +155,7 @@ fn correct_siblings_give_no_fault() {
     let first = put(&verifier, b"a", None);
     let second = put(&verifier, b"a", None);
     let context = read(&verifier, b"a", &[&second, &first]);
-    // Beside the write that replaces both, another one.
+    // Another write, concurrent with the write that replaces both siblings.
     let merge = verifier.begin_put(b"a", Some(&context));
     let beside = put(&verifier, b"a", None);
     let merged = merge.value(70);
@@ -188,7 +188,7 @@ fn each_fault_of_siblings_is_told_by_its_name() {
             read(v, b"a", &[&value, &value]);
         }),
         (Fault::Siblings, |v| {
-            // In doubt, and yet it can't stand beside what it replaces.
+            // The write is in doubt, and still can't coexist with the value that it replaces.
             let first = put(v, b"a", None);
             let context = read(v, b"a", &[&first]);
             let doubtful = v.begin_put(b"a", Some(&context)).value(40);

@@ -1,5 +1,4 @@
-//! Values that tell who wrote them: every byte follows from the run, the key and the number of
-//! the write.
+//! Values that identify their write. Every byte follows from the run, the key and the number of the write.
 //!
 //! ```text
 //! 0..4     "QVF1"
@@ -16,30 +15,30 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::random::mix;
 
-/// Size of the part that every value has, and so the least size of a value.
+/// Size of the header of each value, and so the minimum size of a value.
 pub const VALUE_SIZE_BYTES_MIN: usize = 32;
 
 const MAGIC: [u8; 4] = *b"QVF1";
 
-/// Content of a value.
+/// The meaning of a value's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decoded {
-    /// A write of this run, of the key with this hash.
+    /// A write of this run to the key with this hash.
     Own { key_hash: u64, sequence: u64 },
-    /// A write of another run, whole or not.
+    /// A write of another run, damaged or not.
     OtherRun,
     /// A value of this run with changed bytes.
     Damaged,
-    /// No value of a verified run.
+    /// Not a value of a verified run.
     Unknown,
 }
 
-/// The hash by which a key is known.
+/// The hash that identifies a key.
 pub(super) fn key_hash(key: &[u8]) -> u64 {
     xxh3_64(key)
 }
 
-/// Writes the value of a write; a size below the least is raised to it.
+/// Writes the value of a write. A size below the minimum is raised to it.
 pub(super) fn write_value(
     value: &mut Vec<u8>,
     run: u32,
@@ -62,7 +61,7 @@ pub(super) fn write_value(
     }
 }
 
-/// Reads a value and checks every byte of it.
+/// Decodes a value and checks every byte of it.
 pub(super) fn decode(value: &[u8], run: u32) -> Decoded {
     let Some((head, tail)) = value.split_at_checked(VALUE_SIZE_BYTES_MIN) else {
         return if value.starts_with(&MAGIC) { Decoded::Damaged } else { Decoded::Unknown };
@@ -81,7 +80,8 @@ pub(super) fn decode(value: &[u8], run: u32) -> Decoded {
             .all(|(index, chunk)| *chunk == filler(check, index)[..chunk.len()]);
     match (is_marked, is_own, is_whole) {
         (true, true, true) => Decoded::Own { key_hash: word(8), sequence: word(16) },
-        // Half a mark is enough: what is neither marked nor of this run was never ours.
+        // One of mark and run number is enough to recognize a damaged value. With neither of them, it never
+        // was a value of this run.
         (true, false, _) => Decoded::OtherRun,
         (true, true, false) | (false, true, _) => Decoded::Damaged,
         (false, false, _) => Decoded::Unknown,

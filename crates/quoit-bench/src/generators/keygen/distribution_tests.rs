@@ -1,4 +1,4 @@
-//! Key generators against the distributions that the documentation states.
+//! Tests of key generators against the distributions that the documentation states.
 
 use proptest::prelude::*;
 
@@ -13,7 +13,7 @@ fn generator(text: &str) -> KeyGenerator {
     KeyGenerator::parse(&parse_terms(&format!("{text}.")).expect(text)[0].term).expect(text)
 }
 
-/// Checks the keys of every seed and random generator.
+/// Passes the keys of every seed and random generator to `check`.
 fn for_each_stream(text: &str, check: impl Fn(&str, &[Key])) {
     for kind in [RandomKind::Xoshiro, RandomKind::As183] {
         for seed in SEEDS {
@@ -44,7 +44,7 @@ fn uniform_int_is_uniform() {
     });
 }
 
-/// The share of a shifted Pareto distribution of shape 1.5 that comes to an integer up to `x`.
+/// The probability that a shifted Pareto distribution of shape 1.5 gives an integer up to `x`.
 fn pareto_up_to(x: f64, max: f64) -> f64 {
     let scale = 0.5 * (0.2 * max).trunc();
     1.0 - (1.0 + (x + 1.0) / scale).powf(-1.5)
@@ -72,7 +72,7 @@ fn eightytwenty_int_is_uniform_in_both_parts() {
     });
 }
 
-/// The shares of ranks in Zipf's distribution.
+/// The probabilities of ranks in Zipf's distribution.
 fn zipf(count: usize) -> Vec<f64> {
     let weights: Vec<f64> = (1..=count).map(|rank| (rank as f64).powf(-0.99)).collect();
     let sum: f64 = weights.iter().sum();
@@ -93,7 +93,7 @@ fn scrambled_zipfian_int_has_its_hot_keys_anywhere() {
     for_each_stream("{scrambled_zipfian_int, 40}", |name, keys| {
         let mut counts = [0_u64; 40];
         keys.iter().for_each(|key| counts[key.integer() as usize] += 1);
-        // Ranks whose hashes fall together share an integer.
+        // Ranks with the same hash share an integer.
         let mut shares = [0.0; 40];
         for (rank, share) in zipf(40).into_iter().enumerate() {
             shares[(zipf::scrambled(rank as u64) % 40) as usize] += share;
@@ -156,7 +156,7 @@ fn dynamo_style_keys_are_equally_frequent() {
     });
 }
 
-/// Counts of the values of each hexadecimal digit at a place of the keys.
+/// For each hexadecimal digit, how often it occurs at a position of the keys.
 fn digits_at(keys: &[Key], place: usize) -> [u64; 16] {
     let mut counts = [0; 16];
     for key in keys {
@@ -177,7 +177,7 @@ fn random_digits_are_uniform_at_each_place() {
         for place in [0, 11, 13, 15, 17, 31] {
             assert_even(&format!("{name} at {place}"), &digits_at(keys, place));
         }
-        // Two of the four bits at this place are fixed.
+        // Two of the four bits of this digit are fixed.
         assert_even(name, &digits_at(keys, 16)[8..12]);
     });
 }

@@ -17,7 +17,7 @@ fn generator(text: &str) -> KeyGenerator {
     KeyGenerator::parse(&term_of(text)).expect(text)
 }
 
-/// The first `count` keys of a worker, or fewer when the generator ends.
+/// The first `count` keys of a worker, or fewer if the generator ends.
 fn keys_of(text: &str, place: WorkerPlace, count: usize) -> Vec<Key> {
     let mut generator = generator(text);
     generator.start(place, &Sources::default());
@@ -36,12 +36,12 @@ fn integers(text: &str, count: usize) -> Vec<i64> {
     keys_of(text, ALONE, count).iter().map(Key::integer).collect()
 }
 
-/// The bytes of the only key that the generator gives first.
+/// The bytes of the first key.
 fn first(text: &str) -> Vec<u8> {
     keys_of(text, ALONE, 1)[0].bytes().to_vec()
 }
 
-/// The key that a wrapper makes of the integer 7, say, by a uniform range of one.
+/// The key that a wrapper makes of `integer`, which a uniform range of one number provides.
 fn wrapped(format: &str, integer: i64) -> Vec<u8> {
     first(&format.replace('#', &format!("{{uniform_int, {integer}, 1}}")))
 }
@@ -61,7 +61,7 @@ fn random_int_is_another_name_of_uniform_int() {
     assert_eq!(integers("{random_int, 50}", 20), integers("{uniform_int, 50}", 20));
 }
 
-/// The expected bytes are those of `term_to_binary/1` of Erlang/OTP.
+/// The expected bytes are the output of Erlang/OTP's `term_to_binary/1`.
 #[test]
 fn external_terms_are_those_of_erlang() {
     let of = |integer| wrapped("{term_to_bin, #}", integer);
@@ -317,21 +317,21 @@ fn sequences_go_on_where_the_last_run_saved_them() {
         keys
     };
     let long = "{partitioned_sequential_int, 1000, 20000}";
-    // Positions 400 and 900 are saved; the second worker has a file of its own.
+    // Positions 400 and 900 are saved. The second worker has a file of its own.
     assert_eq!(run(long, 2, true, 1000).first(), Some(&11_000));
     assert_eq!(run(long, 2, true, 1).first(), Some(&11_900));
     assert_eq!(run(long, 1, true, 400), (1000..1400).collect::<Vec<_>>());
     assert_eq!(run(long, 1, true, 1), [1000]);
     let saved = std::fs::read(dir.path().join("state/2")).expect("a saved position");
     assert_eq!(saved, [131, 98, 0, 0, 3, 132]);
-    // A name tells sequences apart.
+    // A name distinguishes sequences.
     assert_eq!(run("{named_sequential_int, other, 20000}", 2, true, 401).last(), Some(&400));
     assert!(dir.path().join("state/other-2").exists());
     assert!(told.lock().expect("a list").is_empty());
-    // A position beyond the end begins anew, and says so.
+    // A saved position beyond the end is discarded with a warning.
     assert_eq!(run("{sequential_int, 800}", 2, true, 1), [0]);
     assert!(told.lock().expect("a list")[0].contains("saved position 900 is beyond the end 800"));
-    // Progress is told every 5000 positions.
+    // Progress is reported every 5000 positions.
     told.lock().expect("a list").clear();
     run("{named_sequential_int, new, 20000}", 1, false, 10_001);
     let told = told.lock().expect("a list");
@@ -341,8 +341,8 @@ fn sequences_go_on_where_the_last_run_saved_them() {
 
 #[test]
 fn the_old_generator_gives_basho_benchs_keys() {
-    // Worker 1 of the default seed; the fractions are worked out in the tests of `random`:
-    // 0.468940..., 0.252275..., 0.199783..., 0.271529...
+    // Worker 1 of the default seed. The fractions are derived in the tests of `random`: 0.468940...,
+    // 0.252275..., 0.199783..., 0.271529...
     let keys = |text: &str| -> Vec<i64> {
         let mut generator = generator(text);
         let mut random = Random::new(RandomKind::As183, Seed::default(), 1);
@@ -352,7 +352,7 @@ fn the_old_generator_gives_basho_benchs_keys() {
     };
     assert_eq!(keys("{uniform_int, 100000}"), [46_895, 25_228, 19_979, 27_153]);
     assert_eq!(keys("{uniform_int, 1000, 100}"), [1046, 1025, 1019, 1027]);
-    // trunc((U^(-1/1.5) - 1) * 0.5 * 2000000), U one minus each fraction.
+    // Each key is trunc((U^(-1/1.5) - 1) * 0.5 * 2000000), where U is one minus the fraction.
     assert_eq!(keys("{pareto_int, 10000000}"), [524_888, 213_870, 160_187, 235_166]);
 }
 
@@ -370,7 +370,7 @@ fn known_functions_of_erlang_code_are_generators() {
     let seconds: Vec<u64> = parts.iter().map(|(second, _)| second - parts[0].0).collect();
     assert_eq!(seconds, [0, 0, 0, 1, 1, 1, 2, 2, 2]);
     assert!(parts.iter().all(|(_, suffix)| (1..=30_000).contains(suffix)));
-    // The second form shares its rate among the workers.
+    // `inserter_keygen2` splits its rate among the workers.
     let count_of_first_second = |number| {
         let text = "{function, voxer_gen1, inserter_keygen2, [5]}";
         let keys = keys_of(text, WorkerPlace { number, count: 2 }, 4);

@@ -1,4 +1,4 @@
-//! Value generators against the distributions that the documentation states.
+//! Tests of value generators against the distributions that the documentation states.
 
 use super::*;
 use crate::goodness_of_fit::{SEEDS, assert_chi_square, assert_distributed, assert_even};
@@ -7,8 +7,8 @@ use crate::term::parse_terms;
 
 const DRAWS: usize = 10_000;
 
-/// Checks the values of every seed and random generator. Each four bytes of the source are the
-/// number of their place.
+/// Passes the values of every seed and random generator to `check`. The source consists of 32-bit numbers,
+/// each of which is its own index.
 fn for_each_stream(text: &str, mut check: impl FnMut(&str, &mut dyn FnMut() -> Vec<u8>)) {
     let source = Source::from((0..25_000_u32).flat_map(u32::to_be_bytes).collect::<Vec<_>>());
     for kind in [RandomKind::Xoshiro, RandomKind::As183] {
@@ -31,7 +31,7 @@ fn sizes(next: &mut dyn FnMut() -> Vec<u8>) -> Vec<f64> {
     (0..DRAWS).map(|_| next().len() as f64).collect()
 }
 
-/// The share of exponentially distributed numbers, cut to whole ones, up to `x`.
+/// The probability that an exponentially distributed number, truncated to an integer, is at most `x`.
 fn exponential_up_to(x: f64, mean: f64) -> f64 {
     if x < 0.0 { 0.0 } else { 1.0 - (-(x + 1.0) / mean).exp() }
 }
@@ -39,7 +39,7 @@ fn exponential_up_to(x: f64, mean: f64) -> f64 {
 #[test]
 fn values_begin_anywhere_in_the_source() {
     for_each_stream("{fixed_bin, 8}", |name, next| {
-        // The first whole number of a value tells where it was cut, in fours.
+        // The first complete number of a value tells the offset of the value, in units of four bytes.
         let places = (0..DRAWS).map(|_| {
             let bytes = next();
             let number = (0..4).map(|shift| {
@@ -79,7 +79,7 @@ fn sizes_are_exponential_uniform_and_poisson_as_said() {
     });
 }
 
-/// The logarithm of the probability of `number` in a Poisson distribution.
+/// Natural logarithm of the probability of `number` in a Poisson distribution.
 fn poisson_log(mean: f64, number: u32) -> f64 {
     let factorial: f64 = (1..=number).map(|n| f64::from(n).ln()).sum();
     f64::from(number) * mean.ln() - mean - factorial
@@ -87,7 +87,7 @@ fn poisson_log(mean: f64, number: u32) -> f64 {
 
 #[test]
 fn poisson_sizes_have_the_probabilities_of_the_distribution() {
-    // Bins of `width` numbers around the mean, and one on either side.
+    // Bins of `width` numbers around the mean, and one bin for each tail.
     for (text, mean, width) in [("{poisson_bin, 20}", 20.0, 1), ("{poisson_bin, 900}", 900.0, 10)] {
         let first = (mean - 2.2 * f64::sqrt(mean)) as u32;
         let count = (4.4 * f64::sqrt(mean)) as u32 / width;

@@ -11,61 +11,61 @@ use thiserror::Error;
 use super::poisson::Poisson;
 use crate::random::{Random, RandomKind, Seed};
 
-/// Size of the random block when the configuration names none: 96 MiB.
+/// Default size of the random block: 96 MiB.
 const RANDOM_SIZE_BYTES: usize = 96 << 20;
 
-/// Largest block that a configuration may ask for.
+/// Maximum size of a block that a configuration may set.
 pub(crate) const SOURCE_BYTES_MAX: u64 = 16 << 30;
 
-/// Units of the semi-compressible block: 64 MiB in all.
+/// Number of units in the semi-compressible block, which has 64 MiB.
 const UNIT_COUNT: usize = 8192;
 
-/// Random bytes that begin each unit.
+/// Number of random bytes at the beginning of each unit.
 const UNIT_RANDOM_BYTES: usize = 4096;
 
-/// Lines of text that end each unit.
+/// Number of lines of text at the end of each unit.
 const UNIT_LINES: usize = 32;
 
-/// Bytes of each line of text.
+/// Number of bytes in each line of text.
 const LINE_BYTES: usize = 128;
 
-/// How many different lines there are.
+/// Number of different lines of text.
 const DISTINCT_LINES: usize = 16;
 
-/// Which block a generator draws from.
+/// The block of bytes that a generator cuts its values from.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SourceKind {
     /// Incompressible random bytes.
     Random,
-    /// Half random bytes, half text that repeats.
+    /// Half random bytes, half repeating text.
     SemiCompressible,
-    /// One line of text over and over.
+    /// One line of text, repeated.
     HighlyCompressible,
-    /// The values of a set, one after the other.
+    /// The values of a set, one after another.
     Set(Arc<BinSet>),
-    /// So many random bytes.
+    /// This number of random bytes.
     Seed(u64),
 }
 
-/// A set of values that are made once.
+/// A set of values that are created once.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BinSet {
     /// Sizes of the values.
     pub(crate) sizes: SetSizes,
-    /// How many there are; not 0.
+    /// Number of values; not 0.
     pub(crate) count: u64,
 }
 
-/// Sizes of the values of a set, in bytes.
+/// Distribution of the sizes of a set's values, in bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SetSizes {
-    /// All the same.
+    /// The same size for all values.
     Fixed(u64),
     /// Uniform in `min..=max`.
     Uniform { min: u64, max: u64 },
-    /// A least size and an exponentially distributed excess of so much on average.
+    /// A minimum, plus an exponentially distributed excess with this mean.
     Exponential { min: u64, mean: f64 },
-    /// Poisson-distributed.
+    /// A Poisson distribution.
     Poisson(Poisson),
 }
 
@@ -80,12 +80,12 @@ impl BinSet {
         }
     }
 
-    /// True when its values fit the memory that sources may take.
+    /// True if the values fit into the memory that sources may use.
     pub(crate) fn is_affordable(&self) -> bool {
         self.mean_bytes() * self.count as f64 <= SOURCE_BYTES_MAX as f64
     }
 
-    /// Where each value ends in a block of them. The sizes are the same in every run, so that
+    /// The end of each value within a block of all values. The sizes are the same in every run, so that
     /// runs can be compared; only the bytes differ.
     fn ends(&self) -> Vec<usize> {
         let mut random = Random::new(RandomKind::Xoshiro, Seed::default(), 0);
@@ -108,7 +108,7 @@ impl BinSet {
 #[derive(Debug, Clone)]
 pub struct Source {
     bytes: Bytes,
-    /// Where each value of a set ends.
+    /// The end of each value of a set; empty if the source is not a set.
     ends: Arc<[usize]>,
 }
 
@@ -119,7 +119,7 @@ impl Source {
         &self.bytes
     }
 
-    /// One of the values of a set, by one uniform draw; all bytes when there is no set.
+    /// One of the values of a set, by one uniform draw. Without a set, all bytes.
     pub(super) fn one_of_set(&self, random: &mut Random) -> &[u8] {
         if self.ends.is_empty() {
             return &self.bytes;
@@ -136,33 +136,33 @@ impl From<Vec<u8>> for Source {
     }
 }
 
-/// Why a source of values cannot be made.
+/// Reasons why a source of values cannot be created.
 #[derive(Debug, Error)]
 pub enum SourceError {
     /// The file of values cannot be read.
     #[error("value_generator_blob_file {path:?} cannot be read: {error}", path = .path)]
     File {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// Error of reading it.
+        /// The I/O error.
         error: std::io::Error,
     },
-    /// A size that memory will not hold.
+    /// The size is out of range.
     #[error("value_generator_source_size is {0}: write from 1 to 17179869184 bytes")]
     Size(u64),
 }
 
-/// Settings of sources from the configuration.
+/// Settings of sources.
 #[derive(Debug, Clone, Default)]
 pub struct SourceSettings {
-    /// Size of the random block in bytes; 96 MiB when not given.
+    /// Size of the random block in bytes; `None` for 96 MiB.
     pub size_bytes: Option<u64>,
-    /// A file whose bytes take the place of every block.
+    /// A file whose bytes replace every block.
     pub file: Option<PathBuf>,
 }
 
 impl SourceSettings {
-    /// Size of the random block in bytes; not known when a file takes its place.
+    /// Size of the random block in bytes; `None` if a file replaces it.
     pub(crate) fn random_bytes(&self) -> Option<u64> {
         let size_bytes = self.size_bytes.unwrap_or(RANDOM_SIZE_BYTES as u64);
         self.file.is_none().then_some(size_bytes)
@@ -174,8 +174,8 @@ impl SourceSettings {
 pub struct Sources(Vec<(SourceKind, Source)>);
 
 impl Sources {
-    /// Makes the blocks of the kinds that are needed. Filling 96 MiB takes some tens of
-    /// milliseconds; the bytes differ from run to run, whatever the seed.
+    /// Creates the blocks of the kinds that are needed. Filling 96 MiB takes some tens of milliseconds. The
+    /// bytes differ from run to run, whatever the seed.
     ///
     /// # Errors
     ///
@@ -194,7 +194,7 @@ impl Sources {
         Ok(sources)
     }
 
-    /// The block of a kind, if it was made.
+    /// The block of a kind, if it was created.
     pub fn get(&self, kind: &SourceKind) -> Option<Source> {
         self.0.iter().find(|(of, _)| of == kind).map(|(_, source)| source.clone())
     }
@@ -217,7 +217,7 @@ fn make(settings: &SourceSettings, kind: &SourceKind) -> Result<Source, SourceEr
             let mut ends: Vec<usize> = set.ends();
             let size = ends.last().copied().unwrap_or(0);
             let bytes = file.unwrap_or_else(|| random(size));
-            // A file may have bytes for fewer values.
+            // A file may have enough bytes for only some of the values.
             ends.retain(|end| *end <= bytes.len());
             Source { bytes: bytes.into(), ends: ends.into() }
         }
@@ -245,14 +245,14 @@ fn make(settings: &SourceSettings, kind: &SourceKind) -> Result<Source, SourceEr
     })
 }
 
-/// A line of text, whose characters `line` decides, until there are so many bytes.
+/// One line of text, repeated up to `size_bytes`. `line` decides its characters.
 fn highly_compressible(line: &[u8], size_bytes: usize) -> Vec<u8> {
     let line = line.iter().map(|byte| b' ' + byte % 95);
     line.cycle().take(size_bytes).collect()
 }
 
-/// Units of random bytes and of lines; line number x of a unit is one of the first x distinct
-/// lines, so that early lines are the most frequent.
+/// Units of random bytes and lines of text. Line number x of a unit is one of the first x distinct lines,
+/// so the early ones are the most frequent.
 pub(super) fn semi_compressible(strong: &mut StdRng, unit_count: usize) -> Vec<u8> {
     let mut choices = Xoshiro256PlusPlus::seed_from_u64(strong.next_u64());
     let mut below = |n: usize| ((u128::from(choices.next_u64()) * n as u128) >> 64) as usize;

@@ -14,7 +14,7 @@ fn random() -> Random {
     Random::new(RandomKind::Xoshiro, Seed::default(), 1)
 }
 
-/// A generator over a small source whose bytes tell their place.
+/// A generator over a small source. Each byte is the low byte of its offset.
 fn with_source(text: &str) -> ValueGenerator {
     let mut generator = parse(text).unwrap();
     generator.source = Some(Source::from((0..50_000_u32).map(|i| i as u8).collect::<Vec<_>>()));
@@ -161,7 +161,7 @@ fn poisson_sizes_have_their_mean_and_variance_exactly_and_approximated() {
     }
 }
 
-/// The distinct values of a generator over a source of its own.
+/// The distinct values of a generator with a source of its own, each with its count.
 fn distinct(text: &str, count: usize) -> std::collections::BTreeMap<Vec<u8>, u32> {
     let mut generator = parse(text).unwrap();
     let kinds = generator.source_kinds().into_iter();
@@ -262,7 +262,7 @@ fn key_generators_give_values_too() {
     assert_eq!(finite.generate(&mut random), Ok(Value::Integer(0)));
     assert_eq!(finite.generate(&mut random), Ok(Value::Integer(1)));
     assert_eq!(finite.generate(&mut random), Err(Exhausted));
-    // Values of key generators that need a source get it.
+    // A value generator inside a key generator gets its source.
     let values = distinct("{keygen, {valgen, {fixed_bin, 9}}}", 5);
     assert!(values.keys().all(|value| value.len() == 9));
 }

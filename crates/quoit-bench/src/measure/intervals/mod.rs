@@ -1,8 +1,9 @@
-//! The distribution of every second of a run, in files: written while the run goes on, read by
-//! reports and comparisons. `docs/design/bench-results.md` describes the format.
+//! The histograms of every second of a run, in files. They are written during the run, and read by reports
+//! and comparisons. `docs/design/bench-results.md` describes the format.
 //!
 //! ```no_run
 //! use std::path::Path;
+//!
 //! use quoit_bench::measure::intervals::{IntervalReader, file_labels};
 //!
 //! let run = Path::new("tests/current");
@@ -30,45 +31,45 @@ pub(crate) use writer::IntervalWriter;
 
 use super::OperationStats;
 
-/// The folder of a run that holds the interval logs.
+/// Directory of the interval logs within the directory of a run.
 pub const FOLDER: &str = "hdr";
 
-/// The folder below [`FOLDER`] with the distributions that latencies are made up of.
+/// Directory within [`FOLDER`] of the distributions that latencies are composed of.
 pub const BREAKDOWN_FOLDER: &str = "breakdown";
 
-/// Ends the name of an interval log, after the label.
+/// Extension of an interval log, whose name is the label of its operation.
 pub const EXTENSION: &str = "hlog";
 
-/// One operation in one interval of a run: a second, or less for the last one.
+/// One operation within one interval of a run. An interval is a second; the last one may be shorter.
 #[derive(Debug, Clone)]
 pub struct Interval {
-    /// From the start of what is measured to the start of the interval.
+    /// Time from the start of the measurement to the start of the interval.
     pub start: Duration,
-    /// How long it is.
+    /// Length of the interval.
     pub length: Duration,
-    /// Statistics of the operations that ended in it.
+    /// Statistics of the operations that ended within it.
     pub stats: OperationStats,
 }
 
-/// Why an interval log cannot be written or read.
+/// Reasons why an interval log cannot be written or read.
 #[derive(Debug, Error)]
 pub enum IntervalError {
-    /// The file system refuses.
+    /// An I/O error.
     #[error("{}: {error}", .path.display())]
     File {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// Error of the system.
+        /// The error.
         error: io::Error,
     },
-    /// The file is no interval log of this program, or is damaged.
+    /// The file is not an interval log of this program, or is damaged.
     #[error("{} line {line}: {problem}; is it a log of `quoit bench`?", .path.display())]
     Malformed {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// The number of the line, from 1.
+        /// Number of the faulty line, from 1.
         line: u64,
-        /// Description of the fault.
+        /// The fault.
         problem: &'static str,
     },
 }
@@ -79,7 +80,7 @@ impl IntervalError {
     }
 }
 
-/// Where the log of an operation is.
+/// Path of the log of an operation.
 fn path_of(run: &Path, file_label: &str) -> PathBuf {
     run.join(FOLDER).join(format!("{file_label}.{EXTENSION}"))
 }

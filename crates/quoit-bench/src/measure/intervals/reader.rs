@@ -14,12 +14,11 @@ use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use super::{EXTENSION, FOLDER, Interval, IntervalError, path_of};
 use crate::measure::OperationStats;
 
-/// Labels of the operations of a run, as they stand in file names, in order; none for a run
-/// without interval logs.
+/// File labels of a run's operations, sorted; empty for a run without interval logs.
 ///
 /// # Errors
 ///
-/// When the folder of the logs cannot be read.
+/// When the directory of the logs cannot be read.
 pub fn file_labels(run: &Path) -> Result<Vec<String>, IntervalError> {
     let folder = run.join(FOLDER);
     if !folder.exists() {
@@ -38,7 +37,7 @@ pub fn file_labels(run: &Path) -> Result<Vec<String>, IntervalError> {
     Ok(labels)
 }
 
-/// All intervals of an operation added up.
+/// The sum of all intervals of an operation.
 ///
 /// # Errors
 ///
@@ -51,9 +50,9 @@ pub fn total(run: &Path, file_label: &str) -> Result<OperationStats, IntervalErr
     Ok(sum)
 }
 
-/// The intervals of one operation in the order of time. Holds one interval in memory.
+/// The intervals of one operation in ascending order of time. Holds one interval in memory.
 ///
-/// A last line that is not whole, as a run that was killed leaves it, ends the log.
+/// An incomplete last line, which a killed run leaves, ends the log.
 pub struct IntervalReader {
     path: PathBuf,
     file: BufReader<File>,
@@ -63,7 +62,7 @@ pub struct IntervalReader {
 }
 
 impl IntervalReader {
-    /// Opens the log of an operation of the run in the directory `run`.
+    /// Opens the log of an operation. `run` is the directory of the run.
     ///
     /// # Errors
     ///
@@ -80,7 +79,7 @@ impl IntervalReader {
         })
     }
 
-    /// Reads the next whole line; false at the end.
+    /// Reads the next complete line. Returns false at the end.
     fn next_line(&mut self) -> Result<bool, IntervalError> {
         self.line.clear();
         self.line_number += 1;
@@ -152,7 +151,7 @@ struct Exact {
 }
 
 impl Exact {
-    /// Reads `name=number` fields up to a `]`.
+    /// Parses fields `name=number` up to a `]`.
     fn parse(fields: &str) -> Option<Self> {
         let fields = fields.strip_suffix(']')?;
         let number = |name: &str| {

@@ -19,7 +19,7 @@ fn operations() -> Vec<ReportedOperation> {
     vec![named("get"), named("put")]
 }
 
-/// Latencies of get in microseconds, and the number of failed puts.
+/// Latencies of gets in microseconds, and the number of failed puts.
 type Sample = (Vec<u64>, u64);
 
 fn window_of((latencies_us, failed): &Sample) -> Window {
@@ -32,7 +32,7 @@ fn window_of((latencies_us, failed): &Sample) -> Window {
     window
 }
 
-/// Writes a log of whole seconds.
+/// Writes a log with one sample in each second.
 fn written(samples: &[Sample]) -> tempfile::TempDir {
     let run = tempfile::tempdir().expect("a directory");
     let mut writer =

@@ -1,4 +1,4 @@
-//! Writing interval logs while a run goes on.
+//! Writing of interval logs during a run.
 
 use std::fs;
 use std::path::Path;
@@ -12,20 +12,20 @@ use crate::measure::{Breakdown, OperationStats, Window};
 use crate::reported_operation::ReportedOperation;
 use crate::result_file::ResultFile;
 
-/// The open logs of a run: one an operation, and one for each distribution of the breakdown. Nothing is kept
-/// in memory between intervals.
+/// The open logs of a run: one for each operation, and one for each distribution of the breakdown. Nothing
+/// is kept in memory between intervals.
 pub(crate) struct IntervalWriter {
-    /// Labels of the operations, as they stand in file names.
+    /// File labels of the operations.
     labels: Vec<String>,
     operations: Vec<ResultFile>,
-    /// In the order of [`Breakdown::by_file`].
+    /// Logs of the breakdown, in the order of [`Breakdown::by_file`].
     breakdown: Vec<ResultFile>,
     serializer: V2DeflateSerializer,
     lines: Vec<u8>,
 }
 
 impl IntervalWriter {
-    /// Makes the logs of a run in `directory` whose measurement starts at `start`.
+    /// Creates the logs of a run in `directory`. `start` is the start of the measurement.
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl IntervalWriter {
         Ok(writer)
     }
 
-    /// Makes one log with its header.
+    /// Creates one log with its header.
     fn file(
         &mut self,
         path: &Path,
@@ -78,11 +78,11 @@ impl IntervalWriter {
         file.map_err(IntervalError::file(path))
     }
 
-    /// Appends what ended in an interval; an operation of which none did gets no line.
+    /// Appends an interval to every log. An operation of which none ended in the interval gets no line.
     ///
     /// # Errors
     ///
-    /// [`IntervalError::File`], the first; the other logs get their lines all the same.
+    /// The first [`IntervalError::File`]; the other logs still get their lines.
     pub(crate) fn append(
         &mut self,
         start: Duration,
@@ -115,7 +115,7 @@ impl IntervalWriter {
     }
 }
 
-/// The comment with the exact figures, and the line of the histogram where there is one.
+/// Writes the comment with the exact figures and, unless it is empty, the line of the histogram.
 fn write_lines(
     lines: &mut Vec<u8>,
     serializer: &mut V2DeflateSerializer,

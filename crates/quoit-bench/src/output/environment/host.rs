@@ -4,23 +4,23 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-/// A machine. Texts are empty and sizes 0 where the system does not tell.
+/// A machine. Texts are empty and sizes 0 if the operating system does not report them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
-    /// Its name.
+    /// Host name.
     pub name: String,
-    /// Model of its processor.
+    /// Model of the processor.
     pub cpu_model: String,
-    /// Processors that this process may use.
+    /// Number of processors that this process may use.
     pub core_count: usize,
-    /// Memory in bytes.
+    /// Size of the memory in bytes.
     pub memory_bytes: u64,
     /// Name and release of the kernel.
     pub kernel: String,
 }
 
 impl Host {
-    /// Reads what Linux tells in `/proc`.
+    /// Reads the facts from Linux's `/proc`.
     pub(super) fn look() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let word = |path: &str| read(path).trim().to_owned();
@@ -35,7 +35,7 @@ impl Host {
     }
 }
 
-/// The first model in `/proc/cpuinfo`. Processors of other makers name it otherwise.
+/// The first processor model in `/proc/cpuinfo`. Vendors name the field differently.
 fn cpu_model(cpuinfo: &str) -> String {
     let value_of = |wanted: &str| {
         let mut pairs = cpuinfo.lines().filter_map(|line| line.split_once(':'));

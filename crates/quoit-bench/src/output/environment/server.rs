@@ -15,19 +15,19 @@ use crate::http::Connection as HttpConnection;
 use crate::login::{HttpSecurity, login};
 use crate::output::text::size_text;
 
-/// More servers than this are not asked: a report needs no long list.
+/// Maximum number of servers that are asked; a report needs no longer list.
 const ASKED_MAX: usize = 16;
 
-/// A server that does not answer in time is as good as silent.
+/// Time limit of a request. A server that takes longer counts as silent.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Longest answer that is read.
+/// Maximum length of an answer, in bytes.
 const ANSWER_BYTES_MAX: u64 = 4 << 20;
 
-/// The server's memory in bytes.
+/// Member with the size of the server's memory in bytes.
 const MEMORY: &str = "mem_total";
 
-/// Members of `/stats` that say what a server is.
+/// Members of `/stats` that describe a server.
 const FACTS: [&str; 8] = [
     "nodename",
     "sys_system_version",
@@ -39,19 +39,19 @@ const FACTS: [&str; 8] = [
     "sys_system_architecture",
 ];
 
-/// A server and what it says of itself.
+/// A server and its description of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Server {
     /// Host and port.
     pub address: String,
-    /// Pairs of a name and a text; empty when it did not answer.
+    /// Pairs of a name and a text; empty if the server did not answer.
     pub facts: Vec<(String, String)>,
-    /// Why it is not known what it is.
+    /// The reason why there is no description.
     pub problem: Option<String>,
 }
 
-/// Asks the servers one after the other, over the protocol of the driver; none where the driver
-/// speaks to servers of another kind.
+/// Asks the servers one after another, over the protocol of the driver. Returns an empty list if the driver
+/// is for servers of another kind.
 pub(super) fn ask_all(driver: &str, targets: &[Target]) -> Vec<Server> {
     let ask = match driver {
         "http_raw" => over_http,
@@ -77,7 +77,7 @@ fn over_http(target: &Target) -> io::Result<Vec<(String, String)>> {
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
-    // A server closes after an answer to HTTP/1.0, so that its end is the end of the stream.
+    // A server closes the connection after an answer to HTTP/1.0, so the answer ends with the stream.
     write!(stream, "GET /stats HTTP/1.0\r\nHost: {target}\r\nAccept: application/json\r\n\r\n")?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_server_that_is_not_there_is_told_with_its_address() {
-        // A port that was free a moment ago: no process listens there.
+        // No process listens on a port that has just been released.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         drop(listener);

@@ -1,4 +1,4 @@
-//! One log file, and its older parts.
+//! One log file and its older parts.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -8,13 +8,13 @@ use jiff::civil::{Date, DateTime};
 
 use crate::output::OutputError;
 
-/// A part of a log is at most so long.
+/// Maximum size of a part of a log, in bytes.
 const SIZE_BYTES_MAX: u64 = 10 << 20;
 
-/// Older parts that are kept: `name.0`, the newest, to `name.4`.
+/// Number of older parts that are kept: `name.0`, the newest, to `name.4`.
 const OLDER_COUNT: u32 = 5;
 
-/// A log file, which begins anew at 10 MiB or at midnight when it rotates.
+/// A log file. If it rotates, a new part begins at 10 MiB and at midnight.
 #[derive(Debug)]
 pub(super) struct LogFile {
     path: PathBuf,
@@ -36,12 +36,12 @@ impl LogFile {
         Self { rotates: true, ..self }
     }
 
-    /// Writes a line with its end; counts it if that fails.
+    /// Writes a line, which includes its line break. A failure is counted.
     pub(super) fn append(&mut self, line: &str, now: &DateTime) {
         let is_full = self.size_bytes > 0 && self.size_bytes + line.len() as u64 > SIZE_BYTES_MAX;
         if self.rotates && (is_full || self.date != now.date()) {
             self.date = now.date();
-            // A log that cannot rotate goes on where it is.
+            // A log that cannot rotate continues in the same file.
             let _ = self.rotate();
         }
         match self.file.write_all(line.as_bytes()) {

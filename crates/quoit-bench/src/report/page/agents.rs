@@ -1,4 +1,4 @@
-//! Agents that made the load.
+//! The agents that ran the load.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use super::parts;
 use crate::plot::escape;
 use crate::run::AgentSummary;
 
-/// The section of the page; nothing for a run of one process.
+/// The section of the page; empty for a run of one process.
 pub(super) fn section(agents: &[AgentSummary]) -> String {
     if agents.is_empty() {
         return String::new();

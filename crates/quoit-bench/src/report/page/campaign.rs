@@ -1,60 +1,61 @@
-//! The page of a campaign: its cells, their figures beside published ones, and what differs.
+//! The page of a campaign: its cells, their figures next to published ones, and the differences of the
+//! setups.
 
 use super::campaign_ratios::ratios;
 use super::{document, parts};
 use crate::plot::{escape, grouped};
 use std::fmt::Write as _;
 
-/// A campaign as its page shows it.
+/// The contents of a campaign's page.
 pub(crate) struct CampaignPage<'a> {
     /// Name and title.
     pub(crate) title: &'a str,
-    /// A paragraph.
+    /// The introductory paragraph.
     pub(crate) about: &'a str,
     /// Short facts, each with a class: good, warn or bad.
     pub(crate) badges: Vec<(&'static str, String)>,
-    /// Heads of the values of the cells' axes.
+    /// Column headers for the cells' axes.
     pub(crate) axes: Vec<String>,
     /// The cells.
     pub(crate) cells: Vec<CampaignPageCell>,
-    /// The figures that have a published one beside them, and the others.
+    /// The figures with a published counterpart, and the other figures.
     pub(crate) compared: Vec<CampaignPageRow>,
     pub(crate) others: Vec<CampaignPageRow>,
     /// Differences from the published experiments.
     pub(crate) differences: Vec<String>,
-    /// Machine and program.
+    /// Facts about machine and program.
     pub(crate) facts: Vec<(String, String)>,
-    /// Name and text of the campaign.
+    /// Name and text of the campaign file.
     pub(crate) file: (String, String),
 }
 
-/// A cell of the table of cells.
+/// A row of the table of cells.
 pub(crate) struct CampaignPageCell {
     pub(crate) label: String,
-    /// Path of its report; nothing where there is none.
+    /// Path of the cell's report; `None` if there is none.
     pub(crate) report: Option<String>,
     /// Values of its axes.
     pub(crate) values: Vec<String>,
-    /// How it ended, with a class.
+    /// The end of its run, with a class.
     pub(crate) end: (&'static str, String),
     pub(crate) rate_per_s: Option<f64>,
     pub(crate) failed_percent: Option<f64>,
     pub(crate) note: String,
 }
 
-/// A row of the tables of figures.
+/// A row of a table of figures.
 pub(crate) struct CampaignPageRow {
     pub(crate) cell: String,
     pub(crate) figure: String,
     pub(crate) unit: &'static str,
-    /// Our value, and as people read it.
+    /// The measured value, and its text.
     pub(crate) ours: Option<(f64, String)>,
     pub(crate) published: String,
     pub(crate) ratio: Option<(f64, String)>,
     pub(crate) source: String,
 }
 
-/// The page of a campaign.
+/// Draws the page of a campaign.
 pub(crate) fn draw_campaign_page(page: &CampaignPage<'_>) -> String {
     let badges: String = page
         .badges

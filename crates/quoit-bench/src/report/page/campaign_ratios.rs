@@ -1,21 +1,23 @@
-//! The picture of a campaign's page: each figure in times of the published one, as a bar from 1 on.
+//! The picture on a campaign's page: each figure as a multiple of the published one, drawn as a bar that
+//! begins at 1.
 
 use super::campaign::CampaignPageRow;
 use crate::plot::{Anchor, Canvas, Scale, escape, log_ticks};
 use std::fmt::Write as _;
 
-/// Room of a bar.
+/// Heights of a row and of its bar.
 const ROW_HEIGHT: f64 = 22.0;
 const BAR_HEIGHT: f64 = 12.0;
-/// Width of the picture, and of the names on its left and the values on its right.
+/// Width of the picture, of the names on the left and of the values on the right; height of the axis at the
+/// top.
 const WIDTH: f64 = 1120.0;
 const LEFT: f64 = 420.0;
 const RIGHT: f64 = 70.0;
 const TOP: f64 = 24.0;
-/// More figures than this are in the table alone.
+/// Maximum number of bars. Further figures are only in the table.
 const ROWS_MAX: usize = 60;
 
-/// The bars of the figures that have a ratio, as an element of a page; nothing where none has.
+/// The bars of the figures that have a ratio, as an HTML element; `None` if no figure has one.
 pub(super) fn ratios(rows: &[CampaignPageRow]) -> Option<String> {
     let known = rows.iter().filter_map(|row| {
         let (ratio, text) = row.ratio.as_ref()?;

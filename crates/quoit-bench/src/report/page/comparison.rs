@@ -1,24 +1,24 @@
-//! The page of a comparison: the table of figures, and the latencies of both sides over percentiles.
+//! The page of a comparison: the table of figures, and the latencies of both sides by percentile.
 
 use super::{document, parts, spectrum};
 use crate::measure::OperationStats;
 use crate::plot::escape;
 
-/// A comparison as the page shows it.
+/// The contents of a comparison's page.
 pub(crate) struct ComparisonPage<'a> {
     /// Names of the sides.
     pub(crate) title: &'a str,
-    /// The verdict in a sentence.
+    /// The verdict as a sentence.
     pub(crate) sentence: &'a str,
-    /// Whether it is bad news.
+    /// True if the verdict is bad news.
     pub(crate) is_slower: bool,
     /// The table as text.
     pub(crate) table: &'a str,
-    /// Latencies of an operation on a side, with the name of both.
+    /// Latencies of an operation on a side, each with the name of both.
     pub(crate) latencies: Vec<(String, OperationStats)>,
 }
 
-/// The page of a comparison.
+/// Draws the page of a comparison.
 pub(crate) fn draw_comparison_page(page: ComparisonPage<'_>) -> String {
     let ComparisonPage { title, sentence, is_slower, table, latencies } = page;
     let class = if is_slower { "bad" } else { "good" };

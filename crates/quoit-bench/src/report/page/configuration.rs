@@ -1,4 +1,4 @@
-//! The configuration files that a run keeps copies of.
+//! The configuration files of which a run keeps copies.
 
 use std::fs;
 use std::io::Read as _;
@@ -6,14 +6,14 @@ use std::path::Path;
 
 use crate::output::environment::Environment;
 
-/// Of a longer file the beginning is shown.
+/// Maximum number of bytes of a file that are shown.
 const SHOWN_BYTES_MAX: u64 = 64 << 10;
 
-/// More files than this are not shown.
+/// Maximum number of files that are shown.
 const FILE_COUNT_MAX: usize = 16;
 
-/// Names and texts of the configurations: those that the run tells, else the files that are
-/// called like one.
+/// Names and texts of the configurations. They are those that the run's environment lists, or else all
+/// files with the extension `.config`.
 pub(super) fn read(directory: &Path, environment: Option<&Environment>) -> Vec<(String, String)> {
     let mut names = match environment {
         Some(environment) => environment.configurations.clone(),
@@ -21,7 +21,7 @@ pub(super) fn read(directory: &Path, environment: Option<&Environment>) -> Vec<(
     };
     names.truncate(FILE_COUNT_MAX);
     let read = |name: String| {
-        // A name with a path would lead out of the directory.
+        // A name with a path could lead out of the directory.
         let is_plain = Path::new(&name).file_name().is_some_and(|plain| *plain == *name);
         let text = is_plain.then(|| beginning(&directory.join(&name))).flatten()?;
         Some((name, text))

@@ -9,7 +9,7 @@ use crate::report::events::{Impact, impacts};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// The section with the table of events; nothing for a run without.
+/// The section with the table of events; empty for a run without events.
 pub(super) fn section(results: &Results, seconds: &[Second]) -> String {
     if results.events.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! The page of a run: one HTML file that needs no network, and no script but for its comforts.
+//! The page of a run: one HTML file that needs no network. Its script only adds conveniences.
 
 mod agents;
 mod campaign;
@@ -42,7 +42,7 @@ use crate::run::{OperationSummary, RunSummary, SUMMARY_FILE};
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// Nothing is loaded from anywhere, whatever a configuration says.
+/// The page loads nothing from anywhere, whatever a configuration contains.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
                       img-src data:";
 
@@ -50,7 +50,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 ///
 /// # Errors
 ///
-/// When the distribution of its seconds cannot be read.
+/// When the histograms of its intervals cannot be read.
 pub fn draw_page(results: &Results) -> Result<String, ReportError> {
     let mut notes = results.notes.clone();
     let summary = read_summary(results, &mut notes);
@@ -118,7 +118,7 @@ fn document(name: &str, header: &str, main: &str) -> String {
     )
 }
 
-/// The summary, if the run left one and it says what all of the results say.
+/// The summary of the run, if the run left one that can be read.
 fn read_summary(results: &Results, notes: &mut Vec<String>) -> Option<RunSummary> {
     if !results.directory.join(SUMMARY_FILE).exists() {
         return None;
@@ -132,7 +132,7 @@ fn read_summary(results: &Results, notes: &mut Vec<String>) -> Option<RunSummary
     }
 }
 
-/// Gives operations the names and the order of the configuration.
+/// Gives the operations the names and the order of the configuration.
 fn name_as_configured(results: &mut Results, summary: &RunSummary) {
     let place =
         |file_label: &str| summary.operations.iter().position(|o| o.file_label == file_label);
@@ -144,7 +144,7 @@ fn name_as_configured(results: &mut Results, summary: &RunSummary) {
     results.operations.sort_by_key(|o| place(&o.file_label).unwrap_or(usize::MAX));
 }
 
-/// The name of the run: that of its directory, wherever a link to it leads.
+/// The name of the run: that of its directory, with links resolved.
 fn directory_name(directory: &Path) -> String {
     let real = directory.canonicalize();
     real.as_deref()
@@ -191,7 +191,8 @@ fn header(results: &Results, summary: Option<&RunSummary>) -> String {
     )
 }
 
-/// Whether the run could measure the server: its 99th percentiles are what most readers look at.
+/// A badge that says if the run could measure the server. It judges by the 99th percentiles, which most
+/// readers look at.
 fn client_badge(summary: &RunSummary) -> (&'static str, String) {
     const P99: usize = 4;
     let floor = &summary.client.noise_floor;
@@ -207,7 +208,7 @@ fn client_badge(summary: &RunSummary) -> (&'static str, String) {
     }
 }
 
-/// A time stamp to the second.
+/// A time stamp with a resolution of one second.
 fn started_text(started_at: &str) -> String {
     match started_at.parse::<jiff::Timestamp>() {
         Ok(at) => at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
@@ -231,7 +232,7 @@ fn tiles(results: &Results, figures: &[Figures]) -> Vec<(&'static str, String, &
         let attempts = all.attempts(&all_failed);
         let latencies = attempts.map_or_else(|| all.latencies(), |attempts| attempts.latencies);
         let bounds = attempts.map_or([false; 7], |attempts| attempts.lower_bounds());
-        // Places of the median and the 99th percentile among the figures.
+        // Indices of the median and the 99th percentile among the figures.
         for (name, figure) in [("Median latency", 2), ("99 % within", 4)] {
             let text = ms_text(latencies.figures_us()[figure]);
             let text = if bounds[figure] { format!("≥ {text}") } else { text };
@@ -253,7 +254,7 @@ fn client_bound() -> String {
     html.replacen("<section", "<section class=\"notice\"", 1)
 }
 
-/// Stalls that are shown.
+/// Maximum number of stalls that are shown.
 const STALLS_SHOWN_MAX: usize = 20;
 
 fn stalls_section(summary: Option<&RunSummary>) -> String {
@@ -324,7 +325,7 @@ fn operations_section(figures: &[Figures], noise_floor: &Latencies) -> String {
     parts::section("operations", "Operations", &hint, &parts::operations(figures, noise_floor))
 }
 
-/// Explains the points that stand for more than one row; `rest` is appended for such points.
+/// Says that a point stands for several rows, if it does. `rest` is appended to the sentence.
 fn thinned_text(results: &Results, rest: &str) -> String {
     match thinned::rows_a_point(results.summary.len()) {
         1 => String::new(),
@@ -341,7 +342,7 @@ fn throughput_section(results: &Results) -> String {
 fn latency_section(results: &Results) -> Result<String, ReportError> {
     let operations = attempt_rows(results)?;
     let plots = time_plots::latencies(results, &operations);
-    // A run that kept no times of failures, as one of basho_bench, has its rows as they are.
+    // A run without times of failures, such as one of basho_bench, has unchanged rows.
     let failures = match operations == results.operations {
         true => "Of the successful operations, on one logarithmic scale.",
         false => {
