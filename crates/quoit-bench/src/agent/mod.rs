@@ -1,7 +1,8 @@
 //! `quoit bench agent`: a process that waits for coordinators and runs its share of the load of each.
 //!
-//! An agent does one run at a time, and knows nothing before a coordinator sends it. Its results go to the
-//! coordinator; it keeps none, and the directory of a run is deleted with its end.
+//! An agent does one run at a time, and has no settings of the run before a coordinator sends them. It
+//! sends its results to the coordinator and keeps none; the directory of a run is deleted when the run
+//! ends.
 
 mod session;
 
@@ -22,16 +23,15 @@ use crate::run::Signals;
 /// Settings of an agent.
 #[derive(Debug, Clone, Default)]
 pub struct AgentOptions {
-    /// Address that it listens on, as `host:port`.
+    /// Address to listen on, as `host:port`.
     pub listen: String,
-    /// By what it and coordinators know each other.
+    /// How the agent and coordinators authenticate each other.
     pub security: LinkSecurity,
-    /// Directory for the files of a run while it goes on; that of the system for temporary files when not
-    /// given.
+    /// Directory for the files of a run in progress. Default: the directory for temporary files.
     pub data_dir: Option<PathBuf>,
 }
 
-/// Why an agent does not serve.
+/// Reasons why an agent does not serve.
 #[derive(Debug, Error)]
 pub enum AgentError {
     /// The address can't be listened on.
@@ -42,7 +42,7 @@ pub enum AgentError {
         /// The fault.
         error: io::Error,
     },
-    /// Any process that reaches the port could have the agent run anything.
+    /// The agent would execute orders from any process that reaches the port.
     #[error(
         "{0} can be reached from other machines, and an agent runs what it is told: give it a token that the \
          coordinator has, too (--token-file FILE, made by `{TOKEN_ADVICE}`), or certificates (--tls-cert, \
@@ -52,12 +52,12 @@ pub enum AgentError {
     /// The token or the certificates can't be used.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// The system gives no event loop.
+    /// The operating system provides no event loop or signals.
     #[error("the system gives no event loop: {0}")]
     System(io::Error),
 }
 
-/// Serves coordinators, one after the other, until SIGINT or SIGTERM. `tell` takes lines for people.
+/// Serves coordinators, one after another, until SIGINT or SIGTERM. `tell` receives lines for people.
 ///
 /// # Errors
 ///
@@ -81,19 +81,19 @@ pub fn serve(options: &AgentOptions, tell: fn(&str)) -> Result<(), AgentError> {
         listening.serve(signals, stop).await;
         Ok(())
     });
-    // A session that was told to stop has ended; what is left is a handshake.
+    // The session has ended already. Only handshakes of refused coordinators may be left.
     runtime.shutdown_background();
     served
 }
 
-/// An agent that listens.
+/// The state of a listening agent.
 struct Listening {
     listener: TcpListener,
     acceptor: LinkAcceptor,
     clock: LinkClock,
     data_dir: Option<PathBuf>,
     tell: fn(&str),
-    /// Turns true when the agent has to stop.
+    /// Becomes true when the agent must stop.
     stopped: watch::Receiver<bool>,
 }
 
@@ -118,7 +118,7 @@ impl Listening {
         (self.tell)("Stopped.");
     }
 
-    /// Begins a session, or refuses one while another goes on.
+    /// Begins a session, or refuses the connection while another session is in progress.
     fn welcome(
         &self,
         stream: TcpStream,
@@ -142,11 +142,11 @@ impl Listening {
     }
 }
 
-/// Waits for the end of the session; for ever where there is none.
+/// Waits for the end of the session. Never returns if there is no session.
 async fn finished(current: &mut Option<(SocketAddr, JoinHandle<()>)>) {
     match current {
         Some((_, task)) => {
-            // A session that panicked is over, too.
+            // A session that panicked has ended, too.
             let _ = task.await;
             *current = None;
         }

@@ -1,4 +1,4 @@
-//! One coordinator of an agent, from its handshake to the end of its run.
+//! An agent's session with one coordinator, from the handshake to the end of the run.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -23,10 +23,10 @@ use crate::notices::Notices;
 use crate::output::RunLog;
 use crate::run::{RunError, ShareCommand, ShareSetup, run_share};
 
-/// Messages to the coordinator that may wait.
+/// Capacity of the queue of messages to the coordinator.
 const TOLD_MAX: usize = 64;
 
-/// Commands that may wait: start and stop, and room for a coordinator that says one twice.
+/// Capacity of the queue of commands: one start and one stop, and some repetitions.
 const COMMANDS_MAX: usize = 8;
 
 /// One session.
@@ -39,20 +39,20 @@ pub(super) struct AgentSession {
     pub(super) stopped: watch::Receiver<bool>,
 }
 
-/// Says no to a coordinator.
+/// Refuses a coordinator.
 pub(super) async fn refuse(acceptor: LinkAcceptor, stream: TcpStream, reason: String) {
     let Ok(stream) = acceptor.accept(stream).await else { return };
     let (mut reader, mut writer) = halves(stream);
     if writer.send(&FromAgent::Refused { reason }).await.is_ok() {
         writer.close().await;
-        // The connection is closed by the coordinator first, so that nothing that it has sent meanwhile has
-        // the system throw the refusal away.
+        // Let the coordinator close the connection first. If this side closed it with unread data, the
+        // kernel would reset the connection and could discard the refusal.
         while reader.next::<FromCoordinator>().await.is_ok() {}
     }
 }
 
 impl AgentSession {
-    /// Serves the coordinator to the end.
+    /// Serves the coordinator until its run has ended.
     pub(super) async fn run(mut self, stream: TcpStream) {
         let peer = self.peer;
         match self.serve(stream).await {
@@ -82,7 +82,7 @@ impl AgentSession {
         self.work(received, directory, &mut reader, &mut writer).await
     }
 
-    /// A directory for the files of the run, which is deleted with it.
+    /// Creates a directory for the files of the run, which is deleted with it.
     fn directory(&self) -> io::Result<TempDir> {
         let mut builder = tempfile::Builder::new();
         builder.prefix("quoit-agent-");
@@ -95,7 +95,7 @@ impl AgentSession {
         }
     }
 
-    /// Answers questions for the time, and takes files, up to the order.
+    /// Answers requests for the time and receives files, until the order arrives.
     async fn receive(
         &self,
         reader: &mut LinkReader,
@@ -124,7 +124,7 @@ impl AgentSession {
                     append(&path, &bytes).map_err(|error| LinkError::File { path, error })?;
                 }
                 FromCoordinator::Order(order) => {
-                    // A file without bytes comes in no piece.
+                    // A file without bytes is sent in no message, so it is created here.
                     while paths.len() < order.files.len() {
                         let path = directory.join(format!("file-{}", paths.len()));
                         append(&path, b"")
@@ -139,7 +139,7 @@ impl AgentSession {
         }
     }
 
-    /// Runs the share on a thread of its own, and passes on what the two sides tell each other.
+    /// Runs the share on a thread of its own, and forwards messages between the share and the coordinator.
     async fn work(
         &mut self,
         received: Received,
@@ -163,12 +163,13 @@ impl AgentSession {
                     Some(message) if is_led => {
                         let sent = writer.send(&message).await;
                         if matches!(message, FromAgent::Done(_) | FromAgent::Refused { .. }) {
-                            // The coordinator closes the connection after the last message.
+                            // After the last message, wait only for the share; the coordinator closes the
+                            // connection.
                             command = None;
                         }
                         sent
                     }
-                    // Nobody is there to hear it.
+                    // The coordinator is no longer listening, so the message is dropped.
                     Some(_) => Ok(()),
                     None => break,
                 },
@@ -178,7 +179,7 @@ impl AgentSession {
                 }
                 () = told_to_stop(&mut self.stopped), if is_led => {
                     let reason = "it was stopped".to_owned();
-                    // The agent stops, whether the coordinator hears of it or not.
+                    // The agent stops even if the coordinator can't be told.
                     let _ = writer.send(&FromAgent::Refused { reason }).await;
                     command = None;
                     Ok(())
@@ -191,14 +192,14 @@ impl AgentSession {
                 outcome = Err(error);
             }
         }
-        // A share that panicked has told nothing; its coordinator sees the end of the connection.
+        // A share that panicked has sent no result. The coordinator notices the end of the connection.
         let _ = thread.join();
         writer.close().await;
         outcome
     }
 }
 
-/// Passes a command of the coordinator on to the share.
+/// Forwards a command of the coordinator to the share.
 fn pass_on(
     message: &FromCoordinator,
     clock: LinkClock,
@@ -212,18 +213,18 @@ fn pass_on(
         FromCoordinator::Stop => ShareCommand::Stop,
         _ => return Err(LinkError::Unexpected { expected: "start or stop" }),
     };
-    // A share that has ended takes no commands.
+    // A share that has ended accepts no commands.
     let _ = command.map(|command| command.try_send(passed));
     Ok(())
 }
 
-/// Waits until the agent has to stop.
+/// Waits until the agent must stop.
 async fn told_to_stop(stopped: &mut watch::Receiver<bool>) {
-    // An agent that is gone has stopped.
+    // A closed channel means that the agent has stopped.
     let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
 }
 
-/// An order with the files that came before it.
+/// An order, with the paths of the files that came before it.
 struct Received {
     order: RunOrder,
     paths: Vec<PathBuf>,
@@ -233,7 +234,7 @@ fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::OpenOptions::new().create(true).append(true).open(path)?.write_all(bytes)
 }
 
-/// Refuses, and waits for the other side to close the connection.
+/// Refuses the run, and waits until the coordinator closes the connection.
 async fn refuse_politely(
     reader: &mut LinkReader,
     writer: &mut LinkWriter,
@@ -245,7 +246,7 @@ async fn refuse_politely(
     Err(LinkError::Refused(reason))
 }
 
-/// Runs a share; what keeps it from running is told to the coordinator.
+/// Runs a share. If it can't run, tells the coordinator why.
 fn run_order(
     received: &Received,
     directory: &Path,
@@ -265,7 +266,7 @@ fn run_order(
         with_named(&config, ShareTask(setup)).map_err(RunError::from).flatten()
     };
     if let Err(error) = prepared() {
-        // A coordinator that is gone wants no reason.
+        // Fails if the coordinator is gone, which then needs no reason.
         let _ = refusals.blocking_send(FromAgent::Refused { reason: error.to_string() });
     }
 }

@@ -1,4 +1,4 @@
-//! Cells of a campaign, with all axes and scaled numbers put in.
+//! Cells of a campaign, in which the values of axes and scaled numbers are substituted.
 
 use super::error::CampaignError;
 use super::event::{CellEvent, read_cell_events};
@@ -19,45 +19,45 @@ use std::time::Duration;
 /// A cell of the matrix: one experiment.
 #[derive(Debug, Clone)]
 pub struct CampaignCell {
-    /// Its name, and that of its directory.
+    /// Name of the cell and of its directory.
     pub label: String,
-    /// Axes and labels of its values.
+    /// Names of the axes, each with the label of the cell's value.
     pub(super) coordinates: Vec<(String, String)>,
     pub(super) server: ServerPlan,
-    /// In the order in which they run; the last one is measured.
+    /// The loads, in the order in which they run. The last one is measured.
     pub(super) phases: Vec<CellPhase>,
     pub(super) events: Vec<CellEvent>,
     pub(super) needs: RoomNeeds,
-    /// Whether the nodes' use of the machine is asked for each second.
+    /// True if the resource use of the nodes is read each second.
     pub(super) is_watched: bool,
 }
 
-/// A load of a cell.
+/// One load of a cell.
 #[derive(Debug, Clone)]
 pub(super) struct CellPhase {
-    /// `load`, `warm`, `run` or `growth`.
+    /// Name of the phase: `load`, `warm`, `run` or `growth`.
     pub(super) name: &'static str,
     pub(super) load: PhaseLoad,
-    /// How long it takes; nothing where that is not known before.
+    /// Duration of the load; `None` if it is not known in advance.
     pub(super) length: Option<Duration>,
 }
 
-/// Kind of a phase.
+/// The kind of load of a phase.
 #[derive(Debug, Clone)]
 pub(super) enum PhaseLoad {
-    /// Keys of a configuration, in which `{servers, ...}` stands for addresses.
+    /// The keys of a configuration, in which `{servers, ...}` stands for addresses.
     Configuration(Vec<(String, Term)>),
     /// The experiment with growing data types.
     Growth { kind: GrowthKind, item_count: u64, container_count: u64 },
 }
 
 impl CampaignCell {
-    /// How long its loads take, as far as that is known.
+    /// Total duration of the loads, as far as it is known.
     pub(super) fn length(&self) -> Duration {
         self.phases.iter().filter_map(|phase| phase.length).sum()
     }
 
-    /// The cell in a line: its servers, its loads, and what happens meanwhile.
+    /// The cell in one line: its servers, its loads and its events.
     pub(super) fn told(&self) -> String {
         let ServerPlan { engine, node_count, cluster_count, running, .. } = &self.server;
         let of = if *node_count == 1 { "node" } else { "nodes" };
@@ -139,8 +139,8 @@ impl Campaign {
         Ok(cell)
     }
 
-    /// Looks whether the phases of a cell are configurations, with addresses of servers that are not there
-    /// yet.
+    /// Checks that the phases of a cell are valid configurations, with placeholder addresses for servers
+    /// that do not exist yet.
     fn check_phases(&self, cell: &CampaignCell) -> Result<(), CampaignError> {
         let nobody = NodeAddresses { pb: "127.0.0.1:1".to_owned(), http: "127.0.0.1:1".to_owned() };
         let cluster = vec![nobody; usize::from(cell.server.node_count)];
@@ -180,8 +180,8 @@ fn read_growth(term: &Term) -> Result<CellPhase, String> {
     Ok(CellPhase { name: "growth", load, length: None })
 }
 
-/// The text of a configuration, with the addresses of servers for `{servers, pb}`, `{servers, http}`, and of
-/// another cluster than the first `{servers, pb, 2}`.
+/// Writes a configuration. Addresses of servers replace `{servers, pb}`, `{servers, http}` and, for the
+/// second cluster, `{servers, pb, 2}`.
 pub(super) fn configuration(
     keys: &[(String, Term)],
     clusters: &[Vec<NodeAddresses>],

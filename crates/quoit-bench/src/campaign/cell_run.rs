@@ -1,4 +1,4 @@
-//! One cell: its servers, its loads one after the other, and what happens meanwhile.
+//! The run of one cell: its servers, its loads one after another, and the events during the measured load.
 
 use super::cell::{CampaignCell, CellPhase, PhaseLoad, configuration};
 use super::error::CampaignError;
@@ -18,23 +18,23 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Directories of a campaign beside those of its cells.
+/// Subdirectories of a campaign's directory other than those of the cells.
 pub(super) const PREPARATION: &str = "preparation";
 const DATA: &str = "data";
 const CONFIGURATIONS: &str = "configurations";
 const SERVERS: &str = "servers-";
 
-/// How a cell ended that was not interrupted.
+/// The outcome of a cell.
 pub(super) enum CellOutcome {
-    /// With results; something that a reader has to know of them.
+    /// The cell has results, perhaps with a note for their readers.
     Done(Option<String>),
-    /// Without them, or with a part of them; why.
+    /// The cell has no results or only a part of them, for this reason.
     Failed(String),
-    /// It was interrupted.
+    /// The cell was interrupted.
     Interrupted,
 }
 
-/// Surroundings of a cell's run.
+/// The context of a cell's run.
 pub(super) struct CellContext<'a> {
     pub(super) directory: &'a Path,
     pub(super) starter: &'a dyn ServerStarter,
@@ -45,7 +45,7 @@ pub(super) struct CellContext<'a> {
 type SharedServers = Arc<Mutex<Box<dyn StartedServers>>>;
 
 impl CellContext<'_> {
-    /// Runs a cell: whatever an earlier try has left of it is removed first.
+    /// Runs a cell. Leftovers of an earlier attempt are removed first.
     pub(super) fn run(
         &self,
         cell: &CampaignCell,
@@ -195,7 +195,7 @@ impl CellContext<'_> {
         if let Some(error) = report.failure {
             return failed(error.to_string());
         }
-        // It ends early only by a signal, which may not have reached the campaign yet.
+        // Only a signal ends it early, which the campaign may not have received yet.
         if report.rows.len() as u64 != item_count * container_count {
             return CellOutcome::Interrupted;
         }
@@ -206,7 +206,7 @@ impl CellContext<'_> {
         }
     }
 
-    /// Removes results of an earlier try.
+    /// Removes the results of an earlier attempt.
     fn remove_leftovers(&self, cell: &CampaignCell) -> Result<(), CampaignError> {
         let preparation = self.directory.join(PREPARATION);
         let phases = cell.phases.iter().map(|phase| format!("{}-{}", cell.label, phase.name));
@@ -219,7 +219,8 @@ impl CellContext<'_> {
         Ok(())
     }
 
-    /// Keeps the data of a cell's servers, in a directory that no later call takes for that of a killed one.
+    /// Keeps the data of a cell's servers, under a name that later calls do not mistake for data of a
+    /// killed campaign.
     fn keep(&self, data: tempfile::TempDir, label: &str) -> Result<PathBuf, CampaignError> {
         let base = self.directory.join(DATA);
         fs::create_dir_all(&base).map_err(CampaignError::io(&base, "making it"))?;
@@ -228,15 +229,15 @@ impl CellContext<'_> {
         Ok(kept)
     }
 
-    /// A directory for the data of servers, which is removed when it is dropped. Another one for each try:
-    /// nodes of a killed campaign may still be closing their files.
+    /// Creates a directory for the data of servers, which is removed on drop. Each attempt gets a new one,
+    /// because nodes of a killed campaign may still be closing their files.
     fn data_directory(&self) -> Result<tempfile::TempDir, CampaignError> {
         let made = tempfile::Builder::new().prefix(SERVERS).tempdir_in(self.directory);
         made.map_err(CampaignError::io(self.directory, "making a directory for servers"))
     }
 }
 
-/// A phase and where its results go.
+/// A phase, with the place for its results.
 struct PhaseRun<'a> {
     cell: &'a CampaignCell,
     phase: &'a CellPhase,
@@ -245,17 +246,17 @@ struct PhaseRun<'a> {
     events: Vec<RunEvent>,
 }
 
-/// Removes the data of servers of a campaign that was killed.
+/// Removes the servers' data of a campaign that was killed.
 pub(super) fn remove_old_data(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(SERVERS) {
-            // A node that is just ending may still write there; the next call tries again.
+            // A node that is ending may still write there. The next call tries again.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// HTTP addresses of the nodes whose use of the machine is watched.
+/// HTTP addresses of the nodes whose resource use is watched.
 fn watched(cell: &CampaignCell, clusters: &[Vec<NodeAddresses>]) -> Vec<String> {
     if !cell.is_watched {
         return Vec::new();
@@ -263,7 +264,7 @@ fn watched(cell: &CampaignCell, clusters: &[Vec<NodeAddresses>]) -> Vec<String> 
     clusters.iter().flatten().map(|node| node.http.clone()).collect()
 }
 
-/// Events of a run: those that change servers call them.
+/// The events of a run. Events that change servers call the servers' `act`.
 fn events(events: &[CellEvent], servers: &SharedServers) -> Vec<RunEvent> {
     let event = |event: &CellEvent| {
         let action = match &event.effect {
@@ -282,7 +283,7 @@ fn events(events: &[CellEvent], servers: &SharedServers) -> Vec<RunEvent> {
 }
 
 fn lock(servers: &SharedServers) -> std::sync::MutexGuard<'_, Box<dyn StartedServers>> {
-    // A panic of an event leaves the servers as they are: they have to be stopped all the same.
+    // The servers must be stopped even if an event panicked.
     servers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

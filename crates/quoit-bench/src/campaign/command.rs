@@ -20,29 +20,30 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Base of the directories of campaigns.
+/// Parent directory of the directories of campaigns.
 const BASE: &str = "campaigns";
 
-/// A campaign and how it is run.
+/// A campaign, and the way in which it is run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CampaignOptions {
-    /// Name of a campaign that comes with the program, or a file.
+    /// Name of a campaign that comes with the program, or path of a file.
     pub campaign: String,
-    /// Directory of its results; `campaigns/NAME`, or at another scale than 1 `campaigns/NAME-SCALE`.
+    /// Directory of the results. Default: `campaigns/NAME`, or `campaigns/NAME-SCALE` at a scale other than
+    /// 1.
     pub directory: Option<PathBuf>,
-    /// Factor of durations and of the numbers that the file marks; 1 if not given.
+    /// Factor of durations and of the numbers that the file marks. Default: 1.
     pub scale: Option<String>,
-    /// Patterns of the cells that are run; all where there are none.
+    /// Patterns of the cells to run. If empty, all cells run.
     pub cells: Vec<String>,
-    /// Whether to run cells for which the machine has too little room, too.
+    /// True to also run cells for which the machine has too little disk or memory.
     pub forces: bool,
-    /// Whether to keep the data of servers.
+    /// True to keep the data of the servers.
     pub keeps_data: bool,
-    /// Whether to tell the cells without running any.
+    /// True to list the cells without running any.
     pub only_plans: bool,
 }
 
-/// Runs the command: progress on the standard output, errors on the standard error.
+/// Runs the command. Progress goes to standard output, errors to standard error.
 pub fn campaign(options: &CampaignOptions, starter: &dyn ServerStarter) -> ExitStatus {
     match campaign_on(options, starter, &mut Terminal::stdout()) {
         Ok(true) => ExitStatus::Success,
@@ -81,13 +82,13 @@ pub fn show_campaign(name: &str) -> ExitStatus {
     }
 }
 
-/// How long loads take, if that is known of any.
+/// Total duration of the loads, as text; empty if it is not known of any load.
 fn told_length(cells: &[CampaignCell]) -> String {
     let length: Duration = cells.iter().map(CampaignCell::length).sum();
     if length.is_zero() { String::new() } else { format!(", {} of load", clock_text(length)) }
 }
 
-/// Runs a campaign; whether all of its cells are done.
+/// Runs a campaign. Returns true if all selected cells are done.
 pub(super) fn campaign_on(
     options: &CampaignOptions,
     starter: &dyn ServerStarter,
@@ -124,7 +125,7 @@ pub(super) fn campaign_on(
     running.run(&selected, options.forces, terminal)
 }
 
-/// A campaign at work in its directory.
+/// A campaign that is being run in its directory.
 struct RunningCampaign<'a> {
     campaign: &'a Campaign,
     cells: &'a [CampaignCell],
@@ -181,7 +182,7 @@ impl RunningCampaign<'_> {
         Ok(left == 0)
     }
 
-    /// Runs a cell and notes how it ended; false when it was interrupted.
+    /// Runs a cell and records its outcome. Returns false if the cell was interrupted.
     fn run_cell(
         &mut self,
         cell: &CampaignCell,

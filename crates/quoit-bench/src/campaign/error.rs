@@ -1,4 +1,4 @@
-//! Why a campaign cannot be run, or not be resumed.
+//! Reasons why a campaign cannot be run or resumed.
 
 use super::scale::ScaleError;
 use super::servers::ServerFault;
@@ -8,82 +8,82 @@ use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Why a campaign cannot be run, or not be resumed. Each message names the place, the value and the remedy.
+/// Reasons why a campaign cannot be run or resumed. Each message names the place, the value and the remedy.
 #[derive(Debug, Error)]
 pub enum CampaignError {
-    /// Neither a campaign that comes with the program nor a file.
+    /// The name is neither that of a campaign that comes with the program nor that of a file.
     #[error(
         "there is no campaign and no file `{name}`{hint}: `quoit bench campaign list` names those that \
          come with the program"
     )]
     Unknown {
-        /// The name as it was given.
+        /// The name as given.
         name: String,
-        /// The nearest name, as a question, or nothing.
+        /// The nearest name, as a question, or an empty text.
         hint: String,
     },
     /// The file is not in Erlang terms, or cannot be read.
     #[error(transparent)]
     File(#[from] ConfigError),
-    /// A campaign in TOML.
+    /// The campaign is in TOML, which is not supported.
     #[error(
         "{}: campaigns are written in Erlang terms: `quoit bench campaign show ec2-http` prints one",
         .0.display()
     )]
     Toml(PathBuf),
-    /// A key that campaigns do not have.
+    /// An unknown key.
     #[error("{place}campaigns have no key {key}{hint}; their keys are {known}")]
     UnknownKey {
-        /// Where it is set.
+        /// Place of the setting.
         place: Place,
         /// The key.
         key: String,
-        /// The nearest key, as a question, or nothing.
+        /// The nearest key, as a question, or an empty text.
         hint: String,
         /// All keys.
         known: String,
     },
-    /// A key that is not there.
+    /// A required key is missing.
     #[error("{}: the campaign has no {key}: add {{{key}, ...}}. with {expected}", .file.display())]
     Missing {
-        /// The campaign.
+        /// Path of the campaign.
         file: PathBuf,
-        /// The key.
+        /// The missing key.
         key: &'static str,
-        /// Its values.
+        /// Description of its values.
         expected: &'static str,
     },
-    /// A value that its key cannot have.
+    /// The value of a key does not have the required form.
     #[error("{place}{problem}")]
     Value {
-        /// Where it is set.
+        /// Place of the setting.
         place: Place,
-        /// The value and what to write.
+        /// The value, and what to write instead.
         problem: String,
     },
-    /// A cell with a value that can't be had.
+    /// A value can't be used in a cell.
     #[error("{place}in the cell {cell}: {problem}")]
     CellValue {
-        /// Where it is set.
+        /// Place of the setting.
         place: Place,
         /// The label of the cell.
         cell: String,
-        /// The value and what to write.
+        /// The value, and what to write instead.
         problem: String,
     },
-    /// A phase of a cell that is no configuration.
+    /// A phase of a cell is not a valid configuration.
     #[error("{place}in the phase {phase} of the cell {cell}: {error}")]
     Phase {
-        /// Where the phase is written.
+        /// Place of the phase.
         place: Place,
         /// The name of the phase.
         phase: &'static str,
         /// The label of the cell.
         cell: String,
-        /// The fault, with its place in the configuration of the phase.
+        /// The fault, with its position in the configuration of the phase.
         error: Box<ConfigError>,
     },
-    /// No cell has such a label.
+    /// No cell matches a pattern.
     #[error("no cell matches `{pattern}`: the cells are {known}")]
     NoCell {
         /// The pattern.
@@ -91,23 +91,23 @@ pub enum CampaignError {
         /// All labels.
         known: String,
     },
-    /// A scale that is none.
+    /// The scale is malformed.
     #[error(transparent)]
     Scale(#[from] ScaleError),
-    /// The directory holds something else.
+    /// The directory belongs to another campaign.
     #[error(
         "{} holds {held}, and this is {wanted}: name another directory with -d, or remove that one",
         .directory.display()
     )]
     Occupied {
-        /// The directory.
+        /// Path of the directory.
         directory: PathBuf,
-        /// Its campaign.
+        /// The campaign that the directory belongs to.
         held: String,
-        /// The campaign that was asked for.
+        /// The campaign that was requested.
         wanted: String,
     },
-    /// Another process is at work in the directory.
+    /// Another process is running a campaign in the directory.
     #[error(
         "{} belongs to a campaign that is running: wait for its end, or name another directory with -d",
         .0.display()
@@ -116,11 +116,11 @@ pub enum CampaignError {
     /// A file of the campaign can't be read or written.
     #[error("{}: {doing} failed: {error}", .path.display())]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Step that failed.
+        /// The step that failed.
         doing: &'static str,
-        /// Error of the system.
+        /// The I/O error.
         error: io::Error,
     },
     /// The state can't be read.
@@ -128,9 +128,9 @@ pub enum CampaignError {
         "{}: {problem}: remove the directory to begin anew, or name another one with -d", .path.display()
     )]
     State {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its fault.
+        /// The fault.
         problem: String,
     },
     /// The report of a cell can't be read.
@@ -139,13 +139,13 @@ pub enum CampaignError {
     /// Servers did not start.
     #[error(transparent)]
     Servers(#[from] ServerFault),
-    /// The system gives no thread or no signals.
+    /// The operating system provides no thread or no signals.
     #[error("the system gives no thread or no signals: {0}")]
     System(io::Error),
 }
 
 impl CampaignError {
-    /// A failed step at a file.
+    /// Creates the error of a failed step on a file.
     pub(super) fn io<'a>(
         path: &'a Path,
         doing: &'static str,

@@ -1,4 +1,4 @@
-//! Events of a campaign: what happens to servers, and when, while the measured load runs.
+//! Events of a campaign: changes of servers at given times of the measured load.
 
 use super::scale::CampaignScale;
 use super::servers::NodeAction;
@@ -9,11 +9,11 @@ use std::time::Duration;
 /// An event of a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CellEvent {
-    /// Time from the start of what is measured, scaled.
+    /// Time since the start of the measurement, already scaled.
     pub at: Duration,
-    /// A word for people.
+    /// Name for people.
     pub name: String,
-    /// Its effect; nothing for a mark.
+    /// The effect; `None` for a mark.
     pub effect: Option<CellEffect>,
 }
 
@@ -22,16 +22,16 @@ pub struct CellEvent {
 pub enum CellEffect {
     /// A change of the servers.
     Node(NodeAction),
-    /// A command that the shell runs.
+    /// A shell command.
     Command(String),
 }
 
-/// Where an event is written.
+/// The expected form of an event, for error messages.
 const EXPECTED: &str = "write {Time, Name, Effect}: the time as \"20%\" of the run, or as \"15m\", which is \
                         scaled; the effect as {kill, Node}, {pause, Node}, {resume, Node}, {start, Node}, \
                         {add, Nodes}, or a command in quotes; {Time, Name} is a mark";
 
-/// Reads the value of `events`, with all axes put in.
+/// Reads the value of `events`, in which the values of axes are already substituted.
 pub(super) fn read_cell_events(
     term: &Term,
     scale: CampaignScale,

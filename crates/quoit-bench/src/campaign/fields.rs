@@ -1,10 +1,10 @@
-//! The fields of a value that is a list of pairs, each read once.
+//! The fields of a value that is a list of pairs. Each field is read once.
 
 use crate::names::nearest;
 use crate::term::Term;
 use std::ops::RangeInclusive;
 
-/// Pairs that are taken out one by one; what is left over at the end is not known.
+/// The pairs that are not read yet. A pair that is left at the end has an unknown name.
 pub(super) struct Fields<'a> {
     of: &'a str,
     pairs: Vec<(String, Term)>,
@@ -12,7 +12,7 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Takes a list of pairs; `of` names it in errors.
+    /// Takes a list of pairs. `of` names it in errors.
     pub(super) fn of(term: &Term, of: &'a str) -> Result<Self, String> {
         let pairs = pairs(term).ok_or_else(|| {
             format!("{of} is {term}: write a list of pairs [{{Name, Value}}, ...]")
@@ -20,7 +20,7 @@ impl<'a> Fields<'a> {
         Ok(Self { of, pairs, known: Vec::new() })
     }
 
-    /// The value of a field, if it is there.
+    /// Reads a field, if it is there.
     pub(super) fn optional<T>(
         &mut self,
         name: &'static str,
@@ -36,7 +36,7 @@ impl<'a> Fields<'a> {
         read(&term).map(Some).ok_or_else(fault)
     }
 
-    /// The value of a field that has to be there.
+    /// Reads a required field.
     pub(super) fn required<T>(
         &mut self,
         name: &'static str,
@@ -47,7 +47,7 @@ impl<'a> Fields<'a> {
         self.optional(name, expected, read)?.ok_or(missing)
     }
 
-    /// Refuses what was not read.
+    /// Rejects fields that were not read.
     pub(super) fn finish(self) -> Result<(), String> {
         match self.pairs.first() {
             None => Ok(()),
@@ -61,7 +61,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The pairs of a list; names are atoms.
+/// The pairs of a list. Their names must be atoms.
 pub(super) fn pairs(term: &Term) -> Option<Vec<(String, Term)>> {
     let pair = |term: &Term| match term.as_tuple()? {
         [Term::Atom(name), value] => Some((name.clone(), value.clone())),
@@ -70,7 +70,7 @@ pub(super) fn pairs(term: &Term) -> Option<Vec<(String, Term)>> {
     term.as_list()?.iter().map(pair).collect()
 }
 
-/// An integer of a range.
+/// Reads an integer within a range.
 pub(super) fn unsigned(term: &Term, range: RangeInclusive<u64>) -> Option<u64> {
     u64::try_from(term.as_integer()?).ok().filter(|number| range.contains(number))
 }

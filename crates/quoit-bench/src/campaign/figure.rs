@@ -1,4 +1,4 @@
-//! Figures of a cell: how a campaign names them, and how they are read from the results of a run.
+//! Figures of a cell: their notation in campaigns, and their computation from the results of a run.
 
 use super::measured::MeasuredCell;
 use crate::config::file_label;
@@ -6,7 +6,7 @@ use crate::measure::Latencies;
 use crate::term::Term;
 use std::fmt::{self, Display, Formatter};
 
-/// Statistic of latencies.
+/// A statistic of latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Statistic {
     Mean,
@@ -93,9 +93,9 @@ impl Display for GrowthColumn {
 pub(super) enum ServerResource {
     /// Processor time.
     Cpu,
-    /// Bytes fetched from disks.
+    /// Bytes read from disks.
     Read,
-    /// Bytes sent to disks.
+    /// Bytes written to disks.
     Written,
 }
 
@@ -123,29 +123,30 @@ impl Display for ServerResource {
 /// A figure of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum CampaignFigure {
-    /// Successful operations a second.
+    /// Successful operations per second.
     Rate,
-    /// The same, divided by the nodes.
+    /// Successful operations per second, divided by the number of nodes.
     RateOfNode,
-    /// Successful operations a second in one of equal parts of the run, from 1.
+    /// Successful operations per second in part number `part` (from 1) of `of` equal parts of the run.
     RateInPart { part: usize, of: usize },
-    /// Failed operations in percent of all.
+    /// Failed operations in percent of all operations.
     Failed,
     /// A statistic of an operation's latencies, in milliseconds.
     Latency { statistic: Statistic, operation: String },
-    /// The mean of an operation less that of another, in milliseconds: what the first does beyond the second.
+    /// The mean latency of an operation minus that of another, in milliseconds: the cost of the additional
+    /// work.
     Extra { operation: String, over: String },
-    /// The same in percent of the other's mean.
+    /// The same difference, in percent of the other operation's mean.
     ExtraPercent { operation: String, over: String },
-    /// A resource that all servers took for a successful operation, all that they did meanwhile included.
+    /// A resource that all servers used per successful operation, including their background work.
     Server(ServerResource),
-    /// The last tenth of a growing data type, in times of the first tenth.
+    /// The last tenth of a growing data type, as a multiple of the first tenth.
     Growth(GrowthColumn),
-    /// The median of the last tenth of a growing data type: milliseconds, or bytes.
+    /// The median of the last tenth of a growing data type, in milliseconds or bytes.
     AtEnd(GrowthColumn),
 }
 
-/// How figures are written.
+/// The notation of figures, for error messages.
 pub(super) const FORMS: &str = "rate, rate_of_node, {rate, Part, Parts}, failed, {Statistic, Operation} with \
                                 mean, median, p95, p99, p99_9 or max, {extra, Operation, Over}, \
                                 {extra_percent, Operation, Over}, {server, cpu}, {server, read}, \
@@ -153,7 +154,7 @@ pub(super) const FORMS: &str = "rate, rate_of_node, {rate, Part, Parts}, failed,
                                 with size, plain_read, read or write";
 
 impl CampaignFigure {
-    /// Reads a figure as campaigns write it.
+    /// Parses a figure.
     pub(super) fn read(term: &Term) -> Option<Self> {
         if let Some(word) = term.as_atom() {
             return match word {
@@ -202,7 +203,7 @@ impl CampaignFigure {
         }
     }
 
-    /// The value of a cell; nothing where its results do not have it.
+    /// Computes the figure of a cell; `None` if the cell's results do not have it.
     pub(super) fn measure(&self, cell: &MeasuredCell) -> Option<f64> {
         match self {
             Self::Rate => Some(cell.summary()?.successful_per_s),

@@ -1,4 +1,4 @@
-//! A campaign as its file has it.
+//! The contents of a campaign's file.
 
 use super::error::CampaignError;
 use super::fields::pairs;
@@ -10,7 +10,7 @@ use crate::names::nearest;
 use crate::term::Term;
 use std::path::{Path, PathBuf};
 
-/// Keys of a campaign.
+/// The keys of a campaign.
 pub(super) const KEYS: [&str; 16] = [
     "title",
     "about",
@@ -30,38 +30,38 @@ pub(super) const KEYS: [&str; 16] = [
     "differences",
 ];
 
-/// A campaign: what is run on which servers, in which variants, and what was published of it.
+/// A campaign: loads, servers, variants, and the published figures to compare with.
 #[derive(Debug, Clone)]
 pub struct Campaign {
-    /// The name of the file without its ending.
+    /// Name of the file without its extension.
     pub name: String,
-    /// The name in a line.
+    /// Title of one line.
     pub title: String,
     /// A paragraph for people.
     pub about: String,
-    /// Where its published figures come from.
+    /// Source of its published figures.
     pub source: String,
-    /// The file's text.
+    /// Text of the file.
     pub text: String,
     /// Axes of the matrix.
     pub(super) axes: Vec<MatrixAxis>,
-    /// Figures that are told beside the usual ones.
+    /// Figures that are reported in addition to the usual ones.
     pub(super) figures: Vec<CampaignFigure>,
     pub(super) published: Vec<PublishedSet>,
-    /// Differences from the published experiment, beside the machine and the scale.
+    /// Differences from the published experiment other than machine and scale.
     pub(super) differences: Vec<String>,
-    /// Whether the nodes' use of the machine is asked for each second.
+    /// True if the resource use of the nodes is read each second.
     pub(super) is_watched: bool,
     pub(super) settings: Settings,
     file: PathBuf,
 }
 
 impl Campaign {
-    /// Reads a campaign out of the text of a file.
+    /// Parses a campaign from the text of a file.
     ///
     /// # Errors
     ///
-    /// When the text is no campaign; cells are looked at when they are made.
+    /// When the text is not a campaign. Cells are only checked when they are built.
     pub fn parse(file: &Path, text: &[u8]) -> Result<Self, CampaignError> {
         let is_toml = file.extension().is_some_and(|end| end.eq_ignore_ascii_case("toml"));
         if is_toml {
@@ -91,7 +91,7 @@ impl Campaign {
         Ok(campaign)
     }
 
-    /// Looks at what single keys do not tell.
+    /// Checks the conditions that involve more than one key.
     fn check(&self, reader: &CampaignReader<'_>) -> Result<(), CampaignError> {
         let has = |key| self.settings.get(key).is_some();
         let fault = |key: &str, problem: String| {
@@ -121,18 +121,18 @@ impl Campaign {
         }
     }
 
-    /// Where a key is set.
+    /// Place of a key's setting.
     pub(super) fn place(&self, key: &str) -> Place {
         self.settings.place(key)
     }
 
-    /// The file, as it was named.
+    /// Path of the file, as it was given.
     pub fn file(&self) -> &Path {
         &self.file
     }
 }
 
-/// Keys of a campaign, each with its place.
+/// Reads the keys of a campaign, with their places for errors.
 struct CampaignReader<'a> {
     settings: &'a Settings,
     file: &'a Path,
@@ -153,7 +153,7 @@ impl CampaignReader<'_> {
         let read = |term: &Term| {
             term.as_text().ok_or_else(|| format!("{key} is {term}: write a text in quotes"))
         };
-        // A text of several lines in the file is one paragraph.
+        // A text that spans several lines of the file is one paragraph.
         let text = self.optional(key, read)?.unwrap_or_default();
         Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
     }
@@ -195,7 +195,7 @@ fn read_texts(term: &Term) -> Result<Vec<String>, String> {
     texts.iter().map(|text| text.as_text().map(one_line).ok_or_else(fault)).collect()
 }
 
-/// The keys of a phase, those of `common` first: the later one counts.
+/// The keys of a phase: those of `common`, overridden by the phase's own.
 pub(super) fn phase_keys(
     common: Option<&Term>,
     own: &Term,

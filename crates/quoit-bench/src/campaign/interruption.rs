@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::Builder;
 
-/// Tells whether the campaign was asked to end. Each part of it looks for itself: a run ends early by its own
-/// listening, and a campaign begins nothing more.
+/// Records that a signal has asked the campaign to end. A run has a listener of its own and ends early by
+/// itself; the campaign checks this flag before it starts anything.
 #[derive(Debug, Clone)]
 pub(super) struct Interruption(Arc<AtomicBool>);
 
 impl Interruption {
-    /// Takes the signals from the system's default action, for as long as the process lives.
+    /// Replaces the default action of the signals, for the life of the process.
     pub(super) fn listen() -> Result<Self, CampaignError> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(CampaignError::System)?;
@@ -29,7 +29,7 @@ impl Interruption {
         Ok(Self(is_asked))
     }
 
-    /// Whether a signal has come.
+    /// True if a signal has arrived.
     pub(super) fn is_asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

@@ -1,29 +1,29 @@
-//! The matrix of a campaign: axes, the cells that they span, and values put in for them.
+//! The matrix of a campaign: its axes, the cells that they span, and the substitution of values.
 
 use super::fields::pairs;
 use super::scale::CampaignScale;
 use crate::term::Term;
 
-/// Most cells of a campaign.
+/// Maximum number of cells of a campaign.
 pub(super) const CELLS_MAX: usize = 1000;
-/// Longest label of a value, in characters: it stands in names of directories.
+/// Maximum length of a value's label, in characters: labels are part of directory names.
 const LABEL_CHARS_MAX: usize = 40;
 
 /// One axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MatrixAxis {
-    /// Its name, such as `engine`.
+    /// Name, such as `engine`.
     pub name: String,
-    /// Its values, at least one, with labels that differ.
+    /// The values, at least one, with distinct labels.
     pub values: Vec<AxisValue>,
 }
 
 /// A value of an axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AxisValue {
-    /// Its name in the cell's label and in selectors of published figures.
+    /// Label, which is used in the cell's label and in selectors of published figures.
     pub label: String,
-    /// The term that is put in for the axis.
+    /// The term that is substituted for the axis.
     pub term: Term,
 }
 
@@ -34,7 +34,7 @@ const EXPECTED: &str = "write a list of {Axis, [Value, ...]}, where a value is a
                         {Label, Term} with another label for each; a label has letters, digits, `-`, `_` \
                         and `.`, and no term names an axis";
 
-/// Reads the value of `matrix`; nothing when it is none, with the expected form.
+/// Reads the value of `matrix`. The error is the expected form.
 pub(super) fn read_axes(term: &Term) -> Result<Vec<MatrixAxis>, &'static str> {
     let axis = |(name, values): (String, Term)| {
         let values: Vec<AxisValue> =
@@ -66,7 +66,7 @@ fn read_value(term: &Term) -> Option<AxisValue> {
     is_good.then_some(AxisValue { label, term })
 }
 
-/// Whether a term has an axis in it: a value that named its own axis would never end.
+/// True if a term refers to an axis. In a value of an axis, that could make substitution endless.
 fn names_axis(term: &Term) -> bool {
     let refuse = |term: &Term| match term.as_tuple().unwrap_or_default() {
         [Term::Atom(word), ..] if word == "axis" => Err(String::new()),
@@ -83,8 +83,8 @@ fn label_of(term: &Term) -> Option<String> {
     }
 }
 
-/// All combinations of values, the last axis changing fastest. One without coordinates where there is no
-/// axis.
+/// All combinations of values, with the last axis changing fastest. Without axes, one combination without
+/// values.
 pub(super) fn combinations(axes: &[MatrixAxis]) -> Vec<Coordinates<'_>> {
     let mut cells: Vec<Coordinates<'_>> = vec![Vec::new()];
     for axis in axes {
@@ -101,7 +101,7 @@ pub(super) fn combinations(axes: &[MatrixAxis]) -> Vec<Coordinates<'_>> {
     cells
 }
 
-/// The label of a cell: those of its values, numbers with the name of their axis.
+/// The label of a cell: the labels of its values, in which a number gets the name of its axis as prefix.
 pub(super) fn cell_label(coordinates: &Coordinates<'_>) -> String {
     let part = |(axis, value): &(&MatrixAxis, &AxisValue)| match value.label.parse::<f64>() {
         Ok(_) => format!("{}-{}", axis.name, value.label),
@@ -113,7 +113,7 @@ pub(super) fn cell_label(coordinates: &Coordinates<'_>) -> String {
     }
 }
 
-/// Puts values of axes and scaled numbers into a term.
+/// Substitutes values of axes and scaled numbers in a term.
 pub(super) fn put_in(
     term: &Term,
     coordinates: &Coordinates<'_>,
@@ -154,13 +154,14 @@ fn value_of<'a>(name: &str, coordinates: &Coordinates<'a>) -> Result<&'a Term, S
     })
 }
 
-/// Replaces each term, from the outside in, for which there is another; what comes in is looked through, too.
+/// Replaces every term for which `replace` returns another, from the outside in. A replacement is searched,
+/// too.
 pub(super) fn transform(
     term: &Term,
     replace: &impl Fn(&Term) -> Result<Option<Term>, String>,
 ) -> Result<Term, String> {
     if let Some(other) = replace(term)? {
-        // A replacement that holds itself can't be: values of axes are written before any is put in.
+        // This terminates, because values of axes contain no references to axes.
         return match &other == term {
             true => Ok(other),
             false => transform(&other, replace),

@@ -1,4 +1,4 @@
-//! The results of a cell, read back from its directory.
+//! The results of a cell, read from its directory.
 
 use super::figure::{GrowthColumn, ServerResource};
 use crate::growth::median;
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 /// Results of a cell.
 #[derive(Debug)]
 pub(super) struct MeasuredCell {
-    /// The directory of its run.
+    /// Directory of its run.
     directory: PathBuf,
-    /// Nodes of a cluster.
+    /// Number of nodes in a cluster.
     pub(super) node_count: u16,
     results: CellResults,
 }
@@ -21,12 +21,12 @@ pub(super) struct MeasuredCell {
 enum CellResults {
     Run(Box<RunSummary>),
     Growth(Growth),
-    /// None that can be read.
+    /// There are no results that can be read.
     Nothing,
 }
 
 impl MeasuredCell {
-    /// Reads what is in a directory; a cell without results has no figure.
+    /// Reads the results in a directory. A cell without results has no figures.
     pub(super) fn read(directory: &Path, node_count: u16) -> Self {
         let results = match (RunSummary::read(directory), Growth::read(directory)) {
             (Ok(summary), _) => CellResults::Run(Box::new(summary)),
@@ -42,7 +42,7 @@ impl MeasuredCell {
         Self { directory: PathBuf::new(), node_count: node_count.max(1), results }
     }
 
-    /// The summary of its run; nothing for another experiment.
+    /// The summary of its run; `None` for an experiment of another kind.
     pub(super) fn summary(&self) -> Option<&RunSummary> {
         match &self.results {
             CellResults::Run(summary) => Some(summary),
@@ -50,26 +50,26 @@ impl MeasuredCell {
         }
     }
 
-    /// Names of the operations of its run, as files have them.
+    /// File labels of the operations of its run.
     pub(super) fn operations(&self) -> Vec<String> {
         let operations = self.summary().map_or(&[][..], |summary| &summary.operations);
         operations.iter().map(|operation| operation.file_label.clone()).collect()
     }
 
-    /// Latencies of the successful operations of one name.
+    /// Latencies of the successful operations with a file label; `None` if there are none.
     pub(super) fn latencies(&self, operation: &str) -> Option<&Latencies> {
         let found = self.summary()?.operations.iter().find(|o| o.file_label == operation)?;
         (found.latencies.count > 0).then_some(&found.latencies)
     }
 
-    /// The means of two operations in milliseconds.
+    /// The mean latencies of two operations, in milliseconds.
     pub(super) fn means_ms(&self, operation: &str, other: &str) -> Option<[f64; 2]> {
         let ms = |name: &str| Some(self.latencies(name)?.mean_us / 1000.0);
         Some([ms(operation)?, ms(other)?])
     }
 
-    /// A resource that all servers took for a successful operation: microseconds, or bytes. Nothing where
-    /// they were not watched, or one of them does not tell.
+    /// A resource that all servers used per successful operation, in microseconds or bytes. `None` if the
+    /// servers were not watched, or one of them does not report it.
     pub(super) fn server_use(&self, resource: ServerResource) -> Option<f64> {
         self.summary()?;
         let used = used_per_operation(&self.directory).ok()??;
@@ -80,13 +80,13 @@ impl MeasuredCell {
         }
     }
 
-    /// Successful operations a second in one of equal parts of the run, from 1.
+    /// Successful operations per second in part number `part` (from 1) of `of` equal parts of the run.
     pub(super) fn rate_in_part(&self, part: usize, of: usize) -> Option<f64> {
         self.summary()?;
         rates_of_parts(&self.directory, of).ok()?.get(part - 1).copied()
     }
 
-    /// The medians of a column's first and last tenth: milliseconds, or bytes.
+    /// The medians of the first and the last tenth of a column, in milliseconds or bytes.
     pub(super) fn growth_ends(&self, column: GrowthColumn) -> Option<(f64, f64)> {
         let CellResults::Growth(growth) = &self.results else { return None };
         let rows = growth.rows.iter();

@@ -17,7 +17,7 @@ use std::path::Path;
 const CSV_FILE: &str = "summary.csv";
 const JSON_FILE: &str = "summary.json";
 
-/// Writes the page and the tables of a campaign, as far as it has come.
+/// Writes the page and the tables of a campaign with the results so far.
 pub(super) fn write_report(
     campaign: &Campaign,
     cells: &[CampaignCell],
@@ -90,7 +90,7 @@ fn badges(tables: &CampaignTables, scale: CampaignScale) -> Vec<(&'static str, S
     badges
 }
 
-/// Facts that a reader has to know before comparing.
+/// Facts that a reader must know before comparing figures.
 fn differences(
     campaign: &Campaign,
     cells: &[CampaignCell],

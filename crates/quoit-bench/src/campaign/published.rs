@@ -1,4 +1,4 @@
-//! Published figures that a campaign holds beside ours.
+//! Published figures that a campaign compares with the measured ones.
 
 use super::figure::{CampaignFigure, FORMS};
 use super::matrix::Coordinates;
@@ -6,25 +6,25 @@ use crate::plot::grouped;
 use crate::term::Term;
 use std::fmt::{self, Display, Formatter};
 
-/// Figures of one source, for some cells.
+/// Figures from one source, for some cells.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PublishedSet {
-    /// Axes and labels that a cell has to have; for all cells where there are none.
+    /// Names of axes and labels of values that a cell must have. If empty, the figures are for all cells.
     selector: Vec<(String, String)>,
-    /// Where, when and on what they were measured.
+    /// Place, time and system of the measurement.
     pub(super) source: String,
-    /// The figures.
+    /// The figures with their published values.
     pub(super) figures: Vec<(CampaignFigure, PublishedValue)>,
 }
 
-/// A value as it was published.
+/// A published value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum PublishedValue {
     /// A number.
     Number(f64),
-    /// Anything between two numbers.
+    /// Any value between two numbers.
     Range(f64, f64),
-    /// Words, where the source has no number.
+    /// Words, if the source has no number.
     Words(String),
 }
 
@@ -40,7 +40,8 @@ impl PublishedValue {
         term.as_text().filter(|text| !text.is_empty()).map(Self::Words)
     }
 
-    /// Our value in times of the published one: of a range, in times of its nearest end, and 1 inside.
+    /// The measured value as a multiple of the published one. For a range, a multiple of its nearest end,
+    /// or 1 inside it.
     pub(super) fn ratio(&self, ours: f64) -> Option<f64> {
         let base = match self {
             Self::Number(number) => *number,
@@ -63,13 +64,13 @@ impl Display for PublishedValue {
     }
 }
 
-/// A number with the digits that it was published with.
+/// A number with as many decimal places as it was published with.
 fn as_written(number: f64) -> String {
     let digits = number.to_string().split_once('.').map_or(0, |(_, digits)| digits.len());
     grouped(number, digits)
 }
 
-/// A value with as many digits as tell something.
+/// Formats a value with a useful number of digits.
 pub(super) fn figure_text(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 1000.0 || size == 0.0 => 0,
@@ -114,12 +115,12 @@ fn read_set(term: &Term) -> Option<PublishedSet> {
 }
 
 impl PublishedSet {
-    /// Whether the figures are of a cell.
+    /// True if the figures are for a cell with these coordinates.
     pub(super) fn is_of(&self, coordinates: &[(String, String)]) -> bool {
         self.selector.iter().all(|wanted| coordinates.contains(wanted))
     }
 
-    /// A part of the selector that no cell has.
+    /// A part of the selector that matches no cell.
     pub(super) fn stray(&self, cells: &[Coordinates<'_>]) -> Option<String> {
         let has = |cell: &Coordinates<'_>, (axis, label): &(String, String)| {
             cell.iter().any(|(known, value)| known.name == *axis && value.label == *label)

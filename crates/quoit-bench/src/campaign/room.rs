@@ -1,4 +1,4 @@
-//! Room that a cell needs of the machine, and that the machine has.
+//! The disk and memory that a cell needs, and that the machine has.
 
 use super::fields::{Fields, unsigned};
 use super::server_plan::ServerPlan;
@@ -6,17 +6,17 @@ use crate::output::text::size_text;
 use crate::term::Term;
 use std::path::Path;
 
-/// Memory that a node takes before it has data.
+/// Memory that a node needs without data, in bytes.
 const NODE_MEMORY_BYTES: u64 = 60_000_000;
 
-/// Needs of a cell, beside what its nodes take in any case.
+/// Needs of a cell in addition to the basic needs of its nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct RoomNeeds {
     disk_bytes: u64,
     memory_bytes: u64,
 }
 
-/// Free room of a machine; nothing where the system does not tell.
+/// Free disk and memory of a machine; `None` if unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FreeRoom {
     disk_bytes: Option<u64>,
@@ -24,7 +24,7 @@ pub(super) struct FreeRoom {
 }
 
 impl RoomNeeds {
-    /// Reads the value of `needs`, with all axes put in.
+    /// Reads the value of `needs`, in which the values of axes are already substituted.
     pub(super) fn read(term: &Term) -> Result<Self, String> {
         let mut fields = Fields::of(term, "needs")?;
         let bytes = |term: &Term| unsigned(term, 0..=u64::MAX >> 1);
@@ -35,7 +35,8 @@ impl RoomNeeds {
         Ok(Self { disk_bytes, memory_bytes })
     }
 
-    /// Why a machine has too little room for a cell; nothing where it has enough, or where nobody knows.
+    /// The reason why the machine has too little room for a cell; `None` if it has enough or that is
+    /// unknown.
     pub(super) fn lack(&self, server: &ServerPlan, free: FreeRoom) -> Option<String> {
         if server.running.is_some() {
             return None;
@@ -58,7 +59,7 @@ impl RoomNeeds {
 }
 
 impl FreeRoom {
-    /// Looks at this machine, and at the disk of a directory that is there.
+    /// Determines the free memory of this machine, and the free space on the disk of an existing directory.
     pub(super) fn look(directory: &Path) -> Self {
         let disk_bytes = rustix::fs::statvfs(directory).ok();
         let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The scale of a campaign: durations, and the numbers that its file marks.
+//! The scale of a campaign, which applies to durations and to the numbers that its file marks.
 
 use crate::config::{RunLength, time_of};
 use crate::term::Term;
@@ -6,16 +6,16 @@ use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 use thiserror::Error;
 
-/// A run of a scaled campaign is at least so long.
+/// Minimum duration of a scaled run.
 pub(super) const LENGTH_MIN: Duration = Duration::from_secs(2);
-/// Runs up to this length have rows of a second.
+/// Scaled runs of at most this duration have rows of one second.
 const SHORT_RUN: Duration = Duration::from_secs(300);
 
 /// A factor above 0 and at most 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CampaignScale(f64);
 
-/// A text that is no scale.
+/// The text is not a valid scale.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("the scale `{0}` is not valid: write a number above 0 and at most 1, such as 0.01")]
 pub struct ScaleError(String);
@@ -27,26 +27,26 @@ impl Display for CampaignScale {
 }
 
 impl CampaignScale {
-    /// The experiment as published.
+    /// The scale 1, that of the published experiment.
     pub const WHOLE: Self = Self(1.0);
 
-    /// Reads a factor.
+    /// Parses a factor.
     ///
     /// # Errors
     ///
-    /// When it is not above 0 and at most 1.
+    /// When it is not a number above 0 and at most 1.
     pub fn parse(text: &str) -> Result<Self, ScaleError> {
         let factor = text.trim().parse::<f64>().ok();
         let factor = factor.filter(|factor| *factor > 0.0 && *factor <= 1.0);
         factor.map(Self).ok_or_else(|| ScaleError(text.to_owned()))
     }
 
-    /// Whether everything is as published.
+    /// True at the scale of the published experiment.
     pub fn is_whole(self) -> bool {
         self.0 >= 1.0
     }
 
-    /// The number of `{scaled, N}` or `{scaled, N, Least}`.
+    /// Scales the number in `{scaled, N}` or `{scaled, N, Least}`.
     pub(super) fn number(self, term: &Term) -> Result<Term, String> {
         let fault = || format!("{term}: write {{scaled, Number}} or {{scaled, Number, Least}}");
         let parts = term.as_tuple().unwrap_or_default();
@@ -63,7 +63,7 @@ impl CampaignScale {
         Ok(Term::Integer(scaled.max(least).min(number.max(least))))
     }
 
-    /// A length of time, at least [`LENGTH_MIN`] unless it is shorter unscaled.
+    /// Scales a duration to at least [`LENGTH_MIN`], but never above the unscaled duration.
     pub(super) fn length(self, length: Duration) -> Duration {
         if self.is_whole() {
             return length;
@@ -71,13 +71,14 @@ impl CampaignScale {
         length.mul_f64(self.0).max(LENGTH_MIN.min(length))
     }
 
-    /// A moment of a run.
+    /// Scales a time within a run.
     pub(super) fn moment(self, moment: Duration) -> Duration {
         moment.mul_f64(self.0)
     }
 
-    /// Scales `duration` and `warmup` of a configuration, and gives the length of its run; nothing for one
-    /// that ends by itself. Short runs get rows of a second, so that their pictures have points.
+    /// Scales `duration` and `warmup` of a configuration, and returns the scaled duration; `None` for a run
+    /// that ends by itself. Short scaled runs get rows of one second, so that their plots have enough
+    /// points.
     pub(super) fn lengths(self, keys: &mut Vec<(String, Term)>) -> Option<Duration> {
         let mut length = None;
         for (key, value) in keys.iter_mut() {

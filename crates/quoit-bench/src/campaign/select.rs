@@ -1,9 +1,9 @@
-//! The cells that a command line names.
+//! Selection of the cells that a command line names.
 
 use super::cell::CampaignCell;
 use super::error::CampaignError;
 
-/// The cells whose labels match one of the patterns, in their order; all where there is no pattern.
+/// The cells whose labels match one of the patterns, in their order. Without patterns, all cells.
 pub(super) fn select<'a>(
     cells: &'a [CampaignCell],
     patterns: &[String],
@@ -21,7 +21,8 @@ pub(super) fn select<'a>(
     Ok(cells.iter().filter(is_wanted).collect())
 }
 
-/// Whether a label is as a pattern says, in which `*` stands for any text. A pattern without one is a part.
+/// True if a label matches a pattern, in which `*` stands for any text. A pattern without `*` matches any
+/// part of the label.
 fn matches(pattern: &str, label: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(first) = parts.next().filter(|_| pattern.contains('*')) else {

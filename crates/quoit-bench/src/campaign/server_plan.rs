@@ -1,35 +1,36 @@
-//! Servers that a cell wants, out of the key `server`.
+//! The servers of a cell, as the key `server` describes them.
 
 use super::fields::{Fields, unsigned};
 use crate::term::Term;
 use std::path::PathBuf;
 
-/// Most nodes of a cluster.
+/// Maximum number of nodes in a cluster.
 const NODES_MAX: u64 = 64;
 
-/// Servers that a cell wants.
+/// The servers that a cell needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerPlan {
-    /// The program that the nodes run; nothing for this one.
+    /// Path of the program that the nodes run; `None` for this program.
     pub program: Option<PathBuf>,
-    /// Storage engine of all nodes; nothing for the default.
+    /// Storage engine of all nodes; `None` for the default.
     pub engine: Option<String>,
-    /// Nodes of a cluster.
+    /// Number of nodes in each cluster.
     pub node_count: u16,
-    /// Clusters, 1 or 2.
+    /// Number of clusters, 1 or 2.
     pub cluster_count: u16,
-    /// Whether two clusters replicate to each other.
+    /// True if two clusters replicate to each other.
     pub is_linked: bool,
-    /// Settings of all nodes, `key=value`.
+    /// Settings of all nodes, as `key=value`.
     pub settings: Vec<String>,
-    /// Bucket types to make: name and data type.
+    /// Bucket types to create: name and data type.
     pub bucket_types: Vec<(String, String)>,
-    /// Servers that run already, by their Protocol Buffers and HTTP addresses: nothing is started then.
+    /// Protocol Buffers and HTTP addresses of servers that are already running. If set, no server is
+    /// started.
     pub running: Option<(Vec<String>, Vec<String>)>,
 }
 
 impl ServerPlan {
-    /// Reads the value of `server`, with all axes put in.
+    /// Reads the value of `server`, in which the values of axes are already substituted.
     pub(super) fn read(term: &Term) -> Result<Self, String> {
         let mut fields = Fields::of(term, "server")?;
         let plan = Self {
@@ -73,13 +74,13 @@ impl ServerPlan {
         Ok(plan)
     }
 
-    /// Nodes in all.
+    /// Number of nodes in all clusters.
     pub fn nodes_in_all(&self) -> u16 {
         self.node_count * self.cluster_count
     }
 }
 
-/// A text in quotes.
+/// A text in quotes, not empty.
 fn text(term: &Term) -> Option<String> {
     term.as_text().filter(|text| !text.is_empty())
 }

@@ -1,11 +1,11 @@
-//! Campaigns that come with the program: the published experiments with Riak, and comparisons of engines.
+//! The campaigns that come with the program: published experiments with Riak, and comparisons of engines.
 
 use super::error::CampaignError;
 use super::file::Campaign;
 use crate::names::nearest;
 use std::path::Path;
 
-/// The ending of campaigns' files.
+/// Extension of campaign files.
 const ENDING: &str = ".campaign";
 
 macro_rules! shipped {
@@ -14,7 +14,7 @@ macro_rules! shipped {
     };
 }
 
-/// Names and texts.
+/// Names and texts of the campaigns.
 const SHIPPED: [(&str, &str); 11] = shipped![
     "ec2-http",
     "five-nodes",
@@ -38,18 +38,19 @@ pub fn shipped_names() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 ///
-/// When there is none of that name.
+/// When no campaign has that name.
 pub fn shipped_text(name: &str) -> Result<&'static str, CampaignError> {
     let found = SHIPPED.iter().find(|(known, _)| *known == name);
     found.map(|(_, text)| *text).ok_or_else(|| unknown(name))
 }
 
 impl Campaign {
-    /// The campaign of a name or of a file. A file that is called like a campaign is written `./NAME`.
+    /// The campaign with a name, or in a file. A file whose name is that of a campaign is given as
+    /// `./NAME`.
     ///
     /// # Errors
     ///
-    /// When there is neither, or it is no campaign.
+    /// When there is neither such a campaign nor such a file, or the file is not a campaign.
     pub fn find(name: &str) -> Result<Self, CampaignError> {
         if let Ok(text) = shipped_text(name) {
             return Self::parse(format!("{name}{ENDING}").as_ref(), text.as_bytes());

@@ -1,4 +1,4 @@
-//! `state.json`: how far a campaign has come, so that a second call goes on.
+//! `state.json`: the progress of a campaign, so that a second call continues it.
 
 use super::error::CampaignError;
 use super::file::Campaign;
@@ -9,35 +9,35 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// The file in the directory of a campaign.
+/// Name of the file in the directory of a campaign.
 pub(super) const STATE_FILE: &str = "state.json";
-/// Held while a process is at work in the directory.
+/// Name of the file that is locked while a process runs a campaign in the directory.
 const LOCK_FILE: &str = ".lock";
 /// Version of the format.
 const FORMAT: u32 = 1;
 
-/// How far a campaign has come.
+/// The progress of a campaign.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct CampaignState {
     format: u32,
-    /// Its name.
+    /// Name of the campaign.
     campaign: String,
-    /// Digest of the campaign's text.
+    /// SHA-256 of the campaign's text.
     sha256: String,
     scale: String,
-    /// Cells that were tried, in the order of their ends.
+    /// The cells that were attempted, in the order in which they ended.
     pub(super) cells: Vec<CellRecord>,
 }
 
-/// How a cell ended.
+/// The end of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum CellEnd {
-    /// Its results are whole.
+    /// The cell has complete results.
     Done,
-    /// It ended early, or never began; it is tried again by the next call.
+    /// The cell ended early or could not start. The next call tries it again.
     Failed,
-    /// The machine has too little room; it is tried again by the next call.
+    /// The machine has too little room for the cell. The next call tries it again.
     Skipped,
 }
 
@@ -51,21 +51,21 @@ impl CellEnd {
     }
 }
 
-/// A cell that was tried.
+/// A cell that was attempted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct CellRecord {
     pub(super) label: String,
     pub(super) end: CellEnd,
-    /// Why it failed or was skipped, and what a reader has to know of one that is done.
+    /// The reason of a failure or a skip, or a note for readers of the results.
     pub(super) note: Option<String>,
-    /// When it was started, in RFC 3339.
+    /// Time of the start, in RFC 3339.
     pub(super) started_at: String,
-    /// How long it took, its servers included.
+    /// Duration in seconds, including start and stop of the servers.
     pub(super) seconds: f64,
 }
 
 impl CampaignState {
-    /// The state of the campaign in a directory: that of the file there, or a new one.
+    /// Reads the state of the campaign in a directory, or creates a new state if there is no file.
     pub(super) fn open(
         directory: &Path,
         campaign: &Campaign,
@@ -101,17 +101,17 @@ impl CampaignState {
         format!("the campaign {} at scale {}", self.campaign, self.scale)
     }
 
-    /// The record of a cell, if it was tried.
+    /// The record of a cell, if it was attempted.
     pub(super) fn record(&self, label: &str) -> Option<&CellRecord> {
         self.cells.iter().find(|record| record.label == label)
     }
 
-    /// Whether a cell has its results.
+    /// True if a cell has complete results.
     pub(super) fn is_done(&self, label: &str) -> bool {
         self.record(label).is_some_and(|record| record.end == CellEnd::Done)
     }
 
-    /// Notes how a cell ended, in place of an earlier record, and writes the file: it is whole at any time.
+    /// Records the end of a cell in place of an earlier record, and rewrites the file atomically.
     pub(super) fn note(
         &mut self,
         directory: &Path,
@@ -133,7 +133,7 @@ fn digest(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Writes a file that is whole or as it was, also after a kill.
+/// Writes a file atomically and durably: after a kill it has either the old or the new contents.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CampaignError> {
     let part = path.with_extension("part");
     let write = || {
@@ -145,7 +145,7 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CampaignError
     write().map_err(CampaignError::io(path, "writing"))
 }
 
-/// Holds a directory for this process until it is dropped, or the process ends.
+/// A lock on a directory that lasts until it is dropped or the process ends.
 #[derive(Debug)]
 pub(super) struct DirectoryLock {
     file: File,
@@ -153,14 +153,15 @@ pub(super) struct DirectoryLock {
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
-        // Closing alone is not enough: a server that another thread is starting has the file open too until
-        // it executes its program. A refusal leaves the lock to the closing.
+        // Unlock explicitly. Closing the file is not enough, because a server that another thread is
+        // starting has inherited it until it executes its program. If unlocking fails, the lock ends with
+        // the last close.
         let _ = self.file.unlock();
     }
 }
 
 impl DirectoryLock {
-    /// Takes the directory.
+    /// Locks the directory.
     pub(super) fn take(directory: &Path) -> Result<Self, CampaignError> {
         let path: PathBuf = directory.join(LOCK_FILE);
         let file = File::create(&path).map_err(CampaignError::io(&path, "writing"))?;

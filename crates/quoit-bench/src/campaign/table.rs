@@ -1,4 +1,4 @@
-//! The figures of all cells beside the published ones: for the page, as CSV and as JSON.
+//! The figures of all cells compared with the published ones: for the page, as CSV and as JSON.
 
 use super::cell::CampaignCell;
 use super::figure::{CampaignFigure, Statistic};
@@ -10,58 +10,58 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// A figure of a cell, beside one that was published if there is one.
+/// A figure of a cell, with a published value if there is one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct CampaignRow {
     /// Label of the cell.
     pub cell: String,
-    /// The figure in words.
+    /// The figure as text.
     pub figure: String,
-    /// Its unit; empty for a ratio.
+    /// Unit of the figure; empty for a ratio.
     pub unit: &'static str,
-    /// Our value; nothing for a cell without results.
+    /// The measured value; `None` for a cell without results.
     pub ours: Option<f64>,
-    /// The published value as people write it.
+    /// The published value, as text.
     pub published: Option<String>,
-    /// Where, when and on what that was measured.
+    /// Place, time and system of the published measurement.
     pub source: Option<String>,
-    /// Our value in times of the published one.
+    /// The measured value as a multiple of the published one.
     pub ratio: Option<f64>,
 }
 
-/// A cell as a whole.
+/// The results of a cell as a whole.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct CampaignCellRow {
     /// Label of the cell.
     pub cell: String,
-    /// `done`, `failed`, `skipped` or `open`.
+    /// The state of the cell: `done`, `failed`, `skipped` or `open`.
     pub end: &'static str,
-    /// Why it failed or was skipped, or what a reader has to know.
+    /// The reason of a failure or a skip, or a note for readers.
     pub note: Option<String>,
-    /// Successful operations a second; nothing where there are none.
+    /// Successful operations per second; `None` without results.
     pub rate_per_s: Option<f64>,
     /// Failed operations in percent.
     pub failed_percent: Option<f64>,
-    /// Whether the load generator was the limit.
+    /// True if the load generator was the limit.
     pub is_client_bound: bool,
     /// Seconds from the start of the servers to their end.
     pub seconds: Option<f64>,
-    /// Axes and labels.
+    /// Names of the axes, each with the label of the cell's value.
     pub values: Vec<(String, String)>,
-    /// Nodes in all clusters.
+    /// Number of nodes in all clusters.
     pub nodes: u16,
 }
 
-/// Tables of a campaign.
+/// The tables of a campaign.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct CampaignTables {
-    /// The campaign.
+    /// Name of the campaign.
     pub campaign: String,
     /// The scale.
     pub scale: String,
     /// The cells, in the order of the matrix.
     pub cells: Vec<CampaignCellRow>,
-    /// The figures, cell by cell.
+    /// The figures of all cells, cell by cell.
     pub figures: Vec<CampaignRow>,
 }
 
@@ -83,7 +83,7 @@ impl CampaignTables {
         for cell in cells {
             let record = state.record(&cell.label);
             let own = directory.join(&cell.label);
-            // Results of a cell that is not done do not count.
+            // Ignore results of a cell that is not done.
             let measured = match state.is_done(&cell.label) {
                 true => MeasuredCell::read(&own, cell.server.node_count),
                 false => MeasuredCell::nothing(cell.server.node_count),
@@ -119,7 +119,7 @@ impl CampaignTables {
         text
     }
 
-    /// The published figures beside ours in lines for a terminal.
+    /// The figures that have a published counterpart, as lines for a terminal.
     pub(super) fn lines(&self) -> Vec<String> {
         let compared =
             self.figures.iter().filter(|row| row.published.is_some() && row.ours.is_some());
@@ -143,7 +143,7 @@ impl CampaignTables {
     }
 }
 
-/// A cell of CSV, in quotes where it has to be.
+/// A cell of CSV, in quotes if necessary.
 fn quoted(text: &str) -> String {
     match text.contains([',', '"', '\n']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
@@ -151,7 +151,7 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// The figures of a cell: those of the campaign, the published ones, and the usual ones.
+/// The figures of a cell: the published ones, those that the campaign names, and the usual ones.
 fn rows(campaign: &Campaign, cell: &CampaignCell, measured: &MeasuredCell) -> Vec<CampaignRow> {
     let of_cell = || campaign.published.iter().filter(|set| set.is_of(&cell.coordinates));
     let mut figures: Vec<CampaignFigure> = Vec::new();
@@ -244,7 +244,7 @@ mod tests {
         let tables = CampaignTables::read(&campaign, &cells, &state, folder.path(), "1");
         let ends: Vec<&str> = tables.cells.iter().map(|cell| cell.end).collect();
         assert_eq!(ends, ["done", "failed"]);
-        // The median of the last tenth is of items 19 and 20, that of the first of 1 and 2.
+        // The median of the last tenth is over items 19 and 20, that of the first tenth over items 1 and 2.
         let csv = tables.csv();
         let lines: Vec<&str> = csv.lines().skip(1).collect();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Campaigns as files, their cells, and what is told of files that are none.
+//! Tests of campaign files, their cells, and the errors for invalid campaigns.
 
 use super::cell::{PhaseLoad, configuration};
 use super::*;
@@ -26,7 +26,7 @@ fn scale(text: &str) -> CampaignScale {
     CampaignScale::parse(text).expect("a scale")
 }
 
-/// The fault of a text that is no campaign, or whose cells are none.
+/// The error for a text that is not a campaign, or whose cells are invalid.
 fn told(text: &str) -> String {
     match parsed(text).and_then(|campaign| campaign.cells(CampaignScale::WHOLE)) {
         Ok(_) => panic!("it has to be refused: {text}"),
@@ -83,7 +83,8 @@ fn a_scale_changes_what_is_marked_and_nothing_else() {
     assert!(!keys(&whole[1], 1).iter().any(|(key, _)| key == "report_interval"));
 }
 
-/// Asserts that each text, behind a title in a line of its own, is refused with these words.
+/// Asserts that each text, after a title on a line of its own, is rejected with an error that contains
+/// these words.
 fn assert_told(cases: &[(&str, &str)]) {
     for (text, expected) in cases {
         let told = told(&format!("{{title, \"t\"}}.\n{text}"));
@@ -193,7 +194,7 @@ fn shipped_campaigns_are_the_published_configurations() {
     ] {
         let file = format!("{folder}{config}.config");
         let published = crate::config::Settings::load(&[file.into()]).expect(config);
-        // Servers differ, and the driver passes the last two over.
+        // Servers differ, and the driver ignores the last two keys.
         let is_elsewhere =
             |key: &str| key.ends_with("_ips") || ["code_paths", "riakc_pb_replies"].contains(&key);
         let ours = run(campaign, index);

@@ -9,30 +9,30 @@ use crate::output::Terminal;
 use crate::plot::grouped;
 use std::time::Duration;
 
-/// A requirement, and measured clusters to judge by.
+/// The requirements, and the measured clusters to judge by.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CapacityOptions {
     /// Measured clusters, as `NODES=RATE` or `NODES=DIRECTORY`.
     pub points: Vec<String>,
-    /// Operations a second that are required.
+    /// Required operations per second.
     pub rate_per_s: Option<f64>,
-    /// Bound of the 99th percentile that measured rates have to keep.
+    /// Bound of the 99th percentile that measured rates must keep.
     pub p99_max: Option<Duration>,
-    /// Bytes of all data, one copy.
+    /// Size of one copy of all data, in bytes.
     pub data_bytes: Option<u64>,
-    /// Bytes of a node's disk.
+    /// Size of a node's disk, in bytes.
     pub disk_bytes: Option<u64>,
     /// Share of a disk that may be filled, above 0 and at most 1.
     pub fill: f64,
     /// Number of keys.
     pub keys: Option<u64>,
-    /// Bytes of a node's memory for keys.
+    /// Memory of a node for keys, in bytes.
     pub memory_bytes: Option<u64>,
-    /// Bytes of memory that a key takes: those of the index of bitcask.
+    /// Memory that a key takes, in bytes. The default is that of the index of bitcask.
     pub key_bytes: u64,
-    /// Copies of each object.
+    /// Number of copies of each object.
     pub copies: u32,
-    /// Price of a node for an hour.
+    /// Price of a node per hour.
     pub node_hour_price: Option<f64>,
 }
 
@@ -54,7 +54,7 @@ impl Default for CapacityOptions {
     }
 }
 
-/// Tells on the standard output how many nodes the requirements ask for.
+/// Prints how many nodes the requirements need.
 pub fn capacity(options: &CapacityOptions) -> ExitStatus {
     match lines(options) {
         Ok(lines) => {
@@ -101,7 +101,7 @@ fn lines(options: &CapacityOptions) -> Result<Vec<String>, CapacityError> {
     Ok(lines)
 }
 
-/// The measured clusters beside the law, each also by the law of the others.
+/// The measured clusters compared with the law, and with the law that is fitted without them.
 fn describe(law: &ScalingLaw, points: &[ClusterPoint]) -> Vec<String> {
     let mut lines =
         vec![" nodes    measured      by the law   by the law of the others".to_owned()];
@@ -160,7 +160,7 @@ fn rate_text(law: &ScalingLaw, points: &[ClusterPoint], rate_per_s: f64, nodes: 
     text
 }
 
-/// Prices of so many nodes, where a node has one.
+/// The price of this number of nodes, if the price of a node is given.
 fn price(options: &CapacityOptions, nodes: u64) -> Option<String> {
     let per_hour = options.node_hour_price? * nodes as f64;
     let per_million = options.rate_per_s.map_or_else(String::new, |rate| {

@@ -1,43 +1,43 @@
-//! Why no capacity can be told.
+//! Reasons why no capacity can be computed.
 
 use crate::report::ReportError;
 use crate::run::SummaryError;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Why no capacity can be told. Each message names the value and the remedy.
+/// Reasons why no capacity can be computed. Each message names the value and the remedy.
 #[derive(Debug, Error)]
 pub enum CapacityError {
-    /// A text that is no measured cluster.
+    /// A text is not a measured cluster.
     #[error(
         "{0:?} is no measured cluster: write NODES=RATE, such as 5=12000, or NODES=DIRECTORY of a run or of \
          a search for the knee"
     )]
     Point(String),
-    /// A run whose rate is the client's.
+    /// The load generator limited the run, so the rate is not the cluster's.
     #[error(
         "{}: the load generator was the limit, so that its rate is not the cluster's: give it more cores",
         .0.display()
     )]
     ClientBound(PathBuf),
-    /// A run whose latencies are above the bound.
+    /// The latencies of a run are above the bound.
     #[error(
         "{}: the 99th percentile was {p99_ms:.1} ms, above the bound of {bound_ms} ms: name a search for the \
          knee ({{mode, {{knee, ...}}}}), or a run at a lower rate",
         .path.display()
     )]
     TooSlow {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// The measured one, in milliseconds.
+        /// The measured 99th percentile, in milliseconds.
         p99_ms: f64,
         /// The bound, in milliseconds.
         bound_ms: f64,
     },
-    /// A search of which no rate was within the bound.
+    /// No rate of a search was within the bound.
     #[error("{}: no rate of the search was within the bound without being the client's", .0.display())]
     NoRate(PathBuf),
-    /// A requirement that lacks its other half.
+    /// A requirement lacks its counterpart.
     #[error("{0} needs {1}: what a node has room for")]
     Incomplete(&'static str, &'static str),
     /// Nothing is required.

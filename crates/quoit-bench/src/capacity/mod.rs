@@ -1,4 +1,5 @@
-//! How many nodes a load needs: a law of scaling fitted to measured clusters, and room for the data.
+//! Estimating the number of nodes that a load needs, from a law of scaling that is fitted to measured
+//! clusters and from the space that the data needs.
 
 mod command;
 mod error;

@@ -11,34 +11,35 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Exit status when a side is slower than the first one, or probably is.
+/// Exit status if a side is slower than the first one, probably slower, slower by some figure, or fails
+/// more.
 pub const EXIT_SLOWER: u8 = 4;
 const EXIT_SAME: u8 = 0;
 const EXIT_FAILED: u8 = 1;
 
-/// Runs to compare.
+/// The runs to compare.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompareOptions {
-    /// The first side, then those that are compared with it: directories of runs, or with `repeat`
-    /// configurations.
+    /// The first side, then the sides to compare with it: directories of runs, or configurations if
+    /// `repeat` is set.
     pub sides: Vec<PathBuf>,
-    /// Runs of each configuration, one of each in turn; nothing compares directories.
+    /// Number of runs of each configuration, which take turns; `None` to compare directories.
     pub repeat: Option<u32>,
-    /// A duration instead of the configurations' own.
+    /// A duration that replaces those of the configurations.
     pub duration: Option<String>,
-    /// Base directory of the runs of `repeat`.
+    /// Parent directory of the runs of `repeat`.
     pub results_dir: Option<PathBuf>,
-    /// Usual standard deviation from run to run in percent; [`USUAL_SPREAD`] if not given.
+    /// Assumed standard deviation from run to run, in percent. Default: [`USUAL_SPREAD`].
     pub spread_percent: Option<f64>,
-    /// Page to write.
+    /// Path of the page to write.
     pub output: Option<PathBuf>,
-    /// Whether the answer is JSON.
+    /// True for an answer in JSON.
     pub json: bool,
 }
 
-/// Compares runs, says what comes of it on the standard output, and gives the exit status: 0 when no side is
-/// slower than the first one, [`EXIT_SLOWER`] when one is or probably is, or fails more, 1 when nothing could
-/// be compared.
+/// Compares runs, prints the answer to standard output, and returns the exit status. It is 0 if no side is
+/// worse than the first one; [`EXIT_SLOWER`] if a side is slower, probably slower, mixed, or fails more;
+/// and 1 if nothing could be compared.
 pub fn compare_command(options: &CompareOptions) -> u8 {
     match compare_on(options, &mut Terminal::stdout()) {
         Ok(compared) => {
@@ -79,7 +80,7 @@ pub(super) fn compare_on(
         }
     }
     let sides = match options.repeat {
-        // The standard output is for the answer.
+        // Standard output is reserved for the answer.
         Some(count) if options.json => {
             run_in_turn(options, count, &mut Terminal::to(Box::new(io::stderr()), false))?
         }
@@ -110,8 +111,8 @@ pub(super) fn compare_on(
     Ok(compared)
 }
 
-/// Runs each configuration so often, one of each in turn: what changes on the machine meanwhile meets all of
-/// them. The directories that hold the runs of each.
+/// Runs each configuration `count` times. The configurations take turns, so that changes on the machine
+/// affect all of them alike. Returns the directories that hold the runs of each.
 fn run_in_turn(
     options: &CompareOptions,
     count: u32,
@@ -145,7 +146,7 @@ fn run_in_turn(
     Ok(sides)
 }
 
-/// The page of one of several sides: `page.html` becomes `page-1.html`.
+/// The path of the page of one of several sides: `page.html` becomes `page-1.html`.
 fn numbered(output: &Path, number: usize) -> PathBuf {
     let stem = output.file_stem().unwrap_or_default().to_string_lossy();
     let extension =

@@ -1,33 +1,34 @@
-//! A figure of one run, and how uncertain it is.
+//! A figure of one run, with its uncertainty.
 
 use crate::random::mix;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng};
 
-/// A run with fewer seconds tells too little about itself.
+/// Minimum number of seconds of a run.
 const SECONDS_MIN: usize = 5;
-/// Runs that are drawn from the seconds of one.
+/// Number of resamples of a run's seconds.
 const RESAMPLE_COUNT: usize = 100;
-/// A second below this part of the typical one stands still.
+/// A second counts as stalled if its rate is below this share of the typical one.
 const STALLED_PART: f64 = 0.1;
 
 /// The typical second of a run, as a logarithm, so that differences are ratios.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Estimate {
-    /// Logarithm of the median of the seconds. A stall moves a mean; it is told by itself.
+    /// Logarithm of the median of the seconds. The median is used because a stall would shift a mean;
+    /// stalls are reported separately.
     pub(super) log: f64,
-    /// Variance of `log`, as far as this run alone can tell.
+    /// Variance of `log`, as far as it can be estimated from this run alone.
     pub(super) variance: f64,
-    /// How far `log` may be off since the seconds were rounded; all runs of a server are off alike.
+    /// Maximum error of `log` because the seconds were rounded. It is the same in all runs of a server.
     pub(super) rounding: f64,
 }
 
 impl Estimate {
-    /// The estimate of a run's seconds. `None` when there are too few with a figure.
+    /// The estimate from a run's seconds. `None` if too few seconds have a positive figure.
     ///
     /// The variance is that of the moving block bootstrap (Künsch, "The jackknife and the bootstrap for
-    /// general stationary observations", Annals of Statistics 17, 1989): blocks of neighbouring seconds keep
-    /// their dependence. Equal seconds give equal estimates.
+    /// general stationary observations", Annals of Statistics 17, 1989): blocks of neighbouring seconds
+    /// preserve the dependence between them. Equal seconds give equal estimates.
     pub(super) fn of(seconds: &[f64]) -> Option<Self> {
         let logs: Vec<f64> =
             seconds.iter().filter(|value| **value > 0.0).map(|value| value.ln()).collect();
@@ -55,13 +56,13 @@ impl Estimate {
         Some(Self { log: median(&mut logs), variance, rounding: 0.0 })
     }
 
-    /// The estimate of seconds that were rounded to a multiple of `step`.
+    /// The estimate if the seconds were rounded to a multiple of `step`.
     pub(super) fn rounded_to(self, step: f64) -> Self {
         Self { rounding: step / 2.0 / self.log.exp(), ..self }
     }
 }
 
-/// The median of values, of which there is at least one; it moves them.
+/// The median of values, of which there must be at least one. Reorders them.
 fn median(values: &mut [f64]) -> f64 {
     let middle = values.len() / 2;
     let is_odd = values.len() % 2 == 1;
@@ -73,7 +74,7 @@ fn median(values: &mut [f64]) -> f64 {
     f64::midpoint(lower, *upper)
 }
 
-/// Seconds in which next to nothing was done.
+/// Number of seconds in which hardly anything was done.
 pub(super) fn stalled_count(rates: &[f64]) -> usize {
     if rates.is_empty() {
         return 0;

@@ -1,7 +1,7 @@
-//! Comparison of runs: by how much two sides differ, and whether that is more than chance.
+//! Comparison of runs: the difference between two sides, and a test of its significance.
 //!
-//! A side is one run or several. Each figure is compared by its typical second; the verdict is that of the
-//! rate of a closed loop, or of the median latency where the rate was given, unless another figure differs
+//! A side is one run or several. Each figure is compared by its typical second. The verdict follows the
+//! rate in a closed loop, and the median latency if the rate was given, unless another figure differs
 //! beyond doubt. `docs/design/bench-compare.md` has the method and its limits.
 
 mod command;
@@ -29,29 +29,29 @@ use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Usual standard deviation from run to run of rates and medians, as a part of them.
+/// Assumed standard deviation of rates and medians from run to run, as a share of the value.
 pub const USUAL_SPREAD: f64 = 0.03;
-/// The slowest hundredth varies more.
+/// Factor on that deviation for the 99th percentile, which varies more.
 const TAIL_SPREADS: f64 = 3.0;
 
-/// A side fails more than another when its share of failed operations is more than so many times the other's
-/// and [`FAILED_SHARE_MIN`]: single failures are no difference between servers.
+/// A side fails more than another if its share of failed operations exceeds this multiple of the other's
+/// plus [`FAILED_SHARE_MIN`]. Single failures are not a difference between servers.
 const FAILED_RATIO: f64 = 2.0;
 /// See [`FAILED_RATIO`].
 const FAILED_SHARE_MIN: f64 = 0.001;
 
-/// Why runs can't be compared.
+/// Reasons why runs can't be compared.
 #[derive(Debug, Error)]
 pub enum CompareError {
     /// A directory can't be read.
     #[error("{} can't be read: {error}", .path.display())]
     Unreadable {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// Error of the system.
+        /// The I/O error.
         error: io::Error,
     },
-    /// A directory is neither a run nor holds any.
+    /// A directory is neither that of a run nor contains any.
     #[error(
         "{} holds no results of a run, nor directories that do; name the directory of a run, such as \
          tests/current, or configurations with --repeat",
@@ -61,26 +61,26 @@ pub enum CompareError {
     /// A run can't be read.
     #[error(transparent)]
     Report(#[from] ReportError),
-    /// The distribution of its seconds can't be read.
+    /// The histograms of a run's intervals can't be read.
     #[error(transparent)]
     Intervals(#[from] IntervalError),
     /// A run of `--repeat` failed.
     #[error("the run {name} failed: {error}")]
     Run {
-        /// The run.
+        /// Name of the run.
         name: String,
-        /// Its error.
+        /// Error of the run.
         error: RunError,
     },
     /// A configuration without `--repeat`, or a directory with it.
     #[error("{} is {}", .path.display(), .problem)]
     Kind {
-        /// The argument.
+        /// Path of the argument.
         path: PathBuf,
-        /// The fault, and what to give instead.
+        /// The fault, and the alternative.
         problem: &'static str,
     },
-    /// The sides have too few seconds with a figure.
+    /// No figure has enough seconds on both sides.
     #[error(
         "there is nothing to compare: no figure has a success in five seconds (of a run of basho_bench: in \
          five rows) of the runs of both sides"
@@ -89,35 +89,36 @@ pub enum CompareError {
     /// The page can't be written.
     #[error("{} can't be written: {error}", .path.display())]
     Unwritable {
-        /// The page.
+        /// Path of the page.
         path: PathBuf,
-        /// Error of the system.
+        /// The I/O error.
         error: io::Error,
     },
 }
 
-/// Kind of a figure.
+/// The kind of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FigureKind {
-    /// Successful operations a second: more is better.
+    /// Successful operations per second; more is better.
     Rate,
-    /// The median latency in microseconds: less is better.
+    /// The median latency in microseconds; less is better.
     Median,
-    /// The 99th percentile of the latency in microseconds: less is better.
+    /// The 99th percentile of the latency in microseconds; less is better.
     P99,
 }
 
 /// A figure of both sides.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedFigure {
-    /// The operation; nothing for all together.
+    /// The operation; `None` for all together.
     pub operation: Option<String>,
     /// Kind of the figure.
     pub kind: FigureKind,
-    /// Whether it decides the verdict.
+    /// True if the figure can decide the verdict.
     pub decides: bool,
-    /// Whether both sides are within the noise of their load generators, which then differ, if anything.
+    /// True if both sides are within the noise of their load generators. A difference is then one of the
+    /// load generators.
     pub within_noise: bool,
     /// The comparison.
     #[serde(flatten)]
@@ -138,46 +139,46 @@ pub enum SideVerdict {
     Slower,
     /// The second side is slower, with less certainty.
     ProbablySlower,
-    /// It is faster by one figure and slower by another.
+    /// The second side is faster by one figure and slower by another.
     Mixed,
-    /// More of its operations fail, however fast the others are.
+    /// More operations of the second side fail, however fast the others are.
     FailsMore,
 }
 
-/// A side as the answer names it.
+/// One side of a comparison, in the answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedSide {
     /// Directories of its runs.
     pub runs: Vec<PathBuf>,
-    /// Seconds of all runs in which next to nothing was done.
+    /// Seconds, over all runs, in which hardly anything was done.
     pub stalled_s: usize,
-    /// Failed operations of all runs.
+    /// Number of failed operations of all runs.
     pub errors: u64,
-    /// The share of all operations that failed.
+    /// Share of all operations that failed, from 0 to 1.
     pub failed_share: f64,
-    /// Runs in which the load generator was the limit: they say little about the server.
+    /// Number of runs in which the load generator was the limit. They say little about the server.
     pub client_bound_runs: usize,
-    /// Operations, as files name them, that not every run of the other side has: they are not compared.
+    /// File labels of operations that not every run of the other side has, so that they are not compared.
     pub unmatched_operations: Vec<String>,
 }
 
 /// The comparison of two sides.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedSides {
-    /// The side that the other is compared with.
+    /// The side that the other one is compared with.
     pub base: ComparedSide,
     /// The side that is compared.
     pub other: ComparedSide,
     /// The figures, the rate first.
     pub figures: Vec<ComparedFigure>,
-    /// The verdict that they give.
+    /// The verdict on the figures.
     pub verdict: SideVerdict,
 }
 
-/// A figure that both sides have: its operation and kind, and the estimates of the runs of each side.
+/// A figure that both sides have: operation, kind, and the estimates from the runs of each side.
 type Wanted<'a> = (Option<&'a str>, FigureKind, [Vec<Estimate>; 2]);
 
-/// Both sides as they were read.
+/// The figures of both sides.
 struct Sides {
     base: Vec<RunFigures>,
     other: Vec<RunFigures>,
@@ -238,7 +239,7 @@ impl Sides {
         Ok(ComparedSides { base, other, figures, verdict })
     }
 
-    /// Whether a latency is within the noise in each run of both sides, of which `estimates` are.
+    /// True if a latency is within the noise in every run of both sides. `estimates` are those of the runs.
     fn are_within_noise(&self, kind: FigureKind, estimates: [&Vec<Estimate>; 2]) -> bool {
         let floor = |run: &RunFigures| match kind {
             FigureKind::Rate => 0,
@@ -252,7 +253,7 @@ impl Sides {
 }
 
 impl ComparedSide {
-    /// Whether failures alone make this side the worse one.
+    /// True if failures alone make this side the worse one.
     pub(super) fn fails_more_than(&self, other: &Self) -> bool {
         self.failed_share > FAILED_RATIO * other.failed_share + FAILED_SHARE_MIN
     }
@@ -280,7 +281,8 @@ fn side(runs: &[RunFigures], others: &[RunFigures]) -> ComparedSide {
     }
 }
 
-/// Certain differences of any figure, and probable ones of those that decide.
+/// The verdict on all figures. Certain differences of any figure count, probable ones only if the figure
+/// decides.
 fn verdict_of(figures: &[ComparedFigure]) -> SideVerdict {
     let mut found = [false; 4];
     for figure in figures.iter().filter(|figure| !figure.within_noise) {

@@ -14,34 +14,34 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct RunFigures {
     pub(super) directory: PathBuf,
-    /// Operations a second, second by second.
+    /// Operations per second, second by second.
     pub(super) rates: Vec<f64>,
-    /// By the label in file names.
+    /// The operations, by file label.
     pub(super) operations: BTreeMap<String, OperationSeconds>,
-    /// Length of what a rate is of, in seconds: 1, or that of a row of the tables.
+    /// Time that each rate covers, in seconds: 1, or that of a row of the tables.
     pub(super) span_s: f64,
     pub(super) success_count: f64,
     pub(super) error_count: u64,
-    /// Whether the load offered a fixed number of operations a second.
+    /// True if the load offered a given number of operations per second.
     pub(super) is_paced: bool,
-    /// Latencies of operations that ask no server; all 0 where the run did not measure them.
+    /// Latencies of operations that ask no server; all 0 if the run did not measure them.
     pub(super) noise_floor: Latencies,
-    /// Whether the load generator was what limited the run.
+    /// True if the load generator limited the run.
     pub(super) is_client_bound: bool,
 }
 
-/// One operation, second by second; seconds without a success are left out.
+/// One operation, second by second. Seconds without a success are left out.
 #[derive(Debug, Default)]
 pub(super) struct OperationSeconds {
     pub(super) median_us: Vec<f64>,
     pub(super) p99_us: Vec<f64>,
-    /// Latencies are multiples of this.
+    /// Resolution of the latencies in microseconds; 0 if they are exact.
     pub(super) step_us: f64,
-    /// All its latencies, where the run kept their distribution.
+    /// All its latencies, if the run recorded their distribution.
     pub(super) all: Option<OperationStats>,
 }
 
-/// Directories of the runs that a directory stands for: itself, or those in it.
+/// Directories of the runs in a directory: the directory itself, or its subdirectories.
 pub(super) fn runs_in(directory: &Path) -> Result<Vec<PathBuf>, CompareError> {
     if directory.join("summary.csv").is_file() {
         return Ok(vec![directory.to_owned()]);
@@ -50,7 +50,7 @@ pub(super) fn runs_in(directory: &Path) -> Result<Vec<PathBuf>, CompareError> {
     let mut runs = Vec::new();
     for entry in fs::read_dir(directory).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
-        // A link, such as `current`, is one of the others once more.
+        // Skip links: `current` points to one of the other directories.
         let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if is_directory && entry.path().join("summary.csv").is_file() {
             runs.push(entry.path());
@@ -90,7 +90,7 @@ impl RunFigures {
 
 type SecondFigures = (Vec<f64>, BTreeMap<String, OperationSeconds>);
 
-/// The figures of the seconds whose distributions were kept.
+/// The figures of the seconds, from the interval logs.
 fn of_intervals(directory: &Path, results: &Results) -> Result<SecondFigures, CompareError> {
     let mut counts: BTreeMap<Duration, (f64, f64)> = BTreeMap::new();
     let mut operations = BTreeMap::new();
@@ -102,7 +102,8 @@ fn of_intervals(directory: &Path, results: &Results) -> Result<SecondFigures, Co
             let count = counts.entry(interval.start).or_default();
             *count = (count.0 + interval.stats.count() as f64, interval.length.as_secs_f64());
             if interval.stats.count() > 0 {
-                // Not in whole microseconds, of which quick operations take one or two.
+                // Use nanoseconds, because whole microseconds are too coarse for operations that take one
+                // or two.
                 let of =
                     |quantile| interval.stats.histogram_ns().value_at_quantile(quantile) as f64;
                 seconds.median_us.push(of(0.5) / 1e3);
@@ -123,12 +124,12 @@ fn of_intervals(directory: &Path, results: &Results) -> Result<SecondFigures, Co
     Ok(((0..=end).filter_map(of_second).collect(), operations))
 }
 
-/// The length of a whole row of the tables, in seconds.
+/// Time that a whole row of the tables covers, in seconds.
 fn row_s(results: &Results) -> f64 {
     results.summary.iter().map(|row| row.window_s).fold(0.0, f64::max)
 }
 
-/// The figures of the rows of the tables, each of some seconds.
+/// The figures of the rows of the tables.
 fn of_rows(results: &Results) -> SecondFigures {
     let whole = results.summary.iter().filter(|row| row.window_s > row_s(results) / 2.0);
     let rates = whole.map(|row| row.successful / row.window_s).collect();

@@ -1,4 +1,4 @@
-//! Whole comparisons of directories as basho_bench leaves them.
+//! Comparisons of directories in the form that basho_bench leaves.
 
 use super::command::compare_on;
 use super::*;
@@ -6,7 +6,7 @@ use crate::output::Terminal;
 use std::fmt::Write as _;
 use std::fs;
 
-/// A run of a minute in windows of a second, in which the `n`-th second has `rate(n)` operations.
+/// A run of one minute with windows of one second, in which second `n` has `rate(n)` operations.
 fn run(directory: &Path, rate: impl Fn(u32) -> f64) {
     fs::create_dir_all(directory).expect("a directory");
     let mut summary = "elapsed, window, total, successful, failed\n".to_owned();
@@ -67,7 +67,7 @@ fn several_runs_in_a_directory_are_one_side_and_a_slower_one_is_told() {
     for (number, near) in [0.99, 1.0, 1.01].into_iter().enumerate() {
         run(&base.join(format!("{number}")), |second| wave(second) * near);
         run(&other.join(format!("{number}")), |second| match second {
-            // A standstill of two seconds in one of them.
+            // One of the runs stalls for two seconds.
             7 | 8 if number == 1 => 0.0,
             second => wave(second) * near * 0.9,
         });
@@ -88,7 +88,7 @@ fn several_runs_in_a_directory_are_one_side_and_a_slower_one_is_told() {
     assert_eq!(compare_command(&options), EXIT_SLOWER);
     let page = fs::read_to_string(page).expect("the page");
     assert!(page.contains("is slower") && page.contains("get 99th percentile"));
-    // The other way about it is faster.
+    // With the sides exchanged, the other side is faster.
     let back = CompareOptions { sides: vec![other, base], output: None, ..options };
     let back = compare_on(&back, &mut Terminal::stdout()).expect("a comparison");
     assert_eq!(back[0].verdict, SideVerdict::Faster);
@@ -110,7 +110,7 @@ fn operations_of_one_side_alone_are_named() {
     assert!(said.contains(words) && !said.contains("put median"), "{said}");
 }
 
-/// Writes the tables of a run anew, with this share of all operations failed.
+/// Rewrites the tables of a run, so that this share of all operations failed.
 fn fail(directory: &Path, share: f64) {
     let path = directory.join("summary.csv");
     let old = fs::read_to_string(&path).expect("a table");
@@ -140,12 +140,12 @@ fn a_side_that_fails_more_is_worse_however_fast_its_successes_are() {
     let told = "The other side fails more: 50.0 % of its operations fail, and 0.0 % of the base's";
     assert!(sentence.starts_with(told), "{sentence}");
     assert_eq!(compare_command(&sides), EXIT_SLOWER);
-    // The other way about it is no fault of the other side.
+    // With the sides exchanged, the failures are not a fault of the other side.
     let back =
         compare_on(&options(&[&other, &base]), &mut Terminal::stdout()).expect("a comparison");
     assert_eq!(back[0].verdict, SideVerdict::Slower);
     assert!(text::sentence(&back[0]).contains("the base fails more: 50.0 %"), "{back:?}");
-    // A few failures are none.
+    // A few failures do not count.
     fail(&base, 0.0);
     run(&other, wave);
     fail(&other, 0.0005);
@@ -236,7 +236,8 @@ fn configurations_are_run_in_turn() {
     let one = &compared[0];
     assert_eq!((one.base.runs.len(), one.other.runs.len()), (1, 1));
     assert!(one.base.runs[0].ends_with("side-1/run-01"), "{:?}", one.base.runs);
-    // The rate is given, so the latency would decide; against no server it is the load generator's own.
+    // The rate is given, so the latency would decide. Against the null driver it is the load generator's
+    // own, so it is noise.
     assert!(one.figures.iter().all(|figure| !figure.decides));
     let noise = |figure: &ComparedFigure| figure.within_noise == (figure.kind != FigureKind::Rate);
     assert!(one.figures.iter().all(noise), "{one:?}");

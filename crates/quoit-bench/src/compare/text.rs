@@ -1,9 +1,9 @@
-//! A comparison in words.
+//! A comparison as text.
 
 use super::{ComparedFigure, ComparedSide, ComparedSides, FigureKind, SideVerdict, Verdict};
 use std::fmt::Write as _;
 
-/// The comparison as a table, and the verdict in a sentence.
+/// The comparison as a table, and the verdict as a sentence.
 pub(super) fn text(compared: &ComparedSides) -> String {
     let mut out = String::new();
     for (name, side) in [("base", &compared.base), ("other", &compared.other)] {
@@ -90,7 +90,7 @@ const fn word_of(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The verdict, with the figures that make it, or the least difference that would have been seen.
+/// The verdict with the figures that decide it, or the smallest difference that would have been detected.
 pub(super) fn sentence(compared: &ComparedSides) -> String {
     let told: Vec<String> = compared
         .figures

@@ -1,65 +1,66 @@
-//! The ratio of a figure of two sides, its interval, and whether they differ.
+//! The ratio of a figure between two sides, its confidence interval, and the test for a difference.
 //!
-//! Two runs of one server differ by more than their seconds tell: memory lies elsewhere, a neighbour wakes
-//! up. With several runs on each side that spread is measured. Since few runs measure it badly, it is drawn
-//! towards a usual one, which counts as much as [`USUAL_RUNS`] runs; with one run on each side the usual
-//! spread is all that is known. The interval is Student's for the difference of two means.
+//! Two runs of one server differ by more than the variance of their seconds explains, for instance because
+//! memory is laid out differently or another process wakes up. With several runs on each side, that spread
+//! is measured. Few runs measure it badly, so it is combined with an assumed spread that weighs as much as
+//! [`USUAL_RUNS`] runs. With one run on each side, only the assumed spread is known. The interval is
+//! Student's for the difference of two means.
 
 use super::estimate::Estimate;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-/// The runs that the usual spread counts as much as.
+/// Number of runs that the assumed spread weighs as much as.
 const USUAL_RUNS: f64 = 20.0;
-/// The interval that is shown.
+/// Level of the interval that is shown.
 const SHOWN_LEVEL: f64 = 0.95;
-/// Beyond these intervals a difference is certain: between single runs, and between several.
+/// Levels beyond which a difference is certain, between single runs and between several.
 const CERTAIN_LEVEL_SINGLE: f64 = 0.97;
 const CERTAIN_LEVEL: f64 = 0.95;
-/// Beyond this one it is probable, where each side has at least [`PROBABLE_RUNS`] runs.
+/// Level beyond which a difference is probable, if each side has at least [`PROBABLE_RUNS`] runs.
 const PROBABLE_LEVEL: f64 = 0.85;
 const PROBABLE_RUNS: usize = 3;
 
-/// Whether a figure differs between the sides.
+/// The verdict on one figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The second side's is lower.
+    /// The figure of the second side is lower.
     Lower,
-    /// The second side's is lower, with less certainty.
+    /// The figure of the second side is probably lower.
     ProbablyLower,
     /// No difference was found.
     Same,
-    /// The second side's is higher, with less certainty.
+    /// The figure of the second side is probably higher.
     ProbablyHigher,
-    /// The second side's is higher.
+    /// The figure of the second side is higher.
     Higher,
 }
 
-/// A figure of two sides.
+/// The comparison of one figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The first side's figure: the geometric mean of its runs' typical seconds.
+    /// The first side's figure: the geometric mean of the typical seconds of its runs.
     pub base: f64,
-    /// The second side's.
+    /// The second side's figure.
     pub other: f64,
-    /// The second divided by the first.
+    /// The second side's figure divided by the first side's.
     pub ratio: f64,
     /// Lower end of the 95 % interval of the ratio.
     pub ratio_low: f64,
-    /// Its upper end.
+    /// Upper end of the 95 % interval of the ratio.
     pub ratio_high: f64,
-    /// The difference in multiples of the spread from run to run (Cohen's d).
+    /// The difference as a multiple of the spread from run to run (Cohen's d).
     pub effect: f64,
-    /// The ratio that is just told from 1, as far from 1 on the other side.
+    /// The smallest ratio above 1 that would have been detected.
     pub detectable: f64,
-    /// Whether the sides differ.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
-/// Compares the runs of two sides, of which each has at least one. `usual_spread` is the usual standard
-/// deviation of the figure's logarithm from run to run; `figure_count` figures are looked at with the same
-/// right, so that each has to be the more certain (Bonferroni).
+/// Compares the runs of two sides, each of which must have at least one. `usual_spread` is the assumed
+/// standard deviation of the figure's logarithm from run to run. `figure_count` figures are tested
+/// together, so each needs a higher level (Bonferroni's correction).
 pub(super) fn compare(
     base: &[Estimate],
     other: &[Estimate],
@@ -70,7 +71,7 @@ pub(super) fn compare(
     let measured_runs = of_base.count + of_other.count - 2.0;
     let freedom = measured_runs + USUAL_RUNS;
     let squares = of_base.squares + of_other.squares + USUAL_RUNS * usual_spread.powi(2);
-    // The differences between runs include the uncertainty within them; the usual spread does not.
+    // Measured differences between runs include the uncertainty within them; the assumed spread does not.
     let within = USUAL_RUNS / freedom;
     let variance = |side: &Side| (squares / freedom + within * side.within) / side.count;
     let error = (variance(&of_base) + variance(&of_other)).sqrt();
@@ -105,15 +106,15 @@ pub(super) fn compare(
     }
 }
 
-/// The runs of a side, summed up.
+/// A summary of the runs of a side.
 struct Side {
     count: f64,
     mean: f64,
-    /// Sum of the squared differences from the mean.
+    /// Sum of squared deviations from the mean.
     squares: f64,
     /// Mean variance within a run.
     within: f64,
-    /// Greatest rounding of a run.
+    /// Greatest rounding error of a run.
     rounding: f64,
 }
 
@@ -138,15 +139,15 @@ mod tests {
     const SPREAD: f64 = 0.03;
     const PAIRS: usize = 200;
 
-    /// A server whose seconds depend on the ones before, which is a little faster or slower in each run, and
-    /// stands still for two seconds in one run of five.
+    /// A simulated server. Its seconds are correlated, it is a little faster or slower in each run, and in
+    /// one run of five it stalls for two seconds.
     struct Simulated {
         random: Xoshiro256PlusPlus,
         slower: f64,
     }
 
     impl Simulated {
-        /// A number of the standard normal distribution (Box and Muller).
+        /// A draw from the standard normal distribution (Box and Muller).
         fn normal(&mut self) -> f64 {
             let radius = (-2.0 * self.random.random_range(f64::MIN_POSITIVE..1.0_f64).ln()).sqrt();
             radius * (std::f64::consts::TAU * self.random.random::<f64>()).cos()
@@ -204,7 +205,7 @@ mod tests {
             assert!(slower >= 0.8, "{slower}");
             assert_eq!(share(&found, &[Verdict::Higher]), 0.0);
         }
-        // The same server is rarely called certainly slower or faster.
+        // The same server is rarely called certainly slower or certainly faster.
         let found = verdicts(5, 1.0, 24);
         let differs = share(&found, &[Verdict::Lower, Verdict::Higher]);
         assert!(differs <= 0.06, "{differs}");
@@ -213,7 +214,8 @@ mod tests {
     #[test]
     fn the_interval_is_students() {
         let run = |log| Estimate { log, variance: 0.0, rounding: 0.0 };
-        // Equal runs on each side: the usual spread alone, by 22 degrees of freedom of which 20 are its own.
+        // With equal runs on each side only the assumed spread counts, with 22 degrees of freedom, 20 of
+        // which are its own.
         let compared = compare(&[run(0.0), run(0.0)], &[run(0.1), run(0.1)], 0.03, 1);
         let error = 0.03 * (20.0_f64 / 22.0).sqrt();
         // Student's 97.5 % quantile with 22 degrees of freedom.

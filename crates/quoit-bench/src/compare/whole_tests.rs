@@ -1,4 +1,4 @@
-//! Whole comparisons of a simulated server's runs: all figures together, as a user asks for them.
+//! Comparisons of a simulated server's runs, with all figures together as the command uses them.
 
 use super::sides::OperationSeconds;
 use super::*;
@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 const PAIR_COUNT: usize = 100;
 const SECOND_COUNT: usize = 60;
 
-/// A server in a closed loop whose seconds depend on the ones before, which is a little faster or slower in
-/// each run (3 %; its slowest hundredth 9 %), and stands still for two seconds in one run of five.
+/// A simulated server in a closed loop. Its seconds are correlated. In each run it is a little faster or
+/// slower (by 3 %; the 99th percentile by 9 %), and in one run of five it stalls for two seconds.
 struct Simulated {
     random: Xoshiro256PlusPlus,
     slower: f64,
@@ -21,7 +21,7 @@ impl Simulated {
         Self { random: Xoshiro256PlusPlus::seed_from_u64(seed), slower }
     }
 
-    /// A number of the standard normal distribution (Box and Muller).
+    /// A draw from the standard normal distribution (Box and Muller).
     fn normal(&mut self) -> f64 {
         let radius = (-2.0 * self.random.random_range(f64::MIN_POSITIVE..1.0_f64).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.random.random::<f64>()).cos()
@@ -68,7 +68,8 @@ impl Simulated {
     }
 }
 
-/// The verdicts on so many runs of each of two servers, of which the second takes `slower` times as long.
+/// The verdicts on pairs of sides with `run_count` runs each. Operations of the second server take `slower`
+/// times as long.
 fn verdicts(run_count: usize, slower: f64, seed: u64) -> Vec<SideVerdict> {
     let (mut base, mut other) = (Simulated::new(1.0, seed), Simulated::new(slower, seed + 1));
     let verdict = |_| {

@@ -1,31 +1,31 @@
-//! The difference of two clocks, by round trips.
+//! Measurement of the difference between two clocks, by round trips.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The clock of an agent: nanoseconds since the clock was made.
+/// The monotonic clock of an agent: nanoseconds since its creation.
 #[derive(Debug, Clone, Copy)]
 pub struct LinkClock(Instant);
 
 impl LinkClock {
-    /// A clock that begins now.
+    /// Creates a clock that begins now.
     #[must_use]
     pub fn start() -> Self {
         Self(Instant::now())
     }
 
-    /// Its time.
+    /// Current time of the clock, in nanoseconds.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// The instant of one of its times; nothing for a time that the system's clock can't tell.
+    /// The instant of a time of this clock; `None` if an `Instant` can't represent it.
     #[must_use]
     pub fn instant(&self, at_ns: u64) -> Option<Instant> {
         self.0.checked_add(Duration::from_nanos(at_ns))
     }
 
-    /// Nanoseconds since 1970 by the clock of the system.
+    /// Nanoseconds since 1970, by the system clock.
     #[must_use]
     pub fn unix_ns() -> u64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -33,36 +33,36 @@ impl LinkClock {
     }
 }
 
-/// A question for the time, and the answer.
+/// A request for the time, and the answer.
 #[derive(Debug, Clone, Copy)]
 pub struct RoundTrip {
-    /// When the coordinator asked.
+    /// Time at which the coordinator asked.
     pub asked: Instant,
-    /// The coordinator's clock of the system then, in nanoseconds since 1970.
+    /// The coordinator's system clock at that time, in nanoseconds since 1970.
     pub asked_unix_ns: u64,
-    /// How long the answer took.
+    /// Time from the request to the answer.
     pub took: Duration,
-    /// The agent's own clock.
+    /// The agent's monotonic clock, in nanoseconds.
     pub agent_ns: u64,
-    /// The agent's clock of the system.
+    /// The agent's system clock, in nanoseconds since 1970.
     pub agent_unix_ns: u64,
 }
 
 /// The relation of an agent's clocks to the coordinator's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockReading {
-    /// A moment of the coordinator...
+    /// A moment on the coordinator's clock...
     pub at: Instant,
-    /// ...and the time that the agent's own clock showed then.
+    /// ...and the time of the agent's monotonic clock at that moment, in nanoseconds.
     pub agent_ns: u64,
-    /// By how much the agent's clock of the system is ahead, in nanoseconds.
+    /// Nanoseconds by which the agent's system clock is ahead.
     pub ahead_ns: i64,
-    /// All of these are this exact: the answer came at some moment of the round trip.
+    /// Uncertainty of these times: the agent took them at an unknown moment of the round trip.
     pub uncertainty: Duration,
 }
 
 impl ClockReading {
-    /// The time of the agent's own clock at a later moment of the coordinator.
+    /// The time of the agent's monotonic clock at a later moment of the coordinator.
     #[must_use]
     pub fn agent_ns_at(&self, moment: Instant) -> u64 {
         let later = moment.saturating_duration_since(self.at);
@@ -70,7 +70,7 @@ impl ClockReading {
     }
 }
 
-/// The reading of the shortest round trip, which is the most exact; nothing without a round trip.
+/// The reading of the shortest round trip, which is the most exact one; `None` without a round trip.
 #[must_use]
 pub fn best_reading(trips: &[RoundTrip]) -> Option<ClockReading> {
     let best = trips.iter().min_by_key(|trip| trip.took)?;

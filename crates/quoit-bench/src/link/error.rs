@@ -1,10 +1,10 @@
-//! Why a coordinator and an agent can't work together.
+//! Reasons why a coordinator and an agent can't work together.
 
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// A fault of the link, or a reason of one side to refuse the other.
+/// A fault of the link, or the reason for which one side refuses the other.
 #[derive(Debug, Error)]
 pub enum LinkError {
     /// The address can't be reached.
@@ -13,30 +13,30 @@ pub enum LinkError {
     /// The connection broke.
     #[error("the connection broke: {0}")]
     Broken(std::io::Error),
-    /// The other side has closed the connection.
+    /// The peer has closed the connection.
     #[error("the connection was closed")]
     Closed,
-    /// The other side says nothing any more.
+    /// The peer has sent nothing for too long.
     #[error("nothing was heard for {} s", .0.as_secs())]
     Silent(std::time::Duration),
-    /// A message is longer than messages may be.
+    /// A message is longer than the limit.
     #[error("a message of {bytes} bytes; at most {max} are allowed")]
     TooLong {
-        /// Its length.
+        /// Length of the message in bytes.
         bytes: u64,
-        /// The bound.
+        /// The limit in bytes.
         max: usize,
     },
-    /// Bytes that are no message.
+    /// The bytes are not a message.
     #[error("a message that cannot be read: {0}")]
     Malformed(String),
-    /// A message that doesn't belong here.
+    /// A message that must not occur at this point.
     #[error("an unexpected message instead of {expected}")]
     Unexpected {
-        /// Name of the message that was waited for.
+        /// Name of the expected message.
         expected: &'static str,
     },
-    /// The two programs are not the same.
+    /// The versions of the two programs differ.
     #[error(
         "it is version {theirs} (protocol {their_protocol}), and the coordinator is {ours} (protocol \
          {our_protocol}): start the same version on both"
@@ -44,60 +44,60 @@ pub enum LinkError {
     Version {
         /// Version of the other program.
         theirs: String,
-        /// Its protocol.
+        /// Protocol of the other program.
         their_protocol: u32,
         /// Version of this program.
         ours: String,
-        /// Its protocol.
+        /// Protocol of this program.
         our_protocol: u32,
     },
     /// The agent refuses the run.
     #[error("it refuses: {0}")]
     Refused(String),
-    /// One side can't prove itself to the other.
+    /// One side can't authenticate itself to the other.
     #[error(
         "the two do not trust each other ({0}): use the same --token-file on both, or certificates of \
          authorities that the other side knows"
     )]
     Proof(String),
-    /// Files of certificates that can't be used.
+    /// A certificate file can't be used.
     #[error(transparent)]
     Tls(#[from] quoit_tls::TlsError),
-    /// A token that can be guessed.
+    /// The token is too easy to guess.
     #[error("the token of {}: {error}", .path.display())]
     Token {
-        /// Its file.
+        /// Path of the token's file.
         path: PathBuf,
         /// The fault.
         error: quoit_tls::nodes::WeakSecret,
     },
-    /// A file that the configuration names can't be sent.
+    /// A file that the configuration refers to can't be sent.
     #[error("the file {} of the configuration cannot be sent: {error}", .path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The fault.
+        /// The I/O error.
         error: std::io::Error,
     },
-    /// A file that the configuration does not name by its path.
+    /// The configuration refers to a file in another way than by its path.
     #[error(
         "the configuration names the file {} in a way in which it cannot be sent to agents: write its path, \
          as in {{script, \"file.js\", name, []}}",
         .path.display()
     )]
     Unnamed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// An agent does not end.
+    /// An agent does not finish in time.
     #[error("it did not end within {} s of the end of the run", .0.as_secs())]
     Unended(std::time::Duration),
-    /// The files of a configuration are too much.
+    /// The files of a configuration exceed the limit.
     #[error("the files that the configuration names have {bytes} bytes; at most {max} are sent")]
     Files {
-        /// Bytes of all files.
+        /// Total size of the files in bytes.
         bytes: u64,
-        /// The bound.
+        /// The limit in bytes.
         max: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! Frames: four bytes of length, most significant first, and a message in JSON.
+//! Frames: a length of four bytes in big-endian order, followed by a message in JSON.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -9,13 +9,13 @@ use super::error::LinkError;
 use super::security::LinkStream;
 use super::{BEAT, SILENCE_MAX};
 
-/// Longest message in bytes.
+/// Maximum length of a message in bytes.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
 
-/// Bytes of the length before a message.
+/// Size of the length field in bytes.
 const LENGTH_BYTES: usize = 4;
 
-/// The frame of a message.
+/// Encodes a message as a frame.
 ///
 /// # Errors
 ///
@@ -32,12 +32,12 @@ pub fn encode_frame<M: Serialize>(message: &M) -> Result<Vec<u8>, LinkError> {
     Ok(frame)
 }
 
-/// Reads the first frame of `bytes`: the message and the length of its frame; nothing while the frame isn't
-/// whole.
+/// Decodes the first frame of `bytes`. Returns the message and the length of its frame, or `None` while the
+/// frame is incomplete.
 ///
 /// # Errors
 ///
-/// [`LinkError::TooLong`] as soon as the length is there, and [`LinkError::Malformed`].
+/// [`LinkError::TooLong`] as soon as the length is known, and [`LinkError::Malformed`].
 pub fn decode_frame<M: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(M, usize)>, LinkError> {
     let Some((prefix, rest)) = bytes.split_first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
     let length = u32::from_be_bytes(*prefix) as usize;
@@ -50,7 +50,7 @@ pub fn decode_frame<M: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(M, usiz
     Ok(Some((message, LENGTH_BYTES + length)))
 }
 
-/// The two directions of a connection.
+/// Splits a connection into its two directions.
 #[must_use]
 pub fn halves(stream: LinkStream) -> (LinkReader, LinkWriter) {
     let (reader, writer) = tokio::io::split(stream);
@@ -65,12 +65,12 @@ pub struct LinkReader {
 }
 
 impl LinkReader {
-    /// Waits for the next message, for [`SILENCE_MAX`] at most. Nothing is lost when the caller stops
-    /// waiting.
+    /// Waits for the next message, at most [`SILENCE_MAX`]. Cancellation safe: no bytes are lost if the
+    /// caller stops waiting.
     ///
     /// # Errors
     ///
-    /// When the connection ends or breaks, the other side is silent, or its bytes are no message.
+    /// When the connection ends or breaks, the peer is silent, or its bytes are not a message.
     pub async fn next<M: DeserializeOwned>(&mut self) -> Result<M, LinkError> {
         loop {
             if let Some((message, length)) = decode_frame(&self.buffer)? {
@@ -95,11 +95,12 @@ pub struct LinkWriter {
 }
 
 impl LinkWriter {
-    /// Sends a message, whole: a caller must not stop waiting for it and then send another one.
+    /// Sends a message. Not cancellation safe: a caller that stops waiting must not send another message,
+    /// because part of this one may have been sent.
     ///
     /// # Errors
     ///
-    /// When the connection breaks, or the other side takes nothing for [`SILENCE_MAX`].
+    /// When the connection breaks, or the peer accepts nothing for [`SILENCE_MAX`].
     pub async fn send<M: Serialize>(&mut self, message: &M) -> Result<(), LinkError> {
         let frame = encode_frame(message)?;
         let sent = timeout(SILENCE_MAX, async {
@@ -111,14 +112,15 @@ impl LinkWriter {
             .map_err(|fault| broken(&fault, fault.kind()))
     }
 
-    /// Closes this direction, so that the other side reads everything that was sent before.
+    /// Closes this direction. The peer can still read everything that was sent before.
     pub async fn close(&mut self) {
-        // The other side may be gone.
+        // Fails if the peer is gone, which is harmless.
         let _ = timeout(BEAT, self.half.shutdown()).await;
     }
 }
 
-/// A fault of the stream. A certificate that the other side refuses is told by the first message.
+/// The error for a fault of the stream. A certificate that the peer rejects only shows up with the first
+/// message.
 fn broken(fault: &std::io::Error, kind: std::io::ErrorKind) -> LinkError {
     if quoit_tls::is_alert(fault) {
         return LinkError::Proof(quoit_tls::failure_words(fault));

@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::form::{GapsForm, LoadForm, WindowForm};
 
-/// Version of the protocol. Both sides have to have the same one, and be of the same version of the program:
-/// draws and configurations are compared with those of one process.
+/// Version of the protocol. Both sides must have the same protocol and the same version of the program,
+/// because the results must be those of one process: configurations and random draws must not differ.
 pub const PROTOCOL: u32 = 1;
 
 /// Messages of an agent.
@@ -16,72 +16,73 @@ pub const PROTOCOL: u32 = 1;
 pub enum FromAgent {
     /// The first message.
     Greeting {
-        /// [`PROTOCOL`].
+        /// Version of the protocol, [`PROTOCOL`].
         protocol: u32,
         /// Version of the program.
         version: String,
     },
-    /// The agent does not do what was asked for. It closes the connection.
+    /// The agent refuses a request, and closes the connection.
     Refused {
-        /// Why, for people.
+        /// The reason, for people.
         reason: String,
     },
     /// The answer to [`FromCoordinator::AskClock`].
     Clock {
-        /// Nanoseconds of the agent's own clock, which never goes back.
+        /// Time of the agent's monotonic clock, in nanoseconds.
         agent_ns: u64,
-        /// Nanoseconds since 1970 by its clock of the system.
+        /// Time of its system clock, in nanoseconds since 1970.
         unix_ns: u64,
     },
     /// All workers of the share are connected.
     Ready,
-    /// A sign of life.
+    /// Sent at intervals to show that the agent is alive.
     Alive,
-    /// A second in which something was measured.
+    /// The measurements of a second in which something was measured.
     Second {
-        /// The second, from the start of the measurement.
+        /// Number of the second, from the start of the measurement.
         second: u64,
-        /// Its counts.
+        /// Its measurements.
         window: Box<WindowForm>,
     },
-    /// Nothing more comes of the seconds before this one.
+    /// The seconds before this one are complete.
     Passed {
-        /// Complete seconds.
+        /// Number of complete seconds.
         seconds: u64,
-        /// The load of each thread so far.
+        /// Use of time of each thread so far.
         loads: Vec<LoadForm>,
     },
-    /// A worker asks for the end of the whole run.
+    /// A worker requests the end of the whole run.
     EndRequested {
-        /// How it shall end.
+        /// The kind of end.
         end: ShareEnd,
-        /// Why, for people; may be empty.
+        /// The reason, for people; may be empty.
         reason: String,
     },
-    /// All workers of the share have ended; the last message.
+    /// All workers of the share have ended. This is the last message.
     Done(ShareResult),
 }
 
-/// Why a share asks for the end of the run.
+/// The reason why a share requests the end of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShareEnd {
-    /// An operation failed, and the configuration has that end the run; or a script or trace has a fault.
+    /// An operation failed and the configuration ends the run at an error, or a script or trace has a
+    /// fault.
     Failed,
     /// Workers crashed.
     Crashed,
 }
 
-/// Figures of a share that has ended.
+/// The results of a share that has ended.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ShareResult {
-    /// From the start of the measurement to the end of the last operation, in nanoseconds.
+    /// Time from the start of the measurement to the end of the last operation, in nanoseconds.
     pub elapsed_ns: u64,
-    /// Arrivals that were due and never started.
+    /// Number of arrivals that were due and never started.
     pub unstarted: u64,
-    /// Processor time of the agent from the start on, in nanoseconds.
+    /// Processor time of the agent since the start, in nanoseconds.
     pub process_cpu_ns: u64,
-    /// The load of each thread.
+    /// Use of time of each thread.
     pub loads: Vec<LoadForm>,
     /// Times without a success.
     pub gaps: GapsForm,
@@ -93,31 +94,32 @@ pub struct ShareResult {
 pub enum FromCoordinator {
     /// The answer to the greeting.
     Hello {
-        /// [`PROTOCOL`].
+        /// Version of the protocol, [`PROTOCOL`].
         protocol: u32,
         /// Version of the program.
         version: String,
     },
-    /// A question for the time.
+    /// A request for the time.
     AskClock,
-    /// A piece of a file that the configuration names. Files come one after the other, before the order.
+    /// A piece of a file that the configuration refers to. Files are sent one after another, before the
+    /// order.
     File {
         /// Number of the file, from 0.
         index: usize,
-        /// The next bytes of it, in Base64.
+        /// The next bytes of the file, in Base64.
         #[serde(serialize_with = "to_base64", deserialize_with = "from_base64")]
         bytes: Vec<u8>,
     },
     /// The run.
     Order(Box<RunOrder>),
-    /// Workers start.
+    /// Start the workers.
     Start {
-        /// When, by the agent's own clock.
+        /// Time of the start, on the agent's monotonic clock in nanoseconds.
         at_ns: u64,
     },
-    /// Workers finish what they are at.
+    /// Stop the workers after the operation that each is at.
     Stop,
-    /// A sign of life.
+    /// Sent at intervals to show that the coordinator is alive.
     Alive,
 }
 
@@ -128,19 +130,19 @@ pub struct RunOrder {
     pub share: u32,
     /// Number of shares.
     pub shares: u32,
-    /// Names and contents of the configuration files, in their order.
+    /// Names and contents of the configuration files, in order.
     pub texts: Vec<(String, String)>,
-    /// Names as the configuration writes them of the files that were sent, in their order.
+    /// The files that were sent, in order, under the names that the configuration uses.
     pub files: Vec<String>,
     /// Seed of all random streams.
     pub seed: [i64; 3],
-    /// Length of the measurement in nanoseconds; nothing for a run without an end.
+    /// Length of the measurement in nanoseconds; `None` for a run without limit.
     pub length_ns: Option<u64>,
     /// Length of the warm-up in nanoseconds.
     pub warmup_ns: u64,
-    /// Arrivals a second of the whole run, where that is an open loop.
+    /// Arrivals per second of the whole run, if it is an open loop.
     pub rate_per_s: Option<f64>,
-    /// Servers instead of the configuration's, as the command line has them.
+    /// Servers of the command line, which replace those of the configuration.
     pub targets: Vec<String>,
 }
 

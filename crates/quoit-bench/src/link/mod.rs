@@ -1,7 +1,7 @@
-//! The link between a coordinator and an agent: messages, their frames, the proof of both sides, and the
-//! difference of their clocks. `docs/design/bench-agents.md` describes the protocol.
+//! The link between a coordinator and an agent: messages, frames, authentication, and the difference of the
+//! clocks. `docs/design/bench-agents.md` describes the protocol.
 //!
-//! This part is data and bytes. The course of a run is in [`run`](crate::run), and the agent itself in
+//! This module only has data and encodings. The course of a run is in [`run`](crate::run), and the agent in
 //! [`agent`](crate::agent).
 
 mod clock;
@@ -20,17 +20,17 @@ pub use frame::{FRAME_BYTES_MAX, LinkReader, LinkWriter, decode_frame, encode_fr
 pub use message::{FromAgent, FromCoordinator, PROTOCOL, RunOrder, ShareEnd, ShareResult};
 pub use security::{LinkAcceptor, LinkConnector, LinkSecurity, LinkStream, TOKEN_ADVICE};
 
-/// Port of an agent whose address names none.
+/// Port of an agent whose address has none.
 pub const DEFAULT_PORT: u16 = 8077;
 
-/// A side that hears nothing of the other for so long takes it for dead.
+/// Time without any message after which a side considers the other dead.
 pub const SILENCE_MAX: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Time between two signs of life.
+/// Interval of the messages that show that a side is alive.
 pub const BEAT: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Bytes of a file in one message.
+/// Maximum number of bytes of a file in one message.
 pub const CHUNK_BYTES: usize = 1 << 20;
 
-/// Bytes of all files that a configuration may name.
+/// Maximum total size of the files that a configuration refers to, in bytes.
 pub const FILES_BYTES_MAX: u64 = 512 << 20;

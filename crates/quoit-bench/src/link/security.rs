@@ -1,5 +1,5 @@
-//! The proof of both sides of a link: a token that both know, or certificates. Either is TLS, so that what
-//! passes can't be read or changed by others; a token itself is never sent.
+//! Authentication of both sides of a link, by a shared token or by certificates. Both use TLS, so others
+//! can neither read nor change the messages. The token itself is never sent.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,16 +16,17 @@ use tokio::time::timeout;
 use super::SILENCE_MAX;
 use super::error::LinkError;
 
-/// How a token is made.
+/// A command that creates a token.
 pub const TOKEN_ADVICE: &str = "openssl rand -hex 32 > agents.token && chmod 600 agents.token";
 
-/// Protocol of a link by certificates, as ALPN names it.
+/// ALPN protocol name of a link with certificates.
 const ALPN: &[u8] = b"quoit-bench-agent";
 
-/// The start of the secret that a token stands for: the same token in another place proves nothing here.
+/// Prefix of the secret that is derived from a token, so that the same token in another use authenticates
+/// nothing here.
 const TOKEN_PURPOSE: &str = "quoit bench agent ";
 
-/// A connection in both directions.
+/// A bidirectional connection.
 pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
 
@@ -38,31 +39,31 @@ impl fmt::Debug for dyn Duplex {
     }
 }
 
-/// By what the two sides of a link know each other.
+/// The method by which the two sides of a link authenticate each other.
 #[derive(Debug, Clone, Default)]
 pub enum LinkSecurity {
-    /// Any process that reaches the port is trusted: for loopback only.
+    /// No authentication: any process that reaches the port is trusted. Only for loopback addresses.
     #[default]
     Open,
     /// A token that both sides know.
     Token(SharedSecret),
     /// Certificates on both sides.
     Certificates {
-        /// File of the own certificate.
+        /// File of this side's certificate.
         certificate: PathBuf,
-        /// File of its key.
+        /// File of its private key.
         key: PathBuf,
-        /// File of the authorities that the other side's certificate is held against.
+        /// File of the certificate authorities that the peer's certificate is checked against.
         authorities: PathBuf,
     },
 }
 
 impl LinkSecurity {
-    /// Takes the token from the first line of a file.
+    /// Reads the token from the first line of a file.
     ///
     /// # Errors
     ///
-    /// When the file can't be read, others may read it too, or the token can be guessed.
+    /// When the file can't be read, other users may read it too, or the token is too easy to guess.
     pub fn token(path: &Path) -> Result<Self, LinkError> {
         let token = quoit_tls::load_password(path)?;
         let weak = |error| LinkError::Token { path: path.to_owned(), error };
@@ -71,13 +72,13 @@ impl LinkSecurity {
         Ok(Self::Token(secret))
     }
 
-    /// Whether the other side has to prove itself.
+    /// True if the peer must authenticate itself.
     #[must_use]
     pub fn is_proved(&self) -> bool {
         !matches!(self, Self::Open)
     }
 
-    /// Prepares to be dialed.
+    /// Prepares for accepting connections.
     ///
     /// # Errors
     ///
@@ -91,8 +92,8 @@ impl LinkSecurity {
         Ok(match self {
             Self::Open => None,
             Self::Token(secret) => {
-                // The authority is of no use to anybody: its key is forgotten at once. A listener has to
-                // name one beside the secret.
+                // A TLS listener must name a certificate authority besides the secret. This one is created
+                // here and its key is discarded at once, so nobody can issue certificates with it.
                 let authority = Authority::make("quoit bench agent", now)?;
                 let own = authority.issue("agent", "agent", now)?;
                 let authorities = vec![authority.certificate().clone()];
@@ -114,7 +115,7 @@ impl LinkSecurity {
         })
     }
 
-    /// Prepares to dial.
+    /// Prepares for connecting.
     ///
     /// # Errors
     ///
@@ -138,7 +139,7 @@ impl LinkSecurity {
     }
 }
 
-/// Takes the handshakes of coordinators.
+/// Accepts the handshakes of coordinators.
 #[derive(Clone)]
 pub struct LinkAcceptor(Option<TlsAcceptor>);
 
@@ -149,13 +150,14 @@ impl fmt::Debug for LinkAcceptor {
 }
 
 impl LinkAcceptor {
-    /// Makes a link of a connection.
+    /// Performs the handshake on an accepted connection.
     ///
     /// # Errors
     ///
-    /// [`LinkError::Proof`] when the other side proves nothing, or takes too long to.
+    /// [`LinkError::Proof`] if the peer does not authenticate itself, [`LinkError::Silent`] if the
+    /// handshake takes too long.
     pub async fn accept(&self, stream: TcpStream) -> Result<LinkStream, LinkError> {
-        // Small messages are not held back for more of them; a system that refuses this has its reasons.
+        // Send small messages at once. A failure only costs latency.
         let _ = stream.set_nodelay(true);
         let Some(tls) = &self.0 else { return Ok(Box::new(stream)) };
         let accepted = timeout(SILENCE_MAX, tls.accept(stream)).await;
@@ -166,11 +168,11 @@ impl LinkAcceptor {
     }
 }
 
-/// Dials agents.
+/// Connects to agents.
 #[derive(Clone)]
 pub struct LinkConnector {
     tls: Option<TlsConnector>,
-    /// The certificate has to be for the host that was dialed.
+    /// True if the peer's certificate must be for the host that was dialed.
     is_by_name: bool,
 }
 
@@ -185,7 +187,7 @@ impl LinkConnector {
     ///
     /// # Errors
     ///
-    /// When it can't be reached, or does not prove itself.
+    /// When the agent can't be reached or does not authenticate itself.
     pub async fn connect(&self, host: &str, port: u16) -> Result<LinkStream, LinkError> {
         let dialed = timeout(SILENCE_MAX, TcpStream::connect((host, port))).await;
         let stream = dialed.map_err(|_| LinkError::Silent(SILENCE_MAX))?;

@@ -1,8 +1,8 @@
-//! The colours of what is drawn, on light and on dark ground.
+//! The colours of drawings, on a light and on a dark background.
 
 use std::fmt::Write as _;
 
-/// A class with its colours.
+/// A class with its two colours.
 struct Colour {
     class: &'static str,
     light: &'static str,
@@ -13,7 +13,7 @@ const fn colour(class: &'static str, light: &'static str, dark: &'static str) ->
     Colour { class, light, dark }
 }
 
-/// Each has a contrast of at least 4.5 to its ground, so that it can be a text, too.
+/// Each colour has a contrast of at least 4.5 to its background, so that it can also be used for text.
 const SERIES: [Colour; 16] = [
     colour("ok", "#2563eb", "#60a5fa"),
     colour("error", "#dc2626", "#f87171"),
@@ -47,7 +47,7 @@ const AREAS: [Colour; 5] = [
     colour("heading", "#0f172a", "#f1f5f9"),
 ];
 
-/// The style of everything that charts draw.
+/// The style sheet for everything in a chart.
 pub(super) fn chart_css() -> String {
     let mut css = String::from(
         "svg text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;\
@@ -83,7 +83,7 @@ fn colours(of: impl Fn(&Colour) -> &'static str) -> String {
 mod tests {
     use super::*;
 
-    /// Relative luminance of `#rrggbb` (WCAG 2.2).
+    /// Relative luminance of `#rrggbb`, as defined by WCAG 2.2.
     fn luminance(colour: &str) -> f64 {
         let part = |at: usize| {
             let value = u8::from_str_radix(&colour[at..at + 2], 16).expect("a colour");

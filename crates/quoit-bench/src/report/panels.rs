@@ -1,9 +1,9 @@
-//! Panels of points with smoothed lines under each other, over one range of x.
+//! Panels of points with smoothed lines, one below the other, over a common range of x.
 
 use super::{ReportError, palette};
 use crate::plot::{Anchor, Axis, Canvas, Frame, Scale, draw_axes, escape, linear_ticks, loess};
 
-/// Least and greatest length of a side, in pixels.
+/// Range of the length of a side, in pixels.
 const SIDES: std::ops::RangeInclusive<u32> = 300..=20_000;
 
 const MARGIN_LEFT: f64 = 78.0;
@@ -14,10 +14,10 @@ const STRIP_HEIGHT: f64 = 18.0;
 const X_LABELS_HEIGHT: f64 = 22.0;
 const FACET_GAP: f64 = 10.0;
 
-/// Pixels that the name of an event is given to the right of its line.
+/// Room to the right of an event's line that its name needs, in pixels.
 const EVENT_NAME_ROOM: f64 = 90.0;
 
-/// Places of a smoothed line, as ggplot2 has them.
+/// Number of points of a smoothed line, as in ggplot2.
 const SMOOTH_COUNT: usize = 80;
 
 /// Points of one colour.
@@ -25,8 +25,8 @@ pub(super) struct PanelSeries {
     pub(super) class: &'static str,
     pub(super) name: &'static str,
     pub(super) points: Vec<(f64, f64)>,
-    /// Places at which the line stops, since nothing was there to be seen. A series with such places is not
-    /// smoothed: a smooth line would rise before a stop and fall after it.
+    /// Values of x at which the line is interrupted, because nothing was measured there. A series with gaps
+    /// is not smoothed, because a smooth line would rise before a gap and fall after it.
     pub(super) gaps: Vec<f64>,
 }
 
@@ -44,7 +44,7 @@ impl PanelSeries {
 
 /// One plot of a panel.
 pub(super) struct Facet<'a> {
-    /// Stands above the plot where a panel has a plot for each operation.
+    /// Title of the plot, if the panel has a plot for each operation.
     pub(super) name: Option<&'a str>,
     pub(super) series: Vec<PanelSeries>,
 }
@@ -56,7 +56,7 @@ pub(super) struct Panel<'a> {
     pub(super) facets: Vec<Facet<'a>>,
 }
 
-/// Parts of a chart beside its panels.
+/// The parts of a chart other than its panels.
 pub(super) struct Sheet<'a> {
     /// Width and height in pixels.
     pub(super) size: (u32, u32),
@@ -66,15 +66,15 @@ pub(super) struct Sheet<'a> {
     pub(super) about: String,
     pub(super) x_label: &'a str,
     pub(super) x_range: (f64, f64),
-    /// Events, by their places on x: a line through all panels for each, with its name in the first.
+    /// Events, by their values of x. Each is a line through all panels, with its name in the first panel.
     pub(super) events: Vec<(f64, &'a str)>,
 }
 
-/// Draws panels of the same height as an SVG document.
+/// Draws panels of equal height as an SVG document.
 ///
 /// # Errors
 ///
-/// [`ReportError::Size`] when a side is not of 300 to 20 000 pixels.
+/// [`ReportError::Size`] if a side is not between 300 and 20 000 pixels.
 pub(super) fn draw_panels(sheet: &Sheet<'_>, panels: &[Panel<'_>]) -> Result<String, ReportError> {
     let (width, height) = sheet.size;
     if !SIDES.contains(&width) || !SIDES.contains(&height) {
@@ -172,7 +172,7 @@ fn draw_facet(canvas: &mut Canvas, frame: Frame, facet: &Facet<'_>, x_range: (f6
     }
     for series in &facet.series {
         for line in series.lines() {
-            // The line may swing beyond the points, but not out of the plot.
+            // A smoothed line may overshoot the points, but must stay within the plot.
             let line: Vec<_> = line
                 .iter()
                 .map(place)
@@ -183,7 +183,8 @@ fn draw_facet(canvas: &mut Canvas, frame: Frame, facet: &Facet<'_>, x_range: (f6
     }
 }
 
-/// Lines of events through a plot. Names take turns on two lines, as events may be close to each other.
+/// Draws the lines of events through a plot. Names alternate between two rows, because events may be close
+/// together.
 fn draw_events(canvas: &mut Canvas, frame: Frame, sheet: &Sheet<'_>, has_names: bool) {
     let x = Scale::linear(sheet.x_range, (frame.left, frame.right));
     let (first, last) = sheet.x_range;
@@ -192,7 +193,7 @@ fn draw_events(canvas: &mut Canvas, frame: Frame, sheet: &Sheet<'_>, has_names: 
         let at = x.position(*at);
         canvas.lines("event", &[[(at, frame.top), (at, frame.bottom)]]);
         if has_names {
-            // Beside the line where there is room, else before it.
+            // To the right of the line if there is room, otherwise to its left.
             let (side, anchor) = match at + EVENT_NAME_ROOM < frame.right {
                 true => (4.0, Anchor::Start),
                 false => (-4.0, Anchor::End),
@@ -211,7 +212,8 @@ fn draw_legend(canvas: &mut Canvas, (left, top): (f64, f64), series: &[PanelSeri
     }
 }
 
-/// A name cut to a width, as far as that can be told without the font: its ends tell most.
+/// Shortens a name to a width, which is estimated because the font is unknown. Keeps both ends, which tell
+/// the most.
 fn shortened(name: &str, width: f64) -> String {
     const CHARACTER_WIDTH: f64 = 7.5;
     let room = (width / CHARACTER_WIDTH) as usize;

@@ -1,17 +1,17 @@
-//! Figures of equal periods of a run, for a table.
+//! Figures of equal periods of a run, as a table.
 
 use super::course::{Second, Span, course, seconds};
 use super::{ReportError, Results};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Periods of a run.
+/// Maximum number of periods of a run.
 const PERIOD_COUNT: usize = 10;
 
-/// The file with the table, in the directory of a run.
+/// Name of the table in the directory of a run.
 pub(super) const FILE: &str = "periods.csv";
 
-/// The periods of a run, at most ten; none for a run that kept no interval logs.
+/// The periods of a run, at most ten; empty for a run without interval logs.
 ///
 /// # Errors
 ///
@@ -20,8 +20,8 @@ pub(super) fn periods(results: &Results) -> Result<Vec<Span>, ReportError> {
     course(results, PERIOD_COUNT)
 }
 
-/// The table as text: seconds, operations, and microseconds of all operations, the failed ones with the time
-/// after which they failed.
+/// The table as text, with times in seconds, counts, and latencies in microseconds. Latencies are over all
+/// operations; failed ones count with the time until they failed.
 pub(super) fn csv(periods: &[Span]) -> String {
     let mut text =
         String::from("start, end, successful, failed, rate, median, 95th, 99th, 99_9th, max\n");
@@ -44,12 +44,12 @@ pub(super) fn csv(periods: &[Span]) -> String {
     text
 }
 
-/// Successful operations a second in each of so many equal parts of the run in a directory; 0 in a part of
-/// which it kept no interval.
+/// Successful operations per second in each of `count` equal parts of the run in `directory`; 0 in a part
+/// without intervals.
 ///
 /// # Errors
 ///
-/// When its results can't be read.
+/// When the results can't be read.
 pub(crate) fn rates_of_parts(directory: &Path, count: usize) -> Result<Vec<f64>, ReportError> {
     let results = Results::read(directory)?;
     Ok(part_rates(&seconds(&results)?, results.elapsed_range_s(), count))

@@ -1,4 +1,4 @@
-//! The tables of a run as they are read back: ours, or those that basho_bench left.
+//! Reading the tables of a run, of this program or of basho_bench.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,50 +12,50 @@ const LATENCIES_COLUMNS: [&str; 11] =
     ["elapsed", "window", "n", "min", "mean", "median", "95th", "99th", "99_9th", "max", "errors"];
 const LATENCIES_SUFFIX: &str = "_latencies.csv";
 
-/// A row of `summary.csv`: all operations of a window together.
+/// A row of `summary.csv`: the counts of all operations in a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SummaryRow {
-    /// End of the window, in seconds since the workers were released.
+    /// End of the window, in seconds since the start of the measurement.
     pub elapsed_s: f64,
     /// Length of the window in seconds.
     pub window_s: f64,
-    /// Successful operations, or units of work where a driver counts those.
+    /// Number of successful operations, or of units of work if a driver of basho_bench counts those.
     pub successful: f64,
-    /// Failed operations.
+    /// Number of failed operations.
     pub failed: f64,
 }
 
 /// A row of a `*_latencies.csv`: one operation in a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LatencyRow {
-    /// End of the window, in seconds since the workers were released.
+    /// End of the window, in seconds since the start of the measurement.
     pub elapsed_s: f64,
     /// Length of the window in seconds.
     pub window_s: f64,
-    /// Latencies of the window. All other figures are 0 when there are none.
+    /// Number of latencies in the window. If it is 0, so are the latency figures.
     pub count: f64,
-    /// The least latency in microseconds.
+    /// The minimum in microseconds.
     pub min_us: f64,
     /// The arithmetic mean in microseconds.
     pub mean_us: f64,
-    /// Quantile 0.5 in microseconds.
+    /// The median in microseconds.
     pub median_us: f64,
-    /// Quantile 0.95 in microseconds.
+    /// The 95th percentile in microseconds.
     pub p95_us: f64,
-    /// Quantile 0.99 in microseconds.
+    /// The 99th percentile in microseconds.
     pub p99_us: f64,
-    /// Quantile 0.999 in microseconds.
+    /// The 99.9th percentile in microseconds.
     pub p99_9_us: f64,
-    /// The greatest latency in microseconds.
+    /// The maximum in microseconds.
     pub max_us: f64,
-    /// Failed operations of the window.
+    /// Number of failed operations in the window.
     pub error_count: f64,
 }
 
-/// A column of the latencies as it is drawn.
+/// A column of the latencies, as drawn.
 #[derive(Clone, Copy)]
 pub(super) struct Column {
-    /// Its colour, a class of the palette.
+    /// Class of the palette, which gives the colour.
     pub(super) class: &'static str,
     pub(super) name: &'static str,
     pub(super) value_us: fn(&LatencyRow) -> f64,
@@ -70,52 +70,52 @@ impl Column {
 /// The table of one operation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OperationRows {
-    /// The label, as the file name has it.
+    /// The label as used in file names.
     pub file_label: String,
-    /// The label as people read it, where it is known.
+    /// The label in the form shown to people, or the file label if that is unknown.
     pub name: String,
-    /// In the order of time.
+    /// The rows, in ascending order of time.
     pub rows: Vec<LatencyRow>,
 }
 
-/// A kind of error with its count over the entire run.
+/// A kind of error, with its count over the whole run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorCount {
     /// `{{Label, Operation}, Reason}` as an Erlang term.
     pub error: String,
-    /// How often.
+    /// Number of errors.
     pub count: u64,
 }
 
 /// Results of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Results {
-    /// Where it was read.
+    /// Directory that they were read from.
     pub directory: PathBuf,
-    /// The rows of `summary.csv`, in the order of time; at least one.
+    /// The rows of `summary.csv`, in ascending order of time; at least one.
     pub summary: Vec<SummaryRow>,
-    /// The operations by name; at least one.
+    /// The operations, ordered by file label; at least one.
     pub operations: Vec<OperationRows>,
     /// The rows of `errors.csv`, the most frequent first.
     pub errors: Vec<ErrorCount>,
-    /// The events of the run, in the order of time.
+    /// The events of the run, in ascending order of time.
     pub events: Vec<EventRow>,
-    /// Results that are missing or were passed over.
+    /// Notes about results that are missing or were ignored.
     pub notes: Vec<String>,
-    /// Least and greatest elapsed time of a row, as [`cut`](Self::cut) set them.
+    /// Minimum and maximum of the elapsed time of rows, as set by [`cut`](Self::cut).
     pub(super) range_s: (f64, f64),
 }
 
 impl Results {
     /// Reads the tables in `directory`.
     ///
-    /// A last row without its line end was being written when the run was cut off: it is passed
-    /// over, with a note. So are a missing `errors.csv` and empty tables of single operations.
+    /// An incomplete last row is left by a run that was killed. It is ignored with a note, as are a missing
+    /// `errors.csv` and empty tables of single operations.
     ///
     /// # Errors
     ///
-    /// When there is no `summary.csv` with a row or no table of latencies with a header, or when a
-    /// line is not of its file's form.
+    /// When `summary.csv` is missing or has no row, when no table of latencies has a header, or when a line
+    /// does not have the form of its file.
     pub fn read(directory: &Path) -> Result<Self, ReportError> {
         let mut notes = Vec::new();
         let summary = read_summary(directory, &mut notes)?;
@@ -126,21 +126,21 @@ impl Results {
         Ok(Self { directory, summary, operations, errors, events, notes, range_s })
     }
 
-    /// From the start of the first window to the end of the last, in seconds; from 0 when that is
-    /// near.
+    /// The range from the start of the first window to the end of the last, in seconds. It begins at 0 if
+    /// the first window starts close to 0.
     pub(super) fn elapsed_range_s(&self) -> (f64, f64) {
         let end = self.summary.last().map_or(1.0, |row| row.elapsed_s);
         let start = self.summary.first().map_or(0.0, |row| row.elapsed_s - row.window_s);
         (if start < end * 0.02 { 0.0 } else { start }, end)
     }
 
-    /// True for the end of a window in which nothing succeeded.
+    /// True if a window ends at this time and nothing succeeded in it.
     pub(super) fn is_silent_at(&self, elapsed_s: f64) -> bool {
         let found = self.summary.binary_search_by(|row| row.elapsed_s.total_cmp(&elapsed_s));
         found.is_ok_and(|index| self.summary[index].successful <= 0.0)
     }
 
-    /// Keeps the rows whose windows end between two times, in seconds since the release.
+    /// Keeps the rows whose windows end between two times, in seconds since the start of the measurement.
     ///
     /// # Errors
     ///

@@ -1,24 +1,25 @@
-//! ServerFigures of the servers of a run, on the time axis of the run.
+//! Figures of a run's servers, on the time axis of the run.
 
 use super::{ReportError, Results, thinned};
 use crate::watch::{self, COLUMNS, CPU, FIGURE_COUNT, READ, ServerRow, WRITTEN};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Servers of a run and their figures by the second.
+/// The servers of a run and their figures over time.
 #[derive(Debug, PartialEq)]
 pub(super) struct Servers {
-    /// In the order of their names.
+    /// Names of the servers, sorted.
     pub(super) names: Vec<String>,
-    /// The ends of the spans that points stand for: a second each, or several in a long run.
+    /// The ends of the spans that points stand for. A span is a second, or several in a long run.
     pub(super) elapsed_s: Vec<f64>,
-    /// For each column of the table the values of each server, at each of the ends.
+    /// For each column of the table, the values of each server at each of the ends.
     pub(super) columns: [Vec<Vec<Option<f64>>>; FIGURE_COUNT],
-    /// Use of all servers for one successful operation; of what all of them tell.
+    /// Resource use of all servers per successful operation. A resource is `None` unless all servers report
+    /// it.
     pub(super) per_operation: PerOperation,
 }
 
-/// Resources that one operation has cost.
+/// Resources that one operation has used.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct PerOperation {
     pub(crate) cpu_us: Option<f64>,
@@ -26,7 +27,7 @@ pub(crate) struct PerOperation {
     pub(crate) written_bytes: Option<f64>,
 }
 
-/// Use of all servers of a run for one successful operation; nothing where it watched none.
+/// Resource use of all servers of a run per successful operation; `None` if the run watched no server.
 ///
 /// # Errors
 ///
@@ -36,11 +37,11 @@ pub(crate) fn used_per_operation(directory: &Path) -> Result<Option<PerOperation
     Ok(servers.map(|servers| servers.per_operation))
 }
 
-/// The servers of a run; nothing where it watched none.
+/// The servers of a run; `None` if the run watched no server.
 ///
 /// # Errors
 ///
-/// When their table can't be read.
+/// When the table of servers can't be read.
 pub(super) fn servers(results: &Results) -> Result<Option<Servers>, ReportError> {
     let path = results.directory.join(watch::FILE);
     let rows = watch::read(&results.directory).map_err(ReportError::read(&path))?;
@@ -71,7 +72,7 @@ fn arrange(rows: &[ServerRow], operations: f64) -> Servers {
         let (server, point) = (places[row.server.as_str()], (second(row) - first) / span);
         for (column, value) in columns.iter_mut().zip(row.figures) {
             let shown = &mut column[server][point];
-            // The greatest of several, so that no peak is lost.
+            // Keep the greatest of several values, so that no peak is lost.
             *shown = [*shown, value].into_iter().flatten().reduce(f64::max);
         }
     }
@@ -80,7 +81,7 @@ fn arrange(rows: &[ServerRow], operations: f64) -> Servers {
 }
 
 fn per_operation(rows: &[ServerRow], operations: f64) -> PerOperation {
-    // A row is a second: what is by the second adds up to the total.
+    // A row covers a second, so the sum of its rates is the total.
     let total = |column: usize| rows.iter().map(|row| row.figures[column]).sum::<Option<f64>>();
     let of = |column: usize| Some(total(column)? / operations).filter(|_| operations > 0.0);
     PerOperation {
@@ -91,7 +92,7 @@ fn per_operation(rows: &[ServerRow], operations: f64) -> PerOperation {
 }
 
 impl Servers {
-    /// The columns with something to show: their places.
+    /// Indices of the columns that have a value above 0.
     pub(super) fn shown(&self) -> impl Iterator<Item = usize> {
         let is_shown = |column: &usize| {
             self.columns[*column].iter().flatten().flatten().any(|value| *value > 0.0)

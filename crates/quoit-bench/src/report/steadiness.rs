@@ -1,36 +1,38 @@
-//! From where on a run is steady.
+//! Detection of the time from which on a run is steady.
 //!
-//! The beginning of a run is cut off where the rest has the least standard error: marginal standard error
-//! rules (MSER; White: "An effective truncation heuristic for bias reduction in simulation output",
-//! Simulation 69, 1997), over medians of groups of rows, so that one stall is no change of the course. A run
-//! that has not settled before its middle has not settled. Nor has one whose last third differs from the
-//! first third of the rest: the rule finds warm-ups, not what changes late.
+//! The beginning of the run is cut off where the rest has the smallest standard error. These are the
+//! marginal standard error rules (MSER; White: "An effective truncation heuristic for bias reduction in
+//! simulation output", Simulation 69, 1997), applied to medians of groups of rows, so that a single stall
+//! does not count as a change. A run is not steady if the cut would be at its middle or later. It is not
+//! steady either if its last third differs from the first third of the rest, because the rule finds
+//! warm-ups but not late changes.
 
 use super::Results;
 use std::time::Duration;
 
 use crate::output::text::clock_text;
 
-/// Fewer rows than this tell nothing.
+/// Minimum number of rows for a finding.
 const ROW_COUNT_MIN: usize = 15;
-/// How far the medians of the first and the last third of a steady run are apart, as a share of the median.
+/// Maximum difference between the medians of the first and the last third of a steady run, as a share of
+/// the median.
 const DRIFT_MAX: f64 = 0.05;
-/// Rows of a group, and from how many rows on.
+/// Minimum number of rows of a run, and the number of rows in a group for such a run.
 const GROUPS: [(usize, usize); 2] = [(50, 5), (ROW_COUNT_MIN, 3)];
 
-/// Whether rate and latency of a run have settled.
+/// The finding about rate and latency of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Steadiness {
-    /// The run has too few rows to tell.
+    /// The run has too few rows for a finding.
     TooShort,
-    /// The rate or the median latency still changed when half of the run was over.
+    /// The rate or the median latency was still changing when half of the run was over.
     Never,
-    /// From so many seconds on.
+    /// The run is steady from this number of seconds on.
     From(f64),
 }
 
 impl Steadiness {
-    /// Looks at the rows of a run.
+    /// Analyses the rows of a run.
     pub(super) fn of(results: &Results) -> Self {
         let rows: Vec<_> = results.summary.iter().filter(|row| row.window_s > 0.0).collect();
         let rates: Vec<f64> = rows.iter().map(|row| row.successful / row.window_s).collect();
@@ -40,7 +42,7 @@ impl Steadiness {
         };
         let group_rows = size.1;
         let cut = |series: &[f64]| settled_from(&grouped(series, group_rows));
-        // Operations that are rare have rows without latencies: then the rate alone tells.
+        // Rare operations have rows without latencies. The finding then rests on the rate alone.
         let of_latency = if medians.len() == rates.len() { cut(&medians) } else { Some(0) };
         let (Some(by_rate), Some(by_latency)) = (cut(&rates), of_latency) else {
             return Self::Never;
@@ -71,7 +73,7 @@ impl Steadiness {
     }
 }
 
-/// The median latency of each row, over its operations by their counts.
+/// The median latency of each row, averaged over its operations, weighted by their counts.
 fn medians(results: &Results) -> Vec<f64> {
     let row_count = results.summary.len();
     let of_row = |index: usize| {
@@ -86,12 +88,13 @@ fn medians(results: &Results) -> Vec<f64> {
     (0..row_count).filter_map(of_row).collect()
 }
 
-/// The median of each group; rows that are left at the end belong to no group.
+/// The median of each group. Rows that are left over at the end belong to no group.
 fn grouped(series: &[f64], rows: usize) -> Vec<f64> {
     series.chunks_exact(rows).map(median).collect()
 }
 
-/// The number of values to leave out at the beginning, at most half of them; `None` when that is not enough.
+/// Number of values to cut off at the beginning, less than half of them; `None` if the series does not
+/// settle.
 fn settled_from(series: &[f64]) -> Option<usize> {
     let last = series.len() / 2;
     let marginal_error = |first: usize| {
@@ -104,7 +107,7 @@ fn settled_from(series: &[f64]) -> Option<usize> {
     (best < last && !drifts(&series[best..])).then_some(best)
 }
 
-/// Whether the end of a series differs from its beginning.
+/// True if the end of a series differs from its beginning.
 fn drifts(series: &[f64]) -> bool {
     let third = (series.len() / 3).max(1);
     let (first, last) = (median(&series[..third]), median(&series[series.len() - third..]));
@@ -123,7 +126,7 @@ mod tests {
     use crate::report::{LatencyRow, OperationRows, SummaryRow};
     use std::path::PathBuf;
 
-    /// A run with these rates and median latencies, second by second.
+    /// A run with these rates and median latencies, one pair for each second.
     fn run(of: impl Fn(usize) -> (f64, f64), seconds: usize) -> Results {
         let summary = |second: usize| SummaryRow {
             elapsed_s: second as f64 + 1.0,
@@ -156,7 +159,7 @@ mod tests {
         }
     }
 
-    /// Noise of a hundredth that is the same in each run of the test.
+    /// Noise of one percent, the same in every run of the test.
     fn noise(second: usize) -> f64 {
         let mixed = (second as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         1.0 + (mixed as f64 / (1_u64 << 24) as f64 - 0.5) / 50.0

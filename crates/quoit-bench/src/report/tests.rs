@@ -9,7 +9,7 @@ const SUMMARY_HEADER: &str = "elapsed, window, total, successful, failed\n";
 const LATENCIES_HEADER: &str =
     "elapsed, window, n, min, mean, median, 95th, 99th, 99_9th, max, errors\n";
 
-/// A directory with the results of a run of two rows, as basho_bench leaves them.
+/// A directory with the results of a run of two rows, in the form of basho_bench.
 fn run_directory() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     write(
@@ -42,7 +42,7 @@ fn append(directory: &Path, name: &str, text: &str) {
     write(directory, name, &(before + text));
 }
 
-/// Changes a run's directory and gives what reading it says, without the directory's path.
+/// Changes the directory of a run and returns the error of reading it, without the directory's path.
 fn problem(change: impl FnOnce(&Path)) -> String {
     let directory = run_directory();
     change(directory.path());
@@ -175,7 +175,7 @@ fn the_chart_has_five_panels_with_a_facet_for_each_operation() {
     assert_eq!(svg.matches(">get</text>").count(), 4);
     assert!(svg.contains(r#"width="1280" height="960""#) && svg.contains(">Elapsed Secs<"));
     assert!(svg.contains(">Ops/sec<") && svg.contains("prefers-color-scheme:dark"));
-    // One dot: the row without latencies is no latency of zero.
+    // There is one dot, because a row without latencies is not a latency of zero.
     let dots: Vec<&str> = svg.lines().filter(|line| line.contains(r#""dot max""#)).collect();
     assert_eq!(dots.len(), 2);
     assert_eq!(dots[0].matches("h0").count(), 1, "{dots:?}");
@@ -189,7 +189,7 @@ fn a_chart_of_an_impossible_size_is_refused() {
     assert_eq!(error, "a chart of 10 x 960 cannot be drawn: each side is 300 to 20000");
 }
 
-/// The page of a run whose every text tries to be markup.
+/// The page of a run in which every text tries to be markup.
 fn hostile_page() -> String {
     let directory = run_directory();
     let path = directory.path();
@@ -210,7 +210,7 @@ fn nothing_that_others_wrote_is_markup_in_the_page() {
     assert!(page.contains("<h3>&lt;img src=x&gt;</h3>"));
     assert!(page.contains("{{&lt;b&gt;,&lt;b&gt;},&lt;/td&gt;}"));
     assert!(page.contains("&lt;script&gt;alert(1)"));
-    // A script's data ends only where it is meant to.
+    // The data in a script element must end only at the intended end.
     let scripts = page.matches("<script").count();
     assert_eq!(scripts, page.matches("</script>").count());
 }
@@ -326,7 +326,7 @@ fn a_long_table_of_growth_is_drawn_with_medians_and_a_damaged_one_refused() {
     let page = fs::read_to_string(path.join("report.html")).expect("a page");
     assert!(page.contains("median of 4 requests") && page.contains("1\u{202f}600 items"), "{page}");
     assert!(!page.contains("\"9000 ms\""), "a median passes over one slow write in a hundred");
-    // 81 us in the middle of the first tenth, 1521 in the last.
+    // The median is 81 us in the first tenth and 1521 us in the last.
     assert!(
         page.contains("<tr><td>write</td><td>0.081</td><td>1.52</td><td>18.79x</td></tr>"),
         "{page}"
@@ -371,7 +371,7 @@ proptest! {
                 let svg = draw_chart(&results, &ChartOptions::default()).expect("a chart");
                 let page = draw_page(&results).expect("a page");
                 prop_assert!(!svg.contains("NaN") && !svg.contains("inf"), "{}", svg);
-                // The script has a function of that name.
+                // The script calls a function whose name contains `NaN`.
                 prop_assert!(!page.replace("isNaN", "").contains("NaN"), "{}", page);
             }
         }
@@ -397,7 +397,7 @@ fn events_are_lines_through_all_panels_of_the_chart_with_their_names_in_the_firs
     assert!(!chart.contains("class=\"event\""));
 }
 
-/// The commands of the line of successful operations over time, where this many succeeded in each second.
+/// The path commands of the line of successful operations, for a run with these counts in its seconds.
 fn throughput_line(successful: &[u32]) -> String {
     let directory = run_directory();
     let mut text = SUMMARY_HEADER.to_owned();
@@ -418,6 +418,6 @@ fn throughput_is_not_smoothed_over_seconds_in_which_nothing_succeeded() {
     assert!(smooth.matches('L').count() > 30, "{smooth}");
     (successful[9], successful[10]) = (0, 0);
     let straight = throughput_line(&successful);
-    // From each second to the next, down to nothing.
+    // A straight segment from each second to the next, down to 0.
     assert_eq!(straight.matches('L').count(), 19, "{straight}");
 }

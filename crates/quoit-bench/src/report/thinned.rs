@@ -1,16 +1,16 @@
-//! Rows of long runs, put together until a screen can show them.
+//! Merging the rows of long runs until they fit on a screen.
 
 use super::results::{LatencyRow, SummaryRow};
 
-/// More points than this side by side are more than a screen has room for.
+/// Maximum number of points that a plot shows side by side.
 pub(super) const POINT_COUNT_MAX: usize = 400;
 
-/// How many rows become one.
+/// Number of rows that are merged into one point.
 pub(super) fn rows_a_point(row_count: usize) -> usize {
     row_count.div_ceil(POINT_COUNT_MAX).max(1)
 }
 
-/// Windows that follow each other become one.
+/// Merges groups of consecutive windows.
 pub(super) fn summary(rows: &[SummaryRow], rows_a_point: usize) -> Vec<SummaryRow> {
     let merged = rows.chunks(rows_a_point).map(|rows| SummaryRow {
         elapsed_s: rows.last().map_or(0.0, |row| row.elapsed_s),
@@ -21,9 +21,9 @@ pub(super) fn summary(rows: &[SummaryRow], rows_a_point: usize) -> Vec<SummaryRo
     merged.collect()
 }
 
-/// Windows that follow each other become one. Percentiles cannot be added up: the greatest stands
-/// for all, so that no spike is lost. Windows without latencies are left out, but for those in which
-/// operations failed or nothing at all succeeded (`is_silent`): these stay, with a count of 0, as gaps.
+/// Merges groups of consecutive windows. Percentiles cannot be added up, so the greatest stands for all and
+/// no spike is lost. Groups without latencies are left out, unless operations failed in them or nothing at
+/// all succeeded (`is_silent`): these stay, with a count of 0, as gaps.
 pub(super) fn latencies(
     rows: &[LatencyRow],
     rows_a_point: usize,

@@ -7,11 +7,10 @@
 //! when an acknowledged write replaces it:
 //!
 //! - [`Semantics::Register`]: the other write started after this one was acknowledged. A write in doubt may
-//!   take effect
-//! at any time and is never replaced.
+//!   take effect at any time and is never replaced.
 //! - [`Semantics::Siblings`]: the context of the other write covers this one, either because a read had
-//!   found it, or
-//! because the other write is a delete, which covers every write that was acknowledged before it started.
+//!   found it, or because the other write is a delete, which covers every write that was acknowledged
+//!   before it started.
 //!
 //! A read may find the candidates at its start, and every write that has started since. Any other version
 //! is older than an acknowledged one.

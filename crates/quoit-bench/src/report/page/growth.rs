@@ -49,7 +49,7 @@ pub(in crate::report) fn draw_growth_page(growth: &Growth) -> String {
     document(&name, &header, &main)
 }
 
-/// How much more the last tenth takes than the first.
+/// The time of the last tenth of the items as a multiple of the first tenth's.
 fn growth_text(rows: &[GrowthRow], time_s: fn(&GrowthRow) -> f64) -> String {
     ends(rows, time_s)
         .map_or_else(|| "-".to_owned(), |(first, last)| format!("{:.2}x", last / first))
@@ -76,7 +76,7 @@ fn table(rows: &[GrowthRow]) -> String {
     html + "</tbody></table></div>\n"
 }
 
-/// Rows that follow each other, as many as become one point.
+/// Groups of consecutive rows; each group becomes one point.
 fn groups(rows: &[GrowthRow]) -> Vec<&[GrowthRow]> {
     rows.chunks(thinned::rows_a_point(rows.len())).collect()
 }
@@ -131,7 +131,7 @@ fn over_items(
     }
 }
 
-/// The median of each group; nothing where there was nothing to be read.
+/// The median of each group; `None` if the group has no value above 0.
 fn medians(groups: &[&[GrowthRow]], value: impl Fn(&GrowthRow) -> f64) -> Vec<Option<f64>> {
     let of = |group: &&[GrowthRow]| {
         let values: Vec<f64> = group.iter().map(&value).filter(|value| *value > 0.0).collect();

@@ -1,4 +1,4 @@
-//! Latency over time as a heat map: how many operations took how long in each span of the run.
+//! Latency over time as a heat map, with the number of operations by latency in each span of the run.
 
 use super::plot::{Cell, PlotSeries, YScale};
 use super::time_plots::{ms, over_time};
@@ -6,22 +6,22 @@ use crate::measure::{Latencies, OperationStats};
 use crate::report::Results;
 use crate::report::course::Span;
 
-/// Columns of a heat map.
+/// Number of columns of a heat map.
 pub(super) const COLUMN_COUNT: usize = 120;
-/// Rows of a heat map, logarithmic in latency.
+/// Number of rows of a heat map, which are logarithmic in latency.
 const ROW_COUNT: usize = 40;
-/// Shades of a cell, logarithmic in its count.
+/// Number of shades of a cell, which are logarithmic in its count.
 pub(super) const SHADE_COUNT: usize = 8;
 
 const NS_PER_MS: f64 = 1e6;
 
-/// The heat map of spans of a run with lines of the median and of the 99th percentile, in which failed
-/// operations count with the time after which they failed; a span in which nothing ended is empty. Nothing
-/// when no operation ended in any.
+/// The heat map of the spans of a run, with lines of the median and of the 99th percentile. Failed
+/// operations count with the time until they failed. A span in which nothing ended is empty. `None` if no
+/// operation ended in any span.
 pub(super) fn heat_map(results: &Results, spans: &[Span]) -> Option<String> {
     let parts = || spans.iter().flat_map(|span| [&span.stats, &span.failed]);
     let known = || parts().filter(|stats| stats.count() > 0).map(OperationStats::latencies);
-    // A latency of less than a microsecond counts as one.
+    // A latency below one microsecond counts as one, because the scale is logarithmic.
     let low_ms = known().map(|latencies| latencies.min_us).min()?.max(1) as f64 / 1e3;
     let high_ms = known().map(|latencies| latencies.max_us).max()?.max(1) as f64 / 1e3;
     let y = YScale::logarithmic("milliseconds, logarithmic", [low_ms, high_ms].into_iter());
@@ -48,7 +48,7 @@ pub(super) fn heat_map(results: &Results, spans: &[Span]) -> Option<String> {
     Some(plot.figure())
 }
 
-/// The cells with operations, with the shades of their counts: those of successes, then those of failures.
+/// The cells with operations and their shades: the cells of successes, then those of failures.
 fn cells(spans: &[Span], (low_ms, high_ms): (f64, f64)) -> Vec<Cell> {
     let range = (low_ms, high_ms);
     let counts = |stats: fn(&Span) -> &OperationStats| -> Vec<[u64; ROW_COUNT]> {
@@ -84,7 +84,8 @@ fn counts_of(stats: &OperationStats, (low_ms, high_ms): (f64, f64)) -> [u64; ROW
     counts
 }
 
-/// The shade of a count beside the greatest one: 1 for a single operation, the last for the most.
+/// The shade of a count relative to the greatest count: 1 for a single operation, `SHADE_COUNT` for the
+/// greatest.
 fn shade(count: u64, most: u64) -> usize {
     if most <= 1 {
         return SHADE_COUNT;

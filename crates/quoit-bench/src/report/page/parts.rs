@@ -11,7 +11,7 @@ use crate::report::course::Span;
 use crate::report::figures::Figures;
 use crate::report::results::ErrorCount;
 
-/// More kinds of errors than this are only counted.
+/// Maximum number of kinds of errors that are listed.
 const ERRORS_SHOWN_MAX: usize = 20;
 
 /// A section with a heading and an explanation.
@@ -26,7 +26,7 @@ pub(super) fn section(id: &str, heading: &str, hint: &str, content: &str) -> Str
     )
 }
 
-/// Large figures: a name, a value and its unit each.
+/// A row of large figures, each with a name, a value and a unit.
 pub(super) fn tiles(tiles: &[(&str, String, &str)]) -> String {
     let mut html = String::from("<dl class=\"tiles\">\n");
     for (name, value, unit) in tiles {
@@ -39,11 +39,11 @@ pub(super) fn tiles(tiles: &[(&str, String, &str)]) -> String {
     html + "</dl>\n"
 }
 
-/// Heads of the columns of latencies.
+/// Headers of the columns of latencies.
 const LATENCY_HEADS: [&str; 7] = ["min", "mean", "median", "95 %", "99 %", "99.9 %", "max"];
 
-/// The table of operations, in milliseconds. Figures within the noise of the load generator are greyed;
-/// `noise_floor` is 0 where it is not known.
+/// The table of operations, in milliseconds. Figures within the noise of the load generator are grey.
+/// `noise_floor` is 0 if it is unknown.
 pub(super) fn operations(figures: &[Figures], noise_floor: &Latencies) -> String {
     let mut html = table_head(&["operation", "successful", "op/s", "failed"]);
     for figures in figures {
@@ -145,7 +145,7 @@ pub(super) fn errors(errors: &[ErrorCount]) -> String {
     html
 }
 
-/// Pairs of a name and a text; nothing for texts that are not known.
+/// Pairs of a name and a text, as a list. Pairs with an empty text are left out.
 pub(super) fn facts(facts: &[(String, String)]) -> String {
     let mut html = String::from("<dl class=\"facts\">\n");
     for (name, text) in facts.iter().filter(|(_, text)| !text.is_empty()) {
@@ -154,7 +154,7 @@ pub(super) fn facts(facts: &[(String, String)]) -> String {
     html + "</dl>\n"
 }
 
-/// Where the run was made: the plan, the client's machine, the servers.
+/// The setup of the run: the plan, the client's machine, and the servers.
 pub(super) fn environment(environment: &Environment) -> String {
     let host = &environment.host;
     let memory = match host.memory_bytes {
@@ -195,13 +195,13 @@ fn known(server: &Server) -> String {
     }
 }
 
-/// Texts as a list.
+/// A list of texts.
 pub(super) fn list(texts: &[String]) -> String {
     let items: String = texts.iter().map(|text| format!("<li>{}</li>\n", escape(text))).collect();
     format!("<ul class=\"plain\">\n{items}</ul>\n")
 }
 
-/// Files with their text.
+/// Files with their contents.
 pub(super) fn files(files: &[(String, String)]) -> String {
     let mut html = String::new();
     for (index, (name, text)) in files.iter().enumerate() {

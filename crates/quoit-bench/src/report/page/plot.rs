@@ -1,4 +1,4 @@
-//! One plot of the page: an SVG with the values that the page's script reads out.
+//! One plot of the page: an SVG, with the values that the page's script shows under the cursor.
 
 use serde_json::json;
 
@@ -7,67 +7,67 @@ use crate::plot::{
 };
 
 const MARGIN_LEFT: f64 = 58.0;
-/// The names of lines stand at their ends.
+/// Range of the room for the names of lines, which stand at the ends of the lines.
 const NAME_WIDTHS: (f64, f64) = (54.0, 190.0);
 const CHARACTER_WIDTH: f64 = 6.6;
 const MARGIN_TOP: f64 = 22.0;
 const MARGIN_BOTTOM: f64 = 24.0;
 
-/// Plots above this width scroll on a narrow screen before their texts become too small.
+/// Plots above this width are scrolled on a narrow screen, so that their texts do not become too small.
 const WIDE_FROM: f64 = 800.0;
 
-/// Least distance of two texts above each other.
+/// Minimum vertical distance of two texts.
 const LABEL_DISTANCE: f64 = 13.0;
 
-/// Up to so many points a line shows each of them.
+/// Maximum number of points that a line shows as dots.
 const DOTTED_COUNT_MAX: usize = 80;
 
 /// One line.
 pub(super) struct PlotSeries {
-    /// Its colour, a class of the palette.
+    /// Class of the palette, which gives the colour.
     pub(super) class: String,
     pub(super) name: String,
-    /// A value for each x; a line has a gap where there is none.
+    /// A value for each x, or `None` for a gap in the line.
     pub(super) values: Vec<Option<f64>>,
 }
 
-/// A filled part of the ground.
+/// A filled rectangle behind the lines.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Cell {
-    /// Its left and right edge, as values of the x axis.
+    /// Left and right edge, as values of the x axis.
     pub(super) x: (f64, f64),
-    /// Its lower and upper edge, as values of the y axis.
+    /// Lower and upper edge, as values of the y axis.
     pub(super) y: (f64, f64),
-    /// How dark it is, from 1.
+    /// Shade, from 1 for the lightest.
     pub(super) shade: usize,
-    /// Whether it stands for failed operations, which have a colour of their own.
+    /// True for failed operations, which have another colour.
     pub(super) is_failed: bool,
 }
 
-/// Lines over common places.
+/// A plot of lines over common values of x.
 pub(super) struct Plot {
-    /// Tells this plot from the page's others.
+    /// Identifier of the plot, unique within the page.
     pub(super) id: String,
     /// Description of the chart for readers who can't see it.
     pub(super) about: String,
     pub(super) size: (f64, f64),
     pub(super) xs: Vec<f64>,
-    /// Each x as the read-out names it.
+    /// Each x as shown under the cursor.
     pub(super) x_texts: Vec<String>,
     pub(super) x_range: (f64, f64),
     pub(super) x_ticks: Vec<Tick>,
-    /// The y axis; shared by plots that are to be compared.
+    /// The y axis. Plots that are to be compared share it.
     pub(super) y: YScale,
     pub(super) series: Vec<PlotSeries>,
-    /// Behind the lines.
+    /// Cells behind the lines.
     pub(super) cells: Vec<Cell>,
-    /// Places of the x axis with a name each.
+    /// Named marks at values of the x axis.
     pub(super) marks: Vec<(f64, String)>,
-    /// Stands at each value of the read-out.
+    /// Formats a value as shown under the cursor.
     pub(super) value_text: fn(f64) -> String,
 }
 
-/// The values that a y axis spans.
+/// The range and kind of a y axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct YScale {
     label: &'static str,
@@ -76,14 +76,14 @@ pub(super) struct YScale {
 }
 
 impl YScale {
-    /// From 0 to above all values.
+    /// A linear axis from 0 to above all values.
     pub(super) fn linear(label: &'static str, values: impl Iterator<Item = f64>) -> Self {
         let highest = values.fold(0.0, f64::max);
         let high = if highest > 0.0 { highest * 1.06 } else { 1.0 };
         Self { label, range: (0.0, high), is_logarithmic: false }
     }
 
-    /// Around all values above 0.
+    /// A logarithmic axis around all values above 0.
     pub(super) fn logarithmic(label: &'static str, values: impl Iterator<Item = f64>) -> Self {
         let (low, high) = values
             .filter(|value| *value > 0.0)
@@ -92,7 +92,7 @@ impl YScale {
         Self { label, range, is_logarithmic: true }
     }
 
-    /// The values at its ends.
+    /// The values at both ends of the axis.
     pub(super) fn range(&self) -> (f64, f64) {
         self.range
     }
@@ -209,7 +209,7 @@ impl Plot {
         }
     }
 
-    /// The points that the script reads; inside of a script element no `<` may stand.
+    /// The points that the script reads, as JSON. A `<` is escaped because it could end the script element.
     fn points(&self, x: &Scale) -> String {
         let rounded = |value: f64| (value * 10.0).round() / 10.0;
         let series: Vec<_> = self

@@ -1,4 +1,4 @@
-//! Use of the machine by the servers, beside the latencies of the same moments.
+//! Resource use of the servers over time, on the time axis of the latencies.
 
 use super::parts;
 use super::plot::{Plot, PlotSeries, YScale};
@@ -10,10 +10,10 @@ use crate::report::servers::{PerOperation, Servers};
 use crate::watch::COLUMNS;
 use std::fmt::Write as _;
 
-/// Colours of servers, in turn.
+/// Number of colours, which servers take in turn.
 const COLOUR_COUNT: usize = 8;
 
-/// The section with a plot of each figure.
+/// The section, with a plot for each figure.
 pub(super) fn section(results: &Results, servers: &Servers) -> String {
     let mut hint =
         "Each second, as the servers tell it. A server that does not answer has a gap.".to_owned();

@@ -1,4 +1,4 @@
-//! The percentile spectrum: latency over the share of operations that were as fast.
+//! The percentile spectrum: latency by percentile, on an axis that stretches the highest percentiles.
 
 use std::f64::consts::LOG10_2;
 
@@ -7,16 +7,16 @@ use super::time_plots::ms;
 use crate::measure::{OperationStats, PERCENTILE_ERROR};
 use crate::plot::Tick;
 
-/// Places between two powers of ten of the rest.
+/// Number of points for each power of ten on the x axis.
 const PLACES_A_DECADE: usize = 40;
 
-/// Nothing is read into the distribution of fewer operations than this.
+/// Minimum number of operations of a distribution that is drawn.
 const COUNT_MIN: u64 = 10;
 
-/// The colours of operations, in turn.
+/// Number of colours, which operations take in turn.
 const COLOUR_COUNT: usize = 8;
 
-/// Named percentiles with the parts of the operations above them, as powers of ten.
+/// Named percentiles. Each has as position the negative logarithm of the share of operations above it.
 const TICKS: [(f64, &str); 9] = [
     (0.0, "0 %"),
     (LOG10_2, "50 %"),
@@ -32,26 +32,27 @@ const TICKS: [(f64, &str); 9] = [
 /// A distribution with its name.
 pub(super) struct Line<'a> {
     pub(super) name: &'a str,
-    /// Latencies of what succeeded.
+    /// Latencies of the successful operations.
     pub(super) stats: &'a OperationStats,
-    /// Times after which others failed, if any did: what they would have taken is not known.
+    /// Times until other operations failed, if some did. Their true latencies are unknown.
     pub(super) failed: Option<&'a OperationStats>,
 }
 
 impl Line<'_> {
-    /// Successes and failures.
+    /// Number of successes and failures.
     fn count(&self) -> u64 {
         self.stats.count() + self.failed.map_or(0, OperationStats::count)
     }
 }
 
-/// Named distributions over percentiles. The x axis is logarithmic in what is above: each step to
-/// the right has a tenth of the operations. Nothing when there are no distributions.
+/// The plot of named distributions over percentiles. The x axis is logarithmic in the share of operations
+/// above a percentile: each unit to the right leaves a tenth of them. `None` if no distribution has enough
+/// operations.
 pub(super) fn spectrum(id: &str, lines: &[Line<'_>]) -> Option<Plot> {
     let known: Vec<(usize, &Line<'_>)> =
         lines.iter().enumerate().filter(|(_, line)| line.stats.count() >= COUNT_MIN).collect();
     let count_max = known.iter().map(|(_, line)| line.count()).max()?;
-    // Of n operations the slowest one is above a share of 1/n.
+    // Of n operations, the slowest one has a share of 1/n at or above it.
     let end = (count_max as f64).log10();
     let place_count = (end * PLACES_A_DECADE as f64).ceil() as usize;
     let xs: Vec<f64> =
@@ -90,7 +91,7 @@ fn series_of(index: usize, line: &Line<'_>, xs: &[f64]) -> PlotSeries {
         let quantile = (*x <= end + 1e-9).then(|| 1.0 - 10_f64.powf(-x))?;
         let value_ms = all.histogram_ns().value_at_quantile(quantile) as f64 / 1e6;
         let value_ms = value_ms.min(most_ms.max(1e-6));
-        // Within the error of the histogram.
+        // Compare within the error of the histogram.
         (value_ms < known_ms * (1.0 - PERCENTILE_ERROR)).then_some(value_ms)
     };
     PlotSeries {
@@ -100,7 +101,7 @@ fn series_of(index: usize, line: &Line<'_>, xs: &[f64]) -> PlotSeries {
     }
 }
 
-/// A percentile with as many digits as tell it from its neighbours.
+/// A percentile with enough decimal places to differ from its neighbours.
 fn percentile_text(x: f64) -> String {
     let digits = (x.floor() as usize).saturating_sub(1) + 1;
     format!("{:.digits$} %", (1.0 - 10_f64.powf(-x)) * 100.0)
@@ -122,7 +123,8 @@ mod tests {
             (plot.xs[known], plot.series[0].values[known].expect("a value"))
         };
         let (x, ms) = last(Some(&failed));
-        // 699 of 1000 are faster than the first failure: less than 70 %, the rest is not known.
+        // 699 of 1000 operations are faster than the first failure, so percentiles are known up to nearly
+        // 70 %.
         assert!(x <= -(0.301_f64.log10()) + 0.02 && (640.0..700.0).contains(&ms), "{x} {ms}");
         let (x, ms) = last(None);
         assert!(x > 2.9 && ms > 949.0, "{x} {ms}");

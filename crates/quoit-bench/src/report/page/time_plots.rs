@@ -7,7 +7,7 @@ use crate::report::results::{Column, LatencyRow, OperationRows};
 use crate::report::{Results, thinned};
 use std::time::Duration;
 
-/// Round steps of a clock, in seconds.
+/// Steps between ticks of a clock axis, in seconds.
 const CLOCK_STEPS: [u32; 19] = [
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400,
     172_800,
@@ -23,7 +23,7 @@ const COLUMNS: [Column; 6] = [
     Column { class: "median", name: "median", value_us: |row| row.median_us },
 ];
 
-/// Successful and failed operations a second.
+/// Successful and failed operations per second.
 pub(super) fn throughput(results: &Results) -> Plot {
     let rows = thinned::summary(&results.summary, thinned::rows_a_point(results.summary.len()));
     let rows: Vec<_> = rows.into_iter().filter(|row| row.window_s > 0.0).collect();
@@ -44,7 +44,7 @@ pub(super) fn throughput(results: &Results) -> Plot {
     over_time(results, "throughput".to_owned(), about, (1120.0, 250.0), elapsed_s, y, lines)
 }
 
-/// A plot for each of the operations that has latencies, on a common scale.
+/// A plot for each operation that has latencies, all on a common scale.
 pub(super) fn latencies<'a>(
     results: &Results,
     operations: &'a [OperationRows],
@@ -81,12 +81,12 @@ pub(super) fn latencies<'a>(
     plots.collect()
 }
 
-/// A value in milliseconds as it is read out.
+/// Formats a value in milliseconds.
 pub(super) fn ms(ms: f64) -> String {
     format!("{} ms", ms_text(ms * 1000.0))
 }
 
-/// Lines over the time of the run.
+/// A plot of lines over the time of the run.
 pub(super) fn over_time(
     results: &Results,
     id: String,
@@ -119,7 +119,7 @@ fn moment_text(seconds: f64) -> String {
     if tenths == 0 { whole } else { format!("{whole}.{tenths}") }
 }
 
-/// Round moments of a clock; seconds with fractions for a run of a few seconds.
+/// Ticks at round times of a clock. A run of a few seconds gets fractions of seconds.
 fn clock_ticks((low, high): (f64, f64), count_max: usize) -> Vec<Tick> {
     let least = (high - low) / count_max.max(1) as f64;
     if least < 1.0 {

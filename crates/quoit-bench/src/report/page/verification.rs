@@ -1,4 +1,4 @@
-//! Findings of the verification, where a run was verified.
+//! Findings of the verification, for runs that verify.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use super::parts;
 use crate::plot::{escape, grouped};
 use crate::verify::VerifyReport;
 
-/// More wrong reads than this are only counted.
+/// Maximum number of wrong reads that are listed.
 const CASES_SHOWN_MAX: usize = 20;
 
 /// Class and text of the badge.
@@ -54,7 +54,7 @@ pub(super) fn section(report: &VerifyReport) -> String {
     }
 }
 
-/// The first wrong reads.
+/// The table of the first wrong reads.
 fn cases(report: &VerifyReport) -> String {
     if report.cases.is_empty() {
         return String::new();
