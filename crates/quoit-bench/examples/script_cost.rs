@@ -1,11 +1,11 @@
-//! Processor time of a key, of built-in generators and of scripts.
+//! Measures the processor time of a key, for built-in generators and for scripts.
 //!
 //! ```text
 //! cargo run --profile dist -p quoit-bench --example script_cost -- [ROUNDS]
 //! ```
 //!
-//! Draws a million keys of each generator in each round (default: 5), in turn, on one thread, and prints the
-//! median, the least and the greatest of the rounds in nanoseconds a key.
+//! Each round (default: 5) draws a million keys of each generator in turn, on one thread. Prints the
+//! median, the minimum and the maximum over the rounds, in nanoseconds per key.
 
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
@@ -17,7 +17,7 @@ use quoit_bench::worker_place::WorkerPlace;
 use std::error::Error;
 use std::hint::black_box;
 
-/// Keys of a round.
+/// Number of keys in a round.
 const KEY_COUNT: u32 = 1_000_000;
 
 const SCRIPT: &str = "
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Processor time of a key in nanoseconds.
+/// Processor time of a key, in nanoseconds.
 fn cost_ns(config: &Config) -> f64 {
     let mut keys = config.key_generator.clone();
     keys.start(WorkerPlace { number: 1, count: 1 }, &Sources::default());

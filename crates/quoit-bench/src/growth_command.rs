@@ -1,4 +1,5 @@
-//! The command: rows to the standard output as they come, and a directory with table and report.
+//! The command `quoit bench crdt-growth`: it prints rows as they come, and leaves a directory with table
+//! and report.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -13,40 +14,40 @@ use crate::output::{GROWTH_FILE, OutputError, ResultFile, RunDirectory};
 use crate::report::{ReportOptions, write_reports};
 use crate::run::Signals;
 
-/// Where results go unless the command line says otherwise.
+/// Default parent directory of the results.
 const RESULTS_DIR: &str = "tests";
 
 /// Options of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrowthOptions {
-    /// Kind of the containers that grow.
+    /// The kind of container that grows.
     pub kind: GrowthKind,
-    /// Items that each container gets.
+    /// Number of items that each container gets.
     pub item_count: u64,
-    /// Containers that grow side by side, one item at a time.
+    /// Number of containers, which grow in turn by one item.
     pub container_count: u64,
     /// The server, as `host:port` of its Protocol Buffers interface.
     pub target: String,
-    /// Base directory of results (`-d`); `tests` when not given.
+    /// Parent directory of the results (`-d`). Default: `tests`.
     pub results_dir: Option<PathBuf>,
-    /// Name of the run's directory (`-n`); the local time when not given.
+    /// Name of the run's directory (`-n`). Default: the local time.
     pub name: Option<String>,
 }
 
-/// Report of an experiment, whole or not.
+/// Report of an experiment, complete or not.
 #[derive(Debug)]
 pub struct GrowthReport {
-    /// Where its files are.
+    /// Directory of its files.
     pub directory: PathBuf,
-    /// Measured rows.
+    /// The measured rows.
     pub rows: Vec<GrowthRow>,
-    /// Failure that ended it early, if there was one.
+    /// The failure that ended it early, if there was one.
     pub failure: Option<GrowthError>,
 }
 
-/// Runs the command: rows on the standard output, all else on the standard error.
+/// Runs the command. Rows go to standard output, everything else to standard error.
 ///
-/// SIGINT and SIGTERM end it after the item at work, with its results kept.
+/// SIGINT and SIGTERM end the experiment early; the results up to then are kept.
 pub fn crdt_growth(options: &GrowthOptions) -> ExitStatus {
     let report = match grow_on(options, &mut std::io::stdout().lock()) {
         Ok(report) => report,
@@ -70,14 +71,14 @@ pub fn crdt_growth(options: &GrowthOptions) -> ExitStatus {
             let files = written.files.iter().map(|file| file.display().to_string());
             format!("Report: {}", files.collect::<Vec<_>>().join(", "))
         }
-        // A run that ended before its first item has nothing to show.
+        // An experiment that ended before its first item has no report.
         (Err(_), true) => String::new(),
         (Err(error), false) => {
             status = ExitStatus::Failure;
             format!("warning: there is no report: {error}")
         }
     };
-    // A standard error that is gone does not change how the command ends.
+    // A closed standard error does not change the exit status.
     let _ = writeln!(
         std::io::stderr(),
         "{heading}\n{told}Results in {}\n{files}",
@@ -89,12 +90,12 @@ pub fn crdt_growth(options: &GrowthOptions) -> ExitStatus {
     }
 }
 
-/// Makes the experiment with its rows going to `out`, too; for programs that run benchmarks.
+/// Runs the experiment and also writes its rows to `out`; for programs that embed benchmarks.
 ///
 /// # Errors
 ///
-/// When it can't begin, or `out` or the table can't be written. A request that fails later ends it
-/// with what was measured until then.
+/// When the experiment can't start, or `out` or the table can't be written. A request that fails later ends
+/// the experiment with the rows up to then.
 pub fn grow_on(options: &GrowthOptions, out: &mut dyn Write) -> Result<GrowthReport, GrowthError> {
     let target = Target::parse(&options.target)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -108,7 +109,7 @@ async fn grow(
 ) -> Result<GrowthReport, GrowthError> {
     let bucket = format!("crdt-growth-{:016x}", rand::random::<u64>());
     let mut signals = Signals::listen().map_err(GrowthError::System)?;
-    // Nothing is left behind by an experiment that can't begin.
+    // Prepare first, so that an experiment that can't start leaves no directory behind.
     let experiment = Experiment::prepare(&target.to_string(), options.kind, &bucket).await?;
     let base = options.results_dir.clone().unwrap_or_else(|| RESULTS_DIR.into());
     let directory = RunDirectory::create(&base, options.name.as_deref())?.path().to_owned();

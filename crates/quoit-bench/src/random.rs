@@ -1,21 +1,21 @@
-//! The random stream of a worker: operation choice, keys, values and pauses are drawn from it in
-//! program order, so that one seed always gives one sequence.
+//! The random stream of a worker. Operations, keys, values and pauses are drawn from it in program order,
+//! so one seed always gives the same sequence.
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, SeedableRng};
 
-/// Which generator the streams of a run use.
+/// The generator of a run's streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RandomKind {
-    /// xoshiro256++, seeded from the triple and the number of the worker.
+    /// The generator xoshiro256++, seeded from the triple and the number of the worker.
     #[default]
     Xoshiro,
-    /// The three congruences of old Erlang releases (Wichmann and Hill's AS 183), for repeating
-    /// the key sequences of old runs.
+    /// The generator of old Erlang releases (Wichmann and Hill's AS 183), which repeats the key sequences
+    /// of old runs.
     As183,
 }
 
-/// The seed of a run; worker `i` adds `i` to each number.
+/// The seed of a run. Worker `i` adds `i` to each number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seed(pub [i64; 3]);
 
@@ -25,7 +25,7 @@ impl Default for Seed {
     }
 }
 
-/// One worker's stream. Drawing costs a few nanoseconds and never allocates.
+/// The stream of one worker. A draw costs a few nanoseconds and never allocates.
 #[derive(Debug, Clone)]
 pub enum Random {
     /// See [`RandomKind::Xoshiro`].
@@ -42,7 +42,7 @@ impl Random {
         match kind {
             RandomKind::As183 => Self::As183(As183::new(triple)),
             RandomKind::Xoshiro => {
-                // The worker's number is mixed in once more: the triples of two seeds overlap.
+                // The worker's number is mixed in once more, because the triples of two seeds can overlap.
                 let words = triple.into_iter().map(i64::cast_unsigned).chain([u64::from(worker)]);
                 let seed = words.fold(0, |hash, word| mix(hash ^ word));
                 Self::Xoshiro(Xoshiro256PlusPlus::seed_from_u64(seed))
@@ -50,7 +50,7 @@ impl Random {
         }
     }
 
-    /// Uniform in the open interval (0, 1).
+    /// A uniform number in the open interval (0, 1).
     #[inline]
     pub fn fraction(&mut self) -> f64 {
         match self {
@@ -58,12 +58,12 @@ impl Random {
                 let bits = generator.next_u64() >> 11;
                 (bits as f64 + 0.5) * 2_f64.powi(-53)
             }
-            // A sum of exactly a whole number would be 0, of which logarithms are taken.
+            // The sum could be a whole number and its fraction 0, which has no logarithm.
             Self::As183(generator) => generator.draw().max(f64::MIN_POSITIVE),
         }
     }
 
-    /// Uniform in `1..=n`; `n` must not be 0.
+    /// A uniform integer of `1..=n`; `n` must not be 0.
     #[inline]
     pub fn uniform(&mut self, n: u64) -> u64 {
         debug_assert!(n > 0, "a uniform draw needs a range of at least one value");
@@ -76,8 +76,8 @@ impl Random {
         }
     }
 
-    /// Exponentially distributed with the given mean. Divided by the rate, as basho_bench does:
-    /// the last bit of a product would differ.
+    /// An exponentially distributed number with the given mean. It divides by the rate as basho_bench does,
+    /// because the last bit of a product would differ.
     #[inline]
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -self.fraction().ln() / (1.0 / mean)
@@ -92,11 +92,11 @@ impl Random {
         }
     }
 
-    /// Sixteen hexadecimal digits, each uniform.
+    /// Sixteen uniform hexadecimal digits.
     pub fn hex_digits(&mut self) -> [u8; 16] {
         match self {
             Self::Xoshiro(generator) => hex(generator.next_u64()),
-            // One draw a digit, as the original generator makes them.
+            // One draw for each digit, as in basho_bench's generator.
             Self::As183(_) => std::array::from_fn(|_| {
                 HEX_DIGITS[usize::try_from(self.uniform(16) - 1).unwrap_or(0) & 15]
             }),
@@ -106,12 +106,12 @@ impl Random {
 
 const HEX_DIGITS: [u8; 16] = *b"0123456789abcdef";
 
-/// The sixteen hexadecimal digits of `bits`, highest first.
+/// The sixteen hexadecimal digits of `bits`, the highest first.
 pub(crate) fn hex(bits: u64) -> [u8; 16] {
     std::array::from_fn(|place| HEX_DIGITS[(bits >> (60 - 4 * place)) as usize & 15])
 }
 
-/// The finalizer of SplitMix64 after one step (Steele, Lea, Flood 2014).
+/// One step of SplitMix64 followed by its finalizer (Steele, Lea, Flood 2014).
 pub(crate) fn mix(word: u64) -> u64 {
     let mut mixed = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -137,7 +137,7 @@ impl As183 {
         Self { state }
     }
 
-    /// The next number of [0, 1).
+    /// The next number in [0, 1).
     fn draw(&mut self) -> f64 {
         let mut sum = 0.0;
         for (index, part) in self.state.iter_mut().enumerate() {
@@ -154,8 +154,8 @@ mod tests {
 
     #[test]
     fn as183_gives_erlangs_numbers() {
-        // random:seed(42,23,12), then random:uniform() three times; worked out by hand from the
-        // definition: state (43,24,13), then (7353,4128,2210), (16334,12955,11824), ...
+        // random:seed(42,23,12), then random:uniform() three times, computed by hand from the definition:
+        // state (43,24,13), then (7353,4128,2210), (16334,12955,11824), ...
         let mut generator = As183::new([42, 23, 12]);
         assert_eq!(generator.state, [43, 24, 13]);
         let first = generator.draw();
@@ -171,8 +171,9 @@ mod tests {
 
     #[test]
     fn a_worker_draws_the_sequence_of_its_seed() {
-        // Worker 1 of the default seed begins at (43, 24, 13), which seeding turns to (44, 25, 14).
-        // The first states, each number 171, 172 or 170 times the one above, modulo its prime:
+        // Worker 1 of the default seed has the seed (43, 24, 13), which seeding turns into the state (44,
+        // 25, 14). These are the next states. Each number is 171, 172 or 170 times the one above, modulo
+        // its prime:
         let states = [
             [7524_u32, 4300, 2380],
             [15_306, 12_232, 10_401],
@@ -227,7 +228,7 @@ mod tests {
             }
             let chi_square: f64 =
                 counts.iter().map(|count| (f64::from(*count) - 1000.0).powi(2) / 1000.0).sum();
-            // 99.9 % point for nine degrees of freedom.
+            // The 99.9 % quantile for nine degrees of freedom.
             assert!(chi_square < 27.9, "{kind:?} {counts:?}");
         }
     }

@@ -1,36 +1,37 @@
-//! The universal scalability law and its fit to measured clusters.
+//! The universal scalability law, and its fit to measured clusters.
 //!
-//! X(N) = λN / (1 + σ(N - 1) + κN(N - 1)): λ is the rate of one node, σ the share of work that can't be done
-//! beside other work, κ the cost of agreeing between each two nodes (Gunther: "Guerrilla Capacity Planning",
-//! Springer 2007, chapter 6). N/X is linear in 1/λ, σ/λ and κ/λ, so the least squares of the relative
-//! deviations have one solution; coefficients below 0 mean nothing and are left out.
+//! X(N) = λN / (1 + σ(N - 1) + κN(N - 1)), where λ is the rate of one node, σ the share of work that is
+//! serialized, and κ the cost of coordination between each pair of nodes (Gunther: "Guerrilla Capacity
+//! Planning", Springer 2007, chapter 6). N/X is linear in 1/λ, σ/λ and κ/λ, so the least squares of the
+//! relative deviations have one solution. Coefficients below 0 are meaningless, so the fit leaves such
+//! terms out.
 
 use crate::random::{Random, RandomKind, Seed};
 
-/// Clusters beyond this size are not looked at.
+/// Maximum size of a cluster that is considered.
 const NODES_MAX: u32 = 10_000;
-/// Fits to resampled deviations.
+/// Number of fits to resampled deviations.
 const RESAMPLE_COUNT: usize = 1000;
-/// The part of the fits that an interval leaves out on each side.
+/// Share of the fits that an interval leaves out at each end.
 const TAIL: f64 = 0.05;
-/// The terms of the linear form: 1, N - 1, N(N - 1).
+/// Number of terms of the linear form: 1, N - 1, N(N - 1).
 const TERMS: usize = 3;
 
-/// A cluster that was measured.
+/// A measured cluster.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClusterPoint {
-    /// Nodes, at least 1.
+    /// Number of nodes, at least 1.
     pub nodes: u32,
-    /// Operations a second of the whole cluster, above 0.
+    /// Operations per second of the whole cluster, above 0.
     pub rate_per_s: f64,
 }
 
-/// A law of how the rate of a cluster grows with its nodes.
+/// A law for the growth of a cluster's rate with its number of nodes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScalingLaw {
-    /// The coefficients of the linear form, none below 0.
+    /// Coefficients of the linear form, not below 0.
     terms: [f64; TERMS],
-    /// How many of them were fitted.
+    /// Number of fitted terms.
     term_count: usize,
 }
 
@@ -39,8 +40,8 @@ fn terms_of(nodes: f64) -> [f64; TERMS] {
 }
 
 impl ScalingLaw {
-    /// The law with the least squares of relative deviations from the points; `None` without a point. Fewer
-    /// than three points leave out terms.
+    /// The law with the least squares of the relative deviations from the points; `None` without a point.
+    /// With fewer than three sizes of clusters, terms are left out.
     #[must_use]
     pub fn fit(points: &[ClusterPoint]) -> Option<Self> {
         let candidates =
@@ -49,7 +50,8 @@ impl ScalingLaw {
         fits.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, law)| law)
     }
 
-    /// The best law with these terms, and the sum of its squares; `None` if one of them would be below 0.
+    /// The best law with these terms, and its sum of squares. `None` if a coefficient would be below 0 or
+    /// the points do not determine the law.
     fn fit_terms(points: &[ClusterPoint], used: [bool; TERMS]) -> Option<(f64, Self)> {
         let places: Vec<usize> = (0..TERMS).filter(|term| used[*term]).collect();
         let mut sizes: Vec<u32> = points.iter().map(|point| point.nodes).collect();
@@ -78,7 +80,7 @@ impl ScalingLaw {
         Some((squares, Self { terms, term_count: places.len() }))
     }
 
-    /// Operations a second of a cluster of so many nodes.
+    /// Operations per second of a cluster of this size.
     #[must_use]
     pub fn rate_per_s(&self, nodes: u32) -> f64 {
         let nodes = f64::from(nodes);
@@ -87,25 +89,25 @@ impl ScalingLaw {
         nodes / cost
     }
 
-    /// Operations a second of one node.
+    /// Operations per second of one node.
     #[must_use]
     pub fn rate_of_one(&self) -> f64 {
         1.0 / self.terms[0]
     }
 
-    /// The share of work that can't be done beside other work (σ).
+    /// The share of work that is serialized (σ).
     #[must_use]
     pub fn contention(&self) -> f64 {
         self.terms[1] / self.terms[0]
     }
 
-    /// The cost of agreeing between each two nodes (κ).
+    /// The cost of coordination between each pair of nodes (κ).
     #[must_use]
     pub fn coherency(&self) -> f64 {
         self.terms[2] / self.terms[0]
     }
 
-    /// The number of nodes beyond which the rate falls; `None` if it never does.
+    /// Number of nodes beyond which the rate falls; `None` if it never does.
     #[must_use]
     pub fn nodes_at_peak(&self) -> Option<u32> {
         let (contention, coherency) = (self.contention(), self.coherency());
@@ -114,11 +116,11 @@ impl ScalingLaw {
             .map(|nodes| nodes.max(1))
     }
 
-    /// The fewest nodes with this rate; `None` if no cluster has it.
+    /// The smallest number of nodes with this rate; `None` if no cluster has it.
     #[must_use]
     pub fn nodes_for(&self, rate_per_s: f64) -> Option<u32> {
         let most = self.nodes_at_peak().unwrap_or(NODES_MAX).min(NODES_MAX);
-        // Up to the peak the rate grows with the nodes.
+        // Up to the peak the rate grows with the number of nodes, so a binary search finds the smallest.
         let (mut low, mut high) = (1, most);
         if self.rate_per_s(most) < rate_per_s {
             return None;
@@ -130,9 +132,9 @@ impl ScalingLaw {
         Some(low)
     }
 
-    /// The nodes for this rate by 90 % of the laws that are fitted to points with resampled deviations; the
-    /// upper end is `None` where some of them never reach the rate. Nothing where the points leave no
-    /// deviation to judge by.
+    /// The interval of the number of nodes for this rate that contains 90 % of the laws fitted to points
+    /// with resampled deviations. Its upper end is `None` if too many of these laws never reach the rate.
+    /// `None` if too few points are left to estimate deviations.
     #[must_use]
     pub fn interval_for(
         &self,
@@ -140,7 +142,7 @@ impl ScalingLaw {
         rate_per_s: f64,
     ) -> Option<(u32, Option<u32>)> {
         let spare = points.len().checked_sub(self.term_count).filter(|spare| *spare > 0)?;
-        // The deviations of a fit are smaller than those of its points.
+        // The residuals of a fit are smaller than the deviations of its points, so widen them.
         let widened = (points.len() as f64 / spare as f64).sqrt();
         let deviation = |point: &ClusterPoint| {
             let ratio = point.rate_per_s / self.rate_per_s(point.nodes);
@@ -166,10 +168,10 @@ impl ScalingLaw {
     }
 }
 
-/// The solution x of rows · x = 1 with the least squares; `None` if the rows don't determine it.
+/// The solution x of rows · x = 1 with the least squares; `None` if the rows do not determine it.
 fn least_squares_of_ones(rows: &[Vec<f64>]) -> Option<Vec<f64>> {
     let count = rows.first()?.len();
-    // The normal equations, with their right side as the last column.
+    // The normal equations, with their right-hand side as the last column.
     let mut matrix = vec![vec![0.0; count + 1]; count];
     for row in rows {
         for (line, left) in matrix.iter_mut().zip(row) {
@@ -200,7 +202,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Published operations a second of Riak clusters; that of five nodes is of another key distribution.
+    /// Published operations per second of Riak clusters. The figure for five nodes is from another key
+    /// distribution.
     const PUBLISHED: [(u32, f64); 5] =
         [(5, 6684.7), (8, 10_680.2), (10, 13_720.7), (12, 15_995.8), (14, 17_790.0)];
 

@@ -1,16 +1,16 @@
-//! Room that data needs, beside the rate.
+//! Nodes that the data needs, independent of the rate.
 
 use super::{CapacityError, CapacityOptions};
 
-/// Nodes that one requirement asks for.
+/// The number of nodes that one requirement needs.
 #[derive(Debug, PartialEq)]
 pub(super) struct Need {
     pub(super) nodes: u64,
-    /// The requirement as a sentence begins.
+    /// The requirement, as the beginning of a sentence.
     pub(super) text: String,
 }
 
-/// Nodes for the data and for the keys, where these are required.
+/// The nodes for the data and for the keys, as far as these are required.
 pub(super) fn needs_of_room(options: &CapacityOptions) -> Result<Vec<Need>, CapacityError> {
     let mut needs = Vec::new();
     let copies = u64::from(options.copies);
@@ -48,7 +48,7 @@ pub(super) fn needs_of_room(options: &CapacityOptions) -> Result<Vec<Need>, Capa
     Ok(needs)
 }
 
-/// Bytes in the unit in which they were likely given.
+/// A size in the decimal unit in which it was probably given.
 fn size(bytes: u64) -> String {
     const UNITS: [(&str, u64); 4] =
         [("TB", 1_000_000_000_000), ("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1000)];
@@ -72,7 +72,7 @@ mod tests {
             ..CapacityOptions::default()
         };
         let needs = needs_of_room(&options).expect("whole needs");
-        // 6 TB on 0.7 TB each; 72 GB in 8 GB each.
+        // 6 TB on nodes with 0.7 TB each; 72 GB in nodes with 8 GB each.
         assert_eq!(needs.iter().map(|need| need.nodes).collect::<Vec<_>>(), [9, 9]);
         assert!(
             needs[0].text.starts_with("2 TB of data in 3 copies, disks of 1 TB filled to 70 %")

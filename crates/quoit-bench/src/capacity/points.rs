@@ -7,8 +7,8 @@ use crate::run::{KNEE_FILE, RunSummary};
 use std::path::Path;
 use std::time::Duration;
 
-/// Reads `NODES=RATE` or `NODES=DIRECTORY`. With a bound of the 99th percentile, the rate of a search is the
-/// highest within that, and a run above it is refused.
+/// Reads `NODES=RATE` or `NODES=DIRECTORY`. If a bound of the 99th percentile is given, the rate of a
+/// search is the highest within the bound, and a run above the bound is refused.
 pub(super) fn read_point(
     text: &str,
     p99_max: Option<Duration>,

@@ -35,7 +35,7 @@ pub(super) struct RunFigures {
 pub(super) struct OperationSeconds {
     pub(super) median_us: Vec<f64>,
     pub(super) p99_us: Vec<f64>,
-    /// Resolution of the latencies in microseconds; 0 if they are exact.
+    /// Unit in microseconds to which the latencies were rounded; 0 if they were not rounded.
     pub(super) step_us: f64,
     /// All its latencies, if the run recorded their distribution.
     pub(super) all: Option<OperationStats>,

@@ -1,4 +1,4 @@
-//! Why the experiment can't be made, or ended early.
+//! Reasons why the experiment can't start or ended early.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::config::ConfigError;
 use crate::output::OutputError;
 
-/// Why the experiment can't be made, or ended early.
+/// Reasons why the experiment can't start or ended early.
 #[derive(Debug, Error)]
 pub enum GrowthError {
     /// The target is not of the form `host:port`.
@@ -17,58 +17,58 @@ pub enum GrowthError {
     /// The results can't be kept.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// The rows can't be written where the command was told to.
+    /// The rows can't be written to the output.
     #[error("the rows can't be written: {0}")]
     Rows(io::Error),
-    /// The system gives no event loop or no signals.
+    /// The operating system provides no event loop or no signals.
     #[error("the system gives no event loop: {0}")]
     System(io::Error),
-    /// The server can't be reached, or doesn't know its bucket types.
+    /// The server can't be reached, or does not have the bucket type.
     #[error("the server can't describe its bucket type {bucket_type}: {source}{remedy}")]
     BucketType {
-        /// The bucket type's name.
+        /// Name of the bucket type.
         bucket_type: &'static str,
-        /// Error of the client or the server.
+        /// The error of the client or the server.
         source: Box<Error>,
-        /// How to make the bucket type, if the server has none of that name.
+        /// A command that creates the bucket type, if the server lacks it.
         remedy: String,
     },
-    /// The bucket type is there and holds something else.
+    /// The bucket type exists and is for another data type.
     #[error(
         "the bucket type {bucket_type} has the datatype {found:?}, not {expected:?}: use another server, \
          for instance a new one"
     )]
     Datatype {
-        /// The bucket type's name.
+        /// Name of the bucket type.
         bucket_type: &'static str,
-        /// Its property `datatype`; empty when it has none.
+        /// Its property `datatype`; empty if it has none.
         found: String,
-        /// Expected form.
+        /// The required data type.
         expected: &'static str,
     },
     /// A request failed.
     #[error("item {item} of {location}: {doing} failed: {source}")]
     Request {
-        /// The item at work, from 1.
+        /// Number of the item, from 1.
         item: u64,
-        /// The container.
+        /// Location of the container.
         location: String,
-        /// Which request.
+        /// The kind of request.
         doing: &'static str,
-        /// Error of the client or the server.
+        /// The error of the client or the server.
         source: Box<Error>,
     },
-    /// A read does not show what was written.
+    /// A read does not show the items that were written.
     #[error(
         "{location} shows {found} items after {expected} were added and acknowledged: another client writes \
          there, or the server loses writes"
     )]
     Items {
-        /// The container.
+        /// Location of the container.
         location: String,
-        /// Items that were read.
+        /// Number of items that were read.
         found: u64,
-        /// Items that were added.
+        /// Number of items that were added.
         expected: u64,
     },
 }

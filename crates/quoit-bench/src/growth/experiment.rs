@@ -1,4 +1,4 @@
-//! The requests around each item.
+//! The requests for each item.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use quoit_client::{
 use super::error::GrowthError;
 use super::table::GrowthRow;
 
-/// The set among a map's fields that grows.
+/// Name of the field, in maps, whose set grows.
 const FIELD: &str = "set";
 
-/// How long one request may take.
+/// Time limit of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
 
-/// Kind of the containers that grow.
+/// The kind of container that grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GrowthKind {
     /// Sets, in the bucket type `sets`.
@@ -27,7 +27,7 @@ pub enum GrowthKind {
 }
 
 impl GrowthKind {
-    /// The bucket type.
+    /// Name of the bucket type.
     pub(crate) fn bucket_type(self) -> &'static str {
         match self {
             Self::Sets => "sets",
@@ -35,7 +35,7 @@ impl GrowthKind {
         }
     }
 
-    /// The value that the bucket type's property `datatype` must have.
+    /// The required value of the bucket type's property `datatype`.
     fn datatype(self) -> &'static str {
         match self {
             Self::Sets => "set",
@@ -61,7 +61,7 @@ impl GrowthKind {
     }
 }
 
-/// One client that adds items to containers.
+/// A client that adds items to containers.
 pub(crate) struct Experiment {
     client: Client,
     kind: GrowthKind,
@@ -69,7 +69,7 @@ pub(crate) struct Experiment {
 }
 
 impl Experiment {
-    /// Looks whether the server can do it.
+    /// Connects, and checks that the server has a suitable bucket type.
     pub(crate) async fn prepare(
         address: &str,
         kind: GrowthKind,
@@ -98,7 +98,7 @@ impl Experiment {
         Ok(Self { client, kind, bucket: Bucket::typed(bucket_type, bucket) })
     }
 
-    /// Adds an item to a container, both numbered from 1, and measures the requests.
+    /// Adds an item to a container and measures the requests. Both are numbered from 1.
     pub(crate) async fn add(&self, item: u64, container: u64) -> Result<GrowthRow, GrowthError> {
         let location = self.bucket.key(container.to_string());
         let failed = |doing| {
@@ -150,7 +150,7 @@ impl Experiment {
     }
 }
 
-/// How the bucket type is made.
+/// A hint with the commands that create the bucket type.
 fn creation(kind: GrowthKind) -> String {
     let (name, datatype) = (kind.bucket_type(), kind.datatype());
     format!(
@@ -159,7 +159,7 @@ fn creation(kind: GrowthKind) -> String {
     )
 }
 
-/// A request's answer and how long it took, in seconds.
+/// Awaits a request. Returns its answer and its duration in seconds.
 async fn timed<T>(request: impl Future<Output = Result<T, Error>>) -> Result<(T, f64), Error> {
     let start = Instant::now();
     let answer = request.await?;

@@ -1,8 +1,8 @@
-//! Cost of a set or a map while it grows: `quoit bench crdt-growth`.
+//! The cost of a set or a map while it grows: `quoit bench crdt-growth`.
 //!
-//! Not a load but an experiment with one client and one connection: items are added one by one, and
-//! around each write the record is read as the data type that it is and as a plain object. Where a
-//! store reads and writes the whole record for each item, the times grow with it.
+//! This is not a load but an experiment with one client and one connection. Items are added one at a time.
+//! Around each write the record is read as a data type and as a plain object. If the store reads and writes
+//! the whole record for each item, the times grow with its size.
 
 mod error;
 mod experiment;

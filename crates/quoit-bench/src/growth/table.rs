@@ -1,8 +1,8 @@
-//! The table that the experiment leaves.
+//! The table of results of the experiment.
 
 use std::fmt;
 
-/// Its header, cell by cell.
+/// Column headers of the table.
 pub(crate) const COLUMNS: [&str; 8] = [
     "items",
     "id",
@@ -14,34 +14,34 @@ pub(crate) const COLUMNS: [&str; 8] = [
     "read_postwrite_elapsed2",
 ];
 
-/// Measurement of the addition of one item to one container. Times are in seconds, by the monotonic
-/// clock, from before the request is encoded until its answer is decoded.
+/// The measurements for one item that is added to one container. Times are in seconds on the monotonic
+/// clock, from before the request is encoded until the answer is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct GrowthRow {
-    /// Items of the container after the write, from 1.
+    /// Number of items in the container after the write.
     pub item_count: u64,
-    /// Which container, from 1.
+    /// Number of the container, from 1.
     pub container: u64,
-    /// Bytes of the record as a plain object before the write; 0 when there was none yet.
+    /// Size of the record as a plain object before the write, in bytes; 0 if it did not exist.
     pub size_bytes: u64,
-    /// Reading it as a plain object; 0 when there was none yet.
+    /// Time to read it as a plain object; 0 if it did not exist.
     pub kv_read_s: f64,
-    /// Reading it as a data type before the write.
+    /// Time to read it as a data type before the write.
     pub read_before_s: f64,
-    /// Adding the item.
+    /// Time to add the item.
     pub write_s: f64,
-    /// Reading it as a data type after the write.
+    /// Time to read it as a data type after the write.
     pub read_after_s: f64,
-    /// The same once more.
+    /// Time to read it as a data type once more.
     pub read_again_s: f64,
 }
 
 /// A column of times.
 #[derive(Debug, Clone, Copy)]
 pub struct TimeColumn {
-    /// The request, as people read it.
+    /// Name of the request, for people.
     pub name: &'static str,
-    /// Its time in a row.
+    /// The time in a row.
     pub seconds: fn(&GrowthRow) -> f64,
 }
 
@@ -55,21 +55,21 @@ pub const TIMES: [TimeColumn; 5] = [
 ];
 
 impl fmt::Display for GrowthRow {
-    /// The row's line, without its end.
+    /// Writes the line of the row, without a line break.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {}, {}", self.item_count, self.container, self.size_bytes)?;
         TIMES.iter().try_for_each(|time| write!(f, ", {}", (time.seconds)(self)))
     }
 }
 
-/// The medians of a column's first and last tenth. Items without a value are left out.
+/// The medians of the first and the last tenth of a column. Items without a value are left out.
 pub(crate) fn ends(rows: &[GrowthRow], time_s: fn(&GrowthRow) -> f64) -> Option<(f64, f64)> {
     let times: Vec<f64> = rows.iter().map(time_s).filter(|seconds| *seconds > 0.0).collect();
     let count = times.len().div_ceil(10);
     Some((median(times.get(..count)?)?, median(times.get(times.len() - count..)?)?))
 }
 
-/// The median; of an even number, the upper one of the middle.
+/// The median. If the number of values is even, the upper one of the two in the middle.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);

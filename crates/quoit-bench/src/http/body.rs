@@ -1,42 +1,42 @@
-//! Where the body of a response ends.
+//! Detection of the end of a response's body.
 
 use super::HttpError;
 
-/// Longest line of a chunk's size or of a trailer.
+/// Maximum length of a line with a chunk's size or a trailer, in bytes.
 const LINE_BYTES_MAX: usize = 16 << 10;
 
-/// How far a body has been read.
+/// The reading state of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Body {
     /// This many bytes are still to come.
     Sized(u64),
-    /// In chunks.
+    /// The body is in chunks.
     Chunked(Chunk),
-    /// Until the server closes the connection.
+    /// The body ends when the server closes the connection.
     UntilClose,
 }
 
-/// Place in a chunked body.
+/// The position within a chunked body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chunk {
-    /// At the line with the size of a chunk.
+    /// Before the line with the size of a chunk.
     Size,
-    /// This many bytes of a chunk and its line end are still to come.
+    /// This many bytes of a chunk and its line break are still to come.
     Data(u64),
-    /// At a line after the last chunk.
+    /// Before a line after the last chunk.
     Trailer,
-    /// Past the end.
+    /// After the end.
     End,
 }
 
 impl Body {
-    /// True when nothing more belongs to the body.
+    /// True if the body is complete.
     pub(super) fn is_complete(self) -> bool {
         matches!(self, Self::Sized(0) | Self::Chunked(Chunk::End))
     }
 
-    /// Takes bytes of the body off the front of `bytes`; says how many. Bytes of a line that is
-    /// not whole yet stay. The content goes to `kept`, if anywhere.
+    /// Consumes bytes of the body from the front of `bytes` and returns their number. Bytes of an
+    /// incomplete line are not consumed. The content is appended to `kept`, if given.
     pub(super) fn consume(
         &mut self,
         bytes: &[u8],
@@ -67,12 +67,12 @@ impl Body {
         Ok(taken)
     }
 
-    /// How many of the next bytes are content.
+    /// Number of the next bytes that are content.
     fn content_at_front(self, available: usize) -> usize {
         let content = match self {
             Self::UntilClose => return available,
             Self::Sized(left) => left,
-            // The line end behind a chunk is none.
+            // The line break after a chunk is not content.
             Self::Chunked(Chunk::Data(left)) => left.saturating_sub(2),
             Self::Chunked(_) => 0,
         };
@@ -102,7 +102,7 @@ fn take(left: &mut u64, available: usize) -> usize {
     taken
 }
 
-/// The first line without its end, and its size with it, if it is whole.
+/// The first line without its line break, and its length including it, if the line is complete.
 fn line_of(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, HttpError> {
     match bytes.iter().position(|byte| *byte == b'\n') {
         Some(end) => Ok(Some((bytes[..end].strip_suffix(b"\r").unwrap_or(&bytes[..end]), end + 1))),
@@ -113,7 +113,7 @@ fn line_of(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, HttpError> {
     }
 }
 
-/// The size at the front of a chunk's line, before any extension.
+/// The size at the beginning of a chunk's line, before any extension.
 fn size_of(line: &[u8]) -> Option<u64> {
     let digits = line.split(|byte| *byte == b';').next()?.trim_ascii();
     if digits.is_empty() || digits.len() > 15 || !digits.iter().all(u8::is_ascii_hexdigit) {

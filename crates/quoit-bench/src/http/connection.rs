@@ -1,4 +1,4 @@
-//! One connection: requests out, responses in.
+//! One connection: it sends requests and reads responses.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -18,16 +18,17 @@ use crate::config::Target;
 use crate::login::HttpSecurity;
 use crate::sent::note_sent;
 
-/// How long a machine may be silent before it counts as gone. Slow answers are not silence.
+/// Time without any packet after which a peer machine counts as dead. A slow answer is not silence, because
+/// the peer's kernel still acknowledges probes.
 const DEAD_PEER_LIMIT: Duration = Duration::from_secs(1);
 
-/// Size of a fresh read buffer, above a response with a value of a few kilobytes.
+/// Initial size of the read buffer, enough for a response with a value of a few kilobytes.
 const BUFFER_BYTES: usize = 16 << 10;
 
-/// Largest head of a response that is read.
+/// Maximum size of a response's head, in bytes.
 const HEAD_BYTES_MAX: usize = 1 << 20;
 
-/// Most headers of a response.
+/// Maximum number of headers in a response.
 const HEADER_COUNT_MAX: usize = 100;
 
 /// A keep-alive connection with one request in flight.
@@ -35,33 +36,33 @@ const HEADER_COUNT_MAX: usize = 100;
 pub(crate) struct Connection {
     stream: ClientStream,
     security: Option<Arc<HttpSecurity>>,
-    /// The head of the request with the login, where there is one.
+    /// Buffer for the head of a request with the login, if there is a login.
     head: Vec<u8>,
     buffer: Vec<u8>,
-    /// Bytes at the front of the buffer that were read and not used.
+    /// Number of bytes at the front of the buffer that were read and not consumed.
     filled: usize,
-    /// Set ahead for each request; a timer that only moves forward costs almost nothing.
+    /// The timer of requests, reset for each. A timer that only moves forward costs almost nothing.
     timer: Pin<Box<Sleep>>,
     timeout: Duration,
     vclock: Vec<u8>,
     content_type: Vec<u8>,
-    /// The body of the last response, where bodies are kept.
+    /// The body of the last response, if bodies are kept.
     body: Vec<u8>,
     keeps_bodies: bool,
     is_reusable: bool,
 }
 
-/// The kept parts of a response.
+/// The parts of a response that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Response {
     /// Status code.
     pub(crate) status: u16,
-    /// The head had an `X-Riak-Vclock`, which [`Connection::vclock`] now holds.
+    /// True if the head had an `X-Riak-Vclock`, which [`Connection::vclock`] now returns.
     pub(crate) has_vclock: bool,
 }
 
 impl Connection {
-    /// Connects within `timeout`, which then also bounds each request.
+    /// Connects within `timeout`, which is also the time limit of each request.
     pub(crate) async fn open(
         target: &Target,
         timeout: Duration,
@@ -70,7 +71,7 @@ impl Connection {
         Self::open_within(target, timeout, timeout, security).await
     }
 
-    /// As [`Connection::open`], with a limit of its own for connecting.
+    /// As [`Connection::open`], with a separate time limit for connecting.
     pub(crate) async fn open_within(
         target: &Target,
         connect_limit: Duration,
@@ -80,7 +81,7 @@ impl Connection {
         let connecting = async {
             let stream = TcpStream::connect((target.host.as_str(), target.port)).await?;
             stream.set_nodelay(true)?;
-            // Without it the loss of a machine is noticed by the time limits of requests.
+            // Without this the loss of a machine is only noticed by the time limits of requests.
             let _ = quoit_client::notice_dead_peer(&stream, DEAD_PEER_LIMIT);
             match security {
                 None => Ok(ClientStream::Plain(stream)),
@@ -109,7 +110,7 @@ impl Connection {
         })
     }
 
-    /// True when another request may be sent.
+    /// True if another request can be sent.
     pub(crate) fn is_reusable(&self) -> bool {
         self.is_reusable
     }
@@ -124,12 +125,12 @@ impl Connection {
         self.keeps_bodies = true;
     }
 
-    /// Content type and body of the last response, where bodies are kept.
+    /// Content type and body of the last response, if bodies are kept.
     pub(crate) fn content(&self) -> (&[u8], &[u8]) {
         (&self.content_type, &self.body)
     }
 
-    /// Sends a request and reads its response: one write and one read unless it is large.
+    /// Sends a request and reads its response, with one write and one read unless they are large.
     ///
     /// The connection is not reusable after an error.
     pub(crate) async fn exchange(
@@ -202,7 +203,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads more bytes behind those that are there.
+    /// Reads more bytes, behind those in the buffer.
     async fn fill(&mut self) -> Result<(), HttpError> {
         if self.filled == self.buffer.len() {
             self.buffer.resize(self.buffer.len() * 2, 0);
@@ -228,7 +229,7 @@ impl Connection {
         self.filled -= count;
     }
 
-    /// Reads the head of the final response; interim ones are passed over.
+    /// Reads the head of the final response. Interim responses are skipped.
     async fn read_head(&mut self) -> Result<(Response, Body, bool), HttpError> {
         loop {
             let bytes = &self.buffer[..self.filled];
@@ -254,7 +255,7 @@ struct Head {
     is_kept: bool,
 }
 
-/// Reads a whole head at the front of `bytes`, or nothing when more bytes are needed.
+/// Parses a complete head at the front of `bytes`. Returns `None` if more bytes are needed.
 fn parse_head(
     bytes: &[u8],
     vclock: &mut Vec<u8>,

@@ -1,6 +1,6 @@
-//! A minimal HTTP/1.1 client: keep-alive, one request in flight, buffers reused, response bodies
-//! read and thrown away unless they are asked for. Made for load generation: one write and one
-//! read a request.
+//! A minimal HTTP/1.1 client for load generation. Connections are kept alive, with one request in flight
+//! and reused buffers. Response bodies are read and discarded unless they are requested. A request costs
+//! one write and one read.
 
 mod body;
 mod connection;
@@ -13,16 +13,16 @@ use std::io;
 pub(crate) use connection::{Connection, Response};
 use thiserror::Error;
 
-/// Why a request got no response.
+/// Reasons why a request got no response.
 #[derive(Debug, Error)]
 pub(crate) enum HttpError {
-    /// The connection could not be made, or was closed or broken before a whole response came.
+    /// The connection could not be opened, or ended before the response was complete.
     #[error("the connection failed: {0}")]
     Connection(io::Error),
-    /// No whole response came in time.
+    /// The response was not complete in time.
     #[error("no response in time")]
     Timeout,
-    /// The bytes that came are no HTTP response.
+    /// The bytes are not an HTTP response.
     #[error("no HTTP response: {0}")]
     Malformed(&'static str),
 }

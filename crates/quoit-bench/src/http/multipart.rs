@@ -1,11 +1,11 @@
-//! Siblings as `multipart/mixed` (RFC 2046).
+//! Siblings in a body of type `multipart/mixed` (RFC 2046).
 
 use super::HttpError;
 
-/// Marks a part that is a delete.
+/// Header of a part that is a tombstone.
 const DELETED: &[u8] = b"x-riak-deleted:";
 
-/// The bodies of the parts, without those that are deletes.
+/// The bodies of the parts, without tombstones.
 pub(crate) fn values_of<'a>(
     content_type: &[u8],
     body: &'a [u8],
@@ -13,7 +13,7 @@ pub(crate) fn values_of<'a>(
     let malformed = HttpError::Malformed("siblings that are no multipart/mixed");
     let Some(boundary) = boundary_of(content_type) else { return Err(malformed) };
     let delimiter = [b"--", boundary].concat();
-    // The first delimiter may stand at the very start, without a line end before it.
+    // The first delimiter may stand at the very start, without a line break before it.
     let Some(start) = find(body, &delimiter) else { return Err(malformed) };
     let mut rest = &body[start + delimiter.len()..];
     let separator = [b"\r\n", &delimiter[..]].concat();

@@ -2,8 +2,8 @@ use proptest::prelude::*;
 
 use super::body::{Body, Chunk};
 
-/// Feeds `bytes` in pieces of `piece` bytes; gives what is left behind the body, or nothing when
-/// the body wants more or cannot be read.
+/// Feeds `bytes` to the body in pieces of `piece` bytes. Returns the number of bytes after the body, or
+/// `None` if the body is incomplete or malformed.
 fn rest_of(mut body: Body, bytes: &[u8], piece: usize) -> Option<usize> {
     let mut buffer: Vec<u8> = Vec::new();
     let mut read = 0;

@@ -1,8 +1,8 @@
-//! The frame of a plot: its place, its grid, and the texts at its axes.
+//! The frame of a plot: its position, its grid, and the labels of its axes.
 
 use super::{Anchor, Canvas, Scale, Tick};
 
-/// Room between the plot and the texts at its axes.
+/// Distance between the plot and the labels of its axes.
 const LABEL_GAP: f64 = 6.0;
 
 /// The rectangle that a plot fills.
@@ -24,16 +24,16 @@ impl Frame {
     }
 }
 
-/// A scale with the values that are named at it.
+/// A scale, with its ticks.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Axis {
     pub(crate) scale: Scale,
     pub(crate) ticks: Vec<Tick>,
-    /// False where a neighbour shows the same texts.
+    /// False if a neighbouring plot shows the same labels.
     pub(crate) has_labels: bool,
 }
 
-/// Draws the grid and the texts of both axes.
+/// Draws the grid and the labels of both axes.
 pub(crate) fn draw_axes(canvas: &mut Canvas, frame: Frame, x: &Axis, y: &Axis) {
     canvas.rectangle("ground", (frame.left, frame.top), (frame.width(), frame.height()));
     let columns: Vec<_> = x

@@ -1,9 +1,9 @@
-//! SVG text.
+//! A canvas that produces SVG text.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Where a text stands to its position.
+/// Horizontal alignment of a text relative to its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -23,7 +23,8 @@ impl Canvas {
         self.elements
     }
 
-    /// A text; `class` is ours, `text` may come from outside.
+    /// Draws a text. `text` is escaped because it may come from outside; `class` is not and must be a
+    /// constant.
     pub(crate) fn text(&mut self, class: &str, (x, y): (f64, f64), anchor: Anchor, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "",
@@ -34,7 +35,7 @@ impl Canvas {
         self.write(format_args!(r#"<text class="{class}" x="{x}" y="{y}"{anchor}>{text}</text>"#));
     }
 
-    /// A text that reads upwards.
+    /// Draws a text that reads upwards.
     pub(crate) fn upward_text(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
         let (x, y, text) = (number(x), number(y), escape(text));
         self.write(format_args!(
@@ -43,7 +44,7 @@ impl Canvas {
         ));
     }
 
-    /// A filled rectangle from its upper left corner.
+    /// Draws a filled rectangle from its upper left corner.
     pub(crate) fn rectangle(&mut self, class: &str, (x, y): (f64, f64), (w, h): (f64, f64)) {
         let (x, y, w, h) = (number(x), number(y), number(w.max(0.0)), number(h.max(0.0)));
         self.write(format_args!(
@@ -51,7 +52,7 @@ impl Canvas {
         ));
     }
 
-    /// Lines, each from one point to the other.
+    /// Draws lines, each from one point to another.
     pub(crate) fn lines(&mut self, class: &str, lines: &[[(f64, f64); 2]]) {
         let mut path = String::new();
         for [(x1, y1), (x2, y2)] in lines {
@@ -61,7 +62,7 @@ impl Canvas {
         self.path(class, &path);
     }
 
-    /// Filled rectangles as one element, each from its upper left to its lower right corner.
+    /// Draws filled rectangles as one element, each given by its upper left and lower right corner.
     pub(crate) fn rectangles(&mut self, class: &str, corners: &[[(f64, f64); 2]]) {
         let mut path = String::new();
         for [(left, top), (right, bottom)] in corners {
@@ -71,7 +72,7 @@ impl Canvas {
         self.path(class, &path);
     }
 
-    /// A line through points.
+    /// Draws a line through points.
     pub(crate) fn polyline(&mut self, class: &str, points: &[(f64, f64)]) {
         let mut path = String::new();
         for (index, (x, y)) in points.iter().enumerate() {
@@ -81,9 +82,9 @@ impl Canvas {
         self.path(class, &path);
     }
 
-    /// Dots as wide as the class's line; dots that would cover each other are drawn once.
+    /// Draws dots that are as wide as the class's line. Dots that would cover each other are drawn once.
     pub(crate) fn dots(&mut self, class: &str, points: &[(f64, f64)]) {
-        // Among many, half a pixel is invisible.
+        // Among many dots, half a pixel is invisible.
         let grid = if points.len() > 2000 { 1.0 } else { 0.5 };
         let cell = |at: f64| (at / grid).round() as i64;
         let mut places: Vec<(i64, i64)> =
@@ -93,7 +94,7 @@ impl Canvas {
         let mut path = String::new();
         let mut before = (0, 0);
         for (x, y) in places {
-            // From dot to dot, since small numbers make small files.
+            // Draw relative to the last dot, because small numbers make small files.
             let step = |from: i64, to: i64| number((to - from) as f64 * grid);
             let _ = write!(path, "m{} {}h0", step(before.0, x), step(before.1, y));
             before = (x, y);
@@ -113,7 +114,7 @@ impl Canvas {
     }
 }
 
-/// A coordinate with at most one digit behind the point.
+/// A coordinate with at most one decimal place.
 fn number(value: f64) -> String {
     let tenths = (value * 10.0).round();
     if tenths % 10.0 == 0.0 {
@@ -123,8 +124,8 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Text as it stands in HTML and SVG, inside of elements and of quoted attributes. Characters
-/// that XML does not know are replaced.
+/// Escapes a text for HTML and SVG, within elements and quoted attributes. Characters that XML forbids are
+/// replaced.
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     let is_plain = |c: char| !matches!(c, '&' | '<' | '>' | '"' | '\'') && is_xml(c);
     if text.chars().all(is_plain) {
@@ -145,7 +146,7 @@ pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The characters of XML 1.0.
+/// True for the characters that XML 1.0 allows.
 fn is_xml(character: char) -> bool {
     match character {
         '\t' | '\n' | '\r' => true,

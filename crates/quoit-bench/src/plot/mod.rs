@@ -1,7 +1,7 @@
-//! A small plotting room: scales with round ticks, a smoother, and SVG text.
+//! A small plotting library: scales with round ticks, a smoother, and SVG output.
 //!
-//! It knows nothing of benchmarks. What is drawn gets its colours from classes, so that one
-//! picture can be light and dark.
+//! It knows nothing about benchmarks. Elements get their colours from classes, so the same picture works on
+//! a light and on a dark background.
 
 mod axes;
 mod canvas;

@@ -1,6 +1,6 @@
-//! From values to positions, and the round values that an axis names.
+//! Mapping from values to positions, and the round values at the ticks of an axis.
 
-/// A value that an axis names.
+/// A labelled value of an axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Tick {
     pub(crate) value: f64,
@@ -18,22 +18,22 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// Values `low..=high` evenly at positions `from..=to`; an empty range is widened by 1.
+    /// Maps values `low..=high` linearly to positions `from..=to`. An empty range is widened by 1.
     pub(crate) fn linear((low, high): (f64, f64), (from, to): (f64, f64)) -> Self {
         let high = if high > low { high } else { low + 1.0 };
         Self { low, high, from, to, is_logarithmic: false }
     }
 
-    /// As [`linear`](Self::linear) by the logarithm; `low` is above 0 and an empty range is
-    /// widened to a decade.
+    /// As [`linear`](Self::linear), but by the logarithm. `low` must be above 0. An empty range is widened
+    /// to a decade.
     pub(crate) fn logarithmic((low, high): (f64, f64), (from, to): (f64, f64)) -> Self {
         debug_assert!(low > 0.0, "{low} has no logarithm");
         let high = if high > low { high } else { low * 10.0 };
         Self { low, high, from, to, is_logarithmic: true }
     }
 
-    /// Where a value lies. Values outside of the range lie outside of the positions; what has
-    /// no logarithm lies at the low end.
+    /// Position of a value. A value outside of the range lies outside of the positions, except that on a
+    /// logarithmic scale a value below `low` lies at the low end.
     pub(crate) fn position(&self, value: f64) -> f64 {
         let share = if self.is_logarithmic {
             (value.max(self.low).ln() - self.low.ln()) / (self.high.ln() - self.low.ln())
@@ -44,8 +44,8 @@ impl Scale {
     }
 }
 
-/// Round values (1, 2 or 5 times a power of ten apart) in `low..=high` with their texts, at most
-/// one more than `count_max`; none where no round value lies.
+/// Round values in `low..=high` with their labels. Their distance is 1, 2 or 5 times a power of ten. At
+/// most one more than `count_max`; empty if the range contains no round value.
 pub(crate) fn linear_ticks(low: f64, high: f64, count_max: usize) -> Vec<Tick> {
     let span = high - low;
     if !span.is_finite() || span <= 0.0 {
@@ -61,15 +61,15 @@ pub(crate) fn linear_ticks(low: f64, high: f64, count_max: usize) -> Vec<Tick> {
         .collect()
 }
 
-/// The least of 1, 2, 5 times a power of ten that is not below `least`.
+/// The smallest of 1, 2, 5 times a power of ten that is not below `least`.
 fn round_step(least: f64) -> f64 {
     let power = 10_f64.powf(least.log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
-    // The last of them is above `least`, whatever the rounding of the logarithm.
+    // The last candidate is always large enough, whatever the rounding of the logarithm.
     steps.into_iter().find(|step| *step >= least * (1.0 - 1e-9)).unwrap_or(power * 10.0)
 }
 
-/// The powers of ten in `low..=high`, with 2 and 5 times them when they are few.
+/// The powers of ten in `low..=high`, and multiples of them if the range spans few decades.
 pub(crate) fn log_ticks(low: f64, high: f64) -> Vec<Tick> {
     let decades = (high / low).log10();
     let factors: &[f64] = match decades {
@@ -85,7 +85,7 @@ pub(crate) fn log_ticks(low: f64, high: f64) -> Vec<Tick> {
         .collect()
 }
 
-/// A number with `digits` behind the point, thousands set apart by a narrow space.
+/// A number with `digits` decimal places and thin spaces between groups of thousands.
 pub(crate) fn grouped(value: f64, digits: usize) -> String {
     let text = format!("{:.digits$}", value.abs());
     let (whole, fraction) = match text.split_once('.') {

@@ -1,18 +1,18 @@
 //! Local regression.
 
-/// Share of the points that each local fit looks at, as R's `loess` has it.
+/// Share of the points that each local fit uses, as in R's `loess`.
 const SPAN: f64 = 0.75;
 
-/// With fewer points than this a local parabola would be the points themselves.
+/// Minimum number of points. With fewer, a local parabola would pass through the points themselves.
 const POINT_COUNT_MIN: usize = 6;
 
-/// A smooth line through points that are sorted by x, at `at_count` places (at least 2) evenly
-/// from the first to the last x.
+/// A smooth line through points that are sorted by x, at `at_count` places (at least 2) with equal
+/// distances from the first to the last x.
 ///
-/// LOESS (Cleveland, "Robust Locally Weighted Regression and Smoothing Scatterplots", 1979): at
-/// each place a parabola is fitted by least squares to the nearest three quarters of the points,
-/// weighted by `(1 - d³)³` of their distance. Without the robustness iterations, as the default
-/// of R's `loess` and of ggplot2's smoother. Fewer than six points are joined by straight lines.
+/// This is LOESS (Cleveland, "Robust Locally Weighted Regression and Smoothing Scatterplots", 1979): at
+/// each place a parabola is fitted by least squares to the nearest three quarters of the points, with
+/// weights `(1 - d³)³` by their distance. It omits the robustness iterations, as R's `loess` and ggplot2's
+/// smoother do by default. Fewer than six points are joined by straight lines.
 pub(crate) fn loess(points: &[(f64, f64)], at_count: usize) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
     if points.len() < POINT_COUNT_MIN || last.0 <= first.0 {
@@ -24,7 +24,7 @@ pub(crate) fn loess(points: &[(f64, f64)], at_count: usize) -> Vec<(f64, f64)> {
         .map(|index| {
             let share = index as f64 / (at_count - 1) as f64;
             let x = first.0 + (last.0 - first.0) * share;
-            // The nearest points are neighbours, and move to the right with x.
+            // The nearest points are consecutive, and move to the right with x.
             while start + near_count < points.len()
                 && points[start + near_count].0 - x < x - points[start].0
             {
@@ -35,11 +35,11 @@ pub(crate) fn loess(points: &[(f64, f64)], at_count: usize) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The value at `x` of the parabola through the points near it.
+/// The value at `x` of the parabola that is fitted to the points near it.
 fn local_fit(near: &[(f64, f64)], x: f64) -> f64 {
     let reach = near.iter().map(|(at, _)| (at - x).abs()).fold(0.0, f64::max);
     let unit = if reach > 0.0 { reach } else { 1.0 };
-    // Sums of w·uⁱ and of w·uⁱ·y, where u is the distance in parts of the reach.
+    // Sums of w·uⁱ and of w·uⁱ·y, where u is the distance as a share of the reach.
     let (mut sums, mut products) = ([0.0; 5], [0.0; 3]);
     for (at, y) in near {
         let u = (at - x) / unit;
@@ -57,8 +57,8 @@ fn local_fit(near: &[(f64, f64)], x: f64) -> f64 {
     parabola_at_zero(&sums, &products).filter(|value| value.is_finite()).unwrap_or(mean)
 }
 
-/// The constant of the least-squares parabola, by Cramer's rule; nothing when the points lie on
-/// fewer than three places.
+/// The constant term of the least-squares parabola, by Cramer's rule. `None` if the points have fewer than
+/// three distinct places.
 fn parabola_at_zero(s: &[f64; 5], p: &[f64; 3]) -> Option<f64> {
     let minors = [s[2] * s[4] - s[3] * s[3], s[1] * s[4] - s[2] * s[3], s[1] * s[3] - s[2] * s[2]];
     let determinant = s[0] * minors[0] - s[1] * minors[1] + s[2] * minors[2];

@@ -52,8 +52,8 @@ fn dots_on_one_place_are_drawn_once() {
     assert_eq!(canvas.into_elements(), "<path class=\"ok\" d=\"m1 2h0m4 0h0\"/>\n");
 }
 
-/// Stopping distances of cars by their speed (Ezekiel, 1930), with the fits that R's manual page
-/// of `predict.loess` has for them. R interpolates between exact fits, so the last digits differ.
+/// Stopping distances of cars by speed (Ezekiel, 1930), with the fits in R's manual page of
+/// `predict.loess`. R interpolates between exact fits, so the last digits differ.
 #[test]
 fn the_smoother_agrees_with_r() {
     const SPEED: [u8; 50] = [
@@ -86,7 +86,7 @@ fn the_smoother_follows_a_parabola_exactly() {
 
 #[test]
 fn the_smoother_weighs_near_points_more() {
-    // A single spike among zeros: the line rises around it and stays low far from it.
+    // For a single spike among zeros, the line rises around the spike and stays low far from it.
     let points: Vec<(f64, f64)> =
         (0..41).map(|i| (f64::from(i), if i == 20 { 100.0 } else { 0.0 })).collect();
     let line = loess(&points, 41);

@@ -1,8 +1,8 @@
-//! QuickJS as scripts have it, on one thread of the load generator: its bounds, and the functions that are
-//! added.
+//! The QuickJS engine on one thread of the load generator: its limits, and the functions that are added.
 //!
-//! Workers never leave their thread, and neither does a runtime. So each thread has one for each script, with
-//! the functions that the script has made for the workers of the thread; [`MadeFunction`] is the name of one.
+//! Workers never leave their thread, and neither does an engine. So each thread has one engine for each
+//! script, which holds the functions that the script has made for the workers of the thread. A
+//! [`MadeFunction`] refers to one of them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -22,58 +22,60 @@ use super::scripts::ScriptProgram;
 use crate::random::Random;
 use crate::worker_place::WorkerPlace;
 
-/// Memory of a script for all workers of one thread, in bytes.
+/// Memory limit of a script, for all workers of one thread, in bytes.
 const MEMORY_BYTES_MAX: usize = 256 << 20;
 
-/// Stack of a script, in bytes: a part of that of the threads, 2 MiB.
+/// Stack limit of a script, in bytes. It is a part of the thread's stack of 2 MiB.
 const STACK_BYTES_MAX: usize = 256 << 10;
 
-/// How often the engine may ask during a call whether it goes on. It asks every ten thousand loops and calls.
+/// Number of times that the engine may call the interrupt handler during one call. The engine calls it
+/// after every ten thousand loops and calls.
 const STEPS_MAX: u32 = 1000;
 
-/// How long one call may take. It is for built-in functions: loops come to [`STEPS_MAX`] before.
+/// Time limit of one call. It is for built-in functions; a loop in a script reaches [`STEPS_MAX`] first.
 const CALL_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Longest key or value, in bytes.
+/// Maximum length of a key or value, in bytes.
 pub(super) const SIZE_BYTES_MAX: usize = 64 << 20;
 
-/// Characters of an exception's text.
+/// Maximum length of an exception's text, in characters.
 const MESSAGE_CHARS_MAX: usize = 500;
 
-/// Run before a script: no clocks, and nothing that workers could share.
+/// Code that runs before a script. It removes clocks and everything that workers could share.
 const PRELUDE: &str = include_str!("prelude.js");
 
-/// A function that a script has made for a worker, on the thread that it was made on.
+/// A reference to a function that a script has made for a worker. It is only valid on the thread that made
+/// it.
 #[derive(Debug)]
 pub(super) struct MadeFunction {
     program: usize,
     number: u64,
 }
 
-/// Arguments of a call, and the value that it gave.
+/// The argument of a call.
 pub(super) enum Argument {
     None,
     Boolean(bool),
 }
 
-/// A value of the language that left it.
+/// A value that a script has returned.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Given {
-    /// `null` or `undefined`.
+    /// The value `null` or `undefined`.
     Nothing,
     Integer(i64),
-    /// A number that is no integer of up to 2^53.
+    /// A number that is not an integer of at most 2^53.
     Number(f64),
     Text(String),
     Bytes(Vec<u8>),
-    /// The fields of an object that is no list, those that are functions left out.
+    /// The fields of an object that is not a list, except fields that are functions.
     Fields(Vec<(String, Given)>),
-    /// Anything else, by the name of its type.
+    /// Any other value, with the name of its type.
     Other(&'static str),
 }
 
 impl Given {
-    /// The kind of the value, in words.
+    /// A description of the value's kind.
     pub(super) fn kind_text(&self) -> String {
         match self {
             Self::Nothing => "nothing".to_owned(),
@@ -87,13 +89,13 @@ impl Given {
     }
 }
 
-/// The worker whose function is called on this thread.
+/// The worker whose function is being called on this thread.
 struct Caller {
     random: Random,
     place: WorkerPlace,
 }
 
-/// The bounds of the call at hand.
+/// The limits of the current call.
 #[derive(Clone, Copy)]
 struct Watch {
     steps_left: u32,
@@ -101,11 +103,12 @@ struct Watch {
     is_cut: bool,
 }
 
-/// A script on this thread. The functions go before their runtime does.
+/// A script on this thread. The fields are ordered so that functions are dropped before their runtime.
 struct HostedScript {
     functions: HashMap<u64, Persistent<Function<'static>>>,
     maker: Persistent<Function<'static>>,
-    /// Gives bytes as a text of as many characters: the crate has no safe way to their memory.
+    /// Converts bytes to a text with one character for each byte, because the engine's crate has no safe
+    /// access to the bytes.
     to_latin1: Persistent<Function<'static>>,
     context: Context,
     _runtime: Runtime,
@@ -125,7 +128,7 @@ thread_local! {
 }
 
 impl MadeFunction {
-    /// Has the function of the program make one for a worker.
+    /// Makes a function for a worker, by calling the program's function.
     pub(super) fn make(
         program: &ScriptProgram,
         random: &mut Random,
@@ -176,14 +179,14 @@ impl MadeFunction {
     }
 }
 
-/// Drops the runtime of a program on this thread.
+/// Drops the engine of a program on this thread.
 pub(super) fn forget(program: &ScriptProgram) {
     HOST.with_borrow_mut(|host| drop(host.scripts.remove(&program.number)));
 }
 
 impl Drop for MadeFunction {
     fn drop(&mut self) {
-        // At the end of the thread the functions may have gone already.
+        // When the thread ends, the engines may already have been dropped.
         let _ = HOST.try_with(|host| {
             if let Ok(mut host) = host.try_borrow_mut()
                 && let Some(script) = host.scripts.get_mut(&self.program)
@@ -224,7 +227,7 @@ impl HostedScript {
         Ok(Self { functions: HashMap::new(), maker, to_latin1, context, _runtime: runtime })
     }
 
-    /// Evaluates the script anew for a worker, so that it shares no variable, and calls its function.
+    /// Evaluates the script anew for a worker, so that workers share no variables, and calls its function.
     fn make(
         &self,
         program: &ScriptProgram,
@@ -252,8 +255,8 @@ impl HostedScript {
     }
 }
 
-/// Makes a call that draws from `random`, within the bounds, and puts the stream back as the call has left
-/// it.
+/// Performs a call that draws from `random`, within the limits. Afterwards `random` is in the state in
+/// which the call left it.
 fn watched<T>(random: &mut Random, place: WorkerPlace, call: impl FnOnce() -> T) -> T {
     let give_up_at = Some(Instant::now() + CALL_TIME_MAX);
     WATCH.set(Watch { steps_left: STEPS_MAX, give_up_at, is_cut: false });
@@ -265,7 +268,7 @@ fn watched<T>(random: &mut Random, place: WorkerPlace, call: impl FnOnce() -> T)
     called
 }
 
-/// Whether the call at hand has to end.
+/// True if the current call must end.
 fn is_over() -> bool {
     let mut watch = WATCH.get();
     watch.steps_left = watch.steps_left.saturating_sub(1);
@@ -275,7 +278,7 @@ fn is_over() -> bool {
     watch.is_cut
 }
 
-/// The functions that scripts have besides the language.
+/// Adds the functions that scripts have in addition to the language.
 fn add_functions(ctx: &Ctx<'_>) -> rquickjs::Result<()> {
     let globals = ctx.globals();
     let fraction = |ctx: Ctx<'_>| with_caller(&ctx, |caller| caller.random.fraction());
@@ -297,7 +300,7 @@ fn with_caller<T>(ctx: &Ctx<'_>, act: impl FnOnce(&mut Caller) -> T) -> rquickjs
     })
 }
 
-/// Uniform in 1 to `max`.
+/// A uniform integer from 1 to `max`.
 fn random(ctx: Ctx<'_>, max: f64) -> rquickjs::Result<f64> {
     if !(1.0..=9_007_199_254_740_991.0).contains(&max) {
         return Err(Exception::throw_range(&ctx, "random(max) wants a number from 1 to 2^53 - 1"));
@@ -312,7 +315,7 @@ fn size_of(ctx: &Ctx<'_>, size: f64) -> rquickjs::Result<usize> {
     Err(Exception::throw_range(ctx, "a size is 0 to 67108864 bytes"))
 }
 
-/// Printable characters.
+/// A text of random printable characters.
 fn random_text(ctx: Ctx<'_>, size: f64) -> rquickjs::Result<String> {
     let size = size_of(&ctx, size)?;
     with_caller(&ctx, |caller| {
@@ -330,7 +333,7 @@ fn random_bytes(ctx: Ctx<'_>, size: f64) -> rquickjs::Result<TypedArray<'_, u8>>
     TypedArray::new(ctx, bytes)
 }
 
-/// A value as it leaves the language; objects with what is in them, but no deeper.
+/// Converts a returned value. The fields of an object are converted, but nothing deeper.
 fn given<'js>(value: Value<'js>, to_latin1: &Function<'js>) -> rquickjs::Result<Given> {
     if let Some(object) = value.as_object()
         && value.is_object()
@@ -367,7 +370,7 @@ fn plain<'js>(value: Value<'js>, to_latin1: &Function<'js>) -> rquickjs::Result<
     Ok(Given::Bytes(text.chars().map(|c| c as u8).collect()))
 }
 
-/// The fault of a call that failed or was cut.
+/// The fault of a call that failed or exceeded a limit.
 fn fault_of(path: &Path, error: &CaughtError<'_>) -> ScriptFault {
     if WATCH.get().is_cut {
         let steps = u64::from(STEPS_MAX) * 10_000;
@@ -383,7 +386,7 @@ fn fault_of(path: &Path, error: &CaughtError<'_>) -> ScriptFault {
             let message = exception.message().unwrap_or_default();
             (format!("{name}: {message}"), exception.stack().unwrap_or_default())
         }
-        // There was no memory left for an exception.
+        // There was no memory left to create an exception.
         CaughtError::Value(value) if value.is_null() => {
             ("InternalError: out of memory".to_owned(), String::new())
         }

@@ -1,4 +1,4 @@
-//! Why a script is not run, or has ended a run.
+//! Reasons why a script is not run, or has ended a run.
 
 use std::fmt::{self, Display, Formatter};
 use std::io;
@@ -7,54 +7,54 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use thiserror::Error;
 
-/// Why a script can't be run.
+/// Reasons why a script can't be run.
 #[derive(Debug, Error)]
 pub enum ScriptError {
     /// The file cannot be read.
     #[error("the script {} cannot be read: {error}", .path.display())]
     Read {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// Error of reading it.
+        /// The I/O error.
         error: io::Error,
     },
-    /// A module of Erlang of which there is no script.
+    /// There is no script for an Erlang module.
     #[error(
         "{module}:{function} is Erlang code, which is not run: write the function {function} in JavaScript \
          in the file {}, or use a built-in generator such as {remedy}",
         .path.display()
     )]
     Module {
-        /// The module.
+        /// Name of the module.
         module: String,
-        /// The function.
+        /// Name of the function.
         function: String,
-        /// The file that would have it.
+        /// Path of the script that should exist.
         path: PathBuf,
-        /// Alternative to it.
+        /// A built-in alternative.
         remedy: &'static str,
     },
-    /// A script too long to be one.
+    /// The script is longer than the limit.
     #[error("the script {} has {size_bytes} bytes: up to {limit_bytes} are read", .path.display())]
     Size {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// Its size.
+        /// Its size in bytes.
         size_bytes: u64,
-        /// The most that is read.
+        /// The limit in bytes.
         limit_bytes: u64,
     },
-    /// The script is none, or fails when it is tried.
+    /// The script is malformed, or fails when it is tried.
     #[error(transparent)]
     Fault(ScriptFault),
 }
 
-/// A fault of a script, at its place.
+/// A fault of a script, with its position.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub struct ScriptFault {
-    /// The script.
+    /// Path of the script.
     pub path: PathBuf,
-    /// Line and column, from 1; nothing where they are not known.
+    /// Line and column, from 1; `None` if they are unknown.
     pub place: Option<(u32, u32)>,
     /// The fault and its remedy.
     pub text: String,
@@ -71,12 +71,12 @@ impl Display for ScriptFault {
 }
 
 impl ScriptFault {
-    /// A fault at no line: of a whole call.
+    /// A fault of a whole call, without a line.
     pub(super) fn of_call(path: &Path, text: String) -> Self {
         Self { path: path.to_owned(), place: None, text }
     }
 
-    /// A fault whose place is the innermost of a stack that is in the script.
+    /// A fault at the innermost position of a stack trace that is in the script.
     pub(super) fn of_stack(path: &Path, stack: &str, text: String) -> Self {
         let name = format!("{}:", path.display());
         let rest = stack.split_once(&name).map(|(_, rest)| rest);
@@ -88,12 +88,12 @@ impl ScriptFault {
     }
 }
 
-/// The first fault of a run.
+/// Keeps the first fault of a run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FaultSlot(Arc<Mutex<Option<ScriptFault>>>);
 
 impl FaultSlot {
-    /// Keeps a fault, if it is the first.
+    /// Keeps a fault, if it is the first one.
     pub(crate) fn put(&self, fault: ScriptFault) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(fault);
     }

@@ -8,7 +8,7 @@ use super::{FaultSlot, ScriptError, ScriptFault, ScriptReference, Scripts};
 use crate::random::Random;
 use crate::worker_place::WorkerPlace;
 
-/// A function of a script. Each clone has the script make a function of its own.
+/// A function of a script. Each clone gets a function of its own from the script.
 #[derive(Debug)]
 pub struct ScriptFunction {
     reference: Arc<ScriptReference>,
@@ -31,7 +31,7 @@ impl Clone for ScriptFunction {
 }
 
 impl ScriptFunction {
-    /// The function of a reference, whose script is not read yet.
+    /// Creates the function of a reference. Its script is not read yet.
     pub(super) fn new(reference: ScriptReference) -> Self {
         Self {
             reference: Arc::new(reference),
@@ -42,11 +42,11 @@ impl ScriptFunction {
         }
     }
 
-    /// Reads the script and tries it. Without it every call is a fault.
+    /// Reads the script and tries it. Without this, every call fails.
     ///
     /// # Errors
     ///
-    /// When the script cannot be read, or its function makes none.
+    /// When the script cannot be read, or its function does not return a function.
     pub(super) fn load(
         &mut self,
         scripts: &mut Scripts,
@@ -57,18 +57,18 @@ impl ScriptFunction {
         Ok(())
     }
 
-    /// Prepares the function for a worker, which begins anew.
+    /// Prepares the function for a worker. Its state is lost.
     pub(super) fn start(&mut self, place: WorkerPlace) {
         self.place = place;
         self.made = None;
     }
 
-    /// Calls the worker's function; the first call has the script make it. A fault is kept for the end of the
-    /// run, too. Costs some hundred nanoseconds beside those of the script.
+    /// Calls the worker's function. The first call lets the script make it. A fault is also kept for the
+    /// end of the run. Costs some hundred nanoseconds in addition to the script itself.
     ///
     /// # Errors
     ///
-    /// When the script fails, or takes too long or too much.
+    /// When the script fails or exceeds a limit.
     pub(super) fn call(
         &mut self,
         random: &mut Random,
@@ -89,7 +89,7 @@ impl ScriptFunction {
         called.map_err(|fault| self.fail(fault))
     }
 
-    /// Keeps a fault of a value that the function gave, which `text` tells.
+    /// Records the fault of a returned value, which `text` describes.
     pub(super) fn refuse(&self, text: String) -> ScriptFault {
         let path = self.program.as_ref().map(|program| program.path.clone());
         let path = path.unwrap_or_else(|| self.reference.file_name().into());

@@ -1,13 +1,13 @@
-//! Scripts: keys, values and sessions in JavaScript, without files, sockets or clocks.
+//! Scripts: keys, values and sessions in JavaScript, without access to files, sockets or clocks.
 //!
-//! A [`ScriptReference`] is a part of a configuration: a file, a function of it and arguments. [`Scripts`]
-//! reads and tries it before the run. For each worker the script is evaluated anew and its function called
-//! once, with the worker's number and the arguments; it gives another function ([`ScriptFunction`]), which is
-//! called for each key, value or step of a session. Both draw from the worker's random stream, so that a seed
-//! gives the same run again.
+//! A [`ScriptReference`] is part of a configuration: a file, a function in it, and arguments. [`Scripts`]
+//! reads the file and tries it before the run. For each worker the script is evaluated anew and the
+//! function is called once, with the worker's number and the arguments. It returns another function
+//! ([`ScriptFunction`]), which is called for each key, value or step of a session. Scripts draw from the
+//! worker's random stream, so the same seed gives the same run.
 //!
-//! A call is bounded in loops and calls, time and memory. A fault, or a call that was cut, ends the
-//! run; the first one of all workers is told.
+//! A call is limited in steps, time and memory. A fault, or a call that exceeds a limit, ends the run; the
+//! first fault of all workers is reported.
 
 mod engine;
 mod fault;

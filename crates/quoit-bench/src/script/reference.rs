@@ -1,32 +1,31 @@
-//! A function of a script as a configuration names it.
+//! The notation of a script's function in a configuration.
 
 use serde_json::{Map, Value as Json};
 
 use crate::term::Term;
 
-/// A file, a function of it and its arguments.
+/// A file, a function in it, and its arguments.
 #[derive(Debug, Clone)]
 pub struct ScriptReference {
-    /// The file as it is written, or a module of Erlang without the ending of scripts.
+    /// The file as written, or the name of an Erlang module, which lacks the extension of scripts.
     pub file: String,
     /// Name of the function.
     pub function: String,
-    /// Arguments behind the worker's number, as a list in JSON.
+    /// Arguments after the worker's number, as a list in JSON.
     pub(super) arguments: String,
-    /// Written `{function, Module, Function, Arguments}`: in basho_bench the module is one of Erlang.
+    /// True for `{function, Module, Function, Arguments}`, which is an Erlang function in basho_bench.
     pub is_module: bool,
 }
 
 impl ScriptReference {
-    /// Reads `{script, "file", Function, [Argument, ...]}`, where the name of the first element is not looked
-    /// at.
+    /// Parses `{script, "file", Function, [Argument, ...]}`. The name of the first element is not checked.
     pub(crate) fn of_script(term: &Term) -> Option<Self> {
         let [_, file, function, arguments] = term.as_tuple()? else { return None };
         let file = file.as_text().filter(|file| !file.is_empty())?;
         Self::new(file, function, arguments, false)
     }
 
-    /// Reads `{function, Module, Function, [Argument, ...]}`.
+    /// Parses `{function, Module, Function, [Argument, ...]}`.
     pub(crate) fn of_module(term: &Term) -> Option<Self> {
         let [_, module, function, arguments] = term.as_tuple()? else { return None };
         // A module is a file name without directories.
@@ -44,19 +43,20 @@ impl ScriptReference {
         Some(Self { file, function, arguments, is_module })
     }
 
-    /// The name of the file: of a module, with the ending of scripts.
+    /// The name of the file. That of a module gets the extension of scripts.
     pub(super) fn file_name(&self) -> String {
         if self.is_module { format!("{}.js", self.file) } else { self.file.clone() }
     }
 }
 
-/// Whether a text is a name of a function in JavaScript, of letters of ASCII.
+/// True if a text is an identifier of JavaScript, in ASCII letters.
 fn is_identifier(text: &str) -> bool {
     let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_' || c == '$';
     text.starts_with(is_letter) && text.chars().all(|c| is_letter(c) || c.is_ascii_digit())
 }
 
-/// A term in JSON; nothing for integers and bytes that JavaScript could not have as they are.
+/// Converts a term to JSON. `None` if it contains integers or bytes that JavaScript can't represent
+/// exactly.
 fn argument_of(term: &Term) -> Option<Json> {
     Some(match term {
         Term::Integer(number) => {

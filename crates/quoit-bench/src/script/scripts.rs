@@ -1,4 +1,4 @@
-//! The scripts of a configuration: read and tried before the run.
+//! The scripts of a configuration, which are read and tried before the run.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,41 +11,41 @@ use super::{FaultSlot, ScriptError, ScriptReference};
 use crate::random::{Random, RandomKind, Seed};
 use crate::worker_place::WorkerPlace;
 
-/// Longest script, in bytes.
+/// Maximum length of a script, in bytes.
 const SCRIPT_BYTES_MAX: u64 = 1 << 20;
 
-/// Numbers of programs, by which threads know them.
+/// The next number of a program. Threads identify programs by their numbers.
 static NEXT_NUMBER: AtomicUsize = AtomicUsize::new(0);
 
-/// Reads the scripts that a key of the configuration names.
+/// Reads the scripts that a key of the configuration refers to.
 #[derive(Debug)]
 pub(crate) struct Scripts {
-    /// Where relative paths begin.
+    /// Directory that relative paths start from.
     base: PathBuf,
     paths: Vec<PathBuf>,
     faults: FaultSlot,
 }
 
-/// A function of a script with its arguments.
+/// A function of a script, with its arguments.
 #[derive(Debug)]
 pub(super) struct ScriptProgram {
     pub(super) number: usize,
     pub(super) path: PathBuf,
     pub(super) function: String,
-    /// The script as a function of the worker's number and the arguments: what it declares is anew for each
-    /// call.
+    /// The script, wrapped as a function of the worker's number and the arguments. Each call declares its
+    /// variables anew.
     pub(super) text: String,
-    /// A list in JSON.
+    /// The arguments, as a list in JSON.
     pub(super) arguments: String,
 }
 
 impl Scripts {
-    /// No scripts yet; relative paths begin at `base`. Faults of a run go to `faults`.
+    /// Creates an empty collection. Relative paths start from `base`. Faults during a run go to `faults`.
     pub(crate) fn new(base: PathBuf, faults: FaultSlot) -> Self {
         Self { base, paths: Vec::new(), faults }
     }
 
-    /// The files that were read.
+    /// Paths of the files that were read.
     pub(crate) fn paths(&self) -> &[PathBuf] {
         &self.paths
     }
@@ -54,8 +54,8 @@ impl Scripts {
         self.faults.clone()
     }
 
-    /// The program of a reference, which was called once as for a first worker. `remedy` is a generator for a
-    /// module of Erlang without a script.
+    /// Reads the program of a reference and tries it by one call, as for a first worker. `remedy` is the
+    /// generator to suggest if an Erlang module has no script.
     pub(super) fn program(
         &mut self,
         reference: &ScriptReference,
@@ -72,7 +72,8 @@ impl Scripts {
             error => error,
         })?;
         let function = &reference.function;
-        // It begins on the line of the text, so that lines of faults are those of the file.
+        // The wrapper puts the script on its first line, so that line numbers of faults are those of the
+        // file.
         let text = format!(
             "(function (worker, given) {{ \"use strict\"; {text}\n;\
              if (typeof {function} !== \"function\")\

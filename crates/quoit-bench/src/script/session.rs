@@ -1,4 +1,4 @@
-//! Sessions: a script says what one worker does next.
+//! Sessions: a script that decides each worker's next operation.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use super::{ScriptError, ScriptFault, ScriptFunction, ScriptReference, Scripts};
 use crate::random::Random;
 use crate::worker_place::WorkerPlace;
 
-/// Longest pause before an operation, in milliseconds: an hour.
+/// Maximum pause before an operation, in milliseconds: an hour.
 const PAUSE_MS_MAX: f64 = 3_600_000.0;
 
-/// The fields of a step.
+/// Names of the fields of a step.
 const FIELDS: [&str; 4] = ["operation", "key", "value", "pauseMs"];
 
-/// The order of one worker's operations, by a script.
+/// The script that decides the order of one worker's operations.
 #[derive(Debug, Clone)]
 pub(crate) struct Session {
     function: ScriptFunction,
@@ -29,20 +29,20 @@ pub(crate) struct Session {
 pub(crate) struct SessionStep {
     /// Label of the operation in the configuration.
     pub(crate) operation: String,
-    /// Its key, if the session gives one.
+    /// The key, if the session gives one.
     pub(crate) key: Option<GivenValue>,
-    /// Its value, likewise.
+    /// The value, if the session gives one.
     pub(crate) value: Option<GivenValue>,
-    /// Pause before it.
+    /// Pause before the operation.
     pub(crate) pause: Duration,
 }
 
-/// A key or a value in place of a generator's.
+/// A key or value that replaces that of a generator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum GivenValue {
-    /// For drivers that take integers.
+    /// An integer, for drivers that take integers.
     Integer(i64),
-    /// For all others.
+    /// Bytes, for all other drivers.
     Bytes(Bytes),
 }
 
@@ -56,7 +56,7 @@ impl From<ScriptedValue> for GivenValue {
 }
 
 impl Session {
-    /// A session whose keys and values are of the kinds of the generators of the run.
+    /// Creates a session. Its keys and values have the kinds of the run's generators.
     pub(crate) fn new(
         reference: ScriptReference,
         key_kind: ScriptedKind,
@@ -75,12 +75,12 @@ impl Session {
         self.function.start(place);
     }
 
-    /// The next step; nothing when the script gives `null` or `undefined`, which is the end. `was_success`
-    /// tells the outcome of the last operation, and is true before the first.
+    /// The next step. `None` if the script returns `null` or `undefined`, which ends the session.
+    /// `was_success` is the outcome of the last operation, and true before the first one.
     ///
     /// # Errors
     ///
-    /// When the script fails or gives something else. The run tells the first such fault.
+    /// When the script fails or returns something else. The run reports the first such fault.
     pub(crate) fn next(
         &mut self,
         random: &mut Random,
@@ -95,7 +95,7 @@ impl Session {
         }
     }
 
-    /// The fault of a step whose operation the configuration does not have.
+    /// The fault of a step whose operation is not in the configuration.
     pub(crate) fn refuse_operation(&self, operation: &str, known: &str) -> ScriptFault {
         self.function.refuse(format!(
             "wants the operation {operation}, which the configuration does not list: it has {known}"
@@ -145,7 +145,7 @@ impl Session {
     }
 }
 
-/// A pause of milliseconds.
+/// Converts a pause in milliseconds.
 fn pause_of(pause: &Given) -> Result<Duration, String> {
     let pause_ms = match pause {
         Given::Integer(number) => *number as f64,

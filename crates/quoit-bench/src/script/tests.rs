@@ -32,7 +32,7 @@ impl Script {
         Ok(values)
     }
 
-    /// The generator of `f` with these arguments.
+    /// A generator of the values of `f` with these arguments.
     fn values(&self, arguments: &str, kind: ScriptedKind) -> ScriptedValues {
         self.try_values(arguments, kind).expect("a script")
     }
@@ -44,12 +44,12 @@ impl Script {
         session
     }
 
-    /// The fault of the run.
+    /// The fault of the run, as text.
     fn fault(&self) -> String {
         self.text_of(&self.faults.get().expect("a fault").to_string())
     }
 
-    /// A fault from behind the name of the file.
+    /// The text of a fault after the name of the file.
     fn text_of(&self, fault: &str) -> String {
         let path = self.directory.path().join("a.js").display().to_string();
         fault.strip_prefix(&path).expect("the name of the file").to_owned()
@@ -176,7 +176,7 @@ fn the_functions_that_are_added_are_bounded_and_draw_what_they_say() {
     }
 }
 
-/// The fault of a function with this body, which is called for a value.
+/// The fault of a function with this body, when it is called for a value.
 fn fault_of(body: &str, kind: ScriptedKind) -> String {
     let script = Script::of(&format!("function f(worker) {{\n return () => {{\n {body}\n }};\n}}"));
     assert!(script.values("[]", kind).next(&mut random(1)).is_err(), "{body}");

@@ -1,27 +1,27 @@
-//! Keys and values of a script.
+//! Keys and values from a script.
 
 use super::engine::{Argument, Given, SIZE_BYTES_MAX};
 use super::{ScriptError, ScriptFault, ScriptFunction, ScriptReference, Scripts};
 use crate::random::Random;
 use crate::worker_place::WorkerPlace;
 
-/// Kind of the values that are wanted.
+/// The kind of values that a generator must produce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScriptedKind {
     /// Integers.
     Integer,
-    /// Texts and bytes; integers as decimal digits.
+    /// Texts and bytes; integers become decimal digits.
     Bytes,
 }
 
-/// A generator whose values a function of a script gives.
+/// A generator whose values a function of a script returns.
 #[derive(Debug, Clone)]
 pub struct ScriptedValues {
     function: ScriptFunction,
     kind: ScriptedKind,
 }
 
-/// A value that a script gave.
+/// A value that a script returned.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ScriptedValue {
     Integer(i64),
@@ -29,7 +29,7 @@ pub(crate) enum ScriptedValue {
 }
 
 impl ScriptedValues {
-    /// A generator of values of `kind`.
+    /// Creates a generator of values of `kind`.
     pub(crate) fn new(reference: ScriptReference, kind: ScriptedKind) -> Self {
         Self { function: ScriptFunction::new(reference), kind }
     }
@@ -53,11 +53,11 @@ impl ScriptedValues {
         self.function.start(place);
     }
 
-    /// The next value; nothing when the script gives `null` or `undefined`, which is the end.
+    /// The next value. `None` if the script returns `null` or `undefined`, which ends the values.
     ///
     /// # Errors
     ///
-    /// When the script fails or gives something else. The run tells the first such fault.
+    /// When the script fails or returns something else. The run reports the first such fault.
     pub(crate) fn next(
         &mut self,
         random: &mut Random,
@@ -72,7 +72,7 @@ impl ScriptedValues {
     }
 }
 
-/// A value of a kind; the error tells what it is instead.
+/// Converts a returned value to a kind. The error describes the value.
 pub(super) fn value_of(gave: Given, kind: ScriptedKind) -> Result<ScriptedValue, String> {
     let wanted = match kind {
         ScriptedKind::Integer => "an integer",

@@ -1,11 +1,11 @@
-//! Building binaries from their segments.
+//! Construction of binaries from their segments.
 
 use super::Term;
 
-/// Largest binary that a configuration may write out, in bits.
+/// Maximum size of a binary in a configuration, in bits.
 const SIZE_BITS_MAX: u128 = 8 << 20;
 
-/// Encoding of one segment.
+/// The type of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SegmentKind {
     Integer,
@@ -15,7 +15,7 @@ enum SegmentKind {
     Utf32,
 }
 
-/// How one segment is encoded.
+/// The encoding of a segment.
 #[derive(Debug, Clone, Copy)]
 struct Layout {
     kind: SegmentKind,
@@ -23,17 +23,17 @@ struct Layout {
     size_bits: u128,
 }
 
-/// Collects the bits of a binary; only whole bytes can come out.
+/// Collects the bits of a binary, which must be whole bytes in the end.
 #[derive(Debug, Default)]
 pub(super) struct BinaryBuilder {
     bytes: Vec<u8>,
-    /// Bits of an unfinished byte, in its high end.
+    /// Bits of an incomplete byte, in its high bits.
     partial: u8,
     partial_bits: u32,
 }
 
 impl BinaryBuilder {
-    /// Adds a segment; a string is one segment for each of its characters.
+    /// Adds a segment. A string is a segment for each of its characters.
     pub(super) fn push(
         &mut self,
         value: &Term,
@@ -100,7 +100,7 @@ impl BinaryBuilder {
         Ok(())
     }
 
-    /// The low `size_bits` of the integer in two's complement.
+    /// Adds the low `size_bits` bits of the integer in two's complement.
     fn push_integer(&mut self, value: i128, layout: Layout) -> Result<(), String> {
         let size_bits = layout.size_bits;
         if size_bits > SIZE_BITS_MAX {
@@ -114,7 +114,7 @@ impl BinaryBuilder {
             (value >> shift) & 1 == 1
         };
         if layout.is_little {
-            // Whole bytes from the low end; the odd bits that remain are the highest ones.
+            // Whole bytes from the low end; the remaining bits are the highest ones.
             let whole_bytes = size_bits / 8;
             for byte in 0..whole_bytes {
                 (0..8).rev().for_each(|bit| self.push_bit(bit_at(byte * 8 + bit)));
@@ -146,7 +146,7 @@ impl BinaryBuilder {
         }
     }
 
-    /// The bytes, or a complaint when the last one is not whole.
+    /// The bytes, or an error if the last one is incomplete.
     pub(super) fn finish(self) -> Result<Vec<u8>, String> {
         match self.partial_bits {
             0 => Ok(self.bytes),

@@ -1,10 +1,10 @@
-//! From characters to tokens, each with its place in the file.
+//! Conversion of characters to tokens, each with its position in the file.
 
 use std::fmt::{self, Display, Formatter};
 
 use super::parser::{Problem, SyntaxError};
 
-/// A place in a file: line and column, both from 1, counted in characters.
+/// A position in a file: line and column, both from 1, counted in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// Line, from 1.
@@ -19,7 +19,7 @@ pub(super) enum Token {
     Integer(u128),
     Float(f64),
     Atom(String),
-    /// A reserved word of the language, not in quotes.
+    /// A reserved word of the language, without quotes.
     Word(String),
     String(String),
     Mark(&'static str),
@@ -43,10 +43,10 @@ impl Display for Token {
     }
 }
 
-/// Marks, longer ones before those that they begin with.
+/// Punctuation marks; a longer mark stands before the marks that it begins with.
 const MARKS: [&str; 14] = ["<<", ">>", "=>", "{", "}", "[", "]", "(", ")", ",", "|", "#", "/", ":"];
 
-/// The tokens of a text, one at a time.
+/// Splits a text into tokens, one at a time.
 pub(super) struct Lexer {
     chars: Vec<char>,
     at: usize,
@@ -58,7 +58,7 @@ impl Lexer {
         Self { chars: text.chars().collect(), at: 0, position: Position { line: 1, column: 1 } }
     }
 
-    /// The next token and where it starts.
+    /// The next token and its position.
     pub(super) fn next_token(&mut self) -> Result<(Token, Position), SyntaxError> {
         self.skip_blanks();
         let start = self.position;
@@ -136,7 +136,7 @@ impl Lexer {
         }
     }
 
-    /// A full stop ends a term only before white space, a comment or the end of the file.
+    /// Reads a full stop. It ends a term only before white space, a comment or the end of the file.
     fn full_stop(&mut self, start: Position) -> Result<Token, SyntaxError> {
         self.bump();
         match self.peek() {
@@ -173,7 +173,7 @@ impl Lexer {
         }
     }
 
-    /// `$c`: the code point of a character or of an escape.
+    /// Reads `$c`: the code point of a character or of an escape sequence.
     fn character(&mut self, start: Position) -> Result<Token, SyntaxError> {
         self.bump();
         let place = self.position;
@@ -185,7 +185,7 @@ impl Lexer {
         Ok(Token::Integer(u128::from(u32::from(c))))
     }
 
-    /// The character that an escape stands for; the backslash is taken already.
+    /// The character that an escape sequence stands for. The backslash is already consumed.
     fn escape(&mut self, place: Position) -> Result<char, SyntaxError> {
         let bad = |text: String| SyntaxError::at(place, Problem::Escape(text));
         let Some(c) = self.bump() else { return Err(bad(String::new())) };
@@ -219,7 +219,7 @@ impl Lexer {
         })
     }
 
-    /// `\xHH` or `\x{H...}`; on failure the text that was read.
+    /// Reads `\xHH` or `\x{H...}`. The error is the text that was read.
     fn hex_escape(&mut self) -> Result<char, String> {
         let digits = if self.peek() == Some('{') {
             self.bump();
@@ -300,7 +300,7 @@ impl Lexer {
             .ok_or_else(|| SyntaxError::at(start, Problem::NumberRange(digits.to_owned())))
     }
 
-    /// Digits of `base`; a single underscore may stand between two of them.
+    /// Reads digits of `base`. A single underscore may stand between two of them.
     fn take_digits(&mut self, base: u32) -> String {
         let mut digits = String::new();
         while let Some(c) = self.peek() {
@@ -333,12 +333,12 @@ fn is_name_char(c: char) -> bool {
         || (('\u{c0}'..='\u{ff}').contains(&c) && c != '\u{d7}' && c != '\u{f7}')
 }
 
-/// The value of a run of digits without underscores, or nothing when it is empty or does not fit.
+/// The value of digits without underscores; `None` if there are none or the value is too large.
 fn digits_value(digits: &str, base: u32) -> Option<u128> {
     u128::from_str_radix(digits, base).ok()
 }
 
-/// The value of a float in Erlang's form, or nothing when it is not finite.
+/// The value of a float in Erlang's notation; `None` if it is not finite.
 fn parse_float(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| value.is_finite())
 }

@@ -1,12 +1,12 @@
-//! Configurations that were copied out of a mail or a page: two of their faults can be mended.
+//! Repair of configurations that were copied from a mail or a web page, for two kinds of damage.
 
 use super::parser::{LocatedTerm, SyntaxError, parse_terms, text_of};
 use super::{Position, Term};
 
-/// The value that takes the place of `[ ... ]`, by which a page leaves out what does not matter to it.
+/// The value that replaces `[ ... ]`, which pages write to leave something out.
 const LEFT_OUT: &str = "...";
 
-/// The terms of a file, with remarks on what was mended in it.
+/// The terms of a file, with remarks on the repairs.
 #[derive(Debug, Clone)]
 pub(crate) struct MendedTerms {
     pub(crate) terms: Vec<LocatedTerm>,
@@ -18,13 +18,13 @@ pub(crate) fn is_left_out(value: &Term) -> bool {
     value.as_atom() == Some(LEFT_OUT)
 }
 
-/// Reads every term of a file as [`parse_bytes`](super::parse_bytes) does. A file that can't be read so is
-/// read once more with `_` for `\_`, as mail programs write it, and with a value that is [left
-/// out](is_left_out) for `[ ... ]`.
+/// Reads every term of a file as [`parse_bytes`](super::parse_bytes) does. If that fails, it is tried again
+/// with `_` for `\_`, which mail programs write, and with a value that is [left out](is_left_out) for `[
+/// ... ]`.
 ///
 /// # Errors
 ///
-/// The first syntax error of the file as it stands, with its place.
+/// The first syntax error of the unrepaired file, with its position.
 pub(crate) fn parse_mending(text: &str) -> Result<MendedTerms, SyntaxError> {
     let error = match parse_terms(text) {
         Ok(terms) => return Ok(MendedTerms { terms, remarks: Vec::new() }),
@@ -58,7 +58,8 @@ pub(crate) fn left_out_remark(key: &str, position: Position) -> String {
     )
 }
 
-/// The text with the atom `'...'` for each list of nothing but three dots, or of their one character.
+/// The text with the atom `'...'` in place of each list that contains only an ellipsis: three dots, or
+/// their one character.
 fn without_ellipses(text: &str) -> String {
     let mut mended = String::with_capacity(text.len());
     let mut rest = text;

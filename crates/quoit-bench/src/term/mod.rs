@@ -1,7 +1,7 @@
-//! Erlang terms: the values that basho_bench configurations are written in.
+//! Erlang terms, in which basho_bench's configurations are written.
 //!
-//! [`parse_terms`] reads a whole file; [`Term`] prints back in Erlang syntax (the error table of
-//! a run is written that way) and orders as Erlang orders terms.
+//! [`parse_terms`] reads a whole file. A [`Term`] is printed in Erlang syntax, which the error table of a
+//! run uses, and terms are ordered as in Erlang.
 
 mod binary;
 mod lexer;
@@ -22,11 +22,11 @@ pub use places::Places;
 
 /// One Erlang term.
 ///
-/// Equality and order are Erlang's exact ones: a string equals the list of its code points, and
-/// an integer never equals a float.
+/// Equality and order are Erlang's exact ones: a string equals the list of its code points, and an integer
+/// never equals a float.
 #[derive(Debug, Clone)]
 pub enum Term {
-    /// An integer. Erlang's are unbounded; what does not fit 128 bits is refused by the parser.
+    /// An integer. Erlang's integers are unbounded; the parser refuses those beyond 128 bits.
     Integer(i128),
     /// A finite float.
     Float(f64),
@@ -42,7 +42,7 @@ pub enum Term {
     List(Vec<Term>),
     /// A list of at least one element whose tail is not a list: `[a | b]`.
     ImproperList(Vec<Term>, Box<Term>),
-    /// A map, in key order, each key once.
+    /// A map, in ascending order of its distinct keys.
     Map(Vec<(Term, Term)>),
 }
 
@@ -52,7 +52,7 @@ impl Term {
         Self::Atom(name.to_owned())
     }
 
-    /// The name of an atom, or nothing.
+    /// The name of an atom; `None` for other terms.
     pub fn as_atom(&self) -> Option<&str> {
         match self {
             Self::Atom(name) => Some(name),
@@ -60,7 +60,7 @@ impl Term {
         }
     }
 
-    /// The value of an integer, or nothing.
+    /// The value of an integer; `None` for other terms.
     pub fn as_integer(&self) -> Option<i128> {
         match self {
             Self::Integer(value) => Some(*value),
@@ -68,7 +68,7 @@ impl Term {
         }
     }
 
-    /// The value of an integer or a float, or nothing.
+    /// The value of an integer or a float; `None` for other terms.
     pub fn as_number(&self) -> Option<f64> {
         match self {
             Self::Integer(value) => Some(*value as f64),
@@ -77,7 +77,7 @@ impl Term {
         }
     }
 
-    /// The elements of a tuple, or nothing.
+    /// The elements of a tuple; `None` for other terms.
     pub fn as_tuple(&self) -> Option<&[Term]> {
         match self {
             Self::Tuple(elements) => Some(elements),
@@ -85,7 +85,7 @@ impl Term {
         }
     }
 
-    /// The text of a string, or of a list of code points (the empty list is the empty text).
+    /// The text of a string or of a list of code points. The empty list is the empty text.
     pub fn as_text(&self) -> Option<String> {
         match self {
             Self::String(text) => Some(text.clone()),
@@ -100,7 +100,7 @@ impl Term {
         }
     }
 
-    /// The elements of a proper list; a string gives its code points.
+    /// The elements of a proper list. A string gives its code points.
     pub fn as_list(&self) -> Option<Vec<Term>> {
         match self {
             Self::List(elements) => Some(elements.clone()),
@@ -111,7 +111,7 @@ impl Term {
         }
     }
 
-    /// The rank of the kind of a term in Erlang's order of kinds.
+    /// The rank of a term's type in Erlang's order of types.
     fn kind_rank(&self) -> u8 {
         match self {
             Self::Integer(_) | Self::Float(_) => 0,
@@ -125,7 +125,7 @@ impl Term {
         }
     }
 
-    /// The leading elements of any list, and its tail when it is improper.
+    /// The leading elements of any list, and its tail if it is improper.
     fn list_parts(&self) -> (Vec<Term>, Option<&Term>) {
         match self {
             Self::ImproperList(elements, tail) => (elements.clone(), Some(tail)),
@@ -169,7 +169,7 @@ impl Ord for Term {
     }
 }
 
-/// Order of two terms of one kind that are lists in any spelling.
+/// The order of two terms of the same rank that are lists in any notation.
 fn compare_lists(a: &Term, b: &Term) -> Ordering {
     let (a_elements, a_tail) = a.list_parts();
     let (b_elements, b_tail) = b.list_parts();

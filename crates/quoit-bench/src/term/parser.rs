@@ -1,4 +1,4 @@
-//! From tokens to terms.
+//! Conversion of tokens to terms.
 
 use thiserror::Error;
 
@@ -7,27 +7,27 @@ use super::binary::BinaryBuilder;
 use super::lexer::{Lexer, Position, Token};
 use super::places::Places;
 
-/// Deepest nesting of tuples, lists and maps that is read; bounds the stack.
+/// Maximum nesting of tuples, lists and maps. It limits the use of the stack.
 pub const NESTING_DEPTH_MAX: usize = 200;
 
-/// A term of a file and where it starts.
+/// A term of a file, with its position.
 #[derive(Debug, Clone)]
 pub struct LocatedTerm {
     /// The term.
     pub term: Term,
-    /// Where it and the terms inside it begin.
+    /// Positions of the term and of the terms inside it.
     pub places: Places,
 }
 
-/// Why a text is not a sequence of Erlang terms, and where.
+/// The reason why a text is not a sequence of Erlang terms, with the position.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{line}:{column}: {problem}{hint}", line = .position.line, column = .position.column)]
 pub struct SyntaxError {
-    /// Where it was noticed.
+    /// Position where the fault was found.
     pub position: Position,
     /// Description of the fault.
     pub problem: Problem,
-    /// A remedy found by looking at the whole text, or nothing.
+    /// A remedy that was found in the whole text, or an empty text.
     pub hint: &'static str,
 }
 
@@ -37,21 +37,21 @@ impl SyntaxError {
     }
 }
 
-/// Fault of a text that should be Erlang terms.
+/// The fault of a text that should be Erlang terms.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Problem {
-    /// A token that cannot stand here.
+    /// A token that is not allowed here.
     #[error("found {found} where {expected} was expected")]
     Unexpected {
         /// The token.
         found: String,
-        /// Tokens that could have stood here.
+        /// The tokens that would be allowed.
         expected: &'static str,
     },
     /// A character that begins no token.
     #[error("the character {0:?} begins no term")]
     Character(char),
-    /// A name that Erlang takes for a variable.
+    /// A variable of Erlang.
     #[error("`{0}` is a variable, which a configuration cannot have: for an atom write '{0}'")]
     Variable(String),
     /// A full stop inside a term.
@@ -60,16 +60,16 @@ pub enum Problem {
     /// A quote that is never closed.
     #[error("this {0} is never closed")]
     OpenQuote(char),
-    /// `$` at the end of the file.
+    /// A `$` at the end of the file.
     #[error("`$` wants a character after it")]
     EmptyCharacter,
-    /// An escape that stands for no character.
+    /// An unknown escape sequence.
     #[error("`\\{0}` is not an escape sequence: write \\n, \\x{{HH}} or another known one")]
     Escape(String),
     /// A base outside 2..=36.
     #[error("the base `{0}` of a number must be from 2 to 36")]
     Base(String),
-    /// Digits that are not of their base.
+    /// Digits that do not belong to their base.
     #[error("`{text}` is not a number of base {base}")]
     Digits {
         /// The number as written.
@@ -77,13 +77,13 @@ pub enum Problem {
         /// Its base.
         base: u32,
     },
-    /// A float not in Erlang's form.
+    /// A float that is not in Erlang's notation.
     #[error("`{0}` is not a number: a float has digits on both sides of its point, as in 1.0e5")]
     FloatForm(String),
-    /// A number that does not fit.
+    /// A number out of range.
     #[error("the number `{0}` does not fit (128 bits for integers, 64 for floats)")]
     NumberRange(String),
-    /// Nesting deeper than the limit.
+    /// Nesting beyond the limit.
     #[error("terms are nested deeper than {NESTING_DEPTH_MAX} levels")]
     Depth,
     /// A segment of a binary that cannot be built.
@@ -97,17 +97,17 @@ const MAIL_HINT: &str = ". The file contains `\\_`, which mail programs write fo
 const ELLIPSIS_HINT: &str = ". The file contains `...`, which stands for something that was left \
                              out: write for instance the addresses of your nodes there";
 
-/// Reads every term of a file: UTF-8, or Latin-1 where the file says so in its first two lines
-/// (`%% coding: latin-1`) or is not valid UTF-8.
+/// Reads every term of a file. The encoding is UTF-8, or Latin-1 if the file declares that in its first two
+/// lines (`%% coding: latin-1`) or is not valid UTF-8.
 ///
 /// # Errors
 ///
-/// The first syntax error, with its place.
+/// The first syntax error, with its position.
 pub fn parse_bytes(bytes: &[u8]) -> Result<Vec<LocatedTerm>, SyntaxError> {
     parse_terms(&text_of(bytes))
 }
 
-/// The text of a file by its encoding, without a byte order mark.
+/// The text of a file in its encoding, without a byte order mark.
 pub(crate) fn text_of(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !declares_latin1(text) => {
@@ -127,11 +127,11 @@ fn declares_latin1(text: &str) -> bool {
     })
 }
 
-/// Reads every term of `text`, each ended by a full stop.
+/// Reads every term of `text`. Each ends with a full stop.
 ///
 /// # Errors
 ///
-/// The first syntax error, with its place.
+/// The first syntax error, with its position.
 pub fn parse_terms(text: &str) -> Result<Vec<LocatedTerm>, SyntaxError> {
     let parse = || {
         let mut parser = Parser::new(text)?;
@@ -161,7 +161,7 @@ struct Parser {
     lexer: Lexer,
     token: Token,
     position: Position,
-    /// Of the term that is being read, with the terms inside it that have been read.
+    /// Positions of the term that is being read, and of the terms inside it that have been read.
     places: Places,
 }
 
@@ -186,7 +186,7 @@ impl Parser {
         matches!(self.token, Token::Mark(found) if found == mark)
     }
 
-    /// Takes `mark` when it is next.
+    /// Consumes `mark` if it is next. Returns true if it was.
     fn accept(&mut self, mark: &str) -> Result<bool, SyntaxError> {
         let found = self.is_mark(mark);
         if found {
@@ -199,7 +199,7 @@ impl Parser {
         if self.accept(mark)? { Ok(()) } else { Err(self.unexpected(expected)) }
     }
 
-    /// Reads a term and notes its place in those of the term around it.
+    /// Reads a term, and records its positions in those of the surrounding term.
     fn term(&mut self, depth: usize) -> Result<Term, SyntaxError> {
         let around = std::mem::replace(&mut self.places, Places::leaf(self.position));
         let term = self.unplaced_term(depth);
@@ -259,7 +259,7 @@ impl Parser {
         })
     }
 
-    /// A number after its sign, which is the current token.
+    /// Reads a number after its sign, which is the current token.
     fn sign(&mut self, is_negative: bool) -> Result<Term, SyntaxError> {
         self.advance()?;
         let term = match self.token {
@@ -280,7 +280,7 @@ impl Parser {
         Ok(Term::String(text))
     }
 
-    /// Terms between commas, up to but without `close`.
+    /// Reads terms between commas, up to `close`, which is not consumed.
     fn elements(&mut self, close: &str, depth: usize) -> Result<Vec<Term>, SyntaxError> {
         let mut elements = Vec::new();
         if self.is_mark(close) {
@@ -370,7 +370,8 @@ impl Parser {
             | Token::Float(_)
             | Token::String(_)
             | Token::Mark("+" | "-" | "<<") => {
-                // A binary inside a binary nests one level at a time in the text as well.
+                // Terms are not nested here, so a binary in a binary is refused instead of read
+                // recursively.
                 if self.is_mark("<<") {
                     return Err(SyntaxError::at(
                         self.position,
@@ -391,7 +392,7 @@ impl Parser {
         Ok(size)
     }
 
-    /// The types of a segment, with `unit:8` as two words.
+    /// Reads the types of a segment. `unit:8` becomes two words.
     fn segment_types(&mut self) -> Result<Vec<String>, SyntaxError> {
         let mut types = Vec::new();
         loop {

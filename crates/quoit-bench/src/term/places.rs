@@ -1,23 +1,23 @@
-//! Where terms are written.
+//! Positions of terms.
 
 use super::lexer::Position;
 
-/// Where a term begins, and where each term directly inside it does.
+/// The position of a term, and those of the terms directly inside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
-    /// The first character.
+    /// Position of the first character.
     pub position: Position,
-    /// The elements of a tuple or a list, in order; for others of no meaning.
+    /// Positions of the elements of a tuple or list, in order; meaningless for other terms.
     pub inner: Vec<Places>,
 }
 
 impl Places {
-    /// A term with nothing inside.
+    /// The position of a term with nothing inside.
     pub fn leaf(position: Position) -> Self {
         Self { position, inner: Vec::new() }
     }
 
-    /// Follows indices from element to element, as far as there are places.
+    /// Follows indices from element to element, as far as positions are known.
     pub fn at(&self, path: &[usize]) -> Position {
         match path {
             [first, rest @ ..] => {

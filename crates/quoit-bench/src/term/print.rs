@@ -1,10 +1,10 @@
-//! Printing terms in Erlang syntax, so that parsing the text gives the term back.
+//! Printing of terms in Erlang syntax, so that parsing the text gives the same term.
 
 use std::fmt::{self, Display, Formatter, Write};
 
 use super::Term;
 
-/// Words of the language that an atom may be only in quotes.
+/// Reserved words of the language. An atom with such a name needs quotes.
 pub(super) const RESERVED_WORDS: [&str; 29] = [
     "after", "and", "andalso", "band", "begin", "bnot", "bor", "bsl", "bsr", "bxor", "case",
     "catch", "cond", "div", "else", "end", "fun", "if", "let", "maybe", "not", "of", "or",
@@ -38,8 +38,8 @@ impl Display for Term {
     }
 }
 
-/// The shortest text that reads back as `value`, with digits on both sides of a point as Erlang
-/// wants them.
+/// The shortest text that reads back as `value`. It has digits on both sides of the point, as Erlang
+/// requires.
 pub fn float_text(value: f64) -> String {
     let text = format!("{value:?}");
     match text.split_once('e') {

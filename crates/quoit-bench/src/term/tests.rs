@@ -8,7 +8,7 @@ fn term_of(text: &str) -> Term {
     terms.remove(0).term
 }
 
-/// Holds `text` (without its full stop) against the term in its printed form.
+/// Asserts that `text` (without its full stop) is printed as `printed`.
 fn check(text: &str, printed: &str) {
     assert_eq!(term_of(&format!("{text}.")).to_string(), printed, "{text}");
 }

@@ -1,4 +1,4 @@
-//! Traces: operations with their times, keys and sizes, as a system in use has had them.
+//! Traces: operations with times, keys and sizes that were recorded from a real system.
 
 mod error;
 mod reader;
@@ -8,14 +8,14 @@ pub use reader::TraceReader;
 
 use std::time::Duration;
 
-/// The kinds of operations that traces have.
+/// The kinds of operations in traces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TracedKind {
-    /// It reads a key.
+    /// Reads a key.
     Get,
-    /// It writes a key.
+    /// Writes a key.
     Put,
-    /// It deletes a key.
+    /// Deletes a key.
     Delete,
 }
 
@@ -23,7 +23,7 @@ impl TracedKind {
     /// Every kind.
     pub(crate) const ALL: [Self; 3] = [Self::Get, Self::Put, Self::Delete];
 
-    /// The names that drivers have for operations of this kind, the word for people first.
+    /// Names that drivers have for operations of this kind. The first is the one for messages.
     pub(crate) const fn operation_names(self) -> &'static [&'static str] {
         match self {
             Self::Get => &["get", "get_any"],
@@ -32,7 +32,8 @@ impl TracedKind {
         }
     }
 
-    /// The kind of an operation by its word in a trace. Words of caches that change what is stored are puts.
+    /// The kind of an operation, from its word in a trace. Commands of caches that change a value count as
+    /// puts.
     fn of_word(word: &str) -> Option<Self> {
         Some(match word.to_ascii_lowercase().as_str() {
             "get" | "gets" | "read" => Self::Get,
@@ -47,21 +48,22 @@ impl TracedKind {
 /// An operation of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TracedOperation {
-    /// When it began, from the first operation on.
+    /// Time since the first operation of the trace.
     pub at: Duration,
     /// Its kind.
     pub kind: TracedKind,
     /// Its key.
     pub key: Vec<u8>,
-    /// Bytes of the value that it writes; 0 for others.
+    /// Size of the written value in bytes; 0 for other operations.
     pub value_bytes: u64,
 }
 
-/// How a run replays a trace.
+/// The trace that a run replays, and the speed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replay {
-    /// The file.
+    /// Path of the file.
     pub path: std::path::PathBuf,
-    /// By how much the times of the trace are shortened; `None`: no operation waits for its time.
+    /// Factor by which the trace is replayed faster than recorded. `None` if no operation waits for its
+    /// time.
     pub speed: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! Reading a trace, line by line: a trace need not fit in memory.
+//! Reading a trace line by line, so that it need not fit in memory.
 
 use super::{TraceError, TracedKind, TracedOperation};
 use std::collections::VecDeque;
@@ -7,37 +7,39 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Longest line that is read, in bytes.
+/// Maximum length of a line, in bytes.
 const LINE_BYTES_MAX: usize = 1 << 20;
-/// Most operations of one second that are spread over it; those beyond form a group of their own.
+/// Maximum number of operations that are spread over one second together. Further ones of the same second
+/// form another group.
 const GROUP_MAX: usize = 1 << 20;
 /// Columns of a trace with a header.
 const COLUMNS: [&str; 4] = ["time", "operation", "key", "value_size"];
-/// Fields of a line of Twitter's cache traces.
+/// Number of fields in a line of Twitter's cache traces.
 const TWITTER_FIELDS: usize = 7;
 
-/// The form of a trace.
+/// The format of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TraceForm {
-    /// Seconds with fractions, with a header.
+    /// With a header; times are in seconds with fractions.
     Timed,
-    /// Whole seconds: the operations of a second are spread evenly over it.
+    /// Twitter's format, whose times are whole seconds. The operations of a second are spread evenly over
+    /// it.
     Twitter,
 }
 
-/// The operations of a trace in the order of the file, with their lines.
+/// Reads the operations of a trace in the order of the file, with their line numbers.
 pub struct TraceReader {
     path: PathBuf,
     lines: Box<dyn BufRead + Send>,
     line_number: u64,
     read_bytes: u64,
-    /// Size of a regular file.
+    /// Size of the file; `None` if it is not a regular file.
     size_bytes: Option<u64>,
     form: TraceForm,
     first_at: Option<Duration>,
-    /// Operations of one second, which are given out.
+    /// Operations of one second, ready to be returned.
     ready: VecDeque<(u64, TracedOperation)>,
-    /// The first operation of the next second, or why there is none.
+    /// The first operation of the next second, or the fault that follows.
     next: Result<Option<(u64, TracedOperation)>, TraceError>,
 }
 
@@ -52,7 +54,7 @@ impl TraceReader {
     ///
     /// # Errors
     ///
-    /// When the file can't be read, has no operation, or its first line is none of a trace.
+    /// When the file can't be read, has no operation, or its first line is not that of a trace.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let file =
             File::open(path).map_err(|error| TraceError::File { path: path.to_owned(), error })?;
@@ -62,13 +64,13 @@ impl TraceReader {
         Ok(Self { size_bytes, ..reader })
     }
 
-    /// How much of the file was read for the operations so far, from 0 to 1; nothing for what is no file.
+    /// Share of the file that was read so far, from 0 to 1; `None` if it is not a regular file.
     pub fn progress(&self) -> Option<f64> {
         let size_bytes = self.size_bytes.filter(|size_bytes| *size_bytes > 0)?;
         Some((self.read_bytes as f64 / size_bytes as f64).min(1.0))
     }
 
-    /// Takes a trace from where it is; `path` stands in errors.
+    /// Reads a trace from `lines`. `path` is used in errors.
     ///
     /// # Errors
     ///
@@ -101,28 +103,29 @@ impl TraceReader {
         Ok(reader)
     }
 
-    /// The file.
+    /// Path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The next operation with the number of its line; nothing at the end.
+    /// The next operation with its line number; `None` at the end.
     ///
     /// # Errors
     ///
-    /// When the file can't be read, or a line is none of a trace.
+    /// When the file can't be read, or a line is not that of a trace.
     pub fn next_operation(&mut self) -> Result<Option<(u64, TracedOperation)>, TraceError> {
         if self.ready.is_empty() {
             self.read_group()?;
         }
         let Some((line, mut operation)) = self.ready.pop_front() else { return Ok(None) };
         let first_at = *self.first_at.get_or_insert(operation.at);
-        // Lines of several clients may be out of order by a little: such an operation is due at once.
+        // Lines of several clients may be slightly out of order. An operation before the first one is due
+        // at once.
         operation.at = operation.at.saturating_sub(first_at);
         Ok(Some((line, operation)))
     }
 
-    /// Reads one operation, or all of one second where times are whole seconds.
+    /// Reads one operation or, if times are whole seconds, all operations of one second.
     fn read_group(&mut self) -> Result<(), TraceError> {
         let Some(first) = std::mem::replace(&mut self.next, Ok(None))? else { return Ok(()) };
         let at = first.1.at;
@@ -134,7 +137,7 @@ impl TraceReader {
                 Ok(Some(operation)) if may_be_same && operation.1.at == at => {
                     self.ready.push_back(operation);
                 }
-                // A fault comes after the operations before it.
+                // A fault is returned after the operations before it.
                 next => {
                     self.next = next;
                     break;
@@ -157,7 +160,7 @@ impl TraceReader {
         Ok(None)
     }
 
-    /// The next line without its end.
+    /// The next line without its line break.
     fn line(&mut self) -> Result<Option<String>, TraceError> {
         let mut bytes = Vec::new();
         let mut limited = std::io::Read::take(&mut self.lines, LINE_BYTES_MAX as u64);
@@ -235,7 +238,7 @@ mod tests {
         TraceReader::new(Path::new("t.csv"), Box::new(std::io::Cursor::new(bytes)))
     }
 
-    /// Line, milliseconds, kind, key and bytes of the value.
+    /// Line number, time in milliseconds, kind, key, and size of the value.
     type Read = (u64, u128, TracedKind, String, u64);
 
     fn all(text: &str) -> Result<Vec<Read>, String> {

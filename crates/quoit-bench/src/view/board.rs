@@ -1,11 +1,11 @@
-//! The last figures of each server that is watched.
+//! The latest figures of each watched server.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ServerLine;
 
-/// Servers with their last figures; clones are the same board.
+/// The servers with their latest figures. Clones share the board.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ServerBoard(Arc<Mutex<BTreeMap<String, ServerLine>>>);
 
@@ -16,7 +16,7 @@ impl ServerBoard {
         servers.insert(line.server.clone(), line);
     }
 
-    /// All servers by their names.
+    /// The figures of all servers, sorted by name.
     pub(crate) fn lines(&self) -> Vec<ServerLine> {
         let servers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         servers.values().cloned().collect()

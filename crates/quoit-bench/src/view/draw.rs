@@ -1,4 +1,4 @@
-//! From the state to the screen.
+//! Rendering of the view's state.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use ratatui::widgets::{Block, Gauge, Paragraph, Row, Sparkline, Table};
 use super::spectrum::band_text;
 use super::{OperationLine, Spectrum, ViewSecond, ViewState};
 
-/// Width of the labels beside the spectrum.
+/// Width of the labels next to the spectrum, in columns.
 const LABEL_WIDTH: u16 = 8;
 
-/// Most lines of operations; what does not fit is left out.
+/// Maximum number of lines for operations. Further ones are left out.
 const OPERATION_LINES_MAX: u16 = 10;
 
-/// Headings of operations.
+/// Column headers of the operations.
 const HEADINGS: [&str; 8] = ["operation", "op/s", "failed", "p50", "p95", "p99", "p99.9", "max"];
 
 /// Shades of the spectrum, from few latencies to many.
 const SHADES: [&str; 4] = ["░", "▒", "▓", "█"];
 
-/// Shares of a second's latencies from which each shade is drawn.
+/// For each shade, the share of a second's latencies from which it is used.
 const SHADES_FROM: [f64; 4] = [0.0, 0.05, 0.2, 0.5];
 
-/// Draws the state. Depends on nothing but it and the size of the frame.
+/// Renders the state. The result depends only on the state and the size of the frame.
 pub fn draw(frame: &mut Frame<'_>, state: &ViewState) {
     let operation_count = state.last.as_ref().map_or(0, |second| second.operations.len());
     let operation_lines = (operation_count as u16).clamp(1, OPERATION_LINES_MAX);
@@ -125,7 +125,8 @@ fn draw_rate(frame: &mut Frame<'_>, area: Rect, state: &ViewState) {
     frame.render_widget(line, area);
 }
 
-/// A column for each second, a line for each band: how many of its latencies are there.
+/// Draws the latencies over time. A column is a second and a row is a band of latencies; the shade shows
+/// the band's share of the second's operations.
 fn draw_spectrum(frame: &mut Frame<'_>, area: Rect, state: &ViewState) {
     let outline = block(" latencies: seconds to the right, slower ones above ");
     let inner = outline.inner(area);
@@ -137,7 +138,7 @@ fn draw_spectrum(frame: &mut Frame<'_>, area: Rect, state: &ViewState) {
     let Some((low, high)) = ranges.reduce(|(low, high), (l, h)| (low.min(l), high.max(h))) else {
         return;
     };
-    // The slow ones matter more where there is no room for all.
+    // If there is not enough room, the bands of slow operations take precedence.
     let low = low.max((high + 1).saturating_sub(usize::from(inner.height)));
     let lines = (low..=high).rev().map(|band| {
         let label = format!("{:>width$} ", band_text(band), width = usize::from(LABEL_WIDTH) - 1);
@@ -160,7 +161,7 @@ fn shade(spectrum: &Spectrum, band: usize) -> &'static str {
     shades.filter(|(_, from)| share >= *from).map(|(shade, _)| *shade).next().unwrap_or(SHADES[0])
 }
 
-/// Errors, servers if any are watched, and messages.
+/// Draws errors, messages and, if any are watched, servers.
 fn draw_below(frame: &mut Frame<'_>, area: Rect, state: &ViewState) {
     let servers = state.last.as_ref().map(|second| second.servers.as_slice()).unwrap_or_default();
     let weights = if servers.is_empty() { [2, 0, 3] } else { [2, 4, 3] };
@@ -202,7 +203,7 @@ fn draw_errors(frame: &mut Frame<'_>, area: Rect, last: Option<&ViewSecond>) {
     frame.render_widget(Paragraph::new(lines).style(style).block(block(" failures ")), area);
 }
 
-/// Minutes and seconds, with hours when there are any.
+/// Minutes and seconds, and hours if there are any.
 fn clock(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds / 3600 {
@@ -211,7 +212,7 @@ fn clock(duration: Duration) -> String {
     }
 }
 
-/// Microseconds in milliseconds, with about three digits that say something.
+/// Converts microseconds to a text in milliseconds with about three significant digits.
 fn ms(us: u64) -> String {
     match us {
         us if us >= 100_000 => format!("{}", us / 1000),

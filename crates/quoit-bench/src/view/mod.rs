@@ -1,8 +1,8 @@
 //! The full-screen view of a run in a terminal.
 //!
-//! [`ViewState`] is what is shown; a run feeds it with its phases, seconds and messages. [`draw`] makes the
-//! screen of it, and depends on nothing else. [`Screen`] owns the terminal: it takes the keys, and gives the
-//! terminal back as it was, also after a panic.
+//! [`ViewState`] is the content; a run updates it with its phases, seconds and messages. [`draw`] renders
+//! it, and depends on nothing else. [`Screen`] owns the terminal: it reads the keys, and restores the
+//! terminal at the end, also after a panic.
 
 mod board;
 mod draw;

@@ -1,4 +1,4 @@
-//! The terminal of the view: taken over, drawn on, and given back.
+//! The terminal of the view: taking it over, drawing on it, and restoring it.
 
 use std::io::{self, IsTerminal as _, Stdout};
 use std::panic;
@@ -18,27 +18,27 @@ use thiserror::Error;
 
 use super::{ViewState, draw};
 
-/// How often the thread of the keys looks whether the view is closed.
+/// Interval at which the key thread checks if the view is closed.
 const KEY_PERIOD: Duration = Duration::from_millis(100);
 
-/// The thread that opened the view, while it is open: its panic closes the view.
+/// The thread that opened the view, while it is open. A panic of this thread closes the view.
 static OPENED_BY: Mutex<Option<ThreadId>> = Mutex::new(None);
 
-/// Why there is no view.
+/// Reasons why the view can't be shown.
 #[derive(Debug, Error)]
 pub enum ViewError {
-    /// The output or the input is none of a terminal.
+    /// Standard output or standard input is not a terminal.
     #[error(
         "--view needs a terminal, and the standard {0} is none: take --view out, or use --format json for \
          programs"
     )]
     NoTerminal(&'static str),
-    /// The terminal refuses.
+    /// An error of the terminal.
     #[error("the terminal cannot show the view: {0}")]
     Terminal(#[from] io::Error),
 }
 
-/// A view that is open. Dropping it gives the terminal back.
+/// An open view. Dropping it restores the terminal.
 pub(crate) struct Screen {
     shared: Arc<ScreenState>,
     keys: Option<JoinHandle<()>>,
@@ -55,11 +55,11 @@ struct Drawn {
 }
 
 impl Screen {
-    /// Checks that there is a terminal to be taken over.
+    /// Checks that there is a terminal to take over.
     ///
     /// # Errors
     ///
-    /// When the standard output or input is none.
+    /// When standard output or standard input is not a terminal.
     pub(crate) fn check() -> Result<(), ViewError> {
         if !io::stdout().is_terminal() {
             return Err(ViewError::NoTerminal("output"));
@@ -74,7 +74,7 @@ impl Screen {
     ///
     /// # Errors
     ///
-    /// When there is no terminal, or it refuses.
+    /// When there is no terminal, or the terminal reports an error.
     pub(crate) fn open(
         state: ViewState,
         quit: impl Fn() + Send + 'static,
@@ -96,7 +96,7 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Changes the state and draws it. A terminal that is gone does not stop a run.
+    /// Changes the state and draws it. A closed terminal does not stop the run.
     pub(crate) fn update(&self, change: impl FnOnce(&mut ViewState)) {
         let mut drawn = self.shared.drawn.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut drawn.state);
@@ -108,7 +108,7 @@ impl Drop for Screen {
     fn drop(&mut self) {
         self.shared.is_closed.store(true, Ordering::Relaxed);
         if let Some(keys) = self.keys.take() {
-            // A panic of that thread was told by it.
+            // A panic of that thread has already been reported.
             let _ = keys.join();
         }
         give_back();
@@ -123,7 +123,7 @@ impl Drawn {
 }
 
 impl ScreenState {
-    /// Takes keys and changes of the size until the view is closed.
+    /// Handles keys and changes of the size until the view is closed.
     fn take_keys(&self, quit: &impl Fn()) {
         while !self.is_closed.load(Ordering::Relaxed) {
             match event::poll(KEY_PERIOD)
@@ -141,7 +141,7 @@ impl ScreenState {
     }
 }
 
-/// Whether a key ends the run: q, Escape, or Ctrl-C, which is no signal while keys come one by one.
+/// True if a key ends the run: q, Escape or Ctrl-C, which is not a signal in raw mode.
 pub(super) fn is_quit(key: KeyEvent) -> bool {
     let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
     key.kind == KeyEventKind::Press
@@ -157,7 +157,7 @@ fn take_over() -> io::Result<()> {
     execute!(io::stdout(), EnterAlternateScreen)
 }
 
-/// Gives the terminal back. A terminal that is gone needs nothing.
+/// Restores the terminal. Errors are ignored, because a closed terminal needs nothing.
 fn give_back() {
     let was_open = OPENED_BY.lock().unwrap_or_else(PoisonError::into_inner).take().is_some();
     if was_open {
@@ -166,8 +166,9 @@ fn give_back() {
     }
 }
 
-/// Has a panic of the thread of the view give the terminal back before it is told. While the view is open,
-/// panics of other threads would be written over it: those of workers are in crash.log.
+/// Installs a panic hook. If the thread of the view panics, the hook restores the terminal before it
+/// reports the panic. While the view is open, panics of other threads are not printed, because they would
+/// overwrite it; those of workers are in crash.log.
 fn close_at_panic() {
     static SET: Once = Once::new();
     SET.call_once(|| {

@@ -1,17 +1,18 @@
-//! The state of a run as it is shown.
+//! The state of a run as the view shows it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::Spectrum;
 
-/// Seconds that are kept for the courses of rate and latencies: as many as the widest terminals have columns.
+/// Number of seconds that are kept for the plots of rate and latencies: as many as the widest terminals
+/// have columns.
 const HISTORY_MAX: usize = 600;
 
-/// Messages that are kept.
+/// Number of messages that are kept.
 const MESSAGES_MAX: usize = 100;
 
-/// Where a run is.
+/// The phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ViewPhase {
     /// Workers connect.
@@ -21,12 +22,12 @@ pub enum ViewPhase {
     WarmingUp,
     /// Operations are measured.
     Measuring,
-    /// The operations in flight are waited for, and results are written.
+    /// The run waits for the operations in flight and writes its results.
     Ending,
 }
 
 impl ViewPhase {
-    /// The phase, in a word.
+    /// The name of the phase.
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Connecting => "connecting",
@@ -37,21 +38,21 @@ impl ViewPhase {
     }
 }
 
-/// An operation in the last second.
+/// One operation in the last second.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OperationLine {
-    /// Its name.
+    /// Name of the operation.
     pub name: String,
-    /// Successful ones in a second.
+    /// Successful operations per second.
     pub rate_per_s: f64,
-    /// Failed ones since the start.
+    /// Number of failed operations since the start.
     pub error_count: u64,
-    /// Median, 95th, 99th and 99.9th percentile and greatest latency in microseconds; nothing if none
-    /// succeeded.
+    /// Median, 95th, 99th and 99.9th percentile and maximum of the latencies, in microseconds; `None` if no
+    /// operation succeeded.
     pub latencies_us: Option<[u64; 5]>,
 }
 
-/// A server that is watched.
+/// A watched server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerLine {
     /// Host and port.
@@ -63,44 +64,45 @@ pub struct ServerLine {
 /// One second of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ViewSecond {
-    /// Since the start of the measurement.
+    /// Time since the start of the measurement.
     pub elapsed: Duration,
     /// The operations of the mix.
     pub operations: Vec<OperationLine>,
-    /// The latencies of all operations.
+    /// Latencies of all operations.
     pub spectrum: Spectrum,
-    /// Reasons of failures since the start, the most frequent first.
+    /// Reasons of failures since the start with their counts, the most frequent first.
     pub errors: Vec<(String, u64)>,
-    /// The servers that are watched.
+    /// The watched servers.
     pub servers: Vec<ServerLine>,
-    /// How much of a trace has been replayed, from 0 to 1, if one is and that is known.
+    /// Share of the trace that has been replayed, from 0 to 1; `None` if no trace is replayed or the share
+    /// is unknown.
     pub replayed: Option<f64>,
 }
 
-/// The state of the view.
+/// The content of the view.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ViewState {
-    /// The load in one line.
+    /// Description of the load in one line.
     pub title: String,
-    /// Where the run is.
+    /// The phase of the run.
     pub phase: ViewPhase,
     /// The planned length of the run, if it has one.
     pub length: Option<Duration>,
     pub(super) last: Option<ViewSecond>,
-    /// Rates of all operations, oldest first.
+    /// Rates of all operations together, oldest first.
     pub(super) rates_per_s: VecDeque<u64>,
     pub(super) spectra: VecDeque<Spectrum>,
-    /// Lines that the run has told, oldest first.
+    /// Messages of the run, oldest first.
     pub(super) messages: VecDeque<String>,
 }
 
 impl ViewState {
-    /// A run of this load that has not begun.
+    /// The state of a run that has not begun.
     pub fn new(title: String) -> Self {
         Self { title, ..Self::default() }
     }
 
-    /// Takes in a second.
+    /// Adds a second.
     pub fn take(&mut self, second: ViewSecond) {
         let rate_per_s: f64 = second.operations.iter().map(|operation| operation.rate_per_s).sum();
         push(&mut self.rates_per_s, rate_per_s.round() as u64, HISTORY_MAX);
@@ -108,19 +110,19 @@ impl ViewState {
         self.last = Some(second);
     }
 
-    /// Takes in lines that the run tells.
+    /// Adds messages of the run.
     pub fn tell(&mut self, text: &str) {
         for line in text.lines() {
             push(&mut self.messages, line.to_owned(), MESSAGES_MAX);
         }
     }
 
-    /// Since the start of the measurement.
+    /// Time since the start of the measurement.
     pub(super) fn elapsed(&self) -> Duration {
         self.last.as_ref().map_or(Duration::ZERO, |second| second.elapsed)
     }
 
-    /// How far the run is, from 0 to 1: by its length, or by its trace.
+    /// Progress of the run from 0 to 1, by its length or else by its trace; `None` if it is unknown.
     pub(super) fn progress(&self) -> Option<f64> {
         let by_trace = self.last.as_ref().and_then(|second| second.replayed);
         let by_length = self

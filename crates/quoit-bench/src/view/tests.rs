@@ -7,7 +7,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::screen::is_quit;
 use super::{OperationLine, ServerLine, Spectrum, ViewPhase, ViewSecond, ViewState, draw};
 
-/// The screen of a state, without the spaces at the ends of lines.
+/// The screen for a state, without trailing spaces.
 fn screen(state: &ViewState, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a screen");
     terminal.draw(|frame| draw(frame, state)).expect("it is drawn");
@@ -106,7 +106,7 @@ fn keys_that_end_the_run_are_q_escape_and_control_c() {
     assert!(!key(KeyCode::Char('x'), KeyModifiers::NONE));
 }
 
-/// Compares a screen with the one that is kept; `TEST_WRITE_SCREENS=1` writes it anew.
+/// Compares a screen with the stored one. `TEST_WRITE_SCREENS=1` rewrites the stored one.
 fn check_screen(name: &str, shown: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("src/view/screens")

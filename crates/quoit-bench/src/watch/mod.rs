@@ -1,4 +1,4 @@
-//! Servers beside the client: what each of them uses while a run goes on, second by second.
+//! Watching servers: the resources that each server uses during a run, second by second.
 
 mod sample;
 mod table;

@@ -2,39 +2,39 @@
 
 use serde_json::Value;
 
-/// ServerFigures of a server.
+/// Number of figures of a server.
 pub(crate) const FIGURE_COUNT: usize = 10;
 
-/// How a figure goes on from one moment to the next.
+/// The kind of a figure, which decides how two readings combine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServerFigureKind {
-    /// It is what it is at the moment.
+    /// The current value counts.
     Gauge,
-    /// It only grows: what counts is by how much in a second.
+    /// The value only grows; its growth per second counts.
     Counter,
 }
 
 /// A column of the table of servers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerColumn {
-    /// Its name in the file.
+    /// Name of the column in the file.
     pub(crate) name: &'static str,
-    /// A heading for people, with the unit.
+    /// Heading for people, with the unit.
     pub(crate) heading: &'static str,
-    /// How many of the figure make one of that unit.
+    /// Size of the heading's unit, in the unit of the figure.
     pub(crate) unit: f64,
     kind: ServerFigureKind,
-    /// Metrics that add up to it; the first list of which all are there counts.
+    /// Lists of metrics that add up to the figure. The first list whose metrics are all present is used.
     metrics: &'static [&'static [&'static str]],
-    /// The same of `/stats`.
+    /// Members of `/stats` that add up to the figure.
     stats: &'static [&'static str],
 }
 
-/// Place of the processor time among the figures.
+/// Index of the processor time among the figures.
 pub(crate) const CPU: usize = 0;
-/// Place of the bytes that are read from disks.
+/// Index of the bytes read from disks.
 pub(crate) const READ: usize = 2;
-/// Place of the bytes that are written to disks.
+/// Index of the bytes written to disks.
 pub(crate) const WRITTEN: usize = 3;
 
 const MB: f64 = 1e6;
@@ -117,10 +117,10 @@ pub(crate) const COLUMNS: [ServerColumn; FIGURE_COUNT] = [
     column("hints", ("Hints that wait", 1.0), ServerFigureKind::Gauge, &[&["quoit_hints"]], &[]),
 ];
 
-/// ServerFigures by their columns; `None` for those that a server does not tell.
+/// Figures of a server, in the order of the columns; `None` for those that the server does not report.
 pub(crate) type ServerFigures = [Option<f64>; FIGURE_COUNT];
 
-/// Reads the text form of metrics (Prometheus, or OpenMetrics). Samples with labels are left out.
+/// Reads the text format of metrics (Prometheus or OpenMetrics). Samples with labels are ignored.
 pub(crate) fn of_metrics(text: &str) -> ServerFigures {
     let value_of = |name: &str| -> Option<f64> {
         let mut lines = text.lines().filter_map(|line| line.split_once(' '));
@@ -131,7 +131,7 @@ pub(crate) fn of_metrics(text: &str) -> ServerFigures {
     COLUMNS.map(|column| column.metrics.iter().find_map(sum))
 }
 
-/// Reads Riak's `/stats`.
+/// Reads the document of Riak's `/stats`.
 pub(crate) fn of_stats(document: &Value) -> ServerFigures {
     COLUMNS.map(|column| {
         let values = column.stats.iter().map(|name| document.get(*name)?.as_f64());
@@ -139,8 +139,8 @@ pub(crate) fn of_stats(document: &Value) -> ServerFigures {
     })
 }
 
-/// The figures of the time between two moments that are so many seconds apart: counters by the second. A
-/// counter that has become less is one of a new process, and tells nothing yet.
+/// The figures of the time between two readings that are `seconds` apart. Counters become rates per second.
+/// A counter that has decreased belongs to a new process, and gives no rate yet.
 pub(crate) fn between(before: &ServerFigures, now: &ServerFigures, seconds: f64) -> ServerFigures {
     let mut figures = *now;
     for (index, column) in COLUMNS.iter().enumerate() {

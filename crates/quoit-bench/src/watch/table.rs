@@ -5,25 +5,25 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 
-/// The file in the directory of a run.
+/// Name of the file in the directory of a run.
 pub(crate) const FILE: &str = "servers.csv";
 
-/// One server in one second.
+/// The figures of one server in one second.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ServerRow {
-    /// End of the second, in seconds since the start of what is measured.
+    /// End of the second, in seconds since the start of the measurement.
     pub(crate) elapsed_s: f64,
     /// Host and port.
     pub(crate) server: String,
     pub(crate) figures: ServerFigures,
 }
 
-/// The table while it is written.
+/// The open table.
 #[derive(Debug)]
 pub(crate) struct ServerTable(BufWriter<File>);
 
 impl ServerTable {
-    /// Makes the file with its header.
+    /// Creates the file with its header.
     pub(crate) fn create(directory: &Path) -> io::Result<Self> {
         let mut file = BufWriter::new(File::create(directory.join(FILE))?);
         let names: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
@@ -32,7 +32,7 @@ impl ServerTable {
         Ok(Self(file))
     }
 
-    /// Appends a row; a cell is empty where the server does not tell its figure.
+    /// Appends a row. A figure that the server does not report is an empty cell.
     pub(crate) fn append(&mut self, row: &ServerRow) -> io::Result<()> {
         let cell =
             |value: &Option<f64>| value.map_or_else(String::new, |value| format!("{value:.3}"));
@@ -42,11 +42,11 @@ impl ServerTable {
     }
 }
 
-/// The rows of a run; none where it watched no servers. A last row that is not whole is left out.
+/// The rows of a run; empty if the run watched no servers. An incomplete last row is left out.
 ///
 /// # Errors
 ///
-/// When the file can't be read, or the error names the line that is no row.
+/// When the file can't be read, or a line is not a row; the error then names the line.
 pub(crate) fn read(directory: &Path) -> io::Result<Vec<ServerRow>> {
     let text = match fs::read_to_string(directory.join(FILE)) {
         Ok(text) => text,

@@ -2,7 +2,7 @@
 
 use crate::support::{plan_with, try_check, try_run};
 
-/// The text behind the name of a line of the plan.
+/// The text after the name of a line in the plan.
 fn line(config: &str, name: &str) -> String {
     let plan = try_check(config).unwrap_or_else(|error| panic!("{config}: {error}"));
     let found = plan.lines().find_map(|line| {
@@ -155,7 +155,7 @@ fn keys_of_places_that_the_driver_does_not_read_are_told_where_it_goes_to_its_de
     let told = "test.config:1:81: pb_ips is a key of other drivers: riakc_pb does not read it";
     let plan = try_check(&config("{pb_ips, [\"a\"]}.")).expect("a plan");
     assert!(plan.contains(told), "{plan}");
-    // A file for several drivers is none of these.
+    // A file that is shared by several drivers is not such a case.
     let both = "{pb_ips, [\"a\"]}. {riakc_pb_ips, [\"b\"]}. {pb_port, 1}. {riakc_pb_port, 2}.";
     let plan = try_check(&config(both)).expect("a plan");
     assert!(!plan.contains("does not read"), "{plan}");

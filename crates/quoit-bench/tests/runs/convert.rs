@@ -1,4 +1,4 @@
-//! `quoit bench convert`: from basho_bench's files to TOML that runs the same.
+//! `quoit bench convert`: the converted TOML runs as basho_bench's file does.
 
 use std::fs;
 

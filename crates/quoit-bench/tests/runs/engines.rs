@@ -17,7 +17,7 @@ fn counts(run: &Run) -> (u64, u64) {
     (run.report.total.success_count(), run.report.total.error_count())
 }
 
-/// Bytes of the files of a store.
+/// Total size of the files of a store, in bytes.
 fn size_bytes(store: &Path) -> u64 {
     fs::read_dir(store).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
 }
@@ -57,7 +57,7 @@ fn a_bitcask_store_is_found_again_and_merges_what_was_overwritten() {
     }
     let store = directory.path().join("test.bitcask");
     let before = size_bytes(&store);
-    // One get draws a key, so the generator ends the run.
+    // Each get draws a key, so the generator ends the run.
     let merging = run(&config("bitcask", "{get, 1}, {merge, 1}", &rest));
     assert_eq!(counts(&merging).1, 0);
     assert!(merging.sum("merge_latencies.csv", 2) > 0);

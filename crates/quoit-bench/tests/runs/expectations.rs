@@ -1,4 +1,4 @@
-//! Runs that have to meet conditions.
+//! Runs with expectations.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crate::support::{Run, run, try_check, try_run};
 use quoit_bench::cli::{ExitStatus, status_of};
 use quoit_bench::run::{RunEnd, RunSummary};
 
-/// Of five operations one fails.
+/// One of five operations fails.
 const FAILING: &str = "{mode, max}. {concurrent, 2}. {driver, null}.
     {key_generator, {partitioned_sequential_int, 1000}}.
     {operations, [{do_something, 4}, {an_error, 1}]}.";
@@ -46,7 +46,7 @@ fn a_run_that_misses_one_exits_with_a_status_of_its_own_and_keeps_its_results() 
 
 #[test]
 fn latencies_of_operations_that_failed_are_not_known_to_be_short() {
-    // All failed at once: their answers would have come later, nobody knows when.
+    // All operations failed at once, so the times until they would have been answered are unknown.
     let run = judged(r#"["an_error p99 < 10s", "an_error p99 >= 0us"]"#);
     let [upper, lower] = run.report.judgements.try_into().unwrap();
     assert!(!upper.is_met && upper.measured.starts_with("at least "), "{upper:?}");
@@ -55,7 +55,7 @@ fn latencies_of_operations_that_failed_are_not_known_to_be_short() {
 
 #[test]
 fn an_operation_that_never_ran_meets_nothing() {
-    // One key, so one operation.
+    // With one key, only one operation runs.
     let run =
         run("{mode, max}. {driver, null}. {concurrent, 1}. {key_generator, {sequential_int, 1}}.
         {operations, [{do_something, 1}, {do_something_else, 1}]}.

@@ -16,7 +16,7 @@ fn config(server: &Server, rest: &str) -> String {
 
 const TEN_KEYS: &str = "{key_generator, {int_to_str, {sequential_int, 10}}}.";
 
-/// A run over ten keys of one operation.
+/// A run of one operation over ten keys.
 fn run_operation(server: &Server, operation: &str) -> Run {
     run(&config(server, &format!("{TEN_KEYS} {{operations, [{{{operation}, 1}}]}}.")))
 }
@@ -151,7 +151,7 @@ fn a_timeout_is_an_error_and_not_tried_again() {
     let held = std::sync::Mutex::new(held);
     let server = Server::start(Arc::new(move |_, number| {
         if number == 0 {
-            // Holds the answer until the test is over.
+            // Hold the answer until the test is over.
             let _ = held.lock().unwrap().recv();
         }
         response("200 OK", "", b"x")

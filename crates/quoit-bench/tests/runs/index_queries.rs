@@ -7,7 +7,7 @@ use quoit_client::wire::messages::{IndexQueryType, RpbIndexReq, RpbPutReq};
 use crate::pb_server::{Manner, Seen, Server as PbServer};
 use crate::support::{Run, Server as HttpServer, errors_of, response, run, try_run};
 
-/// A node whose HTTP side answers every query with so many keys.
+/// A node whose HTTP interface answers every query with `key_count` keys.
 struct Node {
     pb: PbServer,
     http: HttpServer,
@@ -20,7 +20,7 @@ impl Node {
         Self { pb: PbServer::start(|_| Manner::Answer), http: HttpServer::start(Arc::new(answer)) }
     }
 
-    /// One worker that puts the keys 0 to 39 first, and then draws 1 to 30 from then on.
+    /// One worker. It puts the keys 0 to 39 first, and then begins again with 1 to 30.
     fn config(&self, operations: &str, rest: &str) -> String {
         let (pb, http) = (self.pb.address.port(), self.http.address.port());
         format!(
@@ -129,7 +129,7 @@ fn a_wrong_count_is_an_error_only_where_the_greatest_key_is_told() {
     let node = Node::start(3);
     let run = node.run("{{query_http, 4}, 1}", "");
     assert_eq!(errors_of(&run), "", "it is only printed");
-    // Of the ranges that reach beyond 39 only that from 37 on has three keys in it.
+    // Among the ranges that reach beyond 39, only the one that begins at 37 contains three stored keys.
     let run = node.run("{{query_http, 4}, 1}", "{enforce_keyrange, 39}.");
     let label = "{query_http,4},{query_http,4}";
     let error = |expected: u64, count: u64| {

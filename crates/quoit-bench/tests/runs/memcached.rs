@@ -1,5 +1,5 @@
-//! Whole runs of the memcached driver: against a small server of its protocol, and against memcached itself
-//! where it is installed.
+//! Whole runs of the memcached driver, against a small server of its protocol and against memcached itself
+//! if it is installed.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,7 +14,8 @@ use crate::support::{Run, errors_of, run};
 /// The values of the server's keys.
 type Records = Mutex<HashMap<String, Vec<u8>>>;
 
-/// Starts a server that closes the connection instead of answering each `drops_every`th request; 0: none.
+/// Starts a server that closes the connection instead of answering every `drops_every`th request; 0 for
+/// never.
 fn serve(drops_every: usize) -> (SocketAddr, Arc<Records>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -90,7 +91,7 @@ fn counts(run: &Run) -> (u64, u64) {
     (run.report.total.success_count(), run.report.total.error_count())
 }
 
-/// Runs each operation on the same ten keys, one after the other.
+/// Runs each operation on the same ten keys, one operation after another.
 fn drive(address: SocketAddr) {
     for (operation, expected) in [
         ("get", (0, 10)),
@@ -135,7 +136,7 @@ fn a_key_that_would_break_the_protocol_is_never_sent() {
     assert!(records.lock().unwrap().is_empty());
 }
 
-/// A server of memcached itself; `None` where it is not installed.
+/// A process of memcached itself; `None` if it is not installed.
 struct Memcached(Child);
 
 impl Memcached {

@@ -31,7 +31,7 @@ impl Cluster {
         Self { pb, http: HttpServer::store() }
     }
 
-    /// Where the servers are; the second cluster is the same.
+    /// Settings with the addresses of the servers. The second cluster is the same one.
     fn addresses(&self) -> String {
         let (pb, http) = (self.pb.address.port(), self.http.address.port());
         format!(
@@ -40,7 +40,7 @@ impl Cluster {
         )
     }
 
-    /// One worker, which ends when `get_pb` or `update_with2i` has drawn 40 keys.
+    /// One worker. It ends when `get_pb` or `update_with2i` has drawn 40 keys.
     fn config(&self, operations: &str, rest: &str) -> String {
         let addresses = self.addresses();
         format!(
@@ -79,7 +79,7 @@ fn fields(put: &RpbPutReq) -> HashSet<&str> {
     put.content.indexes.iter().map(|entry| text(&entry.key)).collect()
 }
 
-/// Runs a configuration of `configs` for a second, with changes.
+/// Runs a configuration of the directory `configs` for one second, with changes.
 fn run_shipped(name: &str, changes: &str) -> Run {
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs").join(name);
     let change = |options: &mut BenchOptions| {
@@ -215,8 +215,8 @@ fn a_document_is_awaited_in_the_second_cluster_but_not_for_ever() {
     assert!(empty.seen().len() > 10 * put_count, "it asks again and again");
 }
 
-/// Runs an operation in the background until the log tells how it ended, and gives the log and what the
-/// server saw of it.
+/// Runs a background operation until the log has its outcome. Returns the log and the requests that the
+/// server saw.
 fn run_in_background(operation: &str) -> (String, Vec<Seen>) {
     let results = tempfile::tempdir().unwrap();
     let log = results.path().join("run").join("console.log");
@@ -378,7 +378,7 @@ fn both_clusters_at_one_address_are_told_to_measure_no_replication() {
     assert!(run.file("console.log").contains(told));
     let plan = try_check(&cluster.config(mix, "")).expect("a plan");
     assert!(plan.contains(told), "{plan}");
-    // Not where nothing is to be measured, and not of another address.
+    // No warning if no operation measures replication, or the address is another one.
     let plan = try_check(&cluster.config("{get_pb, 1}", "")).expect("a plan");
     assert!(!plan.contains(told), "{plan}");
     let other = "{replpb_ips, [{\"127.0.0.1\", 1}]}.";
@@ -386,7 +386,7 @@ fn both_clusters_at_one_address_are_told_to_measure_no_replication() {
     assert!(!plan.contains(told), "{plan}");
 }
 
-/// The servers of all three lists come from the command line; those of the configuration answer nobody.
+/// The servers of all three lists come from the command line; those of the configuration do not answer.
 #[test]
 fn the_command_line_has_a_server_for_each_list() {
     let (cluster, second) = (Cluster::start(), PbServer::start(|_| Manner::Answer));

@@ -199,7 +199,7 @@ fn a_run_lasts_its_duration_and_rows_come_every_interval() {
     assert_eq!(rows[0][..2], ["1.0", "1.0"]);
     assert_eq!(rows[1][..2], ["2.0", "1.0"]);
     assert_eq!(run.sum("summary.csv", 2), run.report.total.success_count());
-    // Four workers at 200 op/s with pauses cut to whole milliseconds make some 880 op/s at most.
+    // Four workers at 200 op/s, with pauses truncated to whole milliseconds, make at most some 880 op/s.
     let count = run.report.total.success_count();
     assert!((400..2500).contains(&count), "{count}");
     assert!(run.shown.contains("left 0:01"), "{}", run.shown);

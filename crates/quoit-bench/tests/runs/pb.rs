@@ -93,7 +93,7 @@ fn an_update_with_indexes_replaces_them_and_keeps_the_rest() {
 fn a_listing_reads_all_parts_and_draws_no_key() {
     let server = Server::start(|_| Manner::Answer);
     run_operation(&server, "put");
-    // Ten gets end the run; a listing that left parts behind would spoil the get after it.
+    // Ten gets end the run. A listing that left parts unread would spoil the next get.
     let rest = "{operations, [{listkeys, 1}, {get_existing, 1}]}. {pb_timeout_listkeys, 5000}.";
     let run = run(&config(&server, "get", rest));
     assert_eq!(errors_of(&run), "");
@@ -188,7 +188,7 @@ fn job_of(server: &Server) -> serde_json::Value {
     serde_json::from_slice(&job.request).unwrap()
 }
 
-/// Ends after ten keys of two for each job, and otherwise after ten gets.
+/// The run ends after ten keys, of which a job takes two and a get one.
 const JOBS: &str =
     "{key_generator, {int_to_str, {sequential_int, 10}}}. {riakc_pb_keylist_length, 2}.";
 
@@ -202,7 +202,7 @@ fn a_job_over_generated_keys_is_held_against_their_number_or_sum() {
     assert_eq!(job["query"][0]["map"]["function"], "map_object_value");
     assert_eq!(job["query"][1]["reduce"]["function"], "reduce_count_inputs");
     assert_eq!(job["query"][1]["reduce"]["keep"], true);
-    // Of the sums 1, 5, 9, 13 and 17 none is 2.
+    // None of the sums 1, 5, 9, 13 and 17 is 2.
     let run = run_job("mr_keylist_js");
     assert_eq!(counts(&run), (0, 5));
     let errors = errors_of(&run);
@@ -255,7 +255,7 @@ fn puts_that_are_refused_as_an_overload_are_made_again_if_so_told() {
     assert_eq!(puts[0], puts[1]);
     assert_eq!(puts[1], puts[2]);
 
-    // Not for ever.
+    // The put is not repeated for ever.
     let server = Server::start(|_| Manner::Refuse);
     let rest = "{riakc_pb_repeat_overload, true}. {pb_timeout_write, 35}.";
     let run = try_run(&config(&server, "put", rest), |_| {}).unwrap();
@@ -297,8 +297,8 @@ fn each_worker_keeps_one_target() {
         ports[0], ports[1]
     );
     run(&config(&servers[0], "get", &rest));
-    // The list is reversed: worker 2 has its index 0, the last element; 1 and 3 have the first.
-    // Each worker also asks its target once where keys are, which these do not know.
+    // The list is reversed: worker 2 has index 0, which is the last element; workers 1 and 3 have the
+    // first. Each worker also asks its target for the layout once, which these servers do not know.
     assert_eq!(servers.map(|server| server.seen().len()), [22, 11]);
 }
 

@@ -1,4 +1,4 @@
-//! Runs whose requests go straight to a node that holds the key.
+//! Runs whose requests are sent directly to a node that holds the key.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -13,14 +13,14 @@ use quoit_client::wire::messages::{
 use crate::pb_server::{Manner, Reply, Seen, Server, append};
 use crate::support::{run, try_run};
 
-/// Two nodes; partition p is on node p modulo 2 alone.
+/// Two nodes. Partition p is only on node p modulo 2.
 struct Cluster {
     nodes: [Server; 2],
     layout: Layout,
 }
 
 impl Cluster {
-    /// Starts the nodes; the second one breaks the connection at each request if it `dies`.
+    /// Starts the nodes. If it `dies`, the second node closes the connection at each request.
     fn start(dies: bool) -> Self {
         let layout: Arc<OnceLock<RpbGetLayoutResp>> = Arc::default();
         let start = |dies: bool| {

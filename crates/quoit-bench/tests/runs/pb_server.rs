@@ -1,4 +1,4 @@
-//! A small object server that speaks Protocol Buffers.
+//! A small object server with the Protocol Buffers interface.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -28,7 +28,7 @@ pub enum Seen {
     FetchClocks(RpbAaeFoldFetchClocksRangeReq),
 }
 
-/// Behaviour of the server towards a request.
+/// The server's behaviour towards a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Manner {
     Answer,
@@ -42,7 +42,7 @@ pub struct Server {
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
-/// Reply to a request: bytes to send, nothing ever, or the end of the connection.
+/// The reply to a request: bytes, no reply, or the end of the connection.
 pub enum Reply {
     Bytes(Vec<u8>),
     Nothing,
@@ -55,7 +55,7 @@ type Respond = dyn Fn(Seen, usize) -> Reply + Send + Sync;
 struct Objects(Mutex<HashMap<Bytes, (u32, RpbContent)>>);
 
 impl Server {
-    /// A store whose manner depends on the number of the request, from 0.
+    /// Starts a store. `manner_of` decides its behaviour by the number of the request, from 0.
     pub fn start(manner_of: impl Fn(usize) -> Manner + Send + Sync + 'static) -> Self {
         let objects = Objects::default();
         Self::answering(move |request, number| {
@@ -73,7 +73,7 @@ impl Server {
         })
     }
 
-    /// A server that answers a request and its number, from 0, as it is told.
+    /// Starts a server that answers by a function of the request and its number, from 0.
     pub fn answering(respond: impl Fn(Seen, usize) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -93,7 +93,7 @@ impl Server {
         self.seen.lock().unwrap().clone()
     }
 
-    /// The puts among them.
+    /// The puts among the requests.
     pub fn puts(&self) -> Vec<RpbPutReq> {
         let put = |seen| match seen {
             Seen::Put(put) => Some(*put),
@@ -115,7 +115,7 @@ fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Seen>>, respond: &Respond) {
                 seen.len() - 1
             };
             match respond(request, number) {
-                // A client that has given up has gone.
+                // The client may have given up and closed the connection.
                 Reply::Bytes(answer) if stream.write_all(&answer).is_err() => return,
                 Reply::Bytes(_) | Reply::Nothing => {}
                 Reply::End => return,
@@ -143,7 +143,7 @@ fn decode(frame: Frame) -> Seen {
     }
 }
 
-/// Appends a message with its frame.
+/// Appends a message in its frame.
 pub fn append<M: Body>(answer: &mut Vec<u8>, message: &M) {
     append_message(answer, message).unwrap();
 }
@@ -175,7 +175,7 @@ impl Objects {
                 append(answer, &RpbDelResp {});
             }
             Seen::ListKeys(_) => {
-                // One key a part, and a last part without keys.
+                // One key in each part, and a last part without keys.
                 for key in objects.keys() {
                     append(answer, &RpbListKeysResp { keys: vec![key.clone()], done: None });
                 }
@@ -197,7 +197,7 @@ impl Objects {
     }
 }
 
-/// Whether an object has an entry that a query of an index of integers asks for.
+/// True if an object has an entry that matches a query of an integer index.
 fn is_asked(content: &RpbContent, query: &RpbIndexReq) -> bool {
     let number = |bytes: &Bytes| std::str::from_utf8(bytes).unwrap().parse::<i64>().unwrap();
     let first = query.key.as_ref().or(query.range_min.as_ref()).unwrap();

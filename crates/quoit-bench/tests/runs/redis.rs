@@ -1,5 +1,5 @@
-//! Whole runs of the Redis driver: against a small server of its protocol, and against Redis
-//! itself where it is installed.
+//! Whole runs of the Redis driver, against a small server of its protocol and against Redis itself if it is
+//! installed.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,15 +13,15 @@ use crate::support::{Run, errors_of, run, try_run};
 
 type Request = Vec<Vec<u8>>;
 
-/// A server that keeps every request but those with which connections introduce themselves.
+/// A server that records every request, except those with which connections introduce themselves.
 struct Server {
     address: SocketAddr,
     seen: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Server {
-    /// A server that closes the connection instead of answering the requests that `drops` names
-    /// by their number from 0.
+    /// Starts a server that closes the connection instead of answering the requests for whose number, from
+    /// 0, `drops` returns true.
     fn start(drops: impl Fn(usize) -> bool + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -84,7 +84,7 @@ fn serve(
     }
 }
 
-/// An array of bulk strings, as requests are written.
+/// Reads a request, which is an array of bulk strings.
 fn read_request(reader: &mut BufReader<TcpStream>) -> Option<Request> {
     let count = read_number(reader, '*')?;
     (0..count)
@@ -175,7 +175,7 @@ fn a_server_that_is_not_there_fails_the_start() {
     assert!(error.contains(&format!("cannot connect to {closed}")), "{error}");
 }
 
-/// Redis itself, on a free port, without files. Ended when it is dropped.
+/// A process of Redis itself, on a free port and without files. It is stopped on drop.
 struct Installed {
     process: Child,
     address: SocketAddr,

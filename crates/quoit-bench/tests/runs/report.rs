@@ -17,7 +17,7 @@ fn every_run_ends_with_its_reports() {
     assert!(run.shown.contains("summary.svg, ") && run.shown.contains("report.html"));
     assert!(run.file("summary.svg").starts_with("<svg "));
     let page = run.file("report.html");
-    // Names are those of the configuration, in its order.
+    // The names are those of the configuration, in its order.
     let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
     assert!(place("<tr><td>do_something</td>") < place("<tr><td>{x,&#39;a&lt;b&#39;}</td>"));
     assert!(place("<tr><td>{x,&#39;a&lt;b&#39;}</td>") < place("<tr><td>an_error</td>"));
@@ -25,7 +25,7 @@ fn every_run_ends_with_its_reports() {
     assert!(page.contains("Latency of do_something, {x,&#39;a&lt;b&#39;} over percentiles"));
     assert!(page.contains(">completed</li>") && page.contains("went_wrong"));
     assert!(page.contains("{concurrent, 2}"), "the configuration is in the page");
-    // The table says what the terminal said.
+    // The table has the same counts as the terminal.
     let count = run.report.total.operations()[0].count();
     assert!(page.contains(&format!("<tr><td>do_something</td><td data-value=\"{count}\">")));
 }

@@ -1,4 +1,4 @@
-//! Whole runs whose keys, values and sessions come from scripts.
+//! Whole runs with keys, values and sessions from scripts.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use quoit_bench::run::RunEnd;
 
 use crate::support::{Run, Server, try_check, try_run};
 
-/// Runs a configuration beside a script.
+/// Runs a configuration that is stored next to a script.
 fn run_beside(script: &str, config: &str) -> Run {
     let directory = tempfile::tempdir().unwrap();
     let (script_path, path) =

@@ -1,4 +1,4 @@
-//! A small object server, and a door to runs.
+//! A small object server, and functions that perform runs.
 
 use std::collections::HashMap;
 use std::fs;
@@ -23,10 +23,10 @@ pub struct Seen {
     pub body: Vec<u8>,
 }
 
-/// Answers of the server, decided by a function of the request and of its number from 0.
+/// Computes the server's answer from a request and its number, from 0.
 pub type Answer = dyn Fn(&Seen, usize) -> Vec<u8> + Send + Sync;
 
-/// A server on a free port that keeps every request.
+/// A server on a free port that records every request.
 pub struct Server {
     pub address: SocketAddr,
     pub seen: Arc<Mutex<Vec<Seen>>>,
@@ -50,7 +50,7 @@ impl Server {
         Self { address, seen, connection_count }
     }
 
-    /// A store of objects, as Riak's: 404 or 200 with a vector clock, 204 for what is stored.
+    /// Starts a store of objects like Riak's: it answers 404, or 200 with a vector clock, and 204 to a put.
     pub fn store() -> Self {
         let objects = Mutex::new(HashMap::<String, (u32, Vec<u8>)>::new());
         Self::start(Arc::new(move |request, _| {
@@ -77,7 +77,7 @@ impl Server {
         }))
     }
 
-    /// Connections that were made so far.
+    /// Number of connections that were opened so far.
     pub fn connection_count(&self) -> usize {
         self.connection_count.load(Ordering::SeqCst)
     }
@@ -129,7 +129,7 @@ fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Seen>>, answer: &Answer) {
     }
 }
 
-/// A run's report, files and what it showed.
+/// The report and files of a run, and its terminal output.
 pub struct Run {
     pub report: RunReport,
     pub shown: String,
@@ -142,7 +142,7 @@ impl Run {
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// The rows of a table without its header, as cells.
+    /// The rows of a table without its header, split into cells.
     pub fn rows(&self, name: &str) -> Vec<Vec<String>> {
         let text = self.file(name);
         assert!(text.ends_with('\n'), "{name} ends with a whole row");
@@ -156,7 +156,7 @@ impl Run {
     }
 }
 
-/// The errors that a run notes, without the header.
+/// The errors that a run recorded, without the header.
 pub fn errors_of(run: &Run) -> String {
     run.file("errors.csv").lines().skip(1).collect::<Vec<_>>().join("\n")
 }
@@ -191,12 +191,12 @@ pub fn try_run(config: &str, change: impl FnOnce(&mut BenchOptions)) -> Result<R
     Ok(Run { report, shown, _base: base })
 }
 
-/// As [`try_run`], of a configuration that works.
+/// As [`try_run`], for a configuration that must work.
 pub fn run(config: &str) -> Run {
     try_run(config, |_| {}).unwrap_or_else(|error| panic!("{config}: {error}"))
 }
 
-/// The output of checking a configuration, which must leave nothing beside its file.
+/// The output of checking a configuration, which must create no files.
 pub fn try_check(config: &str) -> Result<String, ConfigError> {
     let base = tempfile::tempdir().unwrap();
     let plan = plan_of(&write_config(base.path(), config))?;
@@ -204,7 +204,7 @@ pub fn try_check(config: &str) -> Result<String, ConfigError> {
     Ok(plan)
 }
 
-/// The plan of a configuration with other options.
+/// The plan of a configuration with changed options.
 pub fn plan_with(
     config: &str,
     change: impl FnOnce(&mut BenchOptions),

@@ -1,4 +1,4 @@
-//! Reports of the load generator, beside what the server knows to be true.
+//! Comparisons of the load generator's results with the truth, which the server knows.
 
 use std::sync::{Arc, Mutex};
 use std::thread::sleep;
@@ -18,7 +18,8 @@ fn config(server: &Server, rest: &str) -> String {
     )
 }
 
-/// A server that answers request number n after `delay(n)` and notes how long it really took.
+/// Starts a server that answers request number n after `delay(n)`, and records the time that it really
+/// took.
 fn delaying(
     delay: impl Fn(usize) -> Duration + Send + Sync + 'static,
 ) -> (Server, Arc<Mutex<Vec<f64>>>) {
@@ -33,7 +34,7 @@ fn delaying(
     (server, taken_us)
 }
 
-/// 50 to 200 ms, uniform, in a scattered order.
+/// Delays that are uniform from 50 to 200 ms, in a scattered order.
 fn uniform_delay(number: usize) -> Duration {
     Duration::from_micros(50_000 + (number as u64 * 611_953) % 150_001)
 }
@@ -46,7 +47,7 @@ fn assert_near(what: &str, value: f64, truth: f64, share: f64) {
     assert!((value - truth).abs() <= share * truth, "{what}: {value} instead of {truth}");
 }
 
-/// Greatest difference of a percentile from that of the server's delays, as a share.
+/// The greatest relative difference between a percentile of the run and that of the server's delays.
 fn difference_of_percentiles() -> f64 {
     let (server, taken_us) = delaying(uniform_delay);
     let keys = "{key_generator, {int_to_str, {partitioned_sequential_int, 1000}}}.";
@@ -69,8 +70,8 @@ fn difference_of_percentiles() -> f64 {
     pairs.into_iter().map(|(value, truth)| (value - truth).abs() / truth).fold(0.0, f64::max)
 }
 
-/// Measures until a difference is small enough, five times at most: other work of the machine can only
-/// add to latencies and take from rates, and does not so every time.
+/// Measures until a difference is small enough, at most five times. Other work of the machine can only
+/// increase latencies and decrease rates, and does not do so every time.
 fn assert_within(share: f64, measure: impl Fn() -> f64) {
     let mut differences = Vec::new();
     while differences.last().is_none_or(|last| *last > share) {
@@ -84,7 +85,7 @@ fn percentiles_are_those_of_the_servers_delays() {
     assert_within(0.02, difference_of_percentiles);
 }
 
-/// How far the rate of an open loop at 400 op/s with a warm-up of half a second is off, as a share.
+/// The relative error of the rate of an open loop at 400 op/s with a warm-up of half a second.
 fn difference_of_open_rate(mode: &str) -> f64 {
     let (server, _) = delaying(uniform_delay);
     let rest = format!("{{mode, {mode}}}. {{concurrent, 150}}. {{warmup, \"500ms\"}}.");
@@ -92,7 +93,7 @@ fn difference_of_open_rate(mode: &str) -> f64 {
     let run = run.unwrap();
     let summary = RunSummary::read(&run.report.directory).unwrap();
     assert_eq!(summary.mode.kind, "open_rate");
-    // The warm-up is not counted: 500 ms of 400 op/s are 200 operations, fewer where the machine is busy.
+    // The warm-up is not counted: 500 ms at 400 op/s are 200 operations, fewer on a busy machine.
     let (sent, counted) = (server.seen().len() as u64, latencies(&run).count);
     if sent < counted + 130 {
         return f64::INFINITY;
@@ -104,13 +105,13 @@ fn difference_of_open_rate(mode: &str) -> f64 {
 fn an_open_loop_has_the_rate_that_was_asked_for() {
     std::thread::scope(|scope| {
         scope.spawn(|| assert_within(0.01, || difference_of_open_rate("{open_rate, 400}")));
-        // Two seconds of Poisson arrivals have 800 of them, give or take 28.
+        // Two seconds of Poisson arrivals have 800 of them, with a standard deviation of 28.
         let poisson = "{open_rate, 400, poisson}";
         scope.spawn(move || assert_within(0.1, || difference_of_open_rate(poisson)));
     });
 }
 
-/// How far the rate of a closed loop is from what the server's delays allow, as a share.
+/// The relative difference between the rate of a closed loop and the rate that the server's delays allow.
 fn difference_of_closed_rate() -> f64 {
     let (server, taken_us) = delaying(uniform_delay);
     let rest = "{mode, max}. {concurrent, 50}. {warmup, \"500ms\"}.";
@@ -128,7 +129,7 @@ fn a_closed_loop_has_the_rate_that_its_delays_allow() {
     assert_within(0.02, difference_of_closed_rate);
 }
 
-/// A server that answers within 10 ms, but nothing for two seconds from the first second on.
+/// A server that answers within 10 ms, but stalls for two seconds from its first second on.
 fn stalling() -> Server {
     let first = Mutex::new(None);
     Server::start(Arc::new(move |_, _| {
@@ -143,7 +144,7 @@ fn stalling() -> Server {
     }))
 }
 
-/// Four seconds against a server that stalls in the second and third.
+/// A run of four seconds against a server that stalls in its second and third second.
 fn through_a_stall(rest: &str) -> Run {
     let server = stalling();
     let run = try_run(&config(&server, rest), |options| options.duration = Some("4s".to_owned()));
@@ -154,21 +155,21 @@ fn through_a_stall(rest: &str) -> Run {
 fn an_open_loop_keeps_its_schedule_through_a_stall_and_a_closed_loop_hides_it() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // 20 workers: most arrivals of the stall wait for a free one.
+            // With 20 workers, most arrivals during the stall wait for a free one.
             let run = through_a_stall("{mode, {open_rate, 200}}. {concurrent, 20}.");
             let latencies = latencies(&run);
-            // On a busy machine the end may come before the last arrivals have found a worker.
+            // On a busy machine the run may end before the last arrivals have found a worker.
             let unstarted = run.report.unstarted;
             assert_eq!(latencies.count + unstarted, 800, "every arrival is served or told");
             assert!(unstarted <= 8, "{unstarted} arrivals were not served");
-            // The 400 arrivals of the stall waited from 2 s down to nothing: the greatest of
-            // them is at 2 s, the 40th greatest (rank 760 of 800) at 1.8 s.
+            // The 400 arrivals during the stall waited from 2 s down to 0 s. The greatest latency is 2 s,
+            // and the 40th greatest (rank 760 of 800) is 1.8 s.
             assert_near("max", latencies.max_us as f64, 2.0e6, 0.03);
             assert_near("95th", latencies.p95_us as f64, 1.8e6, 0.03);
             assert_near("99th", latencies.p99_us as f64, 1.96e6, 0.03);
             assert!(latencies.min_us < 20_000, "{latencies:?}");
             assert_stall_is_told(&run, 400.0);
-            // What waited is queueing; the 20 that had a worker are service.
+            // The waiting of arrivals is queueing; the 20 operations that had a worker have a long service.
             let summary = RunSummary::read(&run.report.directory).unwrap();
             let (queueing, service) = (summary.breakdown.queueing, summary.operations[0].service);
             assert_near("queueing", queueing.p95_us as f64, 1.8e6, 0.05);
@@ -180,13 +181,14 @@ fn an_open_loop_keeps_its_schedule_through_a_stall_and_a_closed_loop_hides_it() 
             let latencies = latencies(&run);
             let is_hidden = latencies.p95_us < 100_000 && latencies.max_us > 1_900_000;
             assert!(is_hidden, "{latencies:?}");
-            // The rate outside of the stall.
+            // The arrivals are counted at the rate outside of the stall.
             assert_stall_is_told(&run, latencies.count as f64);
         });
     });
 }
 
-/// A stall of two seconds from the first second on is told, with so many arrivals.
+/// Asserts that the run reports a stall of two seconds from the first second on, with this number of
+/// arrivals.
 fn assert_stall_is_told(run: &Run, arrivals: f64) {
     let stall = run.report.stalls.first().expect("a stall");
     assert_near("start", stall.start_s, 1.0, 0.1);
@@ -197,7 +199,7 @@ fn assert_stall_is_told(run: &Run, arrivals: f64) {
     assert!(page.contains(&stall.arrivals.to_string()), "{stall:?}");
 }
 
-/// One request in five is never answered within the limit of half a second.
+/// One request in five is not answered within the time limit of half a second.
 #[test]
 fn timeouts_are_lower_bounds_of_percentiles() {
     let (server, _) =
@@ -222,13 +224,13 @@ fn timeouts_are_lower_bounds_of_percentiles() {
     let tile = page.split("99 % within").nth(1).expect("a tile");
     assert!(tile.chars().take(60).any(|letter| letter == '≥'), "{}", &tile[..60]);
     assert!(page.contains("ends where failures begin"), "the line over percentiles");
-    // The slowest hundredth of each period are timeouts of at least half a second, too.
+    // The slowest hundredth of each period are timeouts too, of at least half a second.
     let p99s_us: Vec<u64> =
         run.rows("periods.csv").iter().map(|row| row[7].parse().expect("a number")).collect();
     assert!(p99s_us.len() >= 2 && p99s_us.iter().all(|us| *us > 490_000), "{p99s_us:?}");
 }
 
-/// Against no server at all everything is noise, whatever the machine does.
+/// Without a server everything is noise, whatever the machine does.
 #[test]
 fn a_run_that_measures_the_client_says_so() {
     let config = "{driver, null}. {mode, {open_rate, 1000}}. {concurrent, 4}.
@@ -261,7 +263,7 @@ fn arrivals_that_are_never_served_are_told() {
 
 #[test]
 fn the_knee_of_a_server_is_found() {
-    // 4 workers of 10 ms each: up to some 380 operations a second are served without waiting.
+    // With 4 workers of 10 ms each, some 380 operations per second are served without waiting.
     let (server, _) = delaying(|_| Duration::from_millis(10));
     let rest = "{mode, {knee, [{p99_ms, 100}, {from, 200}, {step, \"1s\"}]}}. {concurrent, 4}.
                 {warmup, \"100ms\"}.";
@@ -278,7 +280,7 @@ fn the_knee_of_a_server_is_found() {
     assert!(run.shown.contains(&format!("Knee: {knee:.1} op/s")), "{}", run.shown);
     let summary = RunSummary::read(&run.report.directory).unwrap();
     assert_near("rate", summary.mode.rate_per_s.unwrap(), knee, 0.001);
-    // What was beyond took two samples at least, each with a directory.
+    // A step beyond the bound took at least two samples, each with a directory.
     let beyond = rows.iter().position(|row| row[5] == "false").expect("a rate beyond");
     assert!(rows[beyond][6].parse::<u32>().unwrap() >= 2, "{steps}");
     assert!(base.join(format!("step-{:02}-2", beyond + 1)).is_dir(), "{steps}");
@@ -288,7 +290,7 @@ fn the_knee_of_a_server_is_found() {
     }
 }
 
-/// The error comes while the load generator has no processor time left, in the first sample of the search.
+/// The error occurs while the load generator is saturated, in the first sample of the search.
 #[test]
 fn a_search_that_an_error_stops_tells_so_and_judges_no_rate() {
     let run =

@@ -1,4 +1,4 @@
-//! Verified runs, against a store that is right and against stores that are wrong on purpose.
+//! Verified runs, against a correct store and against stores with deliberate faults.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -12,13 +12,13 @@ use quoit_client::wire::messages::{RpbContent, RpbDelResp, RpbGetResp, RpbPutRes
 use crate::pb_server::{Reply, Seen, Server as PbServer, append};
 use crate::support::{Run, Server as HttpServer, response, try_run};
 
-/// How a store is wrong, with one key in three.
+/// The fault of a store, which affects one key in three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ill {
     Not,
     /// Reads find nothing.
     Loses,
-    /// Writes are acknowledged and forgotten; the run itself reads nothing.
+    /// Writes are acknowledged and discarded; the run itself reads nothing.
     Forgets,
     ReturnsOld,
     Corrupts,
@@ -28,7 +28,7 @@ enum Ill {
     Resurrects,
 }
 
-/// A store, right but for its illness.
+/// A store that is correct except for its fault.
 struct Store {
     ill: Ill,
     semantics: Semantics,
@@ -39,9 +39,9 @@ struct Store {
 
 #[derive(Default)]
 struct Object {
-    /// Live versions by their numbers.
+    /// Live versions, by their numbers.
     siblings: Vec<(usize, Bytes)>,
-    /// All that were ever written.
+    /// All versions that were ever written.
     versions: Vec<Bytes>,
 }
 
@@ -109,7 +109,8 @@ impl Store {
         self.objects.lock().unwrap().entry(key.clone()).or_default().siblings.clear();
     }
 
-    /// The store behind Protocol Buffers; every so often it acts and does not answer.
+    /// Starts a server for the store with the Protocol Buffers interface. With `hangs`, some requests are
+    /// performed and not answered.
     fn over_pb(self, hangs: bool) -> PbServer {
         PbServer::answering(move |request, number| {
             let mut answer = Vec::new();
@@ -245,14 +246,14 @@ fn every_illness_is_found_and_called_by_its_name() {
                 Semantics::Register => "{verify, [fresh]}. {concurrent, 1}.",
                 Semantics::Siblings => "{verify, [fresh, siblings]}. {concurrent, 1}.",
             };
-            // With siblings a plain put would pile them up.
+            // With siblings, plain puts would accumulate siblings.
             let mix = match semantics {
                 Semantics::Register => MIX,
                 Semantics::Siblings => "[{get, 4}, {update, 4}, {delete, 1}]",
             };
             for (ill, fault) in illnesses {
                 let what = format!("{driver} {semantics:?} {ill:?}");
-                // On a slow machine the short time of a run may end before the store has shown it.
+                // On a slow machine a short run may end before the store has shown its fault.
                 let run = (0..10)
                     .map(|_| run(driver, Store::new(ill, semantics), mix, verify, false))
                     .find(|run| !faults(run).is_empty())
@@ -282,7 +283,7 @@ fn what_nobody_reads_is_found_missing_at_the_end() {
 
 #[test]
 fn keys_that_cannot_be_read_back_are_not_accounted_for() {
-    // The server is gone after a while: nothing is wrong, but nothing can be said either.
+    // The server disappears after a while. Nothing is wrong, but nothing can be verified either.
     let store = Store::new(Ill::Not, Semantics::Register);
     let server = PbServer::answering(move |request, _| match request {
         Seen::Put(put) => {
