@@ -1,4 +1,5 @@
-// The visits of one worker: `users` different ones come, and a visitor thinks for `thinkMs` on average.
+// The visits of one worker. Each visit is by one of `users` users, who thinks for `thinkMs` on average
+// before each operation.
 function visit(worker, users, thinkMs) {
     let user = "";
     let step = 0;
@@ -10,7 +11,7 @@ function visit(worker, users, thinkMs) {
                 user = `user-${random(users)}`;
                 return {operation: "log in", key: user, pauseMs: pause()};
             case 2:
-                // One visitor in four only looks.
+                // One user in four puts nothing into the cart.
                 if (random(4) === 1) {
                     step = 3;
                 }

@@ -133,7 +133,7 @@ fn digest(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Writes a file atomically and durably: after a kill it has either the old or the new contents.
+/// Writes a file atomically: after a kill it has either the old or the new contents.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CampaignError> {
     let part = path.with_extension("part");
     let write = || {

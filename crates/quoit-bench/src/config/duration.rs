@@ -12,9 +12,9 @@ const SECONDS_MAX: f64 = 3.2e9;
 /// The condition under which a run ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunLength {
-    /// The time since the release of the workers is over. The warm-up does not count.
+    /// Ends this long after the release of the workers. The warm-up does not count.
     For(Duration),
-    /// When every worker has stopped, or the user stops the run.
+    /// Ends only if every worker has stopped or the user stops the run.
     Unlimited,
 }
 

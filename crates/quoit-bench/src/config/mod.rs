@@ -66,16 +66,16 @@ const CONCURRENT_MAX: u64 = 100_000;
 /// A configuration that can be run.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// How operations follow each other (`mode`).
+    /// Timing of the operations (`mode`).
     pub pacing: Pacing,
     /// Settings of a search for the highest rate that the system sustains (`mode`, an extension). `pacing`
     /// is then the first rate.
     pub knee: Option<KneePlan>,
-    /// How long operations run before they are measured (`warmup`, an extension).
+    /// Length of the warm-up, whose operations are not measured (`warmup`, an extension).
     pub warmup: Duration,
     /// Settings of the verification, if the run verifies (`verify`, an extension).
     pub verify: Option<VerifySettings>,
-    /// When the run ends (`duration`).
+    /// Condition under which the run ends (`duration`).
     pub length: RunLength,
     /// Number of workers (`concurrent`).
     pub worker_count: u32,

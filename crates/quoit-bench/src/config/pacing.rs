@@ -1,4 +1,4 @@
-//! How operations follow each other: `mode` and `warmup`.
+//! Timing of the operations: `mode` and `warmup`.
 
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;

@@ -164,8 +164,8 @@ pub trait Driver: Sized + 'static {
         place: WorkerPlace,
     ) -> impl Future<Output = Result<Self, StartError>>;
 
-    /// True if the driver reports its reads and writes for verification ([`Inputs`]) and can [read
-    /// back](Self::read_back).
+    /// True if the driver reports its reads and writes for verification ([`Inputs`]) and implements
+    /// [`read_back`](Self::read_back).
     const VERIFIES: bool = false;
 
     /// Performs one operation: all of its requests one after another, including retries.

@@ -1,7 +1,7 @@
 //! Value generators: from a configuration term to values.
 //!
 //! Random values are slices of one block of random bytes that all workers of a run share, so a value costs
-//! at most two draws and no copy.
+//! a few draws and no copy.
 
 mod describe;
 #[cfg(test)]
