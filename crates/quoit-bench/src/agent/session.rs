@@ -179,7 +179,7 @@ impl AgentSession {
                 }
                 () = told_to_stop(&mut self.stopped), if is_led => {
                     let reason = "it was stopped".to_owned();
-                    // The agent stops even if the coordinator can't be told.
+                    // The agent stops even if it can't notify the coordinator.
                     let _ = writer.send(&FromAgent::Refused { reason }).await;
                     command = None;
                     Ok(())

@@ -11,7 +11,7 @@ use thiserror::Error;
 /// Reasons why a campaign cannot be run or resumed. Each message names the place, the value and the remedy.
 #[derive(Debug, Error)]
 pub enum CampaignError {
-    /// The name is neither that of a campaign that comes with the program nor that of a file.
+    /// Neither a campaign that comes with the program nor a file has this name.
     #[error(
         "there is no campaign and no file `{name}`{hint}: `quoit bench campaign list` names those that \
          come with the program"

@@ -56,7 +56,7 @@ impl MeasuredCell {
         operations.iter().map(|operation| operation.file_label.clone()).collect()
     }
 
-    /// Latencies of the successful operations with a file label; `None` if there are none.
+    /// Latencies of the successful operations with a file label; `None` without such operations.
     pub(super) fn latencies(&self, operation: &str) -> Option<&Latencies> {
         let found = self.summary()?.operations.iter().find(|o| o.file_label == operation)?;
         (found.latencies.count > 0).then_some(&found.latencies)

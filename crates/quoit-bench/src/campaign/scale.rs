@@ -27,7 +27,7 @@ impl Display for CampaignScale {
 }
 
 impl CampaignScale {
-    /// The scale 1, that of the published experiment.
+    /// The scale 1, at which the published experiment ran.
     pub const WHOLE: Self = Self(1.0);
 
     /// Parses a factor.

@@ -25,7 +25,7 @@ pub struct CompareOptions {
     pub sides: Vec<PathBuf>,
     /// Number of runs of each configuration, which take turns; `None` to compare directories.
     pub repeat: Option<u32>,
-    /// A duration that replaces those of the configurations.
+    /// A duration that replaces the durations of the configurations.
     pub duration: Option<String>,
     /// Parent directory of the runs of `repeat`.
     pub results_dir: Option<PathBuf>,

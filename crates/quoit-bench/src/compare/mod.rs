@@ -51,7 +51,7 @@ pub enum CompareError {
         /// The I/O error.
         error: io::Error,
     },
-    /// A directory is neither that of a run nor contains any.
+    /// A directory is not the directory of a run and contains no such directory.
     #[error(
         "{} holds no results of a run, nor directories that do; name the directory of a run, such as \
          tests/current, or configurations with --repeat",

@@ -8,7 +8,7 @@ use super::settings::for_each_pair;
 use super::toml_form;
 use crate::term::{LocatedTerm, Term, is_left_out, parse_mending, text_of};
 
-/// The same configuration in TOML, with the comments that stand on lines of their own.
+/// The same configuration in TOML. Comments are kept if they have their own lines.
 ///
 /// If a key is set more than once, the last value is kept, at its place. A key whose value the file only
 /// hints at (`[ ... ]`) is omitted.
@@ -47,7 +47,7 @@ enum Item {
     Pair(String, usize),
 }
 
-/// The lines that hold nothing but a comment.
+/// The lines that contain only a comment.
 fn comments(text: &str) -> BTreeMap<(usize, usize), Item> {
     let of_line = |(index, line): (usize, &str)| {
         let comment = line.trim().strip_prefix('%')?.trim_start_matches('%').trim();

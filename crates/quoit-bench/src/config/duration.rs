@@ -54,7 +54,7 @@ impl RunLength {
     ///
     /// # Errors
     ///
-    /// When the text has none of these forms.
+    /// When the text does not have one of these forms.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let text = text.trim();
         if text == "infinity" {

@@ -173,7 +173,7 @@ impl Display for Expectation {
 pub(super) fn read_expectations(settings: &Settings) -> Result<Vec<Expectation>, ConfigError> {
     let wanted = "write a list of conditions such as \"p99 < 5ms\"";
     let texts = settings.read("expect", Vec::new(), wanted, |term| match term.as_text() {
-        // An empty list can't be told from an empty text.
+        // An empty list can't be distinguished from an empty text.
         Some(text) if !text.is_empty() => Some(vec![text]),
         _ => term.as_list()?.iter().map(crate::term::Term::as_text).collect(),
     })?;

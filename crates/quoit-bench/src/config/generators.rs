@@ -48,12 +48,12 @@ impl Config {
     }
 }
 
-/// The key generator of a configuration that sets none.
+/// The default key generator.
 fn default_key_term() -> Term {
     Term::Tuple(vec![Term::atom("uniform_int"), Term::Integer(100_000)])
 }
 
-/// The value generator of a configuration that sets none.
+/// The default value generator.
 fn default_value_term() -> Term {
     Term::Tuple(vec![Term::atom("fixed_bin"), Term::Integer(100)])
 }

@@ -177,7 +177,7 @@ fn asks_nothing(value: &Term) -> bool {
     }
 }
 
-/// Endings of keys that tell a driver where to send its load.
+/// Endings of keys that determine the servers and buckets that a driver uses.
 const ENDINGS_OF_PLACES: [&str; 4] = ["_ips", "_port", "_bucket", "_hosts"];
 
 /// Keys of other versions' drivers that change which requests are sent.
@@ -197,7 +197,7 @@ const KEYS_OF_LOADS: [&str; 7] = [
 /// Largest edit distance, in letters, between a misspelt key and the known key that it stands for.
 const MISSPELT_LETTERS_MAX: usize = 2;
 
-/// The ending of a key that tells where the load goes. `_hosts` counts as `_ips`, which means the same.
+/// The ending of a key that determines the target of the load. `_hosts` counts as `_ips`, its synonym.
 fn ending_of_place(key: &str) -> Option<&'static str> {
     let ending = ENDINGS_OF_PLACES.into_iter().find(|ending| key.ends_with(ending))?;
     Some(if ending == "_hosts" { "_ips" } else { ending })

@@ -123,7 +123,7 @@ pub struct Config {
     pub warnings: Vec<String>,
     /// All keys, for the drivers to read.
     pub settings: Settings,
-    /// Servers of the command line, which replace those of the file. Empty if the command line names none.
+    /// Servers of the command line, which replace the servers of the file; empty without such servers.
     pub target_overrides: Vec<TargetOverride>,
     /// True if standard output is reserved for lines of JSON; all other output then goes to standard error.
     pub is_json: bool,

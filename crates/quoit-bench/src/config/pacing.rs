@@ -51,7 +51,7 @@ pub struct KneePlan {
 pub enum Arrivals {
     /// Equal gaps.
     Constant,
-    /// Exponentially distributed gaps, as those of many independent users.
+    /// Exponentially distributed gaps, as many independent users cause them.
     Poisson,
 }
 

@@ -78,7 +78,7 @@ pub(super) fn read_watched(settings: &Settings) -> Result<Vec<Target>, ConfigErr
     let wanted = "write \"host:port\" of a server's HTTP listener, or a list of them";
     settings.read("watch", Vec::new(), wanted, |term| {
         let texts = match term.as_text() {
-            // An empty list can't be told from an empty text.
+            // An empty list can't be distinguished from an empty text.
             Some(text) if !text.is_empty() => vec![text],
             _ => term.as_list()?.iter().map(Term::as_text).collect::<Option<_>>()?,
         };

@@ -41,7 +41,7 @@ pub enum GrowthError {
     Datatype {
         /// Name of the bucket type.
         bucket_type: &'static str,
-        /// Its property `datatype`; empty if it has none.
+        /// Its property `datatype`; empty if it lacks this property.
         found: String,
         /// The required data type.
         expected: &'static str,

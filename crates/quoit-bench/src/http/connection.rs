@@ -1,4 +1,4 @@
-//! One connection: it sends requests and reads responses.
+//! One connection: sends requests and reads responses.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;

@@ -20,7 +20,7 @@ pub use frame::{FRAME_BYTES_MAX, LinkReader, LinkWriter, decode_frame, encode_fr
 pub use message::{FromAgent, FromCoordinator, PROTOCOL, RunOrder, ShareEnd, ShareResult};
 pub use security::{LinkAcceptor, LinkConnector, LinkSecurity, LinkStream, TOKEN_ADVICE};
 
-/// Port of an agent whose address has none.
+/// Port of an agent whose address has no port.
 pub const DEFAULT_PORT: u16 = 8077;
 
 /// Time without any message after which a side considers the other dead.

@@ -13,7 +13,7 @@ use crate::term::{Term, parse_terms};
 /// Faults of a message that no agent can have sent in good order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FormError {
-    /// The number of operations differs from that of the run.
+    /// The number of operations differs from the number in the run.
     #[error("it tells of other operations than the run has")]
     Operations,
     /// The minimum, maximum or sum contradict the counts.

@@ -26,7 +26,7 @@ use thiserror::Error;
 /// Reasons why the results of a run cannot be kept.
 #[derive(Debug, Error)]
 pub enum OutputError {
-    /// The name can't be that of a run.
+    /// The name is not allowed for a run.
     #[error("the run cannot be named {0:?}: give a plain file name other than `current`")]
     Name(String),
     /// The directory has the results of another run.

@@ -13,7 +13,7 @@ pub(super) struct Span {
     pub(super) start_s: f64,
     /// End, in seconds since the start of the measurement.
     pub(super) end_s: f64,
-    /// Statistics of the operations that ended in it; empty if none did.
+    /// Statistics of the operations that ended in it; empty if no operation ended.
     pub(super) stats: OperationStats,
     /// Times until operations failed, if the run recorded them.
     pub(super) failed: OperationStats,

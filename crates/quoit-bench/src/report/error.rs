@@ -17,7 +17,7 @@ pub enum ReportError {
         .0.display()
     )]
     NoResults(PathBuf),
-    /// The directory is that of a campaign, not of a run.
+    /// The directory belongs to a campaign, not to a run.
     #[error(
         "{} holds a campaign: its report is campaign.html, which `quoit bench campaign NAME -d DIR` writes \
          anew; name the directory of one of its cells",

@@ -4,7 +4,7 @@
 //! instant; while they work, each second is recorded as soon as all threads have completed it; at the
 //! deadline, on a signal or on a fatal error the workers stop after the operation that they are at; then
 //! `conclude` writes the summary. A worker that cannot connect keeps the run from starting. Workers of this
-//! process and agents go through the same course: both implement `RunCrew`.
+//! process and agents have the same phases: both implement `RunCrew`.
 
 mod agents;
 mod alarm;

@@ -89,7 +89,7 @@ async fn read_all<D: Driver>(
     Ok(())
 }
 
-/// Reads keys until none are left.
+/// Reads keys until all are read.
 async fn read_some<D: Driver>(
     shared: &Shared<D>,
     verifier: &Arc<Verifier>,

@@ -1,4 +1,4 @@
-//! One worker: it performs an operation, records it, and goes on to the next.
+//! A worker: performs operations one after another and records each.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -51,7 +51,7 @@ pub(super) struct Shared<D: Driver> {
     pub(super) inserted: Option<KeyGenerator>,
     pub(super) values: ValueGenerator,
     pub(super) sources: Sources,
-    /// Checks what is read, if the run verifies.
+    /// Checks the values that are read, if the run verifies.
     pub(super) verifier: Option<Arc<Verifier>>,
     pub(super) control: Control,
     pub(super) collector: Arc<Collector>,

@@ -37,7 +37,7 @@ pub(crate) struct SessionStep {
     pub(crate) pause: Duration,
 }
 
-/// A key or value that replaces that of a generator.
+/// A key or value that replaces the one from a generator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum GivenValue {
     /// An integer, for drivers that take integers.

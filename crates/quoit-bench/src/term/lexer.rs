@@ -333,7 +333,7 @@ fn is_name_char(c: char) -> bool {
         || (('\u{c0}'..='\u{ff}').contains(&c) && c != '\u{d7}' && c != '\u{f7}')
 }
 
-/// The value of digits without underscores; `None` if there are none or the value is too large.
+/// The value of digits without underscores; `None` without digits or if the value is too large.
 fn digits_value(digits: &str, base: u32) -> Option<u128> {
     u128::from_str_radix(digits, base).ok()
 }

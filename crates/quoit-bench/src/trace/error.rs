@@ -15,7 +15,7 @@ pub enum TraceError {
         /// The I/O error.
         error: io::Error,
     },
-    /// A line is not that of a trace.
+    /// A line does not have the form of a trace.
     #[error(
         "{}:{line}: {problem}; a line is time,operation,key,value_size below a header with these names, or \
          timestamp,key,key_size,value_size,client,operation,ttl as in the traces of Twitter's caches",

@@ -54,7 +54,7 @@ impl TraceReader {
     ///
     /// # Errors
     ///
-    /// When the file can't be read, has no operation, or its first line is not that of a trace.
+    /// When the file can't be read, has no operation, or its first line does not have the form of a trace.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let file =
             File::open(path).map_err(|error| TraceError::File { path: path.to_owned(), error })?;
@@ -112,7 +112,7 @@ impl TraceReader {
     ///
     /// # Errors
     ///
-    /// When the file can't be read, or a line is not that of a trace.
+    /// When the file can't be read, or a line does not have the form of a trace.
     pub fn next_operation(&mut self) -> Result<Option<(u64, TracedOperation)>, TraceError> {
         if self.ready.is_empty() {
             self.read_group()?;

@@ -449,7 +449,7 @@ impl Snapshot {
         self.candidates.iter().any(|one| one.kind == WriteKind::Delete)
     }
 
-    /// The newest acknowledged write; 0 if there is none.
+    /// The newest acknowledged write; 0 if no write was acknowledged.
     pub(super) fn newest_acknowledged(&self) -> WriteSequence {
         let acknowledged = self.candidates.iter().filter(|one| one.is_acknowledged);
         acknowledged.map(|one| one.sequence).max().unwrap_or(0)

@@ -15,7 +15,7 @@
 //! write.acknowledge();
 //!
 //! let read = verifier.begin_read(b"key");
-//! // What the server answers: no value, one, or siblings.
+//! // The values in the server's answer: no value, one, or siblings.
 //! read.found([value.as_slice()]);
 //! assert!(verifier.report().is_clean());
 //!
@@ -280,7 +280,7 @@ pub struct Read {
 }
 
 impl Read {
-    /// Reports the values that the server returned: none, one, or siblings. Tombstones are not values.
+    /// Reports the values that the server returned: no value, one, or siblings. Tombstones are not values.
     /// Returns the context for a put that is based on the answer.
     pub fn found<'v>(mut self, values: impl IntoIterator<Item = &'v [u8]>) -> Context {
         self.is_open = false;

@@ -157,7 +157,7 @@ fn take_over() -> io::Result<()> {
     execute!(io::stdout(), EnterAlternateScreen)
 }
 
-/// Restores the terminal. Errors are ignored, because a closed terminal needs nothing.
+/// Restores the terminal. Errors are ignored, because a closed terminal needs no restoring.
 fn give_back() {
     let was_open = OPENED_BY.lock().unwrap_or_else(PoisonError::into_inner).take().is_some();
     if was_open {

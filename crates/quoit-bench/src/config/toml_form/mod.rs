@@ -40,7 +40,7 @@ fn is_atom_text(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '@')
 }
 
-/// Classes of array elements, by which tuples are told from lists.
+/// Classes of array elements, by which tuples are distinguished from lists.
 #[derive(PartialEq, Eq)]
 enum Class {
     Number,

@@ -32,7 +32,7 @@ pub(crate) struct CampaignPage<'a> {
 /// A row of the table of cells.
 pub(crate) struct CampaignPageCell {
     pub(crate) label: String,
-    /// Path of the cell's report; `None` if there is none.
+    /// Path of the cell's report; `None` if the cell has no report.
     pub(crate) report: Option<String>,
     /// Values of its axes.
     pub(crate) values: Vec<String>,
