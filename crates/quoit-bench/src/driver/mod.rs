@@ -1,8 +1,8 @@
-//! Drivers: the effect of one operation on the system under test.
+//! Drivers, which perform operations on the system under test.
 //!
 //! A driver is a file that implements [`Driver`] and a line in `with_named`. A driver value owns the
-//! connections of one worker and performs one operation at a time. Pacing, duration, counting and latencies
-//! are the business of the run, not of the driver.
+//! connections of one worker and performs one operation at a time. The run, not the driver, does the pacing,
+//! ends after the duration, counts the operations and measures their latencies.
 
 mod bitcask;
 mod both_targets;

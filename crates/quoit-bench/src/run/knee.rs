@@ -1,9 +1,10 @@
 //! Search for the knee: the highest rate of an open loop whose 99th percentile of latency stays within a
 //! bound.
 //!
-//! The search runs steps of growing rate until a step is beyond the bound (or halves the rate until one is
-//! within), then tries the geometric mean of the highest rate within and the lowest rate beyond, until the
-//! two are close. A step is measured again until its samples agree.
+//! The search raises the rate step by step until a step exceeds the bound. If already the first step exceeds
+//! it, the search halves the rate until a step stays within the bound. Then it tries the geometric mean of
+//! the highest rate within the bound and the lowest rate beyond it, until the two are close. A step is
+//! measured again until its samples agree.
 
 use std::io::Write as _;
 use std::sync::Arc;

@@ -1,10 +1,14 @@
-//! One run: workers on their threads are connected, released together, stopped together, and counted.
+//! A run: the workers connect, start together, work, and stop together, while their operations are measured.
 //!
-//! The course of a run (`conduct`): every worker connects; once all are connected, they are released at one
-//! instant; while they work, each second is recorded as soon as all threads have completed it; at the
-//! deadline, on a signal or on a fatal error the workers stop after the operation that they are at; then
-//! `conclude` writes the summary. A worker that cannot connect keeps the run from starting. Workers of this
-//! process and agents have the same phases: both implement `RunCrew`.
+//! A run has these steps (`conduct`):
+//!
+//! 1. Every worker connects. If a worker can't connect, the run does not start.
+//! 2. Once all workers are connected, they are released at one instant.
+//! 3. While they work, each second is recorded as soon as all threads have completed it.
+//! 4. At the deadline, on a signal or on a fatal error, each worker finishes its current operation and stops.
+//! 5. `conclude` writes the summary.
+//!
+//! Both the workers of this process and agents implement `RunCrew`, and go through the same steps.
 
 mod agents;
 mod alarm;
