@@ -9,10 +9,10 @@ const WIDTH: usize = 96;
 #[must_use]
 pub fn commented() -> String {
     let mut text = String::from(
-        "## Configuration of a Quoit node. A line is `key = value`; two ## begin what is said about a key, \
-         one #\n\
-         ## stands before a setting as it is without this file. `quoit config check FILE` checks the file;\n\
-         ## SIGHUP has a running node take over what can be changed while it runs.\n",
+        "## Configuration of a Quoit node. A setting is a line `key = value`. Lines with ## describe a\n\
+         ## setting, lines with a single # show its default: to change it, remove the # and edit the value.\n\
+         ## `quoit config check FILE` checks the file. On SIGHUP a running node reads it again: settings\n\
+         ## described as applied on SIGHUP take effect at once, all others at the next start.\n",
     );
     for key in keys() {
         text.push('\n');

@@ -9,141 +9,174 @@ pub(super) const KEYS: &[Key] = &[
         "bitcask.sync.strategy",
         Kind::Word(&["none", "o_sync", "interval"]),
         "interval",
-        "Riak's setting. It is reported and has no effect unless durability = relaxed; there, \
-         none leaves syncing to the operating system.",
+        "Riak's setting. With durability = relaxed, none leaves syncing to the operating system for all \
+         engines; interval and o_sync both mean bitcask.sync.interval. With durability = strict it has no \
+         effect, and the node logs a warning if it is set.",
     ),
     key(
         "bitcask.sync.interval",
         Kind::Duration(1),
         "1s",
-        "Longest time for which writes that no request waits for stay unsynced, on all engines.",
+        "Longest time before the node syncs writes that no request waits for, with any engine on disk. A \
+         power failure can lose the writes of this time.",
     ),
     key(
         "bitcask.max_file_size",
         Kind::Size(64 * KB, 4 * GB),
         "256MB",
-        "Size at which a segment of the log is sealed and the next one begun.",
+        "Size at which the node closes a segment of the log and begins the next one.",
     ),
     key(
         "bitcask.recent_writes_size",
         Kind::Size(0, 1_024 * GB),
         "256MB",
-        "Memory for recent writes, beside the system's page cache: reading them costs no system call. Less \
-         than 1MB switches it off.",
+        "Memory for a cache of recent writes, in addition to the system's page cache. The node reads records \
+         in the cache without a system call. Less than 1MB turns it off.",
     ),
     key(
         "bitcask.snapshot_interval",
         Kind::Size(64 * KB, 1_024 * GB),
         "1GB",
-        "Bytes of log after which the index is written out, so that a start after a crash reads \
-         little.",
+        "Most bytes of log between two snapshots of the index, or twice the size of the index if that is \
+         more. A start after a crash reads the log since the last snapshot: the larger the value, the longer \
+         such a start takes.",
     ),
     key(
         "bitcask.merge.policy",
         Kind::Word(&["always", "never", "window"]),
         "always",
-        "When merges may run; window means between bitcask.merge.window.start and .end.",
+        "When the node may merge segments: always, never, or in a window of hours \
+         (bitcask.merge.window.start and .end). Without merges the disk space of deleted and overwritten \
+         records is not freed.",
     ),
-    key("bitcask.merge.window.start", Kind::Integer(0, 23), "0", "First hour (UTC) of the window."),
-    key("bitcask.merge.window.end", Kind::Integer(0, 23), "23", "Last hour (UTC) of the window."),
+    key(
+        "bitcask.merge.window.start",
+        Kind::Integer(0, 23),
+        "0",
+        "First hour (UTC) of the merge window.",
+    ),
+    key(
+        "bitcask.merge.window.end",
+        Kind::Integer(0, 23),
+        "23",
+        "Last hour (UTC) of the merge window, included. It can be before the first one: the window then \
+         extends past midnight.",
+    ),
     key(
         "bitcask.merge.triggers.fragmentation",
         Kind::Percent,
         "60",
-        "A segment with at least this percentage of dead bytes starts a merge.",
+        "A segment starts a merge if at least this percentage of its records is dead: overwritten, deleted \
+         or expired.",
     ),
     key(
         "bitcask.merge.triggers.dead_bytes",
         Kind::Size(0, 1_024 * GB),
         "512MB",
-        "A segment with at least this many dead bytes starts a merge.",
+        "A segment starts a merge if it has at least this many bytes of dead records.",
     ),
     key(
         "bitcask.merge.thresholds.fragmentation",
         Kind::Percent,
         "40",
-        "Segments with at least this percentage of dead bytes take part in a merge.",
+        "When a merge starts, segments take part in it if at least this percentage of their records is dead.",
     ),
     key(
         "bitcask.merge.thresholds.dead_bytes",
         Kind::Size(0, 1_024 * GB),
         "128MB",
-        "Segments with at least this many dead bytes take part in a merge.",
+        "When a merge starts, segments take part in it if they have at least this many bytes of dead \
+         records.",
     ),
     key(
         "bitcask.merge.thresholds.small_file",
         Kind::Size(0, 1_024 * GB),
         "10MB",
-        "Segments smaller than this take part in a merge.",
+        "When a merge starts, segments smaller than this take part in it.",
     ),
     key(
         "bitcask.merge_rate",
         Kind::Size(64 * KB, 1_024 * GB),
         "32MB",
-        "Bytes a second that merges may read and write together.",
+        "Bytes per second that a merge reads and writes, both together. If it is too low, dead records use \
+         up the disk faster than merges free it.",
     ),
     key(
         "bitcask.merge_check_interval",
         Kind::Duration(1000),
         "3m",
-        "How often the node looks for segments to merge.",
+        "Interval at which the node checks if segments should be merged.",
     ),
     key(
         "bitcask.merge_check_jitter",
         Kind::Percent,
         "30",
-        "Random share by which that interval varies.",
+        "Largest random change of bitcask.merge_check_interval, up or down, so that nodes do not merge at \
+         the same time.",
     ),
     key(
         "bitcask.expiry",
         Kind::DurationOr("off"),
         "off",
-        "Age at which objects expire in buckets that have no property ttl of their own.",
+        "Time after its last write at which an object expires, in buckets without the property ttl, with any \
+         engine. A change affects later writes only.",
     ),
     key(
         "leveldb.maximum_memory",
         Kind::Size(MB, 1_024 * GB),
         "256MB",
-        "Memory of the node for data read from leveldb: three quarters for blocks, one for records.",
+        "Memory for cached data of leveldb: three quarters for blocks of tables, one quarter for records.",
     ),
     key(
         "leveldb.write_buffer_size_max",
         Kind::Size(MB, GB),
         "32MB",
-        "Size at which recent writes move from memory to a table.",
+        "Size at which recent writes move from memory to a table on disk. The engine has three or four \
+         trees, each with up to four such buffers in memory.",
     ),
-    key("leveldb.block.size", Kind::Size(KB, MB), "4KB", "Size of a block of leveldb's tables."),
-    key("leveldb.compression", Kind::Flag, "on", "Whether leveldb's tables are compressed (lz4)."),
+    key(
+        "leveldb.block.size",
+        Kind::Size(KB, MB),
+        "4KB",
+        "Approximate size of a block in leveldb's tables.",
+    ),
+    key(
+        "leveldb.compression",
+        Kind::Flag,
+        "on",
+        "Whether leveldb compresses its tables (lz4), except those of the first two levels.",
+    ),
     key(
         "leveled.maximum_memory",
         Kind::Size(MB, 1_024 * GB),
         "256MB",
-        "Memory of the node for data read from leveled: three quarters for blocks, one for records.",
+        "Memory for cached data of leveled: three quarters for blocks of tables, one quarter for records.",
     ),
     key(
         "leveled.compression_method",
         Kind::Word(&["native", "lz4", "zstd", "none"]),
         "lz4",
-        "Whether leveled's tables and values are compressed; native and zstd mean lz4 as well.",
+        "Compression of leveled's tables and large values: lz4 or none. native and zstd are accepted and \
+         mean lz4.",
     ),
     key(
         "innostore.buffer_pool_size",
         Kind::Size(MB, 1_024 * GB),
         "256MB",
-        "Memory of the node for data read from innostore: three quarters for pages, one for records.",
+        "Memory for cached data of innostore: three quarters for pages, one quarter for records.",
     ),
     key(
         "memory_backend.max_memory_per_vnode",
         Kind::Size(1, 1_024 * GB),
         "",
-        "Memory for the records of one partition of the memory engine; beyond it the least recently used \
-         records are removed. A node needs as many times that as it holds partitions: ring_size times n_val \
-         by the number of nodes, and no more than ring_size. Not set: no bound.",
+        "Memory for the records of one partition in the memory engine. Beyond it, the node removes the least \
+         recently used records. A node needs this memory for each of its partitions: about ring_size times \
+         n_val divided by the number of nodes, at most ring_size. Not set: no limit.",
     ),
     key(
         "memory_backend.ttl",
         Kind::Duration(1000),
         "",
-        "Age at which the memory engine drops values. Not set: never.",
+        "Time after its last write at which a record of the memory engine expires. Not set: never.",
     ),
 ];

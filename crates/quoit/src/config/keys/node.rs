@@ -10,141 +10,147 @@ pub(super) const KEYS: &[Key] = &[
         "nodename",
         Kind::Name,
         "quoit@127.0.0.1",
-        "Name of the node that clients and operators see.",
+        "Name of the node, as clients and operators see it. Where a listener stands for all addresses of the \
+         machine, such as 0.0.0.0, the node tells others the host after the @ of its name.",
     ),
     key(
         "listener.protobuf.$name",
         Kind::Address,
         "127.0.0.1:8087",
-        "Address of a Protocol Buffers listener. Several may be given under different names.",
+        "Address on which the node listens for Protocol Buffers clients. Several can be set under different \
+         names.",
     ),
     key(
         "listener.http.$name",
         Kind::Address,
         "127.0.0.1:8098",
-        "Address of an HTTP listener. Several may be given under different names.",
+        "Address on which the node listens for HTTP clients. Several can be set under different names.",
     ),
     key(
         "listener.internode",
         Kind::Address,
         "127.0.0.1:8099",
-        "Address of the listener for other nodes. The node tells it to other nodes; if it stands for all \
-         addresses of the machine, it tells the host of nodename instead. Anyone who can reach it can read \
-         and write everything: keep it inside the network of the cluster.",
+        "Address on which the node listens for other nodes, and which it tells them. If it stands for all \
+         addresses of the machine, the node tells them the host of nodename instead. Unless internode.tls = \
+         required, anyone who can reach this address can read and write everything: keep it inside the \
+         network of the cluster.",
     ),
     key(
         "internode.tls",
         Kind::Word(&["plain", "both", "required"]),
         "plain",
-        "TLS between nodes, by certificates of the cluster's own authority. plain: none, and whoever reaches \
-         listener.internode is believed; for nodes on loopback and for closed networks. both: TLS with those \
-         that can, plain connections with others, which are counted by address: the step between the two. \
-         required: a connection that does not prove that it comes from a member, or from a node with a join \
-         token, is closed. Taken up at SIGHUP.",
+        "TLS between nodes, with certificates of the cluster's own certificate authority. plain: no TLS, and \
+         the node trusts anyone who reaches listener.internode; only for loopback and closed networks. both: \
+         TLS with nodes that support it, plain connections with others, which the node counts by address; \
+         use it while you change a cluster from plain to required. required: the node closes connections \
+         that prove neither membership nor a join token. Applied on SIGHUP.",
     ),
     key(
         "audit",
         Kind::Flag,
         "off",
-        "Whether the node records as JSON lines: changes that operators make by the administration API, and \
-         those that it refuses; properties that clients change; refused logins and operations.",
+        "Whether the node writes an audit log, in JSON lines. It records changes that operators make over \
+         the administration API, including refused ones; changes of bucket properties by clients; and \
+         refused logins and operations.",
     ),
     key(
         "audit.buckets",
         Kind::Name,
         "",
-        "Buckets whose every operation the audit log records while security is on: BUCKET, TYPE/BUCKET or \
-         TYPE/*, separated by commas. Each operation costs a line.",
+        "Buckets for which the audit log records every operation while security is on: BUCKET, TYPE/BUCKET \
+         or TYPE/*, separated by commas. Each operation then writes a line to the file.",
     ),
     key(
         "audit.file",
         Kind::Name,
         "",
-        "File of the audit log [default: audit.log in platform_data_dir]. Older files have numbers behind \
-         its name.",
+        "Path of the audit log [default: audit.log in platform_data_dir]. Older files have the same name \
+         with a number appended.",
     ),
     key(
         "audit.file.maximum_size",
         Kind::Size(64 * KB, 64 * GB),
         "16MB",
-        "Size of the audit log from which on the next file is begun.",
+        "Size of the audit log at which the node renames it and begins a new file.",
     ),
     key(
         "audit.file.kept",
         Kind::Integer(0, 10_000),
         "10",
-        "Older files of the audit log that are kept.",
+        "Number of older audit log files to keep. The node deletes the oldest one beyond that.",
     ),
     key(
         "internode.version.maximum",
         Kind::Integer(VersionRange::CURRENT.min as i64, VersionRange::CURRENT.max as i64),
         "1",
-        "Newest version of the protocol between nodes that the node speaks. Hold it at the version of \
-         the older nodes while a cluster is upgraded, as long as you may want to go back; features that need \
-         a newer version wait until all members speak it. So far there is one version.",
+        "Newest version of the protocol between nodes that this node uses. While you upgrade a cluster, set \
+         it to the version of the older nodes for as long as you may want to go back. Features of a newer \
+         version wait until all members use it. So far, only one version exists.",
     ),
     key(
         "cluster.seeds",
         Kind::Addresses,
         "",
-        "Addresses (listener.internode) of other nodes of the node's cluster; all nodes may have the same \
-         list. While the node is alone it does not serve clients, and names the reason and the remedy: it \
-         has not joined yet, or it was a member and has lost its data directory. The first node of a new \
-         cluster is started without it.",
+        "Addresses (listener.internode) of other nodes of this node's cluster. All nodes can have the same \
+         list. With this setting, a node that is the only member of its cluster does not serve clients, and \
+         logs the reason and the remedy: it has not joined yet, or it was a member and has lost its data \
+         directory. Start the first node of a new cluster without it.",
     ),
     key(
         "handoff.ip",
         Kind::Name,
         "",
-        "Riak's setting: the host of listener.internode, unless that is set.",
+        "Riak's setting: host of listener.internode. It has no effect if listener.internode is set.",
     ),
     key(
         "handoff.port",
         Kind::Integer(0, 65_535),
         "",
-        "Riak's setting: the port of listener.internode, unless that is set.",
+        "Riak's setting: port of listener.internode. It has no effect if listener.internode is set.",
     ),
     key(
         "platform_data_dir",
         Kind::Name,
         "./data",
-        "Directory of everything that the node keeps; made if it is not there.",
+        "Directory of all data of the node. The node creates it if it does not exist.",
     ),
     key(
         "ring_size",
         Kind::Integer(8, 4096),
         "64",
-        "Number of partitions, a power of two. Fixed when the node starts for the first time; \
-         a different value later stops the start.",
+        "Number of partitions of the cluster, a power of two. The node stores it at its first start. If it \
+         is set to another value later, the node does not start.",
     ),
     key(
         "storage_backend",
         Kind::Word(&["bitcask", "leveldb", "leveled", "innostore", "memory", "multi"]),
         "bitcask",
         "Storage engine: bitcask (append-only log, index in memory), leveldb (log-structured merge tree), \
-         leveled (the same with large values stored apart from their metadata), innostore (B+tree), memory \
-         (nothing is kept across a restart) or multi (several of these: see multi_backend.$name).",
+         leveled (log-structured merge tree that stores large values apart from their metadata), innostore \
+         (B+tree), memory (a restart loses all records) or multi (several of these: see \
+         multi_backend.$name.storage_backend).",
     ),
     key(
         "multi_backend.$name.storage_backend",
         Kind::Word(&["bitcask", "leveldb", "leveled", "innostore", "memory"]),
         "",
-        "With storage_backend = multi, a storage engine that buckets choose with the property backend, which \
-         says its name. Settings of the engine for this one alone stand behind its name, such as \
-         multi_backend.$name.leveldb.maximum_memory. All nodes should have the same.",
+        "With storage_backend = multi: type of the engine called $name. Buckets choose the engine with the \
+         property backend. Settings for this engine alone have the same prefix, such as \
+         multi_backend.$name.leveldb.maximum_memory. All nodes should have the same engines.",
     ),
     key(
         "multi_backend.default",
         Kind::Name,
         "",
-        "With storage_backend = multi, the name of the engine of buckets that have no property backend.",
+        "With storage_backend = multi: name of the engine for buckets without the property backend. The node \
+         does not start without it.",
     ),
     key(
         "durability",
         Kind::Word(&["strict", "relaxed"]),
         "strict",
-        "strict: a write with dw above 0 is answered when it is synced to the device, grouped \
-         with others. relaxed: it is answered at once and synced within bitcask.sync.interval. For all \
-         engines.",
+        "strict: the node confirms a write with dw above 0 only after a sync to the device, which it shares \
+         with other writes. relaxed: the node confirms it at once and syncs within bitcask.sync.interval, so \
+         a power failure can lose confirmed writes. Applies to all engines on disk.",
     ),
 ];

@@ -8,201 +8,210 @@ pub(super) const KEYS: &[Key] = &[
         "replrtq_enablesrc",
         Kind::Flag,
         "disabled",
-        "Whether the node queues the writes that it coordinates for other clusters (replrtq_srcqueue). All \
-         nodes of the cluster should have the same.",
+        "Whether the node queues the writes that it coordinates for other clusters, in the queues of \
+         replrtq_srcqueue. All nodes of the cluster should have the same value.",
     ),
     key(
         "replrtq_srcqueue",
         Kind::Name,
         "q1_ttaaefs:block_rtq",
-        "Source queues, NAME:FILTER separated by |. Filters: any (all writes), block_rtq (none, only \
-         full-sync and folds), bucketname.NAME, bucketprefix.TEXT, buckettype.TYPE. One that can't be \
-         read is logged and left out. Queues that commands have added or removed stay so.",
+        "Source queues, as NAME:FILTER separated by |. Filters: any (all writes), block_rtq (no writes, only \
+         records of full-sync and folds), bucketname.NAME, bucketprefix.TEXT, buckettype.TYPE. The node logs \
+         an invalid definition and leaves it out. Queues that commands have added or removed stay so.",
     ),
     key(
         "replrtq_srcobjectlimit",
         Kind::Integer(0, 1_000_000),
         "1000",
-        "Entries of a source queue that have their object with them in memory; the objects of others are \
-         read when they are sent.",
+        "Number of entries of a source queue that keep their object in memory. The node reads the objects of \
+         other entries when it sends them.",
     ),
     key(
         "replrtq_srcobjectsize",
         Kind::Size(0, 64 * MB),
         "200KB",
-        "Largest object that an entry of a source queue has with it in memory.",
+        "Largest object that an entry of a source queue keeps in memory.",
     ),
     key(
         "replrtq_overflow_limit",
         Kind::Integer(1, 1_000_000_000),
         "10000000",
-        "Entries of a source queue and priority; further ones are discarded, counted, and left to \
-         full-sync. An entry takes about 100 bytes of disk. Those of full-sync and folds are in memory, a \
-         million at most.",
+        "Number of entries of a source queue, for each priority. The node discards and counts further ones; \
+         then only a full-sync brings their objects to the sink. An entry of a write takes about 100 bytes \
+         of disk. Entries of full-sync and folds are in memory, at most a million of each.",
     ),
     key(
         "replrtq_dataroot",
         Kind::Name,
         "",
-        "Directory of source queues [default: replication below platform_data_dir].",
+        "Directory of source queues [default: replication in platform_data_dir].",
     ),
     key(
         "replrtq_compressonwire",
         Kind::Flag,
         "disabled",
-        "Whether objects are compressed (zlib) on their way to sinks of Riak.",
+        "Whether the node compresses (zlib) the objects that it sends to sinks of Riak.",
     ),
     key(
         "replrtq_vnodecheck",
         Kind::Word(&["one", "quorum", "all"]),
         "one",
-        "Replicas that answer when a queued object is read, and that take an object of another cluster \
-         before it counts as stored.",
+        "Number of replicas that must answer when the node reads a queued object of which it has no copy, \
+         and that must store an object of another cluster.",
     ),
     key(
         "repl_reap",
         Kind::Flag,
         "disabled",
-        "Whether reaps of tombstones are sent to other clusters, as Riak does from 3.0.18 on.",
+        "Whether the node sends the removal of tombstones to other clusters, as Riak does since 3.0.18.",
     ),
     key(
         "repl.forward",
         Kind::Flag,
         "on",
-        "Whether objects of another Quoit cluster are queued for further clusters, with the list of those \
-         that they have visited, so that chains, rings and meshes of clusters converge.",
+        "Whether the node queues objects of another Quoit cluster for further clusters, with the list of \
+         clusters that they have visited. Chains, rings and meshes of clusters need this to converge.",
     ),
     key(
         "repl.retention",
         Kind::Duration(1_000),
         "7d",
-        "How long the node remembers deleted records for sinks that lag behind. A source queue whose deletes \
-         wait for longer, in the queue or for a full-sync, is stale: it is not consumed until quoit repl \
-         rebase says how to go on.",
+        "Time for which the node remembers deleted records for sinks that lag behind. If deletes of a source \
+         queue wait longer, in the queue or for a full-sync, the queue is stale: sinks can't consume it \
+         until an operator decides with quoit repl rebase which cluster is right.",
     ),
     key(
         "replrtq_enablesink",
         Kind::Flag,
         "disabled",
-        "Whether the node consumes source queues of other clusters (replrtq_sinkpeers).",
+        "Whether the node consumes source queues of other clusters, from the nodes of replrtq_sinkpeers.",
     ),
     key(
         "replrtq_sinkqueue",
         Kind::Name,
         "q1_ttaaefs",
-        "Name of the queue that is consumed at peers which are given without one.",
+        "Name of the queue that the node consumes from peers that are given without one.",
     ),
     key(
         "replrtq_sinkpeers",
         Kind::Name,
         "",
-        "Nodes of other clusters whose queues are consumed: HOST:PORT:pb or QUEUE:HOST:PORT:pb, separated \
-         by |. One that can't be read is logged and left out.",
+        "Nodes of other clusters whose queues this node consumes, as HOST:PORT:pb or QUEUE:HOST:PORT:pb \
+         separated by |. The node logs an invalid one and leaves it out.",
     ),
     key(
         "replrtq_sinkworkers",
         Kind::Integer(1, 1_000),
         "24",
-        "Objects of a queue that are stored at the same time.",
+        "Number of objects of one queue that the node stores at the same time.",
     ),
     key(
         "replrtq_sinkpeerlimit",
         Kind::Integer(1, 1_000),
         "",
-        "Connections to each peer and queue [default: replrtq_sinkworkers]. Peers of Quoit have four at \
-         most: each takes many entries at once.",
+        "Number of connections to each peer of a queue, at most replrtq_sinkworkers [default: \
+         replrtq_sinkworkers]. To Quoit nodes there are at most four, because each transports many entries \
+         at once.",
     ),
     key(
         "repl.bucket_types",
         Kind::Word(&["off", "create", "follow"]),
         "off",
-        "Bucket types and properties that are taken over from clusters whose queues are consumed: none \
-         (off), those that are missing here (create), or those and later changes, but of n_val (follow).",
+        "Bucket types and properties to copy from clusters whose queues this node consumes. off: none. \
+         create: those that are missing here. follow: also later changes, except of n_val.",
     ),
     key(
         "replrtq_peer_discovery",
         Kind::Flag,
         "disabled",
-        "Whether peers are asked for the other nodes of their clusters, which are then peers, too. Not for \
-         clusters behind address translation.",
+        "Whether the node asks its peers for the other nodes of their clusters, and consumes their queues \
+         too. Leave it off if the clusters reach each other by address translation (NAT).",
     ),
     key(
         "repl_username",
         Kind::Name,
         "",
-        "User that this node logs in as at nodes of other clusters: sinks and full-sync then speak TLS, over \
-         Protocol Buffers (StartTls) and HTTP (HTTPS). It needs quoit.replicate on any there, and quoit.fold \
-         for full-sync with Riak's messages. Needs repl_cacert_filename.",
+        "User as which this node logs in to nodes of other clusters. Sinks and full-sync then use TLS, over \
+         Protocol Buffers (StartTls) and HTTP (HTTPS). There the user needs the permission quoit.replicate \
+         on any, and quoit.fold for full-sync with Riak's messages. Needs repl_cacert_filename.",
     ),
     key(
         "repl_cacert_filename",
         Kind::Name,
         "",
-        "File of the authorities that certificates of nodes of other clusters are held against.",
+        "File of the certificate authorities that sign the certificates of nodes of other clusters.",
     ),
     key(
         "repl_cert_filename",
         Kind::Name,
         "",
-        "File of the certificate that is shown to nodes of other clusters; its common name is repl_username.",
+        "File of the certificate by which this node logs in to nodes of other clusters. Its common name must \
+         be repl_username.",
     ),
-    key("repl_key_filename", Kind::Name, "", "File of the key of repl_cert_filename."),
+    key("repl_key_filename", Kind::Name, "", "File of the private key of repl_cert_filename."),
     key(
         "repl.password_file",
         Kind::Name,
         "",
-        "File whose first line is the password of repl_username, where its source there is password.",
+        "File whose first line is the password of repl_username, for other clusters where this user logs in \
+         by password.",
     ),
     key(
         "replrtq_prompt_max_seconds",
         Kind::Integer(60, 86_400),
         "900",
-        "The longest time between two questions for the nodes of other clusters; the shortest is 60 s.",
+        "Longest time in seconds between two requests for the nodes of other clusters \
+         (replrtq_peer_discovery). The time is random, at least 60 s.",
     ),
     key(
         "ttaaefs_scope",
         Kind::Word(&["disabled", "all", "bucket", "type"]),
         "disabled",
-        "The records that scheduled full-syncs are about: all, those of one bucket \
-         (ttaaefs_bucketfilter_name), or none. type is accepted and stands for all.",
+        "Records that scheduled full-syncs compare: all, those of one bucket (see \
+         ttaaefs_bucketfilter_name), or none (disabled). type is accepted and means all.",
     ),
     key(
         "ttaaefs_queuename",
         Kind::Name,
         "q1_ttaaefs",
-        "The source queue here that full-sync puts records into which are newer here.",
+        "Source queue of this cluster for records that full-sync finds to be newer here.",
     ),
     key(
         "ttaaefs_queuename_peer",
         Kind::Name,
         "disabled",
-        "The source queue of the other cluster that full-sync puts records into which are newer there; \
-         disabled: they are left to the other cluster's own full-sync.",
+        "Source queue of the other cluster for records that full-sync finds to be newer there. disabled: the \
+         other cluster's own full-sync repairs them.",
     ),
     key(
         "ttaaefs_peerip",
         Kind::Name,
         "",
-        "Host of the other cluster for full-sync: a node, or a balancer before several.",
+        "Host of the other cluster for full-sync: a node, or a load balancer in front of several.",
     ),
-    key("ttaaefs_peerport", Kind::Integer(1, 65_535), "", "Its port, of Protocol Buffers."),
+    key(
+        "ttaaefs_peerport",
+        Kind::Integer(1, 65_535),
+        "",
+        "Port of ttaaefs_peerip, for the protocol of ttaaefs_peerprotocol.",
+    ),
     key(
         "ttaaefs_peerprotocol",
         Kind::Word(&["pb", "http"]),
         "pb",
-        "Its protocol. Full-sync with a cluster of Quoit needs pb.",
+        "Protocol of ttaaefs_peerport. Full-sync with a Quoit cluster needs pb.",
     ),
     key(
         "ttaaefs_localnval",
         Kind::Integer(1, 15),
         "3",
-        "In full-sync with a Riak, the n_val here of the buckets that are compared.",
+        "For full-sync with a Riak cluster: n_val, in this cluster, of the buckets to compare.",
     ),
     key(
         "ttaaefs_remotenval",
         Kind::Integer(1, 15),
         "3",
-        "In full-sync with a Riak, the n_val of these buckets there.",
+        "For full-sync with a Riak cluster: n_val, in the Riak cluster, of the buckets to compare.",
     ),
     key(
         "replrtq_logfrequency",
@@ -214,65 +223,79 @@ pub(super) const KEYS: &[Key] = &[
         "ttaaefs_maxresults",
         Kind::Integer(1, 1_048_576),
         "32",
-        "In full-sync with a Riak, segments of its trees whose records a check compares.",
+        "For full-sync with a Riak cluster: number of segments of its hash trees whose records one check \
+         compares.",
     ),
     key(
         "ttaaefs_rangeboost",
         Kind::Integer(1, 1_024),
         "16",
-        "In full-sync with a Riak, how many times as many segments a range check compares.",
+        "For full-sync with a Riak cluster: factor by which a range check compares more segments than \
+         ttaaefs_maxresults.",
     ),
-    key("ttaaefs_bucketfilter_name", Kind::Name, "", "With ttaaefs_scope = bucket, the bucket."),
+    key(
+        "ttaaefs_bucketfilter_name",
+        Kind::Name,
+        "",
+        "With ttaaefs_scope = bucket: name of the bucket.",
+    ),
     key(
         "ttaaefs_bucketfilter_type",
         Kind::Name,
         "default",
-        "With ttaaefs_scope = bucket, the bucket type of the bucket.",
+        "With ttaaefs_scope = bucket: bucket type of the bucket.",
     ),
     key(
         "ttaaefs_cluster_slice",
         Kind::Integer(1, 4),
         "1",
-        "Which quarter of the slices of a day is this cluster's, so that clusters take turns.",
+        "Quarter of each slot of the schedule in which this cluster starts its full-syncs. Give each cluster \
+         a different quarter, so that they take turns.",
     ),
     key(
         "ttaaefs_allcheck",
         Kind::Integer(0, 86_400),
         "0",
-        "Full-syncs a day that repair all records.",
+        "Number of full-syncs per day, on each node, that repair all records.",
     ),
-    key("ttaaefs_nocheck", Kind::Integer(0, 86_400), "0", "Free places a day in the schedule."),
+    key(
+        "ttaaefs_nocheck",
+        Kind::Integer(0, 86_400),
+        "0",
+        "Number of slots per day that stay empty in the schedule.",
+    ),
     key(
         "ttaaefs_hourcheck",
         Kind::Integer(0, 86_400),
         "0",
-        "Full-syncs a day that repair records modified in the last hour.",
+        "Number of full-syncs per day, on each node, that repair records modified in the last hour.",
     ),
     key(
         "ttaaefs_daycheck",
         Kind::Integer(0, 86_400),
         "0",
-        "Full-syncs a day that repair records modified in the last day.",
+        "Number of full-syncs per day, on each node, that repair records modified in the last day.",
     ),
     key(
         "ttaaefs_rangecheck",
         Kind::Integer(0, 86_400),
         "0",
-        "Full-syncs a day that repair where the last one has found something, or what was modified since \
-         both clusters were in sync.",
+        "Number of full-syncs per day, on each node, that repair records in the range where the last one \
+         found differences, or else records modified since both clusters were in sync.",
     ),
     key(
         "ttaaefs_autocheck",
         Kind::Integer(0, 86_400),
         "24",
-        "Full-syncs a day that choose themselves what to repair: all records, or outside of the window those \
-         of the last day.",
+        "Number of full-syncs per day, on each node, that repair all records. Outside of the window of \
+         ttaaefs_allcheck.policy they repair records modified in the last day.",
     ),
     key(
         "ttaaefs_allcheck.policy",
         Kind::Word(&["always", "never", "window"]),
         "always",
-        "When full-syncs that choose themselves may repair all records.",
+        "When the full-syncs of ttaaefs_autocheck may repair all records: always, never, or in a window of \
+         hours. At other times they repair records modified in the last day.",
     ),
     key(
         "ttaaefs_allcheck.window.start",
@@ -284,39 +307,40 @@ pub(super) const KEYS: &[Key] = &[
         "ttaaefs_allcheck.window.end",
         Kind::Integer(0, 23),
         "23",
-        "Last hour (UTC) of the window of ttaaefs_allcheck.policy; it may be before the first one.",
+        "Last hour (UTC) of the window of ttaaefs_allcheck.policy, included. It can be before the first one.",
     ),
     key(
         "ttaaefs_logrepairs",
         Kind::Flag,
         "disabled",
-        "Whether each record is logged that full-sync finds to differ.",
+        "Whether the node logs each record that full-sync finds to differ.",
     ),
     key(
         "repl.fullsync.interval",
         Kind::DurationOr("off"),
         "off",
-        "Time between two full-syncs of the cluster, whose nodes take turns. It replaces the schedule by \
-         ttaaefs_autocheck and its like.",
+        "Time between two full-syncs of the cluster; its nodes take turns. Each repairs all records, at any \
+         hour. It replaces the schedule of ttaaefs_autocheck and the other numbers per day.",
     ),
     key(
         "repl.fullsync.maximum",
         Kind::Integer(1, 1_000_000_000),
         "1000000",
-        "Records that a full-sync queues at most; the next one goes on.",
+        "Number of records, of both directions together, after which a full-sync ends. The next full-sync \
+         repairs the rest.",
     ),
     key(
         "change_feed.retention",
         Kind::Duration(60_000),
         "7d",
-        "How long the node keeps the changes of buckets with a change feed. A reader that comes later is \
-         told that changes are missing.",
+        "Time for which the node keeps the changes of buckets with a change feed. A reader that comes later \
+         is told that changes are missing.",
     ),
     key(
         "change_feed.maximum_bytes",
         Kind::Size(16 * MB, 1_000_000 * MB),
         "1GB",
-        "Disk that the changes of buckets with a change feed may take on the node, to within 16 MB. Beyond \
-         it the oldest are removed before their time.",
+        "Disk space of the node for the changes of buckets with a change feed, to within 16 MB. Beyond it, \
+         the node removes the oldest changes before change_feed.retention.",
     ),
 ];

@@ -8,158 +8,176 @@ pub(super) const KEYS: &[Key] = &[
         "listener.https.$name",
         Kind::Address,
         "",
-        "Address of an HTTPS listener. Several may be given under different names; it needs ssl.certfile and \
-         ssl.keyfile.",
+        "Address on which the node listens for HTTPS clients. Several can be set under different names. \
+         Needs ssl.certfile and ssl.keyfile.",
     ),
     key(
         "listener.protobuf_tls.$name",
         Kind::Address,
         "",
-        "Address of a listener for Protocol Buffers clients that speak TLS from the first byte, without \
-         StartTls. Several may be given under different names.",
+        "Address on which the node listens for Protocol Buffers clients that use TLS from the first byte, \
+         without StartTls. Several can be set under different names. Needs ssl.certfile and ssl.keyfile.",
     ),
     key(
         "listener.tls",
         Kind::Word(&["both", "required"]),
         "required",
-        "Clients in clear while security is on. required: they have to begin TLS and to log in. both: they \
-         are served without a login, as before security was switched on, and counted by address; those that \
-         begin TLS log in. It is the step between an open cluster and a closed one. Taken up at SIGHUP.",
+        "Clients without TLS while security is on. required: they must start TLS and log in. both: the node \
+         serves them without a login and counts them by address; clients that start TLS log in. Use both \
+         while you change a cluster from open to secured. Applied on SIGHUP.",
     ),
     key(
         "ssl.certfile",
         Kind::Name,
         "",
-        "File of the node's certificate for clients, and of its chain (PEM or DER). It is loaded again when \
-         it changes, and at SIGHUP.",
+        "File of the node's certificate for clients, followed by its chain (PEM or DER). The node loads it \
+         again within seconds of a change of the file, and on SIGHUP.",
     ),
     key(
         "ssl.keyfile",
         Kind::Name,
         "",
-        "File of the certificate's private key (PEM or DER; PKCS#1, PKCS#8 or SEC1). Only the node's own \
-         user may read it.",
+        "File of the certificate's private key (PEM or DER; PKCS#1, PKCS#8 or SEC1). The node does not start \
+         if all users of the machine may access the file (chmod o-rwx).",
     ),
     key(
         "ssl.cacertfile",
         Kind::Name,
         "",
-        "File of the authorities that clients' certificates are held against. Not set: clients are not asked \
-         for certificates.",
+        "File of the certificate authorities that sign clients' certificates. Not set: the node does not ask \
+         clients for certificates.",
     ),
     key(
         "ssl.crlfile",
         Kind::Name,
         "",
-        "Files of revocation lists that clients' certificates are held against, separated by commas; see \
-         check_crl.",
+        "Files of certificate revocation lists, separated by commas. With check_crl = on, the node refuses \
+         client certificates on these lists.",
     ),
     key(
         "check_crl",
         Kind::Flag,
         "on",
-        "Whether certificates on the lists of ssl.crlfile are refused.",
+        "Whether the node refuses client certificates on the lists of ssl.crlfile.",
     ),
     key(
         "honor_cipher_order",
         Kind::Flag,
         "off",
-        "Whether the node's order of ciphers counts, not the client's.",
+        "Whether the node's order of ciphers takes precedence over the client's.",
     ),
-    key("tls_protocols.tlsv1.2", Kind::Flag, "on", "Whether TLS 1.2 is spoken with clients."),
-    key("tls_protocols.tlsv1.3", Kind::Flag, "on", "Whether TLS 1.3 is spoken with clients."),
+    key(
+        "tls_protocols.tlsv1.2",
+        Kind::Flag,
+        "on",
+        "Whether the node accepts TLS 1.2 from clients.",
+    ),
+    key(
+        "tls_protocols.tlsv1.3",
+        Kind::Flag,
+        "on",
+        "Whether the node accepts TLS 1.3 from clients.",
+    ),
     key(
         "tls_protocols.sslv3",
         Kind::Flag,
         "off",
-        "Riak's setting. Quoit does not speak SSL 3: on stops the start.",
+        "Riak's setting. Quoit does not support SSL 3: with on, the node does not start.",
     ),
     key(
         "tls_protocols.tlsv1",
         Kind::Flag,
         "off",
-        "Riak's setting. Quoit does not speak TLS 1.0: on stops the start.",
+        "Riak's setting. Quoit does not support TLS 1.0: with on, the node does not start.",
     ),
     key(
         "tls_protocols.tlsv1.1",
         Kind::Flag,
         "off",
-        "Riak's setting. Quoit does not speak TLS 1.1: on stops the start.",
+        "Riak's setting. Quoit does not support TLS 1.1: with on, the node does not start.",
     ),
     key(
         "security.ignore",
         Kind::Name,
         "",
-        "Names of settings, separated by commas, that promise TLS or rights which the node can't keep, and \
-         are ignored all the same. Others of them stop the start.",
+        "Names of settings, separated by commas, that ask for TLS or access control which the node can't \
+         provide, and that the node may ignore. Any other such setting keeps the node from starting.",
     ),
     key(
         "security.failure_delay",
         Kind::Duration(0),
         "5s",
-        "Time after which a refused login is answered, over both protocols.",
+        "Time after which the node answers a refused login. It slows down guessing of passwords.",
     ),
     key(
         "security.attempts.maximum",
         Kind::Integer(1, 100),
         "3",
-        "Refused logins after which a connection is closed.",
+        "Number of refused logins after which the node closes a connection.",
     ),
-    key("security.handshake_timeout", Kind::Duration(100), "10s", "Time for a TLS handshake."),
+    key(
+        "security.handshake_timeout",
+        Kind::Duration(100),
+        "10s",
+        "Time limit of a TLS handshake with a client.",
+    ),
     key(
         "security.login_timeout",
         Kind::Duration(1_000),
         "60s",
-        "While security is on, a connection that has not logged in after so long is closed.",
+        "Time that a client has to log in while security is on. Then the node closes the connection.",
     ),
     key(
         "security.cut_off.refuse_logins_after",
         Kind::Duration(1_000),
         "",
-        "A node that has reached no majority of the voters for so long, and may not know of users and rights \
-         that were changed elsewhere, refuses new logins [default: never].",
+        "Time without contact to a majority of the voters after which the node refuses new logins, because \
+         it may not know of changed users and permissions [default: never].",
     ),
     key(
         "security.bytes_before_login.maximum",
         Kind::Size(KB, 64 * MB),
         "64KB",
-        "Largest message or body that is read of a client that has not logged in, while security is on.",
+        "Largest message or body that the node reads from a client that has not logged in, while security is \
+         on.",
     ),
     key(
         "security.unauthenticated.maximum",
         Kind::Integer(1, 1_000_000),
         "1024",
-        "Connections that have not logged in at the same time, while security is on; further ones are \
-         closed.",
+        "Number of open connections that have not logged in, while security is on. The node closes further \
+         ones.",
     ),
     key(
         "security.unauthenticated.per_address",
         Kind::Integer(1, 1_000_000),
         "256",
-        "Those of one address, or of one IPv6 network of 64 bits.",
+        "Number of open connections from one IPv4 address or one IPv6 /64 network that have not logged in, \
+         while security is on. The node closes further ones.",
     ),
     key(
         "security.open_statistics",
         Kind::Flag,
         "off",
-        "Whether /stats and /metrics are answered without a login while security is on.",
+        "Whether the node answers /stats and /metrics without a login while security is on.",
     ),
     key(
         "security.hashing.maximum",
         Kind::Integer(1, 64),
         "2",
-        "Passwords that are hashed at the same time; each takes security.hashing.memory.",
+        "Number of passwords that the node hashes at the same time. Each takes security.hashing.memory.",
     ),
     key(
         "security.hashing.memory",
         Kind::Size(8 * KB, 256 * MB),
         "19MB",
-        "Memory that the hash of a new password takes, at each login too: the more, the dearer to guess.",
+        "Memory that hashing a password takes. More memory makes guessing more expensive, but also each \
+         login. A change affects passwords that are set later.",
     ),
     key(
         "security.sessions.maximum",
         Kind::Integer(0, 1_000_000),
         "4096",
-        "TLS sessions that are remembered for clients that resume them; 0: none.",
+        "Number of TLS sessions that the node remembers, so that clients can resume them. 0: none.",
     ),
 ];
