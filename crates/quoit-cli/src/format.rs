@@ -5,8 +5,8 @@ use clap::ValueEnum;
 /// Output format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Format {
-    /// For people.
+    /// Text for people.
     Human,
-    /// For programs.
+    /// JSON for programs.
     Json,
 }

@@ -31,42 +31,43 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Time limit of a listing.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// The means by which references get into the queue.
+/// Way to put references to records into the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Way {
-    /// By Riak's fold repl_keys_range, or by listing if Riak refuses the fold.
+    /// Riak's fold repl_keys_range; a listing of keys where that fails.
     Auto,
-    /// By Riak's fold repl_keys_range, which needs tictacaae_active = active.
+    /// Riak's fold repl_keys_range, which needs tictacaae_active = active.
     Fold,
-    /// By listing the keys and pushing references to them.
+    /// List the keys, and push references to them.
     Listing,
 }
 
 /// Arguments of `quoit import bootstrap`.
 #[derive(Args, Debug)]
 pub struct BootstrapArgs {
-    /// HTTP address of a node of Riak.
+    /// HTTP address of a Riak node.
     riak: String,
-    /// Protocol Buffers address of that node; its host and port 8087 by default.
+    /// Protocol Buffers address of the Riak node [default: its host with port 8087].
     #[arg(long, value_name = "HOST:PORT")]
     riak_pb: Option<String>,
-    /// Name of the queue at Riak that the cluster consumes.
+    /// Name of the source queue of Riak that Quoit consumes.
     #[arg(long, default_value = "quoit", value_name = "NAME")]
     queue: String,
-    /// Buckets, as TYPE/BUCKET. Default: all buckets that Riak reports, which needs tictacaae_active =
-    /// active.
+    /// Queue only this bucket; may be repeated [default: all buckets, which Riak lists if tictacaae_active =
+    /// active].
     #[arg(long, value_name = "TYPE/BUCKET")]
     only: Vec<String>,
-    /// Bucket types whose buckets are listed, for a Riak that can't report all buckets.
+    /// Queue all buckets of this bucket type; may be repeated. For a Riak cluster that can't list all
+    /// buckets.
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
-    /// The means by which references get into the queue.
+    /// Way to put references to records into the queue.
     #[arg(long, value_enum, default_value = "auto")]
     by: Way,
-    /// Return when all records are queued, without waiting until they are fetched.
+    /// Return when all records are queued, without waiting until Quoit has fetched them.
     #[arg(long)]
     no_wait: bool,
-    /// Form of the output.
+    /// Output format.
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
 }

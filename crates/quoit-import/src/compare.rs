@@ -30,24 +30,24 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
 /// Arguments of `quoit import compare`.
 #[derive(Args, Debug)]
 pub struct CompareArgs {
-    /// HTTP address of a node of Riak.
+    /// HTTP address of a Riak node.
     riak: String,
-    /// HTTP address of a node of the cluster.
+    /// HTTP address of a Quoit node.
     here: String,
-    /// Protocol Buffers address of the node of Riak; its host and port 8087 by default.
+    /// Protocol Buffers address of the Riak node [default: its host with port 8087].
     #[arg(long, value_name = "HOST:PORT")]
     riak_pb: Option<String>,
-    /// Protocol Buffers address of the node of the cluster; its host and port 8087 by default.
+    /// Protocol Buffers address of the Quoit node [default: its host with port 8087].
     #[arg(long, value_name = "HOST:PORT")]
     here_pb: Option<String>,
-    /// Buckets to compare: TYPE/BUCKET, or TYPE for all buckets of a type. Default: all bucket types of the
-    /// cluster.
+    /// Compare only this bucket, or all buckets of this type; may be repeated [default: all bucket types of
+    /// the Quoit cluster].
     #[arg(long, value_name = "TYPE[/BUCKET]")]
     only: Vec<String>,
-    /// Number of values of each bucket to read on both sides and compare.
+    /// Number of values in each bucket to read from both clusters and compare.
     #[arg(long, default_value_t = 100, value_name = "N")]
     samples: usize,
-    /// Form of the output.
+    /// Output format.
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
 }

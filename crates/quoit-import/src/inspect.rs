@@ -22,10 +22,10 @@ const DAMAGE_SHOWN_MAX: usize = 1000;
 /// Arguments of `quoit import inspect`.
 #[derive(Args, Debug)]
 pub struct InspectArgs {
-    /// Data directories of stopped nodes.
+    /// Data directories of stopped Riak nodes.
     #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
-    /// Form of the output.
+    /// Output format.
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
 }

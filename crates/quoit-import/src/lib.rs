@@ -36,49 +36,51 @@ pub use types::TypesArgs;
 use anyhow::Result;
 use clap::{Subcommand, ValueEnum};
 
-/// Form of the output.
+/// Output format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Format {
-    /// For people.
+    /// Text for people.
     Human,
-    /// For programs.
+    /// JSON for programs.
     Json,
 }
 
 /// Moves data from Riak KV into Quoit.
 #[derive(Subcommand, Debug)]
 pub enum ImportCommand {
-    /// Report the contents of directories of Riak: engine, ring size, partitions, keys, buckets, damage.
+    /// Inspect data directories of Riak: engine, ring, partitions, keys, buckets, damage.
     ///
-    /// DIR is a node's data directory (the parent of bitcask, leveldb or leveled), an engine's directory,
-    /// or the directory of one partition. The node must be stopped. Exit status 1 if anything is damaged.
+    /// DIR is the data directory of a Riak node (with bitcask, leveldb or leveled in it), one of these
+    /// directories, or the directory of one partition. The node must be stopped. Exit status 1 if anything is
+    /// damaged.
     Inspect(InspectArgs),
-    /// Write the contents of directories of Riak into a running node or cluster.
+    /// Import the records of Riak's data directories into a running Quoit cluster.
     ///
-    /// Give the directories of one stopped node, or of all nodes: the cluster merges copies of a record by
-    /// their vector clocks. Objects keep vector clocks, siblings, metadata, index entries and times; data
-    /// types become data types. Start an interrupted import again in the same working directory, and it
-    /// continues where it was. Exit status 0 only if every record is in the cluster afterwards.
+    /// Give the directories of one stopped Riak node, or of all: the cluster merges copies of a record by
+    /// their vector clocks. Objects keep their clocks, siblings, metadata, index entries and times; data
+    /// types stay data types. To continue an interrupted import, run the same command in the same directory.
+    /// Exit status 0 only if the cluster has every record at the end.
     Run(RunArgs),
-    /// Check a running Riak and a running cluster, and print the steps of a live move as commands.
+    /// Check a running Riak cluster and a running Quoit cluster, and print a plan for a live move.
     ///
-    /// The default is a move in both directions, so that going back to Riak loses nothing. It is refused
-    /// unless both sides keep tombstones and expire no records; --one-way plans a move with Riak as the
-    /// authority. The command changes nothing. Exit status 0 only if there is a plan.
+    /// The plan lists the steps as commands; this command itself changes nothing. By default both clusters
+    /// replicate to each other, so that you can go back to Riak without losing writes. That requires that
+    /// neither cluster removes tombstones and old records; otherwise the command refuses, and --one-way plans
+    /// replication from Riak to Quoit only. Exit status 0 only if there is a plan.
     Plan(PlanArgs),
-    /// Have a running Riak queue all its records for a sink of the cluster, and wait until the sink has
-    /// fetched them.
+    /// Queue all records of a running Riak cluster for Quoit, and wait until Quoit has fetched them.
     ///
-    /// This is one step of the plan. Exit status 0 only if all records are fetched, or with --no-wait if
-    /// all are queued.
+    /// This is a step of the plan that `quoit import plan` prints. Exit status 0 only if all records are
+    /// fetched, or queued with --no-wait.
     Bootstrap(BootstrapArgs),
     /// Copy bucket types and their properties from a running Riak.
     ///
-    /// Without --create the command only shows the differences. Exit status 1 if there are differences.
+    /// Without --create, the command only prints the differences. Exit status 1 if differences remain.
     Types(TypesArgs),
-    /// Count the records of a running Riak and a running cluster, compare versions by bucket, sample values.
+    /// Compare the records of a running Riak cluster and a running Quoit cluster.
     ///
-    /// Exit status 1 if they differ.
+    /// Compares the number of records and their versions in each bucket, and a sample of the values. Exit
+    /// status 1 if they differ.
     Compare(CompareArgs),
 }
 

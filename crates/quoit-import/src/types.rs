@@ -27,40 +27,39 @@ const ACTIVATION_PAUSE: Duration = Duration::from_millis(100);
 /// Arguments of `quoit import types`.
 #[derive(Args, Debug)]
 pub struct TypesArgs {
-    /// HTTP address of a node of Riak.
+    /// HTTP address of a Riak node.
     riak: String,
-    /// Names of bucket types, as `riak-admin bucket-type list` prints them. Without names: the types found
-    /// by the options, or else the types that Riak reports, which are those with data, if tictacaae_active
-    /// = active.
+    /// Names of bucket types, as `riak-admin bucket-type list` prints them [default: those that --data-dir
+    /// and --inspected find, else all types with data, which Riak lists if tictacaae_active = active].
     #[arg(value_name = "TYPE")]
     types: Vec<String>,
-    /// Take the types of the records in a stopped node's data directory.
+    /// Copy the bucket types of the records in the data directory of a stopped Riak node; may be repeated.
     #[arg(long, value_name = "DIR")]
     data_dir: Vec<PathBuf>,
-    /// Take the types in a report of `quoit import inspect --format json`.
+    /// Copy the bucket types in a report of `quoit import inspect --format json`; may be repeated.
     #[arg(long, value_name = "FILE")]
     inspected: Vec<PathBuf>,
-    /// Protocol Buffers address of the node of Riak; its host and port 8087 by default.
+    /// Protocol Buffers address of the Riak node [default: its host with port 8087].
     #[arg(long, value_name = "HOST:PORT")]
     riak_pb: Option<String>,
-    /// The protocol by which Riak is asked for properties.
+    /// Protocol for reading properties from Riak.
     #[arg(long, value_enum, default_value = "http")]
     by: Protocol,
-    /// HTTP address of a node of the cluster.
+    /// HTTP address of a Quoit node.
     #[arg(long, default_value = "http://127.0.0.1:8098", value_name = "URL")]
     to: String,
-    /// Buckets whose own properties are copied as well: TYPE/BUCKET.
+    /// Also copy the properties of this bucket; may be repeated.
     #[arg(long, value_name = "TYPE/BUCKET")]
     bucket: Vec<String>,
-    /// Create missing types and change differing properties.
+    /// Create missing bucket types, and change properties that differ.
     #[arg(long)]
     create: bool,
-    /// Form of the output.
+    /// Output format.
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
 }
 
-/// A protocol of clients.
+/// A client protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Protocol {
     /// HTTP.

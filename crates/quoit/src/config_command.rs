@@ -17,39 +17,39 @@ pub(crate) use quoit_cli::Format;
 pub(crate) enum ConfigCommand {
     /// Describe all configuration keys, or the named ones.
     Describe {
-        /// Names of keys, or parts of names.
+        /// Names of keys, or parts of names [default: all keys].
         keys: Vec<String>,
         /// Output format.
         #[arg(long, value_enum, default_value = "human")]
         format: Format,
     },
-    /// Write a configuration file with every key, commented out and explained.
+    /// Write a configuration file with all keys and their descriptions, commented out.
     Init {
-        /// The file, which must not exist yet.
+        /// File to write; it must not exist yet.
         #[arg(default_value = "quoit.conf")]
         file: PathBuf,
         /// Print the file instead of writing it.
         #[arg(long)]
         print: bool,
     },
-    /// Check a configuration file; exit code 1 if a node would not start with it.
+    /// Check a configuration file; exit status 1 if a node would not start with it.
     Check {
-        /// The file.
+        /// File to check.
         file: PathBuf,
         /// Output format.
         #[arg(long, value_enum, default_value = "human")]
         format: Format,
     },
-    /// Convert a riak.conf to a configuration, with a remark for each key: kept, changed, without meaning,
-    /// refused.
+    /// Convert a riak.conf to a configuration of Quoit, with a remark for each key: kept, changed, without
+    /// meaning, or refused.
     ///
     /// Exit status 1 if a setting requires a feature that Quoit does not have.
     FromRiak(FromRiakArgs),
-    /// Show the effective settings of a file, the environment and --set, and the source of each.
+    /// Show the effective settings from a file, the environment and --set, each with its source.
     Show {
-        /// The file; without it, only environment and defaults.
+        /// Configuration file [default: none, only environment, --set and defaults].
         file: Option<PathBuf>,
-        /// Set one key, as for `quoit serve`.
+        /// Set one configuration key, as for `quoit serve`; may be repeated.
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
         /// Output format.
@@ -106,7 +106,7 @@ fn describe(names: &[String], format: Format) -> Result<()> {
         if wanted.len() == before {
             match meaning(name) {
                 Meaning::Key(key) => wanted.push(key),
-                Meaning::Riaks => say!("{name}: a key of Riak; accepted, without effect"),
+                Meaning::Riaks => say!("{name}: a setting of Riak; accepted, but has no effect"),
                 Meaning::Unknown(near) => {
                     let hint = near.map(|near| format!("; did you mean {near}?"));
                     bail!("no key is named {name}{}", hint.unwrap_or_default());
@@ -143,7 +143,7 @@ fn describe(names: &[String], format: Format) -> Result<()> {
     }
     if names.is_empty() {
         let names: Vec<&str> = riak_keys().collect();
-        say!("Accepted from a riak.conf, without effect: {}", names.join(" "));
+        say!("Settings of Riak that are accepted, but have no effect: {}", names.join(" "));
     }
     Ok(())
 }

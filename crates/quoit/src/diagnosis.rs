@@ -22,7 +22,7 @@ struct DiagnosisArgs {
     /// Data directory of the node [default: that of the settings].
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Set one key, as for `quoit serve`.
+    /// Set one configuration key, as for `quoit serve`; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 }

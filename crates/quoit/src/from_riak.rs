@@ -26,11 +26,11 @@ const ADVANCED_WITHOUT_MEANING: [(&str, &str); 6] = [
 /// Arguments of `quoit config from-riak`.
 #[derive(Args, Debug)]
 pub(crate) struct FromRiakArgs {
-    /// The riak.conf.
+    /// The riak.conf to convert.
     file: PathBuf,
-    /// The advanced.config beside it.
+    /// The advanced.config of the same Riak node.
     advanced: Option<PathBuf>,
-    /// Memory of this machine in bytes, for settings in percent of it [default: the memory that it has].
+    /// Memory of the machine in bytes, for settings in percent of it [default: memory of this machine].
     #[arg(long, value_name = "BYTES")]
     memory: Option<u64>,
     /// Output format.

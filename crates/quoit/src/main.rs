@@ -76,13 +76,13 @@ enum Command {
     Hll(data::HllCommand),
     SlowLog(requests::SlowLogArgs),
     HotKeys(requests::HotKeysArgs),
-    /// Administrate a running node.
+    /// Administer a running node.
     Admin(admin::AdminArgs),
     /// Replicate between clusters: queues, sinks, full-sync.
     Repl(repl::ReplArgs),
     /// Run load tests, such as basho_bench configurations, against a server.
     Bench(Box<bench::BenchArgs>),
-    /// Move data from Riak KV to Quoit: inspect it, write it, copy bucket types, compare.
+    /// Move data from Riak KV to Quoit: inspect, import, copy bucket types, compare.
     #[command(subcommand)]
     Import(ImportCommand),
     /// Run a riak-admin command and answer in Riak's format; a link named riak-admin does the same.

@@ -57,8 +57,8 @@ enum ReplCommand {
     },
     /// Resume a queue that has waited for longer than repl.retention.
     ///
-    /// Records that were deleted here meanwhile may be live in the other cluster, and there is no longer a
-    /// trace of their deletion. Decide which cluster is right: with --from here, records that only the
+    /// Records that were deleted here meanwhile may still exist in the other cluster, and this cluster no
+    /// longer knows of their deletion. Decide which cluster is right: with --from here, records that only the
     /// other cluster has are deleted there; with --from there, records that only this cluster has are
     /// deleted here. Records in both clusters are merged as always, and records modified in the last ten
     /// seconds stay. Check the numbers with --dry-run first. The command applies to all nodes of this
@@ -70,7 +70,7 @@ enum ReplCommand {
         /// The cluster that is right about records that the other one lacks: here or there.
         #[arg(long, group = "way", value_name = "here|there")]
         from: Option<RebaseFrom>,
-        /// Compare nothing: deleted records may come back, or the other cluster was emptied.
+        /// Resume without a comparison. Deleted records may come back, unless the other cluster is empty.
         #[arg(long, group = "way")]
         accept_resurrection: bool,
         /// A node of the other cluster, HOST:PORT:pb, if full-sync has no peer.

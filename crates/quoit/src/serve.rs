@@ -44,7 +44,7 @@ pub(crate) struct ServeArgs {
     /// Configuration file (key = value lines, Riak's key names).
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Directory of all data of the node [default: ./data].
+    /// Directory of all data of the node [default: platform_data_dir, or ./data].
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Address for Protocol Buffers clients; port 0 picks a free one [default: 127.0.0.1:8087].
@@ -56,8 +56,8 @@ pub(crate) struct ServeArgs {
     /// Address for other nodes; port 0 picks a free one [default: 127.0.0.1:8099].
     #[arg(long, value_name = "ADDR")]
     node: Option<String>,
-    /// Internode addresses of other members, separated by commas: the node does not serve clients while it
-    /// is alone [default: none; the same as --set cluster.seeds=ADDRS].
+    /// Internode addresses of other members, separated by commas. With them, the node does not serve clients
+    /// while it is the only member of its cluster [default: none; the same as --set cluster.seeds=ADDRS].
     #[arg(long, value_name = "ADDRS")]
     seeds: Option<String>,
     /// Name of the node [default: quoit@127.0.0.1].
@@ -66,7 +66,8 @@ pub(crate) struct ServeArgs {
     /// Set one configuration key; may be repeated. Takes precedence over file and environment.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// File that gets a JSON record with process id, name and addresses when the node serves.
+    /// File to which the node writes its process id, name and addresses, as JSON, when it serves clients. It
+    /// removes the file when it stops.
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
     /// Also stop when standard input ends, that is when the process at its other end exits.

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use steps::{Step, steps};
 
-/// The protocol by which the two clusters replicate.
+/// Protocol of replication.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum PeerProtocol {
     /// Protocol Buffers.
@@ -41,41 +41,40 @@ impl PeerProtocol {
 /// Arguments of `quoit import plan`.
 #[derive(Args, Debug)]
 pub struct PlanArgs {
-    /// HTTP address of a node of Riak.
+    /// HTTP address of a Riak node.
     riak: String,
-    /// HTTP address of a node of the cluster.
+    /// HTTP address of a Quoit node.
     here: String,
-    /// Protocol Buffers address of the node of Riak; its host and port 8087 by default.
+    /// Protocol Buffers address of the Riak node [default: its host with port 8087].
     #[arg(long, value_name = "HOST:PORT")]
     riak_pb: Option<String>,
-    /// Protocol Buffers address of the node of the cluster; its host and port 8087 by default.
+    /// Protocol Buffers address of the Quoit node [default: its host with port 8087].
     #[arg(long, value_name = "HOST:PORT")]
     here_pb: Option<String>,
-    /// The riak.conf of a node of Riak, once for each distinct file. Riak does not report over the network
-    /// if it removes tombstones and old records. An advanced.config in the same directory is read too.
+    /// The riak.conf of a Riak node; repeat for each node with a different one. Only this file tells if Riak
+    /// removes tombstones and old records. An advanced.config in the same directory is read as well.
     #[arg(long, value_name = "FILE")]
     riak_conf: Vec<PathBuf>,
     /// The advanced.config, if it is in another directory.
     #[arg(long, value_name = "FILE", requires = "riak_conf")]
     riak_advanced: Option<PathBuf>,
-    /// Bucket types of Riak in addition to those that it reports: types without data, or all types if its
-    /// folds are off.
+    /// Also include this bucket type of Riak; may be repeated. Needed for types without data, and for all
+    /// types if Riak's folds are off.
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
-    /// Move in one direction, from Riak to the cluster. Records that only the cluster has are listed and
-    /// never sent to Riak.
+    /// Replicate only from Riak to Quoit. Records that only Quoit has are listed, and never sent to Riak.
     #[arg(long)]
     one_way: bool,
-    /// The protocol by which the two clusters replicate.
+    /// Protocol of the replication between the clusters.
     #[arg(long, value_enum, default_value = "pb")]
     protocol: PeerProtocol,
-    /// Name of the queue at Riak that the cluster consumes.
+    /// Name of the source queue of Riak that Quoit consumes.
     #[arg(long, default_value = "quoit", value_name = "NAME")]
     queue: String,
-    /// Name of the queue at the cluster that Riak consumes.
+    /// Name of the source queue of Quoit that Riak consumes.
     #[arg(long, default_value = "riak", value_name = "NAME")]
     back_queue: String,
-    /// Form of the output.
+    /// Output format.
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
 }

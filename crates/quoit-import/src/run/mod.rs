@@ -55,54 +55,53 @@ const NAMED_MAX: usize = 1000;
 /// Treatment of tombstones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Tombstones {
-    /// Write them; the cluster reaps them by its delete_mode. Needed if other copies of deleted records
-    /// still hold the values.
+    /// Import tombstones; the cluster removes them by its delete_mode. Needed if other directories, or the
+    /// cluster, have older copies of deleted records.
     Keep,
-    /// Leave them out.
+    /// Leave tombstones out.
     Skip,
 }
 
 /// Arguments of `quoit import run`.
 #[derive(Args, Debug)]
 pub struct RunArgs {
-    /// Data directories of stopped nodes: of one node, or of all.
+    /// Data directories of stopped Riak nodes: of one node, or of all.
     #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
-    /// HTTP address of a node of the cluster.
+    /// HTTP address of a Quoit node.
     #[arg(long, default_value = "http://127.0.0.1:8098", value_name = "URL")]
     to: String,
-    /// File in which the import notes its progress. It is deleted when the import is done.
+    /// File in which the import notes its progress, to continue after an interruption. It is deleted at the
+    /// end.
     #[arg(long, default_value = "quoit-import.journal", value_name = "FILE")]
     journal: PathBuf,
-    /// Do not create missing bucket types. The import then ends at the first record of a missing type.
+    /// Do not create missing bucket types; the import stops at the first record of a missing type.
     #[arg(long)]
     no_types: bool,
-    /// Skip damaged pieces and refused records, and list them. Without this option the import ends at the
-    /// first.
+    /// Skip damaged data and refused records, and list them. Otherwise the import stops at the first one.
     #[arg(long)]
     skip_damaged: bool,
     /// Treatment of tombstones.
     #[arg(long, value_enum, default_value = "keep")]
     tombstones: Tombstones,
-    /// Leave out records that Bitcask wrote longer ago than this: the value of Riak's expiry setting, in
-    /// seconds.
+    /// Leave out records that Bitcask wrote more than this many seconds ago; give its expiry setting.
     #[arg(long, value_name = "SECONDS")]
     expire_after: Option<u64>,
-    /// Number of batches that are sent concurrently.
+    /// Number of batches to send at the same time.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
     connections: u8,
-    /// Most records a second to send, and later to verify, so that the cluster's clients keep their share
-    /// of it [default: as many as the cluster takes].
+    /// Most records per second to send, and to read back afterwards, so that clients of the cluster are not
+    /// slowed down [default: no limit].
     #[arg(long, value_name = "RECORDS")]
     rate: Option<NonZeroU32>,
-    /// Time for which records are sent again while the cluster can't take them, because a node is down or a
+    /// Time in seconds for which to retry while the cluster can't accept records, because a node is down or a
     /// disk is full.
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     patience: u64,
-    /// Do not read everything a second time to verify that the cluster has it.
+    /// Do not read the directories a second time to check that the cluster has all records.
     #[arg(long)]
     no_verify: bool,
-    /// Form of the output.
+    /// Output format.
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
 }
