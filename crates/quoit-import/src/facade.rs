@@ -88,19 +88,16 @@ const SAME: [&str; 19] = [
 const NOTHING_TO_DO: [(&str, &str); 7] = [
     (
         "repair-2i",
-        "index entries are written in one batch with their records, so there is nothing to repair",
+        "the node writes index entries together with their records, so they need no repair",
     ),
-    ("reformat-indexes", "indexes have one format"),
-    ("downgrade-objects", "objects have one format"),
-    ("erl-reload", "there is no Erlang code to load again"),
-    ("js-reload", "scripts come with their jobs, and none is loaded at the start"),
-    (
-        "reip",
-        "a node is known by an identity that does not depend on its name; start it with the new name",
-    ),
+    ("reformat-indexes", "indexes have only one format"),
+    ("downgrade-objects", "objects have only one format"),
+    ("erl-reload", "Quoit runs no Erlang code"),
+    ("js-reload", "each MapReduce job brings its own scripts"),
+    ("reip", "the identity of a node does not depend on its name; start it with the new name"),
     (
         "reip-manual",
-        "a node is known by an identity that does not depend on its name; start it with the new name",
+        "the identity of a node does not depend on its name; start it with the new name",
     ),
 ];
 
@@ -108,25 +105,25 @@ const NOTHING_TO_DO: [(&str, &str); 7] = [
 const NEAREST: [(&str, &str, &str); 8] = [
     (
         "ensemble-status",
-        "strong consistency is not there; conditional writes have a guarantee of their own",
+        "Quoit has no strong consistency; conditional writes have their own guarantee",
         "quoit admin bucket-type status TYPE (conditional_put_mode)",
     ),
     (
         "backup",
-        "a stopped node's data directory is copied",
+        "back up a node by copying its data directory while the node is stopped",
         "quoit admin cluster status, and a copy of the files",
     ),
-    ("restore", "a node is started on a copy of its data directory", "quoit serve --data-dir DIR"),
-    ("search", "Solr is not there; secondary indexes are", "docs/indexes.md"),
+    ("restore", "start the node with a copy of its data directory", "quoit serve --data-dir DIR"),
+    ("search", "Quoit has secondary indexes, but no Solr", "docs/indexes.md"),
     ("aae-fold", "folds over the records of a bucket", "quoit admin fold --help"),
-    ("tictacaae", "anti-entropy is always on", "quoit admin aae-status"),
+    ("tictacaae", "the setting anti_entropy controls it", "quoit admin aae-status"),
     (
         "set",
-        "settings are changed in the configuration; these can be changed while the node runs: \
-        transfer_limit, handoff.inbound, handoff.outbound",
+        "a command can change only transfer_limit, handoff.inbound and handoff.outbound; set others in the \
+        configuration file",
         "quoit admin transfer-limit [NODE] N and quoit admin handoff enable|disable inbound|outbound",
     ),
-    ("repair", "copies are repaired by anti-entropy", "quoit admin aae-exchange [PARTITION]"),
+    ("repair", "anti-entropy repairs the copies", "quoit admin aae-exchange [PARTITION]"),
 ];
 
 /// Translates a command line of riak-admin. `--url` may stand anywhere in it.
@@ -176,9 +173,8 @@ fn translated(words: &[String], url: Option<&str>) -> Translated {
         "ping" => ping(rest, url),
         "cluster" if rest.first().is_some_and(|word| word.replace('_', "-") == "resize-ring") => {
             say(
-                "the number of partitions is for life; a cluster of another size is filled by replication or \
-                 by \
-             quoit import, and takes over",
+                "the number of partitions of a cluster can't change; start a cluster of the other size, and \
+                 move the data to it by replication or quoit import",
                 false,
             )
         }
@@ -225,16 +221,16 @@ pub fn riak(words: &[String]) -> Translated {
         "config" => match rest.first().map(String::as_str) {
             Some("describe") => config("describe", &rest[1..]),
             Some("effective") => config("show", &[]),
-            _ => say("nothing to do: the configuration is read as it is", true),
+            _ => say("nothing to do: the node reads the configuration file directly", true),
         },
         "start" | "daemon" => nearest(
             "start",
-            "a node runs in the foreground, under a service manager",
+            "a node runs in the foreground; start it with a service manager",
             "systemctl start quoit, or quoit serve --config FILE",
         ),
         "stop" | "restart" | "reboot" => nearest(
             first,
-            "a node stops in good order on SIGTERM",
+            "a node shuts down cleanly on SIGTERM",
             &format!("systemctl {} quoit", if first == "stop" { "stop" } else { "restart" }),
         ),
         "getpid" | "pid" => nearest(
@@ -243,15 +239,15 @@ pub fn riak(words: &[String]) -> Translated {
             "systemctl show --property MainPID quoit; quoit serve --ready-file FILE writes it",
         ),
         "attach" | "remote_console" | "remote-console" | "attach-direct" | "rpc" | "eval" => {
-            nearest(first, "there is no Erlang shell", "quoit admin --help")
+            nearest(first, "Quoit has no Erlang shell", "quoit admin --help")
         }
         "top" => riak_admin(words),
         "debug" => nearest(
             "debug",
-            "what somebody who helps asks for is gathered in one file",
+            "one command collects all information for support in a file",
             "quoit debug bundle",
         ),
-        "ertspath" => nearest("ertspath", "there is no Erlang runtime", "quoit --version"),
+        "ertspath" => nearest("ertspath", "Quoit has no Erlang runtime", "quoit --version"),
         "help" | "-h" | "--help" => help_of_riak(None),
         _ => help_of_riak(Some(first)),
     }

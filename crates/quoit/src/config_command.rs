@@ -106,7 +106,7 @@ fn describe(names: &[String], format: Format) -> Result<()> {
         if wanted.len() == before {
             match meaning(name) {
                 Meaning::Key(key) => wanted.push(key),
-                Meaning::Riaks => say!("{name}: a setting of Riak; accepted, but has no effect"),
+                Meaning::Riaks => say!("{name}: a setting of Riak without a counterpart; accepted"),
                 Meaning::Unknown(near) => {
                     let hint = near.map(|near| format!("; did you mean {near}?"));
                     bail!("no key is named {name}{}", hint.unwrap_or_default());
@@ -143,7 +143,7 @@ fn describe(names: &[String], format: Format) -> Result<()> {
     }
     if names.is_empty() {
         let names: Vec<&str> = riak_keys().collect();
-        say!("Settings of Riak that are accepted, but have no effect: {}", names.join(" "));
+        say!("Settings of Riak that are accepted, mostly without effect: {}", names.join(" "));
     }
     Ok(())
 }

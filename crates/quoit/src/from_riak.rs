@@ -152,7 +152,7 @@ fn why_without_meaning(key: &str) -> String {
     let families = [
         ("erlang.", "there is no Erlang runtime"),
         ("anti_entropy.", "trees are part of the index and never built"),
-        ("tictacaae_", "digests are part of the index; anti-entropy is always on"),
+        ("tictacaae_", "digests are part of the index; see anti_entropy"),
         ("replrtq_", "replication is set up by quoit repl"),
         ("ttaaefs_", "replication is set up by quoit repl"),
         ("bitcask.", "the log has no such setting; see docs/configuration.md"),

@@ -87,11 +87,13 @@ const fn usage(question: Question) -> &'static str {
         Question::VnodeStatus => {
             "Usage: vnode-status\n\nPrints the partitions of the node and their engines."
         }
-        Question::Diag => "Usage: diag\n\nPrints findings about the machine and the node.",
-        Question::Top => "Usage: top\n\nPrints what the node does now.",
+        Question::Diag => {
+            "Usage: diag\n\nChecks the machine and the cluster, and prints the findings."
+        }
+        Question::Top => "Usage: top\n\nPrints the current load of the node.",
         Question::ClusterInfo => {
-            "Usage: cluster-info FILE\n\nWrites all that the node and its cluster tell into FILE, as HTML \
-             if its name ends so."
+            "Usage: cluster-info FILE\n\nWrites all information about the node and its cluster to FILE, as \
+             HTML if its name ends in .html or .htm."
         }
     }
 }

@@ -5,11 +5,11 @@ use super::{Translated, run, say};
 /// Settings that can be changed while the node runs.
 const LIMITS: [&str; 3] = ["transfer_limit", "handoff.inbound", "handoff.outbound"];
 
-/// Refusal of `show` for settings that a running node does not report.
-const NOT_SHOWN: &str = "show: running nodes tell transfer_limit, handoff.inbound and handoff.outbound, by \
-    quoit admin handoff config [--node NODE|--all]; ring_size and storage_backend stand in quoit admin \
-    status; others are shown as a file has them by quoit config show FILE, and with their defaults by quoit \
-    config describe KEY";
+/// Refusal of `show` for settings of which a running node does not tell.
+const NOT_SHOWN: &str = "show: of a running node, only transfer_limit, handoff.inbound and handoff.outbound \
+    can be shown, with quoit admin handoff config [--node NODE|--all]; quoit admin status prints ring_size \
+    and storage_backend; quoit config show FILE prints the other settings of a file, and quoit config \
+    describe KEY their defaults";
 
 /// Parsed arguments of `show` and `set`.
 #[derive(Default)]
