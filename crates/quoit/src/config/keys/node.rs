@@ -136,7 +136,7 @@ pub(super) const KEYS: &[Key] = &[
         "",
         "With storage_backend = multi: type of the engine called $name. Buckets choose the engine with the \
          property backend. Settings for this engine alone have the same prefix, such as \
-         multi_backend.$name.leveldb.maximum_memory. All nodes should have the same engines.",
+         multi_backend.$name.leveldb.maximum_memory. All nodes should have the same engines, at most 32.",
     ),
     key(
         "multi_backend.default",

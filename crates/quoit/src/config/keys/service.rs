@@ -30,7 +30,8 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Percent,
         "2",
         "Transfers pause while requests take longer than usual, on this node or on the receiver. This is the \
-         least share of the time in which they work all the same. With 100% they never pause.",
+         least share of the time in which they work all the same; 0% counts as 1%. With 100% they never \
+         pause.",
     ),
     key(
         "handoff.inbound",
