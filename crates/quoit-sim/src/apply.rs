@@ -1,4 +1,4 @@
-//! Breaks and mends the world of a run.
+//! Applies faults to the world of a run, and repairs them.
 
 use crate::cluster::Cluster;
 use crate::faults::{LATENCY_US, MachineFault};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Cluster {
-    /// Lets something go wrong, or mends it.
+    /// Applies a fault, or its end. Faults of machines that are not in service have no effect.
     pub(crate) fn apply(&mut self, fault: MachineFault) {
         if fault.machine().is_some_and(|place| self.machine(place).used() != Use::InService) {
             return;
@@ -81,7 +81,7 @@ impl Cluster {
         }
     }
 
-    /// Does what the operator has ordered, and switches off what is retired.
+    /// Carries out the operator's orders, and switches off retired machines.
     pub(crate) fn obey(&mut self) {
         for order in self.ground.orders.take() {
             match order {
@@ -115,7 +115,8 @@ impl Cluster {
         }
     }
 
-    /// Undoes all that is wrong.
+    /// Repairs all faults, upgrades the machines with older programs and starts the machines that are
+    /// off.
     pub(crate) fn mend(&mut self) {
         self.ground.trace.note("run", "MEND EVERYTHING");
         self.sim.set_max_message_latency(Duration::from_micros(LATENCY_US));
@@ -139,8 +140,8 @@ impl Cluster {
         }
     }
 
-    /// Starts the nodes again that have stopped by themselves, as the log asks operators to: one that began
-    /// to stop for its wrong clock before that was mended.
+    /// Starts nodes again that have stopped by themselves, as their log asks operators to do. Such a node
+    /// began to stop because of a wrong clock, before the clock was repaired.
     pub(crate) fn start_again(&mut self) {
         for machine in self.ground.in_service() {
             if machine.is_stopping() && machine.is_closed() {
@@ -176,13 +177,14 @@ impl Cluster {
     fn start(&mut self, place: usize) {
         let machine = self.machine(place);
         if machine.is_stopping() {
-            // A process that has not ended by now is killed.
+            // A process that was told to stop and has not ended by now is killed.
             self.stop(place, true);
         }
         if !self.sim.is_host_running(machine.name.as_str()) {
             self.note(place, "START");
             if self.damaged.contains(&place) {
-                // A rebuilt index can't tell damaged records from those that were never there.
+                // An index that is rebuilt from damaged files can't distinguish damaged records from
+                // missing ones.
                 self.note_lost_files(false);
             }
             self.release(place);
@@ -197,7 +199,7 @@ impl Cluster {
         self.start(place);
     }
 
-    /// Holds all messages from and to a machine.
+    /// Holds back all messages from and to a machine.
     fn hold(&mut self, place: usize) {
         self.held.insert(place);
         let machine = self.machine(place);
@@ -206,7 +208,7 @@ impl Cluster {
         }
     }
 
-    /// Lets messages from and to a machine go on.
+    /// Releases the messages from and to a machine.
     fn release(&mut self, place: usize) {
         self.held.remove(&place);
         let machine = self.machine(place);
@@ -215,7 +217,7 @@ impl Cluster {
         }
     }
 
-    /// The other machines that were ever switched on.
+    /// Returns the other machines that were ever switched on.
     fn others(&self, place: usize) -> impl Iterator<Item = &Arc<Machine>> {
         let machines = self.ground.machines.iter();
         machines.filter(move |other| other.index != place && other.used() != Use::Spare)
@@ -228,7 +230,7 @@ impl Cluster {
         self.ways.set_blocked(&from.name, &to.name, is_cut);
     }
 
-    /// Notes which machines may not answer because of a fault.
+    /// Records the machines that may fail to answer because of a fault.
     fn note_disturbance(&self, fault: MachineFault) {
         match fault {
             MachineFault::Kill(place)
@@ -249,7 +251,7 @@ impl Cluster {
         self.ground.history.lock().hardships.disturbances.push((now_us, place));
     }
 
-    /// Notes that a disk has forgotten what it had promised to keep, and whether its node can tell.
+    /// Records that a disk has lost synced data, and whether its node can notice the loss.
     fn note_lost_files(&self, is_noticed: bool) {
         let now_us = self.ground.time.now_us();
         let hardships = &mut self.ground.history.lock().hardships;
@@ -259,7 +261,8 @@ impl Cluster {
         }
     }
 
-    /// Takes something from the disk of a machine whose process has ended, for good.
+    /// Applies a loss of data to the disk of a machine that is off. A process that is stopping is ended
+    /// first; if a process still runs, nothing happens.
     fn lose(&mut self, place: usize, lose: impl FnOnce(&Machine) -> Option<DiskLoss>) {
         let machine = self.machine(place);
         if machine.store().is_some() {
@@ -278,7 +281,7 @@ impl Cluster {
         }
     }
 
-    /// Flips a bit of a file of the engine.
+    /// Flips a bit in a file of the engine.
     fn rot(&mut self, place: usize, number: u64) {
         let disk = self.machine(place).disks().data;
         let names = disk.list().unwrap_or_default();

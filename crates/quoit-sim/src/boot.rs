@@ -1,4 +1,4 @@
-//! Starts a node on a machine, as the program does on a real one.
+//! Starts a node on a simulated machine, with the released program's assembly of a node (`quoit-node`).
 
 use crate::engine::{EngineKind, EngineSizes, Opening};
 use crate::execution::TaskExecution;
@@ -21,46 +21,47 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often nodes compare their copies with another's.
+/// Interval between two exchanges of anti-entropy.
 const EXCHANGE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The port for other nodes, on every machine.
+/// Port of the internode protocol on every machine.
 pub const NODE_PORT: u16 = 8099;
 
-/// Why a node did not start, in words.
+/// Reason why a node did not start.
 pub type StartError = Box<dyn Error + Send + Sync>;
 
-/// Surroundings that the machines of a run share.
+/// Settings and state that all machines of a run share.
 #[derive(Clone)]
 pub struct Surroundings {
     /// The seed of the run.
     pub seed: u64,
-    /// Partitions of each cluster.
+    /// Number of partitions of each cluster.
     pub partition_counts: Arc<[u16]>,
-    /// How clusters replicate, where there are several.
+    /// Replication between clusters; `None` if there is only one.
     pub replication: Option<Arc<Replication>>,
-    /// Whether nodes compare their copies.
+    /// True if nodes run anti-entropy.
     pub has_exchanges: bool,
-    /// How soon nodes reap tombstones.
+    /// Time for which nodes keep tombstones.
     pub delete_mode: DeleteMode,
-    /// Whether nodes refuse one another for a clock that is ahead.
+    /// True if nodes compare their clocks, and refuse a peer whose clock is wrong.
     pub compares_clocks: bool,
-    /// Whether nodes wait before they serve until another member has their time.
+    /// True if a node that starts serves no client before it has compared its time with another member's.
     pub waits_for_time: bool,
     /// The engine of all nodes.
     pub engine_kind: EngineKind,
-    /// Sizes of what engines keep.
+    /// Sizes of the engine's files and buffers.
     pub engine_sizes: EngineSizes,
-    /// Bytes a second that nodes hand over while things go wrong.
+    /// Rate limit of transfers until the faults are repaired, in bytes per second.
     pub transfer_rate: u64,
-    /// How long connections between nodes may be silent. How long requests send, and rounds of
-    /// reports before a reap record goes, follow from it.
+    /// Time after which nodes close a silent connection. Other times follow from it: for how long a
+    /// request is sent to further replicas, and the interval between the rounds of reports after which a
+    /// reap record retires.
     pub idle_timeout: Duration,
-    /// Records that nodes read at once when they hand them over.
+    /// Number of records in a page of a transfer.
     pub page_records_max: PageRecordsMax,
-    /// Whether clients are done and nothing goes wrong any more.
+    /// True when the clients are done and all faults are repaired.
     pub is_calm: Arc<AtomicBool>,
-    /// The network.
+    /// The blocked directions of the network.
     pub ways: BlockedLinks,
 }
 
@@ -68,7 +69,7 @@ pub struct Surroundings {
 ///
 /// # Errors
 ///
-/// When the disk refuses, or what is on it is not a node's.
+/// When the disk fails, or its contents are not those of a node.
 pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, StartError> {
     let boot = machine.begin_boot();
     let number = machine.index as u64 * 1_000 + boot;
@@ -120,7 +121,7 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
     Ok(node)
 }
 
-/// Settings of a node's store.
+/// Returns the settings of a node's store.
 fn store_settings(around: &Surroundings) -> StoreSettings {
     StoreSettings {
         delete_mode: around.delete_mode,

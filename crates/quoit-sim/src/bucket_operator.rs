@@ -1,4 +1,7 @@
-//! Changes of buckets' properties while clients work.
+//! An operator who changes the properties of buckets while clients work.
+//!
+//! It changes n_val and, at the same moment, an unrelated property of the same bucket. Either change has
+//! to stay.
 
 use crate::finish::answer;
 use crate::ground::Ground;
@@ -16,23 +19,23 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Longest pause between two changes, in microseconds.
+/// Maximum pause between two changes, in microseconds.
 const PAUSE_US_MAX: u64 = 4_000_000;
-/// Pause between two tries, and between two looks whether all nodes know.
+/// Pause between two attempts, and between two checks whether all nodes know a change.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
-/// Numbers of replicas that operators set: one, the usual ones, and more than there are nodes.
+/// Values of n_val that the operator picks from: one, the usual ones, and more than there are nodes.
 const N_VALS: [u32; 7] = [1, 2, 3, 3, 4, 5, 16];
 
-/// A property that changes nothing.
+/// The second property that is changed. It has no effect on these runs.
 const OTHER_PROPERTY: &str = "big_vclock";
 
-/// The least number of replicas where disks may rot, and where not: of a record that rots nothing else need
-/// be left.
+/// Returns the least n_val of a run. Where a disk may rot it is 2, because the only copy of a record
+/// could be damaged.
 const fn least_n_val(rots: bool) -> u32 {
     if rots { 2 } else { 1 }
 }
 
-/// The numbers of replicas that a seed's buckets begin with.
+/// Draws the values of n_val with which a seed's buckets begin.
 #[must_use]
 pub fn initial_replica_counts(seed: u64, rots: bool) -> ReplicaCounts {
     let mut random = Random::new(seed, "replica counts", 0);
@@ -60,13 +63,13 @@ impl PropChange {
     }
 }
 
-/// The state of a node that has acknowledged a change.
+/// State of the control plane at the node that has acknowledged a change.
 struct Acknowledged {
     cluster: ClusterId,
     version: u64,
 }
 
-/// The operator of a run's buckets.
+/// The operator of the buckets of a run.
 pub struct BucketOperator {
     ground: Ground,
     random: Random,
@@ -74,14 +77,15 @@ pub struct BucketOperator {
 }
 
 impl BucketOperator {
-    /// The operator of a seed's buckets, on disks that may rot or not.
+    /// Creates the operator of a seed's buckets. `rots` says whether a disk may rot.
     #[must_use]
     pub fn new(seed: u64, ground: Ground, rots: bool) -> Self {
         let random = Random::new(seed, "bucket operator", 0);
         Self { ground, random, n_val_min: least_n_val(rots) }
     }
 
-    /// Changes one bucket after the other `while_working`, each when every node knows the change before.
+    /// Changes one bucket after the other for as long as `is_working` returns true. Each change begins
+    /// when all nodes know the one before.
     pub async fn run(mut self, is_working: impl Fn() -> bool) {
         loop {
             let pause_us = self.random.below(PAUSE_US_MAX);
@@ -95,8 +99,8 @@ impl BucketOperator {
         }
     }
 
-    /// Changes the number of replicas, and meanwhile another property, which changes nothing else: of two
-    /// changes of one bucket at the same time each has to stay.
+    /// Changes n_val and another property of the same bucket at the same time, and waits until all nodes
+    /// show both. Each of the two changes has to stay.
     async fn change(&mut self, policy: Policy, n_val: u32) {
         let other = self.random.within(1..1_000) as u32;
         self.note(&format!("{policy:?}: n_val = {n_val}, {OTHER_PROPERTY} = {other}"));
@@ -125,7 +129,7 @@ impl BucketOperator {
         self.ground.history.lock().replica_counts.end(policy, now_us);
     }
 
-    /// Asks one node after the other for a change, until one acknowledges it.
+    /// Sends a change to one node after the other until one acknowledges it.
     async fn set(&self, change: &PropChange, mut random: Random) -> Acknowledged {
         loop {
             let machines = self.ground.in_service();
@@ -146,15 +150,15 @@ impl BucketOperator {
         }
     }
 
-    /// Whether all nodes in service run and show a change.
+    /// True if all nodes in service run and show the change.
     fn do_all_show(&self, change: &PropChange) -> bool {
         self.ground.in_service().iter().all(|machine| {
             machine.store().is_some_and(|store| change.is_shown_by(&store.control().read()))
         })
     }
 
-    /// Checks that each node shows an acknowledged change whose state is that of the acknowledgement or a
-    /// later one.
+    /// Checks that the change is shown by each node whose state is that of the acknowledgement or a later
+    /// one. A violation goes into the history.
     fn check_kept(&self, change: &PropChange, acknowledged: &Acknowledged) {
         for machine in self.ground.in_service() {
             let Some(store) = machine.store() else { continue };

@@ -1,4 +1,4 @@
-//! A client: asks nodes at random for this and that, and notes what it was answered.
+//! A client of plain keys: sends random requests to random nodes and records the answers.
 
 use crate::ground::{Failure, Ground, patiently};
 use crate::history::{Found, KeyNumber, Outcome, ReadNumber, Reader, Write, WriteKind};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// How a write ended, also in words.
+/// Returns the outcome of a write, and its description.
 fn outcome_of<T>(result: &Result<T, Failure>) -> (Outcome, String) {
     match result {
         Ok(_) => (Outcome::Acknowledged, "done".to_owned()),
@@ -26,19 +26,19 @@ pub struct Client {
     ground: Ground,
     random: Random,
     workload: Workload,
-    /// Last read of each key by this client.
+    /// This client's last read of each key, and its causal context.
     known: BTreeMap<KeyNumber, (ReadNumber, VersionVector)>,
 }
 
 impl Client {
-    /// The client of this number, from 1.
+    /// Creates the client with a number, from 1.
     #[must_use]
     pub fn new(number: u64, seed: u64, ground: Ground, workload: Workload) -> Self {
         let random = Random::new(seed, "client", number);
         Self { place: format!("c{number}"), ground, random, workload, known: BTreeMap::new() }
     }
 
-    /// Makes so many requests, one after the other, with a lull in the middle.
+    /// Sends `operation_count` requests, one after the other, with a pause of `lull` in the middle.
     pub async fn run(mut self, operation_count: u64, lull: Duration) {
         for number in 0..operation_count {
             if number == operation_count / 2 {
@@ -65,14 +65,16 @@ impl Client {
             Step::Put => self.write(machine, key, WriteKind::Put, quorums).await,
             Step::Delete => self.write(machine, key, WriteKind::Delete, quorums).await,
             Step::DeleteUnseen => self.write(machine, key, WriteKind::DeleteUnseen, quorums).await,
-            // A listing shows what has come from other clusters so far.
+            // Listings are left out where there are several clusters: they also show records that have
+            // arrived from others.
             Step::List if self.ground.cluster.is_some() => self.get(machine, key, quorums).await,
             Step::List => self.list(machine, key).await,
         }
     }
 
     async fn get(&mut self, machine: &Machine, key: KeyNumber, quorums: Quorums) {
-        // No majority here has all that other clusters have acknowledged.
+        // Where there are several clusters, a majority in one of them need not have what another has
+        // acknowledged.
         let is_alone = self.ground.cluster.is_none();
         let reader = match (quorums.is_strict, quorums.asks_majority()) {
             (true, _) if is_alone => Reader::Strict,
@@ -99,10 +101,11 @@ impl Client {
         kind: WriteKind,
         quorums: Quorums,
     ) {
-        // Some write what they have not read.
+        // Sometimes the client writes without the context of its last read.
         let known = self.known.get(&key).filter(|_| self.random.percent(80)).cloned();
         let kind = match (kind, &known) {
-            // A client deletes only values that it has seen, unless its request says otherwise.
+            // Without a context the client reads the key instead of deleting it, unless its request is a
+            // delete of unseen values.
             (WriteKind::Delete, None) => return self.get(machine, key, quorums).await,
             (kind, _) => kind,
         };
@@ -111,7 +114,7 @@ impl Client {
         let life_secs = self.life_secs(kind);
         let (number, expires_at_secs) = {
             let mut history = ground.history.lock();
-            // Entries of values that expire may be there or not.
+            // Values with index entries do not expire: their entries could be there or not.
             let expires = life_secs
                 .filter(|_| !history.next_write().makes_entry())
                 .map(|secs| ground.time.second_in(secs));
@@ -167,10 +170,10 @@ impl Client {
         self.note(machine, &format!("list {policy:?} -> {text}"));
     }
 
-    /// Seconds until a value expires that is to be put; `None` = never.
+    /// Draws the seconds until the value of a put expires; `None` = never.
     fn life_secs(&mut self, kind: WriteKind) -> Option<u64> {
         let percent = self.workload.expiring_percent;
-        // Without such values nothing is drawn: seeds of other runs tell the same story as before.
+        // Runs without such values draw nothing here, so that their seeds take the same course as before.
         let expires = percent > 0 && kind == WriteKind::Put && self.random.percent(percent);
         expires.then(|| self.random.within(LIVES_SECS))
     }
@@ -185,12 +188,12 @@ impl Client {
     }
 }
 
-/// Copies that a quorum of the usual three means.
+/// Number of copies that a quorum means for the usual n_val of 3.
 fn copies_of(quorum: Quorum) -> u32 {
     quorum.resolve(3)
 }
 
-/// Describes the values that were found, for the trace.
+/// Describes the values that a read found, for the trace.
 fn words(found: &[Found]) -> String {
     if found.is_empty() {
         return "nothing".to_owned();

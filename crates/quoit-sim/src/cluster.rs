@@ -1,4 +1,4 @@
-//! A cluster in a simulated world.
+//! The simulated world of a run: machines, network, clients and faults, driven step by step.
 
 use crate::boot::Surroundings;
 use crate::bucket_operator::initial_replica_counts;
@@ -34,13 +34,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use turmoil::Sim;
 
-/// Simulated time goes on in steps of so many microseconds.
+/// Length of a step of simulated time, in microseconds.
 const TICK_US: u64 = 2_000;
-/// Segments on their way over one connection, and connections waiting to be accepted.
+/// Limit of segments in flight on one connection, and of connections that wait to be accepted.
 const SEGMENTS_MAX: usize = 4_096;
-/// A run that takes longer, in simulated time and for each of its clusters, hangs.
+/// Simulated time for each cluster after which a run counts as hung.
 const LONGEST: Duration = Duration::from_secs(1_800);
-/// The same of a large world.
+/// The same limit for a large world.
 const LONGEST_LARGE: Duration = Duration::from_secs(7_200);
 /// The world of one run.
 pub struct Cluster {
@@ -52,14 +52,14 @@ pub struct Cluster {
     stage: Arc<Mutex<Stage>>,
     verdict: Arc<Mutex<Result<(), Violation>>>,
     planned: Vec<Planned>,
-    /// Machines that no messages reach.
+    /// Machines whose messages are held back in both directions: they are off or stalled.
     pub(crate) held: BTreeSet<usize>,
-    /// Machines whose disks have bits flipped.
+    /// Machines on whose disks a bit has flipped.
     pub(crate) damaged: BTreeSet<usize>,
 }
 
 impl Cluster {
-    /// Builds the world of a seed; nothing has happened yet.
+    /// Builds the world of a seed. No step has run yet.
     pub fn new(seed: u64, settings: &Settings) -> Self {
         let time = SimTime::default();
         let trace = Trace::new(time.clone(), settings.line_count_max, settings.tell);
@@ -157,7 +157,14 @@ impl Cluster {
         });
     }
 
-    /// Lets it all happen, and judges.
+    /// Runs the simulation to its end, step by step, and checks the history.
+    ///
+    /// Each step applies the faults that are due, carries out the operator's orders, looks into the nodes
+    /// from time to time, and then lets the simulated hosts run for [`TICK_US`].
+    ///
+    /// # Errors
+    ///
+    /// The first violation.
     ///
     /// # Errors
     ///
@@ -216,7 +223,7 @@ impl Cluster {
     }
 }
 
-/// Surroundings that the machines of a seed's run share.
+/// Returns the settings and state that all machines of a seed's run share.
 fn surroundings(
     seed: u64,
     settings: &Settings,
@@ -241,14 +248,15 @@ fn surroundings(
     }
 }
 
-/// All that goes wrong in a seed's run, in order of time.
+/// Plans the faults of a seed's run, in order of time.
 fn planned_faults(seed: u64, settings: &Settings, ground: &Ground) -> Vec<Planned> {
     let machine_count = ground.machines.len();
     let mut random = Random::new(seed, "faults", 0);
     let tempo = settings.tempo(seed);
     let mut planned = plan(&mut random, machine_count, settings.rots(seed), &tempo);
     if settings.family == Some(Family::WrongStarts) {
-        // A node that hears of no other serves with the time that it has.
+        // A node that hears of no other member serves with its own time, so no other fault may separate
+        // the nodes.
         planned.clear();
     }
     if settings.mixes_versions(seed) {
@@ -260,13 +268,14 @@ fn planned_faults(seed: u64, settings: &Settings, ground: &Ground) -> Vec<Planne
         planned.extend(plan_later(&mut random, machine_count, family, &tempo));
     }
     if settings.has_expiring() {
-        // By wrong clocks values expire at any time.
+        // With a wrong clock a value could expire at any time.
         planned.retain(|planned| !matches!(planned.fault, MachineFault::Clock(..)));
     }
     if settings.family == Some(Family::WithoutExchanges) {
         planned.retain(|planned| planned.fault.keeps_what_is_known());
     }
-    // Faults that there are when a lull begins stay as long as it lasts.
+    // Faults that exist when a lull begins last until its end: all later events are moved behind the
+    // lull.
     let later = planned.iter_mut().filter(|planned| planned.at_us >= tempo.middle_us());
     later.for_each(|planned| planned.at_us += tempo.lull_us);
     planned.sort_by_key(|planned| planned.at_us);

@@ -1,4 +1,4 @@
-//! The clusters of a world: one in most, several that replicate in some.
+//! The clusters of a world: one in most runs, and several that replicate in the family `clusters`.
 
 use crate::faults::{MachineFault, Planned};
 use crate::links::Replication;
@@ -8,16 +8,16 @@ use std::sync::Arc;
 
 /// The clusters of a run.
 pub(crate) struct ClusterPlan {
-    /// Machines of each.
+    /// Number of machines of each cluster.
     machine_counts: Vec<usize>,
-    /// The cluster whose members come and go.
+    /// Number of the cluster whose members the operator changes.
     operated: usize,
-    /// How they replicate, where there are several.
+    /// Replication between the clusters; `None` if there is only one.
     pub(crate) replication: Option<Arc<Replication>>,
 }
 
 impl ClusterPlan {
-    /// The clusters of a seed.
+    /// Draws the clusters of a seed.
     pub(crate) fn draw(seed: u64, settings: &Settings) -> Self {
         let machine_counts = settings.clusters_of(seed);
         let count = machine_counts.len();
@@ -25,17 +25,17 @@ impl ClusterPlan {
         Self { operated: operated_cluster(seed, count), machine_counts, replication }
     }
 
-    /// Clusters of the world.
+    /// Number of clusters.
     pub(crate) fn count(&self) -> u32 {
         self.machine_counts.len() as u32
     }
 
-    /// Machines that are in service at first.
+    /// Number of machines that are in service at first.
     pub(crate) fn founder_count(&self) -> usize {
         self.machine_counts.iter().sum()
     }
 
-    /// The cluster of a machine, and its role at first.
+    /// Cluster of a machine, and its role at the start of the run.
     pub(crate) fn role(&self, index: usize) -> (usize, Use) {
         let mut end = 0;
         let cluster = self.machine_counts.iter().position(|count| {
@@ -45,18 +45,20 @@ impl ClusterPlan {
         cluster.map_or((self.operated, Use::Spare), |cluster| (cluster, Use::InService))
     }
 
-    /// Whether nothing may be lost that only a comparison of clusters finds again.
+    /// True if clusters are not compared in general, so that a fault must not lose anything which only a
+    /// comparison finds.
     pub(crate) fn is_lossless(&self) -> bool {
         self.replication.as_ref().is_some_and(|replication| !replication.has_full_sync)
     }
 
-    /// Partitions of each cluster: every second one has twice as many.
+    /// Number of partitions of each cluster: every second cluster has twice as many.
     pub(crate) fn partition_counts(&self, settings: &Settings) -> Arc<[u16]> {
         let count = settings.partition_count();
         (0..self.machine_counts.len()).map(|cluster| count << (cluster % 2)).collect()
     }
 
-    /// Leaves out the faults that this world can't make good.
+    /// Removes the faults from whose effects this world has no way to recover. In a lossless world only
+    /// harmless faults stay, and losses of power if a comparison follows them.
     pub(crate) fn keep_possible(&self, planned: &mut Vec<Planned>) {
         if self.is_lossless() {
             let has_losses =
@@ -67,12 +69,12 @@ impl ClusterPlan {
     }
 }
 
-/// The cluster whose members come and go, of so many.
+/// Number of the cluster whose members the operator changes, of `cluster_count` clusters.
 pub(crate) const fn operated_cluster(seed: u64, cluster_count: usize) -> usize {
     (seed % cluster_count as u64) as usize
 }
 
-/// Whether a fault takes nothing that only a comparison of clusters would find again.
+/// True if a fault takes nothing that only a comparison of clusters would find again.
 const fn is_harmless(fault: MachineFault) -> bool {
     matches!(fault, MachineFault::Kill(_)) || fault.keeps_what_is_known()
 }

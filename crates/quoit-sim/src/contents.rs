@@ -1,4 +1,4 @@
-//! Contents of the nodes' stores, seen from inside.
+//! Contents of the nodes' stores, read directly from their engines.
 
 use crate::history::KeyNumber;
 use crate::names::Name;
@@ -11,24 +11,24 @@ use quoit_store::error::StoreError;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
 
-/// Records that are taken from the engine at once.
+/// Number of records that are read from the engine at once.
 const PAGE: usize = 100;
 
 /// The records of one node.
 #[derive(Debug, Clone, Default)]
 pub struct Contents {
-    /// By key; of records that are none of the run's, none.
+    /// Objects by key. Records that do not belong to a key of the run are left out.
     pub objects: BTreeMap<KeyNumber, Object>,
-    /// A digest of all names and values, whatever they are.
+    /// Digest of the names and values of all records.
     pub digest: u64,
 }
 
 impl Contents {
-    /// Reads all of a node's engine.
+    /// Reads all records of a node's engine.
     ///
     /// # Errors
     ///
-    /// When the engine can't read them.
+    /// When the engine can't read a record.
     pub fn of(store: &ReplicatedStore) -> Result<Self, StoreError> {
         let mut contents = Self::default();
         let mut hasher = DefaultHasher::new();
@@ -52,7 +52,7 @@ impl Contents {
     }
 }
 
-/// Merges the copies of a key on all nodes, as readers would be shown it.
+/// Merges the copies of a key on all nodes to the object that a reader would be shown.
 #[must_use]
 pub fn merged(all: &[Contents], key: KeyNumber, policy: Policy) -> Option<Object> {
     let replicas = all.iter().filter_map(|contents| contents.objects.get(&key)).cloned();

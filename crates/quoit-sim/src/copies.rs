@@ -1,8 +1,8 @@
-//! The promise of an acknowledgement, held against the disks of all machines at that moment.
+//! Checks at each acknowledgement of a put that enough machines have its value.
 //!
-//! A loss that a broken promise leads to is rare: several machines have to lose their power within the
-//! milliseconds before their next sync. So the bytes that a loss of power would leave are looked at instead,
-//! when the client is told that its write is done.
+//! A broken promise seldom leads to a loss: several machines would have to lose their power within the
+//! milliseconds before their next sync. So at the moment when a client learns that its put is done, the
+//! run looks for the value in the bytes that a loss of power would leave on each disk.
 
 use crate::contents::Contents;
 use crate::ground::Ground;
@@ -22,15 +22,15 @@ use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Bytes of a value that tell it from all others.
+/// Number of first bytes of a value that distinguish it from all others.
 pub(crate) const TELLING_BYTES: usize = 60;
 
-/// Layouts that all nodes go by which run, by version.
+/// Layouts that all running nodes know as live, by version.
 pub struct KnownLayouts(BTreeMap<u64, Arc<Layout>>);
 
 impl Ground {
-    /// The layouts that all running nodes of a machine's cluster know as live; none while its own node does
-    /// not run. A node that has not joined yet is a cluster of its own.
+    /// Returns the layouts that all running nodes of a machine's cluster know as live; none while the
+    /// machine's own node does not run. A node that has not joined yet is a cluster of its own.
     pub fn known_layouts(&self, machine: &Machine) -> KnownLayouts {
         let cluster_of = |store: &ReplicatedStore| store.control().read().cluster_id();
         let Some(cluster) = machine.store().map(|store| cluster_of(&store)) else {
@@ -50,8 +50,8 @@ impl Ground {
         KnownLayouts(in_common.unwrap_or_default())
     }
 
-    /// Holds an acknowledgement by a machine's node, of a write of that size and with those quorums, against
-    /// machines' clocks and disks. `before` are the layouts of its beginning.
+    /// Checks the clock of the node that has acknowledged a write, and the copies of a put. `before` has
+    /// the live layouts at the start of the write.
     pub fn check_promises(
         &self,
         number: WriteNumber,
@@ -69,7 +69,7 @@ impl Ground {
         }
     }
 
-    /// Nodes whose store has the value of a write.
+    /// Returns the nodes whose stores hold the value of a write.
     fn taken_in_memory(&self, number: WriteNumber, key: KeyNumber) -> BTreeSet<NodeId> {
         let has = |machine: &&Arc<Machine>| {
             let contents = machine.running_store().map(|store| Contents::of(&store));
@@ -81,9 +81,10 @@ impl Ground {
         machines.map(|machine| Machine::node_id_at(machine.index)).collect()
     }
 
-    /// Checks that a node which has just acknowledged a write had the right time: one that starts with a
-    /// wrong one hears so from the others before it serves. Of one that was killed right after it, the clock
-    /// may be that of its next start already.
+    /// Checks that a node which has just acknowledged a write has the right time: a node that starts with
+    /// a wrong clock learns so from other members before it serves. If the node was killed right after
+    /// its acknowledgement, the clock may already be that of its next start, so the check needs a running
+    /// process.
     fn check_clock(&self, number: WriteNumber, machine: &Machine) {
         let skew_us = machine.clock.skew_us();
         if skew_us != 0 && machine.running_store().is_some() {
@@ -93,8 +94,8 @@ impl Ground {
         }
     }
 
-    /// Checks that a put which a client was just told of is on as many disks of its primaries as it asked
-    /// for, by each layout that was in use from its beginning to its end.
+    /// Checks that an acknowledged put is on as many disks of its primaries as it asked for, by each
+    /// layout that was live from its beginning to its end.
     fn check_copies(
         &self,
         number: WriteNumber,
@@ -136,8 +137,8 @@ impl Ground {
         let Some(ring_size) = ring_size else { return };
         for layout in layouts {
             let primaries = name.primaries(layout, ring_size, *n_val);
-            // A node that has several places of a partition counts for several copies; so does a stand-in
-            // that is alone, where stand-ins count.
+            // A node at several positions of a preference list has several votes. So does a fallback that
+            // is the only live node, if fallbacks count.
             let most = if primaries.len() == *n_val as usize { usize::MAX } else { 1 };
             let (synced, synced_wanted) = match write.is_strict {
                 true => (&synced_at & &primaries, resolve(quorums.synced).min(most)),
@@ -149,7 +150,7 @@ impl Ground {
             };
             let mut taken = &written_at & &primaries;
             if taken.len() < taken_wanted {
-                // Of an engine that writes later.
+                // An engine may accept a write before it writes it to a file.
                 taken.extend(in_memory.intersection(&primaries));
             }
             if synced.len() < synced_wanted || taken.len() < taken_wanted {
@@ -167,7 +168,8 @@ impl Ground {
     }
 }
 
-/// Whether nothing may have taken away by then what an acknowledged write has made.
+/// True if by a time nothing can have removed the value of an acknowledged write: no other write, expiry,
+/// damage or wrong clock.
 pub fn is_undisturbed(history: &History, number: WriteNumber, now_us: u64) -> bool {
     let write = &history.writes[number.0 as usize];
     let policy = history.keys[write.key.0 as usize];

@@ -1,18 +1,18 @@
-//! The time for which a node says that it is cut off, and whether it takes logins meanwhile, held against
-//! the answers of the same node to looks at it.
+//! Checks of a node's own report that it is cut off: for how long, and whether it accepts logins
+//! meanwhile. The checks compare the report with the node's answers to earlier looks.
 
 use crate::violation::{Fault, Violation};
 use quoit_cluster::ControlPlane;
 use quoit_security::WhileCutOff;
 use std::time::Duration;
 
-/// A node notes once a second whether it is cut off; an answer that stays the same for so long, in
-/// microseconds, was noted.
+/// Time after which a node has surely noticed a change, in microseconds: it checks once a second whether
+/// it is cut off.
 const NOTED_US: u64 = 1_500_000;
-/// A node that has been cut off for so long has said so in its log, in microseconds.
+/// Time after which a node that is cut off has surely logged it, in microseconds.
 const TOLD_US: u64 = 5_000_000 + NOTED_US;
 
-/// The answer of a node to one look.
+/// Answer of a node to one look.
 #[derive(Debug, Clone, Copy)]
 pub struct CutOffLook {
     is_cut_off: bool,
@@ -22,7 +22,7 @@ pub struct CutOffLook {
 }
 
 impl CutOffLook {
-    /// Looks at a node with this setting.
+    /// Looks at a node that has this setting.
     #[must_use]
     pub fn at(control: &ControlPlane, setting: WhileCutOff) -> Self {
         let lasts = control.cut_off_for();
@@ -34,53 +34,53 @@ impl CutOffLook {
         }
     }
 
-    /// Whether the node says that it is cut off.
+    /// True if the node says that it is cut off.
     #[must_use]
     pub const fn is_cut_off(&self) -> bool {
         self.is_cut_off
     }
 
-    /// Whether the node serves as one to which nothing has ever happened.
+    /// True if the node is not cut off, reports no time, and accepts logins.
     #[must_use]
     pub const fn is_at_rest(&self) -> bool {
         !self.is_cut_off && self.lasts_us.is_none() && self.takes_logins
     }
 }
 
-/// Looks at one node that had the same answer one after the other.
+/// A series of looks at one node with the same answer.
 #[derive(Debug, Clone, Copy)]
 struct Spell {
     is_cut_off: bool,
     began_us: u64,
 }
 
-/// A witness of how long a node was cut off.
+/// Observer of one node, which knows bounds of the time for which the node has been cut off.
 #[derive(Debug)]
 pub struct CutOffWitness {
     setting: WhileCutOff,
     spell: Option<Spell>,
-    /// When the node was last known to reach a majority, and to have noted it.
+    /// Time at which the node was last known to reach a majority and to have noticed that it does.
     reached_us: Option<u64>,
 }
 
 impl CutOffWitness {
-    /// A witness of a node with this setting, who has seen nothing yet.
+    /// Creates an observer of a node with this setting.
     #[must_use]
     pub const fn new(setting: WhileCutOff) -> Self {
         Self { setting, spell: None, reached_us: None }
     }
 
-    /// Forgets what was seen: the node has paused, or is another process.
+    /// Forgets all earlier looks, because the node has paused or was started again.
     pub fn begin_anew(&mut self) {
         (self.spell, self.reached_us) = (None, None);
     }
 
-    /// Judges a look that was asked for and answered at these times.
+    /// Checks a look, given the times of the question and of the answer.
     ///
     /// # Errors
     ///
-    /// When the node does not say how long it has been cut off, or takes or refuses logins where it should
-    /// not.
+    /// When the node reports a wrong time for which it has been cut off, does not log that it is, or
+    /// accepts or refuses logins wrongly.
     pub fn judge(
         &mut self,
         look: CutOffLook,
@@ -94,7 +94,7 @@ impl CutOffWitness {
         if !is_cut_off && seen_us >= NOTED_US {
             self.reached_us = Some(asked_at_us);
         }
-        // Bounds of the time that the node should have noted.
+        // Bounds of the time that the node should report.
         let least_us = if is_cut_off { seen_us.saturating_sub(NOTED_US) } else { 0 };
         let most_us = match (is_cut_off, self.reached_us) {
             (false, _) => Some(0),
@@ -142,8 +142,8 @@ mod tests {
     const FINE: CutOffLook = CutOffLook { is_cut_off: false, ..CUT_OFF };
     const SECOND_US: u64 = 1_000_000;
 
-    /// Judges looks of every 100 ms; `look` has the answer for a number of microseconds since the cut, which
-    /// comes after ten seconds.
+    /// Checks looks every 100 ms at a node that is cut off after ten seconds. `look` returns the answer
+    /// for a number of microseconds since then.
     fn judged(
         refuses_after: Option<u64>,
         look: impl Fn(u64) -> CutOffLook,

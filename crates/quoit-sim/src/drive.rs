@@ -1,4 +1,5 @@
-//! The course of a run: clients work, all is mended, and what is left is looked at.
+//! The course of a run: the cluster forms, clients work, all faults are repaired, the cluster comes to
+//! rest, and every key is read back.
 
 use crate::bucket_operator::BucketOperator;
 use crate::client::Client;
@@ -24,12 +25,12 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Time that changes of members may take when nothing is wrong any more.
+/// Maximum time for the changes of an operator to be complete after all faults were repaired.
 const CHANGES_LIMIT: Duration = Duration::from_secs(60);
-/// Clients of registers.
+/// Number of clients of registers.
 const REGISTER_CLIENT_COUNT: u64 = 3;
 
-/// Waits until an operator has made its changes, now that nothing is wrong any more.
+/// Waits until an operator has completed its changes, after all faults were repaired.
 async fn until_done(
     ground: &Ground,
     operator: Option<JoinHandle<()>>,
@@ -47,7 +48,7 @@ async fn until_done(
 fn start_clients(ground: &Ground, settings: &Settings, seed: u64) -> Vec<JoinHandle<()>> {
     let cluster_count = settings.clusters_of(seed).len();
     let lull = Duration::from_micros(settings.tempo(seed).lull_us);
-    // Where there are several clusters, each client has one of them.
+    // If there are several clusters, each client works with one of them.
     let ground_of = |number: u64| match cluster_count {
         1 => ground.clone(),
         count => ground.of_cluster(number as usize % count),
@@ -69,7 +70,7 @@ fn start_clients(ground: &Ground, settings: &Settings, seed: u64) -> Vec<JoinHan
     clients.chain(of_data_types).chain(of_registers).collect()
 }
 
-/// Runs the clients, from the first request to the last read.
+/// Drives a run with one cluster, from its formation to the last read.
 pub(crate) async fn drive(
     ground: Ground,
     settings: Settings,
@@ -124,7 +125,7 @@ pub(crate) async fn drive(
         upgrades.await.map_err(broken)??;
         use_new_things(&ground).await?;
     }
-    // Tombstones of expired values are stored, and then reaped, when a merge takes back their room.
+    // A merge that reclaims an expired value's room stores a tombstone, which is reaped later.
     let keeps_tombstones =
         settings.delete_mode(seed) == DeleteMode::Keep || settings.has_expiring();
     if settings.has_expiring() {
@@ -141,7 +142,7 @@ pub(crate) async fn drive(
     Ok(())
 }
 
-/// As [`drive`], of several clusters that replicate to one another.
+/// Drives a run with several clusters that replicate to one another, as [`drive`] does with one.
 pub(crate) async fn drive_clusters(
     ground: Ground,
     settings: Settings,
@@ -178,7 +179,8 @@ pub(crate) async fn drive_clusters(
     }
     lift_limits(&ground).await;
     until_done(&ground, operator, "members").await?;
-    // A comparison of clusters asks one node of each, and what anti-entropy brings to others is not queued.
+    // A comparison of clusters asks one node of each, and repairs by anti-entropy are not queued for
+    // other clusters. So replicas within each cluster become equal first.
     if settings.has_exchanges(seed) {
         for cluster in &clusters {
             replicas_meet(cluster).await;
@@ -198,13 +200,13 @@ pub(crate) async fn drive_clusters(
     Ok(())
 }
 
-/// Lets nodes hand over as fast as they can, now that nothing is wrong any more.
+/// Raises the rate limits of transfers to the default, after all faults were repaired.
 async fn lift_limits(ground: &Ground) {
     for machine in ground.in_service() {
         let lift = |store: Arc<ReplicatedStore>| async move {
             store.transfers().set_limits(TransferLimits::default());
         };
-        // One that starts from now on has them anyway.
+        // A node that starts from now on has the default limits anyway.
         machine.ask(lift).await;
     }
 }

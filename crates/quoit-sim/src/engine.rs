@@ -1,5 +1,6 @@
-//! The engine of a node: Bitcask, or `innostore`, a tree in one file that a rented crate keeps. Both write to
-//! the simulated disk. `leveldb` and `leveled` can't: the crate that they rent opens files by itself.
+//! The engine of a node: `bitcask`, or `innostore`, a B+tree in one file (crate `redb`). Both write to
+//! the simulated disk. The engines `leveldb` and `leveled` can't: the crate that they use (`fjall`) opens
+//! files by itself.
 
 use crate::execution::TaskExecution;
 use crate::random::Random;
@@ -12,17 +13,17 @@ use quoit_store::error::StoreError;
 use quoit_store::ordered::{OrderedEngine, OrderedSettings, TreeSettings};
 use std::sync::Arc;
 
-/// The engines of a run.
+/// Engine of all nodes of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EngineKind {
-    /// A log and an index in memory.
+    /// A log of segments with an index in memory.
     Bitcask,
-    /// A B+tree.
+    /// A B+tree in one file.
     Innostore,
 }
 
 impl EngineKind {
-    /// The store's name in the control plane's file.
+    /// Returns the name of the store in the control plane's file.
     pub(crate) const fn store_name(self) -> &'static str {
         match self {
             Self::Bitcask => "bitcask",
@@ -47,7 +48,8 @@ impl EngineKind {
             Self::Innostore => {
                 let settings =
                     OrderedSettings { last_opening, ring_size, ..OrderedSettings::new(entropy) };
-                // Disks have some thousand bytes where they are nearly full.
+                // A simulated disk that is nearly full has room for a few thousand bytes, so the engine
+                // reserves no room.
                 let of_tree =
                     TreeSettings { cache_bytes: 1 << 20, room_bytes_min: 0, has_replicas: true };
                 let opened =
@@ -58,15 +60,16 @@ impl EngineKind {
     }
 }
 
-/// Sizes of what an engine keeps in files and in memory: small, so that a short run closes, merges and
-/// snapshots many.
+/// Sizes of an engine's files and buffers. They are small, so that a short run closes many segments,
+/// merges them and writes many snapshots.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineSizes {
-    /// Bytes of a segment of the log.
+    /// Maximum size of a segment of the log, in bytes.
     segment_bytes: u64,
-    /// Bytes that are logged between two snapshots.
+    /// Bytes that are appended to the log between two index snapshots.
     snapshot_interval_bytes: u64,
-    /// Bytes of index entries that wait to be moved to their file; `None` = the engine's default.
+    /// Maximum size of the index entries that wait in memory for their tree, in bytes; `None` = the
+    /// engine's default.
     entry_buffer_bytes: Option<u64>,
 }
 
@@ -77,7 +80,7 @@ impl Default for EngineSizes {
 }
 
 impl EngineSizes {
-    /// Sizes of a seed's engines.
+    /// Draws the sizes of a seed's engines.
     pub(crate) fn draw(random: &mut Random) -> Self {
         Self {
             segment_bytes: *random.pick(&[1_000, 4_000, 20_000]),
@@ -87,7 +90,7 @@ impl EngineSizes {
     }
 }
 
-/// All that an engine is opened with.
+/// Arguments for opening an engine.
 pub(crate) struct Opening<'o> {
     pub(crate) sizes: EngineSizes,
     pub(crate) ring_size: RingSize,
@@ -107,7 +110,8 @@ fn bitcask_settings(ring_size: RingSize, sizes: EngineSizes, entropy: u64) -> Bi
         snapshot_interval_bytes: sizes.snapshot_interval_bytes,
         entry_buffer_bytes: sizes.entry_buffer_bytes.unwrap_or(defaults.entry_buffer_bytes),
         snapshot_interval_records: 100,
-        // Disks have some thousand bytes where they are nearly full.
+        // A simulated disk that is nearly full has room for a few thousand bytes, so the engine reserves
+        // no room.
         kept_room_bytes: 0,
         merge: MergeSettings {
             small_file_threshold_bytes: 2_000,

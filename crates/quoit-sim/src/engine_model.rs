@@ -1,13 +1,13 @@
-//! A naive model of one engine: all its records, and the writes that no sync has covered yet.
+//! A naive model of one engine: all its records, and the writes that are not known to be durable.
 //!
-//! The log of an engine is cut off where a loss of power has taken a part of it. So a process that opens the
-//! store again must find the records as they were after some write in the order of writes: not before the
-//! last write that the engine has called durable, and with all writes of one batch or none of them. A process
-//! must also read each record as it last wrote it. The model checks both, at each start and at each read, and
-//! so finds faults of an engine that other replicas hide from clients.
+//! A loss of power may cut off the end of an engine's log. A process that opens the store again must find
+//! the records as they were after some write, in the order of writes. That write must not come before the
+//! last one that the engine has called durable, and a batch must be there as a whole or not at all. While
+//! a process runs, each read must show the last write of the record. The model checks both, at each start
+//! and at each read. So it finds faults of an engine that other replicas hide from clients.
 //!
-//! Records that expire vanish by themselves, and are left out. After a loss of files, a flipped bit or an older
-//! copy of the directory the model knows nothing any more.
+//! The model leaves out records that expire, because they vanish by themselves. After a loss of files, a
+//! flipped bit or the restoring of an older copy the model checks nothing any more.
 
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::KeyRef;
@@ -15,7 +15,7 @@ use quoit_store::engine::{RecordAt, RecordMeta, Ticket};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Name of a record, with its place.
+/// Name of a record, with its partition and identity.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct ModelName {
     partition: Partition,
@@ -28,7 +28,8 @@ impl ModelName {
         Self { partition: at.partition, identity: at.identity, encoded: at.encoded.to_vec() }
     }
 
-    /// The record's place; `None` if the name can't be read, which no engine is given.
+    /// Returns the record's position as the engine takes it; `None` if the name is not valid, which does
+    /// not happen for names from requests.
     pub(crate) fn at(&self) -> Option<RecordAt<'_>> {
         let Self { partition, identity, ref encoded } = *self;
         let key = KeyRef::decode(encoded).ok()?;
@@ -36,7 +37,7 @@ impl ModelName {
     }
 }
 
-/// Contents of a record, as far as two of them have to be told apart.
+/// Contents of a record, reduced to what distinguishes two versions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Version {
     digest: u64,
@@ -56,42 +57,42 @@ impl Version {
     }
 }
 
-/// Writes that count together or not at all.
+/// Writes of one batch or transaction: all of them survive a crash, or none.
 #[derive(Clone, Debug)]
 struct WriteGroup {
     ticket: Ticket,
-    /// The records' contents from then on; `None` of a removed one.
+    /// Contents of the records after the write; `None` for a removed record.
     versions: BTreeMap<ModelName, Option<Version>>,
 }
 
-/// What the records of an engine have to be.
+/// The records that an engine has to hold.
 #[derive(Default, Debug)]
 pub struct EngineModel {
-    /// The records as the last write left them that is known to be durable.
+    /// Records after the last write that is known to be durable.
     durable: BTreeMap<ModelName, Version>,
-    /// The writes after that, in their order.
+    /// Later writes, in their order.
     tail: Vec<WriteGroup>,
-    /// The records after all writes.
+    /// Records after all writes.
     current: BTreeMap<ModelName, Version>,
-    /// Records about which the model says nothing: they expire, or a write of theirs has failed.
+    /// Records that the model does not check: they expire, or a write of theirs has failed.
     unknown: BTreeSet<ModelName>,
-    /// Whether the disk has lost something, so that the model says nothing at all.
+    /// True if the disk has lost data, so that the model checks nothing.
     is_void: bool,
     violation: Option<String>,
 }
 
 impl EngineModel {
-    /// Notes that the disk has lost something: the model says nothing from now on.
+    /// Records that the disk has lost data: the model checks nothing from now on.
     pub fn void(&mut self) {
         *self = Self { is_void: true, violation: self.violation.take(), ..Self::default() };
     }
 
-    /// Takes the first promise that the engine has broken, in words.
+    /// Takes the description of the first promise that the engine has broken.
     pub fn take_violation(&mut self) -> Option<String> {
         self.violation.take()
     }
 
-    /// Notes writes that the engine has made together.
+    /// Records writes that the engine has made together.
     pub(crate) fn wrote(&mut self, ticket: Ticket, versions: BTreeMap<ModelName, Option<Version>>) {
         if self.is_void {
             return;
@@ -108,21 +109,21 @@ impl EngineModel {
         self.tail.push(WriteGroup { ticket, versions });
     }
 
-    /// Notes that all records of a partition were removed.
+    /// Records that all records of a partition were removed.
     pub(crate) fn dropped(&mut self, ticket: Ticket, partition: Partition) {
         let names = self.current.keys().filter(|name| name.partition == partition);
         let versions = names.map(|name| (name.clone(), None)).collect();
         self.wrote(ticket, versions);
     }
 
-    /// Notes that a write has failed: whether it is found after a crash is not known.
+    /// Records that a write has failed. Such a write may be found after a crash or not.
     pub(crate) fn failed(&mut self, names: impl IntoIterator<Item = ModelName>) {
         if !self.is_void {
             self.unknown.extend(names);
         }
     }
 
-    /// Notes that the engine has called a write durable, and all writes before it.
+    /// Records that the engine has called a write durable, and with it all writes before.
     pub(crate) fn is_durable(&mut self, ticket: Ticket) {
         let count = self.tail.partition_point(|group| group.ticket <= ticket);
         for group in self.tail.drain(..count) {
@@ -130,7 +131,7 @@ impl EngineModel {
         }
     }
 
-    /// Notes that the engine has called all writes durable.
+    /// Records that the engine has called all writes durable.
     pub(crate) fn all_durable(&mut self) {
         self.tail.clear();
         self.durable.clone_from(&self.current);
@@ -149,14 +150,15 @@ impl EngineModel {
         }
     }
 
-    /// Names of all records that the model says something about.
+    /// Returns the names of all records that the model checks at a start.
     pub(crate) fn names(&self) -> Vec<ModelName> {
         let of_tail = self.tail.iter().flat_map(|group| group.versions.keys());
         let names: BTreeSet<_> = self.durable.keys().chain(of_tail).collect();
         names.into_iter().filter(|name| !self.unknown.contains(*name)).cloned().collect()
     }
 
-    /// Checks the records that a new process has found, of all [`EngineModel::names`], and goes on from them.
+    /// Checks the records of [`EngineModel::names`] as a new process has found them, and goes on from the
+    /// state that fits best.
     pub(crate) fn restarted(&mut self, found: &BTreeMap<ModelName, Option<Version>>) {
         if self.is_void {
             return;
@@ -178,7 +180,7 @@ impl EngineModel {
                     differing.insert(name);
                 }
             }
-            // Where several states fit, the process may rely on the newest.
+            // If several states fit equally well, the newest counts.
             if differing.len() <= fewest.0 {
                 fewest = (differing.len(), count, differing.clone());
             }
@@ -199,7 +201,8 @@ impl EngineModel {
         self.current.clone_from(&self.durable);
         for group in &mut self.tail {
             apply(&mut self.current, group);
-            // Tickets begin anew with each process, so these writes are older than all of its own.
+            // Tickets begin anew with each process. These writes are older than all writes of the new
+            // process.
             group.ticket = Ticket(0);
         }
     }
@@ -231,8 +234,8 @@ mod tests {
         Version { digest: number, value_hash: 0, expires: false }
     }
 
-    /// A model of an engine that has stored each number under a name, one after the other, each durable
-    /// up to the count.
+    /// A model of an engine that has made these writes one after the other, of which the first
+    /// `durable_count` are durable.
     fn model(writes: &[(&str, Option<u64>)], durable_count: u64) -> EngineModel {
         let mut model = EngineModel::default();
         for (ticket, (text, number)) in (1..).zip(writes) {
@@ -310,7 +313,7 @@ mod tests {
         let found = [(name("a"), Some(version(1))), (name("b"), Some(version(2)))];
         model.restarted(&found.clone().into());
         model.check_read(&name("a"), Some(version(1)));
-        // The second write may still be lost with the machine's power, the first one not.
+        // The second write may still be lost with the power, but not the first.
         model.restarted(&[(name("a"), Some(version(1))), (name("b"), None)].into());
         assert_eq!(model.take_violation(), None);
         model.all_durable();

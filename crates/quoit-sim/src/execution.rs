@@ -1,4 +1,4 @@
-//! Background work of engines inside a simulated machine.
+//! Execution of an engine's background work in a simulated machine.
 
 use crate::random::Random;
 use parking_lot::Mutex;
@@ -8,29 +8,29 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How often a worker looks whether a disk that hangs goes on.
+/// Interval at which a worker checks whether its hung disk works again.
 const HANG_LOOK: Duration = Duration::from_millis(20);
 
-/// How long a machine's disk takes for a piece of background work, syncs among it. Clones are the same
-/// disk's.
+/// Time that a machine's disk takes for each piece of background work, including syncs. Clones refer to
+/// the same disk.
 #[derive(Debug, Clone, Default)]
 pub struct DiskDelay(Arc<DelayState>);
 
 #[derive(Debug, Default)]
 struct DelayState {
-    /// The most that a piece takes, in microseconds; each takes some of it.
+    /// Longest delay of a piece of work, in microseconds; each delay is drawn between 0 and this.
     us_max: AtomicU64,
     is_hung: AtomicBool,
 }
 
 impl DiskDelay {
-    /// Sets the longest delay from now on, in microseconds.
+    /// Sets the longest delay of the work that follows, in microseconds.
     pub fn set_us_max(&self, us_max: u64) {
         self.0.us_max.store(us_max, Ordering::Relaxed);
     }
 
-    /// Lets no piece of background work begin any more, or lets them go on. Reads and writes, which the
-    /// system's cache takes, go on meanwhile.
+    /// Makes the disk hang, or work again. A hung disk begins no background work. Reads and writes go on,
+    /// as they do in a real system's page cache.
     pub fn set_hung(&self, is_hung: bool) {
         self.0.is_hung.store(is_hung, Ordering::Relaxed);
     }
@@ -46,15 +46,15 @@ impl DiskDelay {
     }
 }
 
-/// Steps each worker on a task of the machine's runtime, so that the order of all steps follows from
-/// simulated time and the seed. Dies with the machine.
+/// Runs each worker as a task of the machine's runtime, so that simulated time and the seed decide the
+/// order of all steps. The tasks end with the machine.
 pub struct TaskExecution {
     random: Arc<Mutex<Random>>,
     delay: DiskDelay,
 }
 
 impl TaskExecution {
-    /// Steps workers after delays drawn from `random`.
+    /// Creates an execution that draws the delay before each step from `random`.
     #[must_use]
     pub fn new(random: Random, delay: DiskDelay) -> Self {
         Self { random: Arc::new(Mutex::new(random)), delay }
@@ -94,7 +94,7 @@ async fn drive(
             Next::WhenWoken => handle.woken.notified().await,
             Next::AfterUs(us) => {
                 let woken = handle.woken.notified();
-                // Whether time was up or a call woke it, the next step is due.
+                // The next step is due in both cases: the time is up, or a call has woken the worker.
                 let _ = tokio::time::timeout(Duration::from_micros(us), woken).await;
             }
         }
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use tokio::time::Instant;
 
-    /// Notes when it steps, and sleeps until it is woken.
+    /// A worker that records the time of each step and sleeps until it is woken.
     #[derive(Default)]
     struct Sleeper(Mutex<Vec<Instant>>);
 

@@ -1,6 +1,6 @@
-//! Families of scenarios: trouble that a run has for certain when it is asked for by name.
+//! Families of scenarios: faults that a run is certain to have.
 //!
-//! A run has the family that was asked for by name, or else one that its seed draws.
+//! A run has the family that was named on the command line, or else the one that its seed draws.
 
 use crate::random::Random;
 use crate::trouble::Trouble;
@@ -9,54 +9,57 @@ use std::str::FromStr;
 /// A family of scenarios.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
-    /// Nothing is certain: the seed draws each kind of trouble by itself.
+    /// No fault is certain: the seed draws each kind of fault by itself.
     General,
-    /// Nothing but what runs had before there were families: seeds of that time tell the same story.
+    /// Only the faults and the workload that runs had before there were families, so that old seeds still
+    /// take the same course.
     Former,
     /// Disks hang from milliseconds to a minute, and machines lose their power meanwhile.
     HungDisks,
-    /// Nodes are stopped in good order and started again.
+    /// Nodes shut down cleanly and start again.
     CleanStops,
-    /// Bucket types have different numbers of replicas, and the operator changes them under load.
+    /// Bucket types have different values of n_val, and an operator changes them while clients work.
     ReplicaCounts,
     /// Nodes keep tombstones for ever, for moments, for long, or not at all.
     DeleteModes,
-    /// One machine loses files of its log while it is off, or has them cut short.
+    /// While one machine is off, segments of its log are lost or cut short.
     LostFiles,
-    /// One machine starts with an older copy of what clients have stored.
+    /// One machine starts with an older copy of its data directory.
     OlderData,
-    /// The disk of one machine rots while members come and go; none of them is lost.
+    /// The disk of one machine rots while nodes join, leave and are replaced. No machine is destroyed.
     RotAndMembers,
-    /// Nodes that leave die for good when they have handed over everything.
+    /// A leaving node dies for good after it has handed over everything and before it is removed.
     LeaverDies,
-    /// A write that is passed on to another node is held to be made once.
+    /// The checkers require that a write which a node has forwarded twice is made once.
     PassedOnOnce,
-    /// Several clusters replicate to one another, over ways that lose messages.
+    /// Several clusters replicate to one another, over connections that lose messages.
     Clusters,
-    /// There are clients of registers, which conditional writes alone change.
+    /// Some clients work on registers: records that only conditional writes change.
     Registers,
-    /// Values expire, those among them that have replaced others; clocks are right.
+    /// Some values expire, including values that have replaced others. Clocks are right.
     Expiring,
-    /// An operator grants a right and revokes it, and the network is cut for longer than otherwise.
+    /// An operator grants and revokes a permission, and the network is cut for longer than in other
+    /// families.
     Rights,
-    /// All machines lose their power at once, some of them with slow disks.
+    /// All machines lose their power at once, often while their disks are slow.
     Blackouts,
-    /// Nothing ends a process but a stop in good order, and nodes do not compare their copies: hints and
-    /// transfers alone bring what a node has missed.
+    /// Processes end only by a clean shutdown, and there is no anti-entropy. Hints and transfers alone
+    /// bring a node what it has missed.
     WithoutExchanges,
-    /// Members come and go, and partitions move slowly, while the network is cut.
+    /// Members come and go while the network is cut, and partitions often move slowly.
     Members,
-    /// For minutes nothing is asked for: what is wrong at its beginning stays so, and what nodes remember of
-    /// reaped tombstones is forgotten, where it may be.
+    /// Clients send no requests for a while. Faults that exist at its beginning last until its end, and
+    /// it is long enough for reap records to retire.
     Lull,
-    /// Machines start with a clock that is an hour ahead, while the others can be reached.
+    /// One machine starts with a clock that is an hour ahead, while it can reach the others.
     WrongStarts,
-    /// Nodes have the engine `innostore`, and all machines lose their power at once.
+    /// Nodes have the engine `innostore`; all machines lose their power at once, disks hang and nodes
+    /// shut down.
     Innostore,
 }
 
 impl Family {
-    /// All of them.
+    /// All families.
     pub const ALL: [Self; 21] = [
         Self::General,
         Self::Former,
@@ -81,7 +84,7 @@ impl Family {
         Self::Innostore,
     ];
 
-    /// Its name on the command line.
+    /// Name of the family on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -109,7 +112,7 @@ impl Family {
         }
     }
 
-    /// Of a hundred seeds of the mix so many are of each family; what is left is general.
+    /// Percentage of seeds that draw each family. All other seeds are of the family `general`.
     const SHARES: [(Self, u64); 19] = [
         (Self::HungDisks, 4),
         (Self::CleanStops, 2),
@@ -132,7 +135,7 @@ impl Family {
         (Self::Innostore, 3),
     ];
 
-    /// The family that a seed draws.
+    /// Draws the family of a seed.
     pub(crate) fn draw(seed: u64) -> Self {
         let mut chance = Random::new(seed, "family", 0).below(100);
         for (family, share) in Self::SHARES {
@@ -144,7 +147,7 @@ impl Family {
         Self::General
     }
 
-    /// The trouble that each of its runs has.
+    /// Kinds of faults that each run of the family has.
     pub(crate) const fn troubles(self) -> &'static [Trouble] {
         match self {
             Self::HungDisks => &[Trouble::HungDisk],

@@ -1,51 +1,54 @@
-//! Faults of a run, and their times: all of it is decided by the seed before the run begins.
+//! The faults of a run and their times. The seed decides all of them before the run begins.
 
 mod planner;
 mod plans;
 
 pub use plans::{plan, plan_later};
 
-/// Something that goes wrong, or is mended. Machines are told by their places, from 0.
+/// A fault, or its repair. Machines are identified by their indexes, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MachineFault {
-    /// The process is killed; what it has written stays.
+    /// The process is killed. Everything that it has written stays.
     Kill(usize),
-    /// The machine falls silent without its power; what was not synced is lost, in whole or in part.
+    /// The machine loses its power without closing its connections. Data that was not synced is lost in
+    /// whole or in part.
     PowerLoss(usize),
     /// The process is started again.
     Start(usize),
-    /// The process does not get to run any more; or it does again.
+    /// The process stalls (true), or runs again (false).
     Stall(usize, bool),
-    /// Holds back the messages of the first machine to the second; or releases them.
+    /// Messages of the first machine to the second are held back (true), or released (false).
     Cut(usize, usize, bool),
     /// Messages take up to so many microseconds from now on.
     Latency(u64),
-    /// The wall clock jumps: from now on it shows so many microseconds too much.
+    /// The wall clock jumps: from now on it is ahead by so many microseconds.
     Clock(usize, i64),
-    /// Each piece of the disk's background work takes up to so many microseconds from now on.
+    /// Each piece of the disk's background work, including syncs, takes up to so many microseconds from
+    /// now on.
     SlowDisk(usize, u64),
-    /// The disk begins no more background work, syncs among it; or it goes on.
+    /// The disk hangs (true): it begins no more background work, including syncs. Or it works again
+    /// (false).
     HangDisk(usize, bool),
-    /// The process is told to stop, and does so in good order; [`MachineFault::Start`] starts it again.
+    /// The process is told to stop and shuts down cleanly; [`MachineFault::Start`] starts it again.
     Stop(usize),
-    /// Segments of the log are lost while the machine is off: which ones, follows from the number.
+    /// Segments of the log are lost while the machine is off. The number decides which ones.
     LoseFiles(usize, u64),
     /// The operator copies the data directory.
     CopyData(usize),
-    /// The last copy is put in the place of what clients have stored, while the machine is off.
+    /// The last copy replaces the data directory while the machine is off.
     RestoreData(usize),
-    /// The disk has room for so many more bytes from now on; `None` = for all.
+    /// The disk has room for so many more bytes from now on; `None` = no limit.
     DiskRoom(usize, Option<u64>),
-    /// Of so many reads one has to wait for the disk from now on; 0 = none.
+    /// One of so many reads has to wait for the disk from now on; 0 = no read.
     ColdReads(usize, u64),
-    /// The process is ended, and started again as that of the newest program.
+    /// The process is killed, and started again with the newest program.
     Upgrade(usize),
-    /// A bit of what clients have stored flips: which one, follows from the number.
+    /// A bit in a file of the engine flips. The number decides which one.
     Rot(usize, u64),
 }
 
 impl MachineFault {
-    /// The machine that it concerns, of those that concern one.
+    /// Returns the machine that the fault concerns; `None` for faults of the network.
     #[must_use]
     pub const fn machine(self) -> Option<usize> {
         match self {
@@ -68,7 +71,7 @@ impl MachineFault {
         }
     }
 
-    /// Whether nodes keep what they know of each other's absence, and agree on the time.
+    /// True if the fault leaves nodes what they know of each other's missed writes, and the same time.
     #[must_use]
     pub const fn keeps_what_is_known(self) -> bool {
         matches!(
@@ -88,11 +91,11 @@ impl MachineFault {
 /// A fault and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Planned {
-    /// When, in simulated microseconds.
+    /// Time of the fault, in simulated microseconds after the clients' start.
     pub at_us: u64,
     /// The fault.
     pub fault: MachineFault,
 }
 
-/// Messages take up to so many microseconds where nothing is wrong.
+/// Maximum delay of a message without faults, in microseconds.
 pub const LATENCY_US: u64 = 10_000;

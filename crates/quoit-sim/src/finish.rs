@@ -1,4 +1,4 @@
-//! After the clients are done: reads everything back, and looks into all nodes.
+//! The end of a run: reads everything back, and looks into all nodes.
 
 use crate::contents::{Contents, merged};
 use crate::ground::Ground;
@@ -18,18 +18,19 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time that a cluster has to answer a request when nothing is wrong any more.
+/// Time within which a request has to succeed when there are no faults.
 const RECOVERY: Duration = Duration::from_secs(30);
-/// Time for repairs that reads have begun.
+/// Time that read repairs get to end.
 const REPAIR_PAUSE: Duration = Duration::from_secs(2);
-/// Pause between two tries.
+/// Pause between two attempts.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// Reads every key at every node, lists them, and looks into all nodes.
+/// Reads every key at every node, compares listings and index queries with the reads, and compares the
+/// contents of all nodes.
 ///
 /// # Errors
 ///
-/// When a request still fails, a listing is not what the reads were, or replicas differ.
+/// When a request still fails after 30 s, a listing or query differs from the reads, or replicas differ.
 pub async fn read_back(ground: &Ground) -> Result<(), Violation> {
     for machine in &ground.in_service() {
         let found = read_all(ground, machine).await?;
@@ -52,7 +53,7 @@ pub(crate) fn keys(ground: &Ground) -> impl Iterator<Item = KeyNumber> + use<> {
     (0..ground.history.lock().keys.len() as u32).map(KeyNumber)
 }
 
-/// Reads from all primaries, by key.
+/// Reads every key at a node, from all primaries.
 async fn read_all(
     ground: &Ground,
     machine: &Machine,
@@ -62,12 +63,12 @@ async fn read_all(
         let mut attempt_count = 0;
         let read = || {
             attempt_count += 1;
-            // A copy that was damaged answers with an error until a client writes the key again.
+            // A damaged copy answers with an error until a client writes the key again.
             let is_damaged = ground.history.lock().hardships.is_disk_damaged;
             let majority = Quorums::strict(2_000);
             let quorums = match attempt_count {
                 6..=10 if is_damaged => majority,
-                // Of two replicas both are a majority.
+                // With two replicas, a majority is both of them.
                 11.. if is_damaged => Quorums { copies: Quorum::One, ..majority },
                 _ => Quorums::all(2_000),
             };
@@ -80,7 +81,7 @@ async fn read_all(
     Ok(all)
 }
 
-/// Compares listings with what reads have found.
+/// Compares the listings of a node with its reads.
 async fn check_listings(
     ground: &Ground,
     machine: &Machine,
@@ -96,14 +97,14 @@ async fn check_listings(
             .clone()
             .filter(|(_, found)| found.iter().any(is_value))
             .all(|(key, _)| listed.contains(key));
-        // A tombstone is listed as long as it is there.
+        // A listing may show a key with a tombstone.
         let there: Vec<_> = of_policy.filter(|(_, found)| !found.is_empty()).collect();
-        // So is what stays of an expired value.
+        // It may also show a key whose value has expired.
         let has_expiring = |key: &KeyNumber| {
             let history = ground.history.lock();
             history.writes_of(*key).any(|(_, write)| write.expires_us.is_some())
         };
-        // A record that a damaged disk had kept from a read may be found meanwhile.
+        // A record that could not be read because of a damaged disk may have been repaired meanwhile.
         let is_found_since = |key: &KeyNumber| {
             let is_damaged = ground.history.lock().hardships.is_disk_damaged;
             let has_it = |contents: &Contents| contents.objects.contains_key(key);
@@ -127,7 +128,7 @@ async fn check_listings(
     Ok(())
 }
 
-/// Compares the index of writes with what reads have found and what nodes hold.
+/// Compares the index queries of a node with its reads and with the contents of all nodes.
 async fn check_entries(
     ground: &Ground,
     machine: &Machine,
@@ -152,7 +153,7 @@ async fn check_entries(
             let key = entry.1;
             let objects = contents.iter().filter_map(|contents| contents.objects.get(&key));
             let mut entries = objects.flat_map(|object| requests::entries_of(key, object));
-            // A record that can't be read keeps its entries until a client writes the key again.
+            // An unreadable record keeps its index entries until a client writes the key again.
             let is_unreadable =
                 is_damaged && contents.iter().any(|contents| !contents.objects.contains_key(&key));
             entries.any(|held| held == *entry) || is_unreadable
@@ -170,7 +171,7 @@ async fn check_entries(
     Ok(())
 }
 
-/// The contents of all nodes, which go into the story too.
+/// Returns the contents of all nodes, and adds their digests to the story.
 fn look_inside(ground: &Ground) -> Result<Vec<Contents>, Violation> {
     let all = contents_of_all(ground)?;
     for (machine, contents) in ground.in_service().iter().zip(&all) {
@@ -180,11 +181,11 @@ fn look_inside(ground: &Ground) -> Result<Vec<Contents>, Violation> {
     Ok(all)
 }
 
-/// The contents of all nodes in service.
+/// Returns the contents of all nodes in service.
 ///
 /// # Errors
 ///
-/// When one is down, or can't be read.
+/// When a node is down, or its engine can't be read.
 pub(crate) fn contents_of_all(ground: &Ground) -> Result<Vec<Contents>, Violation> {
     let look = |machine: &Arc<Machine>| {
         let broken = |text: String| Violation::new(Fault::Broken, text);
@@ -195,7 +196,7 @@ pub(crate) fn contents_of_all(ground: &Ground) -> Result<Vec<Contents>, Violatio
     ground.in_service().iter().map(look).collect()
 }
 
-/// Compares what the primaries of a key hold.
+/// Compares the copies of a key on its primaries.
 pub(crate) fn check_replicas(
     ground: &Ground,
     key: KeyNumber,
@@ -210,7 +211,7 @@ pub(crate) fn check_replicas(
         is_primary.then(|| contents.objects.get(&key))
     });
     let digest = |object: Option<&Object>| {
-        // One may have reaped a tombstone that another still has.
+        // One primary may have reaped a tombstone that another one still has.
         object.filter(|object| !object.is_tombstone()).map(Object::digest)
     };
     let held: Vec<_> = held.collect();
@@ -226,7 +227,7 @@ pub(crate) fn check_replicas(
     Err(Violation::new(Fault::Diverged, text))
 }
 
-/// The primaries of a key by the newest layout that a node knows.
+/// Returns the primaries of a key in the newest layout that a node knows.
 pub(crate) fn primaries(store: &ReplicatedStore, name: &Name) -> BTreeSet<NodeId> {
     let state = store.control().read();
     name.primaries(state.layouts().newest(), state.ring_size(), name.n_val(&state))
@@ -257,11 +258,11 @@ pub(crate) fn known_by_all(ground: &Ground) -> String {
     known.collect()
 }
 
-/// A node's answer.
+/// Returns a node's answer.
 ///
 /// # Errors
 ///
-/// Why there is none, in words.
+/// The error of the node in words, or that no node answered.
 pub fn answer<T, E: fmt::Display>(asked: Asked<Result<T, E>>) -> Result<T, String> {
     match asked {
         Asked::Answer(answer) => answer.map_err(|error| error.to_string()),
@@ -269,11 +270,11 @@ pub fn answer<T, E: fmt::Display>(asked: Asked<Result<T, E>>) -> Result<T, Strin
     }
 }
 
-/// Tries until it succeeds, as long as a cluster may take to recover.
+/// Repeats an attempt until it succeeds, for as long as a cluster may take to recover.
 ///
 /// # Errors
 ///
-/// When it still fails then.
+/// When the attempt still fails after 30 s.
 pub async fn insist<T, F>(
     ground: &Ground,
     what: &str,

@@ -1,4 +1,5 @@
-//! Before the clients begin: nodes that run alone become one cluster, with the bucket types of the run.
+//! Forms the cluster before the clients begin: the nodes start alone, join one cluster and create the
+//! bucket types of the run.
 
 use crate::boot::NODE_PORT;
 use crate::finish::{answer, insist};
@@ -11,11 +12,11 @@ use quoit_core::ReplicatedStore;
 use quoit_model::props::PropUpdates;
 use std::sync::Arc;
 
-/// Makes a cluster of all machines' nodes, and the bucket types.
+/// Makes one cluster of the nodes of all machines in service, and creates the bucket types.
 ///
 /// # Errors
 ///
-/// When a cluster in which nothing is wrong yet refuses.
+/// When a step does not succeed in time, although no fault has happened yet.
 pub async fn form(ground: &Ground) -> Result<(), Violation> {
     let machines = ground.in_service();
     let first = &machines[0];
@@ -51,7 +52,7 @@ async fn commit(machine: &Machine) -> Result<(), String> {
     answer(machine.ask(commit).await)
 }
 
-/// Whether a node knows that the cluster is as it shall be.
+/// Succeeds when a node knows that all machines are members and no partition moves.
 async fn settle(machine: &Machine, machine_count: usize) -> Result<(), String> {
     let settle = move |store: Arc<ReplicatedStore>| async move {
         let state = store.control().read();

@@ -1,4 +1,4 @@
-//! The common ground of the clients of a run, and how they ask nodes.
+//! State that the clients of a run share, and their reads.
 
 use crate::data_types::DataTypeHistory;
 use crate::history::{History, KeyNumber, Outcome, Read, ReadNumber, Reader};
@@ -22,25 +22,25 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// A client waits so much longer than the store.
+/// Time for which a client waits beyond the store's own timeout.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// While a majority is read, the nodes that are missing are looked at so often.
+/// Interval at which missing nodes are noted during a read of a majority.
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
 
 /// State that the clients of a run share.
 #[derive(Clone)]
 pub struct Ground {
-    /// The cluster that this is about, where there are several; `None`: all machines.
+    /// Cluster to which this view is limited; `None` = all machines.
     pub cluster: Option<usize>,
-    /// All machines, spares among them.
+    /// All machines, including spares.
     pub machines: Arc<[Arc<Machine>]>,
-    /// Orders of the operator for the run to carry out on machines.
+    /// Orders of the operator that the run carries out on machines.
     pub orders: Orders,
-    /// History of the run so far.
+    /// History of the requests on plain keys.
     pub history: Arc<Mutex<History>>,
-    /// The same of data types.
+    /// History of the requests on data types.
     pub data_types: Arc<Mutex<DataTypeHistory>>,
-    /// The same of registers.
+    /// History of the requests on registers.
     pub registers: Arc<Mutex<RegisterHistory>>,
     /// Simulated time.
     pub time: SimTime,
@@ -49,18 +49,18 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// The same, about one of several clusters.
+    /// Returns the same state, limited to one of several clusters.
     #[must_use]
     pub fn of_cluster(&self, cluster: usize) -> Self {
         Self { cluster: Some(cluster), ..self.clone() }
     }
 
-    /// Whether a machine belongs to the cluster that this is about.
+    /// True if a machine belongs to the cluster of this view.
     pub fn has(&self, machine: &Machine) -> bool {
         self.cluster.is_none_or(|cluster| machine.cluster == cluster)
     }
 
-    /// The machines that nodes of the cluster run on, or should.
+    /// Returns the machines of this view on which nodes run, or should.
     pub fn in_service(&self) -> Vec<Arc<Machine>> {
         let machines = self.machines.iter();
         let is_meant =
@@ -68,11 +68,11 @@ impl Ground {
         machines.filter(is_meant).cloned().collect()
     }
 
-    /// Asks a machine's node for an object, and notes the answer.
+    /// Reads a key at a machine's node, and records the answer.
     ///
     /// # Errors
     ///
-    /// Describes the error of the store, or says that no node answered.
+    /// The error of the store in words, or that no node answered.
     pub async fn read(
         &self,
         machine: &Machine,
@@ -84,7 +84,8 @@ impl Ground {
         let name = self.name(key);
         let internode = machine.internode();
         let pause = if reader == Reader::Majority { LOOK_PAUSE } else { Duration::MAX };
-        // On the machine itself: only its own clock says who has been heard of lately.
+        // This runs on the machine itself, because only its own clock tells which peers it has heard of
+        // lately.
         let asked = machine.ask(move |store| async move {
             let (mut missing, mut count) = (BTreeSet::new(), usize::MAX);
             let mut look = || {
@@ -118,9 +119,10 @@ impl Ground {
         Ok((self.note_read(key, reader, start_us, object.as_ref()), clock))
     }
 
-    /// Whether primaries have to be part of a majority that was read: since the read began, nothing has
-    /// befallen more machines than a majority can do without, those counted that were missing. Where fewer
-    /// nodes than replicas are read, one machine has several of them.
+    /// True if a majority that was read includes a primary with every acknowledged put. That holds if
+    /// during the read no more machines were missing or disturbed than a majority can do without. If
+    /// fewer nodes than n_val were read, one machine holds several of the replicas, and the result is
+    /// false.
     fn is_majority_there(
         &self,
         key: KeyNumber,
@@ -138,7 +140,7 @@ impl Ground {
         is_spread && gone.len() <= (n_val - Quorum::Quorum.resolve(n_val)) as usize
     }
 
-    /// Notes what a read found.
+    /// Records what a read found.
     pub fn note_read(
         &self,
         key: KeyNumber,
@@ -165,19 +167,19 @@ impl Ground {
         Name::of(key, self.policy(key))
     }
 
-    /// The policy of a key.
+    /// Returns the policy of a key.
     pub fn policy(&self, key: KeyNumber) -> Policy {
         self.history.lock().keys[key.0 as usize]
     }
 }
 
-/// A request that has not succeeded.
+/// Outcome and reason of a request that has not succeeded.
 pub(crate) struct Failure {
     pub(crate) outcome: Outcome,
     pub(crate) text: String,
 }
 
-/// Waits for a node's answer, longer than the store itself would.
+/// Waits for a node's answer, for longer than the store's own timeout.
 pub(crate) async fn patiently<T>(
     quorums: Quorums,
     asked: impl Future<Output = Asked<Result<T, RequestError>>>,

@@ -1,20 +1,20 @@
-//! Nothing grows without bound, also while things go wrong: sampled during runs.
+//! Checks during a run that nothing grows without bound, even while there are faults.
 //!
-//! The bounds here are not the shipping ones, which no run of a few hundred requests comes near: they are
-//! what a small world needs at most, with room to spare, so that what piles up is found in a short run.
+//! The released limits are out of reach for a run of a few hundred requests. The limits here are what a
+//! small world needs at most, with room to spare, so that a short run finds a collection that grows.
 
 use crate::machine::Machine;
 use crate::violation::{Fault, Violation};
 use std::ops::Range;
 
-/// Calls to one other node that are under way at a time: four clients, and background work.
+/// Maximum number of open calls to one other node: for four clients and background work.
 const CALLS_MAX: u32 = 200;
-/// Calls that remain under way without requests: the heartbeats of the control plane.
+/// Maximum number of open calls to one other node when no requests run: heartbeats of the control plane.
 const CALLS_AT_REST_MAX: u32 = 4;
-/// Times between two samples, in simulated microseconds.
+/// Range of the times between two samples, in simulated microseconds.
 pub const SAMPLE_US: Range<u64> = 500_000..1_500_000;
 
-/// Something that may pile up on a node.
+/// A collection on a node that could grow without bound, with its limit.
 struct Pile {
     what: &'static str,
     size: u64,
@@ -27,11 +27,11 @@ impl Pile {
     }
 }
 
-/// Looks at what piles up where something is not taken away.
+/// Checks the sizes of a node's collections.
 ///
 /// # Errors
 ///
-/// Names the collection that has grown beyond the needs of a small world.
+/// Names the first collection that is larger than a small world needs.
 pub fn check_growth(machine: &Machine) -> Result<(), Violation> {
     match piles(machine).into_iter().find(|pile| pile.size > pile.size_max) {
         None => Ok(()),
@@ -47,7 +47,7 @@ fn piles(machine: &Machine) -> Vec<Pile> {
     let mut piles = vec![
         Pile::new("bytes of control plane", disks.control.used_bytes(), 4 << 20),
         Pile::new("bytes of hints", disks.hints.used_bytes(), 64 << 10),
-        // A dozen keys in files of 2000 bytes.
+        // For a dozen keys, in files of 2000 bytes.
         Pile::new("bytes of reap records", disks.reaped.used_bytes(), 32 << 10),
         Pile::new("calls to one node under way", open_calls(machine).into(), CALLS_MAX.into()),
     ];
@@ -58,22 +58,23 @@ fn piles(machine: &Machine) -> Vec<Pile> {
     if let Some(store) = machine.store() {
         let reaped = store.reap_record_stats();
         piles.extend([
-            // A snapshot for 256 of them, 64 that are kept, and what comes while one is made.
+            // A snapshot is made every 256 entries, and 64 older entries are kept. The rest is for
+            // entries that come while a snapshot is made.
             Pile::new("entries of the replicated log", store.control().log_entry_count(), 600),
-            // A dozen keys, each deleted again and again.
+            // For a dozen keys, each of which is deleted again and again.
             Pile::new("reap records", reaped.count as u64, 400),
         ]);
     }
     piles
 }
 
-/// Whether no more calls are under way than nodes need to stay a cluster.
+/// True if a node has no more open calls than nodes need to stay a cluster.
 #[must_use]
 pub fn is_quiet(machine: &Machine) -> bool {
     open_calls(machine) <= CALLS_AT_REST_MAX
 }
 
-/// Most calls of a node to another one that have no answer yet.
+/// Returns the largest number of unanswered calls of a node to one other node.
 #[must_use]
 pub fn open_calls(machine: &Machine) -> u32 {
     let internode = machine.internode();

@@ -1,4 +1,7 @@
-//! Requests of clients and their answers.
+//! The history of a run: requests of clients on plain keys, their answers, and the faults of machines.
+//!
+//! The checkers judge this history after the run. Times are simulated microseconds since the start of the
+//! run.
 
 use crate::policy::Policy;
 use crate::replica_counts::ReplicaCounts;
@@ -6,24 +9,25 @@ use crate::violation::Violation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// A key of the run, by its number.
+/// Number of a key of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyNumber(pub u32);
 
-/// A write of the run, by its number: in the order of their starts.
+/// Number of a write of the run, in the order in which the writes started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WriteNumber(pub u32);
 
-/// A read of the run, by its number: in the order of their ends.
+/// Number of a read of the run, in the order in which the reads ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReadNumber(pub u32);
 
-/// An entry of the index of writes: the write that made it, and where it was written.
+/// An entry of the secondary index of writes: the number of the write, and the key under which its value
+/// is stored.
 pub type Entry = (WriteNumber, KeyNumber);
 
 impl WriteNumber {
-    /// Whether the write, if it stores a value, makes an index entry: some do, the others may take short
-    /// ways.
+    /// True if the write makes an index entry when it stores a value. One write in four does; the others
+    /// may take the store's fast paths.
     #[must_use]
     pub const fn makes_entry(self) -> bool {
         self.0 % 4 == 1
@@ -36,33 +40,33 @@ impl fmt::Display for WriteNumber {
     }
 }
 
-/// Kinds of writes.
+/// Kind of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteKind {
-    /// A value, told apart by the write's number.
+    /// A put of a value that names the write's number.
     Put,
-    /// A delete of what a read has shown.
+    /// A delete with the context of a read.
     Delete,
-    /// A delete of whatever the store finds.
+    /// A delete without a context: of whatever the store finds.
     DeleteUnseen,
 }
 
 impl WriteKind {
-    /// Whether a tombstone is what it leaves.
+    /// True if the write leaves a tombstone.
     #[must_use]
     pub const fn is_delete(self) -> bool {
         matches!(self, Self::Delete | Self::DeleteUnseen)
     }
 }
 
-/// Outcome of a write, as far as it is known at the end.
+/// Outcome of a write, as far as its client knows it at the end of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The store has said that it is done.
+    /// The store acknowledged the write.
     Acknowledged,
-    /// It has not happened and never will.
+    /// The store did not make the write and never will.
     Refused,
-    /// It may have happened, or may happen yet.
+    /// The write may have been made, or may still be made.
     Unknown,
 }
 
@@ -71,228 +75,234 @@ pub enum Outcome {
 pub struct Write {
     /// The key.
     pub key: KeyNumber,
-    /// The cluster that its client asked.
+    /// Number of the cluster that the client asked, from 0.
     pub cluster: usize,
     /// Kind of the write.
     pub kind: WriteKind,
-    /// The read whose context it was made with.
+    /// The read whose context the client sent with the write.
     pub context: Option<ReadNumber>,
-    /// When it was asked for, in simulated microseconds.
+    /// Time at which the client sent the request, in simulated microseconds.
     pub start_us: u64,
-    /// When the answer came; [`u64::MAX`] when none did.
+    /// Time of the answer; [`u64::MAX`] if there was no answer.
     pub end_us: u64,
-    /// How it ended.
+    /// Outcome of the write.
     pub outcome: Outcome,
-    /// Copies that were asked to be synced.
+    /// Value of `dw`: number of copies that had to be synced, for n_val = 3.
     pub dw: u32,
-    /// Whether a majority of the primaries themselves had to take and sync it.
+    /// True if a majority of the primaries had to accept and sync the write. Fallbacks do not count then.
     pub is_strict: bool,
-    /// When its value expires, in simulated microseconds; `None` = never.
+    /// Time at which the value expires, in simulated microseconds; `None` = never.
     pub expires_us: Option<u64>,
 }
 
-/// A node that is silent for so long is left with the write that was passed on to it, in microseconds.
+/// Time after which a coordinator may forward a write to a second node because the first one does not
+/// answer, in microseconds.
 const SILENCE_US: u64 = 100_000;
 
 impl Write {
-    /// Whether the write may be made at any time after its start: its outcome is unknown, or it was
-    /// passed on again because the first node was silent, which may make it when it goes on.
+    /// True if the write may still be made at any time after its start: its outcome is unknown, or it
+    /// took so long that it may have been forwarded twice. In that case the first receiver may make it as
+    /// well, whenever it runs again.
     #[must_use]
     pub const fn may_be_made_late(&self) -> bool {
         matches!(self.outcome, Outcome::Unknown) || self.end_us - self.start_us >= SILENCE_US
     }
 
-    /// Whether it is a delete by then: one that a client has asked for, or a value that has expired.
+    /// True if the write counts as a delete at a time: it is a delete, or its value has expired.
     #[must_use]
     pub fn deletes_by(&self, now_us: u64) -> bool {
         self.kind.is_delete() || self.expires_us.is_some_and(|expires_us| expires_us <= now_us)
     }
 }
 
-/// One of the values that a read found.
+/// A value that a read found.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Found {
     /// The value of a put.
     Value(WriteNumber),
-    /// A tombstone, told apart by the event that made it: actor and counter.
+    /// A tombstone, identified by its event: actor and counter.
     Tombstone(Vec<u8>, u64),
-    /// Something that no write of the run has written.
+    /// Something that no write of the run has stored.
     Foreign(String),
 }
 
-/// Source of a read.
+/// Origin of a read, which decides what the read has to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reader {
-    /// A client, with quorums that may miss what others have written.
+    /// A client, with quorums that may miss acknowledged writes.
     Client,
-    /// A client that asked a majority of the primaries.
+    /// A client that read a majority of the primaries.
     Strict,
-    /// A client that asked a majority, of stand-ins too, while a majority of the primaries was there.
+    /// A client that read a majority that fallbacks may be part of, while a majority of the primaries
+    /// could be reached.
     Majority,
-    /// A writer who was shown what its write has made.
+    /// A client that got the object back with the answer to its write.
     Writer(WriteNumber),
-    /// The run itself, after the faults, of all primaries.
+    /// The run itself, after the faults, from all primaries.
     Final,
-    /// All nodes together, after the faults.
+    /// The merged contents of all nodes, after the faults.
     Union,
 }
 
-/// One read that was answered.
+/// A read that was answered.
 #[derive(Debug, Clone)]
 pub struct Read {
     /// The key.
     pub key: KeyNumber,
-    /// Source of the read.
+    /// Origin of the read.
     pub reader: Reader,
-    /// When it was asked for, in simulated microseconds.
+    /// Time at which the client sent the request, in simulated microseconds.
     pub start_us: u64,
-    /// When the answer came.
+    /// Time of the answer.
     pub end_us: u64,
-    /// The values, tombstones included.
+    /// Values that the read found, including tombstones.
     pub found: Vec<Found>,
 }
 
 /// Result of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listed {
-    /// Keys of the bucket; a foreign one is a number that no key has.
+    /// Keys of the bucket. A foreign key is listed as a number that no key has.
     Keys(Vec<KeyNumber>),
-    /// Names of the bucket type's buckets.
+    /// Names of the buckets of the bucket type.
     Buckets(Vec<Vec<u8>>),
-    /// Entries of the index of writes; a foreign one is of a number that no write or key has.
+    /// Entries of the index of writes. A foreign write or key is listed as a number that none has.
     Entries(Vec<Entry>),
 }
 
-/// One listing of what a policy's bucket type has, which came to its end.
+/// A listing or index query on a policy's bucket type that the node called complete.
 #[derive(Debug, Clone)]
 pub struct Listing {
-    /// Whose keys.
+    /// Policy of the bucket type.
     pub policy: Policy,
-    /// The node that was asked.
+    /// Name of the node that the client asked.
     pub node: String,
-    /// When it was asked for, in simulated microseconds.
+    /// Time at which the client sent the request, in simulated microseconds.
     pub start_us: u64,
-    /// When it was complete.
+    /// Time at which the last part of the answer came.
     pub end_us: u64,
     /// Result of the listing.
     pub listed: Listed,
-    /// Keys that all nodes which may have been asked held all the time.
+    /// Keys that all nodes which may have been asked held before and after the listing.
     pub there: BTreeSet<KeyNumber>,
-    /// Entries that all of them held at the beginning and at the end.
+    /// Index entries that all these nodes held before and after the listing.
     pub entries_there: BTreeSet<Entry>,
 }
 
-/// Faults of machines in a run, as far as they decide what clients may count on.
+/// Faults of machines that decide which promises of the store still hold.
 #[derive(Debug, Clone, Default)]
 pub struct Hardships {
-    /// When machines lost their power, and with it what was not synced.
+    /// Times at which machines lost their power, and with it everything that was not synced.
     pub power_losses_us: Vec<u64>,
-    /// Whether what a disk had promised to keep was damaged.
+    /// True if synced data on some disk was damaged.
     pub is_disk_damaged: bool,
-    /// Whether wall clocks were wrong.
+    /// True if some wall clock was wrong.
     pub are_clocks_wrong: bool,
-    /// When a machine lost what its disk had promised to keep: in whole files, with an older copy, or
-    /// because it started with a damaged one.
+    /// Times at which a machine lost synced data: whole files, everything newer than an older copy, or
+    /// records that it could not read when it started with a damaged disk.
     pub files_lost_us: Vec<u64>,
-    /// Those of these times when the machine's node could not tell: its disk had been damaged, or had an
+    /// The times among these at which the node could not notice its loss: its disk was damaged, or had an
     /// older copy.
     pub lost_unnoticed_us: Vec<u64>,
-    /// When something befell a machine that may keep its node from answering, and which.
+    /// Times of faults that may keep a node from answering, with the indexes of their machines.
     pub disturbances: Vec<(u64, usize)>,
-    /// When machines were lost for good, and with them all that was on their disks.
+    /// Times at which machines were destroyed with their disks.
     pub losses_us: Vec<u64>,
-    /// Whether a process has ended, and with it what it remembered.
+    /// True if a process ended other than by a clean shutdown, so that it lost what it had only in
+    /// memory.
     pub has_process_ended: bool,
 }
 
-/// All of it.
+/// The history of a run: all requests on plain keys, and the faults.
 #[derive(Debug, Clone, Default)]
 pub struct History {
-    /// Policies of the keys, by number.
+    /// Policies of the keys, by key number.
     pub keys: Vec<Policy>,
-    /// Writes by number.
+    /// Writes, by number.
     pub writes: Vec<Write>,
-    /// Reads by number.
+    /// Reads, by number.
     pub reads: Vec<Read>,
-    /// Listings in the order of their ends.
+    /// Listings, in the order in which they ended.
     pub listings: Vec<Listing>,
-    /// Whether the store promises that a write which was passed on twice is made once.
+    /// True if the checkers require that a write which was forwarded twice is made once.
     pub writes_are_made_once: bool,
-    /// The events that each value was found under.
+    /// Events under which the value of each write was found.
     pub events: BTreeMap<WriteNumber, BTreeSet<Event>>,
-    /// The writes whose values were found under each event of a key: one, as no event is given out twice.
+    /// Writes whose values were found under each event of a key. There is one for each event, unless the
+    /// store has used an event twice.
     pub made_by: BTreeMap<(KeyNumber, Event), BTreeSet<WriteNumber>>,
-    /// How many replicas records had, and when that changed.
+    /// Values of n_val over time.
     pub replica_counts: ReplicaCounts,
-    /// Hardships of the run meanwhile.
+    /// Faults of the run that matter to the promises.
     pub hardships: Hardships,
-    /// Promises that were broken when they were looked at, in the middle of the run.
+    /// Violations that were found during the run.
     pub broken_promises: Vec<Violation>,
 }
 
-/// Event that a store makes of a write: actor and counter.
+/// Event of a write: actor and counter.
 pub type Event = (Vec<u8>, u64);
 
 impl History {
-    /// Whether a write was made twice: a node passes it on again when the first one does not answer, and
-    /// may not have been the first to make it. A write that replaces one of the two leaves the other.
+    /// True if a write was made twice. A node forwards a write again when the first receiver does not
+    /// answer, although that receiver may still make it. A later write that replaces one of the two
+    /// values leaves the other.
     #[must_use]
     pub fn is_made_twice(&self, number: WriteNumber) -> bool {
         let are_several = |events: &BTreeSet<Event>| events.len() > 1;
         !self.writes_are_made_once && self.events.get(&number).is_some_and(are_several)
     }
 
-    /// The number of the next write.
+    /// Returns the number of the next write.
     #[must_use]
     pub fn next_write(&self) -> WriteNumber {
         WriteNumber(self.writes.len() as u32)
     }
 
-    /// Notes a write before it is sent; its outcome is unknown until [`History::end_write`].
+    /// Records a write before it is sent. Its outcome is unknown until [`History::end_write`].
     ///
     /// # Panics
     ///
-    /// After four thousand million writes.
+    /// If the run has more than `u32::MAX` writes.
     pub fn begin_write(&mut self, write: Write) -> WriteNumber {
         let number = u32::try_from(self.writes.len()).expect("a run is a few hundred writes");
         self.writes.push(write);
         WriteNumber(number)
     }
 
-    /// Notes how a write ended.
+    /// Records the outcome of a write.
     ///
     /// # Panics
     ///
-    /// When there is no such write.
+    /// If there is no write with this number.
     pub fn end_write(&mut self, number: WriteNumber, now_us: u64, outcome: Outcome) {
         let write = &mut self.writes[number.0 as usize];
         (write.end_us, write.outcome) = (now_us, outcome);
     }
 
-    /// Notes what a read found.
+    /// Records a read that was answered.
     ///
     /// # Panics
     ///
-    /// After four thousand million reads.
+    /// If the run has more than `u32::MAX` reads.
     pub fn add_read(&mut self, read: Read) -> ReadNumber {
         let number = u32::try_from(self.reads.len()).expect("a run is a few hundred reads");
         self.reads.push(read);
         ReadNumber(number)
     }
 
-    /// The writes of a key.
+    /// Returns the writes of a key, in the order of their starts.
     pub fn writes_of(&self, key: KeyNumber) -> impl Iterator<Item = (WriteNumber, &Write)> {
         let numbered = (0_u32..).map(WriteNumber).zip(&self.writes);
         numbered.filter(move |(_, write)| write.key == key)
     }
 
-    /// The reads of a key.
+    /// Returns the reads of a key, in the order of their ends.
     pub fn reads_of(&self, key: KeyNumber) -> impl Iterator<Item = (ReadNumber, &Read)> {
         let numbered = (0_u32..).map(ReadNumber).zip(&self.reads);
         numbered.filter(move |(_, read)| read.key == key)
     }
 
-    /// Writes of a key that may have taken effect and were asked for before a time.
+    /// Returns the writes of a key that started by a time and may have been made.
     #[must_use]
     pub fn possible_before(&self, key: KeyNumber, time_us: u64) -> BTreeSet<WriteNumber> {
         let possible = self
@@ -301,17 +311,18 @@ impl History {
         possible.map(|(number, _)| number).collect()
     }
 
-    /// Whether an acknowledged write has to outlive everything that the run did.
+    /// True if a write was acknowledged and has to survive all faults of the run.
     #[must_use]
     pub fn is_firm(&self, write: &Write) -> bool {
         let hardships = &self.hardships;
         let came_after = |times_us: &[u64]| times_us.iter().any(|at_us| *at_us >= write.start_us);
         let lost_power = came_after(&hardships.power_losses_us);
-        // What not the primaries have taken may have been on the lost machine alone, or on the one whose disk
-        // rots: a node that nobody is left beside counts for several copies.
+        // A write that did not ask for a majority of the primaries may have been on one machine alone: a
+        // fallback that is the only live node counts for several copies. That machine may be the one that
+        // was lost, or whose disk rots.
         let is_a_copy_lost = hardships.is_disk_damaged || came_after(&hardships.files_lost_us);
         let may_have_lost_all = is_a_copy_lost || came_after(&hardships.losses_us);
-        // A write goes where its bucket has replicas, also where these become fewer later.
+        // A write goes to the replicas that its bucket has at the time, and n_val may be lowered later.
         let policy = self.keys.get(write.key.0 as usize).copied();
         let n_val = self.replica_counts.least_from(policy, write.start_us);
         if may_have_lost_all && (!write.is_strict || n_val < 2) {

@@ -1,12 +1,13 @@
-//! The simulator: the shipping code of a whole cluster in one thread, under one seed.
+//! The simulator: it runs the released code of a whole cluster in one thread, under one seed.
 //!
-//! A [`run()`] builds machines with disks, clocks and a network that follow from its seed, starts nodes
-//! on them, lets clients work, breaks things, mends them, and checks what the clients were answered. The
-//! same seed gives the same story, told by the run's [`Trace`]. `docs/design/simulation.md` has the
-//! design, `docs/development.md` says how to use it.
+//! A [`run()`] builds machines whose disks, clocks and network follow from its seed, and starts a node on
+//! each. Clients send requests while faults happen. Then the run repairs all faults, waits until the
+//! cluster is at rest, reads every key back and checks the history of all requests. The same seed gives
+//! the same run, event by event, and the same [`Trace`]. `docs/design/simulation.md` describes the
+//! design, and `docs/development.md` the use.
 //!
-//! Not here: any code of the store itself, and nothing that ships. Callers are this crate's program,
-//! which `cargo xtask soak` and the test command start, and no other command.
+//! The crate has no code of the store itself, and nothing in it is released. Only its own program calls
+//! it; `cargo xtask soak` and the test command start that program.
 //!
 //! ```
 //! use quoit_sim::{Settings, run};

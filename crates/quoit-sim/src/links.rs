@@ -1,10 +1,11 @@
-//! Several clusters that replicate to one another: the ways between them, full-sync, and the end at which all
-//! have the same.
+//! Replication between several clusters: connections, full-sync, and the check at the end that all
+//! clusters are equal.
 //!
-//! A way does what a sink's connection does: it takes entries of a node's queue under a lease, has nodes
-//! of the other cluster store them, and confirms those that were. Answers get lost, come in another order and
-//! twice, and either side may die at any time. Full-sync compares two clusters by the digests of all that
-//! they have and queues what differs, while everything else goes on.
+//! A *way* does what a sink's connection does. It takes entries of a source node's queue under a lease,
+//! lets nodes of the sink cluster store them, and confirms those that were stored. Messages get lost,
+//! overtake one another and come twice, and either side may die at any time. Full-sync compares two
+//! clusters by the digests of all their records and queues the differences, while everything else goes
+//! on.
 
 mod bootstrap;
 mod excuses;
@@ -31,62 +32,63 @@ use excuses::{do_primaries_differ, is_half_written};
 use losses::make_up;
 use trip::Trip;
 
-/// How long a sink waits for a node's answer.
+/// Time for which a way waits for a node's answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
-/// Longest pause of a way between two batches, in microseconds.
+/// Maximum pause of a way between two batches, in microseconds.
 const PAUSE_US_MAX: u64 = 100_000;
-/// Longest pause between two full-syncs of a way, in microseconds.
+/// Maximum pause between two full-syncs of a way, in microseconds.
 const FULL_SYNC_PAUSE_US_MAX: u64 = 4_000_000;
-/// Records that the story names of those in which two clusters differ.
+/// Number of differing records that the story names for each comparison.
 const TOLD_COUNT: usize = 8;
-/// Longest time that a queue is left as it is by operators, in microseconds.
+/// Maximum pause between two decisions to suspend or resume a queue, in microseconds.
 const SUSPENSION_US_MAX: u64 = 3_000_000;
-/// Tasks of a way: their batches overtake one another.
+/// Number of tasks that carry batches on one way, so that batches overtake one another.
 const CARRIER_COUNT: u64 = 2;
-/// Time that clusters have to become equal when nothing is wrong any more.
+/// Time within which clusters have to become equal after all faults were repaired.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// Pause between two looks.
+/// Pause between two checks.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
-/// A way from one cluster to another, which consumes a queue of the first. Clusters are told by their
-/// numbers, from 0.
+/// A link from one cluster to another, which consumes a queue of the first. Clusters are identified by
+/// their numbers, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
-    /// The source.
+    /// Number of the source cluster.
     pub from: usize,
-    /// The sink.
+    /// Number of the sink cluster.
     pub to: usize,
 }
 
 impl Link {
-    /// The name of the queue.
+    /// Returns the name of the link's queue.
     #[must_use]
     pub fn queue(self) -> String {
         format!("to-{}", self.to + 1)
     }
 }
 
-/// How the clusters of a run replicate.
+/// Plan of the replication between the clusters of a run.
 #[derive(Debug, Clone)]
 pub struct Replication {
-    /// The ways between them.
+    /// Links between the clusters.
     pub links: Vec<Link>,
-    /// Whether they are compared. Without that nothing may be lost that only a comparison finds.
+    /// True if a full-sync runs again and again. Without it the run must not lose anything that only a
+    /// comparison finds.
     pub has_full_sync: bool,
     queues_reaps: bool,
     window_count_max: usize,
     entry_count_max: u64,
-    /// Whether operators suspend queues, which drop what is written meanwhile.
+    /// True if operators suspend queues. A suspended queue drops the writes that are made meanwhile.
     has_suspensions: bool,
-    /// Whether whole clusters are copied into others beside all that.
+    /// True if partitions of one cluster are also copied into another one, as a bootstrap does.
     has_bootstraps: bool,
-    /// Whether machines may lose entries of their queues with their power, without any comparison but those
-    /// that have to follow.
+    /// True if losses of power may take entries of queues although there is no regular full-sync. A
+    /// comparison then has to follow each loss.
     pub(crate) has_losses: bool,
 }
 
 impl Replication {
-    /// The replication of a seed's clusters.
+    /// Draws the replication of a seed's clusters.
     #[must_use]
     pub fn draw(seed: u64, cluster_count: usize) -> Self {
         let mut random = Random::new(seed, "replication", 0);
@@ -94,7 +96,7 @@ impl Replication {
         let pairs: &[(usize, usize)] = match (cluster_count, random.below(3)) {
             (0 | 1, _) => &[],
             (2, _) => &[(0, 1), (1, 0)],
-            // A full mesh, a chain and a ring.
+            // A full mesh, a chain, and a ring in one direction.
             (_, 0) => &[(0, 1), (1, 0), (1, 2), (2, 1), (0, 2), (2, 0)],
             (_, 1) => &[(0, 1), (1, 0), (1, 2), (2, 1)],
             (_, _) => &[(0, 1), (1, 2), (2, 0)],
@@ -116,7 +118,7 @@ impl Replication {
         }
     }
 
-    /// Source queues of a cluster's nodes.
+    /// Returns the settings of the source queues of a cluster's nodes.
     #[must_use]
     pub fn source_queues(&self, cluster: usize) -> SourceQueueSettings {
         let links = self.links.iter().filter(|link| link.from == cluster);
@@ -138,7 +140,7 @@ impl Replication {
     }
 }
 
-/// The tasks of all ways. They end when this is dropped.
+/// The running tasks of all links. They end when this value is dropped.
 pub struct Links {
     ground: Ground,
     replication: Replication,
@@ -152,7 +154,7 @@ impl Drop for Links {
 }
 
 impl Links {
-    /// Begins to replicate. `is_rough` says whether messages get lost.
+    /// Starts the tasks of all links. Messages get lost while `is_rough` returns true.
     pub fn start<R>(ground: &Ground, replication: &Replication, seed: u64, is_rough: R) -> Self
     where
         R: Fn() -> bool + Clone + Send + 'static,
@@ -193,12 +195,14 @@ impl Links {
         Self { ground: ground.clone(), replication: replication.clone(), tasks }
     }
 
-    /// Waits until all clusters have the same and nothing is on its way. Without a full-sync they may differ
-    /// in what was not answered when a process ended, and without anti-entropy in what their own replicas do.
+    /// Waits until all clusters are equal and all queues are empty.
+    ///
+    /// Without a full-sync, clusters may differ in writes that were not answered when a process ended.
+    /// Without anti-entropy, they may differ in records in which their own replicas differ.
     ///
     /// # Errors
     ///
-    /// The records in which two of them still differ, or the queue that does not end.
+    /// The records in which two clusters still differ after 90 s, or a queue that is not empty.
     pub async fn come_together(self, seed: u64, has_exchanges: bool) -> Result<(), Violation> {
         let give_up_at = Instant::now() + PATIENCE;
         let mut random = Random::new(seed, "comparison", 0);
@@ -261,17 +265,17 @@ impl Links {
     }
 }
 
-/// One task of a way.
+/// A task of a link.
 struct Way {
     link: Link,
     ground: Ground,
     random: Random,
-    /// Whether there is a way back.
+    /// True if there is also a link in the other direction.
     reverse: bool,
 }
 
 impl Way {
-    /// Carries entries, batch after batch.
+    /// Carries entries from source to sink, batch after batch.
     async fn carry(mut self, is_rough: impl Fn() -> bool) {
         loop {
             let pause_us = self.random.below(PAUSE_US_MAX);
@@ -291,8 +295,8 @@ impl Way {
         }
     }
 
-    /// Suspends the queue of a node and resumes it, again and again. In the end all queues are resumed, those
-    /// too whose node has died meanwhile.
+    /// Suspends the queue of some node and resumes it, again and again. After the faults it resumes all
+    /// queues, including those of nodes that have restarted meanwhile.
     async fn suspend(mut self, is_rough: impl Fn() -> bool) {
         let name = self.link.queue();
         loop {
@@ -308,7 +312,7 @@ impl Way {
                 let was_suspended = queues.status().iter().any(is_suspended);
                 let becomes = is_chosen && machine.name == chosen;
                 if becomes != was_suspended {
-                    // A disk that does not keep it counts for this process nevertheless.
+                    // If the disk refuses to store the change, it still takes effect in this process.
                     let _ = queues.suspend(&name, becomes);
                     let said = if becomes { "is suspended" } else { "goes on" };
                     self.ground.trace.note(&machine.name, &format!("{name} {said}"));
@@ -317,7 +321,7 @@ impl Way {
         }
     }
 
-    /// Tells all nodes of the source of a comparison.
+    /// Calls a function with the queues of each source node, and its time in microseconds.
     fn on_sources(&self, tell: impl Fn(&SourceQueues, u64)) {
         for machine in self.ground.of_cluster(self.link.from).in_service() {
             if let Some(store) = machine.store() {
@@ -326,7 +330,7 @@ impl Way {
         }
     }
 
-    /// Compares the two clusters, and queues what differs, again and again.
+    /// Compares the two clusters and queues the differences, again and again.
     async fn repair(mut self) {
         loop {
             let pause_us = self.random.below(FULL_SYNC_PAUSE_US_MAX);
@@ -335,8 +339,8 @@ impl Way {
         }
     }
 
-    /// Compares the two clusters, and queues what differs. Whether the sink lacked nothing; `None` when they
-    /// could not be compared.
+    /// Compares the two clusters and queues the differences. Returns true if the sink lacked nothing, and
+    /// `None` if the clusters could not be compared.
     async fn repair_once(&mut self) -> Option<bool> {
         let check = self.random.number();
         self.on_sources(|queues, now_us| queues.begin_check(check, now_us));
@@ -367,7 +371,7 @@ impl Way {
     }
 }
 
-/// Queues references at a node.
+/// Queues records at a node, by their names.
 async fn queue(machine: &Machine, name: String, keys: Vec<Bytes>) {
     let push = move |store: Arc<ReplicatedStore>| async move {
         let now_us = store.clock().unix_us();
@@ -376,8 +380,8 @@ async fn queue(machine: &Machine, name: String, keys: Vec<Bytes>) {
     let _ = timeout(ANSWER_LIMIT, machine.ask(push)).await;
 }
 
-/// The records in which the clusters of a way differ, and the nodes that were asked; `None` when some of them
-/// can't tell.
+/// Returns the records in which the two clusters differ, and the nodes that were asked; `None` if a node
+/// did not know the digests of all records.
 async fn compare(
     ground: &Ground,
     link: Link,
@@ -394,7 +398,7 @@ async fn compare(
     is_whole.then(|| (differences(here.records, there.records), [from, to]))
 }
 
-/// All records of a cluster, as one of its nodes tells.
+/// Asks a node for the digests of all records of its cluster.
 async fn digests(machine: &Machine, arc_count: u16, hour_min: u32) -> Option<ClusterDigests> {
     let all = (0..arc_count).map(|arc| ArcRange { arc, range: HashRange::ALL.number() });
     let all: Vec<ArcRange> = all.collect();
@@ -415,7 +419,7 @@ async fn digests(machine: &Machine, arc_count: u16, hour_min: u32) -> Option<Clu
     }
 }
 
-/// A difference, for the story.
+/// Describes a difference for the story.
 fn told(difference: &Difference) -> String {
     let only = match &difference.only_in {
         None => "",

@@ -1,8 +1,8 @@
-//! Listings in the middle of runs, while members come and go.
+//! Listings during a run, while members come and go.
 //!
-//! A listing need not show everything that the cluster holds: one replica lists a partition, and it may have
-//! missed a write that a majority has. So the stores of all nodes that may be asked are read before and after
-//! the listing: a record that each of them holds both times has to be in the listing.
+//! A listing need not show every record of the cluster: one replica lists each partition, and it may have
+//! missed a write that a majority has. So the stores of all nodes that may be asked are read before and
+//! after the listing. The listing has to show each record that all these nodes hold at both times.
 
 use crate::contents::Contents;
 use crate::ground::Ground;
@@ -17,21 +17,22 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Time that a listing may take.
+/// Time for which a client waits for a listing.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// Expected content of listings at one moment.
+/// Records that a listing which begins or ends now has to show.
 struct Look {
     /// Machines whose nodes may be asked for a key, with the number of their last start.
     asked: BTreeMap<KeyNumber, BTreeSet<(usize, u64)>>,
-    /// Keys of which all of them that run hold a value.
+    /// Keys of which all these nodes, if they run, hold a value.
     held: BTreeSet<KeyNumber>,
-    /// Index entries that all of them that run hold.
+    /// Index entries that all these nodes, if they run, hold.
     entries: BTreeSet<Entry>,
 }
 
 impl Ground {
-    /// Lists a policy's keys at a machine's node, and its buckets, and notes both; what came of it, in words.
+    /// Lists a policy's keys and buckets at a machine's node, queries its index, and records the results.
+    /// Returns a description for the trace.
     pub async fn list(&self, machine: &Machine, policy: Policy) -> String {
         let keys =
             move |store| async move { requests::list_keys(store, policy).await.map(Listed::Keys) };
@@ -77,7 +78,7 @@ impl Ground {
         text
     }
 
-    /// The expected content for a node that lists; `None` when it does not run.
+    /// Returns what a listing at a node has to show now; `None` if the node does not run.
     fn look(&self, machine: &Machine, policy: Policy) -> Option<Look> {
         let store = machine.store()?;
         let keys = self.keys_of(policy);
@@ -88,7 +89,7 @@ impl Ground {
             .iter()
             .filter_map(|machine| {
                 let contents = Contents::of(&*machine.running_store()?);
-                // Of a disk that can't be read nothing is expected.
+                // A store that can't be read counts as empty.
                 Some((machine.index, contents.unwrap_or_default()))
             })
             .collect();
@@ -116,7 +117,7 @@ impl Ground {
         numbered.filter(|(_, of)| **of == policy).map(|(key, _)| key).collect()
     }
 
-    /// The machines that a node may ask for a key, as far as it knows the layouts.
+    /// Returns the machines that a node may ask for a key, by the layouts that the node knows.
     fn asked_for(
         &self,
         store: &ReplicatedStore,
@@ -127,7 +128,7 @@ impl Ground {
         let state = store.control().read();
         let ring_size = state.ring_size();
         let layout = state.layouts().for_reads(name.partition(ring_size));
-        // While the number of replicas changes, nodes go by either.
+        // While n_val changes, nodes use either value.
         let n_vals = self.history.lock().replica_counts.in_force(policy, self.time.now_us());
         let n_val = n_vals.into_iter().chain([name.n_val(&state)]).max().unwrap_or_default();
         let ids = name.primaries(layout, ring_size, n_val);
@@ -139,8 +140,9 @@ impl Ground {
     }
 }
 
-/// Keys and entries that were held from the first look to the second one, as far as looks can tell: who has
-/// started meanwhile may have got what it lacked before the second look and after it was asked.
+/// Returns the keys and entries that were held from the first look to the second. A node that has started
+/// in between does not count as holding a key throughout: it may have been asked before it got the
+/// record.
 fn there_throughout(before: &Look, after: &Look) -> (BTreeSet<KeyNumber>, BTreeSet<Entry>) {
     let ran_throughout = |key: &KeyNumber| {
         let boots: BTreeMap<usize, u64> = before.asked[key].iter().copied().collect();

@@ -1,4 +1,4 @@
-//! Log lines of nodes, as part of the story.
+//! Log lines of nodes as part of the story.
 
 use crate::trace::Trace;
 use parking_lot::Mutex;
@@ -7,31 +7,33 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Runs `work` with what our own code logs noted in the trace, at the machine whose host logs it.
+/// Runs `work` and records the log lines of Quoit's own code in the trace, each at the machine whose host
+/// logs it.
 pub fn traced<T>(trace: &Trace, level: Level, work: impl FnOnce() -> T) -> T {
     let notes = Notes { trace: trace.clone(), level, places: Mutex::default() };
     tracing::subscriber::with_default(notes, work)
 }
 
-/// Notes events in a trace. It takes spans of machines for nothing but the machine's name: the simulation
-/// opens one for each machine and each step of time.
+/// A `tracing` subscriber that records events in a trace. It uses the spans of machines only for the
+/// machine's name; the simulation opens one for each machine and step of time.
 struct Notes {
     trace: Trace,
     level: Level,
     places: Mutex<Places>,
 }
 
-/// The machines of spans.
+/// Machines by their spans.
 #[derive(Default)]
 struct Places {
-    /// The names of machines that were seen. The id of a span is the place of its machine's name, from one.
+    /// Names of the machines that have had a span. The id of a span is the index of its machine's name
+    /// plus one.
     names: Vec<String>,
-    /// The ids of the spans that are entered, the innermost last.
+    /// Ids of the spans that are entered, the innermost last.
     entered: Vec<Id>,
 }
 
 impl Places {
-    /// The id of all spans of a machine.
+    /// Returns the id of all spans of a machine.
     fn id_of(&mut self, name: &str) -> Id {
         let place = self.names.iter().position(|known| known == name).unwrap_or_else(|| {
             self.names.push(name.to_owned());
@@ -40,14 +42,14 @@ impl Places {
         Id::from_u64(place as u64 + 1)
     }
 
-    /// The name of the machine that runs.
+    /// Returns the name of the machine that runs now.
     fn running(&self) -> Option<&str> {
         let place = self.entered.last()?.into_u64() as usize - 1;
         Some(&self.names[place])
     }
 }
 
-/// The fields of an event, in words.
+/// Text of an event's fields.
 #[derive(Default)]
 struct Words(String);
 
@@ -61,7 +63,7 @@ impl Visit for Words {
     }
 }
 
-/// Looks for the name of a machine among the fields of a span.
+/// Finds the name of a machine among the fields of a span.
 struct MachineName<'p> {
     places: &'p mut Places,
     found: Option<Id>,

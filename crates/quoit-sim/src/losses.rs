@@ -1,9 +1,9 @@
-//! Losses of disks while no process has them: files, or all that came after an older copy was made.
+//! Losses of data on a disk that no process uses: of files, or of everything newer than an older copy.
 
 use crate::random::Random;
 use quoit_seam::{Disk, FaultyDisk};
 
-/// The end of the name of a segment of the log.
+/// Suffix of the names of segments of the log.
 const SEGMENT: &str = ".log";
 
 /// A copy of all files of a directory.
@@ -11,14 +11,14 @@ const SEGMENT: &str = ".log";
 pub struct DirectoryCopy(Vec<(String, Vec<u8>)>);
 
 impl DirectoryCopy {
-    /// The files as they are now.
+    /// Copies the files as they are now.
     #[must_use]
     pub fn of(disk: &FaultyDisk) -> Self {
         let files = names(disk).into_iter();
         Self(files.filter_map(|name| disk.bytes(&name).map(|bytes| (name, bytes))).collect())
     }
 
-    /// Puts the files in the place of those that are there.
+    /// Replaces the files of a disk with those of the copy.
     pub fn restore(&self, disk: &FaultyDisk) {
         names(disk).iter().for_each(|name| disk.delete(name));
         for (name, bytes) in &self.0 {
@@ -27,28 +27,28 @@ impl DirectoryCopy {
     }
 }
 
-/// Records that a disk has lost.
+/// A loss of data.
 pub struct DiskLoss {
-    /// The loss, for people.
+    /// Description of the loss for people.
     pub told: String,
-    /// Whether the node can tell.
+    /// True if the node can notice the loss.
     pub is_noticed: bool,
 }
 
-/// Removes segments of a log, and cuts others short. Where the last one is cut, the notes of how much of it
-/// was durable may be gone with its end.
+/// Removes segments of a log, and cuts others short. A node can't notice a cut of the last segment,
+/// because the marks of how much of it was durable may be gone with its end.
 pub fn lose_segments(disk: &FaultyDisk, random: &mut Random) -> DiskLoss {
     let segments: Vec<String> =
         names(disk).into_iter().filter(|name| name.ends_with(SEGMENT)).collect();
     let (mut done, mut is_noticed) = (Vec::new(), true);
-    // Often it is the newest that are gone, and what they replaced or removed is still there.
+    // Often the newest segments are lost, and records that they replaced or removed are still there.
     let newest_from = match random.percent(50) {
         true => random.below(segments.len().max(1) as u64) as usize,
         false => 0,
     };
     let kept_percent = if newest_from > 0 { 0 } else { *random.pick(&[0, 50, 80]) };
     for (place, name) in segments.iter().enumerate() {
-        // Of those that stay, an older one without a later one goes back furthest.
+        // The last segment is lost if no other one is, so that the store goes back to an older state.
         let is_last = place + 1 == segments.len();
         if place < newest_from || random.percent(kept_percent) && !(is_last && done.is_empty()) {
             continue;

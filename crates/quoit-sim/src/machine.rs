@@ -1,4 +1,8 @@
-//! Machines: what outlives the processes that run on them, and the door to the one that runs.
+//! Machines: the disks, clock and state that outlive processes, and the access of clients to the node
+//! that runs.
+//!
+//! Clients are tasks outside of the machine's simulated host. They send closures through a channel into
+//! the host ([`Machine::ask`]). If the process dies, the answer is lost, as with a broken connection.
 
 use crate::engine_model::EngineModel;
 use crate::execution::DiskDelay;
@@ -18,31 +22,31 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinSet;
 
-/// Work of a client inside a node.
+/// A client's work to be done inside a node.
 type Call =
     Box<dyn FnOnce(Arc<ReplicatedStore>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
-/// A machine of the cluster.
+/// A machine of the simulated world.
 pub struct Machine {
-    /// Its name, and that of the node on it.
+    /// Name of the machine and of its node.
     pub name: String,
-    /// Its place among the machines, from 0.
+    /// Index of the machine, from 0.
     pub index: usize,
-    /// Number of its cluster, from 0.
+    /// Number of the machine's cluster, from 0.
     pub cluster: usize,
-    /// Its clock.
+    /// Clock of the machine.
     pub clock: Arc<SimClock>,
-    /// How slow its disk is.
+    /// Delay of the disk's background work.
     pub disk_delay: DiskDelay,
     boot_count: AtomicU64,
     power_loss_count: AtomicU64,
     stop_requested: Notify,
     state: Mutex<State>,
-    /// Requests of clients that are in hand.
+    /// Requests of clients that the process is working on.
     in_hand: Mutex<JoinSet<()>>,
 }
 
-/// The directories of a node's disk.
+/// The disks of a node, one for each of its directories. They outlive processes.
 #[derive(Clone)]
 pub struct Disks {
     /// Disk of the control plane.
@@ -51,14 +55,14 @@ pub struct Disks {
     pub data: FaultyDisk,
     /// Disk of the hints.
     pub hints: FaultyDisk,
-    /// Reap records.
+    /// Disk of the reap records.
     pub reaped: FaultyDisk,
-    /// Source queues.
+    /// Disk of the source queues.
     pub queues: FaultyDisk,
 }
 
 impl Disks {
-    /// Empty ones, whose luck follows from `random`.
+    /// Creates empty disks whose faults follow from `random`.
     #[must_use]
     pub fn new(random: &mut Random) -> Self {
         let (control, data) = (random.number(), random.number());
@@ -72,12 +76,12 @@ impl Disks {
         }
     }
 
-    /// Lets something go wrong with all of them from now on.
+    /// Changes the faults of all disks.
     pub fn set_faults(&self, change: impl Fn(&mut Faults)) {
         self.each().iter().for_each(|disk| disk.set_faults(&change));
     }
 
-    /// Lets the disk get full after so many more bytes; `None` gives it all the room there is.
+    /// Limits each disk to `room_bytes` more bytes than it uses now; `None` removes the limit.
     pub fn set_room(&self, room_bytes: Option<u64>) {
         for disk in self.each() {
             let used_bytes = disk.used_bytes();
@@ -101,14 +105,14 @@ impl Disks {
     }
 }
 
-/// Role of a machine in the operator's cluster.
+/// Role of a machine in the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
-    /// It is switched off, and there to be had.
+    /// The machine is switched off and can be taken into service.
     Spare,
-    /// A node runs on it, as far as nothing is wrong with it.
+    /// A node runs on the machine, or should.
     InService,
-    /// Its node was removed or lost, and never comes back.
+    /// The node was removed or lost and never comes back.
     Retired,
 }
 
@@ -117,41 +121,41 @@ struct State {
     versions: VersionRange,
     disks: Disks,
     door: Option<Door>,
-    /// The store of the process. It answers other nodes before it serves clients, and while it stops.
+    /// Store of the running process. It answers other nodes before it serves clients, and while it stops.
     running_store: Option<Arc<ReplicatedStore>>,
     is_stalled: bool,
     is_stopping: bool,
-    /// Whether the process has ended in good order, with all that it had to remember on its disks.
+    /// True if the process shut down cleanly, with everything that it had to remember on its disks.
     is_closed: bool,
-    /// A copy of what clients had stored at some time.
+    /// A copy of the data directory from some earlier time.
     data_copy: Option<DirectoryCopy>,
-    /// The records that the engine has to hold.
+    /// Model of the records that the engine has to hold.
     engine_model: Arc<Mutex<EngineModel>>,
 }
 
-/// How often clients look whether a stalled machine goes on.
+/// Interval at which clients check whether a stalled machine runs again.
 const STALL_LOOK: Duration = Duration::from_millis(10);
 
-/// How to get at a running node.
+/// Access to the running node.
 struct Door {
     calls: mpsc::UnboundedSender<Call>,
     store: Arc<ReplicatedStore>,
     internode: Arc<Internode>,
 }
 
-/// Outcome of a request to a node.
+/// Outcome of a client's request to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked<T> {
-    /// No node ran.
+    /// No node was running.
     NobodyThere,
-    /// The node died with the question.
+    /// The node ended before it answered.
     Lost,
-    /// The answer.
+    /// The node's answer.
     Answer(T),
 }
 
 impl Machine {
-    /// A machine that was never switched on.
+    /// Creates a machine on which no process has run.
     #[must_use]
     pub fn new(index: usize, cluster: usize, used: Use, disks: Disks, time: &SimTime) -> Self {
         let versions = NEWER;
@@ -180,79 +184,78 @@ impl Machine {
         }
     }
 
-    /// The identity of the node on the machine at a place.
+    /// Returns the identity of the node on the machine with an index.
     #[must_use]
     pub const fn node_id_at(place: usize) -> NodeId {
         NodeId([place as u8 + 1; 16])
     }
 
-    /// The machine's role.
+    /// Returns the role of the machine.
     #[must_use]
     pub fn used(&self) -> Use {
         self.state.lock().used
     }
 
-    /// Takes it into service, or out of it for good.
+    /// Sets the role of the machine.
     pub fn set_used(&self, used: Use) {
         self.state.lock().used = used;
     }
 
-    /// Versions of the protocol between nodes that its program speaks.
+    /// Returns the versions of the internode protocol that the machine's program speaks.
     #[must_use]
     pub fn versions(&self) -> VersionRange {
         self.state.lock().versions
     }
 
-    /// Puts another program on it, which runs from the next start on.
+    /// Installs a program of other versions, which runs from the next start on.
     pub fn set_versions(&self, versions: VersionRange) {
         self.state.lock().versions = versions;
     }
 
-    /// Counts a start of a process; the number of it, from 1.
+    /// Counts a start of a process and returns its number, from 1.
     pub fn begin_boot(&self) -> u64 {
         self.state.lock().is_closed = false;
         *self.in_hand.lock() = JoinSet::new();
         self.boot_count.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// How often a process was started.
+    /// Returns the number of starts so far.
     #[must_use]
     pub fn boot_count(&self) -> u64 {
         self.boot_count.load(Ordering::Relaxed)
     }
 
-    /// A number that is another one after each loss of power.
+    /// Returns the number of losses of power so far.
     #[must_use]
     pub fn power_loss_count(&self) -> u64 {
         self.power_loss_count.load(Ordering::Relaxed)
     }
 
-    /// The disks, as the running process has them.
+    /// Returns the disks of the running process.
     #[must_use]
     pub fn disks(&self) -> Disks {
         self.state.lock().disks.clone()
     }
 
-    /// The model of the running process's engine.
+    /// Returns the model of the running process's engine.
     #[must_use]
     pub fn engine_model(&self) -> Arc<Mutex<EngineModel>> {
         Arc::clone(&self.state.lock().engine_model)
     }
 
-    /// The store of the running node, for those who may look inside.
+    /// Returns the store of the running node for a look inside; `None` while it serves no clients.
     #[must_use]
     pub fn store(&self) -> Option<Arc<ReplicatedStore>> {
         self.state.lock().door.as_ref().map(|door| Arc::clone(&door.store))
     }
 
-    /// The connections of the running node.
+    /// Returns the internode connections of the running node.
     #[must_use]
     pub fn internode(&self) -> Option<Arc<Internode>> {
         self.state.lock().door.as_ref().map(|door| Arc::clone(&door.internode))
     }
 
-    /// Lets clients in to a node that has started, until the machine stops: serves them as long as it is
-    /// polled.
+    /// Serves clients for as long as it is polled, from the moment at which the node is ready.
     pub async fn serve(&self, store: Arc<ReplicatedStore>, internode: Arc<Internode>) {
         let (calls, mut called) = mpsc::unbounded_channel::<Call>();
         self.state.lock().door = Some(Door { calls, store: Arc::clone(&store), internode });
@@ -263,50 +266,51 @@ impl Machine {
         }
     }
 
-    /// Gives requests in hand so much time, and then ends them; whether all ended by themselves.
+    /// Waits for the requests in hand, for at most `limit`, and then ends the others. True if all ended
+    /// by themselves.
     pub async fn drain(&self, limit: Duration) -> bool {
         let mut in_hand = std::mem::take(&mut *self.in_hand.lock());
         let all = async { while in_hand.join_next().await.is_some() {} };
-        // A request that takes longer ends with the process, and its client never learns the outcome.
+        // The client of a request that is ended never learns the outcome.
         tokio::time::timeout(limit, all).await.is_ok()
     }
 
-    /// Notes that the process has ended in good order.
+    /// Records that the process has shut down cleanly.
     pub fn note_closed(&self) {
         let mut state = self.state.lock();
         state.running_store = None;
         state.is_closed = true;
     }
 
-    /// Whether the last process has ended in good order.
+    /// True if the last process has shut down cleanly.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.state.lock().is_closed
     }
 
-    /// Lets no more clients in.
+    /// Ends the access of clients.
     pub fn close_door(&self) {
         self.state.lock().door = None;
     }
 
-    /// Notes that a process has started.
+    /// Records that a process has started.
     pub fn note_running(&self, store: Arc<ReplicatedStore>) {
         self.state.lock().running_store = Some(store);
     }
 
-    /// The store of the process, for those who may look inside: also while it does not serve clients yet, or
-    /// any more.
+    /// Returns the store of the process for a look inside, even before or after the time in which it
+    /// serves clients.
     #[must_use]
     pub fn running_store(&self) -> Option<Arc<ReplicatedStore>> {
         self.state.lock().running_store.clone()
     }
 
-    /// Notes that the process stops by itself, until an operator starts it again.
+    /// Records that the process stops by itself and waits for an operator to start it again.
     pub fn note_stopping(&self) {
         self.state.lock().is_stopping = true;
     }
 
-    /// Tells the process to stop in good order.
+    /// Tells the process to shut down, if it serves clients.
     pub fn request_stop(&self) {
         let mut state = self.state.lock();
         if state.door.is_some() {
@@ -315,20 +319,20 @@ impl Machine {
         }
     }
 
-    /// Copies what clients have stored.
+    /// Takes a copy of the data directory.
     pub fn copy_data(&self) {
         let copy = DirectoryCopy::of(&self.disks().data);
         self.state.lock().data_copy = Some(copy);
     }
 
-    /// Puts the last copy in the place of what clients have stored; whether there is one.
+    /// Replaces the data directory with the last copy. True if there is a copy.
     pub fn restore_data(&self) -> bool {
         let copy = self.state.lock().data_copy.clone();
         copy.iter().for_each(|copy| copy.restore(&self.disks().data));
         copy.is_some()
     }
 
-    /// Whether the process was told to stop, whether it has done so or not.
+    /// True if the process was told to stop, even if it has not done so yet.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.state.lock().is_stopping
@@ -341,8 +345,9 @@ impl Machine {
         }
     }
 
-    /// Ends the process, before its runtime is dropped: from now on it reaches neither disk nor clients.
-    /// `keeps_power` is false when the machine goes down with it, and what was not synced is lost.
+    /// Ends the process before its runtime is dropped: from now on it reaches neither its disks nor
+    /// clients. If `keeps_power` is false the machine goes down as well, and everything that was not
+    /// synced is lost.
     pub fn stop(&self, keeps_power: bool) {
         let mut state = self.state.lock();
         (state.door, state.running_store) = (None, None);
@@ -351,12 +356,14 @@ impl Machine {
         self.power_loss_count.fetch_add(u64::from(!keeps_power), Ordering::Relaxed);
         let restart = if keeps_power { FaultyDisk::kill } else { FaultyDisk::crash };
         state.disks = state.disks.restarted(restart);
-        // The engine of the process that ends may still be called while its tasks are dropped.
+        // Tasks of the old process may still call its engine while they are dropped. They must not change
+        // the model of the next process.
         let model = std::mem::take(&mut *state.engine_model.lock());
         state.engine_model = Arc::new(Mutex::new(model));
     }
 
-    /// Lets nothing in or out any more, as of a process that does not get to run; or lets it go on.
+    /// Stalls the process, or lets it run again. No request gets into a stalled process and no answer out
+    /// of it.
     pub fn set_stalled(&self, is_stalled: bool) {
         self.state.lock().is_stalled = is_stalled;
     }
@@ -367,7 +374,7 @@ impl Machine {
         }
     }
 
-    /// Lets a client's work run inside the node.
+    /// Runs a client's work inside the node and returns its outcome.
     pub async fn ask<T, W, F>(&self, work: W) -> Asked<T>
     where
         T: Send + 'static,
@@ -395,8 +402,10 @@ impl Machine {
     }
 }
 
-/// Places of the machines whose copies a node does not count on: it can't reach them, those in live layouts
-/// that were removed by force included, or they have lost records. To be asked on the node's own machine.
+/// Returns the indexes of the machines on whose copies a node can't count: machines that it can't reach,
+/// including those that were removed by force and are still in live layouts, and machines that have lost
+/// records. It must be called on the node's own machine, because only that machine's clock tells which
+/// peers are up.
 pub fn missing_at(store: &ReplicatedStore, internode: &Internode) -> BTreeSet<usize> {
     let state = store.control().read();
     let is_up =

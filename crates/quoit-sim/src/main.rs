@@ -1,7 +1,8 @@
-//! The simulator's command line: one seed, or many in processes of their own.
+//! The simulator's command line: runs one seed, or many seeds in a process each.
 //!
-//! A seed has a process of its own: the runtime orders what ends together by numbers that it counts for
-//! the whole process, so that a seed which follows another one would not always go the same way.
+//! Each seed needs a process of its own. The runtime numbers its tasks with counters of the whole
+//! process, and these numbers decide the order of tasks that become ready at the same time. A second seed
+//! in the same process would therefore not always take the same course.
 #![allow(clippy::print_stdout, reason = "a tool for the terminal")]
 
 mod many_runs;
@@ -16,11 +17,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tracing::Level;
 
-/// A run takes less than a second, on a machine that others use as well some more; one that takes so long has
-/// work that never ends.
+/// Seconds after which a run counts as hung. A run takes less than a second, or a little more on a busy
+/// machine; one that takes this long never ends.
 const HANGS_AFTER_SECS: u64 = 300;
 
-/// Runs clusters in one thread under one seed, with faults, and checks what clients were answered.
+/// Simulates clusters under seeds, with faults, and checks the answers that clients got
 #[derive(Parser)]
 #[command(name = "quoit-sim")]
 struct Cli {
@@ -34,7 +35,7 @@ enum Command {
     Run(RunArgs),
     /// Run many seeds, each in a process of its own
     Soak(soak::SoakArgs),
-    /// Run the seeds of `make test`: the first ones, some of them twice, and planted faults
+    /// Run the seeds of the test command: the first ones, some of them twice, and planted faults
     Check,
     /// List the faults that can be planted: name, variant, part of the store and wrong decision, by tabs
     Faults,
@@ -45,13 +46,13 @@ struct RunArgs {
     /// The seed
     #[arg(long)]
     seed: u64,
-    /// Machines of the cluster; some number of them, by the seed, if this is left out
+    /// Number of machines of the cluster; the seed decides if this is left out
     #[arg(long)]
     machines: Option<usize>,
     /// Plant this fault of the store; `faults` lists them
     #[arg(long)]
     planted: Option<PlantedFault>,
-    /// Give up after so many seconds: a run takes less than one
+    /// Seconds after which the run counts as hung; a run takes less than one
     #[arg(long, default_value_t = HANGS_AFTER_SECS)]
     hangs_after: u64,
     #[command(flatten)]
@@ -59,7 +60,7 @@ struct RunArgs {
     /// Log level up to which the nodes' lines are part of the story: warn, info, debug, trace
     #[arg(long, default_value = "info")]
     log: Level,
-    /// Print the whole story, also of a run in which nothing went wrong
+    /// Print the whole story, even if the run passes
     #[arg(long)]
     trace: bool,
 }

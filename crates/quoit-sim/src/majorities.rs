@@ -1,8 +1,9 @@
-//! Contents of majorities of primaries in the middle of a run, by each layout that reads go by.
+//! Checks during a run that every majority of a key's primaries knows what was acknowledged.
 //!
-//! A client that reads at the wrong moment finds what a broken promise has left behind, and few moments are
-//! wrong. So the stores are looked into some times a second: whichever majority a read would ask, it has to
-//! meet a copy of what was acknowledged, and what has replaced a value that some copy still has.
+//! A client finds the result of a broken promise only if it reads at the wrong moment, which is rare. So
+//! the run looks into all stores some times a second. By each layout that nodes read by, every majority
+//! of the primaries has to include a copy of the acknowledged value. If some primary still has a replaced
+//! value, every majority has to include a copy that replaces it.
 
 use crate::contents::Contents;
 use crate::copies::is_undisturbed;
@@ -18,9 +19,9 @@ use quoit_model::object::Object;
 use quoit_model::props::Quorum;
 use std::fmt;
 
-/// Something that majorities of the primaries have to know of a key.
+/// A fact about a key that every majority of its primaries has to know.
 enum Settled {
-    /// A value.
+    /// The value of a write is there.
     Value(WriteNumber),
     /// Values that were replaced or deleted.
     Replaced(Vec<WriteNumber>),
@@ -29,19 +30,19 @@ enum Settled {
 /// A primary's copy of a key.
 #[derive(Clone, Copy)]
 enum PrimaryCopy<'c> {
-    /// Its node is down: the best is assumed.
+    /// The node is down. Its copy counts as the best possible one.
     Unknown,
-    /// It has lost records and has not got them back: it counts in no majority.
+    /// The copy is known to have lost records that it has not got back. It is part of no majority.
     Lost,
-    /// It has none, or this one.
+    /// The object that the node holds, if it holds one.
     Known(Option<&'c Object>),
 }
 
-/// Looks into the stores of all nodes that run.
+/// Checks the copies of all keys at the moment of a look into all stores.
 ///
 /// # Errors
 ///
-/// When a majority of the primaries could not show an acknowledged write, or would show a value that was
+/// Some majority of the primaries would not show an acknowledged value, or would show a value that was
 /// replaced or deleted.
 pub fn check_majorities(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
     let Some(newest) = look.newest() else { return Ok(()) };
@@ -66,7 +67,8 @@ pub fn check_majorities(ground: &Ground, look: &StoresNow) -> Result<(), Violati
                 false => look.copy(*id, key).map_or(PrimaryCopy::Unknown, PrimaryCopy::Known),
             };
             let copies: Vec<_> = primaries.iter().map(copy).collect();
-            // A node that has several places of a partition counts for several copies.
+            // A node at several positions of a preference list has several votes; such keys are not
+            // checked.
             let is_spread = primaries.len() == *n_val as usize;
             let quorum = Quorum::Quorum.resolve(*n_val) as usize;
             if is_spread && !is_shown(settled, &copies, quorum) {
@@ -84,7 +86,7 @@ pub fn check_majorities(ground: &Ground, look: &StoresNow) -> Result<(), Violati
     Ok(())
 }
 
-/// The values that majorities have to show now, with the number of their replicas.
+/// Returns the values that every majority has to show now, with the n_val of their buckets.
 pub(crate) fn settled_values(history: &History, now_us: u64) -> Vec<(KeyNumber, WriteNumber, u32)> {
     let keys = (0..history.keys.len() as u32).map(KeyNumber);
     let values = keys.flat_map(|key| {
@@ -108,7 +110,7 @@ impl fmt::Display for Settled {
     }
 }
 
-/// Notes the events under which values are stored.
+/// Records the events under which values are stored.
 fn note_events(history: &mut History, contents: &[Contents]) {
     let objects = contents.iter().flat_map(|contents| contents.objects.values());
     for sibling in objects.flat_map(|object| &object.siblings) {
@@ -116,7 +118,7 @@ fn note_events(history: &mut History, contents: &[Contents]) {
     }
 }
 
-/// Whether each majority of so many copies shows what it has to.
+/// True if each majority of `quorum` copies shows what it has to.
 fn is_shown(settled: &Settled, copies: &[PrimaryCopy<'_>], quorum: usize) -> bool {
     let has = |object: Option<&Object>, numbers: &[WriteNumber]| {
         let siblings = object.map_or(&[][..], |object| &object.siblings);
@@ -132,7 +134,7 @@ fn is_shown(settled: &Settled, copies: &[PrimaryCopy<'_>], quorum: usize) -> boo
         copies.iter().filter(is_counted).count()
     };
     let asked = copies.iter().filter(|copy| !matches!(copy, PrimaryCopy::Lost)).count();
-    // Where too few are left, no majority is shown anything.
+    // If too few copies are left for a majority, no read is answered, and nothing is needed.
     let needed = (asked + 1).saturating_sub(quorum);
     match settled {
         Settled::Value(number) => count(&|object| has(object, &[*number]), true) >= needed,
@@ -144,7 +146,8 @@ fn is_shown(settled: &Settled, copies: &[PrimaryCopy<'_>], quorum: usize) -> boo
     }
 }
 
-/// All that majorities have to know of a key, and the number of its replicas since they do.
+/// Returns the facts about a key that every majority has to know, each with the n_val that has been in
+/// force since the fact holds. Facts from before a change of n_val are left out.
 fn settled_now(history: &History, key: KeyNumber, now_us: u64) -> Vec<(Settled, u32)> {
     let policy = history.keys[key.0 as usize];
     let counts = &history.replica_counts;
@@ -155,8 +158,8 @@ fn settled_now(history: &History, key: KeyNumber, now_us: u64) -> Vec<(Settled, 
     settled(history, key, now_us).into_iter().filter_map(with_n_val).collect()
 }
 
-/// All that majorities have to know of a key, and since when: its last write, and each write that has
-/// replaced or deleted others.
+/// Returns the facts about a key that every majority has to know, and the time since when each holds: its
+/// last write, and each write that has replaced or deleted others.
 fn settled(history: &History, key: KeyNumber, now_us: u64) -> Vec<(Settled, u64)> {
     let last = history.writes_of(key).last().map(|(number, _)| number);
     let mut settled = Vec::new();
@@ -172,9 +175,9 @@ fn settled(history: &History, key: KeyNumber, now_us: u64) -> Vec<(Settled, u64)
         }
         let replaces = match history.keys[key.0 as usize] {
             Policy::Siblings | Policy::Latest => true,
-            // An earlier time may win against what its writer has seen.
+            // The last write may have an earlier time than a value that its writer had seen.
             Policy::LastWriteWins => is_the_last,
-            // It stands beside all others.
+            // A put replaces nothing there.
             Policy::WriteOnce => write.kind.is_delete(),
         };
         if replaces {
@@ -184,16 +187,17 @@ fn settled(history: &History, key: KeyNumber, now_us: u64) -> Vec<(Settled, u64)
     settled
 }
 
-/// The values that a write has replaced for good, and since when the first of them was there.
+/// Returns the values that a write has replaced for good, and the time since when the first of them
+/// existed.
 fn replaced_by(history: &History, key: KeyNumber, write: &Write) -> Option<(Settled, u64)> {
     let policy = history.keys[key.0 as usize];
     let hardships = &history.hardships;
     let is_decided_by_clocks = policy.shows_one() && hardships.are_clocks_wrong;
-    // Expired values are not the matter of this check.
+    // This check leaves out expiring values.
     if hardships.is_disk_damaged || is_decided_by_clocks || write.expires_us.is_some() {
         return None;
     }
-    // It does not say what it has deleted.
+    // A delete without a context does not name the values that it has deleted.
     if write.kind == WriteKind::DeleteUnseen {
         return None;
     }
@@ -207,7 +211,7 @@ fn replaced_by(history: &History, key: KeyNumber, write: &Write) -> Option<(Sett
     is_whole_since(history, since_us).then_some((Settled::Replaced(values), since_us))
 }
 
-/// Whether no machine has lost since then what its node does not know of.
+/// True if since that time no machine has been destroyed or has lost data without its node's notice.
 fn is_whole_since(history: &History, start_us: u64) -> bool {
     let hardships = &history.hardships;
     let mut lost_us = hardships.losses_us.iter().chain(&hardships.lost_unnoticed_us);
@@ -225,7 +229,7 @@ mod tests {
 
     const KEY: KeyNumber = KeyNumber(0);
 
-    /// An object with the value of a write, or with a tombstone.
+    /// An object with the value of a write, or with a tombstone for `None`.
     fn object(value: Option<u32>) -> Object {
         let new = NewValue {
             meta: Metadata::default(),
@@ -289,7 +293,7 @@ mod tests {
         }
     }
 
-    /// A put at 10, a read of it, and a delete of what was read at 100.
+    /// A history with a put at 10 µs, a read of it, and a delete of what was read at 100 µs.
     fn deleted() -> History {
         let mut history = History { keys: vec![Policy::Siblings], ..History::default() };
         history.writes.push(write(WriteKind::Put, 10, None));

@@ -7,25 +7,25 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Output};
 use std::sync::Mutex;
 
-/// More trouble than the runs of the test command have.
+/// Options that make runs harder than those of the test command.
 #[derive(Args, Clone, Copy, Default)]
 pub(crate) struct Extremes {
-    /// Let disks rot in all runs, not only in some
+    /// Let a disk rot in all runs, not only in some
     #[arg(long)]
     pub(crate) rot: bool,
-    /// Let runs have this trouble for certain; its names are in docs/design/simulation.md
+    /// Name of the family of all runs, as docs/design/simulation.md lists them
     #[arg(long)]
     pub(crate) family: Option<Family>,
     /// Let worlds be large: up to twenty machines, 64 partitions, minutes of simulated time
     #[arg(long)]
     pub(crate) large: bool,
-    /// Let clients work on data types too, in runs whose machines all know them
+    /// Let clients also work on data types, in runs whose machines all know them
     #[arg(long)]
     pub(crate) data_types: bool,
 }
 
 impl Extremes {
-    /// The arguments that ask for them.
+    /// Returns the command-line arguments of these options.
     pub(crate) fn arguments(self) -> Vec<&'static str> {
         let asked =
             [(self.rot, "--rot"), (self.data_types, "--data-types"), (self.large, "--large")];
@@ -36,7 +36,7 @@ impl Extremes {
     }
 }
 
-/// One run: a seed and the trouble that it has for certain.
+/// One run: a seed and its options.
 #[derive(Clone, Copy)]
 pub(crate) struct Run {
     pub(crate) seed: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Runs it in a process of its own, with a planted fault if one is given.
+    /// Runs the seed in a process of its own, with a planted fault if one is given.
     pub(crate) fn output(self, planted: Option<PlantedFault>) -> Output {
         let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("quoit-sim"));
         let mut command = Command::new(program);
@@ -56,7 +56,7 @@ impl Run {
         command.output().expect("the program can start itself")
     }
 
-    /// The command that runs it again and shows its story.
+    /// Returns the command that repeats the run and shows its story.
     fn again(self) -> String {
         let arguments =
             self.extremes.arguments().into_iter().map(|argument| format!(" {argument}"));
@@ -69,12 +69,12 @@ impl Run {
 pub(crate) struct Tally {
     pub(crate) passed: u64,
     pub(crate) failed: Vec<Run>,
-    /// Failures of other checks, as they are told.
+    /// Descriptions of other checks that failed.
     pub(crate) others: Vec<String>,
 }
 
 impl Tally {
-    /// Counts a run, and prints what it printed when it has failed.
+    /// Counts a run, and prints its output if it has failed.
     pub(crate) fn count(&mut self, run: Run, output: &Output) {
         if output.status.success() {
             self.passed += 1;
@@ -85,7 +85,7 @@ impl Tally {
         }
     }
 
-    /// Prints the totals, and how to run again what has failed.
+    /// Prints the totals, and the commands that repeat the failed runs.
     pub(crate) fn finish(mut self) -> ExitCode {
         self.failed.sort_unstable_by_key(|run| run.seed);
         for run in &self.failed {
@@ -100,7 +100,7 @@ impl Tally {
     }
 }
 
-/// Does `work` with each item, `jobs` at a time: as many as there are processors if that is left out.
+/// Calls `work` with each item, `jobs` at a time, or as many at a time as there are processors.
 pub(crate) fn each_of<T>(
     items: impl Iterator<Item = T> + Send,
     jobs: Option<usize>,

@@ -1,4 +1,4 @@
-//! An engine beside its model, which is told of each write and checks each read.
+//! An engine with a model beside it: the model records each write and checks each read.
 
 use crate::engine_model::{EngineModel, ModelName, Version};
 use bytes::Bytes;
@@ -20,21 +20,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-/// An engine, and the model of what it has to hold.
+/// An engine, and the model of the records that it has to hold.
 struct ModelledEngine {
     engine: Arc<dyn Engine>,
     model: Arc<Mutex<EngineModel>>,
 }
 
-/// Puts the model of a disk beside the engine that was opened on it, and checks the records that the engine has
-/// found there.
+/// Puts the model beside an engine that was opened on the model's disk, and checks the records that the
+/// engine has found there.
 pub(crate) fn modelled(opened: OpenedStore, model: &Arc<Mutex<EngineModel>>) -> OpenedStore {
     let engine = opened.engine;
     {
         let mut model = model.lock();
         let names = model.names().into_iter();
         let found = names.filter_map(|name| {
-            // A record that can't be read is a matter of other checks.
+            // Other checks deal with records that can't be read.
             let found = engine.get(&name.at()?, Access::Wait).ok()?;
             let version = match &found {
                 Fetch::Found(record) => Some(Version::of(&record.meta, &record.value)),
@@ -50,7 +50,7 @@ pub(crate) fn modelled(opened: OpenedStore, model: &Arc<Mutex<EngineModel>>) -> 
 }
 
 impl ModelledEngine {
-    /// Notes the outcome of writes that were made together.
+    /// Records the outcome of writes that were made together.
     fn note(
         &self,
         outcome: &Result<Applied, StoreError>,
@@ -173,7 +173,7 @@ impl PointAccess for ModelledEngine {
     }
 }
 
-/// A transaction whose writes are noted.
+/// A transaction that records its writes.
 struct ModelledTransaction<'t> {
     transaction: &'t mut dyn Transaction,
     versions: &'t mut BTreeMap<ModelName, Option<Version>>,

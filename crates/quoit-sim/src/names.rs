@@ -1,4 +1,4 @@
-//! The names of the keys of a run.
+//! Names of the bucket types, buckets and keys of a run.
 
 use crate::history::KeyNumber;
 use crate::policy::Policy;
@@ -10,7 +10,7 @@ use quoit_model::props::PropUpdates;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// The bucket type of a policy.
+/// Returns the name of a policy's bucket type.
 #[must_use]
 pub const fn bucket_type(policy: Policy) -> &'static str {
     match policy {
@@ -21,7 +21,7 @@ pub const fn bucket_type(policy: Policy) -> &'static str {
     }
 }
 
-/// The properties of a policy's bucket type, whose records have so many replicas.
+/// Returns the properties of a policy's bucket type with this n_val.
 #[must_use]
 pub fn props(policy: Policy, n_val: u32) -> PropUpdates {
     let mut props = match policy {
@@ -36,13 +36,13 @@ pub fn props(policy: Policy, n_val: u32) -> PropUpdates {
     props.as_object().cloned().unwrap_or_default().into()
 }
 
-/// The policies of so many keys, by number.
+/// Returns the policies of `key_count` keys, by key number.
 #[must_use]
 pub fn policies(key_count: u64) -> Vec<Policy> {
     Policy::ALL.into_iter().cycle().take(key_count as usize).collect()
 }
 
-/// A key's full name.
+/// The full name of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name {
     policy: Policy,
@@ -50,56 +50,57 @@ pub struct Name {
 }
 
 impl Name {
-    /// The bucket that all keys of a type lie in.
+    /// Name of the bucket of all keys of a type.
     pub const BUCKET: &[u8] = b"bucket";
 
-    /// The name of a key.
+    /// Returns the name of a key.
     #[must_use]
     pub fn of(number: KeyNumber, policy: Policy) -> Self {
         Self { policy, key: format!("k{:03}", number.0) }
     }
 
-    /// The key that a name of a bucket is, if it is one of the run's.
+    /// Parses the name of a key within its bucket; `None` if it is not a name of the run.
     #[must_use]
     pub fn number_of(key: &[u8]) -> Option<KeyNumber> {
         let digits = std::str::from_utf8(key).ok()?.strip_prefix('k')?;
         digits.parse().ok().map(KeyNumber)
     }
 
-    /// The name as requests have it.
+    /// Returns the name as requests take it.
     #[must_use]
     pub fn key_ref(&self) -> KeyRef<'_> {
         let bucket_type = bucket_type(self.policy).as_bytes();
         BucketRef { bucket_type, bucket: Self::BUCKET }.key(self.key.as_bytes())
     }
 
-    /// Replicas of the key, as far as a node knows its bucket's properties; none before it knows the type.
+    /// Returns the n_val of the key's bucket as a node knows it; 0 while the node does not know the
+    /// bucket type.
     #[must_use]
     pub fn n_val(&self, state: &State) -> u32 {
         state.bucket_props(self.key_ref().bucket).map_or(0, |props| props.n_val)
     }
 
-    /// The partition of the key.
+    /// Returns the partition of the key.
     #[must_use]
     pub fn partition(&self, ring_size: RingSize) -> Partition {
         partition_of(self.key_ref(), ring_size)
     }
 
-    /// The nodes that hold so many replicas of the key by a layout, whether they are up or not. (Only the
-    /// machine that asks can tell which ones are up: each has a clock of its own.)
+    /// Returns the primaries of the key in a layout for an n_val, whether they are up or not. Only a
+    /// node's own machine can tell which of its peers are up, because each machine has its own clock.
     #[must_use]
     pub fn primaries(&self, layout: &Layout, ring_size: RingSize, n_val: u32) -> BTreeSet<NodeId> {
         primaries_of(self.partition(ring_size), layout, n_val)
     }
 }
 
-/// The partition of a key.
+/// Returns the partition of a key.
 pub(crate) fn partition_of(key: KeyRef<'_>, ring_size: RingSize) -> Partition {
     let rule = PlacementRule::BucketAndKey;
     ring_size.partition(KeyHash::of(&key.encoded(), key.bucket, rule).placement)
 }
 
-/// The nodes that hold so many replicas of a partition's records by a layout.
+/// Returns the primaries of a partition in a layout for an n_val.
 pub(crate) fn primaries_of(partition: Partition, layout: &Layout, n_val: u32) -> BTreeSet<NodeId> {
     let nodes = layout.primaries(partition, n_val).iter();
     nodes.map(|node| layout.nodes()[usize::from(*node)]).collect()

@@ -1,8 +1,8 @@
 //! The network between simulated machines: `turmoil`'s streams, with directions that can be blocked.
 //!
-//! A blocked direction holds bytes back, as TCP does while its segments are lost: what was written
-//! arrives, in order, when the way is free again. `turmoil` itself can hold back both directions of a
-//! link at once only.
+//! A blocked direction holds bytes back, as TCP does while its segments are lost. When the direction is
+//! free again, the bytes arrive in order. `turmoil` itself can only hold back both directions of a link
+//! at once.
 
 use parking_lot::Mutex;
 use quoit_cluster::{BoxFuture, Listener, Network, Stream};
@@ -16,10 +16,10 @@ use tokio::io::AsyncWrite;
 use turmoil::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use turmoil::net::{TcpListener, TcpStream};
 
-/// From one machine to another, by name.
+/// Names of the sending and the receiving machine.
 type Direction = (String, String);
 
-/// Which directions are blocked. Clones are the same network.
+/// The blocked directions of the network. Clones share them.
 #[derive(Clone, Default)]
 pub struct BlockedLinks(Arc<Mutex<Blocked>>);
 
@@ -30,7 +30,7 @@ struct Blocked {
 }
 
 impl BlockedLinks {
-    /// Holds back what one machine sends another, or lets it go on.
+    /// Blocks the direction from one machine to another, or frees it.
     pub fn set_blocked(&self, from: &str, to: &str, is_blocked: bool) {
         let direction = (from.to_owned(), to.to_owned());
         let mut blocked = self.0.lock();
@@ -58,11 +58,11 @@ impl BlockedLinks {
     }
 }
 
-/// The network as one machine has it. To be used on that machine's host.
+/// The network as seen from one machine. It must be used on that machine's host.
 pub struct MachineNetwork {
     /// The machine's name.
     pub machine: String,
-    /// The state of the network.
+    /// The blocked directions of the network.
     pub ways: BlockedLinks,
 }
 
@@ -121,7 +121,7 @@ impl Listener for MachineListener {
     }
 }
 
-/// Writes while its direction is free.
+/// A writer that waits while its direction is blocked.
 struct HeldWriter {
     writer: OwnedWriteHalf,
     direction: Direction,
@@ -159,7 +159,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::time::{Instant, sleep};
 
-    /// Two machines; the second answers each byte with the byte.
+    /// A simulation in which machine `n2` sends each received byte back.
     fn echo(ways: &BlockedLinks) -> turmoil::Sim<'static> {
         let mut sim = turmoil::Builder::new().rng_seed(1).build();
         let ways = ways.clone();

@@ -1,8 +1,9 @@
-//! The operator: changes who belongs to the cluster while clients work.
+//! The operator: changes the members of the cluster while clients work.
 //!
-//! Like one at a keyboard, it asks any member, and asks again, another one perhaps, until it sees that what
-//! it wants is so. It takes a machine for lost only when nothing moves any more: a second loss before the
-//! first is made good takes data with it, in any store that keeps three copies.
+//! Like an operator at a keyboard, it sends each request to some member, and repeats it, perhaps at
+//! another member, until it sees that the change is made. It destroys a machine only when no change is in
+//! progress: a second loss before the first one is repaired takes data with it in any store with three
+//! copies.
 
 use crate::boot::NODE_PORT;
 use crate::family::Family;
@@ -21,18 +22,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Longest pause between two changes, in microseconds.
+/// Maximum pause between two changes, in microseconds.
 const PAUSE_US_MAX: u64 = 5_000_000;
-/// Pause between two tries.
+/// Pause between two attempts.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
-/// Pause between two looks whether a node is about to take its leave.
+/// Pause between two checks whether a leaving node has handed over everything.
 const EXIT_LOOK: Duration = Duration::from_millis(4);
-/// Runs in a hundred of those with an operator in which leavers die.
+/// Percentage of runs of the family `general`, of those with an operator, in which leaving nodes die.
 const LEAVERS_DIE_PERCENT: u64 = 30;
-/// Primaries of a key: with fewer nodes one of them has several votes.
+/// Number of primaries of a key. With fewer nodes, one of them has several votes.
 const PRIMARY_COUNT: usize = 3;
 
-/// A change of members.
+/// A change of members or capacities. Machines are identified by their indexes, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MemberChange {
     Join { new: usize },
@@ -44,7 +45,7 @@ enum MemberChange {
 }
 
 impl MemberChange {
-    /// The machine that comes.
+    /// Returns the machine that joins.
     const fn newcomer(self) -> Option<usize> {
         match self {
             Self::Join { new } | Self::Replace { new, .. } | Self::ReplaceLost { new, .. } => {
@@ -54,7 +55,7 @@ impl MemberChange {
         }
     }
 
-    /// The machine that goes.
+    /// Returns the machine that leaves or was lost.
     const fn old(self) -> Option<usize> {
         match self {
             Self::Leave { old }
@@ -65,7 +66,7 @@ impl MemberChange {
         }
     }
 
-    /// The machine that is destroyed first.
+    /// Returns the machine that is destroyed before the change.
     const fn lost(self) -> Option<usize> {
         match self {
             Self::RemoveLost { old } | Self::ReplaceLost { old, .. } => Some(old),
@@ -73,7 +74,7 @@ impl MemberChange {
         }
     }
 
-    /// The change that has to be staged; a join stages itself.
+    /// Returns the change to stage; `None` for a join, which stages itself.
     fn staged(self) -> Option<StagedChange> {
         let id = Machine::node_id_at;
         match self {
@@ -92,16 +93,17 @@ impl MemberChange {
         }
     }
 
-    /// Whether it is committed.
+    /// True if the change is committed in a member's state.
     fn is_made(self, state: &State) -> bool {
         let member = |place| state.members().get(Machine::node_id_at(place));
         let came = self.newcomer().is_none_or(|new| {
             member(new).is_some_and(|member| member.status == MemberStatus::Valid)
         });
         let goes = self.old().is_none_or(|old| match member(old).map(|member| member.status) {
-            // A member that is behind has not heard yet that it has joined.
+            // The state of a member that is behind may not have the node yet, so only a recorded removal
+            // counts.
             None => state.members().is_removed(Machine::node_id_at(old)),
-            // Removal by force does not wait for a member, whatever it was doing.
+            // A removal by force has to be complete; that the node is leaving is not enough.
             Some(status) => {
                 let is_going = matches!(status, MemberStatus::Leaving | MemberStatus::Exiting);
                 is_going && self.lost().is_none()
@@ -117,7 +119,8 @@ impl MemberChange {
     }
 }
 
-/// Whether a machine's node knows that another one speaks the newer version; `None` while it is down.
+/// Returns true if a machine's node knows that another one speaks the newer version; `None` while it is
+/// down.
 fn knows_newer(machine: &Machine, other: usize) -> Option<bool> {
     let store = machine.store()?;
     let state = store.control().read();
@@ -125,20 +128,20 @@ fn knows_newer(machine: &Machine, other: usize) -> Option<bool> {
     Some(member.is_some_and(|member| member.versions.max >= NEWER.max))
 }
 
-/// The operator of a run.
+/// The operator of the members of a run.
 pub struct Operator {
     ground: Ground,
     random: Random,
-    /// Places of the machines that should be members.
+    /// Indexes of the machines that should be members.
     members: BTreeSet<usize>,
-    /// Whether machines may be lost with what they have.
+    /// True if machines may be destroyed.
     has_losses: bool,
-    /// Whether nodes that leave die before they have taken their leave.
+    /// True if leaving nodes die after they have handed over everything and before they are removed.
     leavers_die: bool,
 }
 
 impl Operator {
-    /// The operator of a cluster of all machines in service.
+    /// Creates the operator of a cluster of all machines in service.
     #[must_use]
     pub fn new(seed: u64, ground: Ground, family: Option<Family>) -> Self {
         let members = ground.in_service().iter().map(|machine| machine.index).collect();
@@ -155,8 +158,8 @@ impl Operator {
         Self { ground, random, members, has_losses, leavers_die }
     }
 
-    /// Makes some changes, begun while `are_clients_working`, and waits until all is settled and no node
-    /// runs any more that is no member.
+    /// Makes some changes, each of which begins while `are_clients_working` returns true. Then waits
+    /// until the cluster has settled and all nodes that are not members have stopped.
     pub async fn run(mut self, are_clients_working: impl Fn() -> bool) {
         let mut is_settled = true;
         for _ in 0..self.random.within(1..5) {
@@ -179,8 +182,8 @@ impl Operator {
         }
     }
 
-    /// Switches off removed machines whose nodes were away when they were removed, and know no member that
-    /// could tell them.
+    /// Switches off removed machines whose nodes were away when they were removed, and know no member
+    /// that could tell them.
     fn switch_off_hermits(&self) {
         for machine in self.ground.in_service() {
             let Some(store) = machine.store() else { continue };
@@ -194,7 +197,7 @@ impl Operator {
         }
     }
 
-    /// Draws the next change of those that are possible.
+    /// Draws one of the possible changes.
     fn draw(&mut self, is_settled: bool) -> MemberChange {
         let machines = Arc::clone(&self.ground.machines);
         let spare = machines
@@ -214,7 +217,9 @@ impl Operator {
         if let Some(new) = new {
             possible.extend([MemberChange::Join { new }, MemberChange::Join { new }]);
             possible.push(MemberChange::Replace { old, new });
-            // A lost machine is not upgraded; if it could not learn what the new one brings, it is removed.
+            // A lost machine is never upgraded. If its replacement brings properties that the lost
+            // member's version does not know, it can only be removed. So a replacement needs members that
+            // know the machine as upgraded.
             let others = members.iter().filter(|of| **of != old);
             let known = others.filter_map(|of| knows_newer(&machines[*of], old));
             let is_upgraded = || known.reduce(|one, other| one && other) == Some(true);
@@ -237,7 +242,7 @@ impl Operator {
         if let Some(new) = change.newcomer() {
             self.join(new).await;
         }
-        // A node goes because the change is made.
+        // A node that has stopped by itself shows that its removal is made.
         let old = change.old().map(|old| Arc::clone(&self.ground.machines[old]));
         let is_gone = || old.as_ref().is_some_and(|old| old.used() == Use::Retired);
         let is_made = move |control| step(control, change);
@@ -258,8 +263,8 @@ impl Operator {
         self.members.extend(change.newcomer());
     }
 
-    /// Switches a machine off when all know that its node has handed over everything, and before it has taken
-    /// its leave, if it is slow enough; then tells the members so, as they ask for it.
+    /// Switches a leaving machine off when some member shows that its node has handed over everything,
+    /// unless the node is removed sooner. Then marks the member as down and removes it by force.
     async fn kill_when_exiting(&mut self, old: usize) {
         let id = Machine::node_id_at(old);
         let machine = Arc::clone(&self.ground.machines[old]);
@@ -278,7 +283,7 @@ impl Operator {
             sleep(EXIT_LOOK).await;
         }
         self.members.remove(&old);
-        // The instruction to operators for a member that died on its way, and will not come back: mark it as
+        // This follows the instruction to operators for a member that has died on its way out: mark it as
         // down, and remove it.
         let is_marked = move |control: Arc<ControlPlane>| async move {
             if control.read().members().get(id).is_none() {
@@ -301,7 +306,7 @@ impl Operator {
         }
     }
 
-    /// Lets a node join. One that knows that it has is known to the others, too.
+    /// Lets a node join. If the node knows that it is a member, so do the others.
     async fn join(&mut self, new: usize) {
         let machine = Arc::clone(&self.ground.machines[new]);
         loop {
@@ -318,8 +323,8 @@ impl Operator {
         }
     }
 
-    /// Waits until all changes have come to their end: partitions are where they belong, and who had to
-    /// go is gone.
+    /// Waits until all changes are complete: no partition moves, and exactly the wanted nodes are
+    /// members.
     async fn settle(&mut self) {
         let wanted: BTreeSet<NodeId> =
             self.members.iter().map(|place| Machine::node_id_at(*place)).collect();
@@ -336,7 +341,7 @@ impl Operator {
         self.note("settled");
     }
 
-    /// Whether a member says that it is so.
+    /// Asks some member a question. Returns false if the member does not answer.
     async fn says<A, F>(&mut self, what: &str, ask: A) -> bool
     where
         A: FnOnce(Arc<ControlPlane>) -> F + Send + 'static,
@@ -360,7 +365,7 @@ impl Operator {
     }
 }
 
-/// One step towards a change; whether it is made.
+/// Takes the steps towards a change that are possible now. Returns true if the change is made.
 async fn step(control: Arc<ControlPlane>, change: MemberChange) -> Result<bool, String> {
     if change.is_made(&control.read()) {
         return Ok(true);

@@ -1,4 +1,4 @@
-//! The process of a machine's node, from one start to its end.
+//! The process of a machine's node, from its start to its end.
 
 use crate::boot::{self, Surroundings};
 use crate::machine::{Machine, Use};
@@ -11,13 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// A process that could not start is tried again after so long.
+/// Pause before a start is tried again.
 const RESTART_PAUSE: Duration = Duration::from_millis(500);
-/// How long a node that goes waits.
+/// Time limits of a node's shutdown.
 const STOP_LIMITS: StopLimits =
     StopLimits { requests: Duration::from_secs(2), answers: Duration::from_secs(1) };
 
-/// The life of a machine's process, as a supervisor would have it.
+/// Runs a machine's node until the simulation ends the host: starts it, again if that fails, serves
+/// clients, and shuts it down when it is told to stop or no longer belongs to its cluster.
 pub(crate) async fn live(machine: &Machine, around: &Surroundings, trace: &Trace) {
     loop {
         match boot::start(machine, around).await {
@@ -75,7 +76,7 @@ async fn until_ready(machine: &Machine, mut readiness: watch::Receiver<Readiness
     }
 }
 
-/// Waits until a node no longer belongs to its cluster.
+/// Waits until a node has to stop by itself: it has left or was removed, or its clock is wrong.
 async fn departure(store: &ReplicatedStore) -> Departure {
     let mut departure = store.control().departure();
     loop {

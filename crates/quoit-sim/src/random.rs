@@ -1,16 +1,16 @@
-//! Randomness that follows from the seed.
+//! Random numbers that follow from the seed.
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, SeedableRng};
 use std::ops::Range;
 
-/// One stream of random numbers. Each part of a run has its own, so that a part which draws more does not
-/// change what the others draw.
+/// A stream of random numbers. Each part of a run has its own stream, so that a part which draws more
+/// numbers does not change the numbers of others.
 #[derive(Debug, Clone)]
 pub struct Random(Xoshiro256PlusPlus);
 
 impl Random {
-    /// The stream of a part of the run `seed`, told apart by `name` and `number`.
+    /// Returns the stream of a part of a run, identified by `name` and `number`.
     #[must_use]
     pub fn new(seed: u64, name: &str, number: u64) -> Self {
         let bytes = name.bytes().map(u64::from).chain([number]);
@@ -18,25 +18,25 @@ impl Random {
         Self(Xoshiro256PlusPlus::seed_from_u64(mixed))
     }
 
-    /// Any number.
+    /// Draws any number.
     pub fn number(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// A number below `end`; 0 when `end` is 0.
+    /// Draws a number below `end`; 0 if `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
-        // The bias of the remainder is of no account for the small numbers that are drawn here.
+        // The remainder is slightly biased, which does not matter for the small ranges used here.
         self.number().checked_rem(end).unwrap_or(0)
     }
 
-    /// A number of a range; its start when the range is empty.
+    /// Draws a number of a range; its start if the range is empty.
     pub fn within(&mut self, range: Range<u64>) -> u64 {
         range.start + self.below(range.end.saturating_sub(range.start))
     }
 
-    /// A number of a range by which small and large ones are equally likely, so that durations lie on both
-    /// sides of every limit of the store: as many between one and ten seconds as between one and ten
-    /// milliseconds.
+    /// Draws a number of a range such that each order of magnitude is equally likely: as many between one
+    /// and ten seconds as between one and ten milliseconds. Such durations lie on both sides of every
+    /// time limit of the store.
     pub fn within_by_magnitude(&mut self, range: Range<u64>) -> u64 {
         let doublings = |number: u64| u64::from(number.max(1).ilog2());
         let doubling = self.within(doublings(range.start)..doublings(range.end) + 1);
@@ -44,22 +44,22 @@ impl Random {
         self.within(least..2 * least).clamp(range.start, range.end - 1)
     }
 
-    /// True with a probability of `percent` in a hundred.
+    /// Draws true with a probability of `percent` in a hundred.
     pub fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// One of some things.
+    /// Picks an element of a slice.
     ///
     /// # Panics
     ///
-    /// When there are none.
+    /// If the slice is empty.
     pub fn pick<'a, T>(&mut self, things: &'a [T]) -> &'a T {
         &things[self.below(things.len() as u64) as usize]
     }
 }
 
-/// The finalizer of Sebastiano Vigna's SplitMix64.
+/// Mixes a number with the finalizer of SplitMix64 (Sebastiano Vigna).
 fn mix(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,5 @@
-//! Clients of registers: each reads one, and writes on condition that it still is what was read.
+//! Clients of registers: each reads a register, and writes on condition that the register has not changed
+//! since.
 
 use crate::finish::{answer, insist};
 use crate::ground::{Ground, patiently};
@@ -19,21 +20,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest pause between two requests of a client, in microseconds: short, so that clients meet.
+/// Maximum pause between two requests of a client, in microseconds: short, so that clients compete.
 const PAUSE_US_MAX: u64 = 300_000;
-/// Bytes of a value.
+/// Bytes of the filling of a value.
 const SIZE_BYTES: usize = 20;
 
-/// Makes the bucket type.
+/// Creates the bucket type of registers.
 ///
 /// # Errors
 ///
-/// When a cluster in which nothing is wrong yet refuses.
+/// When the request does not succeed in time, although no fault has happened yet.
 pub async fn create_type(ground: &Ground) -> Result<(), Violation> {
     let machines = ground.in_service();
     let create = || async {
         let create = move |store: Arc<ReplicatedStore>| async move {
-            // Quorums that promise nothing by themselves.
+            // These quorums promise nothing by themselves; the conditional writes have to keep their
+            // promise without them.
             let props = json!({
                 "allow_mult": true, "conditional_put_mode": "require_token", "w": 1, "dw": 0,
             });
@@ -47,11 +49,11 @@ pub async fn create_type(ground: &Ground) -> Result<(), Violation> {
     insist(ground, "create the type of registers", create).await
 }
 
-/// Reads every register at every node, and checks all that was ever read and written.
+/// Reads every register at every node, and checks all reads and writes of the run.
 ///
 /// # Errors
 ///
-/// When a read still fails, or a rule was broken.
+/// When a read still fails after 30 s, or a promise was broken.
 pub async fn read_back(ground: &Ground) -> Result<(), Violation> {
     for register in Register::all() {
         for machine in ground.in_service() {
@@ -63,18 +65,19 @@ pub async fn read_back(ground: &Ground) -> Result<(), Violation> {
     let hardships = ground.history.lock().hardships.clone();
     history.losses_us.extend(&hardships.files_lost_us);
     if hardships.is_disk_damaged {
-        // Rot has no time: it may have hit at any.
+        // The time at which rot damaged a register is not known.
         history.losses_us.push(u64::MAX);
     }
     check(&history)
 }
 
 impl Ground {
-    /// Asks a machine's node for a register, and notes the answer: the values, and their clock.
+    /// Reads a register at a machine's node, records the answer, and returns the values with their causal
+    /// context.
     ///
     /// # Errors
     ///
-    /// The store's error, or that no node answered, in words.
+    /// The error of the store in words, or that no node answered.
     async fn read_register(
         &self,
         machine: &Machine,
@@ -103,24 +106,24 @@ impl Ground {
     }
 }
 
-/// A client of the run.
+/// A client of registers.
 pub struct RegisterClient {
     place: String,
     ground: Ground,
     random: Random,
-    /// Values and clock that it was shown last, by register.
+    /// Values and causal context of the client's last read of each register.
     known: BTreeMap<Register, (BTreeSet<WriteNumber>, VersionVector)>,
 }
 
 impl RegisterClient {
-    /// The client of this number, from 1.
+    /// Creates the client with a number, from 1.
     #[must_use]
     pub fn new(number: u64, seed: u64, ground: Ground) -> Self {
         let random = Random::new(seed, "register client", number);
         Self { place: format!("r{number}"), ground, random, known: BTreeMap::new() }
     }
 
-    /// Makes so many requests, one after the other.
+    /// Sends `operation_count` requests, one after the other.
     pub async fn run(mut self, operation_count: u64) {
         for _ in 0..operation_count {
             let pause_us = self.random.below(PAUSE_US_MAX);
@@ -166,7 +169,7 @@ impl RegisterClient {
         let number = ground.registers.lock().begin(register, base, start_us);
         self.note(machine, &format!("{number} {what}"));
         let quorums = Quorums::strict(timeout_ms);
-        // The mode of the bucket asks for all that the promise needs.
+        // The bucket's `conditional_put_mode` asks for the quorums that the promise needs.
         let options = WriteOptions { timeout_ms: Some(timeout_ms), ..WriteOptions::default() };
         let ask = move |store: Arc<ReplicatedStore>| async move {
             let name = register.name();

@@ -1,52 +1,52 @@
-//! How many replicas the records of each bucket have, and when that changed.
+//! Values of n_val of the buckets of a run, over time.
 
 use crate::policy::Policy;
 use std::collections::BTreeMap;
 
-/// Replicas of records of which nothing else is said.
+/// Default n_val.
 pub const N_VAL_DEFAULT: u32 = 3;
 
-/// A change of the number of replicas of a bucket.
+/// A change of a bucket's n_val.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ReplicaCountChange {
     policy: Policy,
     before: u32,
     after: u32,
-    /// When it was asked for, in simulated microseconds.
+    /// Time at which the change was requested, in simulated microseconds.
     start_us: u64,
-    /// When every node in service knew it; [`u64::MAX`] before that.
+    /// Time at which every node in service knew the change; [`u64::MAX`] until then.
     end_us: u64,
 }
 
-/// The numbers of replicas of a run, over time.
+/// Values of n_val of a run, by policy and time.
 #[derive(Debug, Clone, Default)]
 pub struct ReplicaCounts {
     initial: BTreeMap<Policy, u32>,
-    /// In the order of their starts; those of one policy do not overlap.
+    /// Changes in the order of their starts. Changes of one policy do not overlap.
     changes: Vec<ReplicaCountChange>,
 }
 
 impl ReplicaCounts {
-    /// Numbers that a run begins with.
+    /// Creates the values with which a run begins.
     #[must_use]
     pub const fn new(initial: BTreeMap<Policy, u32>) -> Self {
         Self { initial, changes: Vec::new() }
     }
 
-    /// The number that a policy's bucket begins with.
+    /// Returns the n_val with which a policy's bucket begins.
     #[must_use]
     pub fn initial(&self, policy: Policy) -> u32 {
         self.initial.get(&policy).copied().unwrap_or(N_VAL_DEFAULT)
     }
 
-    /// Notes that a change is asked for.
+    /// Records the request for a change.
     pub fn begin(&mut self, policy: Policy, after: u32, now_us: u64) {
         let before = self.last_of(policy);
         let (start_us, end_us) = (now_us, u64::MAX);
         self.changes.push(ReplicaCountChange { policy, before, after, start_us, end_us });
     }
 
-    /// Notes that every node in service knows the last change of a policy's bucket.
+    /// Records that every node in service knows the last change of a policy's bucket.
     pub fn end(&mut self, policy: Policy, now_us: u64) {
         let mut changes = self.changes.iter_mut().rev();
         if let Some(change) = changes.find(|change| change.policy == policy) {
@@ -54,20 +54,20 @@ impl ReplicaCounts {
         }
     }
 
-    /// Whether any number was changed.
+    /// True if some n_val was changed.
     #[must_use]
     pub const fn is_changed(&self) -> bool {
         !self.changes.is_empty()
     }
 
-    /// Whether the number changed between two moments, or nodes may have gone by different ones.
+    /// True if n_val changed between two times, or nodes may have used different values.
     #[must_use]
     pub fn changed_within(&self, policy: Policy, from_us: u64, until_us: u64) -> bool {
         self.changes_of(policy)
             .any(|change| change.start_us <= until_us && change.end_us >= from_us)
     }
 
-    /// Whether the number was never lowered between two moments.
+    /// True if n_val was only raised, or not changed, between two times.
     #[must_use]
     pub fn only_raised(&self, policy: Policy, from_us: u64, until_us: u64) -> bool {
         let mut within = self
@@ -76,7 +76,7 @@ impl ReplicaCounts {
         within.all(|change| change.after > change.before)
     }
 
-    /// The numbers that nodes may go by at a moment.
+    /// Returns the values of n_val that nodes may use at a time.
     #[must_use]
     pub fn in_force(&self, policy: Policy, at_us: u64) -> Vec<u32> {
         let mut in_force = vec![self.initial(policy)];
@@ -89,7 +89,7 @@ impl ReplicaCounts {
         in_force
     }
 
-    /// The least number that a bucket's records had from a moment on; without a policy the usual one.
+    /// Returns the least n_val of a policy's bucket from a time on; the default if there is no policy.
     #[must_use]
     pub fn least_from(&self, policy: Option<Policy>, from_us: u64) -> u32 {
         let Some(policy) = policy else { return N_VAL_DEFAULT };

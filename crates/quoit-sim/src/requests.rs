@@ -1,4 +1,4 @@
-//! Requests of clients, and the meaning of their failures.
+//! Requests of clients to a node's store, and the outcomes that follow from their errors.
 
 use crate::history::{Entry, KeyNumber, Outcome, WriteKind, WriteNumber};
 use crate::names::{Name, bucket_type};
@@ -15,18 +15,19 @@ use quoit_model::object::{IndexEntry, IndexTerm, Object};
 use quoit_model::props::Quorum;
 use std::sync::Arc;
 
-/// Quorums of a request.
+/// Quorums and timeout of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quorums {
-    /// Whether only primaries count, and a majority of them has to take part.
+    /// True if only primaries count, and a majority of them has to take part.
     pub is_strict: bool,
-    /// Whether a write asks for as many copies of primaries as for copies, and stand-ins may take part too.
+    /// True if a write sets `pw` to the same value as `w`. Fallbacks may still take part unless
+    /// `is_strict` is set.
     pub asks_primaries: bool,
-    /// Copies that have to answer or take it: r or w.
+    /// Number of copies that have to answer a read or accept a write: `r` or `w`.
     pub copies: Quorum,
-    /// Copies that have to be synced.
+    /// Number of copies that have to be synced: `dw`.
     pub synced: Quorum,
-    /// Milliseconds until the store gives up.
+    /// Timeout of the store, in milliseconds.
     pub timeout_ms: u32,
 }
 
@@ -52,26 +53,26 @@ impl Quorums {
         }
     }
 
-    /// A majority of the primaries, synced.
+    /// Quorums of a majority of the primaries, which have to sync writes.
     #[must_use]
     pub const fn strict(timeout_ms: u32) -> Self {
         let (copies, synced) = (Quorum::Quorum, Quorum::Quorum);
         Self { is_strict: true, asks_primaries: true, copies, synced, timeout_ms }
     }
 
-    /// Whether a majority has to take part, of stand-ins too.
+    /// True if a majority has to take part, which may include fallbacks.
     #[must_use]
     pub fn asks_majority(self) -> bool {
         matches!(self.copies, Quorum::Quorum | Quorum::All)
     }
 
-    /// All primaries, for the last look.
+    /// Quorums of all primaries, for the reads at the end of a run.
     #[must_use]
     pub const fn all(timeout_ms: u32) -> Self {
         Self { copies: Quorum::All, ..Self::strict(timeout_ms) }
     }
 
-    /// The options of a read.
+    /// Returns the options of a read.
     pub(crate) fn read(self) -> ReadOptions {
         ReadOptions {
             r: Some(self.copies),
@@ -82,7 +83,7 @@ impl Quorums {
         }
     }
 
-    /// The options of a write.
+    /// Returns the options of a write.
     pub(crate) fn write(self) -> WriteOptions {
         WriteOptions {
             w: Some(self.copies),
@@ -95,7 +96,7 @@ impl Quorums {
     }
 }
 
-/// Reads a key, the short way if that can answer, as the client protocols do.
+/// Reads a key, on the store's fast path if possible, as the client protocols do.
 ///
 /// # Errors
 ///
@@ -128,28 +129,28 @@ pub async fn get(
     shown.map_err(|error| RequestError::Damaged(error.to_string()))
 }
 
-/// A write on its way.
+/// A write that a client sends.
 #[derive(Debug, Clone)]
 pub struct WriteRequest {
-    /// Its number.
+    /// Number of the write.
     pub number: WriteNumber,
     /// Kind of the write.
     pub kind: WriteKind,
-    /// Where to.
+    /// Name of the key.
     pub name: Name,
-    /// Context that its writer knows.
+    /// Causal context that the client sends.
     pub context: VersionVector,
-    /// Size of a value, in bytes.
+    /// Size of the filling of a put's value, in bytes.
     pub size_bytes: usize,
-    /// Whether the writer wants to see what it has made.
+    /// True if the answer has to return the object.
     pub return_object: bool,
-    /// When the value expires, seconds since 1970; `None` = never.
+    /// Time at which the value expires, in seconds since 1970; `None` = never.
     pub expires_at_secs: Option<u32>,
-    /// Quorums.
+    /// Quorums and timeout.
     pub quorums: Quorums,
 }
 
-/// Writes, the short way if that will do; what it has made, if that was asked for.
+/// Makes a write, on the store's fast path if possible. Returns the object if that was requested.
 ///
 /// # Errors
 ///
@@ -206,7 +207,8 @@ pub async fn write(
     Ok(None)
 }
 
-/// The outcome of a failed write.
+/// Returns the outcome of a write that failed with an error: refused only if the store can't have made
+/// it.
 #[must_use]
 pub const fn outcome_of(error: &RequestError) -> Outcome {
     match error {
@@ -240,7 +242,7 @@ pub async fn list_keys(
     let mut listing = store.listings().list_keys(name.key_ref().bucket).await?;
     let mut keys = Vec::new();
     while let Some(chunk) = listing.next().await? {
-        // A foreign name becomes a number that no key has.
+        // A foreign key becomes a number that no key has.
         let numbers = chunk.iter().map(|key| Name::number_of(key));
         keys.extend(numbers.map(|number| number.unwrap_or(KeyNumber(u32::MAX))));
     }
@@ -265,22 +267,22 @@ pub async fn list_buckets(
     Ok(buckets)
 }
 
-/// The field that has the numbers of writes.
+/// Index field of the numbers of writes.
 const WRITES: &[u8] = b"write_int";
 
-/// The index entry of a write.
+/// Returns the index entry of a write.
 fn entry_of(number: WriteNumber) -> IndexEntry {
     IndexEntry { field: Bytes::from_static(WRITES), term: IndexTerm::integer(number.0.into()) }
 }
 
-/// The entries that a key has by an object.
+/// Returns the index entries of an object.
 pub fn entries_of(key: KeyNumber, object: &Object) -> impl Iterator<Item = Entry> {
     let siblings = object.siblings.iter().filter(|sibling| !sibling.deleted);
     let entries = siblings.flat_map(|sibling| &sibling.meta.indexes);
     entries.map(move |entry| (number_of(Some(&entry.term)), key))
 }
 
-/// A write by its term; a foreign term becomes a number that no write has.
+/// Returns the write of an index term. A foreign term becomes a number that no write has.
 fn number_of(term: Option<&IndexTerm>) -> WriteNumber {
     let number = match term {
         Some(IndexTerm::Integer(number)) => {
@@ -291,7 +293,7 @@ fn number_of(term: Option<&IndexTerm>) -> WriteNumber {
     WriteNumber(number.unwrap_or(u32::MAX))
 }
 
-/// Asks for all entries of the index of writes of a policy's bucket, in order or not.
+/// Queries all entries of the index of writes in a policy's bucket, sorted or not.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
-//! After everything is mended, and before any read: a cluster that is left alone comes to rest.
+//! Checks that the cluster comes to rest by itself after all faults were repaired, before any read.
 //!
-//! Nothing has grown then: no node keeps what belongs to others, no request is under way, nothing waits for
-//! anybody, tombstones are reaped. And replicas are the same without any read that repairs them.
+//! At rest no node has strays, no request is under way, no transfer or hint waits, and tombstones are
+//! reaped. Replicas are equal without a read that repairs them.
 
 use crate::contents::Contents;
 use crate::finish::{all_held, check_replicas, contents_of_all, keys, known_by_all, primaries};
@@ -14,27 +14,28 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Time that a cluster may take.
+/// Maximum time until the cluster is at rest.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Time that they may take longer to be the same where clocks were wrong. Where the last write wins, a
-/// primary keeps out what is older than its reap record by time; that may be a new value, by a clock that was
-/// behind, which other primaries take. A reap record retires after two rounds of reports, which are two
-/// minutes apart, and the first of them begins up to two minutes after it was made.
+/// Additional time until replicas are equal, if clocks were wrong. Where the last write wins, a primary
+/// rejects writes that are older by time than its reap record. A new value from a clock that is behind is
+/// such a write, and other primaries accept it. The reap record retires after two rounds of reports,
+/// which are two minutes apart. The first of them begins up to two minutes after the record was made.
 const PATIENCE_AFTER_WRONG_CLOCKS: Duration = Duration::from_secs(400);
-/// Pause between two looks.
+/// Pause between two checks.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
-/// Waits until nothing moves, nothing is left over, and the replicas are the same; where a disk is damaged,
-/// only for what wrong clocks leave behind.
+/// Waits until the cluster is at rest and its replicas are equal. If a disk is damaged, only waits until
+/// the effects of wrong clocks are gone.
 ///
-/// A number of replicas that is raised is made good by anti-entropy alone.
-/// Without anti-entropy replicas may stay different when a process has ended with what it remembered of
-/// others' absence, and where the last write wins when nodes did not agree on which that is. Tombstones of a
-/// clock that was ahead stay until their time has come.
+/// Some differences are allowed to last. Only anti-entropy fills the replicas that a raised n_val has
+/// added. Without anti-entropy replicas may also stay different if a process has ended with misses of
+/// others that it had only in memory, and where the last write wins if nodes did not agree on the last
+/// one. Tombstones from a clock that was ahead stay until their time has come.
 ///
 /// # Errors
 ///
-/// Names the work that is still left after a minute, or longer after wrong clocks and losses of power.
+/// Names the work that is left after a minute, or after a longer time if clocks were wrong or machines
+/// lost their power.
 pub async fn come_to_rest(
     ground: &Ground,
     has_exchanges: bool,
@@ -50,8 +51,8 @@ pub async fn come_to_rest(
         return Ok(());
     }
     let is_told = !hardships.has_process_ended && !hardships.are_clocks_wrong;
-    // A node that has forgotten tells nobody what it lacks; and where it was to reap a tombstone, the others
-    // do so ten minutes later.
+    // A node that has lost files does not tell others what it lacks. If it was the node that would reap a
+    // tombstone, the others reap it ten minutes later.
     let is_forgotten = !hardships.files_lost_us.is_empty();
     let is_count_changed = ground.history.lock().replica_counts.is_changed();
     let equal_replicas = has_exchanges || is_told && !is_forgotten && !is_count_changed;
@@ -82,12 +83,12 @@ pub async fn come_to_rest(
     Ok(())
 }
 
-/// Time that it may take longer where machines have lost their power. A tombstone that its first primary has
-/// lost is left behind: another one reaps it ten to twenty minutes after it was due, which is up to twenty
-/// seconds after it was written.
+/// Additional time if machines have lost their power. A tombstone that its first primary has lost is left
+/// behind. Another primary reaps it ten to twenty minutes after it was due, which is up to twenty seconds
+/// after it was written.
 const PATIENCE_AFTER_POWER_LOSS: Duration = Duration::from_secs(1_220);
 
-/// Demands on the cluster when it is at rest after the faults.
+/// Conditions that the cluster has to meet at rest.
 #[derive(Debug, Clone, Copy)]
 struct Wanted {
     equal_replicas: bool,
@@ -119,14 +120,15 @@ fn look(ground: &Ground, wanted: Wanted) -> Result<(), Violation> {
     check_leftovers(ground, &contents, wanted)
 }
 
-/// Waits until the replicas of a cluster are the same, or for as long as it may take.
+/// Waits until the replicas of a cluster are equal, for at most a minute.
 pub async fn replicas_meet(ground: &Ground) {
     until_equal(ground, PATIENCE, Instant::now() + PATIENCE).await;
 }
 
-/// Waits until no primary keeps out any more what others have taken: neither what reads would repair nor what
-/// listings would show. What can't be read is never equal. Gives up at a time, or when no node has had a reap
-/// record for as long as `mending`: nothing is kept out then, and what could be mended is.
+/// Waits until all primaries have equal copies, so that no reap record of one rejects a value that others
+/// have. Records that can't be read are never equal. Gives up at `give_up_at`, or when for the time of
+/// `mending` no node has had a reap record: nothing is rejected any more then, and anti-entropy has
+/// repaired what it can.
 async fn until_equal(ground: &Ground, mending: Duration, give_up_at: Instant) {
     let are_equal = || {
         let contents = contents_of_all(ground);
@@ -147,7 +149,7 @@ async fn until_equal(ground: &Ground, mending: Duration, give_up_at: Instant) {
     }
 }
 
-/// Checks that no node keeps strays, nor tombstones that all replicas have.
+/// Checks that no node keeps strays, or tombstones that should have been reaped.
 fn check_leftovers(ground: &Ground, all: &[Contents], wanted: Wanted) -> Result<(), Violation> {
     for (machine, contents) in ground.in_service().iter().zip(all) {
         let Some(store) = machine.store() else { continue };

@@ -1,9 +1,9 @@
-//! Users and rights: an operator grants one right after the other and revokes it while nodes are away, and
-//! each node is looked at all the time.
+//! Permissions of a user: an operator grants and revokes one after the other while nodes are cut off, and
+//! every node is observed all the time.
 //!
-//! A connection of a client keeps what was decided for it until the epoch of the rules is another one; the
-//! watch of a node does the same, by the same number. A node may be behind, if it says that it is, and since
-//! when; in half of the runs it refuses new logins after a time.
+//! A client's connection keeps its decision until the epoch of the rules changes. The watch of a node
+//! does the same with the same epoch. A node may use outdated rules if it reports that it is cut off, and
+//! since when. In half of the runs it refuses new logins after it has been cut off for some time.
 
 use crate::cut_off::{CutOffLook, CutOffWitness};
 use crate::finish::{answer, insist};
@@ -23,49 +23,52 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-/// Commands that make the user of the runs, before its right comes and goes.
+/// Commands that create the user, before its permissions are granted and revoked.
 const USER: [&str; 3] = ["add-user shop", "add-source shop 10.0.0.0/8 trust", "enable"];
-/// Longest pause between two changes, in microseconds.
+/// Maximum pause between two changes, in microseconds.
 const PAUSE_US_MAX: u64 = 2_000_000;
-/// Time for one try of a change: a node that reaches no majority takes longer to say so.
+/// Time limit of one attempt at a change. A node that reaches no majority would take longer to fail.
 const TRY_LIMIT: Duration = Duration::from_secs(1);
-/// Pause between two tries of a change.
+/// Pause between two attempts at a change.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// Pause between two looks at a node.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
-/// A node whose answer to a look took longer, or that was looked at longer ago, has not run all the time.
+/// A node has paused if its answer to a look took longer than this, or if its last look was longer ago,
+/// in microseconds.
 const LOOK_US_MAX: u64 = 300_000;
-/// A node that keeps what is outdated says so within so long, in microseconds: messages that were held back
-/// may be older than what they say is.
+/// Time within which a node with outdated rules has to report that it is cut off, in microseconds.
+/// Messages that a cut has held back may be older than the node takes them for.
 const TOLD_WITHIN_US: u64 = 3_000_000;
-/// Of a hundred runs so many have nodes that refuse logins while they are cut off.
+/// Percentage of runs whose nodes refuse logins while they are cut off.
 const REFUSING_PERCENT: u64 = 50;
-/// The time after which they do, in microseconds.
+/// Range of the times after which these nodes refuse logins, in microseconds.
 const REFUSED_AFTER_US: Range<u64> = 1_000_000..12_000_000;
-/// A change counts within so long on every node that can learn of it, in microseconds.
+/// Time within which a change takes effect on every node that can learn of it, in microseconds.
 const LIMIT_US: u64 = 5_000_000;
 
-/// The rights as they were agreed on. Each is on a bucket of its own, so that a node shows which it knows.
+/// The permissions as the cluster has acknowledged them. Each is on a bucket of its own, so that a node's
+/// decisions show which changes it knows.
 #[derive(Debug, Default)]
 struct Agreed {
-    /// Rights that were asked for so far, from the first one.
+    /// Number of permissions requested so far.
     count: u32,
-    /// The last right, and when it was acknowledged, until it is revoked.
+    /// Number of the last permission, and the time when its grant was acknowledged; `None` once its
+    /// revocation is requested.
     granted: Option<(u32, u64)>,
-    /// Rights that were revoked, and when that was acknowledged.
+    /// Numbers of revoked permissions, and the times when their revocations were acknowledged.
     revoked: Vec<(u32, u64)>,
 }
 
-/// The rights of a run.
+/// The permissions of a run.
 #[derive(Clone)]
 pub struct Rights {
     agreed: Arc<Mutex<Agreed>>,
-    /// The setting of all nodes.
+    /// Setting of all nodes.
     while_cut_off: WhileCutOff,
 }
 
 impl Rights {
-    /// The rights of a seed's run, before the user is made.
+    /// Creates the state of a seed's run before the user exists.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed, "logins while cut off", 0);
@@ -75,11 +78,11 @@ impl Rights {
         Self { agreed: Arc::default(), while_cut_off }
     }
 
-    /// Makes the user; it has no right yet.
+    /// Creates the user, without permissions.
     ///
     /// # Errors
     ///
-    /// When a cluster in which nothing is wrong yet refuses.
+    /// When a command does not succeed in time, although no fault has happened yet.
     pub async fn begin(&self, ground: &Ground) -> Result<(), Violation> {
         let first = &ground.in_service()[0];
         for words in USER {
@@ -88,7 +91,7 @@ impl Rights {
         Ok(())
     }
 
-    /// Grants and revokes in turn as long as clients work.
+    /// Grants and revokes permissions in turn while clients work.
     async fn change(self, seed: u64, ground: Ground, is_working: impl Fn() -> bool) {
         let mut random = Random::new(seed, "rights", 0);
         loop {
@@ -108,7 +111,7 @@ impl Rights {
         }
     }
 
-    /// Changes rights, and looks at every machine, as long as clients work.
+    /// Starts tasks that change permissions and observe every machine while clients work.
     pub fn watch_all(&self, seed: u64, ground: &Ground, stage: &Arc<Mutex<Stage>>) -> Watched {
         let is_working = {
             let stage = Arc::clone(stage);
@@ -125,12 +128,12 @@ impl Rights {
         }
     }
 
-    /// Waits until every node keeps what was agreed on and says that it reaches a majority, now that nothing
-    /// is wrong any more.
+    /// Waits until every node applies the acknowledged permissions and reaches a majority, after all
+    /// faults were repaired.
     ///
     /// # Errors
     ///
-    /// When one does not, or did not while clients worked.
+    /// When a node does not in time, or a watch has found a violation.
     pub async fn come_to_rest(&self, ground: &Ground, watched: Watched) -> Result<(), Violation> {
         watched.changing.await.map_err(broken)?;
         for watching in watched.watching {
@@ -157,8 +160,8 @@ impl Rights {
         Ok(())
     }
 
-    /// Looks at the rules as a connection does before each request, for so many buckets, and asks whether the
-    /// node is cut off and takes logins.
+    /// Looks at a node's rules as a connection does before each request, for `count` buckets. Asks too
+    /// whether the node is cut off and accepts logins.
     async fn look(
         &self,
         machine: &Machine,
@@ -186,7 +189,8 @@ impl Rights {
         machine.ask(look).await
     }
 
-    /// A decision of a connection that is not what was acknowledged before a time, in words.
+    /// Describes a decision that contradicts a change which was acknowledged before a time; `None` if
+    /// there is none.
     fn outdated(&self, connection: &Connection, before_us: u64) -> Option<String> {
         let agreed = self.agreed.lock();
         let is_old = |(_, at_us): &&(u32, u64)| *at_us < before_us;
@@ -200,22 +204,23 @@ impl Rights {
     }
 }
 
-/// Tasks that change rights and look at the machines.
+/// Running tasks that change permissions and observe machines.
 pub struct Watched {
     changing: JoinHandle<()>,
     watching: Vec<JoinHandle<Result<(), Violation>>>,
 }
 
-/// The watch of one machine.
+/// The observation of one machine.
 struct Watch {
     rights: Rights,
     ground: Ground,
     machine: Arc<Machine>,
     connection: Connection,
-    /// The last answer, and when its node began to run without a pause.
+    /// Time of the last answer, in simulated microseconds.
     looked_at_us: u64,
+    /// Time since when the node has run without a pause.
     ran_since_us: u64,
-    /// Since when the node keeps what is outdated and does not say so.
+    /// Time since when the node has used outdated rules without reporting that it is cut off.
     silent_since_us: Option<u64>,
     witness: CutOffWitness,
 }
@@ -237,7 +242,7 @@ impl Watch {
         }
     }
 
-    /// Looks again and again while clients work.
+    /// Looks at the node again and again while clients work.
     async fn run(mut self, is_working: impl Fn() -> bool) -> Result<(), Violation> {
         while is_working() {
             sleep(LOOK_PAUSE).await;
@@ -248,7 +253,8 @@ impl Watch {
                 self.ran_since_us = asked_at_us;
                 self.witness.begin_anew();
             }
-            // One more than was asked for: the next right may be granted on the way to the node.
+            // The next permission is included, because it may be granted while this request is on its
+            // way.
             let count = self.rights.agreed.lock().count + 1;
             let asked = self.rights.look(&self.machine, self.connection.clone(), count).await;
             let Asked::Answer(look) = asked else { continue };
@@ -280,7 +286,8 @@ impl Watch {
             self.silent_since_us = None;
             return Ok(());
         }
-        // Changes that were acknowledged five seconds ago count, and the node has run for as long.
+        // A violation needs a change that was acknowledged five seconds ago, a node that has run without
+        // a pause since, and three seconds without a report.
         let Some(outdated) = outdated(LIMIT_US) else {
             self.silent_since_us.get_or_insert(now_us);
             return Ok(());
@@ -294,33 +301,33 @@ impl Watch {
     }
 }
 
-/// Decisions of a connection of the user, in one life of a node.
+/// Decisions that a connection of the user has cached, for one process of a node.
 #[derive(Debug, Clone, Default)]
 struct Connection {
     boot: u64,
-    /// The epoch of the rules that were looked at; 0 = none.
+    /// Epoch of the rules of these decisions; 0 = no decisions yet.
     epoch: u64,
-    /// Numbers of the buckets on which the user has its right.
+    /// Numbers of the buckets on which the user has its permission.
     allowed: BTreeSet<u32>,
 }
 
-/// A look at a node.
+/// Result of a look at a node.
 #[derive(Debug)]
 struct RightsLook {
     connection: Connection,
-    /// Whether the node has not joined the cluster.
+    /// True if the node has not joined the cluster.
     is_alone: bool,
     cut_off: CutOffLook,
 }
 
 impl RightsLook {
-    /// Whether the node may be behind.
+    /// True if the node may use outdated rules.
     const fn is_excused(&self) -> bool {
         self.is_alone || self.cut_off.is_cut_off()
     }
 }
 
-/// Has any node carry out a command, again and again until it is acknowledged.
+/// Sends a command to some node, again and again until it is acknowledged.
 async fn tell(ground: &Ground, random: &mut Random, words: String) {
     ground.trace.note("rights", &words);
     loop {
@@ -338,7 +345,7 @@ async fn run(machine: &Machine, words: &str) -> Result<(), String> {
     let command = Command::parse(&words).expect("the words are right");
     let run = move |store: Arc<ReplicatedStore>| async move {
         let run = store.control().run(quoit_cluster::Command::Security(&command));
-        // A try that is given up ends: it would be made later, when the right has changed again.
+        // An attempt must not take effect after it was given up, when the permission has changed again.
         let ended = timeout(TRY_LIMIT, run).await.map_err(|_| "no answer".to_owned())?;
         ended.map_err(|error| error.to_string())
     };

@@ -1,4 +1,4 @@
-//! One run: a cluster, its clients, what goes wrong, and the verdict.
+//! One run of a seed, from the start of the cluster to the verdict.
 
 use crate::cluster::Cluster;
 use crate::logs::traced;
@@ -14,13 +14,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub struct Report {
     /// Its seed.
     pub seed: u64,
-    /// The violation that was found, if there is one.
+    /// `Ok` if every check passed, otherwise the first violation that was found.
     pub verdict: Result<(), Violation>,
     /// Its story.
     pub trace: Trace,
 }
 
-/// Runs a seed.
+/// Runs a seed. A panic of any part of the simulated world is reported as [`Fault::Broken`].
 #[must_use]
 pub fn run(seed: u64, settings: &Settings) -> Report {
     seed_elections(Random::new(seed, "elections", 0).number());

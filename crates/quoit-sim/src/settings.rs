@@ -1,4 +1,7 @@
-//! Settings of a run: all that its seed decides.
+//! Settings of a run, and the choices that its seed makes.
+//!
+//! Each choice draws from a stream of its own, named after the choice, so that a new choice does not
+//! change the others. Families of scenarios ([`Family`]) override many of them.
 
 use crate::engine::{EngineKind, EngineSizes};
 use crate::family::Family;
@@ -11,28 +14,28 @@ use std::ops::Range;
 use std::time::Duration;
 use tracing::Level;
 
-/// How a run is made. The seed decides everything that is not said here.
+/// Settings of a run. The seed decides everything that they leave open.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Machines of the cluster; `None` = as many as the seed says.
+    /// Number of machines of the cluster; `None` lets the seed decide.
     pub machine_count: Option<usize>,
-    /// Whether the world is a large one: up to twenty machines, and minutes instead of seconds.
+    /// True for a large world: up to twenty machines, and minutes instead of seconds of simulated time.
     pub is_large: bool,
-    /// Clients.
+    /// Number of clients of plain keys; as many more work on data types in some runs.
     pub client_count: u64,
     /// Requests of each client.
     pub operation_count: u64,
-    /// Trouble that the run has for certain; `None` = what the seed draws.
+    /// Family of scenarios of the run; `None` lets the seed draw it.
     pub family: Option<Family>,
-    /// Whether disks may rot in every run, not only in some.
+    /// True if a disk may rot in every run; otherwise the seed decides.
     pub with_rot: bool,
-    /// Whether there are clients of data types too, where all machines know what that is.
+    /// True if every run has clients of data types, except runs with machines of an older version.
     pub with_data_types: bool,
-    /// Log level up to which the nodes' lines are part of the story.
+    /// Least severe level of the nodes' log lines that are part of the story.
     pub log_level: Level,
-    /// Gets each line of the trace when it is written.
+    /// Function that is called with each line of the trace when it is written.
     pub tell: Option<fn(&str)>,
-    /// Lines of the trace that are kept.
+    /// Number of the last lines of the trace that are kept.
     pub line_count_max: usize,
 }
 
@@ -53,22 +56,24 @@ impl Default for Settings {
     }
 }
 
-/// Machines of large clusters.
+/// Numbers of machines of large clusters, of which the seed picks one.
 const LARGE_MACHINE_COUNTS: [usize; 3] = [12, 16, 20];
 
-/// Machines of clusters: three are enough for most, and more is dearer.
+/// Numbers of machines of other clusters, of which the seed picks one. Three are enough for most faults,
+/// and more machines take more CPU time.
 const MACHINE_COUNTS: [usize; 7] = [1, 3, 3, 3, 3, 4, 5];
 
 impl Settings {
-    /// The same with the family of a seed's run. A run that is to have rot, data types or a large world has
-    /// them beside what is drawn for runs in general.
+    /// Returns these settings with the family of the seed's run. A run for which rot, data types or a
+    /// large world was asked draws no family: it is of the family [`Family::General`], unless another one
+    /// is named.
     pub(crate) fn with_family(self, seed: u64) -> Self {
         let is_special = self.with_rot || self.with_data_types || self.is_large;
         let drawn = || if is_special { Family::General } else { Family::draw(seed) };
         Self { family: Some(self.family.unwrap_or_else(drawn)), ..self }
     }
 
-    /// Machines of a seed's cluster.
+    /// Number of machines of a seed's cluster.
     pub(crate) fn machine_count_of(&self, seed: u64) -> usize {
         let counts: &[usize] = match self.family {
             _ if self.is_large => &LARGE_MACHINE_COUNTS,
@@ -83,7 +88,7 @@ impl Settings {
         self.machine_count.unwrap_or_else(drawn)
     }
 
-    /// Machines of each cluster of a seed's world.
+    /// Number of machines of each cluster in a seed's world.
     pub(crate) fn clusters_of(&self, seed: u64) -> Vec<usize> {
         if self.family != Some(Family::Clusters) {
             return vec![self.machine_count_of(seed)];
@@ -93,7 +98,7 @@ impl Settings {
         (0..cluster_count).map(|_| *random.pick(&[1, 3, 3])).collect()
     }
 
-    /// Whether members of a seed's cluster come and go.
+    /// True if an operator adds and removes members of the seed's cluster.
     pub(crate) fn has_operator(&self, seed: u64) -> bool {
         let is_needed = matches!(
             self.family,
@@ -108,7 +113,7 @@ impl Settings {
             || !self.rots(seed) && Random::new(seed, "operator", 1).percent(OPERATOR_PERCENT)
     }
 
-    /// Whether the disk of one of a seed's machines may rot.
+    /// True if the disk of one of the seed's machines may rot.
     pub(crate) fn rots(&self, seed: u64) -> bool {
         let is_drawn = || Random::new(seed, "rot", 0).percent(ROT_PERCENT);
         match self.family {
@@ -128,7 +133,7 @@ impl Settings {
         self.with_rot || !self.is_large && is_drawn()
     }
 
-    /// Whether a seed's machines run programs of two versions at first.
+    /// True if the seed's machines run programs of two versions at first.
     pub(crate) fn mixes_versions(&self, seed: u64) -> bool {
         !matches!(
             self.family,
@@ -144,7 +149,7 @@ impl Settings {
         ) && Random::new(seed, "versions", 0).percent(MIXED_PERCENT)
     }
 
-    /// Whether a seed's run has clients of data types.
+    /// True if the seed's run has clients of data types.
     pub(crate) fn has_data_types(&self, seed: u64) -> bool {
         let percent = match self.family {
             Some(Family::Blackouts) => DATA_TYPES_OF_BLACKOUTS_PERCENT,
@@ -155,7 +160,7 @@ impl Settings {
         is_wanted && !self.mixes_versions(seed)
     }
 
-    /// Whether a seed's run has clients of registers.
+    /// True if the seed's run has clients of registers.
     pub(crate) fn has_registers(&self, seed: u64) -> bool {
         match self.family {
             Some(Family::Registers) => true,
@@ -167,22 +172,23 @@ impl Settings {
         }
     }
 
-    /// Whether nodes wait before they serve, as the program's do, until another member has their time.
+    /// True if a node that starts serves no client before it has compared its time with another member's,
+    /// as the released program does.
     pub(crate) fn waits_for_time(&self) -> bool {
         self.family != Some(Family::Former)
     }
 
-    /// Whether values expire.
+    /// True if some values expire.
     pub(crate) fn has_expiring(&self) -> bool {
         self.family == Some(Family::Expiring)
     }
 
-    /// Whether an operator of a seed's run changes rights.
+    /// True if an operator grants and revokes a permission during the run.
     pub(crate) fn has_rights(&self) -> bool {
         self.family == Some(Family::Rights)
     }
 
-    /// Whether the records of a seed's buckets have different numbers of replicas, which change under load.
+    /// True if the seed's buckets have different values of n_val, which change while clients work.
     pub(crate) fn has_replica_counts(&self, seed: u64) -> bool {
         let is_drawn =
             || Random::new(seed, "number of replicas", 0).percent(REPLICA_COUNTS_PERCENT);
@@ -190,7 +196,7 @@ impl Settings {
             || self.family == Some(Family::General) && is_drawn()
     }
 
-    /// The work of a seed's clients.
+    /// Workload of the seed's clients.
     pub(crate) fn workload(&self, seed: u64) -> Workload {
         match self.family {
             Some(Family::Former) => Workload::default(),
@@ -220,17 +226,17 @@ impl Settings {
         }
     }
 
-    /// Partitions of the clusters: few, so that each has some keys.
+    /// Number of partitions of a cluster: few, so that each has some keys.
     pub(crate) const fn partition_count(&self) -> u16 {
         if self.is_large { 64 } else { 8 }
     }
 
-    /// Machines that the operator may take into service.
+    /// Number of spare machines that the operator may switch on.
     pub(crate) const fn spare_count(&self) -> usize {
         if self.is_large { 4 } else { 2 }
     }
 
-    /// Whether a seed's run has much in little time.
+    /// True if the seed's run is quick: the faults begin sooner, and the clients pause less.
     fn is_quick(&self, seed: u64) -> bool {
         let takes_long = matches!(
             self.family,
@@ -246,7 +252,7 @@ impl Settings {
         !self.is_large && !takes_long && Random::new(seed, "tempo", 0).percent(QUICK_PERCENT)
     }
 
-    /// How fast a seed's run goes.
+    /// Tempo of the seed's run.
     pub(crate) fn tempo(&self, seed: u64) -> Tempo {
         let mut tempo = if self.is_quick(seed) { Tempo::quick() } else { Tempo::default() };
         tempo.faults_until_us *= if self.is_large { LARGE_TIME_FACTOR } else { 1 };
@@ -256,7 +262,7 @@ impl Settings {
         tempo
     }
 
-    /// Requests of each client.
+    /// Number of requests of each client, multiplied for large worlds and for the family `rights`.
     pub(crate) fn operations(&self) -> u64 {
         let factor = match self.is_large {
             true => LARGE_TIME_FACTOR,
@@ -266,7 +272,7 @@ impl Settings {
         self.operation_count * factor
     }
 
-    /// How soon a seed's nodes reap tombstones.
+    /// Time for which the seed's nodes keep tombstones.
     pub(crate) fn delete_mode(&self, seed: u64) -> DeleteMode {
         let mut random = Random::new(seed, "delete mode", 0);
         let is_short = matches!(
@@ -298,10 +304,10 @@ impl Settings {
         }
     }
 
-    /// The engine of a seed's nodes.
+    /// Engine of the seed's nodes.
     pub(crate) fn engine_kind(&self, seed: u64) -> EngineKind {
         let is_innostore = match self.family {
-            // Of what becomes of a file whose bits flip, or which is lost, tests of real processes tell more.
+            // Tests of real processes cover flipped bits and lost files of this engine.
             Some(Family::Former | Family::LostFiles | Family::RotAndMembers) => false,
             Some(Family::Innostore) => true,
             _ => !self.rots(seed) && Random::new(seed, "engine", 0).percent(INNOSTORE_PERCENT),
@@ -309,7 +315,7 @@ impl Settings {
         if is_innostore { EngineKind::Innostore } else { EngineKind::Bitcask }
     }
 
-    /// Sizes of what a seed's engines keep in files and in memory.
+    /// Sizes of the files and buffers of the seed's engines.
     pub(crate) fn engine_sizes(&self, seed: u64) -> EngineSizes {
         match self.family {
             Some(Family::Former) => EngineSizes::default(),
@@ -317,7 +323,8 @@ impl Settings {
         }
     }
 
-    /// Bytes a second that a seed's nodes hand over while things go wrong.
+    /// Rate limit of the transfers of the seed's nodes until the faults are repaired, in bytes per
+    /// second.
     pub(crate) fn transfer_rate(&self, seed: u64) -> u64 {
         let mut random = Random::new(seed, "transfers", 0);
         let is_slow = random.percent(match self.family {
@@ -330,7 +337,7 @@ impl Settings {
         random.within(rates)
     }
 
-    /// How long connections of a seed's nodes may be silent.
+    /// Time after which the seed's nodes close a silent connection.
     pub(crate) fn idle_timeout(&self, seed: u64) -> Duration {
         let mut random = Random::new(seed, "idle timeout", 0);
         let is_short = match self.family {
@@ -344,8 +351,8 @@ impl Settings {
         }
     }
 
-    /// Records that a seed's nodes read at once when they hand them over: few often, so that the walk through
-    /// a partition has several pages.
+    /// Number of records in a page of a transfer. It is often small, so that a walk through a partition
+    /// takes several pages.
     pub(crate) fn page_records_max(&self, seed: u64) -> PageRecordsMax {
         match self.family {
             Some(Family::Former) => PageRecordsMax::default(),
@@ -353,11 +360,11 @@ impl Settings {
         }
     }
 
-    /// Whether nodes of a seed's cluster compare their copies.
+    /// True if the seed's nodes run anti-entropy.
     pub(crate) fn has_exchanges(&self, seed: u64) -> bool {
         let without_percent = match self.family {
             Some(Family::WithoutExchanges) => 100,
-            // Nothing else mends a copy that went back in time unnoticed.
+            // Only anti-entropy repairs a copy that has gone back in time without its node's notice.
             Some(Family::OlderData) => 0,
             Some(Family::Members) => NO_EXCHANGES_OF_MEMBERS_PERCENT,
             _ => NO_EXCHANGES_PERCENT,
@@ -366,49 +373,53 @@ impl Settings {
     }
 }
 
-/// Large worlds have so many times as many keys, and last so many times as long.
+/// Factors by which a large world has more keys, more requests and a longer time of faults.
 const LARGE_KEY_FACTOR: u64 = 5;
 const LARGE_TIME_FACTOR: u64 = 15;
-/// Clients work for so many times as long where rights change: revoked rights end within seconds.
+/// Factor by which clients send more requests in runs of the family `rights`: a revoked permission stays
+/// in use for seconds at most, so a run needs time for several changes.
 const RIGHTS_TIME_FACTOR: u64 = 3;
-/// Of a hundred puts so many store a value that expires, where any does.
+/// Percentage of puts that store a value which expires, in runs with such values.
 const EXPIRING_PERCENT: u64 = 40;
-/// So many runs of a hundred have nodes with the other engine than Bitcask.
+/// Percentage of runs whose nodes have the engine `innostore` instead of Bitcask.
 const INNOSTORE_PERCENT: u64 = 15;
-/// So many runs of a hundred have much in little time.
+/// Percentage of runs that are quick.
 const QUICK_PERCENT: u64 = 60;
-/// How long nothing is asked for, in times of what a connection may be silent: what nodes remember of reaped
-/// tombstones needs two rounds of questions that are four of these apart.
+/// Length of a lull, as a multiple of the idle timeout of connections. A reap record retires after two
+/// rounds of reports, which are four idle timeouts apart.
 const LULL_OF_IDLE_TIMEOUTS: u64 = 10;
-/// How long connections may be silent, in milliseconds, where it is not as long as by default.
+/// Range of the idle timeouts that are shorter than the default, in milliseconds.
 const IDLE_TIMEOUTS_MS: Range<u64> = 3_000..30_000;
-/// So many runs of a hundred have connections that may be silent for less long than by default.
+/// Percentage of runs with an idle timeout that is shorter than the default.
 const SHORT_IDLE_TIMEOUTS_PERCENT: u64 = 40;
-/// So many runs of a hundred have an operator who changes the cluster.
+/// Percentage of runs with an operator who changes the members, of the runs without rot.
 const OPERATOR_PERCENT: u64 = 40;
-/// In so many runs of a hundred, which have no operator then, rot may be among the kinds of trouble.
+/// Percentage of runs that may have rot among their faults; these runs have no operator.
 const ROT_PERCENT: u64 = 25;
-/// So many runs of a hundred have clients of data types beside the others.
+/// Percentages of runs with clients of data types: in general, and of the family `blackouts`.
 const DATA_TYPES_PERCENT: u64 = 25;
 const DATA_TYPES_OF_BLACKOUTS_PERCENT: u64 = 60;
-/// Share of the runs in which buckets have other numbers of replicas than usual, which change.
+/// Percentage of runs of the family `general` in which n_val of the buckets varies and changes.
 const REPLICA_COUNTS_PERCENT: u64 = 20;
-/// So many runs of a hundred have clients of registers beside the others.
+/// Percentage of runs with clients of registers.
 const REGISTERS_PERCENT: u64 = 25;
-/// In so many runs of a hundred tombstones do not stay for the usual time.
+/// Percentage of runs in which nodes keep tombstones for another time than the default.
 const OTHER_DELETE_MODES_PERCENT: u64 = 30;
-/// So many runs of a hundred begin with programs of two versions.
+/// Percentage of runs that begin with programs of two versions.
 const MIXED_PERCENT: u64 = 20;
-/// How long tombstones stay, in milliseconds: less than a message takes, and longer than a machine is away.
+/// Range of the times for which nodes keep tombstones, in milliseconds: from less than the delay of a
+/// message to longer than the absence of a machine.
 const DELETE_DELAYS_MS: Range<u64> = 20..20_000;
-/// The same where tombstones are to be gone before something happens.
+/// The same range for families in which tombstones have to be reaped before a certain fault.
 const SHORT_DELETE_DELAYS_MS: Range<u64> = 20..2_000;
-/// In so many runs of a hundred transfers take long, so that much happens meanwhile.
+/// Percentages of runs with slow transfers, during which much else happens: in general, and of families
+/// that move partitions.
 const SLOW_TRANSFERS_PERCENT: u64 = 30;
 const SLOW_TRANSFERS_OF_MEMBERS_PERCENT: u64 = 60;
-/// Bytes a second of slow and of other transfers.
+/// Ranges of the rate limits of slow and of other transfers, in bytes per second.
 const SLOW_RATES: Range<u64> = 500..10_000;
 const FAST_RATES: Range<u64> = 1_000_000..100_000_000;
-/// So many runs of a hundred do without anti-entropy, which mends what other parts have missed.
+/// Percentages of runs without anti-entropy, which would repair what other parts have missed: in general,
+/// and of the family `members`.
 const NO_EXCHANGES_PERCENT: u64 = 25;
 const NO_EXCHANGES_OF_MEMBERS_PERCENT: u64 = 50;

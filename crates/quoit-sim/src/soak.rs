@@ -1,4 +1,4 @@
-//! A soak: the seeds of a range, or as many as some minutes allow.
+//! A soak: runs the seeds of a range, or as many seeds as a number of minutes allows.
 
 use crate::many_runs::{Extremes, Run, Tally, each_of};
 use clap::Args;
@@ -8,10 +8,10 @@ use std::str::FromStr;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// How often a soak tells how far it is.
+/// Interval between two reports of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Seeds from the first to before the second.
+/// A range of seeds, without its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Seeds(Range<u64>);
 
@@ -28,20 +28,20 @@ impl FromStr for Seeds {
 /// Options of a soak.
 #[derive(Args)]
 pub(crate) struct SoakArgs {
-    /// Seeds to run, the last one excluded; from 0 on until the time is up if this is left out
+    /// Seeds to run, without the last one; from 0 on until the time is up if this is left out
     #[arg(long)]
     seeds: Option<Seeds>,
-    /// Begin no more seeds after so many minutes
+    /// Minutes after which no more seeds begin
     #[arg(long)]
     minutes: Option<u64>,
     #[command(flatten)]
     extremes: Extremes,
-    /// Seeds at a time; as many as there are processors if this is left out
+    /// Seeds to run at a time; as many as there are processors if this is left out
     #[arg(long)]
     jobs: Option<usize>,
 }
 
-/// Runs what was asked for, tells how far it is, and what failed.
+/// Runs a soak, and prints its progress and the failed seeds.
 pub(crate) fn soak(args: &SoakArgs) -> ExitCode {
     let seeds = args.seeds.clone().map_or(0..u64::MAX, |Seeds(seeds)| seeds);
     let minutes = args.minutes.or_else(|| args.seeds.is_none().then_some(1));

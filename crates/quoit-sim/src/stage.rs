@@ -1,22 +1,22 @@
-//! How far a run is, and how a task of it that broke is told.
+//! Stages of a run, and the violation for a task that has panicked.
 
 use crate::violation::{Fault, Violation};
 use tokio::task::JoinError;
 
-/// Where a run stands.
+/// Stage of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// The cluster comes together.
+    /// The cluster is formed.
     Form,
-    /// Clients work and things go wrong.
+    /// Clients work and faults happen.
     Work,
-    /// Clients are done; everything has to be mended.
+    /// Clients are done, and all faults have to be repaired.
     Mend,
-    /// Nothing is wrong any more.
+    /// All faults are repaired.
     Calm,
 }
 
-/// A task that panicked or was given up.
+/// Returns the violation for a task that panicked or was aborted.
 pub(crate) fn broken(error: JoinError) -> Violation {
     Violation::new(Fault::Broken, error.to_string())
 }

@@ -1,4 +1,4 @@
-//! The stores of all nodes that run, seen from inside at one moment of a run.
+//! The stores of all running nodes at one moment of a run, read directly from their engines.
 
 use crate::contents::Contents;
 use crate::ground::Ground;
@@ -15,16 +15,18 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The stores of all nodes that run, by the places of their machines, and what they have.
+/// The stores of all running nodes.
 pub(crate) struct StoresNow {
+    /// Stores, each with the index of its machine.
     pub(crate) stores: Vec<(usize, Arc<ReplicatedStore>)>,
+    /// Contents of the stores, in the same order.
     pub(crate) contents: Vec<Contents>,
-    /// The place of the machine whose node founds the cluster.
+    /// Index of the machine whose node founds the cluster.
     founder: Option<usize>,
 }
 
 impl StoresNow {
-    /// The stores as they are now; `None` when one can't be read.
+    /// Reads all stores; `None` if a store can't be read.
     pub(crate) fn at(ground: &Ground) -> Option<Self> {
         let machines = ground.in_service();
         let running = machines.iter().filter_map(|machine| Some((machine.index, machine.store()?)));
@@ -36,9 +38,10 @@ impl StoresNow {
         Some(Self { stores, contents, founder })
     }
 
-    /// The store of the member that knows the newest layouts; of several the first. A spare that has not
-    /// joined yet is a cluster by itself, with a first layout of its own, and no member. A node that has left
-    /// knows the cluster without it.
+    /// Returns the store of the member that knows the newest layouts; of several, that of the first
+    /// machine. A spare that has not joined yet is left out: it is a cluster of its own, with a first
+    /// layout of its own. A node that has left is left out too, because its state no longer has it as a
+    /// member.
     pub(crate) fn newest(&self) -> Option<&Arc<ReplicatedStore>> {
         let version = |(place, store): &&(usize, Arc<ReplicatedStore>)| {
             let state = store.control().read();
@@ -54,8 +57,8 @@ impl StoresNow {
         self.stores.iter().filter(is_member).max_by_key(version).map(|(_, store)| store)
     }
 
-    /// The layouts that members read a key by, without those that replicas refuse. A node that is to join
-    /// goes by its own layout until it knows the cluster's.
+    /// Returns the layouts by which members read a key, without those that replicas refuse. A joining
+    /// node is left out: it uses its own layout until it knows the cluster's.
     pub(crate) fn read_layouts(&self, newest: &State, name: &Name) -> BTreeMap<u64, Arc<Layout>> {
         let partition = name.partition(newest.ring_size());
         let members = self.stores.iter().filter(|(place, store)| {
@@ -70,7 +73,7 @@ impl StoresNow {
         layouts.filter(|(version, _)| *version >= newest.layouts().oldest_version()).collect()
     }
 
-    /// The nodes whose copies of a partition have lost records, as far as any node knows.
+    /// Returns the nodes whose copies of a partition are known, at any node, to have lost records.
     pub(crate) fn lost(&self, partition: Partition) -> BTreeSet<NodeId> {
         let known = self.stores.iter().flat_map(|(_, store)| {
             let state = store.control().read();
@@ -80,7 +83,7 @@ impl StoresNow {
         known.collect()
     }
 
-    /// Describes the copies of a key.
+    /// Describes the copies of a key on all running nodes.
     pub(crate) fn words(&self, key: KeyNumber) -> String {
         let words = self.stores.iter().zip(&self.contents).map(|((place, _), contents)| {
             let found = found_in_object(contents.objects.get(&key), Events::CountEach);
@@ -89,7 +92,7 @@ impl StoresNow {
         words.collect::<Vec<_>>().join(", ")
     }
 
-    /// A node's copy of a key; the outer `None` when the node does not run.
+    /// Returns a node's copy of a key; the outer `None` if the node does not run.
     pub(crate) fn copy(&self, node: NodeId, key: KeyNumber) -> Option<Option<&Object>> {
         let place = self.stores.iter().position(|(place, _)| Machine::node_id_at(*place) == node);
         place.map(|place| self.contents[place].objects.get(&key))

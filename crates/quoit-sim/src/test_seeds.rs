@@ -1,4 +1,4 @@
-//! The seeds that belong to every test of the repository, and what is asked of them.
+//! The checks that the test command runs with the simulator.
 
 use crate::many_runs::{Extremes, Run, Tally, each_of};
 use quoit_planted::PlantedFault;
@@ -7,9 +7,9 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-/// Seeds that `make test` runs.
+/// Seeds of the mix of families.
 const CHECKED_SEEDS: Range<u64> = 0..1000;
-/// Further seeds that it runs, because of what they once found.
+/// Further seeds, of the family `former`, with the fault that each of them once found.
 const REGRESSIONS: [(u64, &str); 23] = [
     (
         4433,
@@ -56,14 +56,14 @@ const REGRESSIONS: [(u64, &str); 23] = [
         "a loss of power while a snapshot was written left a node that had the log without its front",
     ),
 ];
-/// Seeds that it runs with clients of data types beside the others.
+/// Seeds that run with clients of data types.
 const DATA_TYPE_SEEDS: Range<u64> = 0..40;
-/// Further seeds that it runs of some families, the first two for what one of them once found: entries of a
-/// source queue that no node of the other cluster called synced, since the object had been reaped there; and
-/// a deleted value that a leaving node brought back.
+/// Further seeds of some families. One seed of `clusters` once found entries of a source queue that the
+/// other cluster never confirmed as synced, because it had reaped the object. One seed of `blackouts`
+/// once found a deleted value that a leaving node brought back.
 const FAMILY_SEEDS: [(Family, Range<u64>); 3] =
     [(Family::Clusters, 0..14), (Family::Blackouts, 40..48), (Family::WrongStarts, 0..10)];
-/// Planted faults that it looks for among them.
+/// Planted faults that seeds of a family have to find.
 const PLANTED_IN_FAMILIES: [(Family, PlantedFault); 9] = [
     (Family::Rights, PlantedFault::KeepsEpoch),
     (Family::Rights, PlantedFault::ForgetsSince),
@@ -75,10 +75,10 @@ const PLANTED_IN_FAMILIES: [(Family, PlantedFault); 9] = [
     (Family::HungDisks, PlantedFault::AgreesUnsynced),
     (Family::LostFiles, PlantedFault::OverlooksLosses),
 ];
-/// Seeds of which the same story is asked for twice.
+/// Seeds that run twice and have to give the same output.
 const REPEATED_SEEDS: Range<u64> = 0..10;
-/// Planted faults that it looks for: some of those that few seeds are enough for.
-/// `cargo xtask sensitivity` measures all of them.
+/// Planted faults that seeds of the mix have to find: some for which few seeds are enough. `cargo xtask
+/// sensitivity` measures all planted faults.
 const PLANTED: [PlantedFault; 8] = [
     PlantedFault::CountsWritesShort,
     PlantedFault::DropsConcurrent,
@@ -89,24 +89,24 @@ const PLANTED: [PlantedFault; 8] = [
     PlantedFault::AcknowledgesUnsynced,
     PlantedFault::CountsStandInsAsPrimaries,
 ];
-/// Each of them has to be found within so many seeds.
+/// Seeds of which one has to find each planted fault.
 const PLANTED_SEEDS: Range<u64> = 0..60;
 
-/// Something that the test command asks of the simulator.
+/// A check of the test command.
 #[derive(Clone, Copy)]
 enum Check {
-    /// A run finds nothing.
+    /// The run passes.
     Passes(Run),
-    /// A run finds nothing, as it once did not.
+    /// The run passes, although it once found a fault.
     PassesAgain(Run, &'static str),
-    /// A second run of a seed goes the same way as the first.
+    /// A second run of the seed has the same output as the first.
     Repeats(Run),
-    /// One of [`PLANTED_SEEDS`] finds a planted fault.
+    /// One of [`PLANTED_SEEDS`] finds the planted fault, in runs of the family if one is given.
     Finds(PlantedFault, Option<Family>),
 }
 
 impl Check {
-    /// All of them, the longest first, so that no processor waits for the last one alone.
+    /// Returns all checks, the longest first, so that no processor waits for a last long one.
     fn all() -> impl Iterator<Item = Self> {
         let of_mix = |seed| Run { seed, extremes: Extremes::default() };
         let in_families = PLANTED_IN_FAMILIES.map(|(family, fault)| (fault, Some(family)));
@@ -170,7 +170,7 @@ impl Check {
     }
 }
 
-/// Runs all of them.
+/// Runs all checks.
 pub(crate) fn check() -> ExitCode {
     let tally = Mutex::new(Tally::default());
     each_of(Check::all(), None, |check| check.run(&tally));

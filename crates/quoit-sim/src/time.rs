@@ -1,25 +1,25 @@
-//! Time: one for the run, and what each machine takes it for.
+//! Simulated time, and the clocks of machines, which may be wrong.
 
 use quoit_seam::Clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// Time that the clocks of a run show at its start: 2025-01-01, microseconds since 1970.
+/// Wall-clock time at the start of a run: 2025-01-01, in microseconds since 1970.
 const START_US: u64 = 1_735_689_600_000_000;
 
-/// Simulated time, in microseconds since the start of the run. Clones are the same time.
+/// Simulated time, in microseconds since the start of the run. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct SimTime(Arc<AtomicU64>);
 
 impl SimTime {
-    /// Microseconds since the start of the run.
+    /// Returns the microseconds since the start of the run.
     #[must_use]
     pub fn now_us(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// The second of so many seconds from now, as a right clock counts since 1970, and its beginning in
-    /// simulated microseconds.
+    /// Returns the second in which `secs` seconds from now will be over: as seconds since 1970 on a right
+    /// clock, and as the simulated time in microseconds at which that second begins.
     #[must_use]
     pub fn second_in(&self, secs: u64) -> (u32, u64) {
         let unix_secs = (START_US + self.now_us()) / 1_000_000 + secs;
@@ -27,33 +27,33 @@ impl SimTime {
         (unix_secs, u64::from(unix_secs) * 1_000_000 - START_US)
     }
 
-    /// Goes on by a step of the simulation.
+    /// Advances simulated time by a step.
     pub fn advance_us(&self, by_us: u64) {
         self.0.fetch_add(by_us, Ordering::Relaxed);
     }
 }
 
-/// The clock of one machine: simulated time, wrong by what the run decides.
+/// The clock of one machine: simulated time plus an error that the run sets.
 #[derive(Debug)]
 pub struct SimClock {
     time: SimTime,
-    /// Error of the wall clock: how far it is ahead, in microseconds.
+    /// Error of the wall clock in microseconds; positive if it is ahead.
     skew_us: AtomicI64,
 }
 
 impl SimClock {
-    /// A clock that is right.
+    /// Creates a clock without error.
     #[must_use]
     pub const fn new(time: SimTime) -> Self {
         Self { time, skew_us: AtomicI64::new(0) }
     }
 
-    /// Microseconds that the wall clock shows too much.
+    /// Returns the error of the wall clock in microseconds; positive if it is ahead.
     pub fn skew_us(&self) -> i64 {
         self.skew_us.load(Ordering::Relaxed)
     }
 
-    /// Sets what the wall clock shows too much from now on, in microseconds; it jumps.
+    /// Makes the wall clock jump to an error in microseconds; positive if it is ahead.
     pub fn set_skew_us(&self, skew_us: i64) {
         self.skew_us.store(skew_us, Ordering::Relaxed);
     }

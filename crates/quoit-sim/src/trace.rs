@@ -1,4 +1,4 @@
-//! The story of a run, for people.
+//! The story of a run, as lines for people.
 
 use crate::time::SimTime;
 use parking_lot::Mutex;
@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
-/// Lines that are kept without `--trace`.
+/// Number of lines that are kept by default.
 pub const LINE_COUNT_DEFAULT: usize = 400;
 
-/// The story of a run: lines of simulated time, place and event. The last ones are kept, and a digest of
-/// all. Clones are the same trace.
+/// The story of a run: lines of simulated time, place and event. It keeps the last lines, and a digest of
+/// all lines. Clones refer to the same trace.
 #[derive(Clone)]
 pub struct Trace {
     time: SimTime,
@@ -26,16 +26,16 @@ struct Lines {
 }
 
 impl Trace {
-    /// An empty trace that keeps the last `count_max` lines, and tells each line as it comes.
+    /// Creates an empty trace that keeps the last `count_max` lines and passes each line to `tell`.
     #[must_use]
     pub fn new(time: SimTime, count_max: usize, tell: Option<fn(&str)>) -> Self {
-        // This hasher has fixed keys: equal stories have equal digests.
+        // This hasher has fixed keys, so equal stories have equal digests.
         let hasher = DefaultHasher::new();
         let lines = Lines { kept: VecDeque::new(), count_max, count: 0, hasher };
         Self { time, tell, lines: Arc::new(Mutex::new(lines)) }
     }
 
-    /// Notes what happened somewhere, now.
+    /// Records an event at a place, with the current simulated time.
     pub fn note(&self, place: &str, event: &str) {
         let now_us = self.time.now_us();
         let line =
@@ -52,13 +52,13 @@ impl Trace {
         lines.kept.push_back(line);
     }
 
-    /// A digest of all lines, kept or not.
+    /// Returns a digest of all lines, including those that were not kept.
     #[must_use]
     pub fn digest(&self) -> u64 {
         self.lines.lock().hasher.finish()
     }
 
-    /// The lines that were kept, one below the other.
+    /// Returns the kept lines as a text, after a line with the number of lines that were left out.
     #[must_use]
     pub fn text(&self) -> String {
         let lines = self.lines.lock();

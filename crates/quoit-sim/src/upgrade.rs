@@ -1,7 +1,8 @@
-//! A cluster whose machines run programs of two versions, until the operator has upgraded them all.
+//! Runs with programs of two versions, until the operator has upgraded all machines.
 //!
-//! Data types stand for all that an older node would misunderstand: their bucket type must not become active
-//! before every member speaks the newer version of the protocol between nodes, and must then.
+//! Data types stand for all features that an older node would misunderstand. Their bucket type must not
+//! become active before every member speaks the newer version of the internode protocol, and it must
+//! become active afterwards.
 
 use crate::faults::{MachineFault as Trouble, Planned};
 use crate::finish::{answer, insist};
@@ -19,16 +20,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// So many machines of a hundred run the older program at first.
+/// Percentage of machines that run the older program at first.
 const OLD_PERCENT: u64 = 60;
-/// When machines are upgraded, in simulated microseconds after the clients' beginning.
+/// Range of the times of upgrades, in simulated microseconds after the clients' start.
 const UPGRADES_US: Range<u64> = 2_000_000..18_000_000;
-/// Pause between two tries to use what is new, in microseconds.
+/// Range of the pauses between two attempts to activate the type, in microseconds.
 const TRY_US: Range<u64> = 200_000..1_500_000;
-/// A bucket type that needs the newer version.
+/// Name of a bucket type that needs the newer version.
 const TYPE_NAME: &[u8] = b"counters";
 
-/// Puts the older program on some of the machines, and says when each is upgraded.
+/// Installs the older program on some of the machines, and plans their upgrades.
 pub fn plan_upgrades(seed: u64, machines: &[Arc<Machine>]) -> Vec<Planned> {
     let mut random = Random::new(seed, "upgrades", 0);
     let mut planned = Vec::new();
@@ -42,11 +43,11 @@ pub fn plan_upgrades(seed: u64, machines: &[Arc<Machine>]) -> Vec<Planned> {
     planned
 }
 
-/// Tries to use what only the newer version knows, as long as clients work.
+/// Tries to activate the bucket type again and again while clients work.
 ///
 /// # Errors
 ///
-/// When it may be used although a member does not know it.
+/// When the type becomes active although a member does not know it.
 pub async fn try_new_things(
     seed: u64,
     ground: Ground,
@@ -67,24 +68,25 @@ pub async fn try_new_things(
     Ok(())
 }
 
-/// Waits until what is new can be used, now that all are upgraded.
+/// Waits until the bucket type becomes active, after all machines are upgraded.
 ///
 /// # Errors
 ///
-/// When it still can't.
+/// When it still does not become active after 30 s, or a member does not know it.
 pub async fn use_new_things(ground: &Ground) -> Result<(), Violation> {
     let machines = ground.in_service();
     let members = insist(ground, "activate counters", || activate(&machines[0])).await?;
     check_versions(ground, &members)
 }
 
-/// The members, by a node that has activated the type.
+/// Activates the type at a node, and returns the members that the node knows.
 async fn activate(machine: &Machine) -> Result<Vec<NodeId>, String> {
     let activate = |store: Arc<ReplicatedStore>| async move {
         let control = store.control();
         let props = json!({ "datatype": "counter", "allow_mult": true });
         let props = PropUpdates::from(props.as_object().cloned().unwrap_or_default());
-        // Refused once it is active; without it activation fails.
+        // An active type can't be created again. If it can't be created for another reason, the
+        // activation fails.
         let _ = control.create_type(TYPE_NAME, &props).await;
         control.activate_type(TYPE_NAME).await?;
         Ok::<_, quoit_cluster::ChangeError>(

@@ -1,14 +1,15 @@
-//! Values that tell who wrote them.
+//! Values from which the checkers read which write stored them.
 
 use crate::history::{Found, History, WriteNumber};
 use bytes::Bytes;
 use quoit_model::object::{Object, Sibling};
 use std::str::FromStr;
 
-/// Letters that values are filled with, again and again.
+/// Letters with which values are filled, repeated as often as needed.
 const LETTERS: &[u8; 26] = b"abcdefghijklmnopqrstuvwxyz";
 
-/// The value of a write, of about so many bytes. All of it follows from its beginning.
+/// Returns the value of a write: its number, `size_bytes`, and a filling of `size_bytes` bytes. The
+/// beginning of a value determines all of it, so a damaged value is recognized.
 #[must_use]
 pub fn value_of(number: WriteNumber, size_bytes: usize) -> Bytes {
     let mut value = format!("{number}:{size_bytes}:").into_bytes();
@@ -21,12 +22,12 @@ pub fn value_of(number: WriteNumber, size_bytes: usize) -> Bytes {
     value.into()
 }
 
-/// The place in the alphabet that the filling of a write's value begins at.
+/// Position in the alphabet at which the filling of a write's value begins.
 const fn first_letter(number: WriteNumber) -> usize {
     number.0 as usize % LETTERS.len()
 }
 
-/// The write that a value is of; `None` when the bytes are not exactly those of one.
+/// Returns the write whose value this is; `None` if the bytes are not exactly the value of a write.
 fn number_of(value: &[u8]) -> Option<WriteNumber> {
     let mut parts = value.splitn(3, |byte| *byte == b':');
     let mut next = || parts.next();
@@ -42,14 +43,14 @@ fn number_of(value: &[u8]) -> Option<WriteNumber> {
     is_filled.then_some(number)
 }
 
-/// A number as it is written in values: digits, the first of several not zero.
+/// Parses a decimal number as values contain it: only digits, without a leading zero.
 fn decimal<T: FromStr>(text: &[u8]) -> Option<T> {
     let is_plain =
         text.iter().all(u8::is_ascii_digit) && (text.len() == 1 || !text.starts_with(b"0"));
     std::str::from_utf8(text).ok().filter(|_| is_plain)?.parse().ok()
 }
 
-/// The value of a sibling.
+/// Returns what a sibling shows to a client.
 #[must_use]
 pub fn found_in(sibling: &Sibling) -> Found {
     match (&sibling.dot, sibling.deleted) {
@@ -67,7 +68,7 @@ pub fn found_in(sibling: &Sibling) -> Found {
 }
 
 impl History {
-    /// Notes the event that a value is stored under.
+    /// Records the event under which a value is stored.
     pub fn note_event(&mut self, sibling: &Sibling) {
         let (Found::Value(number), Some(dot)) = (found_in(sibling), &sibling.dot) else { return };
         let Some(write) = self.writes.get(number.0 as usize) else { return };
@@ -77,8 +78,8 @@ impl History {
     }
 }
 
-/// How often a value counts that was found under several events: a write that was passed on twice, because
-/// the first node fell silent with it, may have two.
+/// Treatment of a value that was found under several events. A node forwards a write again when the first
+/// receiver does not answer, so both receivers may make the write, each under an event of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Events {
     /// The value counts once.
@@ -87,11 +88,11 @@ pub enum Events {
     CountEach,
 }
 
-/// The values that a read found, in an order of their own.
+/// Returns the values of an object that a client would see, sorted.
 #[must_use]
 pub fn found_in_object(object: Option<&Object>, events: Events) -> Vec<Found> {
     let siblings = object.map_or(&[][..], |object| &object.siblings).iter();
-    // The rest of an expired value is nothing to a client, and no tombstone of a delete.
+    // Clients do not see what is left of an expired value, which is not the tombstone of a delete either.
     let shown =
         siblings.filter(|sibling| !sibling.deleted || sibling.meta.expires_at_secs.is_none());
     let mut found: Vec<Found> = shown.map(found_in).collect();

@@ -1,14 +1,15 @@
-//! The versions of the protocol between nodes that the programs of a run speak.
+//! Versions of the internode protocol that the programs of a run speak.
 //!
-//! The newer one is made up: it follows the newest that there is, and data types stand for what it adds.
+//! The newer version is made up: it follows the newest released one, and data types stand for what it
+//! adds.
 
 use quoit_cluster::{PropertyNeed, VersionRange};
 
-/// The versions that programs speak before they are upgraded.
+/// Versions that programs speak before they are upgraded.
 pub const OLDER: VersionRange = VersionRange::CURRENT;
-/// The versions that upgraded programs speak.
+/// Versions that upgraded programs speak.
 pub const NEWER: VersionRange = VersionRange { min: OLDER.min, max: OLDER.max + 1 };
-/// The properties that only the newer version knows.
+/// Bucket properties that only the newer version knows.
 pub const PROPERTY_NEEDS: &[PropertyNeed] = &[PropertyNeed {
     property: "data type",
     version: NEWER.max,

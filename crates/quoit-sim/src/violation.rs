@@ -1,47 +1,50 @@
-//! Promises that were broken.
+//! Violations: promises of the store that a run has found broken.
 
 use std::fmt;
 
 /// Kind of a violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// A read found a value that no client wrote, or that was refused.
+    /// A read found a value that no client wrote, or whose write the store had refused.
     Fabricated,
-    /// An acknowledged write is neither there nor replaced.
+    /// An acknowledged write is neither found nor replaced.
     Lost,
-    /// An acknowledged write was on fewer disks than it had asked for.
+    /// An acknowledged write is on fewer disks than promised, or was acknowledged by a node with a wrong
+    /// clock.
     Unsynced,
-    /// Some majority of the primaries would not show what was acknowledged, or would show what was deleted.
+    /// Some majority of the primaries would not show an acknowledged write, or would show a deleted
+    /// value.
     Outvoted,
-    /// A value came back, or stayed, that an acknowledged write had replaced.
+    /// A value was shown or stored although an acknowledged write had replaced or deleted it.
     Resurrected,
-    /// Two writes were made under one event.
+    /// Two writes have the same event: actor and counter.
     SameEvent,
-    /// Two values stand side by side although one replaced the other, or where only one may be shown.
+    /// A read found two values of which one had replaced the other, or several where readers see only
+    /// one.
     FalseSiblings,
     /// Two acknowledged conditional writes have not replaced one another in the order of their times.
     NotInOrder,
-    /// Replicas of a key differ though nothing disturbs them any more.
+    /// Replicas of a key differ after all faults were repaired.
     Diverged,
-    /// A request fails though nothing is wrong any more.
+    /// A request fails after all faults were repaired.
     Unanswered,
-    /// A member goes by layouts that the others have taken out of use.
+    /// A member uses a retired layout, or a partition moved before all members used the new layout.
     Outdated,
-    /// An engine does not hold the records that it was given, or that it has called durable.
+    /// An engine does not hold the records that were written to it, or that it has called durable.
     WrongRecords,
     /// An acknowledged change of the cluster was undone.
     Undone,
-    /// A listing lacks keys, or has keys that do not exist.
+    /// A listing lacks keys, or has keys that do not exist, or has a key twice.
     WrongListing,
-    /// A feature may be used that some member would misunderstand.
+    /// A feature became active although some member does not know it.
     TooNew,
-    /// A node keeps rights that were changed, and does not say that it is cut off.
+    /// A node applies outdated permissions and does not report that it is cut off.
     StaleRights,
-    /// A node does not say how long it has been cut off, or takes or refuses logins where it should not.
+    /// A node reports a wrong time for which it has been cut off, or accepts or refuses logins wrongly.
     WrongCutOff,
-    /// Something grows without bound.
+    /// A collection grows without bound, or work never ends.
     Grows,
-    /// A machine could not start, or a thread panicked.
+    /// A machine could not start, or a task panicked.
     Broken,
 }
 
@@ -50,18 +53,18 @@ pub enum Fault {
 pub struct Violation {
     /// Kind of the violation.
     pub fault: Fault,
-    /// Where and how, for people.
+    /// Description for people: where and how the promise was broken.
     pub text: String,
 }
 
 impl Violation {
-    /// A violation in words.
+    /// Creates a violation with a description.
     #[must_use]
     pub fn new(fault: Fault, text: impl Into<String>) -> Self {
         Self { fault, text: text.into() }
     }
 
-    /// The same of a machine, which it names.
+    /// Returns this violation with the machine's name in front of the description.
     #[must_use]
     pub fn of(self, machine: &str) -> Self {
         Self { text: format!("{machine} {}", self.text), ..self }

@@ -1,35 +1,36 @@
-//! How clients of a run work: how many keys, how fast, how much of what.
+//! Workload of clients and tempo of runs: numbers of keys, shares of requests, and pauses.
 
 use crate::random::Random;
 use std::ops::Range;
 
-/// The work of the clients of a run.
+/// Workload that the clients of a run share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Workload {
-    /// Keys that they ask for: few are written again and again, many stay as they were left.
+    /// Number of keys. With few keys each is overwritten again and again; with many keys most stay as
+    /// they were left.
     pub key_count: u64,
-    /// Of a hundred requests so many are puts.
+    /// Percentage of requests that are puts.
     pub put_percent: u64,
-    /// Of a hundred requests so many are deletes, of which every fifth names nothing that was read.
+    /// Percentage of requests that are deletes. Every fifth delete has no context.
     pub delete_percent: u64,
-    /// Longest pause between two requests of a client, in microseconds.
+    /// Maximum pause between two requests of a client, in microseconds.
     pub pause_us_max: u64,
-    /// Of a hundred puts so many store a value that expires.
+    /// Percentage of puts that store a value which expires.
     pub expiring_percent: u64,
-    /// Of a hundred writes that stand-ins may take so many ask for copies of primaries as well.
+    /// Percentage of writes that set `pw` as well, of those that fallbacks may accept.
     pub primaries_percent: u64,
-    /// Whether clocks are wrong at starts of machines and never else.
+    /// True if clocks are wrong at starts of machines and at no other time.
     pub starts_wrong: bool,
 }
 
-/// How fast a run goes.
+/// Tempo of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tempo {
-    /// Trouble begins within so many microseconds.
+    /// Time within which faults begin, in microseconds.
     pub faults_until_us: u64,
-    /// Longest pause between two troubles, in microseconds, of which a run has one.
+    /// Range from which a run draws its maximum pause between two faults, in microseconds.
     pub fault_pauses_us: Range<u64>,
-    /// For so many microseconds nothing happens in the middle.
+    /// Length of the lull in the middle of the run, in microseconds; 0 = no lull.
     pub lull_us: u64,
 }
 
@@ -40,40 +41,41 @@ impl Default for Tempo {
 }
 
 impl Tempo {
-    /// The tempo of runs that have much in little time.
+    /// Tempo of quick runs.
     #[must_use]
     pub fn quick() -> Self {
         Self { faults_until_us: 7_000_000, fault_pauses_us: 300_000..2_500_000, lull_us: 0 }
     }
 
-    /// The half of the time in which trouble begins, after which a lull begins.
+    /// Time at which a lull begins: half of the time within which faults begin, in microseconds.
     #[must_use]
     pub const fn middle_us(&self) -> u64 {
         self.faults_until_us / 2
     }
 }
 
-/// Longest pauses between requests in runs that have much in little time, in microseconds.
+/// Maximum pauses between requests in quick runs, in microseconds, of which the seed picks one.
 const QUICK_PAUSES_US: [u64; 3] = [40_000, 120_000, 250_000];
 
-/// Seconds after which values expire: some during the run, some when it is over.
+/// Range of the seconds after which values expire: some do during the run, others after it.
 pub const LIVES_SECS: Range<u64> = 1..16;
 
-/// Of a hundred requests so many are listings; what is neither this nor a put nor a delete is a read.
+/// Percentage of requests that are listings. All requests other than puts, deletes and listings are
+/// reads.
 const LIST_PERCENT: u64 = 6;
 
-/// The next step of a client.
+/// Kind of a client's next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Read a key.
+    /// A read.
     Get,
-    /// Write a key.
+    /// A put.
     Put,
-    /// Delete what it has seen under a key.
+    /// A delete with the context of the client's last read.
     Delete,
-    /// Delete whatever there is under a key.
+    /// A delete without a context.
     DeleteUnseen,
-    /// List keys, buckets and index entries.
+    /// A listing of keys and of buckets, and index queries.
     List,
 }
 
@@ -92,7 +94,7 @@ impl Default for Workload {
 }
 
 impl Workload {
-    /// The work of a seed's clients.
+    /// Draws the workload of a seed's clients.
     pub fn draw(random: &mut Random) -> Self {
         let key_count = *random.pick(&[4, 12, 12, 24, 40]);
         let (put_percent, delete_percent) = *random.pick(&[(43, 9), (43, 9), (35, 25), (20, 3)]);
@@ -108,25 +110,26 @@ impl Workload {
         }
     }
 
-    /// The same with keys that are mostly left as they are: what moves is nowhere written again.
+    /// Returns this workload with so many keys that most are seldom written: no later write hides what a
+    /// move has lost.
     #[must_use]
     pub const fn wide(self) -> Self {
         Self { key_count: 60, ..self }
     }
 
-    /// The same with many deletes.
+    /// Returns this workload with many deletes.
     #[must_use]
     pub const fn deleting(self) -> Self {
         Self { key_count: 24, put_percent: 40, delete_percent: 30, ..self }
     }
 
-    /// The same with so many requests in little time.
+    /// Returns this workload with shorter pauses.
     #[must_use]
     pub fn quick(self, random: &mut Random) -> Self {
         Self { pause_us_max: *random.pick(&QUICK_PAUSES_US), ..self }
     }
 
-    /// Draws the next step of a client.
+    /// Draws a client's next request.
     pub fn step(&self, random: &mut Random) -> Step {
         let unseen_percent = self.delete_percent.div_ceil(5);
         let shares = [

@@ -1,11 +1,11 @@
-//! Causal histories: which writes a write has replaced.
+//! Causal histories: which earlier writes each write has replaced.
 //!
-//! The naive model: a write replaces the values that its writer was shown, and everything that those
-//! values had replaced. Readers are not told which writes a tombstone stands for, nor all values that a
-//! delete without a context has met. So each history is known between two bounds: the writes that it
-//! *surely* holds, and those that it *may* hold. Promises to keep values are checked against the writes
-//! that may have been replaced, promises to drop them against those that surely were: there are no
-//! false alarms.
+//! In the checkers' model a write replaces the values that its writer was shown, and everything that
+//! those values had replaced. The history does not determine this set exactly: a tombstone does not name
+//! its delete, and a delete without a context does not name the values that it met. So the checkers keep
+//! a lower and an upper bound of each set: the writes that were *surely* replaced, and those that *may*
+//! have been replaced. They check promises to keep values against the upper bound and promises to drop
+//! values against the lower one, so that they raise no false alarms.
 
 use crate::history::{
     Event, Found, History, KeyNumber, Outcome, Read, Reader, Write, WriteKind, WriteNumber,
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) type Writes = BTreeSet<WriteNumber>;
 
-/// A causal history, between two bounds. Holds the write itself.
+/// Bounds of the causal history of a write, which includes the write itself.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CausalHistory {
     pub(super) surely: Writes,
@@ -32,9 +32,9 @@ impl CausalHistory {
 /// The causal histories of all writes of a run.
 pub(super) struct Causes<'h> {
     pub(super) history: &'h History,
-    /// By the write's number.
+    /// Causal histories, by the number of the write.
     pub(super) seen: Vec<CausalHistory>,
-    /// Deletes that a tombstone may be, by key and event.
+    /// Deletes that may have made each tombstone, by key and event.
     deletes: BTreeMap<(KeyNumber, Event), Writes>,
 }
 
@@ -45,7 +45,7 @@ impl<'h> Causes<'h> {
             tombstones(history, key).into_iter().map(move |(event, writes)| ((key, event), writes))
         });
         let mut causes = Self { history, seen: Vec::new(), deletes: deletes.collect() };
-        // A writer was shown only what had started before: earlier histories are known.
+        // A writer was shown only values of earlier writes, whose histories are known by then.
         for (number, write) in (0_u32..).map(WriteNumber).zip(&history.writes) {
             let seen = causes.seen_by(number, write);
             causes.seen.push(seen);
@@ -59,7 +59,8 @@ impl<'h> Causes<'h> {
         match write.kind {
             WriteKind::Put if policy == Policy::WriteOnce => {}
             WriteKind::DeleteUnseen => {
-                // Made late, it meets what was written after its client had given up.
+                // A delete that is made late may meet values that were written after its client had given
+                // up.
                 let until_us = if write.may_be_made_late() { u64::MAX } else { write.end_us };
                 seen.maybe = self.history.possible_before(write.key, until_us);
                 seen.surely = self.surely_met(write);
@@ -69,7 +70,7 @@ impl<'h> Causes<'h> {
                     let read = &self.history.reads[context.0 as usize];
                     seen = self.seen_in(read);
                     if policy.shows_one() {
-                        // The context covers values that lost against the one that was shown.
+                        // The context also covers values that lost against the one that was shown.
                         seen.maybe = self.history.possible_before(write.key, read.end_us);
                     }
                 }
@@ -80,9 +81,10 @@ impl<'h> Causes<'h> {
         seen
     }
 
-    /// The writes that a delete without a context has surely met: it begins with a read, which shows what any
-    /// read of a majority of the primaries at its time has to show. Where the last write wins the delete
-    /// replaces values by its time alone.
+    /// Returns the writes that a delete without a context has surely met. Such a delete begins with a
+    /// read, which has to show whatever any read of a majority of the primaries at that time has to show.
+    /// Where the last write wins the result is empty, because there the delete replaces values by its
+    /// time alone.
     fn surely_met(&self, delete: &Write) -> Writes {
         let policy = self.history.keys[delete.key.0 as usize];
         let is_told = delete.outcome == Outcome::Acknowledged && !delete.may_be_made_late();
@@ -99,7 +101,8 @@ impl<'h> Causes<'h> {
         met.flat_map(|(number, _)| &self.seen[number.0 as usize].surely).copied().collect()
     }
 
-    /// The writes that the values of a read have replaced, together, themselves included.
+    /// Returns the writes that the values of a read have replaced, together, including the values' own
+    /// writes.
     pub(super) fn seen_in(&self, read: &Read) -> CausalHistory {
         let mut all = CausalHistory::default();
         for found in &read.found {
@@ -110,14 +113,15 @@ impl<'h> Causes<'h> {
         all
     }
 
-    /// The writes that one value has replaced; `None` when no write can have made it.
+    /// Returns the writes that one value has replaced, or `None` if no write can have stored the value.
     pub(super) fn seen_in_one(&self, key: KeyNumber, found: &Found) -> Option<CausalHistory> {
         match found {
             Found::Value(number) => self.seen.get(number.0 as usize).cloned(),
             Found::Tombstone(actor, counter) => {
                 let event = (key, (actor.clone(), *counter));
                 let candidates = self.deletes.get(&event).filter(|writes| !writes.is_empty())?;
-                // One that starts later than the write looked at is not known yet, and then can't be it.
+                // While histories are computed, deletes that start later have none yet. They can't have
+                // made the tombstone.
                 let mut seen =
                     candidates.iter().filter_map(|write| self.seen.get(write.0 as usize));
                 let first = seen.next()?.clone();
@@ -131,7 +135,8 @@ impl<'h> Causes<'h> {
     }
 }
 
-/// The deletes that each tombstone of a key may be: those that were asked for before it was first seen.
+/// Returns the deletes that may have made each tombstone of a key: those that started before the
+/// tombstone was first seen.
 fn tombstones(history: &History, key: KeyNumber) -> BTreeMap<Event, Writes> {
     let mut first_seen_us: BTreeMap<Event, u64> = BTreeMap::new();
     for (_, read) in history.reads_of(key) {

@@ -1,4 +1,4 @@
-//! Listings: complete or an error, whatever happens meanwhile.
+//! Rules for listings: a node returns a complete listing or an error, whatever happens meanwhile.
 
 use crate::history::{Entry, History, KeyNumber, Listed, Listing, Outcome, WriteKind};
 use crate::names::Name;
@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 ///
 /// # Errors
 ///
-/// Names a key that it lacks though it was there all the time, that no client wrote, or that it has twice.
+/// The listing lacks a key or an entry that was there all the time, has one that no client wrote, or has
+/// one twice.
 pub(super) fn check_listing(history: &History, listing: &Listing) -> Result<(), Violation> {
     let there = listing.there.iter().filter(|key| !may_go(history, listing, **key));
     let there: BTreeSet<KeyNumber> = there.copied().collect();
@@ -50,15 +51,15 @@ pub(super) fn check_listing(history: &History, listing: &Listing) -> Result<(), 
     Err(Violation::new(Fault::WrongListing, text))
 }
 
-/// Whether a key may have been written before the end of a listing of its bucket. A tombstone is listed as
-/// long as it is there.
+/// True if a key may have been written before the end of a listing of its bucket. Deletes count, because
+/// a listing may show keys with tombstones.
 fn is_written(history: &History, listing: &Listing, key: KeyNumber) -> bool {
     let is_of_policy = history.keys.get(key.0 as usize) == Some(&listing.policy);
     is_of_policy && !history.possible_before(key, listing.end_us).is_empty()
 }
 
-/// Whether an index entry may have been made before the end of a listing: by a write of its key that makes
-/// one.
+/// True if an index entry may exist at the end of a listing: a put of that key started before, and makes
+/// an entry.
 fn is_made(history: &History, listing: &Listing, (number, key): Entry) -> bool {
     let is_of_policy = history.keys.get(key.0 as usize) == Some(&listing.policy);
     let write = history.writes.get(number.0 as usize);
@@ -68,7 +69,7 @@ fn is_made(history: &History, listing: &Listing, (number, key): Entry) -> bool {
     is_of_policy && is_of_key && number.makes_entry()
 }
 
-/// Whether a key may have been deleted while it was listed.
+/// True if the key may have been deleted during the listing.
 fn may_go(history: &History, listing: &Listing, key: KeyNumber) -> bool {
     history.writes_of(key).any(|(_, write)| {
         let is_possible = write.kind.is_delete() && write.outcome != Outcome::Refused;

@@ -1,4 +1,8 @@
-//! Checkers: is what clients were answered what a store that keeps its promises would have answered?
+//! Checkers of the history of a run: were all answers those of a store that keeps its promises?
+//!
+//! The checkers run after the end of the run and know only the history. They know nothing of version
+//! vectors or layouts: which values a write replaces follows from the values that its writer had been
+//! shown.
 //!
 //! They look at the history of a run alone, after its end, and know nothing of how the store works: no
 //! clocks, no layouts. The values that a write replaces follow from those that its writer was shown.
@@ -14,11 +18,12 @@ use crate::violation::{Fault, Violation};
 use causes::Causes;
 use listings::check_listing;
 
-/// Checks every read and every listing of a history against all that is known at its end.
+/// Checks every listing and every read of a history.
 ///
 /// # Errors
 ///
-/// The first violation: of acknowledgements and listings by time, then of reads by key and time.
+/// The first violation, in this order: violations found during the run, listings, events that were used
+/// twice, reads by key and time.
 pub fn check(history: &History) -> Result<(), Violation> {
     if let Some(broken) = history.broken_promises.first() {
         return Err(broken.clone());
@@ -56,7 +61,7 @@ pub fn check(history: &History) -> Result<(), Violation> {
     Ok(())
 }
 
-/// The writes of a key, for people.
+/// Describes the writes of a key, for people.
 fn story(history: &History, key: KeyNumber) -> String {
     let mut text = String::from("  writes of the key:");
     for (number, write) in history.writes_of(key) {

@@ -1,4 +1,4 @@
-//! Rules for the values that a read may and must have found.
+//! Rules for the values that a read may show and has to show.
 
 use super::causes::Causes;
 use crate::history::{Found, Outcome, Read, Reader, Write, WriteKind, WriteNumber};
@@ -21,7 +21,7 @@ impl Causes<'_> {
         Ok(())
     }
 
-    /// Everything that was found has been written, to this key, by a write that had started.
+    /// Checks that each value was written to this key, by a write that had started.
     fn check_written(&self, read: &Read) -> Result<(), Violation> {
         for found in &read.found {
             let is_written = match found {
@@ -43,7 +43,7 @@ impl Causes<'_> {
         Ok(())
     }
 
-    /// No value stands beside one that replaced it.
+    /// Checks that no value is shown beside another one that replaced it.
     fn check_side_by_side(&self, read: &Read, policy: Policy) -> Result<(), Violation> {
         if policy.shows_one() && read.found.len() > 1 {
             let text = "more than one value where readers see one";
@@ -71,7 +71,7 @@ impl Causes<'_> {
         self.seen_in_one(read.key, new).is_some_and(|seen| seen.surely.contains(old))
     }
 
-    /// Whether the write has to show in the read: there, or replaced.
+    /// True if the read has to show the write: its value, or a value that replaced it.
     pub(super) fn must_show(&self, read: &Read, number: WriteNumber, write: &Write) -> bool {
         let hardships = &self.history.hardships;
         let came_before = write.outcome == Outcome::Acknowledged && write.end_us < read.start_us;
@@ -80,10 +80,10 @@ impl Causes<'_> {
             Reader::Writer(writer) => writer == number,
             Reader::Union => came_before && self.history.is_firm(write),
             Reader::Final => came_before && write.is_strict && self.history.is_firm(write),
-            // Stand-ins may have kept what was deleted.
+            // Fallbacks may still have a deleted value.
             Reader::Majority if write.kind.is_delete() => false,
             Reader::Strict | Reader::Majority => {
-                // A copy that is known to have lost records counts like a stand-in's.
+                // A copy that is known to have lost records counts like the copy of a fallback.
                 let lost_us = match read.reader {
                     Reader::Majority => &hardships.files_lost_us,
                     _ => &hardships.lost_unnoticed_us,
@@ -98,8 +98,9 @@ impl Causes<'_> {
         }
     }
 
-    /// Whether majorities of the primaries at both times meet. Those of different numbers of replicas need
-    /// not; where the number was raised, only the former primaries count until the others have all.
+    /// True if each majority of the primaries at the time of the write overlaps each one at the time of
+    /// the read. Majorities for different values of n_val need not overlap. When n_val is raised, reads
+    /// of primaries count only the former primaries until the new ones are filled.
     fn have_quorums_met(&self, read: &Read, write: &Write) -> bool {
         let policy = self.history.keys[read.key.0 as usize];
         let (counts, from_us, until_us) =
@@ -108,7 +109,7 @@ impl Causes<'_> {
             || read.reader == Reader::Strict && counts.only_raised(policy, from_us, until_us)
     }
 
-    /// Whether a write may have been on one disk, which was lost with its machine before a read.
+    /// True if the write may have been on a single disk that was lost before the read ended.
     fn may_be_gone(&self, read: &Read, write: &Write) -> bool {
         let policy = self.history.keys.get(read.key.0 as usize).copied();
         let n_val = self.history.replica_counts.least_from(policy, write.start_us);
@@ -125,7 +126,7 @@ impl Causes<'_> {
         write: &Write,
     ) -> Result<(), Violation> {
         let surely = &self.seen[number.0 as usize].surely;
-        // A fallback may still have what the primaries have replaced.
+        // A fallback may still have a value that the primaries have replaced.
         let has_stand_ins = matches!(read.reader, Reader::Union | Reader::Majority);
         let shown = if has_stand_ins { &[][..] } else { &read.found };
         for found in shown {
@@ -139,7 +140,7 @@ impl Causes<'_> {
                 return Err(Violation::new(Fault::Resurrected, text));
             }
         }
-        // Beside what a fallback still has, a tombstone of the primaries may be gone.
+        // A fallback may still have the old value after the primaries have reaped the tombstone.
         let is_kept = match (policy.shows_one(), read.reader) {
             (true, Reader::Union) => {
                 self.is_later_shown(read, write) || self.is_deleted_later(read, write)
@@ -154,8 +155,8 @@ impl Causes<'_> {
         Err(Violation::new(fault, format!("{number} is neither there nor replaced")))
     }
 
-    /// Whether a write is there, or was replaced by what is there, or by a delete or an expired value that
-    /// left nothing.
+    /// True if the read shows the write or a value that replaced it, or if a delete or an expired value
+    /// may have replaced it and left nothing.
     fn is_kept(&self, read: &Read, number: WriteNumber) -> bool {
         let is_there = self.seen_in(read).maybe.contains(&number);
         let deletes = self.history.writes_of(read.key).filter(|(_, write)| {
@@ -167,15 +168,16 @@ impl Causes<'_> {
         is_there || deletes.any(|seen| seen.maybe.contains(&number))
     }
 
-    /// Where one value is shown: whether it is one that may be later than the write.
+    /// True if the shown value may be later than the write, in a bucket where readers see one value.
     ///
-    /// A write whose outcome is unknown may take effect at any time. Wrong clocks decide as they like.
+    /// A write whose outcome is unknown may be made at any time. With wrong clocks any order is possible.
     fn is_later_shown(&self, read: &Read, write: &Write) -> bool {
         match read.found.first() {
             None | Some(Found::Tombstone(..)) => self.is_deleted_later(read, write),
             Some(Found::Value(shown)) => {
                 let shown = &self.history.writes[shown.0 as usize];
-                // A delete that sees for itself does not see what only fallbacks have, or another cluster.
+                // A delete without a context reads before it deletes, and may miss values that only
+                // fallbacks or another cluster have.
                 let is_elsewhere = !shown.is_strict || shown.cluster != write.cluster;
                 let is_unseen = write.kind == WriteKind::DeleteUnseen && is_elsewhere;
                 is_unseen || self.may_be_later(shown, write)
@@ -184,7 +186,7 @@ impl Causes<'_> {
         }
     }
 
-    /// Whether a delete, or a value that has expired, may be later than a write.
+    /// True if a delete or an expired value may be later than the write.
     fn is_deleted_later(&self, read: &Read, write: &Write) -> bool {
         let mut writes = self.history.writes_of(read.key).map(|(_, write)| write);
         writes.any(|other| {

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 const KEY: KeyNumber = KeyNumber(0);
 
-/// A history of one key that is written step by step; each step takes a microsecond.
+/// A history of one key that a test writes step by step. Each step takes a microsecond.
 struct Script {
     history: History,
     now_us: u64,
@@ -410,7 +410,7 @@ fn writers_of_what_is_written_once_replace_nothing() {
     assert_eq!(script.fault(), Some(Fault::Lost));
 }
 
-/// Next step of a client.
+/// Kind of a client's next request.
 #[derive(Debug, Clone, Copy)]
 enum ClientStep {
     Put { knowing: usize },
@@ -426,7 +426,7 @@ fn step() -> impl Strategy<Value = ClientStep> {
     ]
 }
 
-/// A value of the store that keeps everything: who wrote it, whether it is a tombstone, what it replaced.
+/// A value in the perfect store: its write, and the writes that it has replaced, including its own.
 #[derive(Clone)]
 struct Stored {
     number: WriteNumber,
@@ -440,7 +440,8 @@ impl Stored {
     }
 }
 
-/// Runs steps on a perfect store; `drops` says at which step one sibling gets lost.
+/// Runs steps on a perfect store, which loses a sibling at the step `drops`. Returns the script, and true
+/// if a sibling was lost.
 fn run(steps: &[ClientStep], drops: Option<usize>) -> (Script, bool) {
     let mut script = Script::new(Policy::Siblings);
     let mut stored: Vec<Stored> = Vec::new();
@@ -456,7 +457,7 @@ fn run(steps: &[ClientStep], drops: Option<usize>) -> (Script, bool) {
                 continue;
             }
         };
-        // Some know what a former read was shown, some nothing.
+        // Some clients know what an earlier read has shown, others nothing.
         let context = shown.iter().rev().nth(knowing);
         let number = script.write(kind, context.map(|(read, _)| *read));
         let values = context.map_or(&[][..], |(_, values)| values);
@@ -485,7 +486,7 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..40),
         drops in 0..40_usize,
     ) {
-        // Reads right after the drop, before a delete could have been its cause.
+        // The history ends with the drop and has no deletes, which could explain the missing value.
         let mut steps = steps;
         steps.truncate(drops + 1);
         steps.retain(|step| !matches!(step, ClientStep::Delete { .. }));

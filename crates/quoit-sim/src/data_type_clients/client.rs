@@ -1,4 +1,4 @@
-//! A client of data types: asks nodes at random for this and that, and notes what it was answered.
+//! A client of data types: sends random requests to random nodes and records the answers.
 
 use crate::data_types::history::{Change, FLAG, Fetch, Seen, Update, element_of};
 use crate::data_types::{Kind, Record};
@@ -18,32 +18,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest pause between two requests of a client, in microseconds.
+/// Maximum pause between two requests of a client, in microseconds.
 const PAUSE_US_MAX: u64 = 600_000;
-/// Different elements of a run.
+/// Items of a run, each of which stands for an element.
 const ITEMS: std::ops::Range<u8> = b'a'..b'u';
 
-/// Fields of the maps.
+/// Names of the fields of maps.
 const COUNT: &str = "count";
 const MEMBERS: &str = "members";
 const TITLE: &str = "title";
 const IS_OPEN: &str = "open";
 
-/// A client of the run.
+/// A client of data types.
 pub struct DataTypeClient {
     place: String,
     ground: Ground,
     random: Random,
-    /// Last fetch of each record by this client: its number, and the context.
+    /// This client's last fetch of each record: its number, and the context.
     known: BTreeMap<Record, (usize, Option<Bytes>)>,
 }
 
 impl Ground {
-    /// Asks a machine's node for a data type, and notes the answer: its number, and the context.
+    /// Reads a data type at a machine's node, records the answer, and returns its number and the context.
     ///
     /// # Errors
     ///
-    /// Describes the error of the store, or says that no node answered.
+    /// The error of the store in words, or that no node answered.
     pub(super) async fn fetch(
         &self,
         machine: &Machine,
@@ -60,7 +60,8 @@ impl Ground {
             patiently(quorums, machine.ask(ask)).await.map_err(|failure| failure.text)?;
         let seen = Seen::of(fetched.as_ref().map(|fetched| &fetched.value));
         let (end_us, is_strict) = (self.time.now_us(), quorums.is_strict);
-        // No majority here has all that other clusters have acknowledged.
+        // Where there are several clusters, a majority in one of them need not have what another has
+        // acknowledged.
         let is_strict = is_strict && self.cluster.is_none();
         let mut history = self.data_types.lock();
         history.fetches.push(Fetch { record, start_us, end_us, is_strict, seen });
@@ -70,14 +71,14 @@ impl Ground {
 }
 
 impl DataTypeClient {
-    /// The client of this number, from 1.
+    /// Creates the client with a number, from 1.
     #[must_use]
     pub fn new(number: u64, seed: u64, ground: Ground) -> Self {
         let random = Random::new(seed, "data type client", number);
         Self { place: format!("d{number}"), ground, random, known: BTreeMap::new() }
     }
 
-    /// Makes so many requests, one after the other.
+    /// Sends `operation_count` requests, one after the other.
     pub async fn run(mut self, operation_count: u64) {
         for _ in 0..operation_count {
             let pause_us = self.random.below(PAUSE_US_MAX);
@@ -97,7 +98,7 @@ impl DataTypeClient {
         }
     }
 
-    /// Draws a change of a record; `None` is to read it.
+    /// Draws a change of a record; `None` means to read it.
     fn draw_change(&mut self, record: Record) -> Option<Change> {
         let item = self.random.within(ITEMS.start.into()..ITEMS.end.into()) as u8;
         let chance = self.random.below(100);
@@ -162,7 +163,8 @@ impl DataTypeClient {
             _ => None,
         };
         if matches!(change, Change::Undo { knew: Some(_), .. }) && context.is_none() {
-            // A record that is not there has no context, and nothing to be removed.
+            // A record that does not exist has no context and nothing to remove, so the client reads it
+            // again.
             return self.fetch(machine, record, quorums).await;
         }
         let what = format!("{change:?} d{}", record.0);
@@ -202,7 +204,7 @@ impl DataTypeClient {
     }
 }
 
-/// Asks a store for a change.
+/// Sends a change to a store.
 async fn send(
     store: &ReplicatedStore,
     record: Record,
@@ -213,7 +215,7 @@ async fn send(
     let name = record.name();
     let key = record.key_ref(&name);
     if let Change::Undo { is_delete: true, .. } = change {
-        // Deletes are plain writes, whose context is the clock itself.
+        // Deletes are plain writes, whose context is the version vector itself.
         let hash = KeyHash::of(&key.encoded(), key.bucket, PlacementRule::BucketAndKey);
         let clock = decode_context(&context.unwrap_or_default(), hash.identity.0)
             .map_err(|fault| RequestError::DataType(fault.into()))?;
@@ -235,7 +237,7 @@ async fn send(
     store.update_data_type(request).await.map(drop)
 }
 
-/// A change as an operation on a record of a kind.
+/// Returns a change as an operation on a record of a kind.
 fn operation_of(kind: Kind, change: &Change) -> Operation {
     let in_map = |updates| Operation::Map(MapOperation { removes: Vec::new(), updates });
     let field = |name, operation| in_map(vec![FieldUpdate::new(name, operation)]);

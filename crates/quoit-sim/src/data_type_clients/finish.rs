@@ -1,4 +1,4 @@
-//! After the clients are done: reads every record at every node, and looks into all nodes.
+//! The end of a run for data types: reads every record at every node, and compares the copies.
 
 use crate::data_types::Record;
 use crate::data_types::check::check;
@@ -13,14 +13,14 @@ use crate::violation::{Fault, Violation};
 use quoit_core::ReplicatedStore;
 use std::time::Duration;
 
-/// Time for repairs that reads have begun.
+/// Time that read repairs get to end.
 const REPAIR_PAUSE: Duration = Duration::from_secs(2);
 
-/// Reads every record at every node, compares what they hold, and checks all that was ever read.
+/// Reads every record at every node, compares the values and the copies, and checks all reads of the run.
 ///
 /// # Errors
 ///
-/// When a request still fails, nodes show different values, or a rule was broken.
+/// When a request still fails after 30 s, nodes show different values, or a promise was broken.
 pub async fn read_back(ground: &Ground) -> Result<(), Violation> {
     let is_damaged = ground.history.lock().hardships.is_disk_damaged;
     let machines = ground.in_service();
@@ -31,7 +31,7 @@ pub async fn read_back(ground: &Ground) -> Result<(), Violation> {
             let mut attempt_count = 0;
             let read = || {
                 attempt_count += 1;
-                // A copy that was damaged answers with an error until a client writes the key again.
+                // A damaged copy answers with an error until a client writes the key again.
                 let may_leave_out = is_damaged && attempt_count > 5;
                 let quorums =
                     if may_leave_out { Quorums::strict(2_000) } else { Quorums::all(2_000) };
@@ -56,7 +56,7 @@ pub async fn read_back(ground: &Ground) -> Result<(), Violation> {
     check(&history, &ends)
 }
 
-/// Compares the digests that the primaries of a record hold.
+/// Compares the digests of a record's copies on its primaries.
 fn check_replicas(ground: &Ground, record: Record) -> Result<(), Violation> {
     let broken = |text: String| Violation::new(Fault::Broken, text);
     let name = record.name();
@@ -84,7 +84,8 @@ fn check_replicas(ground: &Ground, record: Record) -> Result<(), Violation> {
     Err(Violation::new(Fault::Diverged, text))
 }
 
-/// The digest of a node's copy; nothing of a tombstone, which another may have reaped already.
+/// Returns the digest of a node's copy of a record; `None` if there is none or it is a tombstone, which
+/// another node may have reaped already.
 pub(crate) fn digest_at(
     store: &ReplicatedStore,
     wanted: &[u8],

@@ -1,4 +1,4 @@
-//! Before the clients begin: the bucket types of the records.
+//! Creates the bucket types of data types before the clients begin.
 
 use crate::data_types::Kind;
 use crate::finish::{answer, insist};
@@ -8,11 +8,11 @@ use crate::violation::Violation;
 use quoit_core::ReplicatedStore;
 use std::sync::Arc;
 
-/// Makes the bucket types.
+/// Creates the bucket types.
 ///
 /// # Errors
 ///
-/// When a cluster in which nothing is wrong yet refuses.
+/// When a request does not succeed in time, although no fault has happened yet.
 pub async fn create_types(ground: &Ground) -> Result<(), Violation> {
     let machines = ground.in_service();
     for kind in Kind::ALL {

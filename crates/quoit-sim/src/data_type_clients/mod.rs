@@ -1,4 +1,4 @@
-//! Clients that use data types, and the read of all that they have made at the end of a run.
+//! Clients of data types, and the reads of all records at the end of a run.
 
 mod client;
 pub(crate) mod finish;

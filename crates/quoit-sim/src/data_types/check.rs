@@ -1,7 +1,8 @@
-//! Checks what reads have shown against what was asked for.
+//! Checks the reads of data types against the updates that clients requested.
 //!
-//! The rules are those of the data types alone: an addition counts once, an element is there unless a remove
-//! that may have seen it has taken it away, and it is gone if every addition was surely seen by a remove.
+//! The rules follow from the data types alone. An addition counts once. An element is there unless a
+//! remove that may have seen it has taken it away, and it is gone if every addition was surely seen by a
+//! remove.
 
 use super::Record;
 use super::history::{Change, DataTypeHistory, Fetch, Seen, Update};
@@ -9,18 +10,18 @@ use crate::history::Outcome;
 use crate::violation::{Fault, Violation};
 use std::collections::BTreeSet;
 
-/// Updates that a read may have missed.
+/// Updates that a read has to show, unless they were undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sight {
-    /// Some of what was acknowledged.
+    /// No update: the read may have missed acknowledged ones.
     Some,
-    /// Nothing that a majority had synced before it began.
+    /// Every update that a majority had synced before the read began.
     Majority,
-    /// Nothing that had to outlive the run.
+    /// Every update that has to survive the faults of the run.
     Everything,
 }
 
-/// Checks every read, and what all nodes show at the end.
+/// Checks every read, and the values that all nodes show at the end.
 ///
 /// # Errors
 ///
@@ -64,7 +65,7 @@ fn judge(history: &DataTypeHistory, fetch: &Fetch, sight: Sight) -> Result<(), V
     })
 }
 
-/// One read with all that is known.
+/// A check of one read.
 struct Checker<'a> {
     history: &'a DataTypeHistory,
     fetch: &'a Fetch,
@@ -91,12 +92,12 @@ impl Checker<'_> {
         self.history.updates_of(self.fetch.record)
     }
 
-    /// Whether the read may show an update.
+    /// True if the read may show an update.
     fn may_show(&self, update: &Update) -> bool {
         update.is_possible() && update.start_us <= self.fetch.end_us
     }
 
-    /// Whether the read has to show an update that nothing has undone.
+    /// True if the read has to show an update that nothing has undone.
     fn must_show(&self, update: &Update) -> bool {
         let is_kept = update.outcome == Outcome::Acknowledged && update.is_strict;
         match self.sight {
@@ -106,7 +107,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether something that the read may show may have undone an update.
+    /// True if an update may have been undone by another one that the read may show. `saw` says whether a
+    /// value includes the update.
     fn may_be_undone(&self, update: &Update, saw: impl Fn(&Seen) -> bool) -> bool {
         self.updates().any(|undo| {
             let Change::Undo { items, is_delete, knew } = &undo.change else { return false };
@@ -123,7 +125,7 @@ impl Checker<'_> {
         })
     }
 
-    /// Whether a remove that the read has to show has surely seen an addition of an item.
+    /// True if a remove that the read has to show has surely seen this addition of an item.
     fn is_surely_undone(&self, update: &Update, item: u8) -> bool {
         self.updates().any(|undo| {
             let Change::Undo { items, is_delete, knew: Some(knew) } = &undo.change else {
@@ -140,7 +142,7 @@ impl Checker<'_> {
         })
     }
 
-    /// Each addition counts once, or was not made, or was undone.
+    /// Checks the counter: each addition counts once, unless it was not made or was undone.
     fn count(&self) -> Result<(), Violation> {
         let mut rest = self.fetch.seen.count;
         for update in self.updates() {
@@ -169,6 +171,8 @@ impl Checker<'_> {
         }
     }
 
+    /// Checks an item of the set: it is shown only if it was added, and missing only if every addition
+    /// was not made or was undone.
     fn item(&self, item: u8) -> Result<(), Violation> {
         let adds = || {
             let of_item =
@@ -198,8 +202,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// The register has something that was assigned, if anything was, and nothing that a later assignment
-    /// has replaced.
+    /// Checks the register: it shows an assigned value if there is one, and not a value that a later
+    /// assignment has replaced.
     fn assigned(&self) -> Result<(), Violation> {
         let number_of = |update: &Update| match update.change {
             Change::Assign(number) => Some(number),
@@ -229,7 +233,8 @@ impl Checker<'_> {
     }
 }
 
-/// How often a power of four is in what is left of a sum without lower ones, and what that comes to.
+/// Returns how often a power of four, or its negative, is in a sum without the lower powers, and their
+/// total.
 fn digit(rest: i128, power: u32, is_negative: bool) -> (i128, i128) {
     let unit = 4_i128.pow(power);
     let signed = if is_negative { -unit } else { unit };
@@ -237,7 +242,7 @@ fn digit(rest: i128, power: u32, is_negative: bool) -> (i128, i128) {
     (times, times * signed)
 }
 
-/// Whether a value has an addition in it.
+/// True if a value includes an addition.
 fn counts(history: &DataTypeHistory, update: &Update, seen: &Seen) -> bool {
     let mut rest = seen.count;
     for each in history.updates_of(update.record) {
@@ -251,7 +256,7 @@ fn counts(history: &DataTypeHistory, update: &Update, seen: &Seen) -> bool {
     false
 }
 
-/// The updates of a record, for people.
+/// Describes the updates of a record, for people.
 fn story(history: &DataTypeHistory, record: Record) -> String {
     let mut text = format!("\n  updates of d{}:", record.0);
     for update in history.updates_of(record) {

@@ -1,46 +1,46 @@
-//! Requests on data types, and the values that reads have shown.
+//! The history of data types: updates, and reads with the values that they found.
 
 use super::{Kind, Record};
 use crate::history::{Hardships, History, KeyNumber, Outcome, Write, WriteKind};
 use quoit_model::data_type::{FieldKind, Value};
 use std::collections::BTreeSet;
 
-/// Powers of four that an i64 has room for: so many additions has a counter.
+/// Maximum number of additions to a counter: the powers of four that an `i64` has room for.
 pub const ADDITION_COUNT_MAX: u32 = 31;
 
-/// The item that stands for the flag of a map.
+/// Item that stands for the flag of a map.
 pub const FLAG: u8 = b'!';
 
 /// A read that was answered.
 #[derive(Debug, Clone)]
 pub struct Fetch {
-    /// Which record.
+    /// The record.
     pub record: Record,
-    /// When it was asked for, in simulated microseconds.
+    /// Time at which the client sent the request, in simulated microseconds.
     pub start_us: u64,
-    /// When the answer came.
+    /// Time of the answer.
     pub end_us: u64,
-    /// Whether a majority of the primaries was asked.
+    /// True if a majority of the primaries had to answer.
     pub is_strict: bool,
-    /// Value that it has shown.
+    /// Value that the read found.
     pub seen: Seen,
 }
 
-/// The value of a record, in the terms of the run.
+/// Value of a record, reduced to the additions, items and assignments of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Seen {
-    /// The counter, or that of the map.
+    /// Value of the counter, or of the map's counter.
     pub count: i128,
-    /// Elements of the set, or of that of the map, and its flag.
+    /// Elements of the set, or of the map's set, and the map's flag.
     pub items: BTreeSet<u8>,
-    /// Number of the assigned value.
+    /// Number of the value assigned to the map's register.
     pub assigned: Option<u32>,
     /// Values that no client has written.
     pub foreign: Vec<String>,
 }
 
 impl Seen {
-    /// Takes a value apart; a record that does not exist has nothing.
+    /// Takes a value apart. A record that does not exist has an empty value.
     #[must_use]
     pub fn of(value: Option<&Value>) -> Self {
         let mut seen = Self::default();
@@ -87,65 +87,66 @@ impl Seen {
     }
 }
 
-/// The bytes of an item: long ones, so that records grow into pages.
+/// Returns the bytes of an item's element. They are long, so that records grow into pages.
 #[must_use]
 pub fn element_of(item: u8) -> Vec<u8> {
     let length = 300 + usize::from(item) * 5;
     vec![item; length]
 }
 
-/// Change that a request makes.
+/// A change that a client requests.
 #[derive(Debug, Clone)]
 pub enum Change {
-    /// Adds a power of four, or takes it away.
+    /// Adds a power of four to the counter, or subtracts it.
     Count {
-        /// Which power.
+        /// Exponent of the power of four.
         power: u32,
-        /// Whether it is taken away.
+        /// True if the power is subtracted.
         is_negative: bool,
     },
-    /// Adds an element, or enables the flag.
+    /// Adds an element to the set, or enables the flag.
     Add(u8),
-    /// Assigns this number.
+    /// Assigns this number to the register.
     Assign(u32),
-    /// Undoes additions that a client has seen: of these items, and of everything else if that is said.
+    /// Removes items that a client has seen, or deletes the whole record.
     Undo {
-        /// The items that it is about.
+        /// Items to remove.
         items: BTreeSet<u8>,
-        /// Whether the whole record is deleted.
+        /// True if the whole record is deleted.
         is_delete: bool,
-        /// The fetch that its writer knew; `None`: whatever the coordinator had.
+        /// Number of the fetch whose context the client sends; `None` = no context, which removes what
+        /// the coordinator has.
         knew: Option<usize>,
     },
 }
 
-/// One request that changes a record.
+/// A request that changes a record.
 #[derive(Debug, Clone)]
 pub struct Update {
-    /// Which record.
+    /// The record.
     pub record: Record,
-    /// Change that it makes.
+    /// The requested change.
     pub change: Change,
-    /// When it was asked for, in simulated microseconds.
+    /// Time at which the client sent the request, in simulated microseconds.
     pub start_us: u64,
-    /// When the answer came; [`u64::MAX`] when none did.
+    /// Time of the answer; [`u64::MAX`] if there was no answer.
     pub end_us: u64,
-    /// How it ended.
+    /// Outcome of the update.
     pub outcome: Outcome,
-    /// Copies that were asked to be synced.
+    /// Value of `dw`: number of copies that had to be synced, for n_val = 3.
     pub dw: u32,
-    /// Whether a majority of the primaries themselves had to take and sync it.
+    /// True if a majority of the primaries had to accept and sync the update.
     pub is_strict: bool,
 }
 
 impl Update {
-    /// Whether it may have happened.
+    /// True if the update may have been made.
     #[must_use]
     pub fn is_possible(&self) -> bool {
         self.outcome != Outcome::Refused
     }
 
-    /// The latest moment at which it was done.
+    /// Returns the latest time at which the update was made; [`u64::MAX`] if that is not known.
     #[must_use]
     pub const fn done_by_us(&self) -> u64 {
         match self.outcome {
@@ -155,24 +156,25 @@ impl Update {
     }
 }
 
-/// All of it.
+/// The history of all data types of a run.
 #[derive(Debug, Clone, Default)]
 pub struct DataTypeHistory {
-    /// In the order of their starts.
+    /// Updates, in the order in which they started.
     pub updates: Vec<Update>,
-    /// In the order of their ends.
+    /// Reads, in the order in which they ended.
     pub fetches: Vec<Fetch>,
-    /// Hardships of the run meanwhile.
+    /// Faults of the run that matter to the promises.
     pub hardships: Hardships,
 }
 
 impl DataTypeHistory {
-    /// The updates of a record.
+    /// Returns the updates of a record.
     pub fn updates_of(&self, record: Record) -> impl Iterator<Item = &Update> {
         self.updates.iter().filter(move |update| update.record == record)
     }
 
-    /// The next power of four for a counter, if it has room for one.
+    /// Returns the next power of four for the counter of a record; `None` if it has no counter or no
+    /// room.
     #[must_use]
     pub fn next_power(&self, record: Record) -> Option<u32> {
         let is_count = |update: &&Update| matches!(update.change, Change::Count { .. });
@@ -180,7 +182,8 @@ impl DataTypeHistory {
         (used < ADDITION_COUNT_MAX && record.kind() != Kind::Set).then_some(used)
     }
 
-    /// Whether an acknowledged update has to outlive everything that the run did: as for plain writes.
+    /// True if an acknowledged update has to survive all faults of the run, by the same rules as plain
+    /// writes.
     #[must_use]
     pub fn is_firm(&self, update: &Update) -> bool {
         let history = History { hardships: self.hardships.clone(), ..History::default() };
@@ -198,7 +201,8 @@ impl DataTypeHistory {
         })
     }
 
-    /// Whether no disk lost anything, so that two majorities have what both saw.
+    /// True if no disk has lost anything, so that each majority of the primaries knows what an earlier
+    /// one has synced.
     #[must_use]
     pub fn is_nothing_lost(&self) -> bool {
         let hardships = &self.hardships;

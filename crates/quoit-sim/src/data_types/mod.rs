@@ -1,8 +1,8 @@
-//! Data types: clients of their own that count, add, remove and delete, and what must come of it.
+//! Data types of a run, and the check of their history.
 //!
-//! Each addition to a counter is another power of four, so that a counter's value tells which of them have
-//! counted, and how often. Elements are few and long: the same are added and removed again and again, and
-//! records grow into pages and shrink out of them, as do sets in maps.
+//! Each addition to a counter is another power of four, so that the digits of the counter's value show
+//! which additions are in it, and how often. Elements are few and long. The same elements are added and
+//! removed again and again, and records grow into pages and shrink again, as do sets in maps.
 
 pub(crate) mod check;
 pub(crate) mod history;
@@ -27,10 +27,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Counter, Self::Set, Self::Map];
 
-    /// The bucket type of its records.
+    /// Returns the name of the bucket type of these records.
     #[must_use]
     pub const fn bucket_type(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl Kind {
         }
     }
 
-    /// The properties of that type.
+    /// Returns the properties of that bucket type.
     #[must_use]
     pub fn props(self) -> PropUpdates {
         let datatype = match self {
@@ -53,32 +53,32 @@ impl Kind {
     }
 }
 
-/// A record, by its number.
+/// Number of a record of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Record(pub u32);
 
 impl Record {
-    /// Records of a run.
+    /// Number of records of a run.
     pub const COUNT: u32 = 6;
 
-    /// All records of a run.
+    /// Returns all records of a run.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..Self::COUNT).map(Self)
     }
 
-    /// The kind of the record.
+    /// Returns the kind of the record.
     #[must_use]
     pub const fn kind(self) -> Kind {
         Kind::ALL[self.0 as usize % Kind::ALL.len()]
     }
 
-    /// Its key.
+    /// Returns the key of the record.
     #[must_use]
     pub fn name(self) -> String {
         format!("d{}", self.0)
     }
 
-    /// Its full name; `name` is [`Record::name`].
+    /// Returns the full name of the record; `name` is [`Record::name`].
     #[must_use]
     pub const fn key_ref(self, name: &str) -> KeyRef<'_> {
         let bucket_type = self.kind().bucket_type().as_bytes();

@@ -1,4 +1,4 @@
-//! The checker on histories that are told by hand: what is right passes, each kind of fault is found.
+//! Tests of the checker with handwritten histories: right ones pass, and each kind of fault is found.
 
 use super::Record;
 use super::check::check;
@@ -11,7 +11,7 @@ const COUNTER: Record = Record(0);
 const SET: Record = Record(1);
 const MAP: Record = Record(2);
 
-/// A strict update that took ten microseconds.
+/// Returns an acknowledged update of a majority of the primaries that took ten microseconds.
 fn update(record: Record, start_us: u64, change: Change) -> Update {
     let (end_us, outcome) = (start_us + 10, Outcome::Acknowledged);
     Update { record, change, start_us, end_us, outcome, dw: 2, is_strict: true }
@@ -37,7 +37,7 @@ fn undo(text: &str, knew: Option<usize>) -> Change {
     Change::Undo { items: text.bytes().collect(), is_delete: false, knew }
 }
 
-/// The verdict on a history whose values are `end` when it ends.
+/// Checks a history in which a record has the value `end` at the end.
 fn verdict(updates: &[Update], fetches: &[Fetch], record: Record, end: Seen) -> Result<(), Fault> {
     let (updates, fetches) = (updates.to_vec(), fetches.to_vec());
     let history = DataTypeHistory { updates, fetches, ..DataTypeHistory::default() };

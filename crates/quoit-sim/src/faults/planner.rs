@@ -1,4 +1,4 @@
-//! Kinds of trouble, as faults of machines at their times.
+//! Turns kinds of faults into single faults of machines, each at its time.
 
 use super::{LATENCY_US, MachineFault, Planned};
 use crate::family::Family;
@@ -7,32 +7,34 @@ use crate::trouble::Trouble;
 use crate::workload::Tempo;
 use std::ops::Range;
 
-/// One hour, in microseconds: the most that a clock is wrong by.
+/// One hour, in microseconds: the largest error of a clock.
 const HOUR_US: u64 = 3_600_000_000;
-/// How long a disk hangs, in microseconds: on both sides of the delay of reaping, of timeouts between nodes
-/// and of a node's patience with others.
+/// Range of the times for which a disk hangs, in microseconds: on both sides of the delay of reaping and
+/// of the timeouts between nodes.
 const HANGS_US: Range<u64> = 20_000..60_000_000;
-/// How long a machine is switched off that lost its power, or was stopped, in microseconds.
-pub(super) const OFF_US: Range<u64> = 10_000..5_000_000;
-/// How long another machine has been away when one loses files, and how long it takes longer to come back, in
+/// Range of the times for which a machine is off after a kill, a loss of power or a clean shutdown, in
 /// microseconds.
+pub(super) const OFF_US: Range<u64> = 10_000..5_000_000;
+/// Ranges in microseconds, for a second machine that is away when one loses files: how long it has been
+/// away by then, and how much later it comes back.
 const AWAY_BEFORE_US: Range<u64> = 500_000..4_000_000;
 const BACK_AFTER_US: Range<u64> = 1_000..1_000_000;
-/// How long the network is cut where rights change, in microseconds: longer than a change may take to count.
+/// Range of the lengths of cuts where permissions change, in microseconds: longer than a change may take
+/// to become effective.
 pub(super) const LONG_CUTS_US: Range<u64> = 12_000_000..20_000_000;
-/// How long a node is stopped that misses writes meanwhile, in microseconds.
+/// Range of the times for which a node is shut down so that it misses writes, in microseconds.
 pub(super) const LONG_STOPS_US: Range<u64> = 1_000_000..6_000_000;
-/// By then a process that was told to stop has done so, in microseconds.
+/// Time after which a process that was told to stop has surely ended, in microseconds.
 const STOPPED_US: u64 = 3_500_000;
-/// How old a copy of the data is when it is restored, in microseconds.
+/// Range of the ages of a copy of the data when it is restored, in microseconds.
 const COPY_AGES_US: Range<u64> = 1_000_000..10_000_000;
-/// For so long before a blackout disks are slow, in microseconds.
+/// Range of the times for which disks are slow before a blackout, in microseconds.
 const SLOW_BEFORE_US: Range<u64> = 50_000..2_000_000;
-/// Plans what goes wrong, trouble after trouble.
+/// Plans the faults of a run.
 pub(super) struct Planner<'r> {
     pub(super) random: &'r mut Random,
     pub(super) machine_count: usize,
-    /// The only machine whose disk rots or forgets: elsewhere its data has to be good.
+    /// The only machine whose disk rots or loses data. The data of all others has to stay good.
     pub(super) rotten: Option<usize>,
     pub(super) planned: Vec<Planned>,
 }
@@ -108,7 +110,8 @@ impl Planner<'_> {
         self.planned.extend(end.map(|fault| Planned { at_us: end_us, fault }));
     }
 
-    /// Lets a disk hang. Often the machine loses its power before the disk goes on.
+    /// Plans a hung disk. Often the machine loses its power, or its process is killed, before the disk
+    /// works again.
     pub(super) fn add_hang(&mut self, at_us: u64) {
         let machine = self.machine();
         let length_us = self.random.within_by_magnitude(HANGS_US);
@@ -129,7 +132,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Stops one machine in good order, or one after the other, as operators do for an upgrade.
+    /// Plans a clean shutdown of one machine, or of all machines one after the other, as in a rolling
+    /// upgrade.
     pub(super) fn add_clean_stop(&mut self, at_us: u64) {
         let machine = self.machine();
         let count = if self.random.percent(30) { self.machine_count } else { 1 };
@@ -142,8 +146,9 @@ impl Planner<'_> {
         }
     }
 
-    /// Starts a machine with a clock that is an hour ahead, and starts it again later with the right time.
-    /// It is always the same one: two such machines have the same time.
+    /// Plans a start with a clock that is an hour ahead. The clock stays wrong until all faults are
+    /// repaired. It is always the same machine: two machines with the same wrong time would confirm each
+    /// other.
     pub(super) fn add_wrong_start(&mut self, at_us: u64) {
         let place = self.rotten.unwrap_or_default();
         self.put(at_us, MachineFault::Kill(place));
@@ -152,7 +157,8 @@ impl Planner<'_> {
         self.put(start_us, MachineFault::Start(place));
     }
 
-    /// Lets a node be away for as long as a lull, after it was there for writes that are deleted without it.
+    /// Plans the absence of a node through a lull. The node is up before, so that it has values that
+    /// clients may delete while it is away.
     pub(super) fn add_absence(&mut self, tempo: &Tempo) {
         let place = self.machine();
         let at_us = tempo.middle_us().saturating_sub(self.random.within(500_000..4_000_000));
@@ -163,9 +169,9 @@ impl Planner<'_> {
         self.put(start_us, MachineFault::Start(place));
     }
 
-    /// Lets a node be away for a moment, in which others take its place. In half of the runs one of these
-    /// does not reach it from then on, while all else is well: what it has taken in that place stays with it
-    /// as long as the lull lasts.
+    /// Plans a short absence of a node, during which fallbacks take its writes. In half of the runs one
+    /// other node can't reach it from then on, although nothing else is wrong: what that node has
+    /// accepted as a fallback stays with it through the lull.
     pub(super) fn add_split(&mut self, tempo: &Tempo) {
         let (place, quarter_us) = (self.machine(), tempo.middle_us() / 4);
         let other = self.other_than(place);
@@ -183,8 +189,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Lets one machine lose files of its log, or an older copy of its data come back, once or twice: when
-    /// clients have deleted, and nodes have reaped.
+    /// Plans one or two losses of data on one machine: of files of its log, or by restoring an older
+    /// copy. They come when clients have already deleted keys, and nodes have reaped tombstones.
     pub(super) fn add_losses(&mut self, family: Option<Family>, until_us: u64) {
         if !matches!(family, Some(Family::LostFiles | Family::OlderData)) {
             return;
@@ -208,8 +214,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Takes the power from all machines at once, often while their disks are slow. They come back one after
-    /// the other.
+    /// Plans a loss of power of all machines at once, often while their disks are slow. They start again
+    /// one after the other.
     pub(super) fn add_blackout(&mut self, at_us: u64) {
         let is_slow = self.random.percent(60);
         for place in 0..self.machine_count {
@@ -224,8 +230,9 @@ impl Planner<'_> {
         }
     }
 
-    /// Lets another machine miss what the one has taken that is about to forget it, and come back at about
-    /// the same time: of three copies one is left.
+    /// Plans the absence of a second machine before a machine loses data. The second machine misses what
+    /// the first one is about to lose, and comes back at about the same time, so that one of three copies
+    /// is left.
     fn add_absence_before(&mut self, loss_us: u64, start_us: u64, forgetful: usize) {
         let place = self.other_than(forgetful);
         let away_us = loss_us.saturating_sub(self.random.within(AWAY_BEFORE_US));
@@ -234,8 +241,8 @@ impl Planner<'_> {
         self.put(back_us, MachineFault::Start(place));
     }
 
-    /// Takes something from the disk of the machine that may forget, while it is off. Says which one it is,
-    /// and when it is started again.
+    /// Plans a loss of data on the machine that may lose data, while it is off. Returns the machine, and
+    /// the time of its next start.
     fn add_loss(&mut self, at_us: u64, loss: impl FnOnce(usize) -> MachineFault) -> (usize, u64) {
         let place = self.rotten.unwrap_or_default();
         let (stop, loss_us) = match self.random.below(3) {
@@ -254,7 +261,7 @@ impl Planner<'_> {
         self.planned.push(Planned { at_us, fault });
     }
 
-    /// Cuts one machine off, or two halves of the cluster apart.
+    /// Plans a cut around one machine, or between two parts of the cluster.
     fn add_partition(&mut self, machine: usize, at_us: u64, end_us: u64) {
         let mut is_here: Vec<bool> =
             (0..self.machine_count).map(|other| other == machine).collect();
@@ -264,7 +271,7 @@ impl Planner<'_> {
         self.cut_apart(at_us, end_us, |place| is_here[place]);
     }
 
-    /// Cuts the machines of one side off from the others.
+    /// Plans a cut between the machines for which `is_here` returns true and the others.
     pub(super) fn cut_apart(&mut self, at_us: u64, end_us: u64, is_here: impl Fn(usize) -> bool) {
         for from in 0..self.machine_count {
             for to in 0..self.machine_count {

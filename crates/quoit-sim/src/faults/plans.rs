@@ -1,4 +1,4 @@
-//! Plans of runs: the trouble that befalls their machines.
+//! Plans of runs: which kinds of faults happen, and when.
 
 use super::planner::{LONG_CUTS_US, LONG_STOPS_US, OFF_US, Planner};
 use super::{MachineFault, Planned};
@@ -7,11 +7,12 @@ use crate::random::Random;
 use crate::trouble::Trouble;
 use crate::workload::Tempo;
 
-/// Of a hundred runs so many have a kind of trouble that came later.
+/// Percentage of runs that have each of the kinds of [`Trouble::LATER`].
 const LATER_PERCENT: u64 = 20;
 
-/// Decides what goes wrong in a run of so many machines, in order of time; rot of disks only if that is asked
-/// for. A run has some kinds of trouble and not others: a bug that one kind hides shows in another run.
+/// Plans the faults of the kinds [`Trouble::FORMER`] for a run of `machine_count` machines, in order of
+/// time; rot only if `with_rot` is true. A run has some kinds of faults and not others, so that a bug
+/// which one kind hides shows in another run.
 #[must_use]
 pub fn plan(
     random: &mut Random,
@@ -41,7 +42,7 @@ pub fn plan(
     planner.planned
 }
 
-/// Decides what else goes wrong, of the kinds that came later and those that a family asks for.
+/// Plans further faults: of the kinds [`Trouble::LATER`], and of those that are certain in the family.
 #[must_use]
 pub fn plan_later(
     random: &mut Random,
@@ -70,7 +71,7 @@ pub fn plan_later(
         planner.planned.sort_by_key(|planned| planned.at_us);
         return planner.planned;
     }
-    // Two disks that forget may forget what two of three replicas had promised.
+    // If two disks lost data, they could lose what two of three replicas had promised to keep.
     let rotten = planner.rotten.unwrap_or_else(|| planner.machine());
     planner.rotten = Some(rotten);
     let pause_us_max = planner.random.within(tempo.fault_pauses_us.clone());
@@ -104,13 +105,13 @@ pub fn plan_later(
     planner.planned
 }
 
-/// Whether runs of a family may have a kind of trouble by chance.
+/// True if runs of a family may draw a kind of fault.
 fn is_possible(kind: Trouble, family: Option<Family>) -> bool {
     match family {
-        // Nodes that are all away at once can't tell one another the time.
+        // After a blackout no node can tell another one the right time.
         Some(Family::WrongStarts) => false,
-        // A comparison of clusters asks one replica of each, and after a blackout many replicas lack
-        // something: what anti-entropy brings them later is queued for no other cluster.
+        // A comparison of clusters asks one replica of each. After a blackout many replicas lack records,
+        // and anti-entropy, which brings them later, queues nothing for other clusters.
         Some(Family::Clusters) => kind != Trouble::Blackout,
         _ => true,
     }

@@ -1,4 +1,4 @@
-//! Whole partitions of one cluster that are copied into another one, while all else goes on.
+//! A bootstrap: copies whole partitions of one cluster into another one while everything else goes on.
 
 use super::{ANSWER_LIMIT, Way};
 use crate::machine::{Asked, Machine};
@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// Longest time between the reading of a page and its storing, and between two pages, in microseconds: longer
-/// than the reaper takes.
+/// Maximum time between reading a page and storing it, and between two pages, in microseconds. It is
+/// longer than the reaper takes.
 const PAUSE_US_MAX: u64 = 5_000_000;
 
 impl Way {
-    /// Copies partitions of the source, again and again. What a page has may be older by then than what real
-    /// time has brought, and may have been deleted and reaped.
+    /// Copies partitions of the source, again and again. By the time a page is stored, its records may be
+    /// older than those that realtime replication has brought, or may have been deleted and reaped.
     pub(super) async fn copy(mut self) {
         loop {
             self.pause().await;
@@ -48,7 +48,7 @@ impl Way {
     }
 }
 
-/// A page of a node's partition, if it has the partition.
+/// Reads a page of a partition at a node; `None` if the node does not have the partition.
 async fn read(source: &Machine, partition: u16, from: u64) -> Option<CopiedPage> {
     let ask = move |store: Arc<ReplicatedStore>| async move {
         store.replication().copied_page(partition, from).await

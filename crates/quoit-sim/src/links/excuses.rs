@@ -1,4 +1,4 @@
-//! Differences between clusters that stay although nothing is wrong any more.
+//! Differences between clusters that are allowed to last after all faults were repaired.
 
 use crate::data_type_clients::finish::digest_at;
 use crate::data_types::Record;
@@ -10,8 +10,8 @@ use crate::replica_counts::N_VAL_DEFAULT;
 use quoit_model::key::KeyRef;
 use std::collections::BTreeMap;
 
-/// Whether a process may have ended before a write of the record was answered: one cluster may have got it,
-/// and another may have lost it with the process. Only a comparison finds that.
+/// True if some write of the record was never answered. One cluster may have received such a write, while
+/// another lost it with its process. Only a comparison of the clusters finds that.
 pub(super) fn is_half_written(ground: &Ground, name: &[u8]) -> bool {
     let Ok(KeyRef { bucket, key }) = KeyRef::decode(name) else { return false };
     let history = ground.history.lock();
@@ -28,9 +28,9 @@ pub(super) fn is_half_written(ground: &Ground, name: &[u8]) -> bool {
         || updates.any(|update| update.outcome == Outcome::Unknown)
 }
 
-/// Whether the primaries of one cluster have different copies of a record. Where nothing compares them, that
-/// stays after a process has ended with what it had not written, and a comparison of clusters asks one of
-/// them.
+/// True if the primaries of one cluster have different copies of a record. Without anti-entropy this
+/// lasts if a process has ended before it wrote its copy. A comparison of clusters asks only one of the
+/// primaries.
 pub(super) fn do_primaries_differ(ground: &Ground, name: &[u8]) -> bool {
     let Ok(key) = KeyRef::decode(name) else { return false };
     let mut by_cluster: BTreeMap<usize, Vec<Option<u64>>> = BTreeMap::new();

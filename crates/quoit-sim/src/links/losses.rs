@@ -1,4 +1,4 @@
-//! Entries of queues that are lost with a machine's power: a comparison has to follow by itself.
+//! Makes a comparison follow when a machine has lost entries of its queues with its power.
 
 use super::Way;
 use crate::ground::Ground;
@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Pause between two looks for losses.
+/// Pause between two checks for losses.
 const LOOK_PAUSE: Duration = Duration::from_millis(200);
 
-/// Compares a cluster with all that it replicates to whenever one of its nodes says that entries are lost,
-/// until none of them lacks anything, as the nodes of a cluster with a full-sync do.
+/// Compares a cluster with all its sinks whenever one of its nodes reports that entries are lost, until
+/// no sink lacks anything. Real nodes with a full-sync do the same.
 pub(super) async fn make_up(ground: Ground, mut ways: Vec<Way>) {
     let mut owing: BTreeSet<String> = BTreeSet::new();
     loop {

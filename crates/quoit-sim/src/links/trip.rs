@@ -1,4 +1,4 @@
-//! A batch of entries on its way from a node's queue to nodes of the other cluster.
+//! A batch of entries on its way from a source node's queue to nodes of the sink cluster.
 
 use crate::machine::{Asked, Machine};
 use crate::random::Random;
@@ -12,31 +12,32 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Entries of a batch, at most.
+/// Maximum number of entries of a batch.
 const BATCH_COUNT_MAX: usize = 8;
-/// Bytes of objects after which a batch gets no further entry.
+/// Number of bytes of objects after which a batch gets no further entry.
 const BATCH_BYTES_MAX: usize = 64 << 10;
-/// How long a source lets an entry of an empty queue come.
+/// Time for which a source with an empty queue waits for an entry.
 const POLL: Duration = Duration::from_millis(50);
-/// How long the source waits for one node of the other cluster.
+/// Maximum time for storing an entry at a node of the sink cluster.
 const STORING_LIMIT: Duration = Duration::from_secs(5);
-/// Of a hundred messages so many are lost while things go wrong.
+/// Percentage of messages that are lost while there are faults.
 const LOST_PERCENT: u64 = 15;
-/// Of a hundred entries so many come twice.
+/// Percentage of entries that are delivered twice while there are faults.
 const REPEATED_PERCENT: u64 = 10;
 
-/// A batch on its way.
+/// The way of one batch.
 pub(super) struct Trip {
     pub(super) queue: String,
     pub(super) sinks: Vec<Arc<Machine>>,
     pub(super) random: Random,
     pub(super) is_rough: bool,
-    /// Why the last entry was not stored that a node refused.
+    /// Reason why a node of the sink refused the last refused entry.
     pub(super) refused: Option<String>,
 }
 
 impl Trip {
-    /// Takes a batch from a node, has it stored, and confirms it. Tells what became of it.
+    /// Takes a batch from a source node, lets the sink store it, and confirms what was stored. Returns a
+    /// line for the story; `None` if there was no batch.
     pub(super) async fn run(mut self, store: Arc<ReplicatedStore>) -> Option<String> {
         let sink = self.sinks.iter().find_map(|machine| machine.store())?.replication().cluster();
         let lease = store.source_queues().lease();
@@ -60,7 +61,7 @@ impl Trip {
         let (mut stored, mut wanted_whole) = (Vec::new(), Vec::new());
         while !batch.is_empty() {
             let drawn = &batch[self.random.below(batch.len() as u64) as usize].key;
-            // Entries of one record are stored in their order: deltas build on each other.
+            // Entries of the same record are stored in order, because deltas build on one another.
             let place = batch.iter().position(|queued| queued.key == *drawn).unwrap_or(0);
             let queued = batch.remove(place);
             let sequence = queued.sequence;
@@ -83,7 +84,7 @@ impl Trip {
         self.is_rough && self.random.percent(LOST_PERCENT)
     }
 
-    /// Has nodes of the other cluster store an entry. The outcome, unless none of them has done it.
+    /// Lets nodes of the sink store an entry. Returns the outcome, or `None` if no node has stored it.
     async fn deliver(
         &mut self,
         queued: QueuedObject,
@@ -111,7 +112,7 @@ impl Trip {
     }
 }
 
-/// An entry, for the story.
+/// Describes an entry for the story.
 fn told_entry(queued: &QueuedObject) -> String {
     let kind = match &queued.value {
         QueuedValue::Object(_) => "",
@@ -122,7 +123,7 @@ fn told_entry(queued: &QueuedObject) -> String {
     format!("{kind}{}", queued.key.escape_ascii())
 }
 
-/// Stores an entry, as a sink does.
+/// Stores an entry at a node of the sink, as a sink's connection does.
 async fn store_one(
     store: Arc<ReplicatedStore>,
     queued: QueuedObject,

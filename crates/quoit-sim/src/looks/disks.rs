@@ -1,4 +1,4 @@
-//! Looks at the values that a loss of power would leave.
+//! Checks of the values that a loss of power would leave on disks.
 
 use crate::copies::TELLING_BYTES;
 use crate::ground::Ground;
@@ -13,20 +13,21 @@ use memchr::memmem;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Disks that an acknowledged write of a majority, synced by a majority, is on until it is replaced.
+/// Number of disks that have to hold an acknowledged value until it is replaced, if a majority accepted
+/// and synced it.
 const DISKS_MIN: usize = 2;
 
-/// Findings of former looks at disks.
+/// Results of earlier looks at disks.
 #[derive(Default)]
 pub(super) struct ValuesOnDisks {
-    /// Number of disks that the last value of each key was found on, at most one for each replica.
+    /// Last value of each key, and the number of disks on which it was found, at most n_val.
     holders: BTreeMap<KeyNumber, (WriteNumber, usize)>,
 }
 
 impl ValuesOnDisks {
-    /// Checks that the disks of as many machines have each value as have acknowledged it, whichever they are by
-    /// now, and that once more disks have it their number does not go down: a copy that moves is on its new disk
-    /// before it leaves the old one.
+    /// Checks that enough disks hold each acknowledged value, whichever machines they belong to by now.
+    /// Once more disks hold it, their number must not go down again, except by a loss of files: a copy
+    /// that moves is on its new disk before it leaves the old one.
     pub(super) fn check(&mut self, ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
         let Some(newest) = look.newest() else { return Ok(()) };
         let (state, now_us) = (newest.control().read(), ground.time.now_us());
@@ -36,7 +37,8 @@ impl ValuesOnDisks {
             let since_us = history.writes[number.0 as usize].start_us;
             let name = Name::of(key, history.keys[key.0 as usize]);
             let layouts = look.read_layouts(&state, &name);
-            // A node that has several places of a partition counts for several copies.
+            // A node at several positions of a preference list has several votes; such keys are not
+            // checked.
             let is_spread = layouts.values().all(|layout| {
                 name.primaries(layout, state.ring_size(), n_val).len() == n_val as usize
             });

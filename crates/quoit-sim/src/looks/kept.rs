@@ -1,5 +1,5 @@
-//! Looks at the copies of primaries: a primary keeps what it has, and a node whose copies become complete, or
-//! that becomes a primary, has what the others have.
+//! Checks of the copies on primaries: a primary keeps the values that it has. A node whose copy becomes
+//! complete, or that becomes a primary, has the values that the others have.
 
 use crate::ground::Ground;
 use crate::history::{Found, KeyNumber, WriteNumber};
@@ -14,32 +14,32 @@ use quoit_model::hash::Partition;
 use quoit_model::object::Object;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Findings of former looks at copies.
+/// Results of earlier looks at copies.
 #[derive(Default)]
 pub(super) struct KnownCopies {
-    /// When the last look was.
+    /// Time of the last look, in simulated microseconds.
     last_us: u64,
-    /// The primaries that the last value of a key was found at, and when first.
+    /// Primaries that held the last value of each key, with the time when it was first found there.
     holders: BTreeMap<KeyNumber, (WriteNumber, BTreeMap<NodeId, u64>)>,
-    /// The primaries of each key whose copies counted as complete at the last look.
+    /// Primaries of each key whose copies counted as complete at the last look.
     complete: BTreeMap<KeyNumber, BTreeSet<NodeId>>,
-    /// The last look before a layout was seen for the first time.
+    /// Time of the last look before each layout was first seen, by version.
     before_layout_us: BTreeMap<u64, u64>,
-    /// The last look before a copy was known to have lost records.
+    /// Time of the last look before each copy was known to have lost records.
     before_loss_us: BTreeMap<(Partition, NodeId), u64>,
 }
 
-/// The copies of a key's last value at its primaries.
+/// Copies of a key's last value on its primaries.
 struct ValueCopies {
     key: KeyNumber,
     number: WriteNumber,
-    /// When the write was acknowledged.
+    /// Time at which the write was acknowledged, in simulated microseconds.
     end_us: u64,
-    /// The nodes that run, with whether they have the value.
+    /// Running nodes, with true if they have the value.
     has_value: BTreeMap<NodeId, bool>,
-    /// All primaries whose copies count as complete.
+    /// Primaries whose copies count as complete, running or not.
     complete: BTreeSet<NodeId>,
-    /// The newest layout that members read by.
+    /// Version of the newest layout that members read by.
     layout_version: u64,
     partition: Partition,
 }
@@ -71,8 +71,8 @@ impl KnownCopies {
         Ok(())
     }
 
-    /// A copy that has become complete since the last look has a value that all others have, and that was
-    /// acknowledged before the copy began to be filled.
+    /// Checks each copy that has become complete since the last look: it has the value if all others have
+    /// it and it was acknowledged before the copy began to be filled.
     fn check_complete(
         &self,
         look: &StoresNow,
@@ -81,7 +81,8 @@ impl KnownCopies {
     ) -> Result<(), Violation> {
         let Some(former) = self.complete.get(&copies.key) else { return Ok(()) };
         for node in copies.complete.difference(former) {
-            // A node that takes another one's place gets what that one had.
+            // A node that takes over a position gets the records of its former holder, which therefore
+            // counts.
             let others = former | &copies.complete;
             let mut others = others.iter().filter(|other| *other != node);
             let all_others_have = others.all(|other| copies.has_value.get(other) == Some(&true));
@@ -102,7 +103,7 @@ impl KnownCopies {
         Ok(())
     }
 
-    /// A primary that has had a value still has it.
+    /// Checks that a primary which had a value still has it.
     fn check_kept(
         &mut self,
         ground: &Ground,
@@ -139,7 +140,8 @@ impl KnownCopies {
     }
 }
 
-/// The copies of the keys whose last value a majority has acknowledged, and nothing has disturbed since.
+/// Returns the copies of all keys whose last value a majority has acknowledged and nothing has disturbed
+/// since.
 fn copies(ground: &Ground, look: &StoresNow, now_us: u64) -> Vec<ValueCopies> {
     let Some(newest) = look.newest() else { return Vec::new() };
     let state = newest.control().read();

@@ -1,4 +1,4 @@
-//! Looks at the layouts that members go by.
+//! Checks of the layouts that members use.
 
 use crate::ground::Ground;
 use crate::machine::Machine;
@@ -9,9 +9,9 @@ use crate::violation::{Fault, Violation};
 use quoit_cluster::NodeId;
 use quoit_model::hash::Partition;
 
-/// Checks that no member goes by layouts alone that the cluster has taken out of use: what it writes by them
-/// is not where the others read. A node that came back with an older directory, or was given up as lost, is
-/// kept from that by other means.
+/// Checks that no member uses only retired layouts: the others would not read where it writes. The check
+/// leaves out members that are marked as down, and ends after a loss that no node notices, such as a
+/// restored older copy; other mechanisms deal with such nodes.
 pub(super) fn check_layouts(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
     let Some(newest) = look.newest() else { return Ok(()) };
     if !ground.history.lock().hardships.lost_unnoticed_us.is_empty() {
@@ -22,7 +22,7 @@ pub(super) fn check_layouts(ground: &Ground, look: &StoresNow) -> Result<(), Vio
     for (place, store) in &look.stores {
         let state = store.control().read();
         let member = newest.members().get(Machine::node_id_at(*place));
-        // A node that is to join goes by its own layout until it knows the cluster's.
+        // A joining node uses its own layout until it knows the cluster's.
         let has_joined = state.members().get(newest.node_id()).is_some();
         let counts = has_joined && member.is_some_and(|member| !member.is_down);
         let version = state.layouts().newest().version();
@@ -38,8 +38,9 @@ pub(super) fn check_layouts(ground: &Ground, look: &StoresNow) -> Result<(), Vio
     Ok(())
 }
 
-/// Checks that a partition has moved only when all nodes write to its new primaries: its sources have by then
-/// what was written before. With a member that is marked as absent the others do not wait for it.
+/// Checks that a partition counts as moved only when all nodes write by the new layout: by then its
+/// sources have all earlier writes. The check leaves out changes with a member that is marked as down,
+/// for which the others do not wait.
 pub(super) fn check_moved(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
     let Some(newest) = look.newest() else { return Ok(()) };
     let state = newest.control().read();

@@ -1,9 +1,11 @@
-//! Looks into the stores of all nodes in the middle of a run, at what the store itself relies on: majorities
-//! know what was acknowledged, acknowledged values stay on enough disks, primaries keep what they have, a copy
-//! that counts as complete is complete, and no node stores what it has reaped.
+//! Looks into the stores of all nodes during a run.
 //!
-//! Few runs come to harm where one of these promises is broken: several machines would have to lose their
-//! power within moments, or a copy would have to come at the right time.
+//! The looks check the invariants on which the store itself relies. Majorities know what was
+//! acknowledged. Acknowledged values stay on enough disks. Primaries keep what they have. A copy that
+//! counts as complete is complete. No node stores an object that it has reaped.
+//!
+//! Few runs would lose data if one of these promises were broken: several machines would have to lose
+//! their power within moments, or an old copy would have to arrive at just the right time.
 
 mod disks;
 mod kept;
@@ -21,11 +23,11 @@ use reaped::ReapedTombstones;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Times between two looks, in simulated microseconds.
+/// Range of the times between two looks, in simulated microseconds.
 pub const LOOKS_US: Range<u64> = 100_000..600_000;
-/// Of so many looks one is at the disks, too: it is dearer.
+/// One of so many looks also reads the disks, which takes more CPU time.
 const LOOKS_AT_DISKS: u64 = 4;
-/// Checks that a machine's engine has kept its promises so far.
+/// Checks that a machine's engine has agreed with its model so far.
 ///
 /// # Errors
 ///
@@ -37,7 +39,7 @@ pub fn check_engine(machine: &Machine) -> Result<(), Violation> {
     }
 }
 
-/// The looks of a run, with the findings of former looks.
+/// The looks of a run, with the results of earlier looks.
 pub struct Looks {
     count: u64,
     on_disks: ValuesOnDisks,
@@ -46,7 +48,8 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// No look so far. Connections between nodes may be silent for `idle_timeout`.
+    /// Creates the state before the first look. `idle_timeout` is the time after which nodes close a
+    /// silent connection.
     #[must_use]
     pub fn new(idle_timeout: Duration) -> Self {
         Self {
@@ -57,15 +60,15 @@ impl Looks {
         }
     }
 
-    /// Looks into the stores of all nodes that run; at the disks only where engines write what they acknowledge
-    /// to files in one piece.
+    /// Looks into the stores of all running nodes. `with_disks` allows looks at disks: it requires an
+    /// engine that writes each acknowledged value to a file in one piece.
     ///
     /// # Errors
     ///
     /// The first promise that is broken.
     pub fn look(&mut self, ground: &Ground, with_disks: bool) -> Result<(), Violation> {
         self.count += 1;
-        // What can't be read now is no matter of these promises.
+        // If a store can't be read, this look is left out.
         let Some(stores) = StoresNow::at(ground) else { return Ok(()) };
         check_majorities(ground, &stores)?;
         layouts::check_layouts(ground, &stores)?;

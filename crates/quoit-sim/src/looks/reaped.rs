@@ -1,4 +1,4 @@
-//! Looks at reap records.
+//! Checks of reap records.
 
 use crate::ground::Ground;
 use crate::history::KeyNumber;
@@ -12,7 +12,8 @@ use quoit_model::clock::VersionVector;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Checks that the reap records which a node goes by are on its disk: of what they say nothing else is left.
+/// Checks that each reap record which a node uses is on its disk: nothing else is left of the reaped
+/// tombstone.
 pub(super) fn check_on_disks(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
     let keys = ground.history.lock().keys.clone();
     let machines = ground.in_service();
@@ -42,7 +43,7 @@ pub(super) fn check_on_disks(ground: &Ground, look: &StoresNow) -> Result<(), Vi
     Ok(())
 }
 
-/// Checks that what a node stores under a name has seen the tombstone that it has reaped there.
+/// Checks that each stored object has seen the tombstone that its node has reaped under the same name.
 pub(super) fn check_stored(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
     {
         let hardships = &ground.history.lock().hardships;
@@ -59,7 +60,7 @@ pub(super) fn check_stored(ground: &Ground, look: &StoresNow) -> Result<(), Viol
             let reaped = store.reaped_clock(&name.key_ref().encoded(), partition);
             if let Ok(Some(clock)) = reaped
                 && !object.clock.descends(&clock)
-                // Times decide there, whatever has been seen.
+                // There times decide, not causality.
                 && policy != Policy::LastWriteWins
                 && !look.lost(partition).contains(&Machine::node_id_at(*place))
             {
@@ -77,11 +78,11 @@ pub(super) fn check_stored(ground: &Ground, look: &StoresNow) -> Result<(), Viol
     Ok(())
 }
 
-/// Tombstones that were found reaped.
+/// Results of earlier looks at reaped tombstones.
 pub(super) struct ReapedTombstones {
-    /// Time for which every node surely keeps a reap record.
+    /// Time for which every node surely keeps a reap record, in microseconds.
     kept_us: u64,
-    /// When the first reap record of a key was found.
+    /// Time at which the first reap record of each key was found.
     first_us: BTreeMap<KeyNumber, u64>,
 }
 
@@ -90,11 +91,11 @@ impl ReapedTombstones {
         Self { kept_us: idle_timeout.as_micros() as u64, first_us: BTreeMap::new() }
     }
 
-    /// Checks that a tombstone which is gone from all stores is known to each of its primaries, by a reap record:
-    /// a primary without one would take in what the tombstone has deleted.
+    /// Checks that each primary has a reap record of a tombstone that is gone from all stores. A primary
+    /// without one would accept a value that the tombstone has deleted.
     ///
-    /// As long as some node still has the tombstone, or a newer object, primaries may be asked to hold it, and
-    /// some of them have not heard of it. Reap records retire later than after `kept_us`.
+    /// While some node still has the tombstone or a newer object, the primaries may still be agreeing on
+    /// the reaping, and some may not know of it yet. Reap records retire no sooner than after `kept_us`.
     pub(super) fn check(&mut self, ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
         let Some(newest) = look.newest() else { return Ok(()) };
         let state = newest.control().read();

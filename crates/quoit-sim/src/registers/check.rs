@@ -1,12 +1,14 @@
-//! The promise of a register that only conditional writes change: one value is replaced by one other.
+//! Checks the promise of registers that only conditional writes change: each value is replaced by one
+//! other.
 //!
-//! Deciding whether a history of a register is linearizable is hard in general, and easy where each read
-//! names the write that it has read (Gibbons and Korach, *Testing Shared Memories*, 1997, "read-map"). Here
-//! each write names the values that it replaces, so the order of the acknowledged writes is known; it has
-//! to be one chain, and that of the times at which they were made.
+//! Deciding whether the history of a register is linearizable is hard in general. It is easy if each read
+//! names the write that it has read (Gibbons and Korach, *Testing Shared Memories*, 1997, "read-map").
+//! Here each write names the values that it replaces, so the order of the acknowledged writes is known.
+//! It has to be a single chain, in the order of the times at which the writes were made.
 //!
-//! Reads are held to less: one that begins after a write was acknowledged shows it, or what replaced it. Two
-//! reads beside a write that is under way may show it and then not: repairs are not waited for.
+//! The rule for reads is weaker: a read that begins after a write was acknowledged shows that write or
+//! one that replaced it. Of two reads during a write, the first may show it and the second not, because
+//! reads do not wait for their repairs.
 
 use super::Register;
 use super::history::{RegisterHistory, RegisterRead, RegisterWrite};
@@ -14,11 +16,11 @@ use crate::history::{Outcome, WriteNumber};
 use crate::violation::{Fault, Violation};
 use std::collections::BTreeSet;
 
-/// Checks all that was ever read and acknowledged.
+/// Checks all reads, and then all acknowledged writes.
 ///
 /// # Errors
 ///
-/// The first violation: of reads by time, then of writes.
+/// The first violation: of reads in the order of their ends, then of writes.
 pub(crate) fn check(history: &RegisterHistory) -> Result<(), Violation> {
     let ancestors: Vec<_> = (0..history.writes.len() as u32)
         .map(|number| ancestors(history, &BTreeSet::from([WriteNumber(number)])))
@@ -34,12 +36,12 @@ pub(crate) fn check(history: &RegisterHistory) -> Result<(), Violation> {
     Ok(())
 }
 
-/// All that these writes have replaced, one after the other.
+/// Returns all writes that these writes have replaced, directly or through others.
 fn ancestors(history: &RegisterHistory, writes: &BTreeSet<WriteNumber>) -> BTreeSet<WriteNumber> {
     let mut all = BTreeSet::new();
     let mut next: Vec<_> = writes.iter().copied().collect();
     while let Some(number) = next.pop() {
-        // Values that no client has written are a fault of their own.
+        // Values that no client has written are reported by another check.
         for base in history.writes.get(number.0 as usize).into_iter().flat_map(|write| &write.base)
         {
             if all.insert(*base) {
@@ -90,8 +92,8 @@ fn check_read(
     Ok(())
 }
 
-/// Holds an acknowledged write against all others of its register: one of two has replaced the other, the
-/// later one the earlier.
+/// Compares an acknowledged write with all later ones of its register: of each two writes, the later one
+/// has replaced the earlier one. Writes that overlap in time may have either order.
 fn check_write(
     history: &RegisterHistory,
     ancestors: &[BTreeSet<WriteNumber>],
@@ -119,7 +121,7 @@ fn check_write(
     Ok(())
 }
 
-/// The violation with the writes of the register, for people.
+/// Adds the writes of the register to a violation, for people.
 fn with_story(history: &RegisterHistory, register: Register, violation: Violation) -> Violation {
     let mut text = format!("register {}: {}\n  writes:", register.0, violation.text);
     for (number, write) in history.writes.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Requests for registers, and the values that reads have shown.
+//! The history of registers: conditional writes, and reads with the values that they found.
 
 use super::Register;
 use crate::history::{Outcome, WriteNumber};
@@ -7,47 +7,47 @@ use std::collections::BTreeSet;
 /// A conditional write.
 #[derive(Debug, Clone)]
 pub(crate) struct RegisterWrite {
-    /// Which register.
+    /// The register.
     pub(crate) register: Register,
-    /// The values that its writer was shown, on which the write depends; empty = none.
+    /// Values that the client had read, on which the write depends; empty if the register did not exist.
     pub(crate) base: BTreeSet<WriteNumber>,
-    /// When it was asked for, in simulated microseconds.
+    /// Time at which the client sent the request, in simulated microseconds.
     pub(crate) start_us: u64,
-    /// When the answer came; [`u64::MAX`] when none did.
+    /// Time of the answer; [`u64::MAX`] if there was no answer.
     pub(crate) end_us: u64,
-    /// How it ended.
+    /// Outcome of the write.
     pub(crate) outcome: Outcome,
 }
 
 /// A read of a majority of the primaries that was answered.
 #[derive(Debug, Clone)]
 pub(crate) struct RegisterRead {
-    /// Which register.
+    /// The register.
     pub(crate) register: Register,
-    /// When it was asked for, in simulated microseconds.
+    /// Time at which the client sent the request, in simulated microseconds.
     pub(crate) start_us: u64,
-    /// When the answer came.
+    /// Time of the answer.
     pub(crate) end_us: u64,
-    /// The values.
+    /// Values that the read found.
     pub(crate) found: BTreeSet<WriteNumber>,
     /// Values that no client has written.
     pub(crate) foreign: Vec<String>,
 }
 
-/// All of it.
+/// The history of all registers of a run.
 #[derive(Debug, Clone, Default)]
 pub struct RegisterHistory {
-    /// Writes by number.
+    /// Writes, by number.
     pub(crate) writes: Vec<RegisterWrite>,
-    /// Reads in the order of their ends.
+    /// Reads, in the order in which they ended.
     pub(crate) reads: Vec<RegisterRead>,
-    /// When machines lost what their disks had promised to keep, in simulated microseconds: of what a
-    /// majority had synced, too few may have been left.
+    /// Times at which machines lost synced data, in simulated microseconds. Of the copies that a majority
+    /// had synced, too few may have been left then.
     pub(crate) losses_us: Vec<u64>,
 }
 
 impl RegisterHistory {
-    /// Notes a write before it is sent; its outcome is unknown until [`RegisterHistory::end`].
+    /// Records a write before it is sent. Its outcome is unknown until [`RegisterHistory::end`].
     pub(crate) fn begin(
         &mut self,
         register: Register,
@@ -59,19 +59,19 @@ impl RegisterHistory {
         WriteNumber(self.writes.len() as u32 - 1)
     }
 
-    /// Notes how a write ended.
+    /// Records the outcome of a write.
     pub(crate) fn end(&mut self, number: WriteNumber, end_us: u64, outcome: Outcome) {
         let write = &mut self.writes[number.0 as usize];
         (write.end_us, write.outcome) = (end_us, outcome);
     }
 
-    /// Writes that were acknowledged.
+    /// Returns the acknowledged writes.
     pub(crate) fn acknowledged(&self) -> impl Iterator<Item = (WriteNumber, &RegisterWrite)> {
         let numbered = (0_u32..).map(WriteNumber).zip(&self.writes);
         numbered.filter(|(_, write)| write.outcome == Outcome::Acknowledged)
     }
 
-    /// Whether nothing that a disk had promised to keep was lost since a time.
+    /// True if no machine has lost synced data since a time.
     pub(crate) fn is_whole_since(&self, start_us: u64) -> bool {
         self.losses_us.iter().all(|at_us| *at_us < start_us)
     }

@@ -1,8 +1,8 @@
-//! Registers: records that only conditional writes change, and what must come of it.
+//! Registers: records that only conditional writes change, and the check of their history.
 //!
-//! Their bucket has `conditional_put_mode` = `require_token`. A client writes on condition that the register
-//! is as it has read it, so each write names the values that it replaces, and the order of the acknowledged
-//! ones is known from the history.
+//! Their bucket has `conditional_put_mode` = `require_token`. A client writes on condition that the
+//! register is as the client has read it. So each write names the values that it replaces, and the
+//! history gives the order of the acknowledged writes.
 
 pub(crate) mod check;
 pub(crate) mod history;
@@ -16,25 +16,25 @@ use quoit_model::key::{BucketRef, KeyRef};
 /// The bucket type of all registers.
 pub(crate) const BUCKET_TYPE: &str = "sim-registers";
 
-/// A register of the run, by its number.
+/// Number of a register of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Register(pub(crate) u32);
 
 impl Register {
-    /// Registers of a run: few, so that clients meet.
+    /// Number of registers: few, so that clients compete.
     pub(crate) const COUNT: u32 = 3;
 
-    /// All registers of a run.
+    /// Returns all registers of a run.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         (0..Self::COUNT).map(Self)
     }
 
-    /// Its key.
+    /// Returns the key of the register.
     pub(crate) fn name(self) -> String {
         format!("r{}", self.0)
     }
 
-    /// Its full name; `name` is [`Register::name`].
+    /// Returns the full name of a register; `name` is [`Register::name`].
     pub(crate) const fn key_ref(name: &str) -> KeyRef<'_> {
         let bucket_type = BUCKET_TYPE.as_bytes();
         BucketRef { bucket_type, bucket: b"bucket" }.key(name.as_bytes())

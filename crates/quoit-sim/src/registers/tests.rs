@@ -12,7 +12,7 @@ fn numbers(found: &[u32]) -> BTreeSet<WriteNumber> {
     found.iter().copied().map(WriteNumber).collect()
 }
 
-/// Adds a write on a base that took from one time to another.
+/// Adds a write on a base, with the times of its start and end.
 fn write(history: &mut RegisterHistory, base: &[u32], times: (u64, u64), outcome: Outcome) {
     let number = history.begin(REGISTER, numbers(base), times.0);
     history.end(number, times.1, outcome);
@@ -76,8 +76,8 @@ fn reads_are_held_to_what_came_before_them() {
 }
 
 proptest! {
-    /// A register under one lock raises no alarm; of two writes that it lets pass on one base, one always
-    /// does.
+    /// The history of a register under one lock has no violation. A second acknowledged write on the same
+    /// base always causes one.
     #[test]
     fn a_perfect_register_raises_no_alarm(
         steps in prop::collection::vec((0_usize..3, any::<bool>()), 1..60),
