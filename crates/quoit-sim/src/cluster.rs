@@ -165,10 +165,6 @@ impl Cluster {
     /// # Errors
     ///
     /// The first violation.
-    ///
-    /// # Errors
-    ///
-    /// The first violation.
     pub fn run(&mut self) -> Result<(), Violation> {
         let mut planned = std::mem::take(&mut self.planned).into_iter().peekable();
         let mut began_us = 0;

@@ -19,11 +19,11 @@ pub enum MachineFault {
     Stall(usize, bool),
     /// Messages of the first machine to the second are held back (true), or released (false).
     Cut(usize, usize, bool),
-    /// Messages take up to so many microseconds from now on.
+    /// Messages take up to this many microseconds from now on.
     Latency(u64),
-    /// The wall clock jumps: from now on it is ahead by so many microseconds.
+    /// The wall clock jumps: from now on it is ahead by this many microseconds.
     Clock(usize, i64),
-    /// Each piece of the disk's background work, including syncs, takes up to so many microseconds from
+    /// Each piece of the disk's background work, including syncs, takes up to this many microseconds from
     /// now on.
     SlowDisk(usize, u64),
     /// The disk hangs (true): it begins no more background work, including syncs. Or it works again
@@ -37,9 +37,9 @@ pub enum MachineFault {
     CopyData(usize),
     /// The last copy replaces the data directory while the machine is off.
     RestoreData(usize),
-    /// The disk has room for so many more bytes from now on; `None` = no limit.
+    /// The disk has room for this many more bytes from now on; `None` = no limit.
     DiskRoom(usize, Option<u64>),
-    /// One of so many reads has to wait for the disk from now on; 0 = no read.
+    /// One in this many reads has to wait for the disk from now on; 0 = no read.
     ColdReads(usize, u64),
     /// The process is killed, and started again with the newest program.
     Upgrade(usize),

@@ -6,6 +6,14 @@
 //! the same run, event by event, and the same [`Trace`]. `docs/design/simulation.md` describes the
 //! design, and `docs/development.md` the use.
 //!
+//! - `cluster` builds the world and advances it step by step; `drive` is the course of a run.
+//! - `settings`, `family` and `workload` turn the seed into choices; `faults` plans the faults, and `apply`
+//!   applies and repairs them.
+//! - `client`, `data_type_clients` and `register_clients` send requests and record them in histories.
+//! - `check`, `data_types::check` and `registers::check` judge the histories after the run.
+//! - `looks`, `copies`, `growth` and `modelled_engine` look into the nodes during the run; `rest` and
+//!   `finish` do so at its end.
+//!
 //! The crate has no code of the store itself, and nothing in it is released. Only its own program calls
 //! it; `cargo xtask soak` and the test command start that program.
 //!

@@ -37,7 +37,8 @@ enum Command {
     Soak(soak::SoakArgs),
     /// Run the seeds of the test command: the first ones, some of them twice, and planted faults
     Check,
-    /// List the faults that can be planted: name, variant, part of the store and wrong decision, by tabs
+    /// List the faults that can be planted: name, variant, part of the store and wrong decision,
+    /// separated by tabs
     Faults,
 }
 
@@ -57,7 +58,7 @@ struct RunArgs {
     hangs_after: u64,
     #[command(flatten)]
     extremes: Extremes,
-    /// Log level up to which the nodes' lines are part of the story: warn, info, debug, trace
+    /// Least severe level of the nodes' log lines in the story: warn, info, debug, trace
     #[arg(long, default_value = "info")]
     log: Level,
     /// Print the whole story, even if the run passes

@@ -82,9 +82,9 @@ impl History {
 /// receiver does not answer, so both receivers may make the write, each under an event of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Events {
-    /// The value counts once.
+    /// A value counts once, whatever the number of its events.
     OfOneWriteCountOnce,
-    /// The value counts for each event.
+    /// A value counts once for each of its events.
     CountEach,
 }
 

@@ -3,9 +3,6 @@
 //! The checkers run after the end of the run and know only the history. They know nothing of version
 //! vectors or layouts: which values a write replaces follows from the values that its writer had been
 //! shown.
-//!
-//! They look at the history of a run alone, after its end, and know nothing of how the store works: no
-//! clocks, no layouts. The values that a write replaces follow from those that its writer was shown.
 
 mod causes;
 mod listings;

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 /// Range of the times between two looks, in simulated microseconds.
 pub const LOOKS_US: Range<u64> = 100_000..600_000;
-/// One of so many looks also reads the disks, which takes more CPU time.
+/// One in this many looks also reads the disks, which takes more CPU time.
 const LOOKS_AT_DISKS: u64 = 4;
 /// Checks that a machine's engine has agreed with its model so far.
 ///
