@@ -160,7 +160,7 @@ impl Cluster {
     /// Runs the simulation to its end, step by step, and checks the history.
     ///
     /// Each step applies the faults that are due, carries out the operator's orders, looks into the nodes
-    /// from time to time, and then lets the simulated hosts run for [`TICK_US`].
+    /// from time to time, and then lets the simulated hosts run for `TICK_US`.
     ///
     /// # Errors
     ///

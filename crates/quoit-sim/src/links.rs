@@ -1,11 +1,11 @@
 //! Replication between several clusters: connections, full-sync, and the check at the end that all
 //! clusters are equal.
 //!
-//! A *way* does what a sink's connection does. It takes entries of a source node's queue under a lease,
-//! lets nodes of the sink cluster store them, and confirms those that were stored. Messages get lost,
-//! overtake one another and come twice, and either side may die at any time. Full-sync compares two
-//! clusters by the digests of all their records and queues the differences, while everything else goes
-//! on.
+//! The tasks of a link ([`Way`]) do what a sink's connection does. They take entries of a source node's
+//! queue under a lease, let nodes of the sink cluster store them, and confirm those that were stored.
+//! Messages get lost, overtake one another and come twice, and either side may die at any time. Full-sync
+//! compares two clusters by the digests of all their records and queues the differences, while everything
+//! else goes on.
 
 mod bootstrap;
 mod excuses;
@@ -32,17 +32,17 @@ use excuses::{do_primaries_differ, is_half_written};
 use losses::make_up;
 use trip::Trip;
 
-/// Time for which a way waits for a node's answer.
+/// Time for which a link waits for a node's answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
-/// Maximum pause of a way between two batches, in microseconds.
+/// Maximum pause of a task between two batches, in microseconds.
 const PAUSE_US_MAX: u64 = 100_000;
-/// Maximum pause between two full-syncs of a way, in microseconds.
+/// Maximum pause between two full-syncs of a link, in microseconds.
 const FULL_SYNC_PAUSE_US_MAX: u64 = 4_000_000;
 /// Number of differing records that the story names for each comparison.
 const TOLD_COUNT: usize = 8;
 /// Maximum pause between two decisions to suspend or resume a queue, in microseconds.
 const SUSPENSION_US_MAX: u64 = 3_000_000;
-/// Number of tasks that carry batches on one way, so that batches overtake one another.
+/// Number of tasks that carry batches over one link, so that batches overtake one another.
 const CARRIER_COUNT: u64 = 2;
 /// Time within which clusters have to become equal after all faults were repaired.
 const PATIENCE: Duration = Duration::from_secs(90);

@@ -140,9 +140,9 @@ impl Ground {
     }
 }
 
-/// Returns the keys and entries that were held from the first look to the second. A node that has started
-/// in between does not count as holding a key throughout: it may have been asked before it got the
-/// record.
+/// Returns the keys and entries that were held from the first look to the second. If a node that may be
+/// asked for a key has started in between, the key is left out: the node may have been asked before it
+/// got the record.
 fn there_throughout(before: &Look, after: &Look) -> (BTreeSet<KeyNumber>, BTreeSet<Entry>) {
     let ran_throughout = |key: &KeyNumber| {
         let boots: BTreeMap<usize, u64> = before.asked[key].iter().copied().collect();

@@ -307,7 +307,7 @@ impl Settings {
     /// Engine of the seed's nodes.
     pub(crate) fn engine_kind(&self, seed: u64) -> EngineKind {
         let is_innostore = match self.family {
-            // Tests of real processes cover flipped bits and lost files of this engine.
+            // Tests of real processes cover flipped bits and lost files of `innostore`.
             Some(Family::Former | Family::LostFiles | Family::RotAndMembers) => false,
             Some(Family::Innostore) => true,
             _ => !self.rots(seed) && Random::new(seed, "engine", 0).percent(INNOSTORE_PERCENT),

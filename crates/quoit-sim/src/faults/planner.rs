@@ -49,6 +49,8 @@ impl Planner<'_> {
         (machine + step) % self.machine_count
     }
 
+    /// Plans a fault of some machine that lasts from `at_us` to `end_us`. Clocks and bits stay wrong, and
+    /// hung disks and clean shutdowns have durations of their own.
     pub(super) fn add(&mut self, trouble: Trouble, at_us: u64, end_us: u64) {
         let machine = self.machine();
         let (begin, end) = match trouble {
@@ -102,6 +104,7 @@ impl Planner<'_> {
             }
             Trouble::HungDisk => return self.add_hang(at_us),
             Trouble::CleanStop => return self.add_clean_stop(at_us),
+            // The caller plans these kinds by itself.
             Trouble::LongCut | Trouble::Blackout | Trouble::LongStop | Trouble::WrongStart => {
                 return;
             }

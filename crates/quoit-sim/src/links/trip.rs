@@ -1,4 +1,4 @@
-//! A batch of entries on its way from a source node's queue to nodes of the sink cluster.
+//! A batch of entries that is carried from a source node's queue to nodes of the sink cluster.
 
 use crate::machine::{Asked, Machine};
 use crate::random::Random;
@@ -25,7 +25,7 @@ const LOST_PERCENT: u64 = 15;
 /// Percentage of entries that are delivered twice while there are faults.
 const REPEATED_PERCENT: u64 = 10;
 
-/// The way of one batch.
+/// Delivery of one batch.
 pub(super) struct Trip {
     pub(super) queue: String,
     pub(super) sinks: Vec<Arc<Machine>>,
