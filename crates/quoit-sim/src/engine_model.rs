@@ -4,7 +4,7 @@
 //! the records as they were after some write, in the order of writes. That write must not come before the
 //! last one that the engine has called durable, and a batch must be there as a whole or not at all. While
 //! a process runs, each read must show the last write of the record. The model checks both, at each start
-//! and at each read. So it finds faults of an engine that other replicas hide from clients.
+//! and at each point read. So it finds faults of an engine that other replicas hide from clients.
 //!
 //! The model leaves out records that expire, because they vanish by themselves. After a loss of files, a
 //! flipped bit or the restoring of an older copy the model checks nothing any more.

@@ -1,4 +1,5 @@
-//! An engine with a model beside it: the model records each write and checks each read.
+//! An engine with a model beside it: the model records each write and checks each point read (`get` and
+//! `show`). Scans, folds, heads and reads within transactions are not checked.
 
 use crate::engine_model::{EngineModel, ModelName, Version};
 use bytes::Bytes;
