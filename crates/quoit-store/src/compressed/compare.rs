@@ -39,6 +39,6 @@ impl Compare for CompressedEngine {
         partition: Partition,
         tags: &[Tag],
     ) -> Result<Vec<(Bytes, Record)>, StoreError> {
-        self.copies().tagged(partition, tags).map(unpacked_all)
+        self.copies().tagged(partition, tags).map(|entries| unpacked_all(entries, |_| {}))
     }
 }

@@ -96,8 +96,17 @@ pub(super) fn unpacked(key: KeyRef<'_>, record: Record) -> Result<Record, StoreE
     Ok(Record { value: value.into_owned().into(), ..record })
 }
 
-/// The records as they were written. Leaves damaged ones out.
-pub(super) fn unpacked_all(mut entries: Vec<(Bytes, Record)>) -> Vec<(Bytes, Record)> {
+/// The tag of a record.
+fn tag_of(encoded: &[u8], partition: Partition) -> Option<Tag> {
+    let key = KeyRef::decode(encoded).ok()?;
+    Some(Tag::of(RecordAt::of(key, encoded, partition).identity))
+}
+
+/// The records as they were written. Leaves damaged ones out, and calls `note` with the encoded name of each.
+pub(super) fn unpacked_all(
+    mut entries: Vec<(Bytes, Record)>,
+    mut note: impl FnMut(&[u8]),
+) -> Vec<(Bytes, Record)> {
     if entries.iter().all(|(_, record)| !frame::is_framed(&record.value)) {
         return entries;
     }
@@ -109,6 +118,7 @@ pub(super) fn unpacked_all(mut entries: Vec<(Bytes, Record)>) -> Vec<(Bytes, Rec
         }
         Err(fault) => {
             tracing::error!(key = %key.escape_ascii(), %fault, "a compressed record is damaged");
+            note(key);
             false
         }
     });
@@ -312,8 +322,12 @@ impl ScanAccess for CompressedEngine {
         limit: usize,
         tombstones_only: bool,
     ) -> Result<RecordPage, StoreError> {
-        let page = self.engine.fold(partition, from, limit, tombstones_only)?;
-        Ok(RecordPage { entries: unpacked_all(page.entries), ..page })
+        let RecordPage { entries, mut damaged, next } =
+            self.engine.fold(partition, from, limit, tombstones_only)?;
+        let entries = unpacked_all(entries, |encoded| damaged.extend(tag_of(encoded, partition)));
+        damaged.sort_unstable();
+        damaged.dedup();
+        Ok(RecordPage { entries, damaged, next })
     }
 
     fn compared(&self) -> Option<&dyn Compare> {

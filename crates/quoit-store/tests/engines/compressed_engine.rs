@@ -209,6 +209,13 @@ fn index_entries_of_compressed_objects_are_found_and_go_with_them() {
     check_indexes(&both.front);
 }
 
+/// Tags of the records that a fold reports as damaged.
+fn damaged_tags(engine: &dyn Engine) -> Vec<Tag> {
+    let partitions = (0..RingSize::DEFAULT.get()).map(Partition);
+    let page = |partition| engine.fold(partition, Identity(0), usize::MAX, false).unwrap();
+    partitions.flat_map(|partition| page(partition).damaged).collect()
+}
+
 /// Stores a frame in the inner engine that can't be decompressed.
 fn damage(both: &Both, key: &str) {
     put(&both.front, key, &text(1));
@@ -239,6 +246,7 @@ fn a_damaged_frame_is_told_left_out_of_folds_and_can_be_replaced() {
     };
     told(both.front.transact(name.at().partition, Access::Wait, &mut body).map(|_| None));
     assert_eq!(fold(&both.front).len(), 1);
+    assert_eq!(damaged_tags(&both.front), [Tag::of(name.at().identity)]);
     let mut change = |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
         out.extend_from_slice(&text(3));
         Decision::Put(RecordMeta::default())
