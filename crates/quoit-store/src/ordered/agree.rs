@@ -200,36 +200,9 @@ mod tests {
     use super::*;
     use crate::engine::{BatchWrite, KeyRange};
     use crate::ordered::keys::{Epoch, mark_key};
-    use crate::ordered::open::{EngineKind, StoreOpening};
-    use crate::ordered::settings::OrderedSettings;
-    use crate::ordered::tree::{ENGINE_FILE, TreeSettings, TreeStore};
-    use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
-    use quoit_seam::{Disk, FaultyDisk, ManualClock};
-    use std::sync::Arc;
+    use crate::ordered::test_store::{BUCKET, open, with};
 
-    const BUCKET: BucketRef<'static> = BucketRef::untyped(b"bucket");
     const EXPIRES_AT_SECS: u32 = 1_800_000_000;
-
-    fn open() -> StoreShared {
-        let disk: Arc<dyn Disk> = Arc::new(FaultyDisk::new(7));
-        let make = |_: &mut StoreOpening<'_>| -> Result<Box<dyn crate::ordered::OrderedStore>, _> {
-            let settings =
-                TreeSettings { cache_bytes: 1 << 20, room_bytes_min: 0, ..Default::default() };
-            Ok(Box::new(TreeStore::open(Arc::clone(&disk), ENGINE_FILE, settings)?))
-        };
-        let kind = EngineKind { name: "innostore", bodies_apart: false, open: &make };
-        let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
-        StoreShared::open(&kind, &*disk, clock, OrderedSettings::new(7)).unwrap().0
-    }
-
-    /// Calls a function with the address of the record of a name.
-    fn with<T>(name: &str, run: impl FnOnce(&RecordAt<'_>) -> T) -> T {
-        let key = BUCKET.key(name.as_bytes());
-        let encoded = key.encoded();
-        let hash = KeyHash::of(&encoded, BUCKET, PlacementRule::BucketAndKey);
-        let partition = RingSize::DEFAULT.partition(hash.placement);
-        run(&RecordAt { key, encoded: &encoded, identity: hash.identity, partition })
-    }
 
     fn put(store: &StoreShared, name: &str) {
         let meta =

@@ -159,45 +159,58 @@ impl StoreShared {
     }
 
     /// Fails if a wanted partition has a damaged record whose entries may be lost. Removes the marks of
-    /// records that were written again or removed.
+    /// records of wanted partitions that were written again or removed, and all marks of former epochs.
     fn check_unread(&self, partitions: &dyn Fn(Partition) -> bool) -> Result<(), StoreError> {
-        let (from, to) = all_unread();
-        let range = Range { space: Space::Side, from: &from, to: Some(&to), value_bytes_max: 0 };
-        let mut unread_count = 0;
-        for (key, _) in self.overlay.scan(range, READ_COUNT)?.entries {
-            let Some(SideKey::Unread { record_key }) = SideKey::read(&key) else { continue };
-            let Some(record) = RecordKey::read(record_key) else { continue };
-            let partition = record.partition;
-            let is_current = self
-                .partitions
-                .get(usize::from(partition.0))
-                .is_some_and(|state| state.epoch() == record.epoch);
-            let name = KeyRef::decode(record.encoded).ok().filter(|_| is_current);
-            let at = name.map(|name| RecordAt {
-                key: name,
-                encoded: record.encoded,
-                identity: record.identity,
-                partition,
-            });
-            let is_damaged = match &at {
-                Some(at) => matches!(self.find_in_passing(at)?, FoundRecord::Damaged(_)),
-                None => false,
-            };
-            if is_damaged {
-                unread_count += u64::from(partitions(partition));
-            } else if at.is_some() {
-                let _changing = self.begin_change(partition, Access::Wait)?;
-                self.hand_over(vec![(Space::Side, key.clone(), None)]);
+        let (mut from, to) = all_unread();
+        loop {
+            let range =
+                Range { space: Space::Side, from: &from, to: Some(&to), value_bytes_max: 0 };
+            let scanned = self.overlay.scan(range, READ_COUNT)?;
+            let mut unread_count = 0;
+            for (mark, _) in &scanned.entries {
+                let Some(SideKey::Unread { record_key }) = SideKey::read(mark) else { continue };
+                let Some(record) = RecordKey::read(record_key) else { continue };
+                unread_count += u64::from(self.is_unread(&record, partitions, mark)?);
+            }
+            if unread_count > 0 {
+                // The records of further marks need not be counted: the query fails already.
+                let or_more = if scanned.next.is_some() { " or more" } else { "" };
+                let reason = format!(
+                    "{unread_count}{or_more} records that have entries are damaged; other replicas heal \
+                     them, or write them again"
+                );
+                return Err(StoreError::IndexesUnavailable { reason });
+            }
+            match scanned.next {
+                Some(next) => from = next,
+                None => return Ok(()),
             }
         }
-        if unread_count == 0 {
-            return Ok(());
+    }
+
+    /// True if the marked record is in a wanted partition and still damaged. Removes the mark if it is not
+    /// needed any more.
+    fn is_unread(
+        &self,
+        record: &RecordKey<'_>,
+        partitions: &dyn Fn(Partition) -> bool,
+        mark: &Bytes,
+    ) -> Result<bool, StoreError> {
+        let RecordKey { partition, epoch, identity, encoded } = *record;
+        let Some(state) = self.partitions.get(usize::from(partition.0)) else { return Ok(false) };
+        if state.epoch() == epoch {
+            if !partitions(partition) {
+                return Ok(false);
+            }
+            let Ok(key) = KeyRef::decode(encoded) else { return Ok(false) };
+            let at = RecordAt { key, encoded, identity, partition };
+            if matches!(self.find_in_passing(&at)?, FoundRecord::Damaged(_)) {
+                return Ok(true);
+            }
         }
-        let reason = format!(
-            "{unread_count} records that have entries are damaged; other replicas heal them, or write them \
-             again"
-        );
-        Err(StoreError::IndexesUnavailable { reason })
+        let _changing = self.begin_change(partition, Access::Wait)?;
+        self.hand_over(vec![(Space::Side, mark.clone(), None)]);
+        Ok(false)
     }
 
     fn is_live_entry(&self, partition: Partition, epoch: Epoch, expires_at_secs: [u8; 4]) -> bool {
@@ -205,5 +218,83 @@ impl StoreShared {
         let expires_at_secs = u32::from_be_bytes(expires_at_secs);
         let meta = RecordMeta { expires_at_secs, ..RecordMeta::default() };
         state.is_some_and(|state| state.epoch() == epoch) && !self.is_expired(&meta)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::engine::BatchWrite;
+    use crate::ordered::keys::{record_key, unread_key};
+    use crate::ordered::test_store::{BUCKET, open, with};
+    use quoit_model::hash::Identity;
+    use quoit_model::object::IndexTerm;
+
+    /// Marks this many records, which the store does not have, as damaged.
+    fn mark(store: &StoreShared, partition: Partition, count: usize) {
+        let encoded = BUCKET.key(b"gone").encoded();
+        let epoch = store.partition(partition).epoch();
+        let key = |number| record_key(partition, epoch, Identity(number as u64), &encoded);
+        let mark = |number| (Space::Side, unread_key(&key(number)), Some(Bytes::new()));
+        let marks = (0..count).map(mark);
+        store.hand_over(marks.collect());
+        store.sync().unwrap();
+    }
+
+    fn mark_count(store: &StoreShared) -> usize {
+        let (from, to) = all_unread();
+        let range = Range { space: Space::Side, from: &from, to: Some(&to), value_bytes_max: 0 };
+        store.overlay.scan(range, usize::MAX).unwrap().entries.len()
+    }
+
+    fn query(store: &StoreShared, wanted: Partition) -> Result<IndexPage, StoreError> {
+        let (min, max) = (IndexTerm::integer(0), IndexTerm::integer(9));
+        let range = IndexRange { bucket: BUCKET, field: b"n_int", min: &min, max: &max };
+        store.query_index(&range, &|partition| partition == wanted, None, 10)
+    }
+
+    #[test]
+    fn a_damaged_record_fails_queries_however_many_marks_are_before_its_mark() {
+        let store = open();
+        let damaged = with("one", |at| {
+            let value = b"value";
+            let meta = RecordMeta::default();
+            store.batch(&[BatchWrite::Put { at: *at, meta, value }]).unwrap();
+            let key = store.key_of(at);
+            let mark = (Space::Side, unread_key(&key), Some(Bytes::new()));
+            store
+                .hand_over(vec![(Space::Records, key, Some(Bytes::from_static(b"no head"))), mark]);
+            at.partition
+        });
+        let before = Partition(damaged.0 - 1);
+        mark(&store, before, READ_COUNT + 100);
+        let found = query(&store, damaged);
+        assert!(matches!(found, Err(StoreError::IndexesUnavailable { .. })), "{found:?}");
+        assert_eq!(query(&store, before).unwrap(), IndexPage::default());
+        store.sync().unwrap();
+        assert_eq!(mark_count(&store), 1, "the mark of the damaged record is left");
+    }
+
+    #[test]
+    fn marks_of_a_dropped_partition_are_removed_with_its_records() {
+        let store = open();
+        mark(&store, Partition(3), 1_000);
+        store.drop_partition(Partition(3)).unwrap();
+        while store.remove_dropped().unwrap() {
+            store.sync().unwrap();
+        }
+        assert_eq!(mark_count(&store), 0);
+    }
+
+    #[test]
+    fn a_query_removes_marks_of_former_epochs() {
+        let store = open();
+        mark(&store, Partition(3), 10);
+        store.drop_partition(Partition(3)).unwrap();
+        query(&store, Partition(4)).unwrap();
+        store.sync().unwrap();
+        assert_eq!(mark_count(&store), 0);
     }
 }

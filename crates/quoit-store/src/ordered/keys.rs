@@ -230,6 +230,12 @@ pub(super) fn all_unread() -> (Bytes, Bytes) {
     (side_key(UNREAD, &[]), side_key(UNREAD + 1, &[]))
 }
 
+/// The bounds (from, to) of these marks for the records of a partition's epoch.
+pub(super) fn unread_of(partition: Partition, epoch: Epoch) -> (Bytes, Bytes) {
+    let from = records_from(partition, epoch, Identity(0));
+    (unread_key(&from), unread_key(&records_end(partition, epoch)))
+}
+
 /// Key of the number of times that the store was opened or closed.
 pub(super) fn mark_key() -> Bytes {
     side_key(MARK, &[])

@@ -49,6 +49,8 @@ mod salvage;
 mod settings;
 mod store;
 mod tallies;
+#[cfg(test)]
+mod test_store;
 mod tree;
 mod upkeep;
 mod value;

@@ -4,11 +4,12 @@
 use super::backend::Space;
 use super::keys::{
     Epoch, RecordKey, SideKey, all_dropped, expiries_until, expiry_key, index_key, name_key,
-    records_end, records_from,
+    records_end, records_from, unread_of,
 };
 use super::overlay::Range;
 use super::point::{FoundRecord, RecordPart};
 use super::store::StoreShared;
+use super::tallies::SpaceWrites;
 use super::value::{HEAD_BYTES, ValueHead};
 use crate::engine::{Access, RecordAt};
 use crate::error::StoreError;
@@ -110,7 +111,7 @@ impl StoreShared {
     }
 
     /// Removes some records of dropped partitions. Returns true if there may be more.
-    fn remove_dropped(&self) -> Result<bool, StoreError> {
+    pub(super) fn remove_dropped(&self) -> Result<bool, StoreError> {
         self.check_open()?;
         // If writes are refused, there is no point in searching.
         self.committer.check()?;
@@ -164,13 +165,27 @@ impl StoreShared {
                 );
             }
         }
-        if scanned.next.is_none() {
+        if scanned.next.is_none() && self.stage_unread(partition, epoch, &mut stored)? {
             stored.push((Space::Side, mark.clone(), None));
         }
         if !stored.is_empty() {
             self.hand_over(stored);
         }
         Ok(())
+    }
+
+    /// Stages the removal of some marks of damaged records of an epoch. Returns true if there are no more.
+    fn stage_unread(
+        &self,
+        partition: Partition,
+        epoch: Epoch,
+        stored: &mut SpaceWrites,
+    ) -> Result<bool, StoreError> {
+        let (from, to) = unread_of(partition, epoch);
+        let range = Range { space: Space::Side, from: &from, to: Some(&to), value_bytes_max: 0 };
+        let scanned = self.overlay.scan(range, STEP_COUNT)?;
+        stored.extend(scanned.entries.into_iter().map(|(mark, _)| (Space::Side, mark, None)));
+        Ok(scanned.next.is_none())
     }
 
     /// The encoded index entries of a record of a former epoch. The entries of an unreadable record stay;
