@@ -89,7 +89,7 @@ fn sync(directory: &Path) -> Result<(), StoreError> {
 }
 
 /// Reads the file `STORE` of an engine's directory.
-fn meta_of(directory: &Path) -> Result<(RealDisk, Option<MetaFile>), StoreError> {
+pub(super) fn meta_of(directory: &Path) -> Result<(RealDisk, Option<MetaFile>), StoreError> {
     let disk = RealDisk::open(directory)?;
     let names = disk.list()?;
     let meta = MetaFile::open(&disk, &names)?;
@@ -161,13 +161,16 @@ impl Conversion {
         if what.to != UNMARKED_ENGINE {
             marker::write(&new, &what.to, ring_size)?;
         }
+        // The rest of the old file is about the old engine's files.
+        let old = of_old.meta();
         let of_new = Meta {
             clean: true,
-            known_damage: 0,
-            closed_segments: 0,
-            mark: 0,
-            retiring: Vec::new(),
-            ..of_old.meta().clone()
+            store_id: old.store_id,
+            incarnation: old.incarnation,
+            reserved_counter: old.reserved_counter,
+            given_away_counter: old.given_away_counter,
+            has_lost: old.has_lost,
+            ..Meta::default()
         };
         MetaFile::create(&new, false, of_new)?;
         sync(base)?;

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use super::switch::meta_of;
 use super::*;
 use crate::bitcask::{BitcaskEngine, BitcaskSettings};
 use crate::engine::{BatchWrite, Engine, Maintenance, RecordMeta};
@@ -136,6 +137,36 @@ fn a_switch_that_is_killed_between_any_two_steps_is_finished() {
         }
         assert!(step_count >= 3, "{step_count}");
     }
+}
+
+#[test]
+fn a_new_store_takes_over_whose_it_is_and_nothing_about_the_old_files() {
+    let base = tempfile::tempdir().unwrap();
+    let base = base.path();
+    let old = open_old(base, "bitcask", &Arc::new(ManualClock::at(NOW_SECS * 1_000_000)));
+    let mut of_old = meta_of(&base.join("bitcask")).unwrap().1.unwrap();
+    let carried = Meta {
+        clean: true,
+        store_id: of_old.meta().store_id,
+        incarnation: 3,
+        reserved_counter: 40,
+        given_away_counter: 30,
+        has_lost: true,
+        ..Meta::default()
+    };
+    let of_files = Meta {
+        begun_segment: 7,
+        retired_sequence: 100,
+        opened_sequence: 90,
+        closed_segments: 5,
+        known_damage: 4,
+        retiring: vec![2],
+        ..carried.clone()
+    };
+    of_old.write(of_files).unwrap();
+    let conversion = try_begin(base, "bitcask", "innostore").unwrap();
+    assert_eq!(*meta_of(&conversion.new_path()).unwrap().1.unwrap().meta(), carried);
+    drop(old);
 }
 
 #[test]
