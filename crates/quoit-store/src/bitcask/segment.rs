@@ -387,8 +387,8 @@ impl SegmentTable {
     }
 }
 
-/// The next segment number after `last` that is not `taken`, wrapping around at the end. A number is reused
-/// only after about a million others.
+/// The next segment number after `last` that is not `taken`, wrapping around to 1 at the end: in `STORE`, 0
+/// stands for no segment. A number is reused only after about a million others.
 ///
 /// # Errors
 ///
@@ -398,11 +398,29 @@ pub fn next_number(
     taken: impl Fn(u32) -> bool,
     directory: &str,
 ) -> Result<u32, StoreError> {
-    let count = Location::SEGMENT_MAX + 1;
-    let mut free = (1..=count).map(|step| (last + step) % count).filter(|number| !taken(*number));
-    free.next().ok_or_else(|| StoreError::Io {
+    let count = Location::SEGMENT_MAX;
+    let mut numbers = (0..count).map(|step| (last + step) % count + 1);
+    numbers.find(|number| !taken(*number)).ok_or_else(|| StoreError::Io {
         action: "begin a segment in",
         path: directory.to_owned(),
         reason: format!("all {count} segment numbers are taken; raise max_file_size"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn no_segment_gets_the_number_that_stands_for_none() {
+        let next =
+            |last, taken: &[u32]| next_number(last, |number| taken.contains(&number), "store");
+        assert_eq!(next(0, &[]).unwrap(), 1);
+        assert_eq!(next(7, &[8, 9]).unwrap(), 10);
+        assert_eq!(next(Location::SEGMENT_MAX, &[1]).unwrap(), 2);
+        assert_eq!(next(Location::SEGMENT_MAX - 1, &[Location::SEGMENT_MAX]).unwrap(), 1);
+        assert!(next_number(5, |number| number != 0, "store").is_err());
+    }
 }
