@@ -128,7 +128,7 @@ impl LogStore {
             let entries: Entries =
                 stripes[&at.partition].candidates(Tag::of(at.identity)).collect();
             let lookup = self.reader.find(&table, &entries, &at, ReadPart::Key, Access::Wait)?;
-            let (old, _) = self.old_of(entries.len(), lookup);
+            let (old, _) = self.old_of(lookup);
             let shares_tag = entries.len() > usize::from(old.is_some());
             let (kind, meta, value): (_, _, &[u8]) = match write {
                 BatchWrite::Put { meta, value, .. } => (RecordKind::Put, *meta, value),

@@ -1,7 +1,7 @@
 //! Listings of keys and buckets from key files, and folds over a partition in hash order.
 
 use super::point::meta_of;
-use super::read::{Entries, LoadedRecord, Lookup, ReadPart};
+use super::read::{DamagedRecord, Entries, LoadedRecord, Lookup, ReadPart};
 use super::store::{LogStore, place_of};
 use crate::buckets::{Keys, Witness};
 use crate::engine::{
@@ -121,7 +121,7 @@ impl LogStore {
                 let meta = stored.header.meta;
                 Ok((!self.is_expired(&meta)).then_some((meta, None)))
             }
-            Lookup::Damaged(entry, error) => {
+            Lookup::Damaged(DamagedRecord { entry, .. }, error) => {
                 self.note_damaged(facts.partition, entry.tag, &error);
                 Ok(Some((meta_of(&entry), None)))
             }
@@ -194,7 +194,7 @@ impl Keys for LogStore {
             witness.at(|at| self.reader.find(&table, &entries, at, ReadPart::Key, Access::Wait))?;
         let (entry, meta) = match find {
             Lookup::Present(entry, stored) => (entry, stored.header.meta),
-            Lookup::Damaged(entry, error) => {
+            Lookup::Damaged(DamagedRecord { entry, .. }, error) => {
                 self.note_damaged(witness.partition, entry.tag, &error);
                 (entry, meta_of(&entry))
             }

@@ -1,7 +1,7 @@
 //! Reads and changes of single records.
 
 use super::indexes::EntryChange;
-use super::read::{Entries, Lookup, ReadPart, StoredRecord};
+use super::read::{DamagedRecord, Entries, Lookup, ReadPart, StoredRecord};
 use super::record::{self, HEADER_BYTES, RECORD_BYTES_MAX, RecordHeader, RecordKind};
 use super::store::{HeldRecord, LogStore, entry_of};
 use super::synced::SyncedBefore;
@@ -102,7 +102,7 @@ impl LogStore {
         match self.reader.find(&table, &entries, at, ReadPart::Whole, access)? {
             Lookup::Absent => Ok(Look::Missing),
             Lookup::WouldBlock => Ok(Look::WouldBlock),
-            Lookup::Damaged(entry, error) => {
+            Lookup::Damaged(DamagedRecord { entry, .. }, error) => {
                 self.note_damaged(at.partition, entry.tag, &error);
                 Err(error)
             }
@@ -144,7 +144,7 @@ impl LogStore {
             }
             Lookup::Present(_, stored) => Ok(Some(stored.header.meta)),
             Lookup::Absent | Lookup::WouldBlock => Ok(None),
-            Lookup::Damaged(entry, error) => {
+            Lookup::Damaged(DamagedRecord { entry, .. }, error) => {
                 self.note_damaged(at.partition, entry.tag, &error);
                 Err(error)
             }
@@ -202,7 +202,7 @@ impl LogStore {
             self.note_damage(error);
             return Err(error.clone());
         }
-        let (old, stored) = self.old_of(candidate_count, lookup);
+        let (old, stored) = self.old_of(lookup);
         let existing = self.existing(stored.filter(|_| before != Before::Skip));
         let left = existing.as_ref().and_then(ExistingRecord::tombstone);
         bytes.clear();
@@ -268,18 +268,13 @@ impl LogStore {
         }
     }
 
-    /// The entry that a change replaces, and the record that it refers to. A damaged record that is alone
-    /// with its tag is taken for the wanted record: a write replaces it, so that damage can be repaired.
-    pub(super) fn old_of(
-        &self,
-        candidate_count: usize,
-        lookup: Lookup,
-    ) -> (Option<IndexEntry>, Option<StoredRecord>) {
+    /// The entry that a change replaces, and the record that it refers to if that is readable.
+    pub(super) fn old_of(&self, lookup: Lookup) -> (Option<IndexEntry>, Option<StoredRecord>) {
         match lookup {
             Lookup::Present(entry, stored) => (Some(entry), Some(stored)),
-            Lookup::Damaged(entry, error) => {
+            Lookup::Damaged(damaged, error) => {
                 self.note_damage(&error);
-                ((candidate_count == 1).then_some(entry), None)
+                (damaged.replaced(), None)
             }
             Lookup::Absent | Lookup::WouldBlock => (None, None),
         }

@@ -83,14 +83,30 @@ impl StoredRecord {
     }
 }
 
+/// A damaged record among the entries of a tag.
+#[derive(Clone, Copy)]
+pub(super) struct DamagedRecord {
+    pub(super) entry: IndexEntry,
+    /// True if the records of all other entries were read and have other names.
+    is_only_choice: bool,
+}
+
+impl DamagedRecord {
+    /// The entry that a write of the wanted record replaces. The damaged record is taken for the wanted one
+    /// if no other record can be it: so a write repairs damage.
+    pub(super) fn replaced(&self) -> Option<IndexEntry> {
+        self.is_only_choice.then_some(self.entry)
+    }
+}
+
 /// Outcome of looking for a record among entries.
 pub(super) enum Lookup {
     /// No entry belongs to the record.
     Absent,
     /// This entry belongs to the record.
     Present(IndexEntry, StoredRecord),
-    /// The record of this entry is damaged, and may be the wanted one.
-    Damaged(IndexEntry, StoreError),
+    /// The record of an entry is damaged, and may be the wanted one.
+    Damaged(DamagedRecord, StoreError),
     /// The record is only on disk, and the caller must not wait.
     WouldBlock,
 }
@@ -120,7 +136,7 @@ impl Reader {
         part: ReadPart,
         access: Access,
     ) -> Result<Lookup, StoreError> {
-        let mut damaged = None;
+        let mut damaged: Option<(DamagedRecord, StoreError)> = None;
         for entry in entries {
             let load = |part| self.load(table, entry, at.encoded.len(), part, access);
             let loaded = match load(part)? {
@@ -135,7 +151,10 @@ impl Reader {
             };
             match loaded {
                 LoadedRecord::WouldBlock => return Ok(Lookup::WouldBlock),
-                LoadedRecord::Damaged(error) => damaged = Some((*entry, error)),
+                LoadedRecord::Damaged(error) => {
+                    let is_only_choice = damaged.is_none();
+                    damaged = Some((DamagedRecord { entry: *entry, is_only_choice }, error));
+                }
                 LoadedRecord::Stored(stored) => {
                     if stored.is_of(at) {
                         return Ok(Lookup::Present(*entry, stored));
@@ -143,7 +162,7 @@ impl Reader {
                 }
             }
         }
-        Ok(damaged.map_or(Lookup::Absent, |(entry, error)| Lookup::Damaged(entry, error)))
+        Ok(damaged.map_or(Lookup::Absent, |(record, error)| Lookup::Damaged(record, error)))
     }
 
     /// Reads the record that an entry refers to, with one positioned read. With [`ReadPart::Key`], keys

@@ -142,6 +142,10 @@ impl Replay<'_> {
         }
         match self.reader.find(self.table, &old, &at, ReadPart::Key, Access::Wait)? {
             Lookup::Present(entry, _) => Ok(ReplayedKey::Older(entry)),
+            // The write replaced a record, and all others with its tag are readable.
+            Lookup::Damaged(damaged, _) if header.replaces && young.is_empty() => {
+                Ok(damaged.replaced().map_or(ReplayedKey::Nothing, ReplayedKey::Older))
+            }
             _ => Ok(ReplayedKey::Nothing),
         }
     }

@@ -5,7 +5,7 @@
 //! have not changed meanwhile. The writes of the last run are appended as one batch.
 
 use super::batch::Prepared;
-use super::read::{Entries, Lookup, ReadPart};
+use super::read::{DamagedRecord, Entries, Lookup, ReadPart};
 use super::record::RecordKind;
 use super::segment::SegmentTable;
 use super::store::{LogStore, StripeGuard};
@@ -44,7 +44,7 @@ enum BodyFinding {
     /// The index entry, and the record if the whole record was wanted (for an expired record, the tombstone
     /// that replaces it).
     Present(IndexEntry, Option<Record>),
-    Damaged(IndexEntry, StoreError),
+    Damaged(DamagedRecord, StoreError),
 }
 
 /// A write that will be part of the transaction's batch.
@@ -132,9 +132,9 @@ impl LogStore {
         Some(match lookup {
             Lookup::WouldBlock => return None,
             Lookup::Absent => BodyFinding::Absent,
-            Lookup::Damaged(entry, error) => {
+            Lookup::Damaged(damaged, error) => {
                 self.note_damage(&error);
-                BodyFinding::Damaged(entry, error)
+                BodyFinding::Damaged(damaged, error)
             }
             Lookup::Present(entry, stored) => {
                 let is_expired = self.is_expired(&stored.header.meta);
@@ -202,9 +202,7 @@ impl LogTransaction<'_> {
         let old = match found {
             BodyFinding::Absent => None,
             BodyFinding::Present(entry, _) => Some(*entry),
-            // A damaged record that is alone with its tag is taken for the wanted record: the write
-            // replaces it.
-            BodyFinding::Damaged(entry, _) => (entries.len() == 1).then_some(*entry),
+            BodyFinding::Damaged(damaged, _) => damaged.replaced(),
         };
         let shares_tag = entries.len() > usize::from(old.is_some());
         let value = value.to_vec();
