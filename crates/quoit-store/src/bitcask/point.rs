@@ -86,6 +86,21 @@ impl LogStore {
         })
     }
 
+    /// Shows a record; an expired one is missing. May wait for the disk.
+    pub(super) fn show_unexpired(
+        &self,
+        at: &RecordAt<'_>,
+        look: &mut dyn FnMut(&RecordRef<'_>),
+    ) -> Result<Shown, StoreError> {
+        Ok(match self.find(at, Access::Wait)? {
+            Look::Found(stored) => {
+                stored.shown(look);
+                Shown::Found
+            }
+            Look::Missing | Look::Expired(_) | Look::WouldBlock => Shown::Missing,
+        })
+    }
+
     /// Finds a record, or the tombstone that replaces it after its expiry.
     fn find(&self, at: &RecordAt<'_>, access: Access) -> Result<Look, StoreError> {
         self.check_open()?;

@@ -11,7 +11,7 @@ use super::record::{self, HEADER_BYTES, Position};
 use super::segment::SegmentTable;
 use super::store::LogStore;
 use crate::engine::{
-    Access, RecordPlace, RecordRef, RecordVisitor, RecordWalk, Visited, listing_place, visit_one,
+    RecordPlace, RecordRef, RecordVisitor, RecordWalk, Visited, listing_place, visit_one,
 };
 use crate::error::StoreError;
 use crate::index::{IndexEntry, Location};
@@ -96,7 +96,7 @@ impl LogStore {
             give_way();
         }
         for (name, place) in others {
-            visit_one(|at, look| self.show(at, Access::Wait, look), &names[name], place, visitor)?;
+            visit_one(|at, look| self.show_unexpired(at, look), &names[name], place, visitor)?;
         }
         Ok(next)
     }

@@ -59,8 +59,19 @@ pub(crate) fn visit_listed<E: ScanAccess + ?Sized>(
     let (last, mut shown_bytes) = (entries.len().saturating_sub(1), 0);
     for (place, (encoded, meta)) in entries.iter().enumerate() {
         let Some(at) = visitor.wants(encoded, meta) else { continue };
-        shown_bytes +=
-            visit_one(|at, look| engine.show(at, Access::Wait, look), encoded, at, visitor)?;
+        let may_expire = meta.expires_at_secs != 0 && !meta.tombstone;
+        let show = |at: &RecordAt<'_>, look: &mut dyn FnMut(&RecordRef<'_>)| {
+            let mut is_over = false;
+            let shown = engine.show(at, Access::Wait, &mut |record| {
+                // This tombstone has replaced the record since the listing.
+                is_over = may_expire && record.meta.tombstone;
+                if !is_over {
+                    look(record);
+                }
+            })?;
+            Ok(if is_over { Shown::Missing } else { shown })
+        };
+        shown_bytes += visit_one(show, encoded, at, visitor)?;
         if shown_bytes >= walk.bytes_max && place < last {
             return Ok(Some(encoded.clone()));
         }

@@ -1,13 +1,15 @@
 //! The Bitcask engine under faults: full and failing disks; damaged, missing and foreign files.
 
 use crate::support;
+use crate::support::expired::put_expiring_overwrite;
 use crate::support::{Faulty, Name, get, keys, put, try_put, value};
 use quoit_model::hash::{Identity, Partition, RingSize};
-use quoit_seam::{Next, RealDisk, SystemClock, Threads};
+use quoit_model::key::KeyRef;
+use quoit_seam::{Clock, Next, RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, COMMIT_WORKER, SEAL_WORKER};
 use quoit_store::engine::{
-    Access, Applied, Before, Body, Decision, Fetch, Maintenance, PointAccess, RecordAt, RecordMeta,
-    RecordRef, ScanAccess,
+    Access, Applied, Before, Body, Decision, Fetch, KeyRange, Maintenance, PointAccess, RecordAt,
+    RecordMeta, RecordPlace, RecordRef, RecordVisitor, RecordWalk, ScanAccess, Visited,
 };
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
@@ -666,4 +668,48 @@ fn a_write_replaces_a_damaged_record_that_shares_its_tag() {
             store.open().unwrap();
         }
     });
+}
+
+/// Mends a damaged record when the walk shows another one, and lets it expire at the same time.
+struct MendingVisitor<'s> {
+    store: &'s Faulty,
+    mend: &'s dyn Fn(),
+    /// Names of the records that were shown, each with `true` if it was missing.
+    shown: Vec<(Vec<u8>, bool)>,
+}
+
+impl RecordVisitor for MendingVisitor<'_> {
+    fn wants(&mut self, encoded: &[u8], _: &RecordMeta) -> Option<RecordPlace> {
+        let key = KeyRef::decode(encoded).unwrap().key;
+        let name = Name::new(std::str::from_utf8(key).unwrap());
+        let RecordAt { identity, partition, .. } = name.at();
+        Some(RecordPlace { identity, partition })
+    }
+
+    fn visit(&mut self, encoded: &[u8], record: Visited<'_>) {
+        if self.shown.is_empty() {
+            (self.mend)();
+            self.store.clock.advance_us(60_000_000);
+        }
+        let key = KeyRef::decode(encoded).unwrap().key.to_vec();
+        self.shown.push((key, matches!(record, Visited::Missing)));
+    }
+}
+
+#[test]
+fn a_record_that_is_read_again_after_its_expiry_is_missing() {
+    let mut store = Faulty::new(1 << 20);
+    let expires_at_secs = store.clock.unix_secs() as u32 + 30;
+    put_expiring_overwrite(store.engine(), "expiring", expires_at_secs);
+    put(store.engine(), "lasting", b"value");
+    store.close();
+    let segment = store.segments().remove(0);
+    let disk = store.disk.clone();
+    let flip = || disk.flip_bit(&segment, 64 + 80, 1);
+    flip();
+    store.open().unwrap();
+    let mut visitor = MendingVisitor { store: &store, mend: &flip, shown: Vec::new() };
+    let walk = RecordWalk { range: KeyRange::All, after: None, count_max: 10, bytes_max: u64::MAX };
+    store.engine().visit_records(walk, &mut visitor).unwrap();
+    assert_eq!(visitor.shown, [(b"lasting".to_vec(), false), (b"expiring".to_vec(), true)]);
 }

@@ -10,7 +10,8 @@ use quoit_model::key::{BucketRef, KeyRef};
 use quoit_seam::ManualClock;
 use quoit_store::engine::{
     Access, BatchWrite, Before, Body, Decision, Engine, Fetch, KeyRange, Maintenance, PointAccess,
-    RecordAt, RecordMeta, RecordRef, ScanAccess, Shown,
+    RecordAt, RecordMeta, RecordPlace, RecordRef, RecordVisitor, RecordWalk, ScanAccess, Shown,
+    Visited,
 };
 use quoit_store::error::StoreError;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
@@ -376,4 +377,37 @@ proptest! {
             prop_assert_eq!(stats.key_count, model.len() as u64);
         }
     }
+}
+
+/// Lets all records expire as soon as one was listed.
+struct AgeingVisitor<'c> {
+    clock: &'c ManualClock,
+    missing_count: usize,
+}
+
+impl RecordVisitor for AgeingVisitor<'_> {
+    fn wants(&mut self, encoded: &[u8], _: &RecordMeta) -> Option<RecordPlace> {
+        self.clock.advance_us(60_000_000);
+        let key = KeyRef::decode(encoded).unwrap();
+        let hash = KeyHash::of(encoded, key.bucket, PlacementRule::BucketAndKey);
+        let partition = RingSize::DEFAULT.partition(hash.placement);
+        Some(RecordPlace { identity: hash.identity, partition })
+    }
+
+    fn visit(&mut self, _: &[u8], record: Visited<'_>) {
+        assert!(matches!(record, Visited::Missing), "{record:?}");
+        self.missing_count += 1;
+    }
+}
+
+#[test]
+fn a_record_that_expires_after_it_was_listed_is_missing() {
+    let clock = Arc::new(ManualClock::at(u64::from(START_SECS) * 1_000_000));
+    let (settings, of_engine) = (MemorySettings::default(), Arc::clone(&clock) as _);
+    let engine = MemoryEngine::new(settings, RingSize::DEFAULT, of_engine);
+    expired::put_expiring_overwrite(&engine, "expiring", START_SECS + 30);
+    let mut visitor = AgeingVisitor { clock: &clock, missing_count: 0 };
+    let walk = RecordWalk { range: KeyRange::All, after: None, count_max: 10, bytes_max: u64::MAX };
+    engine.visit_records(walk, &mut visitor).unwrap();
+    assert_eq!(visitor.missing_count, 1);
 }

@@ -32,6 +32,12 @@ fn store(engine: &dyn Engine, key: &str, object: &Object) {
     try_put(engine, key, &value, RecordMeta::of(object, 3)).unwrap();
 }
 
+/// Stores an object that has replaced an older one and expires.
+pub fn put_expiring_overwrite(engine: &dyn Engine, key: &str, expires_at_secs: u32) {
+    let old = written(None, 1, None);
+    store(engine, key, &written(Some(&old), 2, Some(expires_at_secs)));
+}
+
 /// Reads the record in every way, and checks that all results are the same.
 fn shown(engine: &dyn Engine, key: &str) -> Option<Record> {
     let name = Name::new(key);
