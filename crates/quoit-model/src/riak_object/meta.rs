@@ -136,9 +136,11 @@ fn set_field(sibling: &mut Sibling, field: MetaField, stored: &Bytes) -> Option<
         MetaField::Charset => set_once(&mut meta.charset, text_of(stored)?),
         MetaField::ContentEncoding => set_once(&mut meta.content_encoding, text_of(stored)?),
         MetaField::ExpiresAt => {
-            let secs = term_of(stored)?.as_u64()?;
-            meta.replaces = secs & REPLACES_NOTHING == 0;
-            set_once(&mut meta.expires_at_secs, u32::try_from(secs & !REPLACES_NOTHING).ok()?)
+            let time = term_of(stored)?.as_u64()?;
+            let secs = u32::try_from(time & !REPLACES_NOTHING).ok()?;
+            set_once(&mut meta.expires_at_secs, secs)?;
+            meta.replaces = time & REPLACES_NOTHING == 0;
+            Some(())
         }
         MetaField::Dot => set_once(&mut sibling.dot, dot_of_term(&term_of(stored)?)?),
         MetaField::UserMeta => set_list(&mut meta.user_meta, stored, user_meta_of),

@@ -165,6 +165,19 @@ fn odd_forms_are_understood_where_possible_and_come_back_as_they_were() {
 }
 
 #[test]
+fn an_entry_that_is_no_time_of_expiry_changes_nothing_about_the_expiry() {
+    // The second 100, of a value that has replaced none.
+    let time: (&[u8], &[u8]) = (b"\x01X-Quoit-Expires-At", b"\0\x83n\x05\0\x64\0\0\0\x01");
+    let others: [&[u8]; 2] = [b"\0\x83a\x05", b"\0\x83n\x05\0\0\0\0\0\x02"];
+    for stored in others {
+        let sibling = check(b"\x01v", &metadata(&[time, (time.0, stored)]));
+        assert_eq!((sibling.meta.expires_at_secs, sibling.meta.replaces), (Some(100), false));
+    }
+    let sibling = check(b"\x01v", &metadata(&[(time.0, others[1])]));
+    assert_eq!((sibling.meta.expires_at_secs, sibling.meta.replaces), (None, false));
+}
+
+#[test]
 fn odd_heads_of_metadata_come_back_as_they_were() {
     let mut times = metadata(&[INDEX]);
     times[..12].fill(0xff);
