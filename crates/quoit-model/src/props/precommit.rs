@@ -31,6 +31,8 @@ impl PrecommitCheck {
             (MODULE, "valid_json") => Some(Self::ValidJson),
             (MODULE, name) => name
                 .strip_prefix("max_bytes_")
+                // `parse` would take a sign, too.
+                .filter(|count| count.bytes().all(|byte| byte.is_ascii_digit()))
                 .and_then(|count| count.parse().ok())
                 .map(Self::MaxBytes),
             other if other == NO_CHECK => Some(Self::None),
@@ -87,8 +89,14 @@ mod tests {
         assert_eq!(of("quoit", "valid_json"), Some(PrecommitCheck::ValidJson));
         assert_eq!(of("quoit", "max_bytes_100"), Some(PrecommitCheck::MaxBytes(100)));
         assert_eq!(of("riak_kv_util", "noop"), Some(PrecommitCheck::None));
-        for (module, function) in [("quoit", "max_bytes_"), ("quoit", "x"), ("m", "valid_json")] {
-            assert_eq!(of(module, function), None);
+        let unknown = [
+            ("quoit", "max_bytes_"),
+            ("quoit", "max_bytes_+5"),
+            ("quoit", "x"),
+            ("m", "valid_json"),
+        ];
+        for (module, function) in unknown {
+            assert_eq!(of(module, function), None, "{function}");
         }
     }
 
