@@ -33,14 +33,6 @@ const DATATYPES: [Datatype; 5] =
 const FIELD_KINDS: [FieldKind; 5] =
     [FieldKind::Counter, FieldKind::Set, FieldKind::Register, FieldKind::Flag, FieldKind::Map];
 
-/// The data type of a stored state, from its first two bytes; `None` for other bytes.
-pub(super) fn datatype_of(stored: &[u8]) -> Option<Datatype> {
-    match stored {
-        [STATE_FORMAT_1, number, ..] => DATATYPES.get(usize::from(*number)).copied(),
-        _ => None,
-    }
-}
-
 fn put_datatype(datatype: Datatype, out: &mut Vec<u8>) {
     let number = DATATYPES.iter().position(|known| *known == datatype);
     out.push(number.expect("the table has every type") as u8);

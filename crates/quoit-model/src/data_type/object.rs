@@ -13,7 +13,7 @@
 
 use super::context::incarnation_number;
 use super::{
-    ApplyError, CausalClock, Delta, EventAuthor, EventSet, Operation, State, StoredFormError, codec,
+    ApplyError, CausalClock, Delta, EventAuthor, EventSet, Operation, State, StoredFormError,
 };
 use crate::clock::{Actor, Dot, VersionVector};
 use crate::cursor::Cursor;
@@ -153,7 +153,7 @@ impl Object {
     #[must_use]
     pub fn datatype(&self) -> Option<Datatype> {
         let state = self.siblings.iter().find(|sibling| sibling.is_data_type())?;
-        codec::datatype_of(&state.value)
+        State::datatype_of(&state.value)
     }
 
     /// The state that the object holds, present or deleted.
