@@ -49,7 +49,7 @@ const BY_REPLICATION: &str = "move the data of this node by replication (quoit i
 /// Maximum size of a journal's key, in bytes.
 const KEY_BYTES_MAX: usize = 1 << 20;
 /// Maximum size of a manifest after inflation, in bytes.
-const MANIFEST_BYTES_MAX: u64 = 256 << 20;
+const MANIFEST_BYTES_MAX: usize = 256 << 20;
 /// First bytes of a compressed term: version and tag; its size follows.
 const COMPRESSED_TERM: [u8; 2] = [131, 80];
 
@@ -208,12 +208,7 @@ fn manifest_names(
 /// have no meaning outside their node.
 fn names_in(manifest: &[u8]) -> Option<Vec<String>> {
     let term = match manifest.strip_prefix(&COMPRESSED_TERM) {
-        Some(rest) => {
-            let mut inflated = Vec::new();
-            let deflated = ZlibDecoder::new(rest.get(4..)?);
-            deflated.take(MANIFEST_BYTES_MAX).read_to_end(&mut inflated).ok()?;
-            inflated
-        }
+        Some(rest) => inflate_zlib(rest.get(4..)?, MANIFEST_BYTES_MAX).ok()?,
         None => manifest.strip_prefix(&[131])?.to_vec(),
     };
     let folder = b"journal_files/";
@@ -433,15 +428,7 @@ fn object_of(value: &Bytes) -> Result<Bytes, String> {
     match (kind & IS_COMPRESSED != 0, kind & METHODS_MASK) {
         (false, _) => Ok(stored),
         (true, IS_LZ4) => inflate_lz4(&stored),
-        (true, 0) => {
-            let mut inflated = Vec::new();
-            let limit = OBJECT_BYTES_MAX as u64;
-            ZlibDecoder::new(&stored[..])
-                .take(limit)
-                .read_to_end(&mut inflated)
-                .map_err(|fault| fault.to_string())?;
-            Ok(inflated.into())
-        }
+        (true, 0) => inflate_zlib(&stored, OBJECT_BYTES_MAX).map(Bytes::from),
         (true, _) if stored.starts_with(&ZSTD_MAGIC) => {
             Err(format!("a value is compressed by zstd, which is not read: {BY_REPLICATION}"))
         }
@@ -449,6 +436,18 @@ fn object_of(value: &Bytes) -> Result<Bytes, String> {
             "a value is compressed by method {method}, which is not known here: {BY_REPLICATION}"
         )),
     }
+}
+
+/// Decompresses zlib; fails if the result would have more than `bytes_max` bytes.
+fn inflate_zlib(stored: &[u8], bytes_max: usize) -> Result<Vec<u8>, String> {
+    let mut inflated = Vec::new();
+    let limit = bytes_max as u64 + 1;
+    let read = ZlibDecoder::new(stored).take(limit).read_to_end(&mut inflated);
+    read.map_err(|fault| fault.to_string())?;
+    if inflated.len() > bytes_max {
+        return Err(format!("a compressed block has more than {bytes_max} bytes when inflated"));
+    }
+    Ok(inflated)
 }
 
 /// Decompresses LZ4 in the form of leveled and LevelDB: the size in 32 bits (little-endian), then a
@@ -475,6 +474,9 @@ pub fn fuzz_leveled_journal(bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flate2::Compression;
+    use flate2::write::ZlibEncoder;
+    use std::io::Write;
 
     #[test]
     fn values_of_zstd_are_refused_with_the_way_that_is_left() {
@@ -483,6 +485,16 @@ mod tests {
         value.extend_from_slice(&[0, 0, 0, 0, IS_COMPRESSED | IS_BINARY | 12]);
         let fault = object_of(&value.into()).expect_err("not read");
         assert!(fault.contains("zstd") && fault.contains("quoit import plan"), "{fault}");
+    }
+
+    #[test]
+    fn what_inflates_beyond_its_limit_is_an_error_and_not_cut_off() {
+        let mut deflated = ZlibEncoder::new(Vec::new(), Compression::default());
+        deflated.write_all(&[7; 1_000]).expect("memory");
+        let deflated = deflated.finish().expect("memory");
+        assert_eq!(inflate_zlib(&deflated, 1_000).expect("within the limit"), [7; 1_000]);
+        let fault = inflate_zlib(&deflated, 999).expect_err("beyond the limit");
+        assert!(fault.contains("more than 999 bytes"), "{fault}");
     }
 
     #[test]
