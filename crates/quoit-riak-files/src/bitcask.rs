@@ -7,7 +7,7 @@
 //! key, from hint files that are whole, else from the data files. The second reads the data files
 //! from front to back and shows these versions.
 
-use crate::newest::{KEYS_MAX, Newest};
+use crate::newest::Newest;
 use crate::source::{Source, entries, numbered, read_file};
 use crate::{
     Damage, NOTHING_BYTES, OBJECT_BYTES_MAX, Position, RiakFilesError, Seen, StoredRecord, Visit,
@@ -175,7 +175,7 @@ impl BitcaskScan {
     }
 
     fn newest(&self, index_log: Option<&Path>) -> Result<Newest, RiakFilesError> {
-        let (mut newest, (first, offset)) = Newest::open(index_log, &self.files)?;
+        let (mut newest, (first, offset)) = Newest::open(&self.directory, index_log, &self.files)?;
         for (file, path) in (0u32..).zip(&self.files).skip(first as usize) {
             let data_bytes = path.metadata().map_err(RiakFilesError::io(path))?.len();
             let hint = path.with_extension("hint");
@@ -186,7 +186,7 @@ impl BitcaskScan {
             match entries {
                 Some(entries) => {
                     for entry in entries {
-                        newest.take(&entry.key, file, entry.at, entry.is_deletion);
+                        newest.take(&entry.key, file, entry.at, entry.is_deletion)?;
                     }
                 }
                 None => {
@@ -196,10 +196,13 @@ impl BitcaskScan {
                     }
                     let mut fault = None;
                     let mut show = |found: Result<Record, BadPiece>, end| {
-                        if let Ok(record) = found {
-                            newest.take(&record.key, file, record.at, record.is_deletion());
-                        }
-                        fault = newest.reached(file, end).err();
+                        let taken = match found {
+                            Ok(record) => {
+                                newest.take(&record.key, file, record.at, record.is_deletion())
+                            }
+                            Err(_) => Ok(()),
+                        };
+                        fault = taken.and_then(|()| newest.reached(file, end)).err();
                         if fault.is_some() {
                             ControlFlow::Break(())
                         } else {
@@ -213,10 +216,6 @@ impl BitcaskScan {
                 }
             }
             newest.reached(file + 1, 0)?;
-            if newest.len() > KEYS_MAX {
-                let path = self.directory.clone();
-                return Err(RiakFilesError::TooManyKeys { path, keys_max: KEYS_MAX });
-            }
         }
         newest.done(self.files.len() as u32)?;
         Ok(newest)

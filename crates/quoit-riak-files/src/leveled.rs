@@ -7,7 +7,7 @@
 //! one with the highest number is the newest version. The newest manifest names the files; without
 //! a manifest, all files are read.
 
-use crate::newest::{KEYS_MAX, Newest};
+use crate::newest::Newest;
 use crate::source::{Source, entries, numbered, read_file};
 use crate::{
     Damage, NOTHING_BYTES, OBJECT_BYTES_MAX, Position, RiakFilesError, Seen, StoredRecord, Visit,
@@ -160,15 +160,16 @@ impl LeveledScan {
     }
 
     fn newest(&self, index_log: Option<&Path>) -> Result<Newest, RiakFilesError> {
-        let (mut newest, (first, offset)) = Newest::open(index_log, &self.files)?;
+        let (mut newest, (first, offset)) = Newest::open(&self.directory, index_log, &self.files)?;
         for (file, path) in (0u32..).zip(&self.files).skip(first as usize) {
             let start = if file == first { offset } else { 0 };
             let mut fault = None;
             let mut show = |found: Result<LedgerRecord, Damage>, end| {
-                if let Ok(record) = found {
-                    newest.raise(&record.name, file, record.number);
-                }
-                fault = newest.reached(file, end).err();
+                let raised = match found {
+                    Ok(record) => newest.raise(&record.name, file, record.number),
+                    Err(_) => Ok(()),
+                };
+                fault = raised.and_then(|()| newest.reached(file, end)).err();
                 if fault.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
             let _ = scan(&mut Source::open(path)?, start, &mut show)?;
@@ -176,10 +177,6 @@ impl LeveledScan {
                 return Err(fault);
             }
             newest.reached(file + 1, 0)?;
-            if newest.len() > KEYS_MAX {
-                let path = self.directory.clone();
-                return Err(RiakFilesError::TooManyKeys { path, keys_max: KEYS_MAX });
-            }
         }
         newest.done(self.files.len() as u32)?;
         Ok(newest)
