@@ -239,6 +239,7 @@ fn shown(path: &Arc<Path>, record: Record) -> Seen {
             key,
             object: record.value,
             written_secs: Some(record.time_secs),
+            expires_at_us: None,
             file: Arc::clone(path),
             offset: record.at,
         }),

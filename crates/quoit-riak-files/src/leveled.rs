@@ -239,6 +239,7 @@ fn shown(path: &Arc<Path>, record: LedgerRecord) -> Seen {
             key,
             object,
             written_secs: None,
+            expires_at_us: None,
             file: Arc::clone(path),
             offset: record.at,
         }),

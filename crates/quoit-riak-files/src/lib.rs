@@ -73,6 +73,9 @@ pub struct StoredRecord {
     pub object: Bytes,
     /// Time at which the backend wrote the record, in seconds since 1970; known for Bitcask only.
     pub written_secs: Option<u32>,
+    /// Time from which on the backend hides the record, in microseconds since 1970; known for LevelDB
+    /// only, and for records that were written with such a time.
+    pub expires_at_us: Option<u64>,
     /// The file that contains the record.
     pub file: Arc<Path>,
     /// Offset in bytes of the record, or of the block that contains it.

@@ -190,7 +190,7 @@ mod tests {
         let part = Bytes::from_static;
         let key = BitcaskKey { bucket_type: part(b"t"), bucket: part(b"b"), key: key.into() };
         let (object, file) = (object.into(), Path::new("file").into());
-        StoredRecord { key, object, written_secs: None, file, offset: 0 }
+        StoredRecord { key, object, written_secs: None, expires_at_us: None, file, offset: 0 }
     }
 
     /// Writes a partition with these records, in Bitcask's format.

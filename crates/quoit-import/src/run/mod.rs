@@ -11,6 +11,7 @@
 //! later one.
 
 mod batch_size;
+mod expiry;
 mod journal;
 mod known_types;
 mod pace;
@@ -26,6 +27,7 @@ use crate::inspect::{open, refuse_others};
 use crate::output::{note, shown};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
+use expiry::Expiry;
 use journal::{Again, Contents, Journal};
 use known_types::KnownTypes;
 use pace::Pace;
@@ -41,7 +43,7 @@ use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// Size of a batch's body at which it is sent, in bytes. A larger object is sent in a batch of its own.
 const BATCH_BYTES: usize = 1 << 20;
@@ -84,7 +86,7 @@ pub struct RunArgs {
     /// Treatment of tombstones.
     #[arg(long, value_enum, default_value = "keep")]
     tombstones: Tombstones,
-    /// Leave out records that Bitcask wrote more than this many seconds ago; give its expiry setting.
+    /// Leave out records that Bitcask wrote longer ago than this: its expiry setting, in seconds.
     #[arg(long, value_name = "SECONDS")]
     expire_after: Option<u64>,
     /// Number of batches to send at the same time.
@@ -119,7 +121,7 @@ struct Import<'a> {
     progress: Progress,
     /// Size of the partitions that are done, in bytes.
     done_bytes: u64,
-    oldest_secs: Option<u64>,
+    expiry: Expiry,
 }
 
 pub(crate) fn import(args: &RunArgs) -> Result<()> {
@@ -128,14 +130,13 @@ pub(crate) fn import(args: &RunArgs) -> Result<()> {
     let api = Api::new(&args.to).with_patience(Duration::from_secs(args.patience));
     api.done(api.get("admin/v1/ping")?)?;
     let journal = Journal::open(&args.journal, api.base())?;
-    let now_secs = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let oldest_secs = args.expire_after.map(|secs| now_secs.saturating_sub(secs));
+    let expiry = Expiry::now(args.expire_after);
     let began = Instant::now();
     let is_resumed = journal.is_resumed();
     let again = journal.contents.again();
-    let mut journal = send_all(args, &api, &found.partitions, journal, oldest_secs)?;
+    let mut journal = send_all(args, &api, &found.partitions, journal, expiry)?;
     let is_wanted = |record: &StoredRecord| {
-        !is_expired(record, oldest_secs) && again.as_ref().is_none_or(|again| again.has(record))
+        !expiry.is_over(record) && again.as_ref().is_none_or(|again| again.has(record))
     };
     if !args.no_verify {
         let pace = Pace::new(args.rate);
@@ -173,7 +174,7 @@ fn send_all(
     api: &Api,
     partitions: &[Partition],
     journal: Journal,
-    oldest_secs: Option<u64>,
+    expiry: Expiry,
 ) -> Result<Journal> {
     let sizes: Vec<u64> = partitions.iter().map(Partition::size_bytes).collect();
     let sent = &journal.contents.sent;
@@ -194,7 +195,7 @@ fn send_all(
         progress: Progress::on_stderr("importing", Unit::Bytes, Some(sizes.iter().sum()))
             .beginning_at(before_bytes),
         done_bytes: 0,
-        oldest_secs,
+        expiry,
     };
     for (number, (partition, size)) in partitions.iter().zip(&sizes).enumerate() {
         if !import.journal.contents.sent.is_done(partition) {
@@ -303,7 +304,7 @@ impl Import<'_> {
             self.damaged(format!("{}: {fault}", Place::of(record)), batch)?;
             return Ok(true);
         }
-        if is_expired(record, self.oldest_secs) {
+        if self.expiry.is_over(record) {
             batch.stretch.tally.expired_skipped += 1;
             return Ok(true);
         }
@@ -361,13 +362,7 @@ impl Import<'_> {
     }
 }
 
-/// True if Bitcask wrote the record before this time.
-fn is_expired(record: &StoredRecord, oldest_secs: Option<u64>) -> bool {
-    let written_secs = record.written_secs.map(u64::from);
-    oldest_secs.zip(written_secs).is_some_and(|(oldest, written)| written < oldest)
-}
-
-/// The position of a record, for messages. It is formatted only when it is shown.
+/// Where a record is, for people. It is put into words only where it is told.
 #[derive(Clone)]
 struct Place {
     key: BitcaskKey,

@@ -4,10 +4,9 @@ use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Size in bytes of sequence number and kind, which follow a key.
+/// Size in bytes of sequence number and kind, which follow a key. Before them, an entry with an expiry has a
+/// time of eight bytes.
 const SUFFIX_BYTES: usize = 8;
-/// The same for an entry with an expiry, which has a time before them.
-const EXPIRING_SUFFIX_BYTES: usize = 16;
 const MASK_DELTA: u32 = 0xa282_ead8;
 
 /// Kinds of entries: a deletion, a value, and values with the time of their writing or of their
@@ -24,6 +23,8 @@ pub(super) struct Entry {
     pub(super) sequence: u64,
     /// The value; `None` for a deletion.
     pub(super) value: Option<Bytes>,
+    /// Time of expiry in microseconds since 1970, if the entry has one.
+    pub(super) expires_at_us: Option<u64>,
     pub(super) file: Arc<Path>,
     /// Offset of the block or record that has the entry.
     pub(super) at: u64,
@@ -57,17 +58,36 @@ pub(super) fn has_checksum(bytes: &[u8], stored: u32) -> bool {
     checksum.rotate_right(15).wrapping_add(MASK_DELTA) == stored
 }
 
-/// Splits a table's key into key, sequence number and kind.
-pub(super) fn split_key(stored: &Bytes) -> Option<(Bytes, u64, u8)> {
-    let end = stored.len().checked_sub(SUFFIX_BYTES)?;
-    let suffix = u64::from_le_bytes(*stored.last_chunk()?);
-    let kind = suffix as u8;
-    let end = match kind {
-        DELETION | VALUE => end,
-        VALUE_WRITTEN_AT | VALUE_EXPIRES_AT => stored.len().checked_sub(EXPIRING_SUFFIX_BYTES)?,
-        _ => return None,
-    };
-    Some((stored.slice(..end), suffix >> 8, kind))
+/// The parts of a table's key.
+pub(super) struct TableKey {
+    pub(super) key: Bytes,
+    pub(super) sequence: u64,
+    pub(super) kind: u8,
+    pub(super) expires_at_us: Option<u64>,
+}
+
+impl TableKey {
+    /// `None` if the bytes are not a key of a table.
+    pub(super) fn read(stored: &Bytes) -> Option<Self> {
+        let (rest, suffix) = stored.split_last_chunk::<SUFFIX_BYTES>()?;
+        let suffix = u64::from_le_bytes(*suffix);
+        let kind = suffix as u8;
+        let (key, time) = match kind {
+            DELETION | VALUE => (rest, 0),
+            VALUE_WRITTEN_AT | VALUE_EXPIRES_AT => {
+                let (key, time) = rest.split_last_chunk()?;
+                (key, u64::from_le_bytes(*time))
+            }
+            _ => return None,
+        };
+        let (key, expires_at_us) = (stored.slice_ref(key), expiry_of(kind, time));
+        Some(Self { key, sequence: suffix >> 8, kind, expires_at_us })
+    }
+}
+
+/// The time of expiry of an entry of this kind with this time; 0 stands for none.
+pub(super) fn expiry_of(kind: u8, time: u64) -> Option<u64> {
+    (kind == VALUE_EXPIRES_AT && time != 0).then_some(time)
 }
 
 /// Keys and values of a block, in order; `None` if the block is damaged. A key is stored as the
@@ -103,4 +123,28 @@ pub(super) fn first_entry_of(block: &Bytes) -> Option<Bytes> {
     let own = usize::try_from(varint(&mut input)?).ok()?;
     varint(&mut input)?;
     input.get(..own).filter(|_| shared == 0).map(|key| block.slice_ref(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tables_key_has_the_time_of_its_expiry() {
+        let stored = |kind: u8, time: &[u8]| {
+            let suffix = (7 << 8 | u64::from(kind)).to_le_bytes();
+            TableKey::read(&[b"key", time, &suffix].concat().into()).expect("a key")
+        };
+        let time = 1_700_000_000_000_000u64.to_le_bytes();
+        for (kind, time, expected) in [
+            (VALUE, &[][..], None),
+            (VALUE_WRITTEN_AT, &time, None),
+            (VALUE_EXPIRES_AT, &time, Some(1_700_000_000_000_000)),
+            (VALUE_EXPIRES_AT, &[0; 8], None),
+        ] {
+            let read = stored(kind, time);
+            assert_eq!((&read.key[..], read.sequence, read.kind), (&b"key"[..], 7, kind));
+            assert_eq!(read.expires_at_us, expected, "kind {kind}");
+        }
+    }
 }

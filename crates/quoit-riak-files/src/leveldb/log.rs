@@ -3,7 +3,8 @@
 //! tables.
 
 use super::block::{
-    DELETION, Entry, VALUE, VALUE_EXPIRES_AT, VALUE_WRITTEN_AT, counted, has_checksum, varint,
+    DELETION, Entry, VALUE, VALUE_EXPIRES_AT, VALUE_WRITTEN_AT, counted, expiry_of, has_checksum,
+    varint,
 };
 use crate::source::read_file;
 use crate::{Damage, RiakFilesError};
@@ -131,16 +132,17 @@ fn read_batch(batch: &Bytes, file: &Arc<Path>, at: u64, entries: &mut Vec<Entry>
             let (kind, rest) = input.split_first()?;
             input = rest;
             let key = batch.slice_ref(counted(&mut input)?);
-            let value = match *kind {
-                DELETION => None,
-                VALUE => Some(batch.slice_ref(counted(&mut input)?)),
-                VALUE_WRITTEN_AT | VALUE_EXPIRES_AT => {
-                    varint(&mut input)?;
-                    Some(batch.slice_ref(counted(&mut input)?))
-                }
+            let time = match *kind {
+                DELETION | VALUE => 0,
+                VALUE_WRITTEN_AT | VALUE_EXPIRES_AT => varint(&mut input)?,
                 _ => return None,
             };
-            Some(Entry { key, sequence, value, file: Arc::clone(file), at })
+            let value = match *kind {
+                DELETION => None,
+                _ => Some(batch.slice_ref(counted(&mut input)?)),
+            };
+            let expires_at_us = expiry_of(*kind, time);
+            Some(Entry { key, sequence, value, expires_at_us, file: Arc::clone(file), at })
         };
         let Some(entry) = write() else { return false };
         entries.push(entry);
@@ -161,4 +163,26 @@ pub fn fuzz_leveldb_log(bytes: &[u8]) {
     }
     let _ = read_batch(&Bytes::copy_from_slice(bytes), &file, 0, &mut entries);
     let _ = super::manifest::Version::read_edit(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_of_a_batch_has_the_time_of_its_expiry() {
+        let mut batch = [0; BATCH_HEADER_BYTES].to_vec();
+        for (kind, time) in
+            [(VALUE, None), (VALUE_WRITTEN_AT, Some(9)), (VALUE_EXPIRES_AT, Some(9))]
+        {
+            batch.extend_from_slice(&[kind, 1, b'k']);
+            batch.extend(time);
+            batch.extend_from_slice(&[1, b'v']);
+        }
+        let mut entries = Vec::new();
+        assert!(read_batch(&batch.into(), &Path::new("log").into(), 0, &mut entries));
+        let expiries: Vec<_> = entries.iter().map(|entry| entry.expires_at_us).collect();
+        assert_eq!(expiries, [None, None, Some(9)]);
+        assert!(entries.iter().all(|entry| entry.value.as_deref() == Some(b"v")));
+    }
 }

@@ -149,6 +149,7 @@ impl LevelDbScan {
                     key,
                     object,
                     written_secs: None,
+                    expires_at_us: entry.expires_at_us,
                     file: Arc::clone(&entry.file),
                     offset: entry.at,
                 }),

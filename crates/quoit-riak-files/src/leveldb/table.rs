@@ -1,7 +1,7 @@
 //! Sorted tables: blocks of entries, an index block that lists them, and a footer that refers to
 //! the index block.
 
-use super::block::{DELETION, Entry, entries_of, first_entry_of, has_checksum, split_key, varint};
+use super::block::{DELETION, Entry, TableKey, entries_of, first_entry_of, has_checksum, varint};
 use crate::leveled::inflate_lz4;
 use crate::{Damage, OBJECT_BYTES_MAX, RiakFilesError};
 use bytes::Bytes;
@@ -109,19 +109,19 @@ impl Table {
             let middle = behind.midpoint(before);
             let block = read_block(&self.file, &self.path, len, self.blocks[middle])?;
             let first = block.and_then(|block| first_entry_of(&block));
-            let Some((first, ..)) = first.and_then(|first| split_key(&first)) else {
+            let Some(first) = first.and_then(|first| TableKey::read(&first)) else {
                 return Ok(());
             };
-            if first > *key { behind = middle + 1 } else { before = middle }
+            if first.key > *key { behind = middle + 1 } else { before = middle }
         }
         self.blocks.truncate(behind + 1);
         Ok(())
     }
 
     fn entry(&self, key: &Bytes, value: Bytes, at: u64) -> Option<Entry> {
-        let (key, sequence, kind) = split_key(key)?;
+        let TableKey { key, sequence, kind, expires_at_us } = TableKey::read(key)?;
         let value = (kind != DELETION).then_some(value);
-        Some(Entry { key, sequence, value, file: Arc::clone(&self.path), at })
+        Some(Entry { key, sequence, value, expires_at_us, file: Arc::clone(&self.path), at })
     }
 }
 
@@ -175,7 +175,7 @@ pub fn fuzz_leveldb_table(bytes: &[u8]) {
     let bytes = Bytes::copy_from_slice(bytes);
     let _ = unpacked(bytes.clone());
     for (key, value) in entries_of(&bytes).unwrap_or_default() {
-        let _ = split_key(&key);
+        let _ = TableKey::read(&key);
         let _ = Handle::read(&mut value.as_ref());
     }
 }

@@ -1,0 +1,63 @@
+//! Records that Riak hides because they have expired.
+
+use quoit_riak_files::StoredRecord;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The times that tell which records have expired when an import begins.
+#[derive(Clone, Copy)]
+pub(super) struct Expiry {
+    since_1970: Duration,
+    /// Records of Bitcask that were written before this second have expired.
+    oldest_secs: Option<u64>,
+}
+
+impl Expiry {
+    /// The present time. Records of Bitcask expire `expire_after_secs` after they were written, if given.
+    pub(super) fn now(expire_after_secs: Option<u64>) -> Self {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self::at(since_1970, expire_after_secs)
+    }
+
+    fn at(since_1970: Duration, expire_after_secs: Option<u64>) -> Self {
+        let oldest_secs = expire_after_secs.map(|secs| since_1970.as_secs().saturating_sub(secs));
+        Self { since_1970, oldest_secs }
+    }
+
+    /// True if the record has expired.
+    pub(super) fn is_over(&self, record: &StoredRecord) -> bool {
+        let written_secs = record.written_secs.map(u64::from);
+        let is_old = self.oldest_secs.zip(written_secs).is_some_and(|(oldest, at)| at < oldest);
+        let expires_at = record.expires_at_us.map(Duration::from_micros);
+        is_old || expires_at.is_some_and(|at| at <= self.since_1970)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use quoit_model::bitcask_key::BitcaskKey;
+    use std::path::Path;
+
+    #[test]
+    fn records_expire_by_their_own_time_and_by_the_time_of_their_writing() {
+        let name = || Bytes::from_static(b"name");
+        let record = |written_secs, expires_at_us| StoredRecord {
+            key: BitcaskKey { bucket_type: name(), bucket: name(), key: name() },
+            object: Bytes::new(),
+            written_secs,
+            expires_at_us,
+            file: Path::new("file").into(),
+            offset: 0,
+        };
+        let is_over = |expire_after_secs, record| {
+            Expiry::at(Duration::from_secs(1_000), expire_after_secs).is_over(&record)
+        };
+        assert!(is_over(None, record(None, Some(1_000_000_000))));
+        assert!(!is_over(None, record(None, Some(1_000_000_001))));
+        assert!(!is_over(None, record(Some(1), None)), "no period is known");
+        assert!(is_over(Some(100), record(Some(899), None)));
+        assert!(!is_over(Some(100), record(Some(900), None)));
+        assert!(!is_over(Some(100), record(None, None)));
+    }
+}
