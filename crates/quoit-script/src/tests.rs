@@ -124,6 +124,19 @@ fn what_does_not_compile_is_refused_at_once() {
 }
 
 #[test]
+fn bytes_that_are_not_text_are_an_error_of_their_phase() {
+    let bytes = || Term::Binary(Bytes::from_static(b"\xff"));
+    let text = || source("function(v, data, arg) { return [data]; }");
+    let opened = QuickJs::new(limits()).open(&job(1), vec![(3, text(), bytes())]);
+    assert_eq!(opened.map(drop).expect_err("an argument that is not text").phase, 3);
+    let mut session = open(text(), "null").expect("it compiles");
+    let mut found = object("x");
+    found.input.key_data = Some(bytes());
+    let called = session.call(3, ScriptCall::Map(vec![Ok(found)]));
+    assert_eq!(called.expect_err("key data that is not text").phase, 3);
+}
+
+#[test]
 fn exceptions_are_told_with_the_input_that_they_are_about() {
     let fault = map(source("function(v) { throw new TypeError('no'); }"), "x", "null")
         .expect_err("it throws");

@@ -212,7 +212,7 @@ fn compile_all<'js>(
                 },
             ));
         };
-        let argument = json_of(argument).and_then(|json| parse(watch, ctx, *phase, &json));
+        let argument = json_of(*phase, argument).and_then(|json| parse(watch, ctx, *phase, &json));
         Ok(Compiled { phase: *phase, function, argument: argument? })
     };
     scripts.iter().map(compile).collect()
@@ -227,11 +227,11 @@ fn is_name(name: &str) -> bool {
     name.starts_with("Riak.") && name.split('.').all(is_part)
 }
 
-fn json_of(term: &Term) -> Result<Vec<u8>, ScriptFault> {
+fn json_of(phase: usize, term: &Term) -> Result<Vec<u8>, ScriptFault> {
     let mut json = Vec::new();
     match append_json(&mut json, &Datum::Term(term.clone())) {
         Ok(()) => Ok(json),
-        Err(NotText) => Err(fault(0, NotText.to_string())),
+        Err(NotText) => Err(fault(phase, NotText.to_string())),
     }
 }
 
@@ -304,7 +304,7 @@ impl<'js> Compiled<'js> {
         }
         let object = parse(watch, ctx, self.phase, &json)?;
         let key_data = match &input.key_data {
-            Some(data) => parse(watch, ctx, self.phase, &json_of(data)?)?,
+            Some(data) => parse(watch, ctx, self.phase, &json_of(self.phase, data)?)?,
             None => Value::new_undefined(ctx.clone()),
         };
         let arguments = (object, key_data, self.argument.clone());
