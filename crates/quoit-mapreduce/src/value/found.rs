@@ -12,6 +12,8 @@ use std::time::{Duration, SystemTime};
 
 /// Approximate memory of an object in addition to its content, in bytes.
 const OBJECT_BYTES: usize = 512;
+/// Approximate memory of an entry of metadata in addition to its content, in bytes.
+const ENTRY_BYTES: usize = 96;
 /// Last second of the year 9999 in Unix time, the latest date that HTTP's format can express.
 const LAST_SECS: u64 = 253_402_300_799;
 /// Number of slots in a segment of an Erlang `dict`.
@@ -32,8 +34,24 @@ impl FoundObject {
     pub fn size_bytes(&self) -> usize {
         let values = self.object.siblings.iter().map(|sibling| {
             let meta = &sibling.meta;
-            let links = meta.links.iter().map(|link| link.bucket.len() + link.key.len() + 96);
-            sibling.value.len() + links.sum::<usize>() + meta.user_meta.len() * 128 + OBJECT_BYTES
+            let links = meta
+                .links
+                .iter()
+                .map(|link| link.bucket.len() + link.key.len() + link.tag.len() + ENTRY_BYTES);
+            let user_meta = meta.user_meta.iter().map(|pair| {
+                pair.name.len() + pair.value.as_ref().map_or(0, Bytes::len) + ENTRY_BYTES
+            });
+            let indexes = meta.indexes.iter().map(|entry| {
+                let term_bytes = match &entry.term {
+                    IndexTerm::Integer(number) => number.sign_and_magnitude().1.len(),
+                    IndexTerm::Binary(term) => term.len(),
+                };
+                entry.field.len() + term_bytes + ENTRY_BYTES
+            });
+            let other =
+                meta.other.iter().map(|(name, value)| name.len() + value.len() + ENTRY_BYTES);
+            let meta_bytes: usize = links.chain(user_meta).chain(indexes).chain(other).sum();
+            sibling.value.len() + meta_bytes + OBJECT_BYTES
         });
         self.input.size_bytes() + values.sum::<usize>()
     }
@@ -299,6 +317,28 @@ mod tests {
         assert_eq!(metadata["Links"], json!([["b", "x", "t"], ["b", "y", "t"]]));
         assert_eq!(metadata["X-Riak-Meta"], json!({"X-Riak-Meta-Colour": "red"}));
         assert_eq!(metadata["index"], json!({"a_bin": ["q"], "n_int": [1, 2]}));
+    }
+
+    #[test]
+    fn the_size_of_an_object_counts_all_of_its_metadata() {
+        const LARGE_BYTES: usize = 100_000;
+        let large = || Bytes::from(vec![b'x'; LARGE_BYTES]);
+        let size_with = |add: fn(&mut Metadata, Bytes)| {
+            let mut found = found();
+            let sibling = found.object.siblings.first_mut().expect("one value");
+            add(&mut sibling.meta, large());
+            found.size_bytes()
+        };
+        let adds: [fn(&mut Metadata, Bytes); 5] = [
+            |meta, large| meta.user_meta[0].value = Some(large),
+            |meta, large| meta.user_meta[0].name = large,
+            |meta, large| meta.links[0].tag = large,
+            |meta, large| meta.indexes[0].term = IndexTerm::Binary(large),
+            |meta, large| meta.other.push((large.slice(..1), large)),
+        ];
+        for (number, add) in adds.into_iter().enumerate() {
+            assert!(size_with(add) >= LARGE_BYTES, "{number}");
+        }
     }
 
     #[test]
