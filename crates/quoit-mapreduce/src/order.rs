@@ -12,6 +12,18 @@ pub(crate) fn compare(one: &Datum, other: &Datum) -> Ordering {
     }
 }
 
+/// Compares outputs like [`compare`], and then tells an integer from a float of the same value, also within
+/// lists, tuples and maps: the outputs are equal if they match (`=:=`).
+pub(crate) fn compare_exactly(one: &Datum, other: &Datum) -> Ordering {
+    compare(one, other).then_with(|| match (one, other) {
+        (Datum::Term(one), Datum::Term(other)) => compare_by(one, other, compare_by_kind),
+        (one, other) => compare_by(&one.to_term(), &other.to_term(), compare_by_kind),
+    })
+}
+
+/// An order of numbers.
+type NumberOrder = fn(&Term, &Term) -> Ordering;
+
 /// Rank of the term's type in the order of types.
 const fn rank(term: &Term) -> u8 {
     match term {
@@ -26,28 +38,33 @@ const fn rank(term: &Term) -> u8 {
 
 /// Compares terms in Erlang's order. An integer equals a float of the same value.
 pub(crate) fn compare_terms(one: &Term, other: &Term) -> Ordering {
+    compare_by(one, other, compare_numbers)
+}
+
+fn compare_by(one: &Term, other: &Term, numbers: NumberOrder) -> Ordering {
     rank(one).cmp(&rank(other)).then_with(|| match (one, other) {
         (Term::Atom(one), Term::Atom(other)) | (Term::Binary(one), Term::Binary(other)) => {
             one.cmp(other)
         }
         (Term::Tuple(one), Term::Tuple(other)) => {
-            one.len().cmp(&other.len()).then_with(|| compare_all(one, other))
+            one.len().cmp(&other.len()).then_with(|| compare_all(one, other, numbers))
         }
         (Term::Map(one), Term::Map(other)) => {
             let parts = |pairs: &[(Term, Term)]| {
                 pairs.iter().flat_map(|(name, value)| [name.clone(), value.clone()]).collect()
             };
             let (one_parts, other_parts): (Vec<Term>, Vec<Term>) = (parts(one), parts(other));
-            one.len().cmp(&other.len()).then_with(|| compare_all(&one_parts, &other_parts))
+            one.len().cmp(&other.len()).then_with(|| compare_all(&one_parts, &other_parts, numbers))
         }
-        (one, other) if rank(one) == 0 => compare_numbers(one, other),
-        (one, other) => compare_all(&elements(one), &elements(other)),
+        (one, other) if rank(one) == 0 => numbers(one, other),
+        (one, other) => compare_all(&elements(one), &elements(other), numbers),
     })
 }
 
-fn compare_all(one: &[Term], other: &[Term]) -> Ordering {
+fn compare_all(one: &[Term], other: &[Term], numbers: NumberOrder) -> Ordering {
     let pairs = one.iter().zip(other);
-    let differing = pairs.map(|(one, other)| compare_terms(one, other)).find(|found| found.is_ne());
+    let mut orders = pairs.map(|(one, other)| compare_by(one, other, numbers));
+    let differing = orders.find(|found| found.is_ne());
     differing.unwrap_or_else(|| one.len().cmp(&other.len()))
 }
 
@@ -71,6 +88,12 @@ fn compare_numbers(one: &Term, other: &Term) -> Ordering {
         (_, Term::BigInteger { negative, .. }) => sign(*negative).reverse(),
         (one, other) => as_float(one).total_cmp(&as_float(other)),
     }
+}
+
+/// The order of numbers in which an integer is below a float of the same value.
+fn compare_by_kind(one: &Term, other: &Term) -> Ordering {
+    let is_float = |number: &Term| matches!(number, Term::Float(_));
+    compare_numbers(one, other).then_with(|| is_float(one).cmp(&is_float(other)))
 }
 
 const fn sign(negative: bool) -> Ordering {

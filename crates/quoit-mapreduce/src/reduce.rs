@@ -6,7 +6,7 @@
 mod number;
 mod pairs;
 
-use crate::order::compare;
+use crate::order::{compare, compare_exactly};
 use crate::script::Script;
 use crate::value::datum::Datum;
 use bytes::Bytes;
@@ -109,14 +109,13 @@ pub(crate) enum Reducer {
     Count(i128),
 }
 
-/// An output in the order of terms, in which an integer differs from a float of the same value.
+/// An output of a set. As in Riak's, an integer differs from a float of the same value.
 #[derive(Debug)]
 pub(crate) struct Ordered(Datum);
 
 impl Ord for Ordered {
     fn cmp(&self, other: &Self) -> Ordering {
-        let is_float = |datum: &Datum| matches!(datum, Datum::Term(Term::Float(_)));
-        compare(&self.0, &other.0).then_with(|| is_float(&self.0).cmp(&is_float(&other.0)))
+        compare_exactly(&self.0, &other.0)
     }
 }
 

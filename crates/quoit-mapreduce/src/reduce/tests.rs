@@ -65,6 +65,8 @@ fn integers_are_partial_counts() {
 fn a_set_has_each_input_once_and_tells_types_apart() {
     let set = reduce(ReduceFunction::SetUnion, json!(["b", "a", "b", 1, 1.0, [1], [1]]));
     assert_eq!(set, Ok(json!([1, 1.0, [1], "a", "b"])));
+    let set = reduce(ReduceFunction::SetUnion, json!([[1.0], [1], [[1.0]], [[1]], [1.0]]));
+    assert_eq!(set, Ok(json!([[1], [1.0], [[1]], [[1.0]]])), "at each level");
 }
 
 #[test]
