@@ -365,7 +365,7 @@ fn put(fields: &mut Map<String, Value>, path: &str, value: &str, change: &str) -
     let Some((_, kind)) = path.rsplit_once('_') else { bail!("{}", no_kind(change, path)) };
     match kind {
         "register" => {
-            fields.insert(path.to_owned(), json!({"assign": value}));
+            put_once(fields, path, json!({"assign": value}), change)?;
             Ok(false)
         }
         "flag" => {
@@ -374,14 +374,14 @@ fn put(fields: &mut Map<String, Value>, path: &str, value: &str, change: &str) -
                 "false" | "off" | "disable" => ("disable", true),
                 _ => bail!("'{change}': a flag is true or false"),
             };
-            fields.insert(path.to_owned(), word.into());
+            put_once(fields, path, word.into(), change)?;
             Ok(disables)
         }
         "counter" => {
             let Ok(by) = value.parse::<i64>() else {
                 bail!("'{change}': a counter changes by a whole number, as in {path}=+1");
             };
-            fields.insert(path.to_owned(), json!({"increment": by}));
+            put_once(fields, path, json!({"increment": by}), change)?;
             Ok(false)
         }
         "set" => {
@@ -406,6 +406,14 @@ fn put(fields: &mut Map<String, Value>, path: &str, value: &str, change: &str) -
         "map" => bail!("'{change}': name a field of the map, as in {path}.city_register=Paris"),
         _ => bail!("{}", no_kind(change, path)),
     }
+}
+
+/// Adds a change of a field that a command can change only once.
+fn put_once(fields: &mut Map<String, Value>, path: &str, of: Value, change: &str) -> Result<()> {
+    if fields.insert(path.to_owned(), of).is_some() {
+        bail!("'{change}': {path} is changed twice; name each register, flag and counter once");
+    }
+    Ok(())
 }
 
 fn no_kind(change: &str, path: &str) -> String {
@@ -460,6 +468,20 @@ mod tests {
         ] {
             assert_eq!(update(&[change]).expect("a change").takes_away, takes_away, "{change}");
         }
+    }
+
+    #[test]
+    fn a_second_change_of_a_field_is_refused_unless_it_is_a_set() {
+        for changes in [
+            ["a_counter=+1", "a_counter=+2"],
+            ["a_register=x", "a_register=y"],
+            ["a_flag=on", "a_flag=off"],
+            ["m_map.a_counter=+1", "m_map.a_counter=+1"],
+        ] {
+            let said = update(&changes).expect_err("twice").to_string();
+            assert!(said.contains(changes[1]) && said.contains("is changed twice"), "{said}");
+        }
+        assert!(update(&["a_counter=+1", "m_map.a_counter=+1", "b_set=+x", "b_set=+y"]).is_ok());
     }
 
     #[test]
