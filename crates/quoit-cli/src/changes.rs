@@ -95,6 +95,14 @@ enum StreamEnd {
     Broken(String),
 }
 
+/// State of a reader that continues after interruptions.
+struct Reading {
+    /// Position of the last line.
+    since: String,
+    /// True if the user was told of the present interruption.
+    is_told: bool,
+}
+
 /// Prints, enables or disables a change feed.
 ///
 /// # Errors
@@ -152,20 +160,19 @@ fn set(api: &Api, bucket: &BucketName, period: u32) -> Result<()> {
 }
 
 fn print(api: &Api, bucket: &BucketName, asked: &ChangesAsked) -> Result<()> {
-    let mut since = asked.since.clone();
-    let mut is_told = false;
+    let mut reading = Reading { since: asked.since.clone(), is_told: false };
     loop {
-        match print_once(api, bucket, asked, &mut since) {
+        match print_once(api, bucket, asked, &mut reading) {
             Ok(StreamEnd::Whole) => return Ok(()),
             Ok(StreamEnd::Broken(_)) if is_gone() => return Ok(()),
             Ok(StreamEnd::Broken(why)) if asked.follow => {
-                if !std::mem::replace(&mut is_told, true) {
+                if !std::mem::replace(&mut reading.is_told, true) {
                     tell(&format!("{}: {why}; going on at the last position", api.target()));
                 }
                 thread::sleep(RETRY_INTERVAL);
             }
             Ok(StreamEnd::Broken(why)) => {
-                bail!("{}: {why}; go on with --since {since}", api.target())
+                bail!("{}: {why}; go on with --since {}", api.target(), reading.since)
             }
             Err(fault) => return Err(fault),
         }
@@ -177,14 +184,14 @@ fn tell(words: &str) {
     eprintln!("quoit: {words}");
 }
 
-/// Prints changes until the stream ends, and updates the position `since`.
+/// Prints changes until the stream ends.
 fn print_once(
     api: &Api,
     bucket: &BucketName,
     asked: &ChangesAsked,
-    since: &mut String,
+    reading: &mut Reading,
 ) -> Result<StreamEnd> {
-    let mut query = format!("?since={}", segment(since));
+    let mut query = format!("?since={}", segment(&reading.since));
     add(&mut query, "follow", asked.follow.then_some("true"));
     add(&mut query, "prefix", asked.prefix.as_deref());
     let kind = asked.kind.map(|kind| if kind == WantedKind::Put { "put" } else { "delete" });
@@ -217,14 +224,14 @@ fn print_once(
             }
         }
     });
-    print_lines(&read, asked, since)
+    print_lines(&read, asked, reading)
 }
 
 /// Prints the lines of a stream.
 fn print_lines(
     read: &Receiver<io::Result<String>>,
     asked: &ChangesAsked,
-    since: &mut String,
+    reading: &mut Reading,
 ) -> Result<StreamEnd> {
     let broken = |why: &str| Ok(StreamEnd::Broken(why.to_owned()));
     let mut is_complete = false;
@@ -245,8 +252,9 @@ fn print_lines(
             return Err(fault_of(&document));
         }
         if let Some(position) = document["position"].as_str() {
-            position.clone_into(since);
+            position.clone_into(&mut reading.since);
         }
+        reading.is_told = false;
         is_complete = document["kind"] == "position";
         if !is_complete || !asked.follow {
             say!("{line}");
@@ -261,8 +269,34 @@ fn fault_of(document: &Value) -> anyhow::Error {
     let message = document["message"].as_str().unwrap_or("the node ended the stream with an error");
     match document["resume"].as_str() {
         Some(resume) => anyhow::anyhow!(
-            "{message}; to accept that and go on with what is there: --since {resume}"
+            "{message}; to accept that and continue with the changes that exist: --since {resume}"
         ),
         None => anyhow::anyhow!("{message}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interruption_after_a_line_is_a_new_one() {
+        let asked = ChangesAsked {
+            bucket: None,
+            since: "oldest".to_owned(),
+            follow: true,
+            prefix: None,
+            kind: None,
+        };
+        let mut reading = Reading { since: asked.since.clone(), is_told: true };
+        let (lines, read) = sync_channel(1);
+        drop(lines);
+        let end = print_lines(&read, &asked, &mut reading).expect("no error of the node");
+        assert!(matches!(end, StreamEnd::Broken(_)) && reading.is_told, "nothing was read");
+        let (lines, read) = sync_channel(1);
+        lines.send(Ok(r#"{"kind": "position", "position": "p7"}"#.to_owned())).expect("room");
+        drop(lines);
+        print_lines(&read, &asked, &mut reading).expect("no error of the node");
+        assert_eq!((&*reading.since, reading.is_told), ("p7", false));
     }
 }
