@@ -111,7 +111,7 @@ class FullScreen(BenchCase):
         done = subprocess.run(self.bench("1s") + ["--view"], stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("--view needs a terminal, and the standard output is none", done.stdout)
+        self.assertIn("--view needs a terminal, and the standard output is not a terminal", done.stdout)
         self.assertFalse(os.path.exists(self.results))
 
 

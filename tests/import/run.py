@@ -299,8 +299,8 @@ class OneNode(unittest.TestCase):
             self.assertEqual(status, 1)
             self.assertNotIn("unrecognized", words)
         status, out, _ = quoit("wait-for-service", "riak_search", "--url", self.node.url, binary=link)
-        self.assertEqual((status, out.split(":")[0]), (1, "riak_search is no service of the node"))
-        # Scripts look for refusals on standard output.
+        self.assertEqual((status, out.split(":")[0]), (1, "riak_search is not a service of the node"))
+        # Scripts look for refusals on the standard output.
         status, out, words = quoit("bucket-type", "status", "none", "--url", self.node.url, binary=link)
         self.assertEqual((status, out, words), (1, "none is not an existing bucket type\n", ""))
         riak = os.path.join(self.folder, "riak")
@@ -378,7 +378,7 @@ class OneNode(unittest.TestCase):
             for command in commands:
                 # Every existing command has help; a word that is not a command has none.
                 _, out, words = quoit(program, *command, "--help")
-                self.assertNotIn("is no command of", out + words, command)
+                self.assertNotIn("is not a command of", out + words, command)
         self.assertFalse(os.path.exists("--help"), "help was taken for the name of a file")
 
     def test_a_riak_conf_becomes_a_configuration_that_a_node_takes(self):

@@ -135,7 +135,7 @@ DATA = [
     ("put --url {http} b/k --file {dir}/none", ["can't read the value from {dir}/none"]),
     ("put --url {http} b/k v --file {dir}/value.json", ["cannot be used with"]),
     ("put --url {http} b/k v --context x --replace", ["cannot be used with"]),
-    ("put --url {http} b/k v --w many", ["'many' is no number of replicas", "one, quorum, all, default"]),
+    ("put --url {http} b/k v --w many", ["'many' is not a number of replicas", "one, quorum, all, default"]),
     ("put --url {http} b/k v --w 9", ["n value of 3"]),
     ("put --url {http} b/there v --if-absent", ["default/b/there is there already", "nothing was written"]),
     ("get --url {http} b/there --sibling 2", ["has no sibling 2", "--sibling 1"]),

@@ -205,7 +205,7 @@ class Replication(unittest.TestCase):
         node = self.one[0]
         self.assertIn("wanted any, block_rtq", repl(node, "queue", "add", "x", "bucket.b", fails=True))
         self.assertIn("no queue has the name", repl(node, "queue", "clear", "nothing", fails=True))
-        self.assertIn("is no peer", repl(node, "sink", "add", "x", "host", fails=True))
+        self.assertIn("is not a peer", repl(node, "sink", "add", "x", "host", fails=True))
         self.assertIn("sink add", repl(node, "connect", "10.0.0.1:9080", fails=True))
         self.assertIn("queue add", repl(node, "realtime", "enable", "other", fails=True))
         self.assertIn("fullsync run", repl(node, "fullsync", "start", "other", fails=True))

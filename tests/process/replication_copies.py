@@ -78,7 +78,7 @@ class Bootstrap(unittest.TestCase):
         own = "127.0.0.1:%d:pb" % self.other[1].pb[1]
         said = repl(self.other[0], "bootstrap", "start", own, fails=True)
         self.assertIn("is a node of this cluster", said)
-        self.assertIn("is no peer", repl(self.other[0], "bootstrap", "start", "x", fails=True))
+        self.assertIn("is not a peer", repl(self.other[0], "bootstrap", "start", "x", fails=True))
         self.assertIn("needs HOST:PORT:pb",
                       repl(self.other[0], "bootstrap", "start", "h:1:http", fails=True))
         self.assertIn("nothing_to_stop", repl(self.other[0], "bootstrap", "stop"))

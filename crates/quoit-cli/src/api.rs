@@ -326,7 +326,7 @@ impl Api {
                 format!("{target} is not a URL; write --url HOST:PORT")
             }
             ureq::Error::Protocol(_) => format!(
-                "what listens at {target} does not speak HTTP; --url is the address of a node's \
+                "the server at {target} does not speak HTTP; --url is the address of a node's \
                  listener.http \
                  (port 8098 by default)"
             ),

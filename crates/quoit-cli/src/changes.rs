@@ -115,7 +115,7 @@ pub fn changes(args: &ChangesArgs) -> Result<()> {
         (Some(ChangesCommand::Disable { bucket }), _) => {
             set(&api, bucket, 0)?;
             say!(
-                "{bucket} has no change feed any more; what it has told so far stays until it is too old"
+                "{bucket} has no change feed any more; its changes so far stay until they are too old"
             );
             Ok(())
         }

@@ -9,6 +9,6 @@ pub(crate) fn id_bytes(id: NodeId) -> Bytes {
 
 /// Decodes an identity.
 pub(crate) fn node_id(bytes: &[u8]) -> Result<NodeId, String> {
-    let id = bytes.try_into().map_err(|_| format!("{} bytes are no identity", bytes.len()))?;
+    let id = bytes.try_into().map_err(|_| format!("{} bytes are not an identity", bytes.len()))?;
     Ok(NodeId(id))
 }

@@ -104,7 +104,7 @@ impl ReplicaServer {
             (false, 0) => WantedPart::Item(from),
             (false, count) => WantedPart::Items { from, count },
         };
-        let no_path = || Refusal::Malformed("this is no field with anything in it".to_owned());
+        let no_path = || Refusal::Malformed("the path names no field that has content".to_owned());
         let path = read_path(&fetch.part_path).ok_or_else(no_path)?;
         let copy = self.local.records.part(&place.at(), &path, wanted, access);
         Ok(copy.map_err(|fault| self.noting_damage(&fetch.key, fault.into()))?)

@@ -46,7 +46,7 @@ pub fn advanced_settings(text: &str) -> Result<Vec<AdvancedSetting>> {
     if reader.at == reader.text.len() {
         return Ok(Vec::new());
     }
-    let Node::List(applications) = reader.node(0)? else { bail!("line 1: the file is no list") };
+    let Node::List(applications) = reader.node(0)? else { bail!("line 1: the file is not a list") };
     let mut settings = Vec::new();
     for (application, line) in applications {
         let Some((application, Node::List(pairs))) = pair(application) else {

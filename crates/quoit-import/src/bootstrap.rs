@@ -133,7 +133,7 @@ pub(crate) fn bootstrap(args: &BootstrapArgs) -> Result<()> {
         let total: u64 = report.iter().map(|one| one.count).sum();
         say!("{}", json!({"buckets": buckets, "queued": total, "fetched": is_fetched}));
     } else if is_fetched {
-        say!("all of it was fetched; quoit repl status tells what was stored");
+        say!("all records were fetched; quoit repl status shows how many were stored");
     }
     Ok(())
 }

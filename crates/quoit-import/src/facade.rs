@@ -244,7 +244,7 @@ pub fn riak(words: &[String]) -> Translated {
         "top" => riak_admin(words),
         "debug" => nearest(
             "debug",
-            "one command collects all information for support in a file",
+            "one file gathers the facts that a helper asks for",
             "quoit debug bundle",
         ),
         "ertspath" => nearest("ertspath", "Quoit has no Erlang runtime", "quoit --version"),
@@ -344,7 +344,7 @@ fn help_of_admin(unknown: Option<&str>) -> Translated {
 }
 
 fn begins(unknown: Option<&str>, program: &str) -> String {
-    unknown.map_or(String::new(), |word| format!("{word} is no command of {program}. "))
+    unknown.map_or(String::new(), |word| format!("{word} is not a command of {program}. "))
 }
 
 fn help_of_riak(unknown: Option<&str>) -> Translated {
@@ -379,13 +379,13 @@ mod tests {
             let spelled = [command.to_owned(), command.replace('-', "_")];
             for command in spelled {
                 if let Translated::Say { text, .. } = riak_admin(&words(&command)) {
-                    assert!(!text.contains("is no command of"), "{command}: {text}");
+                    assert!(!text.contains("is not a command of"), "{command}: {text}");
                 }
             }
         }
         for command in RIAK.split_whitespace() {
             if let Translated::Say { text, .. } = riak(&words(command)) {
-                assert!(!text.contains("is no command of"), "{command}: {text}");
+                assert!(!text.contains("is not a command of"), "{command}: {text}");
             }
         }
     }
@@ -478,6 +478,6 @@ mod tests {
             panic!("not run");
         };
         assert!(!is_success && text.contains("member-status"), "{text}");
-        assert!(text.starts_with("frobnicate is no command of riak-admin."), "{text}");
+        assert!(text.starts_with("frobnicate is not a command of riak-admin."), "{text}");
     }
 }

@@ -48,13 +48,13 @@ pub enum Format {
 /// Moves data from Riak KV into Quoit.
 #[derive(Subcommand, Debug)]
 pub enum ImportCommand {
-    /// Inspect data directories of Riak: engine, ring, partitions, keys, buckets, damage.
+    /// Show the contents of directories of Riak: engine, ring, partitions, keys, buckets, damage.
     ///
     /// DIR is the data directory of a Riak node (with bitcask, leveldb or leveled in it), one of these
     /// directories, or the directory of one partition. The node must be stopped. Exit status 1 if anything is
     /// damaged.
     Inspect(InspectArgs),
-    /// Import the records of Riak's data directories into a running Quoit cluster.
+    /// Write the records in directories of Riak to a running node or cluster.
     ///
     /// Give the directories of one stopped Riak node, or of all: the cluster merges copies of a record by
     /// their vector clocks. Objects keep their clocks, siblings, metadata, index entries and times; data

@@ -55,7 +55,9 @@ impl RiakNode {
             .block_on(connected)
             .with_context(|| format!("{address} does not answer"))?
             .with_context(|| {
-                format!("{address} is no address of Riak's Protocol Buffers (listener.protobuf)")
+                format!(
+                    "{address} is not an address of Riak's Protocol Buffers (listener.protobuf)"
+                )
             })?
             .with_frame_length_max(FRAME_BYTES_MAX);
         Ok(Self { runtime, connection, address: address.to_owned() })

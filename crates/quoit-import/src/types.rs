@@ -148,7 +148,7 @@ fn types_of_report(path: &Path) -> Result<BTreeSet<String>> {
     let report: Value =
         serde_json::from_slice(&bytes).with_context(|| path.display().to_string())?;
     let Some(buckets) = report["buckets"].as_array() else {
-        bail!("{} is no report of quoit import inspect --format json", path.display());
+        bail!("{} is not a report of quoit import inspect --format json", path.display());
     };
     let names = buckets.iter().filter_map(|bucket| bucket["type"].as_str());
     Ok(names.filter(|name| *name != DEFAULT_TYPE).map(str::to_owned).collect())

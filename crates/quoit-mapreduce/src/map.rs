@@ -151,7 +151,7 @@ fn elements(value: &Bytes) -> Result<Vec<Datum>, String> {
             Term::decode(value, &VALUE_LIMITS).map_err(|fault| fault.to_string())?
         }
         _ => serde_json::from_slice(value).map(|value| term_from_json(&value)).map_err(|_| {
-            "function_clause: the value is no list, neither an external term nor JSON".to_owned()
+            "function_clause: the value is not a list, neither an external term nor JSON".to_owned()
         })?,
     };
     match term {
@@ -159,7 +159,7 @@ fn elements(value: &Bytes) -> Result<Vec<Datum>, String> {
         Term::Text(text) => {
             Ok(text.iter().map(|byte| Datum::Term(Term::Integer((*byte).into()))).collect())
         }
-        _ => Err("function_clause: the value is no list".into()),
+        _ => Err("function_clause: the value is not a list".into()),
     }
 }
 

@@ -290,8 +290,8 @@ impl Pipeline {
                     let printed = (!matches!(datum, Datum::Key(_))).then(|| datum.clone());
                     let input = Input::from_datum(datum).ok_or_else(|| {
                         let term = printed.map(|datum| datum.to_term());
-                        let error = "bad_input: what the phase before put out is no key; a map phase takes \
-                                     [bucket, key], [bucket, key, data] or [bucket, key, data, type]";
+                        let error = "bad_input: an output of the phase before is not a key; a map phase \
+                                     takes [bucket, key], [bucket, key, data] or [bucket, key, data, type]";
                         PhaseFault::new(place, error, term.as_ref())
                     })?;
                     self.waiting_bytes += input.size_bytes();

@@ -13,7 +13,7 @@ use thiserror::Error;
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RiakClockError {
     /// The bytes are not an external term.
-    #[error("clock is no readable term: {0}")]
+    #[error("the clock cannot be read: {0}")]
     Term(#[from] EtfError),
     /// The term is not a list of entries.
     #[error(

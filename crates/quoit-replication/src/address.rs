@@ -68,7 +68,7 @@ impl fmt::Display for PeerAddress {
 
 /// Error for a text that is not the address of a peer.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("`{0}` is no peer: wanted HOST:PORT:pb or QUEUE:HOST:PORT:pb, such as 10.0.0.1:8087:pb")]
+#[error("`{0}` is not a peer: wanted HOST:PORT:pb or QUEUE:HOST:PORT:pb, such as 10.0.0.1:8087:pb")]
 pub struct PeerAddressError(pub String);
 
 impl FromStr for PeerAddress {

@@ -22,7 +22,7 @@ pub(crate) enum AskError {
     Client(Error),
     #[error("it does not answer")]
     Silent,
-    #[error("it answers with what is no answer")]
+    #[error("it sends a malformed answer")]
     Malformed,
     #[error("it is a node of this cluster: name nodes of the other one")]
     Itself,

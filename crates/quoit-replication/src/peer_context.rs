@@ -63,11 +63,11 @@ impl PeerFault {
             Self::Client(fault) => format!("{address}: {fault}"),
             Self::Riak(fault) => format!("{address}: {fault}"),
             Self::Silent => format!("{address} does not answer"),
-            Self::Malformed => format!("{address} answers with what is no answer"),
+            Self::Malformed => format!("{address} sends malformed answers"),
             Self::Itself => format!(
                 "{address} is a node of this cluster: take it out of the sink's peers (quoit repl sink add)"
             ),
-            Self::NoQuoit => format!("{address} is no node of Quoit any more"),
+            Self::NoQuoit => format!("{address} is not a node of Quoit any more"),
         }
     }
 }

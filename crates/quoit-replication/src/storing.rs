@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 #[derive(Debug, Error)]
 pub(crate) enum StoringError {
     /// Its bytes are no object.
-    #[error("the peer has sent what is no object: {0}")]
+    #[error("the peer has sent an object that can't be read: {0}")]
     Malformed(String),
     /// This cluster has refused it.
     #[error("{fault}{remedy}")]

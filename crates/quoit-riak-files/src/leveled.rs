@@ -231,7 +231,8 @@ fn names_in(manifest: &[u8]) -> Option<Vec<String>> {
 
 fn shown(path: &Arc<Path>, record: LedgerRecord) -> Seen {
     let read = || {
-        let name = name_of(&record.name).ok_or("the key of a record is none of an object")?;
+        let name =
+            name_of(&record.name).ok_or("the key of a record is not the key of an object")?;
         Ok::<_, String>((name, object_of(&record.value)?))
     };
     match read() {
@@ -363,7 +364,7 @@ fn next(
         Some((number, kind, name)) => {
             Ok(Some(LedgerRecord { at, number, is_deletion: kind == Kind::Deletion, name, value }))
         }
-        None => Err(Broken::Skipped("the key of a record is none of leveled")),
+        None => Err(Broken::Skipped("the key of a record is not a key of leveled")),
     })
 }
 
@@ -421,7 +422,7 @@ fn object_of(value: &Bytes) -> Result<Bytes, String> {
         return binary
             .as_binary()
             .cloned()
-            .ok_or_else(|| "a value is a term, but no binary".to_owned());
+            .ok_or_else(|| "a value is a term, but not a binary".to_owned());
     }
     match (kind & IS_COMPRESSED != 0, kind & METHODS_MASK) {
         (false, _) => Ok(stored),

@@ -248,7 +248,7 @@ fn bytes_of(value: &Value) -> Result<Bytes, PeerError> {
         _ => None,
     };
     let bytes = text.and_then(|text| STANDARD.decode(text).ok());
-    bytes.map(Bytes::from).ok_or_else(|| PeerError::malformed("what should be Base64"))
+    bytes.map(Bytes::from).ok_or_else(|| PeerError::malformed("a text that is not Base64"))
 }
 
 fn list<'v>(answer: &'v Value, member: &str) -> Result<&'v [Value], PeerError> {

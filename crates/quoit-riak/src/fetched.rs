@@ -35,14 +35,14 @@ pub const INFLATED_BYTES_MAX: u64 = 256 << 20;
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum FetchedError {
     /// The bytes end too early.
-    #[error("what the queue has sent is cut off at byte {at}")]
+    #[error("the answer of the queue is cut off at byte {at}")]
     CutOff {
         /// Offset of the field that is incomplete.
         at: usize,
     },
     /// Unknown version.
     #[error(
-        "what the queue has sent begins with byte {first:#04x}; version 1 begins with 0x1 and flags"
+        "the answer of the queue begins with byte {first:#04x}; version 1 begins with 0x1 and flags"
     )]
     UnknownVersion {
         /// The first byte.

@@ -208,7 +208,7 @@ fn compile_all<'js>(
                 *phase,
                 match text {
                     ScriptText::Named(name) => format!("there is no built-in function {name}"),
-                    ScriptText::Source(_) => "the source is no function".into(),
+                    ScriptText::Source(_) => "the source of the phase is not a function".into(),
                 },
             ));
         };
@@ -282,10 +282,7 @@ impl<'js> Compiled<'js> {
         output_bytes: usize,
     ) -> Result<Bytes, ScriptFault> {
         let not_text = |NotText: NotText| {
-            fault(
-                self.phase,
-                "the object is not UTF-8, which scripts need; its bytes are no text".into(),
-            )
+            fault(self.phase, "the object is not UTF-8, which scripts need".into())
         };
         let (mut json, input) = (
             Vec::new(),

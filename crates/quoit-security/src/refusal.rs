@@ -12,7 +12,7 @@ pub enum Refusal {
     #[error("Usage: {0}")]
     Usage(String),
     /// The command does not exist.
-    #[error("{word} is no command of security; see `quoit admin security`")]
+    #[error("{word} is not a command of security; see `quoit admin security`")]
     UnknownCommand {
         /// The word.
         word: String,

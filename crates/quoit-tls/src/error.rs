@@ -46,8 +46,8 @@ pub enum TlsError {
     NoVersion,
     /// Client certificates are requested, but no authority is configured to verify them.
     #[error(
-        "client certificates are asked for, but no file of authorities is named that they are held against: \
-         set it (ssl.cacertfile)"
+        "client certificates are asked for, but there is no file of the authorities that may sign them: set \
+         ssl.cacertfile"
     )]
     NoAuthorities,
     /// A text is not a valid name of a server.

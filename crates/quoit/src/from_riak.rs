@@ -70,7 +70,10 @@ pub(crate) fn from_riak(args: &FromRiakArgs) -> Result<()> {
     match refused {
         0 => Ok(()),
         count => {
-            bail!("{count} settings promise what is not there; read their remarks before the move")
+            bail!(
+                "{count} settings ask for functions that Quoit does not have; read their remarks before \
+                 the move"
+            )
         }
     }
 }

@@ -130,7 +130,8 @@ fn remedy(kind: ErrorKind, flag: &str) -> String {
         ),
         ErrorKind::PermissionDenied => {
             format!(
-                "the user of this process may not have the port: choose one above 1023 with {flag} HOST:PORT"
+                "the user of this process is not allowed to use the port: choose one above 1023 \
+                 with {flag} HOST:PORT"
             )
         }
         _ => format!("choose another address with {flag} HOST:PORT"),

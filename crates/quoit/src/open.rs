@@ -202,7 +202,10 @@ fn room_of(directory: &Path) -> Option<DiskRoom> {
 pub(crate) fn existing_control(data_dir: &Path, settings: &Settings) -> Result<ControlPlane> {
     let file = data_dir.join(CONTROL_FILE);
     if !file.exists() {
-        bail!("{} is no data directory of a node: {CONTROL_FILE} is missing", data_dir.display());
+        bail!(
+            "{} is not the data directory of a node: {CONTROL_FILE} is missing",
+            data_dir.display()
+        );
     }
     let nowhere = Addresses::default();
     open_control(data_dir, &settings.text("nodename"), nowhere, settings)

@@ -164,7 +164,7 @@ fn diag(line: &Line) -> Result<String> {
     }
     let least = line.option(["-d", "--level"]).unwrap_or(LEVEL_DEFAULT);
     let Some(least) = LEVELS.iter().position(|level| *level == least) else {
-        bail!("{least} is no level; levels are {}", LEVELS.join(", "));
+        bail!("{least} is not a level; levels are {}", LEVELS.join(", "));
     };
     let level_words = ["-d", "--level", "--export"];
     let mut wanted = Vec::new();
@@ -174,7 +174,7 @@ fn diag(line: &Line) -> Result<String> {
             word if level_words.contains(&word.as_str()) => drop(words.next()),
             word if word.starts_with('-') => {}
             word if CHECKS.iter().any(|(name, _)| name == word) => wanted.push(word.as_str()),
-            word => bail!("{word} is no check; diag --list names them"),
+            word => bail!("{word} is not a check; diag --list names them"),
         }
     }
     // The running node itself uses the addresses, and its disk is covered by the node's own figures.

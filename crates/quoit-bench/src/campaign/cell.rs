@@ -218,7 +218,8 @@ fn addresses(term: &Term, rest: &[Term], clusters: &[Vec<NodeAddresses>]) -> Res
         let parted = address.rsplit_once(':').and_then(|(host, port)| {
             Some((host.trim_matches(['[', ']']).to_owned(), port.parse::<u16>().ok()?))
         });
-        let (host, port) = parted.ok_or_else(|| format!("{address} is no host:port"))?;
+        let (host, port) =
+            parted.ok_or_else(|| format!("{address} is not of the form HOST:PORT"))?;
         Ok(Term::Tuple(vec![Term::String(host), Term::Integer(i128::from(port))]))
     };
     cluster.iter().map(address).collect::<Result<_, _>>().map(Term::List)

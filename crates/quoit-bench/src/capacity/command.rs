@@ -154,7 +154,7 @@ fn rate_text(law: &ScalingLaw, points: &[ClusterPoint], rate_per_s: f64, nodes: 
     let (least, most) = (sizes.clone().min().unwrap_or(nodes), sizes.max().unwrap_or(nodes));
     if nodes > most || nodes < least {
         text.push_str(&format!(
-            "; EXTRAPOLATED: measured were {least} to {most} nodes, and a law is no measurement"
+            "; EXTRAPOLATED: measured were {least} to {most} nodes, and a law is not a measurement"
         ));
     }
     text
@@ -235,11 +235,11 @@ mod tests {
             ),
             (
                 CapacityOptions { points: points(&["x=1"]), ..Default::default() },
-                "\"x=1\" is no measured",
+                "\"x=1\" is not a measured",
             ),
             (
                 CapacityOptions { points: points(&["3=0"]), ..Default::default() },
-                "\"3=0\" is no measured",
+                "\"3=0\" is not a measured",
             ),
             (CapacityOptions { keys: Some(1), ..Default::default() }, "--keys needs --memory"),
         ] {

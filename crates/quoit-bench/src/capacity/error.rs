@@ -10,8 +10,8 @@ use thiserror::Error;
 pub enum CapacityError {
     /// A text is not a measured cluster.
     #[error(
-        "{0:?} is no measured cluster: write NODES=RATE, such as 5=12000, or NODES=DIRECTORY of a run or of \
-         a search for the knee"
+        "{0:?} is not a measured cluster: write NODES=RATE, such as 5=12000, or NODES=DIRECTORY of a run or \
+         of a search for the knee"
     )]
     Point(String),
     /// The load generator limited the run, so the rate is not the cluster's.
@@ -37,8 +37,8 @@ pub enum CapacityError {
     /// No rate of a search was within the bound.
     #[error("{}: no rate of the search was within the bound without being the client's", .0.display())]
     NoRate(PathBuf),
-    /// A requirement lacks its counterpart.
-    #[error("{0} needs {1}: what a node has room for")]
+    /// A requirement that lacks its other half.
+    #[error("{0} needs {1}: the size that a node has room for")]
     Incomplete(&'static str, &'static str),
     /// Nothing is required.
     #[error("nothing is required: give --rate, --data with --disk, or --keys with --memory")]

@@ -259,7 +259,9 @@ impl LineServer {
         let fault = |problem: String| LineError::Url { url: text.to_owned(), problem };
         let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
         let protocol = Protocol::of_scheme(scheme).ok_or_else(|| {
-            fault(format!("{scheme} is none of pb, http, https, redis and memcached"))
+            fault(format!(
+                "{scheme} is not a protocol of this program: write pb, http, https, redis or memcached"
+            ))
         })?;
         // With a scheme that the URL standard does not know, the parser keeps every port. For `http` it
         // would drop port 80, which is not the default port here.
@@ -536,7 +538,10 @@ mod tests {
     fn a_line_that_describes_no_load_is_told_with_the_remedy() {
         let none = LineOptions::default();
         for (url, expected) in [
-            ("ftp://h", "ftp is none of pb, http, https, redis and memcached"),
+            (
+                "ftp://h",
+                "ftp is not a protocol of this program: write pb, http, https, redis or memcached",
+            ),
             ("pb://", "write for example"),
             ("pb://h:99999", "write for example"),
             ("pb://u:p@h", "QUOIT_USER"),

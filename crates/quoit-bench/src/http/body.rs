@@ -82,7 +82,9 @@ impl Body {
     fn take_line(&mut self, line: &[u8]) -> Result<(), HttpError> {
         let at_size = *self == Self::Chunked(Chunk::Size);
         let next = if at_size {
-            match size_of(line).ok_or(HttpError::Malformed("the size of a chunk is no number"))? {
+            match size_of(line)
+                .ok_or(HttpError::Malformed("the size of a chunk is not a number"))?
+            {
                 0 => Chunk::Trailer,
                 size => Chunk::Data(size + 2),
             }

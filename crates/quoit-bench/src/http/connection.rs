@@ -283,7 +283,7 @@ fn parse_head(
         if name.eq_ignore_ascii_case("content-length") {
             let text = std::str::from_utf8(header.value).ok().map(str::trim);
             let value = text.and_then(|text| text.parse::<u64>().ok());
-            length = Some(value.ok_or(HttpError::Malformed("its length is no number"))?);
+            length = Some(value.ok_or(HttpError::Malformed("its length is not a number"))?);
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
             is_chunked = header.value.to_ascii_lowercase().ends_with(b"chunked");
         } else if name.eq_ignore_ascii_case("connection") {

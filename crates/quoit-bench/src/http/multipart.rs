@@ -10,7 +10,7 @@ pub(crate) fn values_of<'a>(
     content_type: &[u8],
     body: &'a [u8],
 ) -> Result<Vec<&'a [u8]>, HttpError> {
-    let malformed = HttpError::Malformed("siblings that are no multipart/mixed");
+    let malformed = HttpError::Malformed("siblings that are not multipart/mixed");
     let Some(boundary) = boundary_of(content_type) else { return Err(malformed) };
     let delimiter = [b"--", boundary].concat();
     // The first delimiter may stand at the very start, without a line break before it.

@@ -54,7 +54,7 @@ impl BinaryBuilder {
         let scalar = || {
             let code = value.as_integer().and_then(|code| u32::try_from(code).ok());
             code.and_then(char::from_u32)
-                .ok_or_else(|| format!("{value} is no character of Unicode"))
+                .ok_or_else(|| format!("{value} is not a character of Unicode"))
         };
         match layout.kind {
             SegmentKind::Utf8 => {
@@ -86,7 +86,7 @@ impl BinaryBuilder {
 
     fn push_float(&mut self, value: &Term, layout: Layout) -> Result<(), String> {
         let Some(number) = value.as_number() else {
-            return Err(format!("{value} is no number"));
+            return Err(format!("{value} is not a number"));
         };
         let mut bytes = match layout.size_bits {
             64 => number.to_be_bytes().to_vec(),
@@ -178,7 +178,7 @@ impl Layout {
                             "a unit is from 1 to 256 bits, as in /integer-unit:8".to_owned(),
                         )?);
                 }
-                other => return Err(format!("`{other}` is no type of a segment")),
+                other => return Err(format!("`{other}` is not a type of a segment")),
             }
         }
         let kind = kind.unwrap_or(SegmentKind::Integer);

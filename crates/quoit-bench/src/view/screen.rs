@@ -29,8 +29,8 @@ static OPENED_BY: Mutex<Option<ThreadId>> = Mutex::new(None);
 pub enum ViewError {
     /// Standard output or standard input is not a terminal.
     #[error(
-        "--view needs a terminal, and the standard {0} is none: take --view out, or use --format json for \
-         programs"
+        "--view needs a terminal, and the standard {0} is not a terminal: take --view out, or use \
+         --format json for programs"
     )]
     NoTerminal(&'static str),
     /// An error of the terminal.

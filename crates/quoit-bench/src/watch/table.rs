@@ -58,7 +58,7 @@ pub(crate) fn read(directory: &Path) -> io::Result<Vec<ServerRow>> {
         row(line).ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::InvalidData,
-                format!("line {}: {line:?} is no row", index + 1),
+                format!("line {}: {line:?} is not a row", index + 1),
             )
         })
     });

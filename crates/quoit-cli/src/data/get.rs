@@ -143,7 +143,7 @@ fn show_value(sibling: &Sibling) -> Result<()> {
     match sibling.text() {
         Some(text) => say!("{}", text.trim_end_matches('\n')),
         None => bail!(
-            "the value is {} of {} and no text: write --output FILE, or --format raw to have it here",
+            "the value is {} of {}, not text: write --output FILE to save it, or --format raw to print it",
             figures::size(&sibling.value.len().into()),
             sibling.content_type
         ),
@@ -171,7 +171,7 @@ fn indented(sibling: &Sibling) -> String {
             .collect::<String>()
             .trim_end()
             .to_owned(),
-        None => "    (no text; --sibling N --output FILE writes it to a file)".to_owned(),
+        None => "    (not text; --sibling N --output FILE writes it to a file)".to_owned(),
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn refused(reply: &Reply, bucket: &BucketName, what: &dyn std::fmt::D
         }
         404 => anyhow!("there is no {what}"),
         412 => anyhow!(
-            "{what} is not what the condition asks for: it was changed meanwhile, or is there already"
+            "{what} does not fit the condition: it was changed meanwhile, or exists already"
         ),
         status if told.is_empty() || told.starts_with('<') => {
             anyhow!("the node refuses {what} with HTTP status {status}")
@@ -53,7 +53,7 @@ fn quorum(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err(format!(
-        "'{text}' is no number of replicas: write a number, or {}",
+        "'{text}' is not a number of replicas: write a number, or {}",
         QUORUM_WORDS.join(", ")
     ))
 }

@@ -56,7 +56,7 @@ fn permissions(data_dir: &Path, place: &Path) -> Check {
         let owner = fs::metadata(place).map_or(0, |meta| meta.uid());
         return Check::bad(
             SUBJECT,
-            format!("{} belongs to user {owner} and may not be written", place.display()),
+            format!("{} belongs to user {owner}, and this user can't write to it", place.display()),
             format!(
                 "`chown -R USER {shown}`, run the node as that user, or choose another with --data-dir"
             ),
@@ -135,7 +135,7 @@ pub(super) fn listener(key: &str, address: &str, data_dir: &Path) -> Check {
     let Ok(mut addresses) = address.to_socket_addrs() else {
         return Check::bad(
             SUBJECT,
-            format!("{shown} is no address of a machine"),
+            format!("{shown} is not the address of a machine"),
             format!("write HOST:PORT in {key}"),
         );
     };
@@ -167,7 +167,7 @@ pub(super) fn listener(key: &str, address: &str, data_dir: &Path) -> Check {
         ),
         ErrorKind::PermissionDenied => Check::bad(
             SUBJECT,
-            format!("{shown}: this user may not have the port"),
+            format!("{shown}: this user is not allowed to use the port"),
             format!("choose one above 1023 in {key}"),
         ),
         _ => Check::bad(SUBJECT, format!("{shown}: {fault}"), format!("choose another in {key}")),
@@ -212,7 +212,7 @@ mod tests {
         let found = |address: &str| listener("listener.http", address, nowhere).found;
         assert!(found(&address).contains("another process has the port"), "{}", found(&address));
         assert!(found("192.0.2.1:8098").contains("does not have the address"));
-        assert!(found("nonsense").contains("is no address"));
+        assert!(found("nonsense").contains("is not the address"));
         drop(taken);
         assert_eq!(listener("listener.http", &address, nowhere).verdict, Verdict::Good);
     }

@@ -53,9 +53,9 @@ fn overwrite(fixture: &Fixture, key: &[u8], value: &[u8]) {
 async fn wrong_entries_are_named() {
     for (key, value, expected) in [
         (&b"format"[..], &[0, 0, 0, 4][..], "has format 4, and this version knows 3"),
-        (b"format", b"1", "format is no possible value"),
-        (b"ring_size", &[0, 65], "ring_size is no possible value"),
-        (b"node_id", b"short", "node_id is no possible value"),
+        (b"format", b"1", "format has an impossible value"),
+        (b"ring_size", &[0, 65], "ring_size has an impossible value"),
+        (b"node_id", b"short", "node_id has an impossible value"),
         (b"t", b"{", "bucket type t: EOF while parsing"),
         (b"t", br#"{"state":"asleep","props":{}}"#, "bucket type t has no state"),
         (b"t", br#"{"state":"active"}"#, "bucket type t has no properties"),

@@ -440,7 +440,7 @@ impl Peer {
     /// Ends the connections and fails all calls, because the node is no longer a peer.
     pub(super) fn retire(&self) {
         self.is_retired.store(true, Ordering::SeqCst);
-        let reason = Arc::from("the node is no member of the cluster any more");
+        let reason = Arc::from("the node has left the cluster");
         let error = CallError::Disconnected(Arc::clone(&reason));
         for lane in [Lane::Small, Lane::Large] {
             self.disconnected(lane, &reason, &error);

@@ -62,7 +62,7 @@ fn bytes(fingerprint: Fingerprint) -> Bytes {
 }
 
 fn fingerprint(bytes: &[u8]) -> Result<Fingerprint, String> {
-    Fingerprint::from_bytes(bytes).ok_or_else(|| format!("{} bytes are no digest", bytes.len()))
+    Fingerprint::from_bytes(bytes).ok_or_else(|| format!("{} bytes are not a digest", bytes.len()))
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ fn read_field(field: &RangesInField) -> Option<(Vec<FieldName>, Vec<HashRange>)>
 
 /// Returns the refusal of messages whose ranges can't be read.
 pub(super) fn no_ranges() -> Refusal {
-    Refusal::Malformed("these are no ranges".to_owned())
+    Refusal::Malformed("the ranges can't be read".to_owned())
 }
 
 #[cfg(test)]

@@ -109,9 +109,9 @@ async fn text_of(jobs: &Jobs, phase: usize, source: &ScriptSource) -> Result<Scr
     };
     match std::str::from_utf8(&sibling.value) {
         Ok(text) => Ok(ScriptText::Source(text.to_owned())),
-        Err(_) => {
-            Err(refused(format!("the object {name} with the source of the phase is no text")))
-        }
+        Err(_) => Err(refused(format!(
+            "the object {name} with the source of the phase is not UTF-8 text"
+        ))),
     }
 }
 

@@ -112,7 +112,7 @@ impl Mapping {
             match MapOutput::decode(output).ok().and_then(|output| output.kind) {
                 Some(kind) => outputs.push(kind),
                 None => {
-                    let fault = "an output of a phase is none".to_owned();
+                    let fault = "an output of a phase can't be read".to_owned();
                     return Some(Err(RequestError::Remote(fault)));
                 }
             }

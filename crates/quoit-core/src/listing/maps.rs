@@ -194,7 +194,7 @@ fn input_of(bucket: BucketRef<'_>, encoded: &[u8]) -> Input {
 }
 
 fn filter_of(encoded: &Bytes) -> Result<KeyFilter, RequestError> {
-    let bad = |fault: String| RequestError::Remote(format!("a key filter that is none: {fault}"));
+    let bad = |fault: String| RequestError::Remote(format!("a key filter can't be read: {fault}"));
     let term = Term::decode(encoded, &Limits::STORED).map_err(|fault| bad(fault.to_string()))?;
     KeyFilter::from_term(&term).map_err(|fault| bad(fault.to_string()))
 }
@@ -210,7 +210,9 @@ impl MapScan {
         let Some(outputs) = self.sources.next(OUTPUT_COUNT).await? else { return Ok(None) };
         let decoded = outputs.into_iter().map(|output| {
             let output = MapOutput::decode(output).ok().and_then(|output| output.kind);
-            output.ok_or_else(|| RequestError::Remote("an output of a phase is none".to_owned()))
+            output.ok_or_else(|| {
+                RequestError::Remote("an output of a phase can't be read".to_owned())
+            })
         });
         decoded.collect::<Result<_, _>>().map(Some)
     }

@@ -81,7 +81,7 @@ impl NodeWork {
     ///
     /// Terms that are no phase that this node can run.
     pub(crate) fn of_wire(sent: MapWork) -> Result<Self, RequestError> {
-        let bad = |fault: String| RequestError::Remote(format!("a phase that is none: {fault}"));
+        let bad = |fault: String| RequestError::Remote(format!("a phase can't be read: {fault}"));
         let place = sent.phase as usize;
         let kind_of = |encoded: &Bytes| -> Result<PhaseKind, RequestError> {
             let term =

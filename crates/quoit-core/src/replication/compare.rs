@@ -114,7 +114,7 @@ impl Replication {
             |each: &ArcRange| each.arc < arc_count && HashRange::from_number(each.range).is_some();
         let count_is_good = arc_count.is_power_of_two() && arc_count <= ring;
         if !count_is_good || asked.len() > COMPARED_RANGE_COUNT_MAX || !asked.iter().all(is_good) {
-            let text = format!("these are no ranges of {arc_count} arcs of {ring} partitions");
+            let text = format!("the ranges do not fit {arc_count} arcs of {ring} partitions");
             return Err(RequestError::Vetoed(text));
         }
         let mut told = ClusterDigests {
@@ -239,7 +239,7 @@ impl Replication {
 
     /// Digests of this node for ranges of partitions.
     fn told_digests(&self, asked: &AskDigests) -> Result<ToldDigests, Refusal> {
-        let malformed = || Refusal::Malformed("these are no ranges of partitions".to_owned());
+        let malformed = || Refusal::Malformed("the ranges of partitions can't be read".to_owned());
         let other = asked.other.as_ref().and_then(|id| VisitedCluster::try_from(&id[..]).ok());
         if !asked.is_rebase
             && let Some(stale_queue) = self.source_queues.stale_for(other)

@@ -44,7 +44,7 @@ impl SettingWords {
                 "--all" | "-a" => found.is_of_all = true,
                 name if name.starts_with('-') => {
                     return Err(format!(
-                        "{name} is no option here; there are --node NODE, --all and --format FORM"
+                        "{name} is not an option here; there are --node NODE, --all and --format FORM"
                     ));
                 }
                 _ => found.named.push(word.clone()),
@@ -156,7 +156,7 @@ mod tests {
             ("set transfer_limit=4 ring_size=8", "one at a time"),
             ("set transfer_limit=4 --node", "--node needs a value"),
             ("set transfer_limit=4 --node r@h --all", "exclude each other"),
-            ("set transfer_limit=4 --nod r@h", "--nod is no option"),
+            ("set transfer_limit=4 --nod r@h", "--nod is not an option"),
             ("set ring_size=8", "quoit admin transfer-limit"),
             ("show ring_size", "quoit admin status"),
             ("show ring_size transfer_limit --node r@h", "quoit admin handoff config"),

@@ -62,7 +62,8 @@ pub struct PlanArgs {
     /// types if Riak's folds are off.
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
-    /// Replicate only from Riak to Quoit. Records that only Quoit has are listed, and never sent to Riak.
+    /// Move from Riak to the cluster only. Records that only the cluster has are listed, and never sent to
+    /// Riak.
     #[arg(long)]
     one_way: bool,
     /// Protocol of the replication between the clusters.

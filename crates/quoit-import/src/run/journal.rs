@@ -141,7 +141,7 @@ impl Journal {
             Ok(bytes) => {
                 let contents: Contents = serde_json::from_slice(&bytes).with_context(|| {
                     format!(
-                        "{} is no journal of an import; name another file by --journal",
+                        "{} is not a journal of an import; name another file by --journal",
                         path.display()
                     )
                 })?;

@@ -49,9 +49,9 @@ use std::time::{Duration, Instant};
 const BATCH_BYTES: usize = 1 << 20;
 /// Most records of a batch.
 const BATCH_RECORDS_MAX: usize = 1000;
-/// Added to the message of the damage or refusal at which the import ends.
-const SKIP_HINT: &str = "; give --skip-damaged to go on without what is damaged or refused";
-/// Most damaged pieces and refused records that are listed.
+/// End of the words about a record or piece at which the import ends.
+const SKIP_HINT: &str = "; give --skip-damaged to continue without damaged or refused records";
+/// Damaged pieces and refused records that are named one by one.
 const NAMED_MAX: usize = 1000;
 
 /// Treatment of tombstones.
@@ -80,7 +80,7 @@ pub struct RunArgs {
     /// Do not create missing bucket types; the import stops at the first record of a missing type.
     #[arg(long)]
     no_types: bool,
-    /// Skip damaged data and refused records, and list them. Otherwise the import stops at the first one.
+    /// Continue after damaged or refused records, which are listed. Without it, the import ends at the first.
     #[arg(long)]
     skip_damaged: bool,
     /// Treatment of tombstones.

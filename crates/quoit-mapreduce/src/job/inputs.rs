@@ -111,7 +111,7 @@ fn keys(elements: Vec<Term>) -> Result<Inputs, JobFault> {
     let read = |element: Term| {
         Input::from_term(&element).ok_or_else(|| {
             let printed = crate::print_term(&element);
-            fault(&format!("Unrecognized format of \"inputs\" field: {printed} is no key"))
+            fault(&format!("Unrecognized format of \"inputs\" field: {printed} is not a key"))
         })
     };
     elements.into_iter().map(read).collect::<Result<_, _>>().map(Inputs::Keys)
@@ -153,7 +153,7 @@ fn generator(module: &Term, function: &Term, argument: &Term) -> Result<Inputs, 
         _ => None,
     };
     let (Some(module), Some(function)) = (text(module), text(function)) else {
-        return Err(fault("The names of the module and the function of the inputs are no texts"));
+        return Err(fault("The names of the module and the function of the inputs are not text"));
     };
     match (module.as_str(), function.as_str()) {
         ("quoit", "keys_with_prefix") => {

@@ -180,7 +180,7 @@ fn any(spec: &Term, name: &str) -> Result<Option<Bytes>, JobFault> {
         Some(Term::Binary(text)) => Ok((**text != *b"_").then(|| text.clone())),
         Some(other) => {
             let printed = crate::print_term(other);
-            Err(query(format!("The {name:?} of a link phase is no text: {printed}")))
+            Err(query(format!("The {name:?} of a link phase is not text: {printed}")))
         }
     }
 }

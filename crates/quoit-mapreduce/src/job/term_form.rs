@@ -34,7 +34,7 @@ impl Job {
         let term = Term::decode(document, &limits);
         let mut term = term.map_err(|fault| JobFault::InvalidTerm(fault.to_string()))?;
         if term.as_list().is_none() {
-            return Err(JobFault::InvalidTerm("it is no list".into()));
+            return Err(JobFault::InvalidTerm("it is not a list".into()));
         }
         let inputs = take_member(&mut term, b"inputs");
         let (Some(inputs), Some(query)) = (inputs, member(&term, b"query")) else {

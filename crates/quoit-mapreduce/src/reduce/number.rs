@@ -55,7 +55,8 @@ impl Number {
 
 fn no_number(term: &Term) -> String {
     format!(
-        "badarith: {} is no number of up to 128 bits; reduce_string_to_integer makes numbers of decimal text",
+        "badarith: {} is not a number of up to 128 bits; reduce_string_to_integer makes numbers of decimal \
+         text",
         crate::print_term(term)
     )
 }

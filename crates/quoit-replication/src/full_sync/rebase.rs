@@ -33,7 +33,7 @@ impl FromStr for RebaseFrom {
         match text {
             "here" => Ok(Self::Here),
             "there" => Ok(Self::There),
-            _ => Err(format!("`{text}` is no side of a link: wanted here or there")),
+            _ => Err(format!("`{text}` is not a side of a link: wanted here or there")),
         }
     }
 }

@@ -47,7 +47,11 @@ impl FromStr for CheckKind {
             "range" | "range_check" => Self::Range,
             "auto" | "auto_check" => Self::Auto,
             "none" | "no_check" => Self::None,
-            _ => return Err(format!("`{text}` is no check: wanted all, day, hour, range or auto")),
+            _ => {
+                return Err(format!(
+                    "`{text}` is not a check: wanted all, day, hour, range or auto"
+                ));
+            }
         })
     }
 }

@@ -48,7 +48,7 @@ pub(crate) enum FullSyncError {
     Silent,
     #[error("{0} is asked by HTTP; full-sync needs host:port:pb")]
     Protocol(String),
-    #[error("the other cluster has answered with what is no answer")]
+    #[error("the other cluster has sent a malformed answer")]
     Malformed,
     #[error("{0} is a node of this cluster: set ttaaefs_peerip to a node of the other one")]
     Itself(String),

@@ -70,7 +70,9 @@ impl Wanted {
             None | Some("count") => Method::Count,
             Some("local" | "job") => Method::Change,
             Some(other) => {
-                return Err(bad(&format!("the method {other} is none of count, local, job")));
+                return Err(bad(&format!(
+                    "the method {other} is unknown: write count, local or job"
+                )));
             }
         };
         Ok(match (self.fold.as_str(), self.siblings, self.bytes) {

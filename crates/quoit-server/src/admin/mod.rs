@@ -171,7 +171,7 @@ fn allow(method: Method, allowed: &'static [Method]) -> Result<(), Refusal> {
     if allowed.contains(&method) {
         return Ok(());
     }
-    let message = format!("{} is no method of this path; see the header Allow", method.name());
+    let message = format!("{} is not a method of this path; see the header Allow", method.name());
     Err(Refusal::MethodJson(allowed, json!({"error": "method", "message": message})))
 }
 

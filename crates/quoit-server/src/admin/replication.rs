@@ -24,7 +24,7 @@ impl HttpConnection {
         };
         let command = match method {
             Method::Post => serde_json::from_slice(&request.body).map_err(|fault| {
-                error(400, "invalid_command", &format!("the body is no command: {fault}"))
+                error(400, "invalid_command", &format!("the body is not a command: {fault}"))
             })?,
             _ => ReplicationCommand::Status,
         };

@@ -70,7 +70,7 @@ fn take_context(json: &mut Json) -> Result<Option<Bytes>, JsonFault> {
             contexts.push(members.remove(place).1);
         }
     }
-    let undecodable = || JsonFault::Undecodable("the context is no base64 text".into());
+    let undecodable = || JsonFault::Undecodable("the context is not base64 text".into());
     match contexts.pop() {
         None | Some(Json::Null) => Ok(None),
         Some(Json::Text(text)) => {
@@ -186,7 +186,7 @@ fn map(json: Json) -> Result<MapOperation, JsonFault> {
                 }
             }
             ("update", _) => {
-                let fault = "the fields to update are no object";
+                let fault = "the fields to update are not an object";
                 return Err(JsonFault::Undecodable(fault.into()));
             }
             (_, Json::Text(field)) => operation.removes.push(field_name(&field)?),

@@ -42,7 +42,11 @@ pub(super) fn link_metrics(text: &mut Text, context: &ServerContext) {
     }
     let (recorded, lost) = context.audit.counts();
     text.counter("quoit_audit_lines", "Lines of the audit log.", recorded);
-    text.counter("quoit_audit_lines_lost", "Lines of it that could not be written.", lost);
+    text.counter(
+        "quoit_audit_lines_lost",
+        "Lines of the audit log that could not be written.",
+        lost,
+    );
     text.counter(
         "quoit_audit_refusals_passed_over",
         "Refused logins and operations that were too many within a second to be recorded.",

@@ -53,7 +53,7 @@ const COUNTERS: [(&str, &str, &str, Counter); 8] = [
     (
         "ngrrepl_conflict",
         "quoit_sink_conflicts",
-        "Objects of other clusters that were concurrent to what was here.",
+        "Objects of other clusters that were concurrent to objects here.",
         Counter::SinkConflicts,
     ),
 ];
@@ -146,7 +146,7 @@ fn conflicts(text: &mut Text, conflicts: &[BucketConflicts]) {
     if conflicts.is_empty() {
         return;
     }
-    let help = "Objects of other clusters that were concurrent to what was here, by bucket.";
+    let help = "Objects of other clusters that were concurrent to objects here, by bucket.";
     text.family("quoit_sink_bucket_conflicts", help, "counter");
     for BucketConflicts { bucket, count } in conflicts {
         let (bucket_type, bucket) = match bucket {

@@ -21,12 +21,12 @@ pub(super) fn security_metrics(text: &mut Text, context: &ServerContext) {
     clear_metrics(text, context);
     text.gauge(
         "quoit_security_cut_off",
-        "1 while the node may not know of rights that were changed elsewhere.",
+        "1 while rights may have been changed on other nodes without this node knowing.",
         control.is_cut_off().into(),
     );
     text.gauge(
         "quoit_security_cut_off_seconds",
-        "Seconds for which the node may not have learned of rights that were changed elsewhere.",
+        "Seconds for which rights may have been changed on other nodes without this node knowing.",
         control.cut_off_for().map_or(0, |lasts| lasts.as_secs().max(1)),
     );
     let figures = context.gate.figures();

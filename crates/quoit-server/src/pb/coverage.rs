@@ -63,7 +63,7 @@ impl PbConnection {
 }
 
 fn invalid_context() -> Fault {
-    let reason = "it is none of a plan of this bucket; ask for a plan anew, and send its contexts as \
+    let reason = "it does not belong to a plan of this bucket; ask for a new plan, and send its contexts as \
                   they are";
     Fault::Text(format!("{{invalid_cover_context,{}}}", erlang_text::string(reason)))
 }

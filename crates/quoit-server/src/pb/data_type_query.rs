@@ -37,7 +37,9 @@ fn query_of(request: &DtQueryReq) -> Result<Query, Fault> {
         (None, None, Some(page_size)) => {
             let from = request.cursor.as_ref().map_or(Some(0), |cursor| place_of(cursor));
             let from = from.ok_or_else(|| {
-                Fault::Text("cursor is none of a page; begin again without one".into())
+                let fault =
+                    "the cursor does not belong to a page of this record; begin again without one";
+                Fault::Text(fault.into())
             })?;
             Ok(Query::Page { from, count: page_size as usize })
         }

@@ -135,7 +135,7 @@ impl PbConnection {
     pub(super) fn queue_for(&mut self, request: RpbQueuePutReq) -> Result<(), Fault> {
         let name = queue_name(&request.queue_name)?;
         if request.keys.iter().any(|key| KeyRef::decode(key).is_err()) {
-            return Err(Fault::Text("a name of a record that is none".into()));
+            return Err(Fault::Text("a malformed name of a record".into()));
         }
         let store = &self.context.store;
         let now_us = store.clock().unix_us();
@@ -243,7 +243,7 @@ impl PbConnection {
 
 fn queue_name(name: &Bytes) -> Result<String, Fault> {
     let text = String::from_utf8(name.to_vec());
-    text.map_err(|_| Fault::Text("a name of a queue that is no text".into()))
+    text.map_err(|_| Fault::Text("a name of a queue that is not UTF-8 text".into()))
 }
 
 fn cluster_id(id: &Bytes) -> Result<VisitedCluster, Fault> {

@@ -23,7 +23,7 @@ impl PbConnection {
             Some(other) => {
                 let form = String::from_utf8_lossy(other);
                 return Err(Fault::Text(format!(
-                    "encoding {form} is none of internal, internal_aaehash"
+                    "encoding {form} is unknown: write internal or internal_aaehash"
                 )));
             }
         };

@@ -69,7 +69,8 @@ impl ConversionState {
                 .map(str::to_owned)
                 .ok_or_else(|| format!("there is {line:?} in the place of {name}"))
         };
-        let number = |text: String| text.parse::<u64>().map_err(|_| format!("{text} is no number"));
+        let number =
+            |text: String| text.parse::<u64>().map_err(|_| format!("{text} is not a number"));
         let format = number(value("format")?)?;
         if format != u64::from(FORMAT) {
             return Err(format!(

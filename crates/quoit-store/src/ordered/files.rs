@@ -120,7 +120,9 @@ fn keyspaces(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
         let number = path.file_name().and_then(|name| name.to_str()?.parse::<u64>().ok());
         match (number, path.is_dir()) {
             (Some(_), true) => keyspaces.push(path),
-            (None, true) => return Err(damaged(&path, 0, "its name is none of a keyspace")),
+            (None, true) => {
+                return Err(damaged(&path, 0, "its name is not the name of a keyspace"));
+            }
             (_, false) => {}
         }
     }

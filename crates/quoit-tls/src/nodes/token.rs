@@ -35,7 +35,7 @@ pub struct JoinToken {
 pub enum TokenError {
     /// It does not have the prefix of tokens.
     #[error(
-        "that is no join token: a token begins with {PREFIX}; make one with `quoit admin cluster token`"
+        "this is not a join token: a token begins with {PREFIX}; make one with `quoit admin cluster token`"
     )]
     Prefix,
     /// It has invalid characters, is cut off, or was changed.

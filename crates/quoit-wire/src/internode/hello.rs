@@ -80,7 +80,7 @@ pub struct Hello {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HelloError {
     /// The frame is not a greeting.
-    #[error("the first frame is no greeting of a node (kind {kind}, call {call:#010x})")]
+    #[error("the first frame is not a greeting of a node (kind {kind}, call {call:#010x})")]
     NotAHello {
         /// The frame's kind.
         kind: u8,

@@ -87,7 +87,7 @@ fn unknown(props: &Value) -> Vec<String> {
             property_names().map(|known| (strsim::damerau_levenshtein(known, name), known));
         let near = distances.min().filter(|(distance, _)| *distance <= name.len() / 3 + 1);
         let hint = near.map_or_else(String::new, |(_, known)| format!("; did you mean {known}?"));
-        format!("{name} is no property of buckets: it is kept and has no effect{hint}")
+        format!("{name} is not a property of buckets: it is kept and has no effect{hint}")
     });
     told.collect()
 }
@@ -216,7 +216,7 @@ mod tests {
     fn a_name_that_is_no_property_is_told_with_the_nearest_one() {
         let told = unknown(&json!({"allow_mutl": true, "n_val": 3, "mine": 1}));
         assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].starts_with("allow_mutl is no property"), "{told:?}");
+        assert!(told[0].starts_with("allow_mutl is not a property"), "{told:?}");
         assert!(told[0].ends_with("did you mean allow_mult?"), "{told:?}");
     }
 

@@ -106,7 +106,7 @@ pub(super) fn check(settings: &Settings) -> Result<(), ConfigError> {
     }
     if !names.contains(&default) {
         return fault(format!(
-            "{DEFAULT} = {default} names none of the engines; set it to one of: {}",
+            "{DEFAULT} = {default} is not the name of an engine; set it to one of: {}",
             listed()
         ));
     }
@@ -173,7 +173,7 @@ mod tests {
             ),
             (
                 &["multi_backend.a.storage_backend = memory", "multi_backend.default = b"],
-                "multi_backend.default = b names none of the engines; set it to one of: a",
+                "multi_backend.default = b is not the name of an engine; set it to one of: a",
             ),
             (
                 &[

@@ -202,7 +202,7 @@ impl Starting {
             sleep(START_POLL).await;
         };
         let read: Record = serde_json::from_str(&record)
-            .with_context(|| format!("the ready file of {name} is not what it should be"))?;
+            .with_context(|| format!("the ready file of {name} can't be read"))?;
         std::fs::write(place.last_record(), record).context("keeping the node's addresses")?;
         let Self { place, child, lifeline } = self;
         Ok((Node { place, record: read, _lifeline: lifeline }, child))

@@ -313,7 +313,7 @@ fn stored(name: &str) -> Result<Storage> {
     match Storage::named(name) {
         None => bail!("this release knows no storage engine {name}"),
         Some(Storage::Memory | Storage::Multi) => {
-            bail!("{name} is no engine whose data can be converted")
+            bail!("data of the engine {name} can't be converted")
         }
         Some(storage) => Ok(storage),
     }

@@ -185,7 +185,7 @@ fn what_can_not_be_converted_is_said_with_what_can() {
     assert!(nothing.contains("no conversion is under way"), "{nothing}");
     let empty = tempfile::tempdir().unwrap();
     let elsewhere = refused(empty.path(), &["leveldb"]);
-    assert!(elsewhere.contains("is no data directory of a node"), "{elsewhere}");
+    assert!(elsewhere.contains("is not the data directory of a node"), "{elsewhere}");
     let help = Command::new(env!("CARGO_BIN_EXE_quoit"))
         .args(["admin", "engine", "convert", "--help"])
         .output()

@@ -90,7 +90,8 @@ impl<'a> TextLines<'a> {
                 Term::Float(parsed.ok_or_else(number_error)?)
             }
             DeValue::Datetime(_) => {
-                let message = "a date is no value of a configuration: write a text or a number";
+                let message =
+                    "a date can't be a value of a configuration: write a text or a number";
                 return Err(self.error(value.span(), message));
             }
             DeValue::Array(array) => {

@@ -73,7 +73,7 @@ fn toml_has_shorter_ways() {
 fn errors_name_line_and_column() {
     for (toml, expected) in [
         ("a = 1\nb = ", "2:5: "),
-        ("a = 1\nb = [1, 1979-05-27]", "2:9: a date is no value"),
+        ("a = 1\nb = [1, 1979-05-27]", "2:9: a date can't be a value"),
         ("a = nan", "1:5: the number does not fit"),
         ("\u{e9} = 1", "1:1: "),
         ("a = { binary = [256] }", "1:16: bytes are integers from 0 to 255"),

@@ -101,7 +101,7 @@ impl IntervalReader {
                 return Err(self.malformed("a histogram without a line of its interval"));
             };
             let exact = Exact::parse(fields)
-                .ok_or_else(|| self.malformed("a figure of the interval is no number"))?;
+                .ok_or_else(|| self.malformed("a figure of the interval is not a number"))?;
             let histogram = if exact.successful == 0 {
                 None
             } else if self.next_line()? {

@@ -181,7 +181,7 @@ impl NodeValues<'_> {
     }
 
     fn wrong(&self, key: &str) -> OpenError {
-        self.file.corrupt(&format!("{key} is no possible value"))
+        self.file.corrupt(&format!("{key} has an impossible value"))
     }
 }
 

@@ -132,7 +132,7 @@ fn boolean(cursor: &mut Cursor<'_>) -> OperationResult<bool> {
     match cursor.u8()? {
         0 => Ok(false),
         1 => Ok(true),
-        _ => Err(bad("a truth value that is none", cursor)),
+        _ => Err(bad("a truth value that is neither true nor false", cursor)),
     }
 }
 

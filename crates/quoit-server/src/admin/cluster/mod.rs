@@ -179,7 +179,7 @@ fn partition(view: &ClusterView, query: &[u8]) -> Result<Value, Refusal> {
     };
     found.and_then(|partition| view.partition(partition)).ok_or_else(|| {
         let count = view.current.ring_size().get();
-        let message = format!("{given} is none of the {count} partitions");
+        let message = format!("{given} is not one of the {count} partitions");
         error(404, "no_partition", &message)
     })
 }

@@ -131,7 +131,7 @@ fn faults_in_maps_are_told_with_what_is_wrong() {
             r#"{"update":{"m_map":{"context":"x"}}}"#,
             "Invalid operation on datatype 'map': {\"context\":\"x\"}\n",
         ),
-        (r#"{"update":5}"#, "Couldn't decode JSON: the fields to update are no object\n"),
+        (r#"{"update":5}"#, "Couldn't decode JSON: the fields to update are not an object\n"),
         (r#"{"remove":5}"#, "Invalid operation on datatype 'map': 5\n"),
         (r#"{"update":{"plain":"x"}}"#, "Invalid map field name 'plain'\n"),
         (r#"{"update":{"a_list":"x"}}"#, "Invalid map field name 'a_list'\n"),
@@ -150,7 +150,7 @@ fn a_context_is_base64_and_goes_with_any_type() {
     assert_eq!(context(Datatype::Set, r#"{"remove":"a"}"#), Ok(None));
     assert_eq!(context(Datatype::Map, r#"{"context":null}"#), Ok(None));
     let fault = read(Datatype::Set, r#"{"remove":"a","context":"!!!"}"#).unwrap_err();
-    assert_eq!(fault, "Couldn't decode JSON: the context is no base64 text\n");
+    assert_eq!(fault, "Couldn't decode JSON: the context is not base64 text\n");
     assert!(read(Datatype::Set, r#"{"context":5}"#).is_err());
 }
 

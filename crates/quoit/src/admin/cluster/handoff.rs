@@ -99,7 +99,7 @@ pub(crate) fn transfer_limit(api: &Api, args: &LimitArgs, format: Format) -> Res
         return Ok(());
     };
     let Ok(number) = limit.parse::<u32>() else {
-        bail!("{limit} is no number of partitions: write a whole number from 1 to 1000");
+        bail!("{limit} is not a number of partitions: write a whole number from 1 to 1000");
     };
     set_limit(api, "limit", &json!(number), (node, "transfer limit", limit), format)
 }
@@ -115,7 +115,7 @@ pub(crate) fn transfer_rate(api: &Api, args: &LimitArgs, format: Format) -> Resu
         return Ok(());
     };
     let Some(bytes) = size_bytes(rate) else {
-        bail!("{rate} is no size: write 50MB for instance, or 0 for as fast as it goes");
+        bail!("{rate} is not a size: write 50MB for instance, or 0 for as fast as it goes");
     };
     set_limit(api, "rate", &json!(bytes), (node, "transfer rate", rate), format)
 }

@@ -179,7 +179,8 @@ pub(crate) fn wait_for_service(api: &Api, args: &WaitArgs, format: Format) -> Re
 fn unknown_service(service: &str, services: &[Value]) -> Option<String> {
     let names: Vec<String> = services.iter().map(plain).collect();
     let is_unknown = !names.is_empty() && !names.iter().any(|name| name == service);
-    is_unknown.then(|| format!("{service} is no service of the node: it has {}", names.join(", ")))
+    is_unknown
+        .then(|| format!("{service} is not a service of the node: it has {}", names.join(", ")))
 }
 
 /// Prints the partitions of a node.
@@ -256,7 +257,7 @@ mod tests {
         assert_eq!(unknown_service("riak_kv", &services), None);
         assert_eq!(unknown_service("riak_search", &[]), None);
         let fault = unknown_service("riak_search", &services).unwrap();
-        assert_eq!(fault, "riak_search is no service of the node: it has riak_kv, riak_pipe");
+        assert_eq!(fault, "riak_search is not a service of the node: it has riak_kv, riak_pipe");
     }
 
     #[test]

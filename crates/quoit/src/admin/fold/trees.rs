@@ -112,7 +112,7 @@ fn joined(numbers: &[u32]) -> String {
 }
 
 fn decoded(value: &Value) -> Result<Vec<u8>> {
-    STANDARD.decode(plain(value)).context("the node has answered what is no Base64")
+    STANDARD.decode(plain(value)).context("the node's answer is not Base64")
 }
 
 /// Prints the 4-byte hashes that are not zero, each with its index.

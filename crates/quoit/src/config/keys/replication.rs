@@ -139,7 +139,7 @@ pub(super) const KEYS: &[Key] = &[
         "repl_cacert_filename",
         Kind::Name,
         "",
-        "File of the certificate authorities that sign the certificates of nodes of other clusters.",
+        "File of the authorities that may sign certificates of nodes of other clusters.",
     ),
     key(
         "repl_cert_filename",
@@ -280,15 +280,15 @@ pub(super) const KEYS: &[Key] = &[
         "ttaaefs_rangecheck",
         Kind::Integer(0, 86_400),
         "0",
-        "Number of full-syncs per day, on each node, that repair records in the range where the last one \
-         found differences, or else records modified since both clusters were in sync.",
+        "Full-syncs a day that repair the range in which the last one found differences, or records modified \
+         since both clusters were in sync.",
     ),
     key(
         "ttaaefs_autocheck",
         Kind::Integer(0, 86_400),
         "24",
-        "Number of full-syncs per day, on each node, that repair all records. Outside of the window of \
-         ttaaefs_allcheck.policy they repair records modified in the last day.",
+        "Full-syncs a day that choose their records themselves: all, or, outside of the window, those of the \
+         last day.",
     ),
     key(
         "ttaaefs_allcheck.policy",

@@ -44,15 +44,14 @@ pub(super) const KEYS: &[Key] = &[
         "ssl.cacertfile",
         Kind::Name,
         "",
-        "File of the certificate authorities that sign clients' certificates. Not set: the node does not ask \
-         clients for certificates.",
+        "File of the authorities that may sign clients' certificates. Not set: clients are not asked for \
+         certificates.",
     ),
     key(
         "ssl.crlfile",
         Kind::Name,
         "",
-        "Files of certificate revocation lists, separated by commas. With check_crl = on, the node refuses \
-         client certificates on these lists.",
+        "Files of revocation lists for clients' certificates, separated by commas; see check_crl.",
     ),
     key(
         "check_crl",
@@ -131,8 +130,8 @@ pub(super) const KEYS: &[Key] = &[
         "security.cut_off.refuse_logins_after",
         Kind::Duration(1_000),
         "",
-        "Time without contact to a majority of the voters after which the node refuses new logins, because \
-         it may not know of changed users and permissions [default: never].",
+        "A node refuses new logins after it has reached no majority of the voters for this time, because \
+         users and rights may have been changed elsewhere [default: never].",
     ),
     key(
         "security.bytes_before_login.maximum",

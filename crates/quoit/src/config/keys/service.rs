@@ -360,8 +360,8 @@ pub(super) const KEYS: &[Key] = &[
         "mapreduce.job.maximum_memory",
         Kind::Size(MB, 64 * GB),
         "64MB",
-        "Memory for the data that a MapReduce job keeps between its phases, such as values to sort. A job \
-         that needs more ends with an error.",
+        "Memory for data that a MapReduce job keeps between its phases, such as values that are sorted. A \
+         job that needs more ends with an error.",
     ),
     key(
         "mapreduce.javascript",
