@@ -257,7 +257,7 @@ impl Peer {
     ) -> Result<(), CallError> {
         let Outgoing { method, flags, lane, slot } = outgoing;
         let state = self.lane(lane);
-        let payload_bytes = payload.size_bytes() as u64;
+        let frame_bytes = FRAME_OVERHEAD_BYTES + header.encoded_len() + payload.size_bytes();
         let size_bytes_max = u64::from(state.frame_bytes_max());
         let mut inner = state.outbox.lock();
         match &inner.state.status {
@@ -268,7 +268,7 @@ impl Peer {
             }
             Status::Dialing | Status::Open => {}
         }
-        inner.state.check_window(payload_bytes + FRAME_OVERHEAD_BYTES as u64)?;
+        inner.state.check_window(frame_bytes as u64)?;
         let call = inner.state.next_id();
         let prefix = FramePrefix { method, flags, ..FramePrefix::new(FrameKind::Request, call) };
         let begins_at = inner.appended_bytes();

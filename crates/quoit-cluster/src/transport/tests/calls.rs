@@ -184,6 +184,24 @@ async fn as_much_is_under_way_as_the_window_allows_and_no_more() {
     assert!(replies.next().await.unwrap().1.is_ok());
 }
 
+/// If the requester did not count it, the other side would end the connection and all calls on it.
+#[tokio::test(start_paused = true)]
+async fn the_header_of_a_request_counts_towards_the_window() {
+    let network = MemoryNetwork::default();
+    let (one, mut narrow) = (node(&network, 1).await, settings(2));
+    narrow.limits.small_window_bytes = 1000;
+    let _other = node_with(&network, "n2", narrow).await;
+    one.set_peers(&members(&[1, 2]));
+    let peer = one.peer(id(2)).unwrap();
+    echo(&peer, b"x").await.unwrap();
+    let mut replies = Replies::new();
+    peer.send(ECHO_LATER, &100_u64, &[0; 500], Lane::Small, &replies, 0).unwrap();
+    let busy = peer.send(ECHO, &vec![0_u8; 600], b"", Lane::Small, &replies, 0).unwrap_err();
+    assert!(matches!(busy, CallError::TooBusy { outstanding_count: 1, .. }), "{busy}");
+    let (_, answer) = replies.next().await.unwrap();
+    assert_eq!(answer.unwrap().payload.len(), 500, "the call under way goes on");
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_too_large_for_a_frame_is_refused_on_either_way() {
     let network = MemoryNetwork::default();
