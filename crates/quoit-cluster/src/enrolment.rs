@@ -106,7 +106,7 @@ fn refusal(address: &str, proof: &JoinProof, fault: &CallError) -> JoinError {
         CallError::Refused { code: code::PROOF, text: reason } => {
             let what = match proof {
                 JoinProof::Token(_) => {
-                    "the token: it has expired, was used or revoked, or is of another cluster; make one \
+                    "the token: it has expired, was revoked, or is of another cluster; make one \
                      there with `quoit admin cluster token`"
                 }
                 JoinProof::Secret(_) => {

@@ -185,11 +185,12 @@ fn holder(security: &LinkSecurity, state: &State) -> Option<Holder> {
 
 fn link_trust(security: &LinkSecurity, state: &State) -> LinkTrust {
     let trust = state.trust();
-    let good = trust.tokens.iter().filter(|(_, token)| token.uses_left > 0);
     LinkTrust {
         authorities: trust.authorities.iter().map(|one| one.certificate().clone()).collect(),
         removed: state.members().removed().map(|(node, _)| node.to_string()).collect(),
-        tokens: good.map(|(id, token)| (*id, token.expires)).collect(),
+        // A node whose last answer was lost asks again with a token that is used up. Whether a token serves
+        // a node is decided when the node asks for its certificate.
+        tokens: trust.tokens.iter().map(|(id, token)| (*id, token.expires)).collect(),
         secret: security.secret().cloned(),
     }
 }

@@ -56,7 +56,11 @@ impl State {
                 trust.authorities.push(Arc::clone(authority));
             }
             TrustCommand::AddToken { id, token } => {
-                trust.tokens.retain(|_, token| token.expires > now && token.uses_left > 0);
+                trust.tokens.retain(|_, token| token.expires > now);
+                if trust.tokens.len() >= TOKENS_MAX {
+                    // A used-up token serves only nodes that ask again.
+                    trust.tokens.retain(|_, token| token.uses_left > 0);
+                }
                 if trust.tokens.len() >= TOKENS_MAX {
                     return Err(TrustError::TooManyTokens);
                 }

@@ -54,7 +54,7 @@ pub struct LinkTrust {
     pub authorities: Vec<CertificateDer<'static>>,
     /// Identities of removed nodes, whose certificates are refused (hexadecimal digits).
     pub removed: BTreeSet<String>,
-    /// Valid tokens: the digests of their keys, and their expiry.
+    /// Tokens that were not revoked, used up or not: the digests of their keys, and their expiry.
     pub tokens: BTreeMap<Fingerprint, Instant>,
     /// The shared secret, if one is set.
     pub secret: Option<SharedSecret>,
