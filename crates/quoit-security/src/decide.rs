@@ -38,7 +38,7 @@ impl Security {
             Command::AddUser(name, settings) => {
                 let name = checked_name(name)?;
                 not_taken(self.users.contains_key(&name))?;
-                bound(self.users.len(), USERS_MAX, "users")?;
+                bound(self.users.len() + 1, USERS_MAX, "users")?;
                 let user = User::default();
                 vec![Change::User(name, Some(Arc::new(self.altered_user(&user, settings)?)))]
             }
@@ -52,7 +52,7 @@ impl Security {
             Command::AddGroup(name, settings) => {
                 let name = checked_name(name)?;
                 not_taken(self.groups.contains_key(&name))?;
-                bound(self.groups.len(), GROUPS_MAX, "groups")?;
+                bound(self.groups.len() + 1, GROUPS_MAX, "groups")?;
                 let group = self.altered_group(&Group::default(), settings, &name)?;
                 vec![Change::Group(name, Some(Arc::new(group)))]
             }
@@ -66,7 +66,7 @@ impl Security {
             Command::AddSource { users, cidr, kind, options } => {
                 let keys = self.source_keys(users, *cidr)?;
                 let added = keys.iter().filter(|key| !self.sources.contains_key(key)).count();
-                bound(self.sources.len() + added, SOURCES_MAX + 1, "sources")?;
+                bound(self.sources.len() + added, SOURCES_MAX, "sources")?;
                 let source = Arc::new(Source { kind: *kind, options: options.clone() });
                 let put = |key| Change::Source(key, Some(Arc::clone(&source)));
                 keys.into_iter().map(put).collect()
@@ -149,7 +149,7 @@ impl Security {
         if !unknown.is_empty() {
             return Err(Refusal::NoGroups(unknown.into_iter().cloned().collect()));
         }
-        bound(known.len(), GROUPS_OF_ONE_MAX + 1, "groups of one user or group")?;
+        bound(known.len(), GROUPS_OF_ONE_MAX, "groups of one user or group")?;
         Ok(known.into_iter().cloned().collect())
     }
 
@@ -275,7 +275,7 @@ impl Security {
                 changes.push(Change::Grant(role.clone(), scope.clone(), after));
             }
         }
-        bound(self.grants.len() + added, GRANTS_MAX + 1, "grants")?;
+        bound(self.grants.len() + added, GRANTS_MAX, "grants")?;
         Ok(changes)
     }
 }
@@ -288,8 +288,9 @@ fn not_taken(is_taken: bool) -> Result<(), Refusal> {
     if is_taken { Err(Refusal::InUse) } else { Ok(()) }
 }
 
+/// Checks the number of things after a change.
 fn bound(count: usize, max: usize, things: &'static str) -> Result<(), Refusal> {
-    if count < max { Ok(()) } else { Err(Refusal::TooMany { things, max }) }
+    if count <= max { Ok(()) } else { Err(Refusal::TooMany { things, max }) }
 }
 
 /// Merges options: existing ones keep their position, new ones are appended.

@@ -1,6 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 fn ran(commands: &[&str]) -> Security {
     let mut security = Security::default();
@@ -176,6 +177,39 @@ fn sources_that_nobody_can_prove_are_refused() {
     assert!(refusal.contains("pam") && refusal.contains("password"), "{refusal}");
     let refusal = refused(&security, "add-source all,alice 127.0.0.1/32 trust");
     assert_eq!(refusal, "User(s) not recognized: all");
+}
+
+#[test]
+fn limits_are_reached_and_told_as_they_are() {
+    let mut security = ran(&["add-user alice", "add-group g"]);
+    let (alice, group) = (security.users["alice"].clone(), security.groups["g"].clone());
+    let trust = Arc::new(Source { kind: SourceKind::Trust, options: Options::default() });
+    let block = |number: usize| format!("10.{}.{}.0/24", number / 256, number % 256);
+    security.users = (1..USERS_MAX).map(|number| (format!("u{number}"), alice.clone())).collect();
+    security.groups = (1..GROUPS_MAX).map(|number| (format!("g{number}"), group.clone())).collect();
+    let key = |number| SourceKey { user: None, cidr: block(number).parse().expect("a block") };
+    security.sources = (1..SOURCES_MAX).map(|number| (key(number), Arc::clone(&trust))).collect();
+    let of_bucket = |number| (Role::All, Scope::Bucket("t".into(), format!("b{number}")));
+    security.grants = (1..GRANTS_MAX).map(|n| (of_bucket(n), PermissionSet::default())).collect();
+    let groups = |count: usize| {
+        let names: Vec<_> = (1..=count).map(|number| format!("g{number}")).collect();
+        format!("alter-user u1 groups={}", names.join(","))
+    };
+    for (last, next, told) in [
+        ("add-user x", "add-user y", "there are 10000 users,"),
+        ("add-group x", "add-group y", "there are 10000 groups,"),
+        (
+            "add-source all 11.0.0.0/8 trust",
+            "add-source all 12.0.0.0/8 trust",
+            "are 20000 sources,",
+        ),
+        ("grant riak_kv.get on a to all", "grant riak_kv.get on b to all", "are 100000 grants,"),
+        (&groups(1000), &groups(1001), "there are 1000 groups of one user or group,"),
+    ] {
+        run(&mut security, last).expect(last);
+        let refusal = refused(&security, next);
+        assert!(refusal.contains(told), "{refusal}");
+    }
 }
 
 #[test]
