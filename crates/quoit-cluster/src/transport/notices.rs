@@ -40,17 +40,15 @@ impl Notices {
     /// called.
     pub(super) fn say_anew(&self, words: &str, line: impl FnOnce()) -> bool {
         let now = Instant::now();
-        {
-            let mut written = self.written.lock();
-            written.retain(|_, at| now.saturating_duration_since(*at) < SAME_PERIOD);
-            if written.contains_key(words) {
-                return false;
-            }
-            if written.len() < SAME_COUNT_MAX {
-                written.insert(words.to_owned(), now);
-            }
+        let mut written = self.written.lock();
+        written.retain(|_, at| now.saturating_duration_since(*at) < SAME_PERIOD);
+        if written.contains_key(words) || !self.say(line) {
+            return false;
         }
-        self.say(line)
+        if written.len() < SAME_COUNT_MAX {
+            written.insert(words.to_owned(), now);
+        }
+        true
     }
 
     /// Calls `line` unless too many lines were written recently. Returns true if it was called.
@@ -86,6 +84,15 @@ mod tests {
         assert!(notices.say_anew("a", || {}) && notices.say_anew("b", || {}));
         assert!(!notices.say_anew("a", || {}));
         tokio::time::advance(SAME_PERIOD).await;
+        assert!(notices.say_anew("a", || {}));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn words_that_were_kept_back_are_said_as_soon_as_there_is_room() {
+        let notices = Notices::default();
+        while notices.say(|| {}) {}
+        assert!(!notices.say_anew("a", || {}));
+        tokio::time::advance(PERIOD).await;
         assert!(notices.say_anew("a", || {}));
     }
 
