@@ -19,10 +19,10 @@ use quoit_tls::tokio_rustls::{TlsAcceptor, TlsConnector};
 use quoit_tls::{Identity, Purpose, TlsError, failure_words, peer_certificate};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Cursor, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::io::AsyncReadExt;
@@ -171,17 +171,23 @@ impl LinkSecurity {
         joins.is_some()
     }
 
-    /// Writes a certificate and its key into the file, readable only by its owner. The content is synced
-    /// before the file gets its name; the directory is not synced.
+    /// Writes a certificate and its key into the file, readable only by its owner. When this returns, the
+    /// certificate survives the loss of power: the token that has brought it may serve no second time.
     pub(crate) fn keep(&self, pem: &str) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         let new = file.with_extension("new");
+        // A file that an interrupted attempt has left may have another mode or owner.
+        match fs::remove_file(&new) {
+            Err(fault) if fault.kind() != io::ErrorKind::NotFound => return Err(fault),
+            _ => {}
+        }
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        let mut opened = options.open(&new)?;
+        let mut opened = options.write(true).create_new(true).mode(0o600).open(&new)?;
         opened.write_all(pem.as_bytes())?;
         opened.sync_all()?;
-        fs::rename(&new, file)
+        fs::rename(&new, file)?;
+        let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+        File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
     }
 
     /// Removes the file, because the trust of the cluster is known and stored in the control file.
@@ -350,5 +356,25 @@ impl Services {
             Proven::Nothing | Proven::Node(_) if is_guest => Caller::Guest,
             Proven::Nothing | Proven::Node(_) => Caller::Member,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_kept_certificate_is_readable_only_by_its_owner_whatever_was_left_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("first.pem");
+        let security = LinkSecurity::default().with_file(file.clone()).unwrap();
+        let left = file.with_extension("new");
+        fs::write(&left, "left by an interrupted attempt").unwrap();
+        fs::set_permissions(&left, fs::Permissions::from_mode(0o644)).unwrap();
+        security.keep("certificate and key").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "certificate and key");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(!left.exists());
     }
 }
