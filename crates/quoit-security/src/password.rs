@@ -15,7 +15,8 @@ const PASSWORD_BYTES_MAX: usize = 1024;
 /// Maximum number of PBKDF2 iterations of a hash. It costs more than a second for each login on a slow
 /// core.
 const ITERATIONS_MAX: u32 = 2_000_000;
-/// Maximum memory of an Argon2id hash, in KiB.
+/// Minimum and maximum memory of an Argon2id hash, in KiB.
+const MEMORY_KIB_MIN: u32 = 8;
 const MEMORY_KIB_MAX: u32 = 256 << 10;
 /// Maximum number of passes of an Argon2id hash.
 const PASSES_MAX: u32 = 16;
@@ -96,10 +97,11 @@ pub enum PasswordError {
          salt and hash in hexadecimal digits"
     )]
     Form,
-    /// The hash costs more than is allowed, or its salt or hash is too short or too long.
+    /// The hash costs more or less than is allowed, or its salt or hash is too short or too long.
     #[error(
-        "the hash asks for too much: at most {ITERATIONS_MAX} iterations, a salt of 8 to 64 bytes and a hash \
-         of 16 to 64 bytes are allowed"
+        "the hash is out of bounds: PBKDF2 may have 1 to {ITERATIONS_MAX} iterations, Argon2id \
+         {MEMORY_KIB_MIN} to {MEMORY_KIB_MAX} KiB of memory and 1 to {PASSES_MAX} passes, the salt 8 to 64 \
+         bytes, and the hash 16 to 64 bytes"
     )]
     Cost,
 }
@@ -160,7 +162,8 @@ impl PasswordHash {
         let is_affordable = match self.form {
             Form::Pbkdf2 { iterations, .. } => (1..=ITERATIONS_MAX).contains(&iterations),
             Form::Argon2id { memory_kib, passes } => {
-                (8..=MEMORY_KIB_MAX).contains(&memory_kib) && (1..=PASSES_MAX).contains(&passes)
+                (MEMORY_KIB_MIN..=MEMORY_KIB_MAX).contains(&memory_kib)
+                    && (1..=PASSES_MAX).contains(&passes)
             }
         };
         let is_sized =

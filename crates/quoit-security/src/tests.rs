@@ -241,6 +241,9 @@ fn riaks_hashes_and_new_ones_know_their_password() {
     let dear = Cost { memory_kib: 1 << 30, passes: 1 };
     let refused = Password::new("x").expect("short").hashed(Salt([0; 16]), dear);
     assert_eq!(refused, Err(PasswordError::Cost));
+    let told = PasswordError::Cost.to_string();
+    assert!(told.contains("1 to 2000000 iterations") && told.contains("8 to 262144 KiB"), "{told}");
+    assert!(told.contains("1 to 16 passes"), "{told}");
 }
 
 #[test]
