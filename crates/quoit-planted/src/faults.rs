@@ -100,10 +100,10 @@ faults! {
         "a read is answered with one vote less than `r`";
     CountsWritesShort, "counts-writes-short", Coordination,
         "a write is acknowledged with one vote less than each of its quorums";
-    CountsStandInsAsPrimaries, "counts-stand-ins-as-primaries", Coordination,
-        "the votes of stand-ins count for `pw`";
-    BelievesStandIns, "believes-stand-ins", Coordination,
-        "a read counts stand-ins although primaries have still to answer";
+    CountsFallbacksAsPrimaries, "counts-fallbacks-as-primaries", Coordination,
+        "the votes of fallbacks count for `pw`";
+    BelievesFallbacks, "believes-fallbacks", Coordination,
+        "a read counts fallbacks although primaries have still to answer";
     SatisfiesOneLayout, "satisfies-one-layout", Coordination,
         "a write is acknowledged when the oldest live layout is satisfied";
     AnswersFirstVersion, "answers-first-version", Coordination,

@@ -87,7 +87,7 @@ const PLANTED: [PlantedFault; 8] = [
     PlantedFault::LeavesIndexBehind,
     PlantedFault::ListsShort,
     PlantedFault::AcknowledgesUnsynced,
-    PlantedFault::CountsStandInsAsPrimaries,
+    PlantedFault::CountsFallbacksAsPrimaries,
 ];
 /// Seeds of which one has to find each planted fault.
 const PLANTED_SEEDS: Range<u64> = 0..60;

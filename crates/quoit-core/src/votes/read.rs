@@ -163,7 +163,7 @@ impl ReadTally {
     /// has answered. So if a quorum of primaries took a write, a quorum of the same primaries shows it,
     /// whichever other nodes have gone down in the meantime.
     fn counts(&self, voters: &Voters) -> (u32, u32, u32) {
-        let all_primaries = planted!(BelievesStandIns) || self.all_primaries_answered(voters);
+        let all_primaries = planted!(BelievesFallbacks) || self.all_primaries_answered(voters);
         let votes_of =
             |voter: &Voter| voter.primary + if all_primaries { voter.stand_in } else { 0 };
         let good = self

@@ -120,7 +120,7 @@ impl WriteTally {
         for node in &self.accepted {
             if let Some(voter) = voters.of(*node) {
                 counts.accepted += voter.votes();
-                let is_counted = planted!(CountsStandInsAsPrimaries);
+                let is_counted = planted!(CountsFallbacksAsPrimaries);
                 counts.primary += if is_counted { voter.votes() } else { voter.primary };
                 counts.nodes += 1;
             }
