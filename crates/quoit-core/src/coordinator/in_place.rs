@@ -287,6 +287,8 @@ impl Coordinator {
                 return Ok(None);
             }
             WriteTally::check(&WriteNeed::from(&quorums), &layouts)?;
+        } else {
+            WriteTally::check_nodes(quorums.node_confirms, 1)?;
         }
         let policy = policy(props, false);
         let blind = matches!(policy, WritePolicy::LastWriteWins);

@@ -20,7 +20,7 @@ use crate::coordinator::change::{Changed, Context, ObjectChange, expiry};
 use crate::coordinator::fence::{Fence, GrantNumbers};
 use crate::coordinator::get::resolve;
 use crate::coordinator::write_replicas::{GrantedObject, Made, OwnWrite, SentForm};
-use crate::error::{QuorumKind, RequestError};
+use crate::error::RequestError;
 use crate::grants::majority::majority;
 use crate::options::{Precondition, ReadOptions, WriteOptions};
 use crate::placement::{object_props, record_at};
@@ -312,7 +312,9 @@ impl Coordinator {
         options: &WriteOptions,
     ) -> Result<WriteQuorums, RequestError> {
         let quorums = options.resolve(props)?;
-        if !topology.is_alone() {
+        if topology.is_alone() {
+            WriteTally::check_nodes(quorums.node_confirms, 1)?;
+        } else {
             let layouts = topology.writers(at.partition, quorums.n_val, options.is_sloppy(), &[]);
             WriteTally::check(&WriteNeed::from(&quorums), &layouts)?;
         }
@@ -354,7 +356,7 @@ impl Coordinator {
         if quorums.dw > 0 {
             self.local.durable(ticket, timeout_ms).await?;
         }
-        check_lone_node(quorums)
+        Ok(())
     }
 }
 
@@ -370,11 +372,4 @@ pub(crate) fn needs_another<T>(result: &Result<T, RequestError>) -> bool {
 /// Options of a write that goes to all primaries of the record and to no fallback.
 const fn primaries_only(options: WriteOptions) -> WriteOptions {
     WriteOptions { n_val: None, sloppy_quorum: Some(false), ..options }
-}
-
-/// Checks the quorums that a node that is alone can't meet. The write stays stored even if the check
-/// fails.
-fn check_lone_node(quorums: &WriteQuorums) -> Result<(), RequestError> {
-    let (kind, wanted, got) = (QuorumKind::NodeConfirms, quorums.node_confirms, 1);
-    if wanted > got { Err(RequestError::Unsatisfied { kind, wanted, got }) } else { Ok(()) }
 }

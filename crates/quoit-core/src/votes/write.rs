@@ -50,11 +50,11 @@ impl WriteTally {
     }
 
     /// Checks before anything is written that the nodes that are up can meet pw by their primary votes,
-    /// and w and dw by their votes, in every layout.
+    /// w and dw by their votes, and node_confirms by their number, in every layout.
     ///
     /// # Errors
     ///
-    /// The quorum that can't be met, with the number of votes that there are.
+    /// The quorum that can't be met, with the number of votes or nodes that there are.
     pub(crate) fn check(need: &WriteNeed, layouts: &[Voters]) -> Result<(), RequestError> {
         for voters in layouts {
             let (up, votes) = (voters.primary_votes(), voters.votes());
@@ -65,6 +65,19 @@ impl WriteTally {
             if votes < wanted {
                 return Err(RequestError::InsufficientVnodes { have: votes, wanted });
             }
+            Self::check_nodes(need.node_confirms, voters.node_count())?;
+        }
+        Ok(())
+    }
+
+    /// Checks before anything is written that `have` nodes can meet node_confirms.
+    ///
+    /// # Errors
+    ///
+    /// node_confirms, with the number of nodes.
+    pub(crate) fn check_nodes(wanted: u32, have: u32) -> Result<(), RequestError> {
+        if have < wanted {
+            return Err(unsatisfied(QuorumKind::NodeConfirms, wanted, have));
         }
         Ok(())
     }

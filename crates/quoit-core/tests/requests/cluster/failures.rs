@@ -69,9 +69,9 @@ async fn node_confirms_counts_nodes_and_not_votes() {
         node_confirms: Some(Quorum::Count(count)),
         ..WriteOptions::default()
     };
-    let put = |count| PutRequest { options: confirms(count), ..put_of(at, "v") };
-    cluster.nodes[0].store.put(put(2)).await.unwrap();
-    let failed = cluster.nodes[0].store.put(put(3)).await;
+    let put = |count, value| PutRequest { options: confirms(count), ..put_of(at, value) };
+    cluster.nodes[0].store.put(put(2, "v")).await.unwrap();
+    let failed = cluster.nodes[0].store.put(put(3, "refused")).await;
     assert!(
         matches!(
             failed,
@@ -79,6 +79,7 @@ async fn node_confirms_counts_nodes_and_not_votes() {
         ),
         "{failed:?}"
     );
+    assert_eq!(cluster.nodes[0].values(at).await, ["v"], "what was refused was not written");
     let read = ReadOptions { node_confirms: Some(Quorum::Count(3)), ..r(1) };
     let failed = cluster.nodes[0].read(at, read).await;
     assert!(
