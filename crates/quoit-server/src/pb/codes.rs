@@ -25,7 +25,8 @@ pub(super) fn unknown_code(code: u8) -> Fault {
 }
 
 /// True if the code is the answer of a service that has a request code, too. Other answers are treated as
-/// unknown codes, as in Riak.
+/// unknown codes, as in Riak: an error in general, and matches with their objects (`IndexBodyResp`), whose
+/// code is not among those of Riak's index service.
 pub(super) fn is_response(code: MessageCode) -> bool {
     use MessageCode as M;
     matches!(
@@ -56,6 +57,10 @@ pub(super) fn is_response(code: MessageCode) -> bool {
             | M::QueueTakeResp
             | M::ClusterDigestsResp
             | M::QueuePutResp
+            | M::DeleteSeenResp
+            | M::CopyPageResp
+            | M::BucketTypesResp
+            | M::CopyRangesResp
             | M::FetchResp
             | M::PushResp
             | M::MembershipResp
@@ -64,4 +69,18 @@ pub(super) fn is_response(code: MessageCode) -> bool {
             | M::AaeFoldKeyCountResp
             | M::AaeFoldListBucketsResp
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_answer_of_quoits_own_codes_is_an_answer() {
+        let own = (160..=177).filter_map(MessageCode::from_byte);
+        for code in own {
+            let is_named_answer = code.name().ends_with("Resp");
+            assert_eq!(is_response(code), is_named_answer, "{code}");
+        }
+    }
 }
