@@ -71,13 +71,20 @@ impl HttpConnection {
     pub(super) fn services(&self, query: &[u8]) -> Result<Value, Refusal> {
         let view = view(&self.context);
         let member = named(&view, query)?;
-        let services = match member {
-            Some(member) if !member.is_up => &[][..],
-            _ if self.context.readiness.refusal().is_some() => &[][..],
-            _ => &SERVICES[..],
-        };
-        let node = member.map_or(&self.context.node_name, |member| &member.name);
+        let own_name = &self.context.node_name;
+        let is_ready = self.context.readiness.refusal().is_none();
+        let services = if serves(own_name, is_ready, member) { &SERVICES[..] } else { &[] };
+        let node = member.map_or(own_name, |member| &member.name);
         Ok(json!({"node": node, "services": services}))
+    }
+}
+
+/// True if the services of a member, or of this node if none is named, are up: this node's if it is ready
+/// for clients, another member's if it can be reached.
+fn serves(own_name: &str, is_ready: bool, member: Option<&MemberView>) -> bool {
+    match member.filter(|member| member.name != own_name) {
+        Some(other) => other.is_up,
+        None => is_ready,
     }
 }
 
@@ -182,4 +189,20 @@ fn partition(view: &ClusterView, query: &[u8]) -> Result<Value, Refusal> {
         let message = format!("{given} is not one of the {count} partitions");
         error(404, "no_partition", &message)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whether_this_node_is_ready_says_nothing_about_other_members() {
+        let view = view::tests::view();
+        let serves = |is_ready, name| serves("n1@h", is_ready, view.named(name));
+        assert!(serves(false, "n2@h") && serves(true, "n2@h"));
+        assert!(!serves(false, "n3@h") && !serves(true, "n3@h"), "it can't be reached");
+        for own in ["n1@h", "none"] {
+            assert!(serves(true, own) && !serves(false, own), "{own}");
+        }
+    }
 }
