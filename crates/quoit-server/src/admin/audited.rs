@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 /// First path parts of requests whose bodies may be recorded. For other paths, only the path is recorded.
 const WITHOUT_SECRETS: [&[u8]; 7] =
     [b"bucket-types", b"cluster", b"folds", b"repl", b"security", b"transfer-limits", b"types"];
+/// Maximum length of a recorded path that a stranger has sent, in bytes.
+const REFUSED_BYTES_MAX: usize = 256;
 /// Members of bodies that are never recorded.
 const SECRETS: [&str; 3] = ["password", "secret", "token"];
 /// Options of security commands whose values are never recorded.
@@ -24,13 +26,35 @@ pub(super) fn record(
     if !audit.is_on() || matches!(method, Method::Get | Method::Head) {
         return;
     }
-    let words: Vec<_> = names.iter().map(|name| String::from_utf8_lossy(name)).collect();
-    let what = format!("{} {}", method.name(), words.join("/"));
+    let what = what(method, names);
     let is_open = names.first().is_some_and(|first| WITHOUT_SECRETS.contains(first));
     let details = if is_open { body(request) } else { Value::Null };
     let reason = refusal.map(reason);
     let outcome = reason.as_deref().map_or(AuditOutcome::Done, AuditOutcome::Refused);
     audit.record(&AuditEntry { outcome, details, ..connection.audit_entry("admin", &what) });
+}
+
+/// Records a change that was requested in a way that is refused to everyone or from elsewhere. Its body is
+/// not recorded. `names` is the whole path below `/admin`.
+pub(super) fn record_refused(
+    connection: &HttpConnection,
+    method: Method,
+    names: &[&[u8]],
+    refusal: &Refusal,
+) {
+    if matches!(method, Method::Get | Method::Head) {
+        return;
+    }
+    let names = names.strip_prefix(&[b"v1".as_slice()]).unwrap_or(names);
+    let what = what(method, names);
+    let what = &what[..what.floor_char_boundary(REFUSED_BYTES_MAX)];
+    let entry = connection.audit_entry("admin", what);
+    connection.context.audit.record_refused_change(entry, &reason(refusal));
+}
+
+fn what(method: Method, names: &[&[u8]]) -> String {
+    let words: Vec<_> = names.iter().map(|name| String::from_utf8_lossy(name)).collect();
+    format!("{} {}", method.name(), words.join("/"))
 }
 
 fn body(request: &Request) -> Value {

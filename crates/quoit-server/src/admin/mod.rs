@@ -41,7 +41,11 @@ impl HttpConnection {
         query: &[u8],
     ) -> Result<(), Refusal> {
         let names: Vec<&[u8]> = parts.iter().map(|part| &**part).collect();
-        self.check_operator(request, method, import::takes_records(&names))?;
+        let checked = self.check_operator(request, method, import::takes_records(&names));
+        if let Err(refusal) = checked {
+            audited::record_refused(self, method, &names, &refusal);
+            return Err(refusal);
+        }
         let [b"v1", names @ ..] = names.as_slice() else { return Err(no_such_path()) };
         let outcome = self.answer_operator(request, method, names, query).await;
         audited::record(self, request, method, names, outcome.as_ref().err());

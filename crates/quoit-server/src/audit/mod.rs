@@ -1,9 +1,10 @@
 //! The audit log: which user did what, as one JSON object for each line.
 //!
 //! It records changes by operators (such as security, properties and layout), including refused ones;
-//! changes of properties by clients; and refused logins and operations of clients. Of the latter it records
-//! at most a few in a second, so that strangers can't rotate all other lines away. The file is rotated by
-//! size, and only the user of the node may read it.
+//! changes of properties by clients; refused logins and operations of clients; and requests for changes from
+//! elsewhere than an operator's tools, which are refused before they are looked at. Of these refusals it
+//! records at most a few in a second, so that strangers can't rotate all other lines away. The file is
+//! rotated by size, and only the user of the node may read it.
 //!
 //! The task that makes a change writes its line, with one system call, before the change is answered. The
 //! line is not synced: the log may lose its end in a power loss. A line that could not be written is
@@ -52,6 +53,7 @@ pub struct AuditLog {
     lost_count: AtomicU64,
     logins: RefusalRate,
     operations: RefusalRate,
+    changes: RefusalRate,
 }
 
 impl AuditLog {
@@ -100,11 +102,12 @@ impl AuditLog {
         }
     }
 
-    /// Number of refused logins and operations that exceeded the rate and were not recorded, since the
-    /// start.
+    /// Number of refused logins, operations and requests for changes that exceeded the rate and were not
+    /// recorded, since the start.
     #[must_use]
     pub fn passed_over_count(&self) -> u64 {
-        self.logins.passed_over_count() + self.operations.passed_over_count()
+        let rates = [&self.logins, &self.operations, &self.changes];
+        rates.iter().map(|rate| rate.passed_over_count()).sum()
     }
 
     /// Number of lines that were written, and of lines that could not be written, since the start.

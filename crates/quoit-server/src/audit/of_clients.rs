@@ -116,6 +116,14 @@ impl AuditLog {
         });
     }
 
+    /// Records a change by the administration API that was refused before it was looked at. `by` has the
+    /// user and address.
+    pub(crate) fn record_refused_change(&self, by: AuditEntry<'_>, reason: &str) {
+        if self.is_on() && self.changes.has_room(Instant::now()) {
+            self.record(&AuditEntry { outcome: AuditOutcome::Refused(reason), ..by });
+        }
+    }
+
     /// Records a refused login. The name is as sent, truncated to the longest valid length.
     pub(crate) fn record_refused_login(&self, via: &str, user: &str, address: IpAddr) {
         if !self.is_on() || !self.logins.has_room(Instant::now()) {

@@ -1,8 +1,9 @@
 //! The administration API.
 
 use crate::fixture::Node;
-use quoit_server::ServerSettings;
+use quoit_server::{AuditLog, AuditSettings, AuditedBuckets, ServerSettings};
 use serde_json::{Value, json};
+use std::fs;
 
 fn word(document: &Value) -> &str {
     document["error"].as_str().expect("an error word")
@@ -103,6 +104,44 @@ fn web_pages_do_not_administrate() {
     let form = ("Content-Type", "text/plain");
     assert_eq!(client.request("PUT", path, &[form], body).status, 415);
     assert_eq!(node.get(path).status, 404, "nothing was made");
+}
+
+#[test]
+fn changes_that_are_refused_before_they_are_looked_at_are_audited_few_a_second() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("audit.log");
+    let audit = AuditLog::open(AuditSettings {
+        file: file.clone(),
+        file_bytes_max: 1 << 20,
+        kept_count: 1,
+        buckets: AuditedBuckets::default(),
+    });
+    let node = Node::audited(audit.expect("a log"));
+    let mut client = node.connect();
+    let path = "/admin/v1/bucket-types/t";
+    let (page, json_type) = (("Origin", "http://test"), ("Content-Type", "application/json"));
+    assert_eq!(client.request("GET", path, &[page], b"").status, 403);
+    let secret = b"{\"password\":\"sesame\"}";
+    assert_eq!(client.request("PUT", path, &[page, json_type], secret).status, 403);
+    let form = ("Content-Type", "text/plain");
+    assert_eq!(client.request("PUT", path, &[form], b"x").status, 415);
+    let text = fs::read_to_string(&file).expect("a log");
+    let lines: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let [of_page, of_form] = lines.as_slice() else { panic!("reads are not recorded: {text}") };
+    for line in [of_page, of_form] {
+        assert_eq!(line["what"], "PUT bucket-types/t");
+        assert_eq!((&line["outcome"], &line["from"]), (&json!("refused"), &json!("127.0.0.1")));
+    }
+    assert!(
+        of_page["reason"].as_str().is_some_and(|reason| reason.contains("web pages")),
+        "{text}"
+    );
+    assert!(!text.contains("sesame"));
+    for _ in 0..100 {
+        assert_eq!(client.request("PUT", path, &[page, json_type], b"{}").status, 403);
+    }
+    assert!(node.context.audit.passed_over_count() > 0, "strangers can't fill the log");
 }
 
 #[test]

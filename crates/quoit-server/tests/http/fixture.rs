@@ -1,7 +1,7 @@
 //! A server on the memory engine, and an HTTP client that sends raw bytes.
 
 use quoit_seam::{Clock, ManualClock};
-use quoit_server::{Protocol, Server, ServerContext, ServerSettings, bind};
+use quoit_server::{AuditLog, Protocol, Server, ServerContext, ServerSettings, bind};
 use quoit_testkit::TestNode;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -33,6 +33,13 @@ impl Node {
         Self::made(settings, builder.worker_threads(1).enable_all().build().unwrap())
     }
 
+    /// Starts a node that records changes and refusals.
+    pub fn audited(audit: AuditLog) -> Self {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let runtime = builder.worker_threads(1).enable_all().build().unwrap();
+        Self::assembled(ServerSettings::default(), audit, runtime)
+    }
+
     /// Starts a node on the given runtime. A runtime with a single thread only runs inside [`Node::run`].
     pub fn inside(runtime: Runtime) -> Self {
         Self::made(ServerSettings::default(), runtime)
@@ -49,11 +56,15 @@ impl Node {
     }
 
     fn made(settings: ServerSettings, runtime: Runtime) -> Self {
+        Self::assembled(settings, AuditLog::off(), runtime)
+    }
+
+    fn assembled(settings: ServerSettings, audit: AuditLog, runtime: Runtime) -> Self {
         let clock = Arc::new(ManualClock::at(START_US));
         let node = TestNode::new(7, "quoit", Arc::clone(&clock) as Arc<dyn Clock>);
         let node = node.assemble().unwrap();
         let context = ServerContext::new(node.store, "quoit@test".to_owned(), "memory", settings);
-        let context = Arc::new(context);
+        let context = Arc::new(context.with_audit(audit));
         let server = Server::new(Arc::clone(&context));
         let serve = |protocol| {
             let _inside = runtime.enter();
