@@ -47,10 +47,13 @@ fn mount_points(text: &str) -> Vec<String> {
     found
 }
 
+/// True if a file system may be on another machine. Those that programs serve (`fuse`) may be, unless they
+/// are on a block device of this machine, as NTFS is.
 fn is_remote(kind: &str) -> bool {
-    ["nfs", "cifs", "smb", "ceph", "afs", "9p", "fuse", "autofs", "gfs", "lustre"]
-        .iter()
-        .any(|remote| kind.starts_with(remote))
+    !kind.starts_with("fuseblk")
+        && ["nfs", "cifs", "smb", "ceph", "afs", "9p", "fuse", "autofs", "gfs", "lustre"]
+            .iter()
+            .any(|remote| kind.starts_with(remote))
 }
 
 /// Undoes the escapes of spaces and the like: a backslash and three octal digits.
@@ -83,8 +86,10 @@ mod tests {
                     host:/x /mnt/net nfs4 rw 0 0\n\
                     /dev/sdb1 /mnt/my\\040disk\\134x xfs rw 0 0\n\
                     /dev/sdc1 / ext4 rw 0 0\n\
+                    host:/y /mnt/far fuse.sshfs rw 0 0\n\
+                    /dev/sdd1 /mnt/ntfs fuseblk rw 0 0\n\
                     odd\n";
-        assert_eq!(mount_points(text), ["/", "/proc", "/mnt/my disk\\x"]);
+        assert_eq!(mount_points(text), ["/", "/proc", "/mnt/my disk\\x", "/mnt/ntfs"]);
         assert_eq!(unescaped("a\\9"), "a\\9");
     }
 

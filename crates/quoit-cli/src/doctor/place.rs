@@ -15,9 +15,12 @@ use std::path::{Path, PathBuf};
 const ROOM_BYTES_MIN: u64 = 1 << 30;
 /// Free part of a disk below which space is short, in percent.
 const ROOM_PERCENT_MIN: u64 = 10;
-/// Prefixes of the kinds of file systems that do not keep synced data, or do not keep it on this machine.
+/// Prefixes of the kinds of file systems that do not keep synced data, or do not keep it on this machine. Of
+/// those that programs serve (`fuse`) only [`LOCAL_FUSE`] is known to be on this machine.
 const UNSAFE_KINDS: [&str; 9] =
     ["tmpfs", "ramfs", "nfs", "cifs", "smb", "fuse", "9p", "overlay", "ceph"];
+/// Prefix of the kinds of file systems that a program serves from a block device of this machine.
+const LOCAL_FUSE: &str = "fuseblk";
 
 /// True if a node runs with this data directory.
 fn is_in_use(data_dir: &Path) -> bool {
@@ -108,7 +111,7 @@ fn file_system(place: &Path) -> Check {
     let Some((kind, _)) = kind_of(&mounts, &place) else {
         return Check::unknown(SUBJECT, "the system does not tell");
     };
-    if UNSAFE_KINDS.iter().any(|start| kind.starts_with(start)) {
+    if is_unsafe(&kind) {
         return Check::warning(
             SUBJECT,
             format!("{kind}, which may not keep what was synced to it"),
@@ -118,14 +121,30 @@ fn file_system(place: &Path) -> Check {
     Check::good(SUBJECT, kind)
 }
 
+fn is_unsafe(kind: &str) -> bool {
+    !kind.starts_with(LOCAL_FUSE) && UNSAFE_KINDS.iter().any(|start| kind.starts_with(start))
+}
+
 /// Kind of the file system that contains a path, and its mount point.
 fn kind_of(mounts: &str, place: &Path) -> Option<(String, PathBuf)> {
     let mounted = mounts.lines().filter_map(|line| {
         let mut words = line.split(' ').skip(1);
-        let (at, kind) = (PathBuf::from(words.next()?), words.next()?);
+        let (at, kind) = (PathBuf::from(unescaped(words.next()?)), words.next()?);
         place.starts_with(&at).then(|| (kind.to_owned(), at))
     });
     mounted.max_by_key(|(_, at)| at.components().count())
+}
+
+/// Undoes the escapes of a mount point: a space, tab, line feed, backslash or number sign is a backslash and
+/// three octal digits.
+fn unescaped(word: &str) -> String {
+    let mut text = word.to_owned();
+    for (escape, character) in
+        [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\043", "#"), ("\\134", "\\")]
+    {
+        text = text.replace(escape, character);
+    }
+    text
 }
 
 /// Checks that a node can listen on an address.
@@ -202,6 +221,14 @@ mod tests {
         let mounts = "/dev/sda1 / ext4 rw 0 0\nhost:/x /data nfs4 rw 0 0\n";
         assert_eq!(kind_of(mounts, Path::new("/data/node")).expect("one").0, "nfs4");
         assert_eq!(kind_of(mounts, Path::new("/database")).expect("one").0, "ext4");
+        let mounts = "/dev/sda1 / ext4 rw 0 0\nhost:/x /my\\040data\\134040 nfs4 rw 0 0\n";
+        assert_eq!(kind_of(mounts, Path::new("/my data\\040/node")).expect("one").0, "nfs4");
+    }
+
+    #[test]
+    fn of_file_systems_that_programs_serve_those_on_a_disk_of_this_machine_are_safe() {
+        assert!(is_unsafe("fuse.sshfs") && is_unsafe("fuse") && is_unsafe("nfs4"));
+        assert!(!is_unsafe("fuseblk") && !is_unsafe("xfs"));
     }
 
     #[test]
