@@ -62,8 +62,12 @@ impl Target {
         let Self::Http(url) = self else { return true };
         let host = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
         let host = host.split('/').next().unwrap_or_default();
-        let bare = host.rsplit_once(':').map_or(host, |(bare, _)| bare);
-        let bare = bare.trim_start_matches('[').trim_end_matches(']');
+        // An IPv6 address stands in brackets, and its colons do not begin a port.
+        let bare = match host.strip_prefix('[') {
+            Some(rest) => rest.split(']').next(),
+            None => host.split(':').next(),
+        };
+        let bare = bare.unwrap_or_default();
         bare == "localhost"
             || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
     }
@@ -111,6 +115,21 @@ mod tests {
         assert_eq!(of("127.0.0.1:24098"), "http://127.0.0.1:24098");
         assert_eq!(of("http://db1:8098/"), "http://db1:8098");
         assert_eq!(of("https://proxy/quoit/"), "https://proxy/quoit");
+    }
+
+    #[test]
+    fn loopback_addresses_are_this_machine_with_and_without_a_port() {
+        let is_this_machine = |url: &str| Target::of(url).is_this_machine();
+        for host in ["localhost", "127.0.0.1", "127.9.9.9", "[::1]"] {
+            for url in [host.to_owned(), format!("https://{host}:8098/"), format!("{host}/path")] {
+                assert!(is_this_machine(&url), "{url}");
+            }
+        }
+        assert!(is_this_machine("unix:data"));
+        for url in ["http://[::2]", "[2001:db8::1]:8098", "db1:8098", "192.0.2.1", "localhost.org"]
+        {
+            assert!(!is_this_machine(url), "{url}");
+        }
     }
 
     #[test]
