@@ -129,7 +129,7 @@ faults! {
     GrantsBesideWrites, "grants-beside-writes", Coordination,
         "a primary grants a conditional write while the write of another grant is being made";
     CoordinatesUnaware, "coordinates-unaware", Coordination,
-        "a forwarded write does not wait until its coordinator knows the bucket's properties";
+        "a node coordinates a forwarded write before it knows the bucket properties that the sender knows";
     TakesReplacedGrants, "takes-replaced-grants", Coordination,
         "a primary takes a conditional write whose grant was followed by another one";
     DeletesUnread, "deletes-unread", Coordination,
@@ -169,7 +169,7 @@ faults! {
     ForgetsUndelivered, "forgets-undelivered", Hints,
         "a hint whose delivery failed counts as delivered";
     DropsHintsOfFormerPrimaries, "drops-hints-of-former-primaries", Hints,
-        "what a node has missed that is no primary any more is not for those that took its places";
+        "a node that keeps hints for a former primary does not note them for the present primaries";
     KeepsHintsInMemory, "keeps-hints-in-memory", Hints,
         "hints are not written to the disk";
     CountsSentAsReached, "counts-sent-as-reached", Hints,
@@ -225,11 +225,11 @@ faults! {
     ReusesActor, "reuses-actor", Causality,
         "a copy that is not kept for good gets events of the store's own actor";
     GivesAwaySilently, "gives-away-silently", Causality,
-        "the actor of passing events goes on after their copies were removed";
+        "a node goes on using a partition's passing actor after the copies with its events were removed";
     ReissuesCounters, "reissues-counters", Causality,
         "after a start counters are issued again that were reserved before";
     ClosesGaps, "closes-gaps", DataTypes,
-        "a late event of a data type brings all events before it";
+        "the clock of a data type takes all earlier events of an actor as seen when a later one arrives";
     KeepsUndone, "keeps-undone", DataTypes,
         "a merge keeps writes of an item that the other side has undone";
     UndoesUnseen, "undoes-unseen", DataTypes,
@@ -291,7 +291,7 @@ faults! {
     SnapshotsUnsynced, "snapshots-unsynced", Engine,
         "a snapshot is taken for durable although what it refers to is not";
     TakesNewerForOlder, "takes-newer-for-older", Engine,
-        "a start takes the newer of two writes of a key for the older one";
+        "a start that reads two writes of a key keeps the older one and discards the newer one";
     ForgetsDrops, "forgets-drops", Engine,
         "a start keeps the records of a partition that was dropped";
     IgnoresGaps, "ignores-gaps", Engine,
@@ -323,7 +323,7 @@ faults! {
     ForwardsNothing, "forwards-nothing", Replication,
         "what has come from another cluster is not queued for further ones";
     KeepsVisited, "keeps-visited", Replication,
-        "an object that is read when its entry is consumed counts as having been where the entry has been";
+        "a source node sends a newly read object with the visited clusters of the older queued write";
     ForgetsLostEntries, "forgets-lost-entries", Replication,
         "a node whose machine has lost its power takes its source queues for complete";
     JoinsOverGaps, "joins-over-gaps", Replication,
