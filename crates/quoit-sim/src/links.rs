@@ -195,14 +195,15 @@ impl Links {
         Self { ground: ground.clone(), replication: replication.clone(), tasks }
     }
 
-    /// Waits until all clusters are equal and all queues are empty.
+    /// Waits until all nodes serve, all clusters are equal and all queues are empty.
     ///
     /// Without a full-sync, clusters may differ in writes that were not answered when a process ended.
     /// Without anti-entropy, they may differ in records in which their own replicas differ.
     ///
     /// # Errors
     ///
-    /// The records in which two clusters still differ after 90 s, or a queue that is not empty.
+    /// The records in which two clusters still differ after 90 s, a queue that is not empty, or a node that
+    /// does not serve.
     pub async fn come_together(self, seed: u64, has_exchanges: bool) -> Result<(), Violation> {
         let give_up_at = Instant::now() + PATIENCE;
         let mut random = Random::new(seed, "comparison", 0);
@@ -217,22 +218,7 @@ impl Links {
     }
 
     async fn look(&self, random: &mut Random, has_exchanges: bool) -> Result<(), Violation> {
-        for machine in self.ground.in_service() {
-            let Some(store) = machine.store() else { continue };
-            for queue in store.source_queues().status() {
-                if queue.is_suspended {
-                    let text = format!("{}: {} is suspended", machine.name, queue.name);
-                    return Err(Violation::new(Fault::Unanswered, text));
-                }
-                let (lengths, leased) = (queue.lengths, queue.unconfirmed_count);
-                let waiting = lengths.real_time + lengths.full_sync + lengths.fold + leased;
-                if waiting > 0 {
-                    let text =
-                        format!("{}: {} entries wait in {}", machine.name, waiting, queue.name);
-                    return Err(Violation::new(Fault::Grows, text));
-                }
-            }
-        }
+        check_queues(&self.ground)?;
         for link in &self.replication.links {
             let Some((mut found, [from, to])) = compare(&self.ground, *link, random).await else {
                 let text = format!("{link:?} can't be compared");
@@ -263,6 +249,30 @@ impl Links {
         });
         copies.collect()
     }
+}
+
+/// Checks that all nodes serve, and that their queues are empty and go on. A node that has not started yet
+/// may have entries in its queues.
+fn check_queues(ground: &Ground) -> Result<(), Violation> {
+    for machine in ground.in_service() {
+        let Some(store) = machine.store() else {
+            let text = format!("{} does not serve, so its queues are unknown", machine.name);
+            return Err(Violation::new(Fault::Unanswered, text));
+        };
+        for queue in store.source_queues().status() {
+            if queue.is_suspended {
+                let text = format!("{}: {} is suspended", machine.name, queue.name);
+                return Err(Violation::new(Fault::Unanswered, text));
+            }
+            let (lengths, leased) = (queue.lengths, queue.unconfirmed_count);
+            let waiting = lengths.real_time + lengths.full_sync + lengths.fold + leased;
+            if waiting > 0 {
+                let text = format!("{}: {} entries wait in {}", machine.name, waiting, queue.name);
+                return Err(Violation::new(Fault::Grows, text));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A task of a link.
@@ -427,4 +437,35 @@ fn told(difference: &Difference) -> String {
         Some(OnlyIn::There(_)) => ", only there",
     };
     format!("{} {:?}{only}", difference.key.escape_ascii(), difference.direction)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_queues;
+    use crate::ground::Ground;
+    use crate::machine::{Disks, Machine, Use};
+    use crate::orders::Orders;
+    use crate::random::Random;
+    use crate::time::SimTime;
+    use crate::trace::Trace;
+    use std::sync::Arc;
+
+    #[test]
+    fn queues_of_a_node_that_does_not_serve_yet_are_not_empty() {
+        let time = SimTime::default();
+        let disks = || Disks::new(&mut Random::new(1, "disk", 0));
+        let ground = |used| Ground {
+            cluster: None,
+            machines: Arc::new([Arc::new(Machine::new(0, 0, used, disks(), &time))]),
+            orders: Orders::default(),
+            history: Arc::default(),
+            data_types: Arc::default(),
+            registers: Arc::default(),
+            time: time.clone(),
+            trace: Trace::new(time.clone(), 0, None),
+        };
+        let told = check_queues(&ground(Use::InService)).expect_err("it may have entries");
+        assert!(told.text.contains("n1 does not serve"), "{told}");
+        assert_eq!(check_queues(&ground(Use::Retired)), Ok(()));
+    }
 }
