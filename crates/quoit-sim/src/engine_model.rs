@@ -191,8 +191,9 @@ impl EngineModel {
             let (stored, found) = (self.durable.get(*name), found[*name]);
             self.violation.get_or_insert_with(|| {
                 format!(
-                    "a start finds no state that the store ever had: nearest is the one after {kept_count} of \
-                     {of} writes that were not durable, but {lost} records differ, such as {name:?}: \
+                    "a start finds no state that the store ever had: nearest is the one after \
+                     {kept_count} of {of} writes that were not durable, but {lost} records differ, such \
+                     as {name:?}: \
                      found {found:?}, durable {stored:?}"
                 )
             });
