@@ -3,15 +3,16 @@
 //! A loss of power may cut off the end of an engine's log. A process that opens the store again must find
 //! the records as they were after some write, in the order of writes. That write must not come before the
 //! last one that the engine has called durable, and a batch must be there as a whole or not at all. While
-//! a process runs, each read must show the last write of the record. The model checks both, at each start
-//! and at each point read. So it finds faults of an engine that other replicas hide from clients.
+//! a process runs, each read must show the last write of the record, and each page of a fold must show the
+//! last writes of all records in its range. The model checks both, at each start and at each read. So it
+//! finds faults of an engine that other replicas hide from clients.
 //!
 //! The model leaves out records that expire, because they vanish by themselves. After a loss of files, a
 //! flipped bit or the restoring of an older copy the model checks nothing any more.
 
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::KeyRef;
-use quoit_store::engine::{RecordAt, RecordMeta, Ticket};
+use quoit_store::engine::{RecordAt, RecordMeta, RecordPage, Ticket};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -40,7 +41,7 @@ impl ModelName {
 /// Contents of a record, reduced to what distinguishes two versions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Version {
-    digest: u64,
+    facts: Facts,
     value_hash: u64,
     expires: bool,
 }
@@ -48,12 +49,32 @@ pub(crate) struct Version {
 impl Version {
     pub(crate) fn of(meta: &RecordMeta, value: &[u8]) -> Self {
         let mut hasher = DefaultHasher::new();
-        (value, meta.tombstone, meta.n_val_class).hash(&mut hasher);
+        value.hash(&mut hasher);
         Self {
-            digest: meta.digest,
+            facts: Facts::of(meta),
             value_hash: hasher.finish(),
             expires: meta.expires_at_secs != 0,
         }
+    }
+}
+
+/// Metadata that an engine shows without the value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Facts {
+    digest: u64,
+    tombstone: bool,
+    n_val_class: u8,
+}
+
+impl Facts {
+    const fn of(meta: &RecordMeta) -> Self {
+        let RecordMeta { digest, tombstone, n_val_class, .. } = *meta;
+        Self { digest, tombstone, n_val_class }
+    }
+
+    /// True if the record is a piece of another record.
+    const fn is_piece(self) -> bool {
+        self.n_val_class == RecordMeta::PIECE.n_val_class
     }
 }
 
@@ -150,6 +171,54 @@ impl EngineModel {
         }
     }
 
+    /// Checks the metadata of a record that the engine has read. For a record that the model does not have
+    /// the engine may show those of another one.
+    pub(crate) fn check_head(&mut self, name: &ModelName, found: Option<&RecordMeta>) {
+        if self.is_void || self.unknown.contains(name) {
+            return;
+        }
+        let Some(expected) = self.current.get(name).map(|version| version.facts) else { return };
+        let found = found.map(Facts::of);
+        if found != Some(expected) {
+            self.violation.get_or_insert_with(|| {
+                format!("a head of {name:?} is {found:?}, the last write has {expected:?}")
+            });
+        }
+    }
+
+    /// Checks a page of a fold over all records of a partition from an identity on. The page has to show
+    /// each record of its range and no other, in order. If it tells of damaged records, it may lack them.
+    pub(crate) fn check_fold(&mut self, partition: Partition, from: Identity, page: &RecordPage) {
+        if self.is_void || !page.damaged.is_empty() {
+            return;
+        }
+        let start = ModelName { partition, identity: from, encoded: Vec::new() };
+        let is_covered = |name: &ModelName| {
+            name.partition == partition && page.next.is_none_or(|next| name.identity < next)
+        };
+        let unknown = self.unknown.range(start.clone()..).take_while(|name| is_covered(name));
+        let unknown: BTreeSet<&[u8]> = unknown.map(|name| &name.encoded[..]).collect();
+        let is_known = |(name, _): &(&[u8], Version)| !unknown.contains(name);
+        let written = self.current.range(start..).take_while(|(name, _)| is_covered(name));
+        let written = written.filter(|(_, version)| !version.facts.is_piece());
+        let written = written.map(|(name, version)| (&name.encoded[..], *version));
+        let written: Vec<_> = written.filter(is_known).collect();
+        let found = page.entries.iter();
+        let found =
+            found.map(|(name, record)| (&name[..], Version::of(&record.meta, &record.value)));
+        let found: Vec<_> = found.filter(is_known).collect();
+        if found != written {
+            let both = found.iter().zip(&written);
+            let same_count = both.take_while(|(one, other)| one == other).count();
+            let (found, written) = (found.get(same_count), written.get(same_count));
+            self.violation.get_or_insert_with(|| {
+                format!(
+                    "a fold of {partition:?} from {from:?} shows {found:?} in the place of {written:?}"
+                )
+            });
+        }
+    }
+
     /// Returns the names of all records that the model checks at a start.
     pub(crate) fn names(&self) -> Vec<ModelName> {
         let of_tail = self.tail.iter().flat_map(|group| group.versions.keys());
@@ -225,6 +294,9 @@ fn apply(state: &mut BTreeMap<ModelName, Version>, group: &WriteGroup) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
+    use quoit_store::engine::Record;
+    use quoit_store::index::Tag;
 
     fn name(text: &str) -> ModelName {
         let encoded = text.as_bytes().to_vec();
@@ -232,7 +304,20 @@ mod tests {
     }
 
     fn version(number: u64) -> Version {
-        Version { digest: number, value_hash: 0, expires: false }
+        Version::of(&meta(number), b"")
+    }
+
+    fn meta(number: u64) -> RecordMeta {
+        RecordMeta { digest: number, ..RecordMeta::default() }
+    }
+
+    /// A whole page that shows these records, and goes on at `next`.
+    fn page(records: &[(&'static str, u64)], next: Option<u64>) -> RecordPage {
+        let entries = records.iter().map(|(name, number)| {
+            let record = Record { meta: meta(*number), value: Bytes::new() };
+            (Bytes::from_static(name.as_bytes()), record)
+        });
+        RecordPage { entries: entries.collect(), damaged: Vec::new(), next: next.map(Identity) }
     }
 
     /// A model of an engine that has made these writes one after the other, of which the first
@@ -306,6 +391,54 @@ mod tests {
         model.wrote(Ticket(9), [(name("d"), Some(expires))].into());
         model.check_read(&name("d"), None);
         assert_eq!(model.take_violation(), None);
+    }
+
+    #[test]
+    fn heads_show_the_last_write_of_records_that_are_there() {
+        let mut model = model(&WRITES, 0);
+        model.check_head(&name("a"), Some(&meta(3)));
+        // Another record may have the same tag as one that is missing.
+        model.check_head(&name("b"), Some(&meta(7)));
+        assert_eq!(model.take_violation(), None);
+        model.check_head(&name("a"), Some(&meta(1)));
+        assert!(model.take_violation().is_some());
+        model.check_head(&name("a"), None);
+        assert!(model.take_violation().is_some());
+        model.failed([name("a")]);
+        model.check_head(&name("a"), None);
+        assert_eq!(model.take_violation(), None);
+    }
+
+    #[test]
+    fn a_page_of_a_fold_shows_the_records_of_its_range_and_no_others() {
+        let mut model = EngineModel::default();
+        let at = |identity, text| ModelName { identity: Identity(identity), ..name(text) };
+        let other = ModelName { partition: Partition(1), ..at(2, "other") };
+        let piece = Version::of(&RecordMeta::PIECE, b"");
+        let written =
+            [(at(1, "a"), 1), (at(2, "b"), 2), (at(5, "c"), 3), (at(6, "d"), 4), (other, 5)];
+        let written = written.map(|(name, number)| (name, Some(version(number))));
+        model.wrote(Ticket(1), written.into());
+        model.wrote(Ticket(2), [(at(3, "piece"), Some(piece))].into());
+        model.failed([at(6, "d"), at(7, "e")]);
+        let mut is_right = |from, page: &RecordPage| {
+            model.check_fold(Partition(0), Identity(from), page);
+            model.take_violation().is_none()
+        };
+        assert!(is_right(0, &page(&[("a", 1), ("b", 2), ("c", 3)], None)));
+        assert!(is_right(0, &page(&[("a", 1), ("b", 2)], Some(5))));
+        assert!(is_right(2, &page(&[("b", 2)], Some(4))));
+        // Writes that failed may be there or not.
+        assert!(is_right(5, &page(&[("c", 3), ("d", 9), ("e", 9)], None)));
+        assert!(!is_right(0, &page(&[("a", 1), ("c", 3)], None)));
+        assert!(!is_right(0, &page(&[("a", 1), ("b", 2)], None)));
+        assert!(!is_right(0, &page(&[("a", 1), ("b", 1)], Some(5))));
+        assert!(!is_right(0, &page(&[("b", 2), ("a", 1)], Some(5))));
+        assert!(!is_right(0, &page(&[("a", 1), ("b", 2), ("c", 3)], Some(5))));
+        assert!(!is_right(2, &page(&[("b", 2), ("piece", 0)], Some(4))));
+        let damaged =
+            RecordPage { damaged: vec![Tag::of(Identity(2))], ..page(&[("a", 1)], Some(5)) };
+        assert!(is_right(0, &damaged));
     }
 
     #[test]

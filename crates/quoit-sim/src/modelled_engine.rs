@@ -1,5 +1,6 @@
-//! An engine with a model beside it: the model records each write and checks each point read (`get` and
-//! `show`). Scans, folds, heads and reads within transactions are not checked.
+//! An engine with a model beside it: the model records each write and checks each point read, also within
+//! transactions, and each page of a fold. Listings, index queries and folds over tombstones only are not
+//! checked.
 
 use crate::engine_model::{EngineModel, ModelName, Version};
 use bytes::Bytes;
@@ -97,7 +98,9 @@ impl PointAccess for ModelledEngine {
     }
 
     fn head(&self, at: &RecordAt<'_>) -> Result<Option<RecordMeta>, StoreError> {
-        self.engine.head(at)
+        let head = self.engine.head(at)?;
+        self.model.lock().check_head(&ModelName::of(at), head.as_ref());
+        Ok(head)
     }
 
     fn size_bound(&self, at: &RecordAt<'_>, access: Access) -> SizeBound {
@@ -136,10 +139,10 @@ impl PointAccess for ModelledEngine {
         access: Access,
         body: &mut Body<'_>,
     ) -> Result<Applied, StoreError> {
-        let mut versions = BTreeMap::new();
+        let (model, mut versions) = (&self.model, BTreeMap::new());
         let outcome = self.engine.transact(partition, access, &mut |transaction| {
             versions.clear();
-            body(&mut ModelledTransaction { transaction, versions: &mut versions })
+            body(&mut ModelledTransaction { transaction, model, versions: &mut versions })
         });
         self.note(&outcome, versions);
         outcome
@@ -174,15 +177,19 @@ impl PointAccess for ModelledEngine {
     }
 }
 
-/// A transaction that records its writes.
+/// A transaction that records its writes, and whose reads the model checks.
 struct ModelledTransaction<'t> {
     transaction: &'t mut dyn Transaction,
+    model: &'t Mutex<EngineModel>,
     versions: &'t mut BTreeMap<ModelName, Option<Version>>,
 }
 
 impl Transaction for ModelledTransaction<'_> {
     fn get(&mut self, at: &RecordAt<'_>) -> Result<Option<Record>, Interrupted> {
-        self.transaction.get(at)
+        let record = self.transaction.get(at)?;
+        let version = record.as_ref().map(|record| Version::of(&record.meta, &record.value));
+        self.model.lock().check_read(&ModelName::of(at), version);
+        Ok(record)
     }
 
     fn put(
@@ -247,7 +254,11 @@ impl ScanAccess for ModelledEngine {
         limit: usize,
         tombstones_only: bool,
     ) -> Result<RecordPage, StoreError> {
-        self.engine.fold(partition, from, limit, tombstones_only)
+        let page = self.engine.fold(partition, from, limit, tombstones_only)?;
+        if !tombstones_only {
+            self.model.lock().check_fold(partition, from, &page);
+        }
+        Ok(page)
     }
 
     fn compared(&self) -> Option<&dyn Compare> {
@@ -288,5 +299,50 @@ impl Maintenance for ModelledEngine {
         self.engine.close()?;
         self.model.lock().all_durable();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
+    use quoit_seam::ManualClock;
+    use quoit_store::memory::{MemoryEngine, MemorySettings};
+
+    const PARTITION: Partition = Partition(3);
+
+    /// Returns what the model says about a read of a record that the engine has lost.
+    fn told_of_loss(read: impl Fn(&ModelledEngine, &RecordAt<'_>)) -> Option<String> {
+        let clock = Arc::new(ManualClock::at(0));
+        let engine = MemoryEngine::new(MemorySettings::default(), RingSize::DEFAULT, clock);
+        let engine = ModelledEngine { engine: Arc::new(engine), model: Arc::default() };
+        let key = BucketRef { bucket_type: b"default", bucket: b"b" }.key(b"k");
+        let encoded = key.encoded();
+        let identity = KeyHash::of(&encoded, key.bucket, PlacementRule::BucketAndKey).identity;
+        let at = RecordAt { key, encoded: &encoded, identity, partition: PARTITION };
+        let meta = RecordMeta { digest: 7, ..RecordMeta::default() };
+        engine.batch(&[BatchWrite::Put { at, meta, value: b"value" }]).expect("there is room");
+        read(&engine, &at);
+        assert_eq!(engine.model.lock().take_violation(), None);
+        engine.engine.batch(&[BatchWrite::Remove { at }]).expect("there is room");
+        read(&engine, &at);
+        engine.model.lock().take_violation()
+    }
+
+    #[test]
+    fn heads_folds_and_reads_within_transactions_are_checked() {
+        let told = told_of_loss(|engine, at| {
+            engine.head(at).expect("the record can be read");
+        });
+        assert!(told.is_some_and(|told| told.starts_with("a head of ")));
+        let told = told_of_loss(|engine, _| {
+            engine.fold(PARTITION, Identity(0), 10, false).expect("the records can be read");
+        });
+        assert!(told.is_some_and(|told| told.starts_with("a fold of ")));
+        let told = told_of_loss(|engine, at| {
+            let mut get = |transaction: &mut dyn Transaction| transaction.get(at).map(drop);
+            engine.transact(PARTITION, Access::Wait, &mut get).expect("the record can be read");
+        });
+        assert!(told.is_some_and(|told| told.starts_with("a read of ")));
     }
 }
