@@ -147,6 +147,23 @@ impl Family {
         Self::General
     }
 
+    /// True if disks may rot in runs of the family. In the others rot would hide what the family is for, or
+    /// take data that no other copy has.
+    pub(crate) const fn allows_rot(self) -> bool {
+        !matches!(
+            self,
+            Self::LostFiles
+                | Self::OlderData
+                | Self::LeaverDies
+                | Self::Clusters
+                | Self::Expiring
+                | Self::WithoutExchanges
+                | Self::Members
+                | Self::WrongStarts
+                | Self::Innostore
+        )
+    }
+
     /// Kinds of faults that each run of the family has.
     pub(crate) const fn troubles(self) -> &'static [Trouble] {
         match self {

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 /// Options that make runs harder than those of the test command.
 #[derive(Args, Clone, Copy, Default)]
 pub(crate) struct Extremes {
-    /// Let a disk rot in all runs, not only in some
+    /// Let a disk rot in all runs, not only in some, of families whose disks may rot
     #[arg(long)]
     pub(crate) rot: bool,
     /// Name of the family of all runs, as docs/design/simulation.md lists them

@@ -27,7 +27,7 @@ pub struct Settings {
     pub operation_count: u64,
     /// Family of scenarios of the run; `None` lets the seed draw it.
     pub family: Option<Family>,
-    /// True if a disk may rot in every run; otherwise the seed decides.
+    /// True if a disk may rot in every run whose family allows it; otherwise the seed decides.
     pub with_rot: bool,
     /// True if every run has clients of data types, except runs with machines of an older version.
     pub with_data_types: bool,
@@ -116,21 +116,9 @@ impl Settings {
     /// True if the disk of one of the seed's machines may rot.
     pub(crate) fn rots(&self, seed: u64) -> bool {
         let is_drawn = || Random::new(seed, "rot", 0).percent(ROT_PERCENT);
-        match self.family {
-            Some(Family::RotAndMembers) => return true,
-            Some(
-                Family::LostFiles
-                | Family::OlderData
-                | Family::LeaverDies
-                | Family::Clusters
-                | Family::Expiring
-                | Family::WithoutExchanges
-                | Family::Members
-                | Family::Innostore,
-            ) => return false,
-            _ => {}
-        }
-        self.with_rot || !self.is_large && is_drawn()
+        self.family == Some(Family::RotAndMembers)
+            || self.family.is_none_or(Family::allows_rot)
+                && (self.with_rot || !self.is_large && is_drawn())
     }
 
     /// True if the seed's machines run programs of two versions at first.
@@ -423,3 +411,17 @@ const FAST_RATES: Range<u64> = 1_000_000..100_000_000;
 /// and of the family `members`.
 const NO_EXCHANGES_PERCENT: u64 = 25;
 const NO_EXCHANGES_OF_MEMBERS_PERCENT: u64 = 50;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rot_that_was_asked_for_is_in_all_runs_of_the_families_that_allow_it_and_in_no_others() {
+        for family in Family::ALL {
+            let settings = Settings { family: Some(family), with_rot: true, ..Settings::default() };
+            let count = (0..100).filter(|seed| settings.rots(*seed)).count();
+            assert_eq!(count, if family.allows_rot() { 100 } else { 0 }, "{family:?}");
+        }
+    }
+}
