@@ -10,7 +10,7 @@ mod soak;
 mod test_seeds;
 
 use clap::{Args, Parser, Subcommand};
-use many_runs::Extremes;
+use many_runs::{Extremes, Run};
 use quoit_planted::PlantedFault;
 use quoit_sim::{Settings, run};
 use std::process::ExitCode;
@@ -118,10 +118,8 @@ fn run_one(args: &RunArgs) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(violation) => {
-            let extremes = args.extremes.arguments().join(" ");
-            println!(
-                "seed {seed}: {violation}\nagain: cargo xtask soak --seed {seed} {extremes} --trace"
-            );
+            let again = Run { seed, extremes: args.extremes }.again();
+            println!("seed {seed}: {violation}\nagain: {again}");
             ExitCode::FAILURE
         }
     }

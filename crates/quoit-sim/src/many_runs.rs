@@ -57,7 +57,7 @@ impl Run {
     }
 
     /// Returns the command that repeats the run and shows its story.
-    fn again(self) -> String {
+    pub(crate) fn again(self) -> String {
         let arguments =
             self.extremes.arguments().into_iter().map(|argument| format!(" {argument}"));
         format!("cargo xtask soak --seed {}{} --trace", self.seed, arguments.collect::<String>())
@@ -118,4 +118,21 @@ pub(crate) fn each_of<T>(
             });
         }
     });
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn run(seed: u64) -> Run {
+        Run { seed, extremes: Extremes::default() }
+    }
+
+    #[test]
+    fn the_command_that_repeats_a_run_has_its_options() {
+        assert_eq!(run(5).again(), "cargo xtask soak --seed 5 --trace");
+        let extremes = Extremes { rot: true, family: Some(Family::Lull), ..Extremes::default() };
+        let again = Run { seed: 5, extremes }.again();
+        assert_eq!(again, "cargo xtask soak --seed 5 --rot --family lull --trace");
+    }
 }
