@@ -10,7 +10,7 @@ mod soak;
 mod test_seeds;
 
 use clap::{Args, Parser, Subcommand};
-use many_runs::{Extremes, Run};
+use many_runs::{Extremes, HANGS_STATUS, REFUSED_STATUS, Run, VIOLATION_STATUS};
 use quoit_planted::PlantedFault;
 use quoit_sim::{Settings, run};
 use std::process::ExitCode;
@@ -88,7 +88,7 @@ fn run_one(args: &RunArgs) -> ExitCode {
         && let Err(error) = quoit_planted::plant(fault)
     {
         println!("{error}");
-        return ExitCode::from(2);
+        return ExitCode::from(REFUSED_STATUS);
     }
     let mut settings = Settings {
         machine_count: args.machines,
@@ -106,7 +106,7 @@ fn run_one(args: &RunArgs) -> ExitCode {
     std::thread::spawn(move || {
         std::thread::sleep(Duration::from_secs(hangs_after));
         println!("seed {seed}: Hangs: no end after {hangs_after} s");
-        std::process::exit(1);
+        std::process::exit(HANGS_STATUS.into());
     });
     let report = run(seed, &settings);
     if !args.trace && report.verdict.is_err() {
@@ -120,7 +120,7 @@ fn run_one(args: &RunArgs) -> ExitCode {
         Err(violation) => {
             let again = Run { seed, extremes: args.extremes }.again();
             println!("seed {seed}: {violation}\nagain: {again}");
-            ExitCode::FAILURE
+            ExitCode::from(VIOLATION_STATUS)
         }
     }
 }

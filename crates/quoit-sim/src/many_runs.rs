@@ -7,6 +7,13 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Output};
 use std::sync::Mutex;
 
+/// Exit status of a run that has found a violation.
+pub(crate) const VIOLATION_STATUS: u8 = 1;
+/// Exit status of a run that could not begin, because its arguments are wrong.
+pub(crate) const REFUSED_STATUS: u8 = 2;
+/// Exit status of a run that hangs.
+pub(crate) const HANGS_STATUS: u8 = 3;
+
 /// Options that make runs harder than those of the test command.
 #[derive(Args, Clone, Copy, Default)]
 pub(crate) struct Extremes {
@@ -36,6 +43,17 @@ impl Extremes {
     }
 }
 
+/// How a run has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    /// No promise was broken.
+    Passed,
+    /// A promise was broken, and the output says which one.
+    Violation,
+    /// The run hung, broke down or did not begin, so it says nothing about the store.
+    Otherwise,
+}
+
 /// One run: a seed and its options.
 #[derive(Clone, Copy)]
 pub(crate) struct Run {
@@ -54,6 +72,18 @@ impl Run {
             command.arg("--planted").arg(fault.name());
         }
         command.output().expect("the program can start itself")
+    }
+
+    /// Returns how the run with this output has ended.
+    pub(crate) fn end(self, output: &Output) -> End {
+        let verdict = format!("seed {}: ", self.seed);
+        let said = String::from_utf8_lossy(&output.stdout);
+        let has_verdict = said.lines().any(|line| line.starts_with(&verdict));
+        match output.status.code() {
+            Some(0) => End::Passed,
+            Some(status) if status == i32::from(VIOLATION_STATUS) && has_verdict => End::Violation,
+            _ => End::Otherwise,
+        }
     }
 
     /// Returns the command that repeats the run and shows its story.
@@ -79,8 +109,7 @@ impl Tally {
         if output.status.success() {
             self.passed += 1;
         } else {
-            print!("{}", String::from_utf8_lossy(&output.stdout));
-            print!("{}", String::from_utf8_lossy(&output.stderr));
+            print_output(output);
             self.failed.push(run);
         }
     }
@@ -98,6 +127,12 @@ impl Tally {
         println!("{} passed, {failed_count} failed", self.passed);
         if failed_count == 0 && self.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
+}
+
+/// Prints all that a run has said.
+pub(crate) fn print_output(output: &Output) {
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+    print!("{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Calls `work` with each item, `jobs` at a time, or as many at a time as there are processors.
@@ -123,9 +158,29 @@ pub(crate) fn each_of<T>(
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
 
     pub(crate) fn run(seed: u64) -> Run {
         Run { seed, extremes: Extremes::default() }
+    }
+
+    /// Output of a run that has ended with an exit status.
+    pub(crate) fn output(status: u8, said: &str) -> Output {
+        // The second byte of a wait status is the exit status.
+        let status = ExitStatus::from_raw(i32::from(status) << 8);
+        Output { status, stdout: said.into(), stderr: Vec::new() }
+    }
+
+    #[test]
+    fn only_a_verdict_with_the_status_of_a_violation_is_a_violation() {
+        let end = |status, said| run(7).end(&output(status, said));
+        assert_eq!(end(0, "seed 7: ok, digest 1\n"), End::Passed);
+        assert_eq!(end(VIOLATION_STATUS, "0.1 n1 START\nseed 7: Lost: k1\n"), End::Violation);
+        assert_eq!(end(VIOLATION_STATUS, "no verdict\n"), End::Otherwise);
+        assert_eq!(end(REFUSED_STATUS, "this build has no planted faults\n"), End::Otherwise);
+        assert_eq!(end(HANGS_STATUS, "seed 7: Hangs: no end after 300 s\n"), End::Otherwise);
+        assert_eq!(end(101, "seed 7: Lost: k1\n"), End::Otherwise);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The checks that the test command runs with the simulator.
 
-use crate::many_runs::{Extremes, Run, Tally, each_of};
+use crate::many_runs::{End, Extremes, Run, Tally, each_of, print_output};
 use quoit_planted::PlantedFault;
 use quoit_sim::Family;
 use std::ops::Range;
-use std::process::ExitCode;
+use std::process::{ExitCode, Output};
 use std::sync::Mutex;
 
 /// Seeds of the mix of families.
@@ -155,19 +155,42 @@ impl Check {
             Self::Finds(fault, family) => {
                 let extremes = Extremes { family, ..Extremes::default() };
                 let runs = PLANTED_SEEDS.map(|seed| Run { seed, extremes });
-                let found = runs.into_iter().find(|run| !run.output(Some(fault)).status.success());
                 let name = fault.name();
+                let found = first_finding(runs, |run| run.output(Some(fault)));
                 let mut tally = locked();
-                if let Some(Run { seed, .. }) = found {
-                    println!("planted fault {name}: found with seed {seed}");
-                    tally.passed += 1;
-                } else {
-                    let text = format!("not found with {PLANTED_SEEDS:?}");
-                    tally.others.push(format!("planted fault {name}: {text}"));
+                match found {
+                    Ok(Run { seed, .. }) => {
+                        println!("planted fault {name}: found with seed {seed}");
+                        tally.passed += 1;
+                    }
+                    Err(text) => tally.others.push(format!("planted fault {name}: {text}")),
                 }
             }
         }
     }
+}
+
+/// Returns the first run that finds a violation.
+///
+/// # Errors
+///
+/// Says that all runs have passed, or that one before has ended neither way.
+fn first_finding(
+    runs: impl Iterator<Item = Run>,
+    output: impl Fn(Run) -> Output,
+) -> Result<Run, String> {
+    for run in runs {
+        let output = output(run);
+        match run.end(&output) {
+            End::Passed => {}
+            End::Violation => return Ok(run),
+            End::Otherwise => {
+                print_output(&output);
+                return Err(format!("seed {} names no violation: {}", run.seed, output.status));
+            }
+        }
+    }
+    Err(format!("not found with {PLANTED_SEEDS:?}"))
 }
 
 /// Runs all checks.
@@ -175,4 +198,28 @@ pub(crate) fn check() -> ExitCode {
     let tally = Mutex::new(Tally::default());
     each_of(Check::all(), None, |check| check.run(&tally));
     tally.into_inner().expect("a thread that panics ends the program").finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_finding;
+    use crate::many_runs::tests::{output, run};
+    use crate::many_runs::{HANGS_STATUS, REFUSED_STATUS, VIOLATION_STATUS};
+    use std::process::Output;
+
+    #[test]
+    fn only_a_violation_finds_a_planted_fault() {
+        let passed = || output(0, "seed 0: ok\n");
+        let found = |second: fn() -> Output| {
+            let finding = first_finding((0..2).map(run), |run| match run.seed {
+                0 => passed(),
+                _ => second(),
+            });
+            finding.map(|run| run.seed)
+        };
+        assert_eq!(found(|| output(VIOLATION_STATUS, "seed 1: Lost: k1\n")), Ok(1));
+        assert!(found(|| output(0, "seed 1: ok\n")).is_err());
+        assert!(found(|| output(REFUSED_STATUS, "no planted faults\n")).is_err());
+        assert!(found(|| output(HANGS_STATUS, "seed 1: Hangs: no end\n")).is_err());
+    }
 }
