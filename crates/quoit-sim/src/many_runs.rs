@@ -114,6 +114,16 @@ impl Tally {
         }
     }
 
+    /// Counts a run that was made twice: it has to pass, and to go the same way both times.
+    pub(crate) fn count_repeated(&mut self, run: Run, [first, second]: &[Output; 2]) {
+        if (first.status, &first.stdout) == (second.status, &second.stdout) {
+            self.count(run, first);
+        } else {
+            let text = "the second run went another way than the first";
+            self.others.push(format!("seed {}: {text}", run.seed));
+        }
+    }
+
     /// Prints the totals, and the commands that repeat the failed runs.
     pub(crate) fn finish(mut self) -> ExitCode {
         self.failed.sort_unstable_by_key(|run| run.seed);
@@ -181,6 +191,21 @@ pub(crate) mod tests {
         assert_eq!(end(REFUSED_STATUS, "this build has no planted faults\n"), End::Otherwise);
         assert_eq!(end(HANGS_STATUS, "seed 7: Hangs: no end after 300 s\n"), End::Otherwise);
         assert_eq!(end(101, "seed 7: Lost: k1\n"), End::Otherwise);
+    }
+
+    #[test]
+    fn a_repeated_run_has_to_pass_and_to_go_the_same_way() {
+        let count = |first, second| {
+            let mut tally = Tally::default();
+            tally.count_repeated(run(7), &[first, second]);
+            (tally.passed, tally.failed.len(), tally.others.len())
+        };
+        let passed = || output(0, "seed 7: ok\n");
+        let failed = || output(VIOLATION_STATUS, "seed 7: Lost: k1\n");
+        assert_eq!(count(passed(), passed()), (1, 0, 0));
+        assert_eq!(count(failed(), failed()), (0, 1, 0));
+        assert_eq!(count(passed(), failed()), (0, 0, 1));
+        assert_eq!(count(passed(), output(0, "seed 7: ok, another digest\n")), (0, 0, 1));
     }
 
     #[test]

@@ -143,14 +143,8 @@ impl Check {
                 }
             }
             Self::Repeats(run) => {
-                let is_same = run.output(None).stdout == run.output(None).stdout;
-                let mut tally = locked();
-                if is_same {
-                    tally.passed += 1;
-                } else {
-                    let text = "the second run went another way than the first";
-                    tally.others.push(format!("seed {}: {text}", run.seed));
-                }
+                let outputs = [run.output(None), run.output(None)];
+                locked().count_repeated(run, &outputs);
             }
             Self::Finds(fault, family) => {
                 let extremes = Extremes { family, ..Extremes::default() };
