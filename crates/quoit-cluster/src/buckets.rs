@@ -71,8 +71,8 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Refuses storage engines that this node does not have. Other nodes are not asked: one without the engine
-    /// uses its default engine.
+    /// Refuses storage engines that this node does not have. Other nodes are not asked: a node without the
+    /// engine uses its default engine.
     fn check_backend(&self, updates: &PropUpdates) -> Result<(), InvalidProps> {
         if self.backends().is_empty() { Ok(()) } else { updates.check_backend(self.backends()) }
     }

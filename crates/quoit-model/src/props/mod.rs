@@ -23,7 +23,8 @@
 //! assert_eq!(refused.pb_text(), "Invalid bucket properties: [{n_val,not_integer}]");
 //! ```
 //!
-//! Not here: the running of commit hooks; names of buckets; storage. The conversion from and to Protocol Buffers messages is the server's.
+//! Not here: the running of commit hooks; names of buckets; storage. The server converts properties from and
+//! to Protocol Buffers messages.
 
 mod bucket_type;
 mod error;
