@@ -141,7 +141,8 @@ impl Node {
         let connected = connected.await.unwrap_or_else(timed_out);
         let mut state = self.state();
         match &connected {
-            Ok(_) => {
+            // A node that refuses a login is up.
+            Ok(_) | Err(Error::Server(_)) => {
                 state.failures = 0;
                 state.retry_at = None;
             }

@@ -3,10 +3,12 @@
 //! A request is sent to one node at a time. After a failed attempt the pool decides if another node may be
 //! tried:
 //!
-//! - The request was not sent: yes.
+//! - The request was not sent: yes. After a failed TLS handshake only if there is a node that was not yet
+//!   tried, since the certificate of that one may be in order.
 //! - The connection broke, or the node exceeded the time of an attempt, after the request may have been sent:
 //!   only if the request may be repeated ([`Repeat::Safe`]), since the first node may have carried it out.
-//! - The node answered with an error: no. The error goes to the caller.
+//! - The node answered with an error: no. The error goes to the caller. So does the refusal of a login, since
+//!   all nodes know the same users.
 //!
 //! Every failure that is not an answer marks the layout as possibly outdated. The pool then asks for it again
 //! soon, in the background. The layout only improves the choice of nodes: every node serves every key.
@@ -22,6 +24,7 @@ use crate::routing::{Choice, Nodes};
 use crate::settings::{DURATION_MAX, Settings};
 use quoit_wire::messages::RpbGetLayoutReq;
 use quoit_wire::{Body, Frame, append_message};
+use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -124,7 +127,8 @@ impl Pool {
             let node = timeout_at(deadline, self.choose(about, &tried)).await;
             let node = node.map_err(|_| late())?;
             let is_last = attempt >= self.settings.attempts_max;
-            let may_move_on = repeat == Repeat::Safe && !is_last && self.nodes().has_other(&node);
+            let has_other = self.nodes().has_other(slice::from_ref(&node));
+            let may_move_on = repeat == Repeat::Safe && !is_last && has_other;
             let patience = if may_move_on { self.settings.attempt_timeout } else { DURATION_MAX };
             let until = deadline.min(Instant::now() + patience);
             let outcome = match self.attempt::<Q>(&node, request, until).await {
@@ -132,9 +136,12 @@ impl Pool {
                 Some(Err(failure)) => Some(failure),
                 None => None,
             };
-            self.suspicious.store(true, Ordering::Relaxed);
+            tried.push(Arc::clone(&node));
             let (error, again) = match outcome {
-                Some(Failure::NotSent(error)) => (error, true),
+                Some(Failure::NotSent(error)) => {
+                    let again = self.may_connect_again(&error, &tried);
+                    (error, again)
+                }
                 Some(Failure::Lost(error)) => (error, repeat == Repeat::Safe),
                 None if may_move_on && Instant::now() < deadline => {
                     node.note_stall(&self.settings);
@@ -142,11 +149,23 @@ impl Pool {
                 }
                 None => (late(), false),
             };
+            if error.server().is_none() {
+                self.suspicious.store(true, Ordering::Relaxed);
+            }
             if !again || is_last {
                 return Err(error);
             }
-            tried.push(node);
             attempt += 1;
+        }
+    }
+
+    /// True if a request may be sent on another connection, after no connection to the nodes `tried` could
+    /// be made. The error is the last node's.
+    fn may_connect_again(&self, error: &Error, tried: &[Arc<Node>]) -> bool {
+        match error {
+            Error::Server(_) => false,
+            Error::Handshake { .. } | Error::Tls { .. } => self.nodes().has_other(tried),
+            _ => true,
         }
     }
 
@@ -262,17 +281,24 @@ impl Pool {
         let late = |_| Error::Timeout { operation, waited: patience };
         let permit = timeout_at(deadline, self.streams.clone().acquire_owned());
         let permit = permit.await.map_err(late)?.expect("the semaphore is never closed");
+        let mut tried = Vec::new();
         let mut attempt = 1;
         loop {
-            let node = timeout_at(deadline, self.choose(None, &[])).await.map_err(late)?;
+            let node = timeout_at(deadline, self.choose(None, &tried)).await.map_err(late)?;
             match timeout_at(deadline, node.connect(&self.settings)).await.map_err(late)? {
                 Ok(stream) => {
                     let connection = Connection::on(stream, node.address().to_owned());
                     let limit = self.settings.frame_length_bytes_max;
                     return Ok((connection.with_frame_length_max(limit), permit));
                 }
-                Err(error) if attempt >= self.settings.attempts_max => return Err(error),
-                Err(_) => attempt += 1,
+                Err(error) => {
+                    tried.push(node);
+                    let is_last = attempt >= self.settings.attempts_max;
+                    if is_last || !self.may_connect_again(&error, &tried) {
+                        return Err(error);
+                    }
+                    attempt += 1;
+                }
             }
         }
     }

@@ -61,10 +61,10 @@ impl Nodes {
         Nodes { seeds, members, layout: Some(layout), asked_at }
     }
 
-    /// True if the client knows a node other than `node`.
-    pub(crate) fn has_other(&self, node: &Arc<Node>) -> bool {
+    /// True if the client knows a node that is not among `nodes`.
+    pub(crate) fn has_other(&self, nodes: &[Arc<Node>]) -> bool {
         let mut all = self.members.iter().flatten().chain(&self.seeds);
-        all.any(|other| !Arc::ptr_eq(other, node))
+        all.any(|other| !nodes.iter().any(|node| Arc::ptr_eq(other, node)))
     }
 
     /// The replicas of a key by the known layout, as indexes into the members. Empty without a layout.

@@ -64,7 +64,8 @@ impl ClientBuilder {
     /// request. If the connection broke before the answer, it only repeats requests that may be repeated:
     /// reads, deletes with a context, changes of bucket properties, and writes whose options allow it
     /// ([`PutOptions::resend`](crate::PutOptions::resend)). It never repeats a request that the server
-    /// answered with an error. A refused login counts as a failed attempt to connect.
+    /// answered with an error. A refused login ends the request, too. After a failed TLS handshake the client
+    /// only tries nodes that it has not tried for this request.
     #[must_use]
     pub fn attempts_max(mut self, count: u32) -> ClientBuilder {
         self.settings.attempts_max = count;

@@ -7,6 +7,7 @@ mod data_types;
 mod fake;
 mod index;
 mod listing;
+mod login;
 mod operations;
 mod pool;
 mod replicas;

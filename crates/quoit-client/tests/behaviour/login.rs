@@ -1,0 +1,99 @@
+//! Logins that are refused, and TLS handshakes that fail.
+
+use crate::fake::Fake;
+use bytes::BytesMut;
+use quoit_client::wire::messages::*;
+use quoit_client::wire::{FrameDecoder, append_message};
+use quoit_client::{Bucket, Client, ClientBuilder, Error, Login, TlsSettings};
+use rcgen::{CertificateParams, KeyPair};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::{join, select};
+
+/// A login that trusts no certificate of these tests.
+fn login() -> Login {
+    let folder = tempfile::tempdir().unwrap();
+    let authorities = folder.path().join("authority.pem");
+    let certificate = CertificateParams::new(["authority".to_owned()]).unwrap();
+    let certificate = certificate.self_signed(&KeyPair::generate().unwrap()).unwrap();
+    std::fs::write(&authorities, certificate.pem()).unwrap();
+    Login::new("alice", "secret", &TlsSettings { authorities, ..TlsSettings::default() }).unwrap()
+}
+
+/// Builder of a client that logs in, and leaves a node that it can't connect to alone for an hour.
+fn builder<T: Into<String>>(nodes: impl IntoIterator<Item = T>) -> ClientBuilder {
+    let pause = Duration::from_secs(3600);
+    Client::builder().nodes(nodes).login(login()).backoff(pause, pause)
+}
+
+/// Refuses the login that comes next.
+async fn refuse(fake: &mut Fake) {
+    let request = fake.next().await;
+    request.message::<RpbStartTls>();
+    request.refuse("Security not enabled; STARTTLS not allowed.").await;
+}
+
+#[tokio::test]
+async fn a_refused_login_ends_the_request() {
+    let (mut one, mut other) = (Fake::start().await, Fake::start().await);
+    let client = builder([one.address.clone(), other.address.clone()]).build().unwrap();
+    let error = select! {
+        (outcome, ()) = async { join!(client.ping(), refuse(&mut one)) } => outcome.unwrap_err(),
+        _ = other.next() => panic!("the other node is asked, too"),
+    };
+    assert!(error.server().unwrap().message.contains("not allowed"), "{error}");
+}
+
+#[tokio::test]
+async fn a_refused_login_ends_a_listing() {
+    let (mut one, mut other) = (Fake::start().await, Fake::start().await);
+    let client = builder([one.address.clone(), other.address.clone()]).build().unwrap();
+    let bucket = Bucket::new("b");
+    let error = select! {
+        (outcome, ()) = async { join!(client.list_keys(&bucket, None), refuse(&mut one)) } =>
+            outcome.unwrap_err(),
+        _ = other.next() => panic!("the other node is asked, too"),
+    };
+    assert!(error.server().unwrap().message.contains("not allowed"), "{error}");
+}
+
+#[tokio::test]
+async fn a_node_that_refuses_a_login_is_asked_again_at_once() {
+    let mut fake = Fake::start().await;
+    let client = builder([fake.address.clone()]).build().unwrap();
+    for connection in 0..2 {
+        let (outcome, ()) = join!(client.ping(), refuse(&mut fake));
+        assert!(outcome.unwrap_err().server().is_some());
+        assert_eq!(fake.closed().await, connection);
+    }
+}
+
+/// A node that agrees to begin TLS and then closes the connection. Returns when the client has connected.
+async fn break_handshake(node: &TcpListener) {
+    let (mut stream, _) = node.accept().await.unwrap();
+    let (decoder, mut read) = (FrameDecoder::default(), BytesMut::new());
+    while decoder.next_frame(&mut read).unwrap().is_none() {
+        assert!(stream.read_buf(&mut read).await.unwrap() > 0);
+    }
+    let mut answer = Vec::new();
+    append_message(&mut answer, &RpbStartTls::default()).unwrap();
+    stream.write_all(&answer).await.unwrap();
+}
+
+#[tokio::test]
+async fn after_a_failed_handshake_each_other_node_is_tried_once() {
+    let one = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nodes = [&one, &other].map(|node| node.local_addr().unwrap().to_string());
+    let client = builder(nodes.clone()).attempts_max(10).build().unwrap();
+    let handshakes = async {
+        break_handshake(&one).await;
+        break_handshake(&other).await;
+    };
+    let error = select! {
+        (outcome, ()) = async { join!(client.ping(), handshakes) } => outcome.unwrap_err(),
+        () = tokio::time::sleep(Duration::from_secs(30)) => panic!("the client waits for the back-off"),
+    };
+    assert!(matches!(&error, Error::Handshake { address, .. } if *address == nodes[1]), "{error}");
+}
