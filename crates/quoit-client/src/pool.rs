@@ -9,6 +9,7 @@
 //!   only if the request may be repeated ([`Repeat::Safe`]), since the first node may have carried it out.
 //! - The node answered with an error: no. The error goes to the caller. So does the refusal of a login, since
 //!   all nodes know the same users.
+//! - The request does not fit into a frame: no. It fails before it is sent.
 //!
 //! Every failure that is not an answer marks the layout as possibly outdated. The pool then asks for it again
 //! soon, in the background. The layout only improves the choice of nodes: every node serves every key.
@@ -23,7 +24,7 @@ use crate::pipeline::Failure;
 use crate::routing::{Choice, Nodes};
 use crate::settings::{DURATION_MAX, Settings};
 use quoit_wire::messages::RpbGetLayoutReq;
-use quoit_wire::{Body, Frame, append_message};
+use quoit_wire::{Body, Frame, encode_message};
 use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -131,7 +132,11 @@ impl Pool {
             let may_move_on = repeat == Repeat::Safe && !is_last && has_other;
             let patience = if may_move_on { self.settings.attempt_timeout } else { DURATION_MAX };
             let until = deadline.min(Instant::now() + patience);
-            let outcome = match self.attempt::<Q>(&node, request, until).await {
+            let frame = encode_message(request).map_err(|source| {
+                let address = node.address().to_owned();
+                Error::Frame { address, source }
+            })?;
+            let outcome = match self.attempt(&node, frame, until).await {
                 Some(Ok(frame)) => return answer(frame, node.address()),
                 Some(Err(failure)) => Some(failure),
                 None => None,
@@ -230,17 +235,12 @@ impl Pool {
     }
 
     /// Makes one attempt at one node; `None` if the time is up.
-    async fn attempt<Q: Body>(
+    async fn attempt(
         &self,
         node: &Node,
-        request: &Q,
+        frame: Vec<u8>,
         deadline: Instant,
     ) -> Option<Result<Frame, Failure>> {
-        let mut frame = Vec::with_capacity(request.encoded_len() + 5);
-        if let Err(source) = append_message(&mut frame, request) {
-            let address = node.address().to_owned();
-            return Some(Err(Failure::Lost(Error::Frame { address, source })));
-        }
         let (pipeline, slot) = match timeout_at(deadline, node.acquire(&self.settings)).await {
             Ok(Ok(acquired)) => acquired,
             Ok(Err(error)) => return Some(Err(Failure::NotSent(error))),
@@ -301,5 +301,29 @@ impl Pool {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use quoit_wire::messages::{RpbContent, RpbLink, RpbPutReq, RpbPutResp};
+
+    /// A put with links of more than 4 GiB, all of which share the memory of one tag.
+    fn too_large() -> RpbPutReq {
+        let link = RpbLink { tag: Some(vec![0; 1 << 24].into()), ..RpbLink::default() };
+        let content = RpbContent { links: vec![link; 256], ..RpbContent::default() };
+        RpbPutReq { bucket: Bytes::from_static(b"b"), content, ..RpbPutReq::default() }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_no_frame_holds_says_nothing_about_the_nodes() {
+        let nodes = ["127.0.0.1:1", "127.0.0.1:2"].map(str::to_owned).into();
+        let pool = Arc::new(Pool::new(Settings { nodes, ..Settings::default() }).unwrap());
+        let outcome = pool.call::<_, RpbPutResp>(&too_large(), Repeat::Safe, None, None).await;
+        assert!(matches!(outcome, Err(Error::Frame { .. })), "{outcome:?}");
+        assert!(!pool.suspicious.load(Ordering::Relaxed), "the layout is as good as before");
+        assert_eq!(pool.next.load(Ordering::Relaxed), 1, "one node was chosen");
     }
 }

@@ -158,6 +158,19 @@ pub fn append_message<M: Body>(
     append_frame(buffer, M::CODE, |buffer| message.encode_raw(buffer))
 }
 
+/// Encodes a message as one frame.
+///
+/// # Errors
+///
+/// Returns [`FrameError::TooLarge`] if the frame would reach 4 GiB, before anything is allocated.
+pub fn encode_message<M: Body>(message: &M) -> Result<Vec<u8>, FrameError> {
+    let code_and_body_bytes = 1 + message.encoded_len();
+    length_field(code_and_body_bytes)?;
+    let mut frame = Vec::with_capacity(LENGTH_SIZE_BYTES + code_and_body_bytes);
+    append_message(&mut frame, message)?;
+    Ok(frame)
+}
+
 /// Appends a frame with an empty body: 4 bytes of length and the code.
 #[inline]
 pub fn append_empty(buffer: &mut impl BufMut, code: MessageCode) {
@@ -179,13 +192,15 @@ pub fn append_frame<B: WriteBuffer>(
     append_empty(buffer, code);
     write_body(buffer);
     let length_bytes = buffer.as_ref().len() - start - LENGTH_SIZE_BYTES;
-    let Ok(length) = u32::try_from(length_bytes) else {
-        buffer.shorten(start);
-        return Err(FrameError::TooLarge {
-            length_bytes: length_bytes as u64,
-            length_bytes_max: u32::MAX,
-        });
-    };
+    let length = length_field(length_bytes).inspect_err(|_| buffer.shorten(start))?;
     buffer.as_mut()[start..start + LENGTH_SIZE_BYTES].copy_from_slice(&length.to_be_bytes());
     Ok(())
+}
+
+/// The length field of a frame whose code and body have this length.
+fn length_field(length_bytes: usize) -> Result<u32, FrameError> {
+    u32::try_from(length_bytes).map_err(|_| FrameError::TooLarge {
+        length_bytes: length_bytes as u64,
+        length_bytes_max: u32::MAX,
+    })
 }

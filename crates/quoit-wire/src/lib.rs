@@ -43,7 +43,7 @@ pub mod shape;
 pub use answer::{ContentRef, append_get_resp, append_put_resp};
 pub use code::MessageCode;
 pub use error::{DecodeError, FrameError};
-pub use frame::{Frame, FrameDecoder, append_empty, append_message};
+pub use frame::{Frame, FrameDecoder, append_empty, append_message, encode_message};
 pub use messages::Body;
 pub use plain::{FrameRef, PlainGet, PlainPut};
 pub use quorum::Quorum;
