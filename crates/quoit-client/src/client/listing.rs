@@ -159,8 +159,9 @@ impl Client {
         let operation = Q::CODE.name();
         let (mut connection, permit) = self.pool.exclusive(operation).await?;
         connection.queue(request)?;
-        connection.flush().await?;
         let patience = self.pool.patience(server_timeout);
+        let late = |_| Error::Timeout { operation, waited: patience };
+        timeout(patience, connection.flush()).await.map_err(late)??;
         Ok(Frames { connection: Some((connection, permit)), operation, patience })
     }
 }

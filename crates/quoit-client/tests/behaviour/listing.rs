@@ -79,6 +79,21 @@ async fn a_stream_that_stops_times_out() {
 }
 
 #[tokio::test]
+async fn a_node_that_takes_no_bytes_does_not_hold_a_list_for_ever() {
+    let node = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = Client::builder()
+        .node(node.local_addr().unwrap().to_string())
+        .request_timeout(Duration::from_millis(400))
+        .build()
+        .unwrap();
+    // More than the buffers of both sockets hold.
+    let bucket = Bucket::new(vec![b'b'; 64 << 20]);
+    let listing = tokio::time::timeout(Duration::from_secs(30), client.list_keys(&bucket, None));
+    let error = listing.await.expect("the listing should end").unwrap_err();
+    assert!(matches!(error, Error::Timeout { operation: "ListKeysReq", .. }), "{error}");
+}
+
+#[tokio::test]
 async fn a_list_has_a_connection_to_itself_which_dropping_it_closes() {
     let (mut fake, client) = Fake::with_client().await;
     let bucket = Bucket::new("b");
