@@ -2,6 +2,7 @@
 
 use crate::fake::Fake;
 use bytes::Bytes;
+use quoit_client::wire::append_message;
 use quoit_client::wire::messages::*;
 use quoit_client::{Bucket, Client, Error};
 use std::time::Duration;
@@ -61,6 +62,22 @@ async fn an_error_in_the_middle_ends_the_list() {
     let error = listing.next().await.unwrap().unwrap_err();
     assert!(error.server().unwrap().is_timeout());
     assert!(listing.next().await.is_none());
+}
+
+#[tokio::test]
+async fn names_are_not_lost_when_a_wait_for_them_is_given_up() {
+    let (mut fake, client) = Fake::with_client().await;
+    let bucket = Bucket::new("b");
+    let (listing, request) = join!(client.list_keys(&bucket, None), fake.next());
+    let mut listing = listing.unwrap();
+    let mut frame = Vec::new();
+    append_message(&mut frame, &keys(&["x", "y"])).unwrap();
+    let (begin, rest) = frame.split_at(frame.len() / 2);
+    request.answer_bytes(begin).await;
+    let wait = tokio::time::timeout(Duration::from_millis(100), listing.next()).await;
+    assert!(wait.is_err(), "half a frame has no names");
+    request.answer_bytes(rest).await;
+    assert_eq!(listing.next().await.unwrap().unwrap(), ["x", "y"]);
 }
 
 #[tokio::test]

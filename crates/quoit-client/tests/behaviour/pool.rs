@@ -143,6 +143,33 @@ async fn a_read_moves_on_from_a_node_that_stalls() {
 }
 
 #[tokio::test]
+async fn a_write_waits_for_its_node_longer_than_a_read_would() {
+    let (mut slow, mut other) = (Fake::start().await, Fake::start().await);
+    let client = Client::builder()
+        .nodes([slow.address.clone(), other.address.clone()])
+        .attempt_timeout(Duration::from_millis(200))
+        .build()
+        .unwrap();
+    let location = location(1);
+    let serve = async {
+        let write = slow.next().await;
+        // A read that starts after the write moves on when the time of an attempt is over.
+        let moves_on = async {
+            other.next().await;
+            let read = slow.next().await;
+            read.answer(&echo(&read.message())).await;
+        };
+        let (object, ()) = join!(client.get(&location), moves_on);
+        assert!(object.unwrap().is_some());
+        write.answer(&RpbPutResp::default()).await;
+    };
+    let (outcome, ()) = join!(client.put(&location, Content::new("v")), serve);
+    outcome.unwrap();
+    assert_eq!(other.closed().await, 0);
+    assert!(other.is_quiet(), "it did not get the write");
+}
+
+#[tokio::test]
 async fn a_dropped_request_leaves_the_connection_in_step() {
     let mut fake = Fake::start().await;
     let client = builder(&fake).connections_per_node_max(1).build().unwrap();
@@ -174,6 +201,36 @@ async fn a_read_is_tried_again_when_its_connection_breaks() {
     let location = location(1);
     let (object, ()) = join!(client.get(&location), serve);
     assert!(object.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_read_that_always_breaks_ends_with_its_last_attempt() {
+    let mut fake = Fake::start().await;
+    let client = builder(&fake).attempts_max(2).build().unwrap();
+    let location = location(1);
+    let breaks = async {
+        for connection in 0..2 {
+            fake.next().await.hang_up().await;
+            assert_eq!(fake.closed().await, connection);
+        }
+    };
+    let (outcome, ()) = join!(client.get(&location), breaks);
+    assert!(matches!(outcome, Err(Error::Lost { .. })), "{outcome:?}");
+    assert!(fake.is_quiet());
+}
+
+#[tokio::test]
+async fn an_answer_longer_than_the_limit_is_an_error() {
+    let mut fake = Fake::start().await;
+    let client = builder(&fake).frame_length_bytes_max(20).attempts_max(1).build().unwrap();
+    let location = Location::new("b", "a key of more than twenty bytes");
+    let (outcome, request) = join!(client.get(&location), async {
+        let request = fake.next().await;
+        request.answer(&echo(&request.message())).await;
+        request
+    });
+    assert!(matches!(outcome, Err(Error::Frame { .. })), "{outcome:?}");
+    assert_eq!(fake.closed().await, request.connection);
 }
 
 #[tokio::test]
@@ -241,6 +298,21 @@ async fn a_node_that_is_down_is_passed_over_until_its_time_has_come() {
         join!(client.ping(), serve).0.unwrap();
     }
     assert!(back.is_quiet(), "the hour is not over");
+}
+
+#[tokio::test]
+async fn a_write_and_a_list_begin_at_a_node_that_is_up() {
+    let mut up = Fake::start().await;
+    // Each client finds the first of its nodes down.
+    let client = || Client::builder().nodes([nowhere(), up.address.clone()]).build().unwrap();
+    let (writer, reader) = (client(), client());
+    let location = location(1);
+    let stored = RpbPutResp::default();
+    let serve = up.answer_next::<RpbPutReq, _>(&stored);
+    join!(writer.put(&location, Content::new("v")), serve).0.unwrap();
+    let last = RpbListKeysResp { keys: Vec::new(), done: Some(true) };
+    let serve = up.answer_next::<RpbListKeysReq, _>(&last);
+    join!(reader.list_keys(&location.bucket, None), serve).0.unwrap();
 }
 
 #[tokio::test]

@@ -240,6 +240,42 @@ async fn a_layout_that_has_changed_is_asked_for_again_soon() {
 }
 
 #[tokio::test]
+async fn a_node_that_left_the_layout_gets_no_more_requests() {
+    let mut cluster = Cluster::start().await;
+    let builder = cluster.builder();
+    let client = cluster.client(builder).await;
+    let stay = [0, 1, 0].map(|place: usize| cluster.nodes[place].address.clone());
+    let new = layout(&stay);
+    let [first, second, third] = &mut cluster.nodes[..] else { unreachable!() };
+    let asked = async {
+        let request = tokio::select! {
+            request = next_of(first, second) => request,
+            request = third.next() => request,
+        };
+        request.answer(&new).await;
+    };
+    join!(client.layout(), asked).0.unwrap();
+    for _ in 0..6 {
+        let serve = async { next_of(first, second).await.answer(&RpbPingResp {}).await };
+        join!(client.ping(), serve).0.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_request_goes_on_without_a_layout_that_does_not_come() {
+    let mut fake = Fake::start().await;
+    let client = Client::builder().node(fake.address.clone()).replica_aware(true).build().unwrap();
+    let location = Location::new("b", "k");
+    let serve = async {
+        let unanswered = fake.next().await;
+        assert_eq!(unanswered.frame.code, RpbGetLayoutReq::CODE as u8);
+        assert_eq!(fake.closed().await, unanswered.connection);
+        serve::<RpbGetReq, RpbGetResp>(&mut fake).await;
+    };
+    join!(client.get(&location), serve).0.unwrap();
+}
+
+#[tokio::test]
 async fn a_client_tells_the_layout_that_it_has() {
     let mut cluster = Cluster::start().await;
     let builder = cluster.builder();
