@@ -244,7 +244,7 @@ fn deliver_whole(
                 anyhow!(
                     "the cluster can't take {} records at the moment: {}",
                     left,
-                    words(&document[named])
+                    reason_to_wait(&document[named])
                 )
             }
             Ok(answer @ (503 | 429, _)) => match api.done(answer) {
@@ -297,8 +297,11 @@ fn body_of(records: &[BatchRecord]) -> Vec<u8> {
     body
 }
 
-fn words(named: &Value) -> &str {
-    named[0]["message"].as_str().unwrap_or_default()
+/// The cluster's message about the first record that it may take later.
+fn reason_to_wait(named: &Value) -> &str {
+    let mut records = named.as_array().into_iter().flatten();
+    let waits = records.find(|record| record["again"] == true);
+    waits.and_then(|record| record["message"].as_str()).unwrap_or_default()
 }
 
 /// Keeps in the batch only the records that are to be sent again, and returns their number.
@@ -379,19 +382,40 @@ mod tests {
     }
 
     #[test]
+    fn records_that_wait_are_told_with_their_own_reason() {
+        let api = fake::node(|_, _| {
+            let refused = json!([
+                {"record": 0, "message": "too large", "again": false},
+                {"record": 1, "message": "overload", "again": true},
+            ]);
+            (200, json!({"refused": refused}).to_string())
+        });
+        let (body, places) = batch(&[(b"a", 30), (b"b", 30)]);
+        let api = api.with_patience(Duration::ZERO);
+        let fault = deliver(&api, "path", "refused", body, places).expect_err("no patience");
+        let words = fault.to_string();
+        assert_eq!(words, "the cluster can't take 1 records at the moment: overload");
+    }
+
+    /// Records with values of these lengths, in their transport form and with their positions.
+    fn batch(records: &[(&[u8], usize)]) -> (Vec<u8>, Vec<Place>) {
+        let mut body = Vec::new();
+        for (key, len) in records {
+            put_record(BucketRef::untyped(b"b").key(key), &vec![0; *len], &mut body);
+        }
+        let sent = read_records(&body.clone().into()).expect("own form");
+        let file: Arc<Path> = Path::new("file").into();
+        let place = |record: BatchRecord| Place { key: record.key, file: file.clone(), offset: 7 };
+        (body, sent.into_iter().map(place).collect())
+    }
+
+    #[test]
     fn a_batch_that_is_too_large_goes_in_halves_and_one_record_alone_is_refused() {
         let api = fake::node(|_, body| match body.len() {
             ..100 => (200, json!({"refused": []}).to_string()),
             _ => (413, "The document is not read".to_owned()),
         });
-        let mut body = Vec::new();
-        for (key, len) in [(b"a", 30), (b"b", 30), (b"c", 200), (b"d", 30), (b"e", 30)] {
-            put_record(BucketRef::untyped(b"b").key(key), &vec![0; len], &mut body);
-        }
-        let sent = read_records(&body.clone().into()).expect("own form");
-        let file: Arc<Path> = Path::new("file").into();
-        let place = |record: BatchRecord| Place { key: record.key, file: file.clone(), offset: 7 };
-        let places = sent.into_iter().map(place).collect();
+        let (body, places) = batch(&[(b"a", 30), (b"b", 30), (b"c", 200), (b"d", 30), (b"e", 30)]);
         let refused = deliver(&api, "path", "refused", body, places).expect("delivered");
         assert_eq!(refused.len(), 1);
         let words = refused[0].to_string();
