@@ -1,7 +1,7 @@
 //! A reader of Riak's `advanced.config`, which holds Erlang terms.
 //!
-//! The file has the form `[{Application, [{Key, Value}, ...]}, ...].`. A value that is a tuple or list is
-//! returned as its text.
+//! The file has the form `[{Application, [{Key, Value}, ...]}, ...].`. A value that is a tuple, a list, or a
+//! binary of anything but one string is returned as its text.
 
 use anyhow::{Result, bail};
 
@@ -163,34 +163,101 @@ impl Reader<'_> {
             self.at += 1;
             match byte {
                 byte if byte == quote => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
-                b'\\' => {
-                    bytes.extend(self.peek());
-                    self.at += 1;
-                }
+                b'\\' => self.escaped(&mut bytes),
                 byte => bytes.push(byte),
             }
         }
         bail!("line {line}: a quote is not closed")
     }
 
-    /// Reads a binary that holds one string, `<<"text">>`.
+    /// Reads the rest of an escape sequence after its backslash, and appends its character.
+    fn escaped(&mut self, to: &mut Vec<u8>) {
+        let Some(byte) = self.peek() else { return };
+        self.at += 1;
+        let code = match byte {
+            b'b' => 8,
+            b't' => 9,
+            b'n' => 10,
+            b'v' => 11,
+            b'f' => 12,
+            b'r' => 13,
+            b'e' => 27,
+            b's' => 32,
+            b'd' => 127,
+            b'0'..=b'7' => {
+                self.at -= 1;
+                self.digits(8, 3)
+            }
+            b'x' if self.peek() == Some(b'{') => {
+                self.at += 1;
+                let code = self.digits(16, 6);
+                self.at += usize::from(self.peek() == Some(b'}'));
+                code
+            }
+            b'x' => self.digits(16, 2),
+            byte => return to.push(byte),
+        };
+        let character = char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
+        to.extend(character.to_string().bytes());
+    }
+
+    /// Reads a number of at most so many digits.
+    fn digits(&mut self, radix: u32, count_max: usize) -> u32 {
+        let mut number = 0;
+        for _ in 0..count_max {
+            let digit = self.peek().and_then(|byte| char::from(byte).to_digit(radix));
+            let Some(digit) = digit else { break };
+            number = number * radix + digit;
+            self.at += 1;
+        }
+        number
+    }
+
+    /// Reads a binary. The value of a binary of one string, `<<"text">>`, is the string.
     fn binary(&mut self, depth: usize) -> Result<Node> {
         let line = self.line();
         if !self.text[self.at..].starts_with(b"<<") {
             bail!("line {line}: \"<\" begins no term");
         }
         self.at += 2;
-        self.skip_space();
-        let inner = match self.peek() {
-            Some(b'>') => Node::Word(String::new()),
-            _ => self.node(depth + 1)?,
-        };
-        self.skip_space();
-        if !self.text[self.at..].starts_with(b">>") {
-            bail!("line {line}: a binary is not closed");
+        let (mut segments, mut is_all_text) = (Vec::new(), true);
+        loop {
+            self.skip_space();
+            if self.text[self.at..].starts_with(b">>") {
+                self.at += 2;
+                break;
+            }
+            is_all_text &= self.peek() == Some(b'"');
+            segments.push(self.segment(depth)?);
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b'>') => {}
+                _ => bail!("line {line}: a binary is not closed"),
+            }
         }
-        self.at += 2;
-        Ok(inner)
+        Ok(Node::Word(match &segments[..] {
+            [] => String::new(),
+            [(text, _)] if is_all_text => text.clone(),
+            segments => {
+                let segments = segments.iter().map(|(value, form)| format!("{value}{form}"));
+                format!("<<{}>>", segments.collect::<Vec<_>>().join(", "))
+            }
+        }))
+    }
+
+    /// Reads a segment of a binary: its value, and its size and type as they are written, such as `:16` or
+    /// `/utf8`.
+    fn segment(&mut self, depth: usize) -> Result<(String, String)> {
+        let value = text_of(&self.node(depth + 1)?);
+        self.skip_space();
+        let start = self.at;
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b":/-_".contains(&byte);
+        while self.peek().is_some_and(is_part) {
+            self.at += 1;
+        }
+        let form = String::from_utf8_lossy(&self.text[start..self.at]).into_owned();
+        self.skip_space();
+        Ok((value, form))
     }
 }
 
@@ -218,9 +285,45 @@ mod tests {
         assert_eq!(settings[2].application, "riak_core");
     }
 
+    /// The value of a setting that is written like this.
+    fn value(text: &str) -> String {
+        let settings =
+            advanced_settings(&format!("[{{riak_kv, [{{key, {text}}}]}}].")).expect(text);
+        settings[0].value.clone()
+    }
+
+    #[test]
+    fn binaries_are_read_with_the_types_of_their_parts() {
+        for text in ["<<\"é\"/utf8>>", "<< \"é\" /utf8 >>", "<<\"é\">>"] {
+            assert_eq!(value(text), "é", "{text}");
+        }
+        assert_eq!(value("<<>>"), "");
+        assert_eq!(value("<<1,2>>"), "<<1, 2>>");
+        assert_eq!(
+            value("[<<1:16/little-unsigned, \"a\">>, x]"),
+            "[<<1:16/little-unsigned, a>>, x]"
+        );
+    }
+
+    #[test]
+    fn escape_sequences_are_the_characters_that_they_have_in_erlang() {
+        assert_eq!(value(r#""a\nb\tc\\d\"e\sf""#), "a\nb\tc\\d\"e f");
+        assert_eq!(value(r#""\x41\x{e9}\101\0""#), "Aé\u{41}\0");
+        assert_eq!(value(r"'it\'s'"), "it's");
+    }
+
     #[test]
     fn what_is_no_list_of_terms_is_refused_with_its_line() {
-        for (text, line) in [("[{riak_kv, [\n{a b}]}]", 2), ("{", 1), ("[\"open", 1), ("[<1]", 1)] {
+        let cases = [
+            ("[{riak_kv, [\n{a b}]}]", 2),
+            ("{", 1),
+            ("[\"open", 1),
+            ("[\"open\\", 1),
+            ("[<1]", 1),
+            ("[<<1>]", 1),
+            ("[\n<<\"a\"/utf8", 2),
+        ];
+        for (text, line) in cases {
             let refused = advanced_settings(text).expect_err(text).to_string();
             assert!(refused.contains(&format!("line {line}")), "{text}: {refused}");
         }
