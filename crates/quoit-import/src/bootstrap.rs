@@ -107,21 +107,7 @@ pub(crate) fn bootstrap(args: &BootstrapArgs) -> Result<()> {
     let is_fetched = !args.no_wait;
     if is_fetched {
         // A fold runs on every node, and each node fills its own queue.
-        let mut nodes: Vec<RiakNode> = riak
-            .members()
-            .unwrap_or_default()
-            .iter()
-            .filter(|address| **address != pb)
-            .filter_map(|address| {
-                RiakNode::connect(address)
-                    .inspect_err(|fault| {
-                        note(format_args!(
-                            "the queue of a node of Riak can't be looked at: {fault:#}"
-                        ));
-                    })
-                    .ok()
-            })
-            .collect();
+        let mut nodes = other_nodes(&mut riak)?;
         nodes.push(riak);
         wait_below(&mut nodes, &args.queue, 0)?;
     }
@@ -136,6 +122,27 @@ pub(crate) fn bootstrap(args: &BootstrapArgs) -> Result<()> {
         say!("all records were fetched; quoit repl status shows how many were stored");
     }
     Ok(())
+}
+
+/// Connects to the other live nodes of the cluster. A node is known by its name, since it may have another
+/// address among the members than the one that the operator gave.
+fn other_nodes(riak: &mut RiakNode) -> Result<Vec<RiakNode>> {
+    let (own_name, _) = riak.info()?;
+    let mut others = Vec::new();
+    for address in riak.members().unwrap_or_default() {
+        let connected = RiakNode::connect(&address).and_then(|mut node| {
+            let (name, _) = node.info()?;
+            Ok((name, node))
+        });
+        match connected {
+            Ok((name, node)) if name != own_name => others.push(node),
+            Ok(_) => {}
+            Err(fault) => {
+                note(format_args!("the queue of a node of Riak can't be looked at: {fault:#}"));
+            }
+        }
+    }
+    Ok(others)
 }
 
 /// The buckets whose records are to be queued.
@@ -280,5 +287,36 @@ fn wait_below(nodes: &mut [RiakNode], queue: &str, most: u64) -> Result<()> {
             last = Some(left);
         }
         std::thread::sleep(LOOK_INTERVAL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::riak_node::fake;
+    use quoit_client::wire::messages::{
+        RpbClusterMemberEntry, RpbGetServerInfoReq, RpbGetServerInfoResp, RpbMembershipResp,
+    };
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_node_given_by_its_host_name_is_not_among_the_others() {
+        let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
+        let ports = [0, 1].map(|node: usize| listeners[node].local_addr().expect("bound").port());
+        for (name, listener) in ["riak@a", "riak@b"].into_iter().zip(listeners) {
+            fake::node(listener, move |code| {
+                if code == RpbGetServerInfoReq::CODE as u8 {
+                    let node = Some(name.into());
+                    return fake::frame(&RpbGetServerInfoResp { node, server_version: None });
+                }
+                let member =
+                    |port: u16| RpbClusterMemberEntry { ip: "127.0.0.1".into(), port: port.into() };
+                fake::frame(&RpbMembershipResp { up_nodes: ports.map(member).into() })
+            });
+        }
+        let mut riak = RiakNode::connect(&format!("localhost:{}", ports[0])).expect("it listens");
+        let mut others = other_nodes(&mut riak).expect("a name");
+        assert_eq!(others.len(), 1);
+        assert_eq!(others[0].info().expect("a name").0, "riak@b");
     }
 }

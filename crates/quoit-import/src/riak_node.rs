@@ -226,6 +226,46 @@ fn hook(hook: &RpbCommitHook) -> Value {
     }
 }
 
+/// A fake node for tests.
+#[cfg(test)]
+pub(crate) mod fake {
+    use quoit_client::wire::{Body, append_message};
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Arc;
+
+    /// Starts a node that answers each request with the frame that a function makes of its message code.
+    pub(crate) fn node(
+        listener: TcpListener,
+        answer: impl Fn(u8) -> Vec<u8> + Send + Sync + 'static,
+    ) {
+        let answer = Arc::new(answer);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (stream, answer) = (stream.expect("a connection"), Arc::clone(&answer));
+                std::thread::spawn(move || serve(stream, &*answer));
+            }
+        });
+    }
+
+    /// Answers requests until the client closes the connection.
+    fn serve(mut stream: TcpStream, answer: &dyn Fn(u8) -> Vec<u8>) {
+        let mut length = [0; 4];
+        while stream.read_exact(&mut length).is_ok() {
+            let mut request = vec![0; u32::from_be_bytes(length) as usize];
+            stream.read_exact(&mut request).expect("a whole frame");
+            stream.write_all(&answer(request[0])).expect("a client that reads");
+        }
+    }
+
+    /// A message as a frame.
+    pub(crate) fn frame(message: &impl Body) -> Vec<u8> {
+        let mut frame = Vec::new();
+        append_message(&mut frame, message).expect("a small message");
+        frame
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
