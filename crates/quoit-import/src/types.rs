@@ -6,7 +6,7 @@ use crate::inspect::open;
 use crate::names::{DEFAULT_TYPE, bucket_name, bucket_named};
 use crate::output::{say, shown};
 use crate::riak_node::RiakNode;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use quoit_client::Bucket;
 use quoit_model::props::PropUpdates;
@@ -23,6 +23,9 @@ const LEFT_OUT: [&str; 8] =
 /// Attempts to activate a new type before all nodes know it, and the pause between two attempts.
 const ACTIVATION_ATTEMPTS: u32 = 50;
 const ACTIVATION_PAUSE: Duration = Duration::from_millis(100);
+/// The remedy if the type default differs, which no request can change.
+const SET_DEFAULT: &str = "the type default differs: it takes its properties from buckets.default.* in the \
+    configuration of each node, so set them there";
 
 /// Arguments of `quoit import types`.
 #[derive(Args, Debug)]
@@ -180,17 +183,21 @@ struct Difference {
 pub(crate) fn types(args: &TypesArgs) -> Result<()> {
     let (mut riak, here) = (Riak::new(args)?, Api::new(&args.to));
     let mut report = Vec::new();
-    let mut is_different = false;
+    let (mut default_differs, mut others_differ) = (false, false);
     for name in &args.names()? {
         let wanted = riak.type_props(name)?;
         let path = format!("admin/v1/bucket-types/{}", segment(name.as_bytes()));
         let (mut state, mut differences) = compare_type(&here, &path, &wanted)?;
         let mut refused = Map::new();
-        if args.create && name != "default" && (state != "active" || !differences.is_empty()) {
+        let (is_default, mut differs) =
+            (name == DEFAULT_TYPE, state != "active" || !differences.is_empty());
+        if args.create && differs && !is_default {
             refused = write_type(&here, &path, &wanted, state == "active")?;
             (state, differences) = compare_type(&here, &path, &wanted)?;
+            differs = state != "active" || !differences.is_empty();
         }
-        is_different |= state != "active" || !differences.is_empty();
+        default_differs |= differs && is_default;
+        others_differ |= differs && !is_default;
         report.push(entry(name, &state, &differences, refused, &wanted));
     }
     for name in &args.bucket {
@@ -206,18 +213,24 @@ pub(crate) fn types(args: &TypesArgs) -> Result<()> {
                 write_accepted(&changed, |props| here.put(&path, &json!({"props": props})), &here)?;
             differences = compare_bucket(&here, &path, &wanted)?;
         }
-        is_different |= !differences.is_empty();
+        others_differ |= !differences.is_empty();
         report.push(entry(name, "active", &differences, refused, &wanted));
     }
     match args.format {
-        Format::Json => say!("{}", json!({"types": report, "same": !is_different})),
+        Format::Json => {
+            say!("{}", json!({"types": report, "same": !default_differs && !others_differ}));
+        }
         Format::Human => report.iter().for_each(print),
     }
-    match (is_different, args.create) {
-        (false, _) => Ok(()),
-        (true, false) => bail!("they differ; give --create to make the cluster's like Riak's"),
-        (true, true) => bail!("they still differ as printed"),
-    }
+    let others = match (others_differ, args.create) {
+        (false, _) => None,
+        (true, false) => Some("they differ; give --create to make the cluster's like Riak's"),
+        (true, true) => Some("they still differ as printed"),
+    };
+    let faults: Vec<&str> =
+        others.into_iter().chain(default_differs.then_some(SET_DEFAULT)).collect();
+    ensure!(faults.is_empty(), faults.join("; "));
+    Ok(())
 }
 
 /// Keeps only the relevant properties.
@@ -376,6 +389,32 @@ fn print(entry: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::fake;
+
+    #[test]
+    fn a_different_type_default_is_left_to_the_configuration() {
+        let riak = fake::node(|_, _| (200, json!({"props": {"n_val": 5}}).to_string()));
+        let here = fake::node(|request, _| match request.starts_with("GET") {
+            true => (200, json!({"state": "active", "props": {"n_val": 3}}).to_string()),
+            false => (409, json!({"message": "must not be written"}).to_string()),
+        });
+        for create in [false, true] {
+            let args = TypesArgs {
+                riak: riak.base().to_owned(),
+                types: vec!["default".to_owned()],
+                data_dir: Vec::new(),
+                inspected: Vec::new(),
+                riak_pb: None,
+                by: Protocol::Http,
+                to: here.base().to_owned(),
+                bucket: Vec::new(),
+                create,
+                format: Format::Json,
+            };
+            let fault = types(&args).expect_err("they differ").to_string();
+            assert_eq!(fault, SET_DEFAULT, "create: {create}");
+        }
+    }
 
     #[test]
     fn what_is_off_in_riak_and_unknown_here_is_no_difference() {
