@@ -224,8 +224,8 @@ pub fn riak(words: &[String]) -> Translated {
             _ => say("nothing to do: the node reads the configuration file directly", true),
         },
         "start" | "daemon" => nearest(
-            "start",
-            "a node runs in the foreground; start it with a service manager",
+            first,
+            "a node runs in the foreground, under a service manager",
             "systemctl start quoit, or quoit serve --config FILE",
         ),
         "stop" | "restart" | "reboot" => nearest(
@@ -396,6 +396,16 @@ mod tests {
         for command in ADMIN.split_whitespace().chain(RIAK.split_whitespace()) {
             let spelled = ["`", " "].map(|end| format!("`{command}{end}"));
             assert!(spelled.iter().any(|word| page.contains(word)), "{command}");
+        }
+    }
+
+    #[test]
+    fn an_answer_begins_with_the_command_that_was_given() {
+        for command in ["start", "daemon", "restart", "pid", "remote_console"] {
+            let Translated::Say { text, .. } = riak(&words(command)) else {
+                panic!("{command} is run")
+            };
+            assert!(text.starts_with(&format!("{command}: ")), "{text}");
         }
     }
 
