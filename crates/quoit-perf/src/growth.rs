@@ -14,8 +14,6 @@ use serde_json::Value;
 
 /// Number of copies of each record.
 const N_VAL: u64 = 3;
-/// Default number of partitions of a cluster.
-const RING_SIZE: u64 = 64;
 
 /// Options of the growth.
 #[derive(Args, Clone, Debug)]
@@ -64,6 +62,7 @@ struct Noticed {
 fn grow(options: &GrowthOptions, rate: f64, first: usize, steps: &[usize]) -> Result<Vec<Noticed>> {
     let dir = tempfile::tempdir_in(&options.live.dir)?;
     let mut live = Live::start(&options.live, dir.path(), first)?;
+    let ring_size = live.ring_size()?;
     println!(
         "\n| nodes | copies moved | fewest possible | MB moved | seconds: joining | moving | \
          get p99 ms: before | joining | moving | after | put p99 ms: before | joining | moving | \
@@ -92,7 +91,7 @@ fn grow(options: &GrowthOptions, rate: f64, first: usize, steps: &[usize]) -> Re
         println!(
             "| {now} to {then} | {} | {} | {:.1} | {} | {} | {} | {} |",
             copies_moved(&plan),
-            fewest_copies(now as u64, *then as u64),
+            fewest_copies(ring_size, now as u64, *then as u64),
             (bytes_after - bytes_before) as f64 / 1e6,
             ends[1] - ends[0],
             ends[2] - ends[1],
@@ -149,6 +148,18 @@ fn copies_moved(plan: &Value) -> u64 {
 }
 
 /// The lowest number of copies that must move to give the new nodes fair shares.
-fn fewest_copies(now: u64, then: u64) -> u64 {
-    (RING_SIZE * N_VAL.min(then) / then) * (then - now)
+fn fewest_copies(ring_size: u64, now: u64, then: u64) -> u64 {
+    (ring_size * N_VAL.min(then) / then) * (then - now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fewest_copies_are_the_whole_shares_of_the_new_nodes() {
+        assert_eq!(fewest_copies(64, 3, 5), 2 * 38);
+        assert_eq!(fewest_copies(256, 3, 5), 2 * 153);
+        assert_eq!(fewest_copies(64, 1, 2), 64);
+    }
 }

@@ -216,6 +216,12 @@ impl<'o> Live<'o> {
         }
     }
 
+    /// Number of partitions of the cluster.
+    pub(crate) fn ring_size(&self) -> Result<u64> {
+        let cluster = self.admin(1, &["cluster", "status"])?;
+        cluster["ring_size"].as_u64().context("the number of partitions")
+    }
+
     /// Records and bytes that all nodes have transferred since their start.
     pub(crate) fn moved(&self) -> Result<(u64, u64)> {
         let transfers = self.admin(1, &["transfers"])?;
