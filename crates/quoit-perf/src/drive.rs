@@ -68,10 +68,15 @@ impl Measured {
 
     /// The latency that this share of the operations did not exceed, in microseconds.
     pub(crate) fn percentile_us(&self, share: f64) -> u32 {
-        let rank = (self.latencies_us.len() as f64 * share).ceil() as usize;
-        let place = rank.clamp(1, self.latencies_us.len().max(1)) - 1;
-        self.latencies_us.get(place).copied().unwrap_or(0)
+        percentile(&self.latencies_us, share)
     }
+}
+
+/// The least of the sorted numbers that this share of them does not exceed; 0 if there are none.
+pub(crate) fn percentile<T: Copy + Default>(sorted: &[T], share: f64) -> T {
+    let rank = (sorted.len() as f64 * share).ceil() as usize;
+    let place = rank.clamp(1, sorted.len().max(1)) - 1;
+    sorted.get(place).copied().unwrap_or_default()
 }
 
 /// User and system time of a process so far. The kernel counts nanoseconds but shows clock ticks.
@@ -305,4 +310,20 @@ fn incompressible(size: usize) -> Bytes {
         state as u8
     };
     (0..size).map(next).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_the_number_at_the_nearest_rank() {
+        let hundred: Vec<u32> = (1..=100).collect();
+        assert_eq!(
+            [0.0, 0.5, 0.99, 1.0].map(|share| percentile(&hundred, share)),
+            [1, 50, 99, 100]
+        );
+        assert_eq!(percentile(&[7_u64], 0.5), 7);
+        assert_eq!(percentile::<u32>(&[], 0.99), 0);
+    }
 }

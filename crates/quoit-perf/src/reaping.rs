@@ -2,7 +2,7 @@
 
 use crate::Common;
 use crate::dev_cluster::DevCluster;
-use crate::drive::{Load, Measured, Target, drive};
+use crate::drive::{Load, Measured, Target, drive, percentile};
 use crate::link::Transport;
 use crate::metrics::gauge;
 use crate::protocol::Exchange;
@@ -63,8 +63,7 @@ impl Gets {
 
     fn percentile_us(&mut self, share: f64) -> u32 {
         self.latencies_us.sort_unstable();
-        let rank = (self.latencies_us.len() as f64 * share) as usize;
-        self.latencies_us.get(rank).copied().unwrap_or(0)
+        percentile(&self.latencies_us, share)
     }
 
     /// Processor time of all nodes per second.
@@ -189,4 +188,15 @@ fn round(
 /// The number of tombstones on all nodes together.
 fn tombstone_count(nodes: &[SocketAddr]) -> Result<u64> {
     nodes.iter().map(|node| gauge(*node, "quoit_tombstones")).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_those_of_the_other_measurements() {
+        let mut gets = Gets { latencies_us: (1..=100).rev().collect(), ..Gets::default() };
+        assert_eq!(gets.percentile_us(0.99), 99);
+    }
 }
