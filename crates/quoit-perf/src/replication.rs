@@ -2,7 +2,7 @@
 //! a write is readable at the sink.
 
 use crate::Common;
-use crate::drive::{Load, Measured, ask, cpu_of, drive};
+use crate::drive::{Load, Measured, ask, cpu_of, drive, percentile};
 use crate::protocol::Exchange;
 use crate::report::{median, spread};
 use crate::servers::{self, Running};
@@ -30,7 +30,7 @@ pub(crate) struct ReplicationOptions {
     #[arg(long, default_value_t = 1_000)]
     differing: u64,
     /// Number of writes whose delay is measured.
-    #[arg(long, default_value_t = 1_000)]
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
     readable: u64,
 }
 
@@ -258,12 +258,33 @@ impl Pair<'_> {
             Ok::<_, anyhow::Error>(late_us)
         })?;
         late_us.sort_unstable();
-        let at = |percent: usize| late_us[(late_us.len() * percent / 100).min(late_us.len() - 1)];
+        let (p50_us, p99_us) = (percentile(&late_us, 0.5), percentile(&late_us, 0.99));
         println!(
             "| puts of the load, op/s | readable after the answer (dw=quorum), us: p50 | p99 |"
         );
         println!("|{}", "---|".repeat(3));
-        println!("| {rate:.0} | {} | {} |", at(50), at(99));
+        println!("| {rate:.0} | {p50_us} | {p99_us} |");
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        options: ReplicationOptions,
+    }
+
+    #[test]
+    fn a_delay_is_measured_with_one_write_at_least() {
+        let readable = |count: &str| {
+            let line = CommandLine::try_parse_from(["replication", "--readable", count]);
+            line.map(|line| line.options.readable).ok()
+        };
+        assert_eq!((readable("0"), readable("1")), (None, Some(1)));
     }
 }
