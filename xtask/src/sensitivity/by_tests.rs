@@ -134,14 +134,8 @@ fn run(program: &TestProgram, fault: Option<&str>) -> Result<Option<String>, Str
     }
     let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let mut child = child.map_err(|error| format!("{}: {error}", program.path.display()))?;
-    let mut said = child.stdout.take().expect("it is piped");
-    let (ended, end) = mpsc::channel();
-    // The thread ends with the program's output. If nobody waits any more, the text is dropped.
-    std::thread::spawn(move || {
-        let mut text = String::new();
-        let _ = said.read_to_string(&mut text).map(|_| ended.send(text));
-    });
-    let Ok(text) = end.recv_timeout(HANGS_AFTER) else {
+    let said = child.stdout.take().expect("it is piped");
+    let Some(text) = text_within(said, HANGS_AFTER) else {
         // The program may have ended already.
         let _ = child.kill();
         child.wait().map_err(|error| format!("{}: {error}", program.name))?;
@@ -150,6 +144,20 @@ fn run(program: &TestProgram, fault: Option<&str>) -> Result<Option<String>, Str
     let status = child.wait().map_err(|error| format!("{}: {error}", program.name))?;
     let failed = || failed_test(&text).unwrap_or("a crash").to_owned();
     Ok((!status.success()).then(failed))
+}
+
+/// Reads a program's output to its end. `None` if it does not end in time. Bytes that are not UTF-8 are
+/// replaced.
+fn text_within(mut output: impl Read + Send + 'static, limit: Duration) -> Option<String> {
+    let (ended, end) = mpsc::channel();
+    // The thread ends with the output. If nobody waits any more, the text is dropped.
+    std::thread::spawn(move || {
+        let mut said = Vec::new();
+        // After a failed read, the text is the part that was read before.
+        let _ = output.read_to_end(&mut said);
+        let _ = ended.send(String::from_utf8_lossy(&said).into_owned());
+    });
+    end.recv_timeout(limit).ok()
 }
 
 /// The first name in the last "failures:" list of a test program's output.
@@ -178,6 +186,18 @@ mod tests {
         let said = lines.join("\n");
         assert_eq!(failed_test(&said), Some("a::b"));
         assert_eq!(failed_test("killed"), None);
+    }
+
+    #[test]
+    fn output_that_is_no_text_has_an_end_too() {
+        let said = text_within(&b"\xff\nfailures:\n    a::b\n"[..], HANGS_AFTER);
+        assert_eq!(said.as_deref().and_then(failed_test), Some("a::b"));
+    }
+
+    #[test]
+    fn output_that_goes_on_has_no_end() {
+        let (output, _open) = std::io::pipe().unwrap();
+        assert_eq!(text_within(output, Duration::from_millis(1)), None);
     }
 
     #[test]
