@@ -75,10 +75,11 @@ pub(super) fn answer(command: &RiakCommand) -> Result<()> {
     match command {
         C::Connect(rest) => {
             let peer = first(rest);
-            let peer = if peer.is_empty() { "HOST:PORT".to_owned() } else { peer };
+            let host = if peer.is_empty() { "HOST" } else { host_of(&peer) };
             bail!(
                 "the sink asks the source here: on the cluster that is to receive, use quoit repl sink add \
-                 QUEUE {peer}:pb --all (with the Protocol Buffers port), or set replrtq_sinkpeers"
+                 QUEUE {host}:PORT:pb --all (with the Protocol Buffers port, 8087 by default), or set \
+                 replrtq_sinkpeers"
             )
         }
         C::Disconnect(_) => {
@@ -113,6 +114,15 @@ pub(super) fn answer(command: &RiakCommand) -> Result<()> {
     }
 }
 
+/// The host of an address with or without a port. The port is that of Riak's cluster manager, which no
+/// Quoit node has.
+fn host_of(address: &str) -> &str {
+    match address.rsplit_once(':') {
+        Some((host, port)) if port.parse::<u16>().is_ok() => host,
+        _ => address,
+    }
+}
+
 /// Like [`answer`], for full-sync.
 pub(super) fn answer_full_sync(command: &RiakFullSyncCommand) -> Result<()> {
     use RiakFullSyncCommand as C;
@@ -126,5 +136,22 @@ pub(super) fn answer_full_sync(command: &RiakFullSyncCommand) -> Result<()> {
             )
         }
         C::MaxFs(_) => bail!("set repl.fullsync.maximum: records that a full-sync queues at most"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_to_connect_asks_for_the_port_of_protocol_buffers() {
+        for (given, host) in [("1.2.3.4", "1.2.3.4"), ("db:9080", "db"), ("[::1]:9080", "[::1]")] {
+            let words = vec![given.to_owned()];
+            let told = answer(&RiakCommand::Connect(Rest { words })).unwrap_err().to_string();
+            assert!(told.contains(&format!("sink add QUEUE {host}:PORT:pb --all")), "{told}");
+        }
+        let told =
+            answer(&RiakCommand::Connect(Rest { words: Vec::new() })).unwrap_err().to_string();
+        assert!(told.contains("sink add QUEUE HOST:PORT:pb --all"), "{told}");
     }
 }
