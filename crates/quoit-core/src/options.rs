@@ -156,7 +156,8 @@ impl Precondition {
     /// # Errors
     ///
     /// The first condition that does not hold: first `not_exists`, then the HTTP conditions in the order
-    /// of RFC 9110 (If-Match, If-Unmodified-Since, If-None-Match), then `clock`.
+    /// of RFC 9110 (If-Match, If-Unmodified-Since, If-None-Match), then `clock`. As in Riak,
+    /// If-Unmodified-Since counts beside an If-Match, too; RFC 9110 ignores it there.
     pub fn check(&self, stored: Option<&Object>) -> Result<(), Unmet> {
         let live = stored.filter(|object| !object.is_tombstone());
         if self.not_exists && live.is_some() {
