@@ -12,10 +12,10 @@ use quoit_client::wire::messages::{
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
-use tokio::time::Instant;
 
 use super::both_targets::{BothTargets, target_of};
 use super::http_link::{HttpLink, Method, SEGMENT, append_to_path, check_status};
+use super::pb_link::Reconnects;
 use super::pb_replicas::{PbLinks, Routing};
 use super::riakc_pb::read_bucket;
 use super::{Asks, Driver, Inputs, Outcome, StartError, check_values_are_bytes};
@@ -231,7 +231,7 @@ impl IndexQueries {
     /// Reconnects if an earlier operation lost the connection.
     async fn ready(&mut self, plan: &IndexQueryPlan) -> Result<(), Term> {
         if self.pb.is_down() {
-            self.pb.reconnect(Instant::now() + plan.pb_timeout).await?;
+            self.pb.reconnect(&mut Reconnects::within(plan.pb_timeout)).await?;
         }
         Ok(())
     }

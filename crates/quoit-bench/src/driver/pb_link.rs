@@ -15,10 +15,10 @@ use crate::sent::note_sent;
 use crate::term::Term;
 
 /// First pause between attempts to reconnect. The pause doubles with each attempt.
-pub(super) const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
+const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
 
 /// Maximum pause between attempts to reconnect.
-pub(super) const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
+const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Time without any packet after which a peer machine counts as dead. A slow answer is not silence, because
 /// the peer's kernel still acknowledges probes.
@@ -33,6 +33,41 @@ pub(super) struct PbLink {
     connect_timeout: Duration,
     /// The timer of requests, reset for each. A timer that only moves forward costs almost nothing.
     timer: Pin<Box<Sleep>>,
+}
+
+/// The attempts to reconnect during one operation: their pauses, and their end.
+///
+/// Attempts that succeed count as well. A server that accepts connections and drops them at the first
+/// request would otherwise be asked again and again without a pause or an end.
+#[derive(Debug)]
+pub(super) struct Reconnects {
+    time_max: Duration,
+    /// `None` until the first attempt.
+    give_up_at: Option<Instant>,
+    pause: Duration,
+}
+
+impl Reconnects {
+    /// Allows attempts for `time_max` after the first one.
+    pub(super) fn within(time_max: Duration) -> Self {
+        Self { time_max, give_up_at: None, pause: RECONNECT_PAUSE }
+    }
+
+    /// Waits until the next attempt may be made: the first one at once, later ones after growing pauses.
+    /// Fails with `disconnected` when the time is up.
+    pub(super) async fn next(&mut self) -> Result<(), Term> {
+        let now = Instant::now();
+        let Some(give_up_at) = self.give_up_at else {
+            self.give_up_at = Some(now + self.time_max);
+            return Ok(());
+        };
+        if now >= give_up_at {
+            return Err(Term::atom("disconnected"));
+        }
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(RECONNECT_PAUSE_MAX);
+        Ok(())
+    }
 }
 
 /// Reasons why a request got no answer.
@@ -138,18 +173,14 @@ impl PbLink {
         }
     }
 
-    /// Reconnects, with growing pauses between attempts. Fails with `disconnected` if an attempt after
-    /// `give_up_at` fails.
-    pub(super) async fn reconnect(&mut self, give_up_at: Instant) -> Result<(), Term> {
-        let mut pause = RECONNECT_PAUSE;
-        while self.connect().await.is_err() {
-            if Instant::now() >= give_up_at {
-                return Err(Term::atom("disconnected"));
+    /// Reconnects. Fails with `disconnected` if no attempt succeeds.
+    pub(super) async fn reconnect(&mut self, attempts: &mut Reconnects) -> Result<(), Term> {
+        loop {
+            attempts.next().await?;
+            if self.connect().await.is_ok() {
+                return Ok(());
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(RECONNECT_PAUSE_MAX);
         }
-        Ok(())
     }
 
     /// Sends one request and waits for its answer. A timeout is final, and drops the connection, because

@@ -11,7 +11,7 @@ use quoit_client::{Error, Layout};
 use tokio::time::Instant;
 
 use super::StartError;
-use super::pb_link::{PbLink, RECONNECT_PAUSE, RECONNECT_PAUSE_MAX};
+use super::pb_link::{PbLink, Reconnects};
 use crate::config::Target;
 use crate::term::Term;
 
@@ -128,22 +128,18 @@ impl PbLinks {
         !is_routed && self.home.is_down()
     }
 
-    /// Reconnects to the worker's target, to another target or, if requests go to replicas, to any node,
-    /// with growing pauses between attempts. Fails with `disconnected` if an attempt after `give_up_at`
-    /// fails.
-    pub(super) async fn reconnect(&mut self, give_up_at: Instant) -> Result<(), Term> {
+    /// Reconnects to the worker's target, to another target or, if requests go to replicas, to any node.
+    /// [`link`](Self::link) is then that connection. Fails with `disconnected` if no attempt succeeds.
+    pub(super) async fn reconnect(&mut self, attempts: &mut Reconnects) -> Result<(), Term> {
         if self.replicas.is_none() && self.targets.len() == 1 {
-            return self.home.reconnect(give_up_at).await;
+            return self.home.reconnect(attempts).await;
         }
-        let mut pause = RECONNECT_PAUSE;
-        while !self.try_all().await {
-            if Instant::now() >= give_up_at {
-                return Err(Term::atom("disconnected"));
+        loop {
+            attempts.next().await?;
+            if self.try_all().await {
+                return Ok(());
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(RECONNECT_PAUSE_MAX);
         }
-        Ok(())
     }
 
     /// Makes one attempt at each target and each node, until one is connected.
@@ -264,7 +260,7 @@ mod tests {
         let asked = links.link().exchange(&ping, MessageCode::PingResp, timeout).await;
         assert!(asked.is_err() && links.is_down());
         let began = Instant::now();
-        links.reconnect(began + timeout).await.unwrap();
+        links.reconnect(&mut Reconnects::within(timeout)).await.unwrap();
         assert!(began.elapsed() < Duration::from_secs(1) && !links.is_down());
         assert_eq!(links.link().address(), targets[0].to_string());
     }

@@ -1,6 +1,9 @@
 //! Whole runs of the Protocol Buffers driver against a small server.
 
+use std::io::Read as _;
 use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use quoit_bench::cli::BenchOptions;
@@ -328,6 +331,40 @@ fn settings_that_the_driver_cannot_have_are_refused() {
         let config = format!("{{driver, riakc_pb}}. {keys} {setting}");
         let error = try_run(&config, |_| {}).err().expect(setting).to_string();
         assert!(error.contains(expected), "{setting}: {error}");
+    }
+}
+
+/// Starts a server that closes each connection at its first bytes. Returns its port and the number of
+/// connections so far.
+fn dropping_server() -> (u16, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let connection_count = Arc::new(AtomicUsize::new(0));
+    let counted = connection_count.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let mut stream = stream.unwrap();
+            std::thread::spawn(move || stream.read(&mut [0; 4096]));
+        }
+    });
+    (port, connection_count)
+}
+
+#[test]
+fn an_operation_fails_when_the_server_drops_every_connection() {
+    for (driver, operation) in [("riakc_pb", "get"), ("riakc_dt_pb", "{set, read}")] {
+        let (port, connection_count) = dropping_server();
+        let config = format!(
+            "{{mode, max}}. {{concurrent, 1}}. {{driver, {driver}}}. {{{driver}_port, {port}}}.
+             {{key_generator, {{int_to_str, {{uniform_int, 5}}}}}}. {{shutdown_on_error, true}}.
+             {{operations, [{{{operation}, 1}}]}}. {{pb_timeout_general, 100}}."
+        );
+        let change = |options: &mut BenchOptions| options.duration = Some("10s".to_owned());
+        let run = try_run(&config, change).expect(driver);
+        assert!(errors_of(&run).contains("disconnected"), "{driver}: {}", errors_of(&run));
+        let connection_count = connection_count.load(Ordering::SeqCst);
+        assert!(connection_count < 200, "{driver}: {connection_count} connections");
     }
 }
 

@@ -27,7 +27,7 @@ use self::plan::NhsPlan;
 use super::both_targets::target_of;
 use super::http_link::{HttpLink, Method, SEGMENT, append_to_path, check_status};
 use super::indexes::{self, DateForm};
-use super::pb_link::{CallError, PbLink, kept_metadata};
+use super::pb_link::{CallError, PbLink, Reconnects, kept_metadata};
 use super::pb_replicas::{PbLinks, Routing};
 use super::{Asks, Driver, Inputs, Outcome, StartError, key_bytes};
 use crate::config::{Config, ConfigError, Target};
@@ -411,7 +411,7 @@ impl Nhs {
     /// Reconnects if an earlier operation lost the connection.
     async fn ready(&mut self, plan: &NhsPlan) -> Result<(), Term> {
         if self.pb.is_down() {
-            self.pb.reconnect(Instant::now() + plan.pb_timeout).await?;
+            self.pb.reconnect(&mut Reconnects::within(plan.pb_timeout)).await?;
         }
         Ok(())
     }
@@ -477,7 +477,7 @@ async fn wait_for_copy(
         }
         if repl.is_down() {
             // An error means that the time is up, which the next iteration detects.
-            let _ = repl.reconnect(give_up_at).await;
+            let _ = repl.reconnect(&mut Reconnects::within(left)).await;
             continue;
         }
         let answer: Result<RpbGetResp, CallError> =

@@ -2,15 +2,16 @@
 
 mod plan;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use quoit_client::wire::messages::{DtFetchResp, FlagOp, MapFieldType, MapOp, MapUpdate, SetOp};
-use tokio::time::Instant;
 
 use self::plan::{DtPlan, FieldOperation};
 use super::pb_data_type::{
     adds, change_map, change_set, elements_of_field, field, field_of_counter, field_of_set, removes,
 };
-use super::pb_link::{CallError, PbLink};
+use super::pb_link::{CallError, PbLink, Reconnects};
 use super::pb_replicas::{PbLinks, Routing};
 use super::{Asks, Driver, Inputs, Outcome, StartError, key_bytes};
 use crate::config::{Config, ConfigError};
@@ -170,14 +171,12 @@ impl Driver for RiakcDtPb {
         operation: DtOperation,
         inputs: &mut Inputs,
     ) -> Outcome {
-        let mut give_up_at = None;
+        let mut reconnects = Reconnects::within(plan.timeout_general);
         loop {
-            if self.links.is_down() {
-                let until =
-                    *give_up_at.get_or_insert_with(|| Instant::now() + plan.timeout_general);
-                if let Err(reason) = self.links.reconnect(until).await {
-                    return Outcome::Failure(reason);
-                }
+            if self.links.is_down()
+                && let Err(reason) = self.links.reconnect(&mut reconnects).await
+            {
+                return Outcome::Failure(reason);
             }
             let attempt = match operation {
                 DtOperation::Set(operation) => self.on_set(plan, operation, inputs).await,
@@ -201,7 +200,7 @@ async fn create_named(plan: &DtPlan) -> Result<(), Term> {
     let empty_map = plan.one_map.then(|| (ONE_MAP, change_map(Vec::new())));
     let Some(target) = plan.targets.first() else { return Ok(()) };
     let mut link = PbLink::unconnected(&target.to_string(), plan.timeout_general);
-    link.reconnect(Instant::now()).await?;
+    link.reconnect(&mut Reconnects::within(Duration::ZERO)).await?;
     for (key, nothing) in empty_sets.chain(empty_map) {
         if plan.records.fetch(&mut link, &key).await?.value.is_none() {
             plan.records.update(&mut link, &key, None, nothing).await?;

@@ -22,7 +22,7 @@ use self::plan::{check_generators, quorum_text, read_plan};
 use super::indexes::{self, DateForm};
 use super::inputs::acknowledge;
 use super::pb_get::write_get;
-use super::pb_link::{CallError, kept_metadata};
+use super::pb_link::{CallError, Reconnects, kept_metadata};
 use super::pb_replicas::PbLinks;
 use super::{Asks, Driver, Inputs, Outcome, StartError, key_bytes};
 use crate::config::{Config, ConfigError};
@@ -179,14 +179,12 @@ impl Driver for RiakcPb {
         operation: PbOperation,
         inputs: &mut Inputs,
     ) -> Outcome {
-        let mut give_up_at = None;
+        let mut reconnects = Reconnects::within(plan.timeout_general);
         loop {
-            if self.links.is_down() {
-                let until =
-                    *give_up_at.get_or_insert_with(|| Instant::now() + plan.timeout_general);
-                if let Err(reason) = self.links.reconnect(until).await {
-                    return Outcome::Failure(reason);
-                }
+            if self.links.is_down()
+                && let Err(reason) = self.links.reconnect(&mut reconnects).await
+            {
+                return Outcome::Failure(reason);
             }
             match self.attempt(plan, operation, inputs).await {
                 Ok(()) => return Outcome::Success,
@@ -201,7 +199,7 @@ impl Driver for RiakcPb {
 
     async fn read_back(&mut self, plan: &PbPlan, key: &[u8], read: Read) -> Result<(), Term> {
         if self.links.is_down() {
-            self.links.reconnect(Instant::now() + plan.timeout_general).await?;
+            self.links.reconnect(&mut Reconnects::within(plan.timeout_general)).await?;
         }
         self.links.turn_to(plan.bucket_type.as_deref(), &plan.bucket, key).await;
         match self.get(plan, &Bytes::copy_from_slice(key)).await {
