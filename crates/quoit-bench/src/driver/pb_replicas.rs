@@ -3,7 +3,8 @@
 //! With [`Routing::Replicas`] the worker asks a node for the layout and opens a connection to each node
 //! when it is first needed. Each keyed operation goes to the key's replicas in turn. A node that cannot be
 //! reached is skipped for [`FAILURE_PAUSE`]; if no replica can be reached the operation goes to any node,
-//! then to the worker's own target.
+//! then to the worker's own target. An operation without a key uses the connection of the operation before
+//! it, or if that is lost, any node, then the worker's own target.
 
 use std::time::Duration;
 
@@ -114,15 +115,23 @@ impl PbLinks {
     /// worker's target.
     pub(super) async fn turn_to(&mut self, bucket_type: Option<&[u8]>, bucket: &[u8], key: &[u8]) {
         let Self { home, replicas: Some(replicas), .. } = self else { return };
-        replicas.note_failure();
-        if replicas.refresh_at <= Instant::now() {
-            replicas.refresh(home).await;
+        replicas.prepare(home).await;
+        replicas.choose(|layout| layout.replicas(bucket_type, bucket, key)).await;
+    }
+
+    /// As [`turn_to`](Self::turn_to), for a request without a key, which any node can answer. Does nothing
+    /// while [`link`](Self::link) is connected.
+    pub(super) async fn turn_to_any(&mut self) {
+        if !self.link().is_down() {
+            return;
         }
-        replicas.choose(bucket_type, bucket, key).await;
+        let Self { home, replicas: Some(replicas), .. } = self else { return };
+        replicas.prepare(home).await;
+        replicas.choose(|_| &[]).await;
     }
 
     /// True if no connection is known to be usable. Requests then fail until [`reconnect`](Self::reconnect)
-    /// succeeds.
+    /// succeeds. False while an operation can still turn to another node.
     pub(super) fn is_down(&self) -> bool {
         let is_routed = self.replicas.as_ref().is_some_and(|replicas| replicas.current.is_some());
         !is_routed && self.home.is_down()
@@ -158,6 +167,14 @@ impl PbLinks {
 }
 
 impl Replicas {
+    /// Notes the failure of the last operation's node, and reads the layout again if that is due.
+    async fn prepare(&mut self, home: &mut PbLink) {
+        self.note_failure();
+        if self.refresh_at <= Instant::now() {
+            self.refresh(home).await;
+        }
+    }
+
     /// If the last operation's node has lost its connection, marks the node to be skipped for a while.
     fn note_failure(&mut self) {
         let Some(node) = self.current.map(|place| &mut self.nodes[place]) else { return };
@@ -194,10 +211,11 @@ impl Replicas {
         }
     }
 
-    async fn choose(&mut self, bucket_type: Option<&[u8]>, bucket: &[u8], key: &[u8]) {
+    /// Makes a node the current one that can be reached: one of the `preferred` if possible, otherwise any.
+    async fn choose(&mut self, preferred: impl FnOnce(&Layout) -> &[u16]) {
         self.turn = self.turn.wrapping_add(1);
-        let replicas = self.layout.replicas(bucket_type, bucket, key);
-        let some = in_turn(replicas, self.turn).map(|place| usize::from(*place));
+        let preferred = preferred(&self.layout);
+        let some = in_turn(preferred, self.turn).map(|place| usize::from(*place));
         let count = self.nodes.len();
         let all = (0..count).map(|step| self.turn.wrapping_add(step) % count);
         let now = Instant::now();

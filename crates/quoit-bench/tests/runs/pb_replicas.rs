@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use quoit_bench::run::RunError;
 use quoit_client::Layout;
 use quoit_client::wire::messages::{
-    RpbGetLayoutResp, RpbGetResp, RpbLayoutNode, RpbLayoutRule, RpbPutResp,
+    RpbGetLayoutResp, RpbGetResp, RpbLayoutNode, RpbLayoutRule, RpbListKeysResp, RpbPutResp,
 };
 
 use crate::pb_server::{Manner, Reply, Seen, Server, append};
@@ -20,23 +21,27 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the nodes. If it `dies`, the second node closes the connection at each request.
-    fn start(dies: bool) -> Self {
+    /// Starts the nodes. The second node closes the connection at each request that `ends` is true for.
+    fn start(ends: fn(&Seen) -> bool) -> Self {
         let layout: Arc<OnceLock<RpbGetLayoutResp>> = Arc::default();
-        let start = |dies: bool| {
+        let start = |ends: fn(&Seen) -> bool| {
             let layout = layout.clone();
             Server::answering(move |request, _| {
                 let mut answer = Vec::new();
                 match request {
-                    _ if dies => return Reply::End,
+                    request if ends(&request) => return Reply::End,
                     Seen::Layout(_) => append(&mut answer, layout.get().unwrap()),
                     Seen::Get(_) => append(&mut answer, &RpbGetResp::default()),
+                    Seen::ListKeys(_) => {
+                        let done = Some(true);
+                        append(&mut answer, &RpbListKeysResp { keys: Vec::new(), done });
+                    }
                     _ => append(&mut answer, &RpbPutResp::default()),
                 }
                 Reply::Bytes(answer)
             })
         };
-        let nodes = [start(false), start(dies)];
+        let nodes = [start(|_| false), start(ends)];
         let told = told(&nodes);
         layout.set(told.clone()).unwrap();
         Self { nodes, layout: Layout::from_wire(told).unwrap().unwrap() }
@@ -90,7 +95,7 @@ fn config(server: &Server, operation: &str) -> String {
 #[test]
 fn every_request_goes_to_a_node_that_holds_its_key() {
     for operation in ["get", "put", "update"] {
-        let cluster = Cluster::start(false);
+        let cluster = Cluster::start(|_| false);
         let run = run(&cluster.config(operation));
         assert_eq!(run.report.total.error_count(), 0);
         let mut all = BTreeSet::new();
@@ -106,11 +111,30 @@ fn every_request_goes_to_a_node_that_holds_its_key() {
 
 #[test]
 fn operations_go_on_elsewhere_when_a_node_dies() {
-    let cluster = Cluster::start(true);
+    let cluster = Cluster::start(|_| true);
     let run = run(&cluster.config("get"));
     assert_eq!(run.report.total.error_count(), 0);
     let (_, foreign) = cluster.keys_at(0);
     assert!(!foreign.is_empty(), "keys of the dead node were read at the other");
+}
+
+/// A worker that does not notice the loss would hold its thread for ever, so the run has a time limit.
+#[test]
+fn operations_without_a_key_go_on_elsewhere_when_a_node_dies() {
+    let cluster = Cluster::start(|request| matches!(request, Seen::ListKeys(_)));
+    let config = cluster.config("get").replace("[{get, 1}]", "[{get, 1}, {listkeys, 1}]");
+    let (ended, end) = std::sync::mpsc::channel();
+    std::thread::spawn(move || ended.send(run(&config).report.total.error_count()));
+    let error_count = end.recv_timeout(Duration::from_secs(60)).expect("the run ends");
+    assert_eq!(error_count, 0);
+    let lists = |server: &Server| {
+        server.seen().iter().filter(|request| matches!(request, Seen::ListKeys(_))).count()
+    };
+    assert!(
+        lists(&cluster.nodes[1]) > 0,
+        "a list was asked of the node that closes its connection"
+    );
+    assert!(lists(&cluster.nodes[0]) > 0, "lists were asked of the other node");
 }
 
 #[test]

@@ -252,8 +252,12 @@ impl RiakcPb {
         inputs: &mut Inputs,
     ) -> Result<(), PbObstacle> {
         match operation {
-            PbOperation::Job(operation) => return self.attempt_job(plan, operation, inputs).await,
+            PbOperation::Job(operation) => {
+                self.links.turn_to_any().await;
+                return self.attempt_job(plan, operation, inputs).await;
+            }
             _ if !operation.draws_key() => {
+                self.links.turn_to_any().await;
                 return self.attempt_without_key(plan, operation, inputs).await;
             }
             _ => {}
