@@ -185,11 +185,12 @@ impl Replicas {
         }
     }
 
-    /// Makes one attempt at each node, until one is connected.
+    /// Makes one attempt at each node, until one is connected, which becomes the current one.
     async fn try_connect(&mut self) -> bool {
-        for node in &mut self.nodes {
+        for (place, node) in self.nodes.iter_mut().enumerate() {
             if node.link.try_connect(PATIENCE).await {
                 node.retry_at = Instant::now();
+                self.current = Some(place);
                 return true;
             }
         }
@@ -259,7 +260,9 @@ fn no_layout(target: &Target, reason: &str) -> StartError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
     use quoit_client::wire::MessageCode;
+    use quoit_client::wire::messages::{RpbGetLayoutResp, RpbLayoutNode, RpbLayoutRule};
     use tokio::net::TcpListener;
 
     #[tokio::test]
@@ -281,5 +284,42 @@ mod tests {
         links.reconnect(&mut Reconnects::within(timeout)).await.unwrap();
         assert!(began.elapsed() < Duration::from_secs(1) && !links.is_down());
         assert_eq!(links.link().address(), targets[0].to_string());
+    }
+
+    #[tokio::test]
+    async fn a_request_without_a_key_goes_to_a_node_when_no_target_can_be_reached() {
+        let listen = || TcpListener::bind("127.0.0.1:0");
+        let (node, gone) = (listen().await.unwrap(), listen().await.unwrap());
+        let node_address = node.local_addr().unwrap().to_string();
+        let home_address = gone.local_addr().unwrap().to_string();
+        drop(gone);
+        let told = RpbGetLayoutResp {
+            tag: Bytes::from_static(b"tag"),
+            ring_size: Some(8),
+            nodes: vec![RpbLayoutNode {
+                name: Bytes::from_static(b"n"),
+                address: Bytes::from(node_address.clone()),
+            }],
+            primaries: Some(Bytes::from_static(&[0; 16])),
+            rules: vec![RpbLayoutRule {
+                bucket_type: "default".into(),
+                n_val: 1,
+                ..RpbLayoutRule::default()
+            }],
+        };
+        let layout = Layout::from_wire(told).unwrap().unwrap();
+        let (timeout, now) = (Duration::from_secs(62), Instant::now());
+        let nodes = nodes_of(&layout, Vec::new(), timeout, now);
+        let refresh_at = now + LAYOUT_REFRESH;
+        let mut links = PbLinks {
+            home: PbLink::unconnected(&home_address, timeout),
+            targets: vec![home_address],
+            replicas: Some(Replicas { layout, nodes, current: None, turn: 0, refresh_at }),
+        };
+        assert!(links.is_down());
+        links.reconnect(&mut Reconnects::within(timeout)).await.unwrap();
+        links.turn_to_any().await;
+        assert!(!links.is_down() && !links.link().is_down());
+        assert_eq!(links.link().address(), node_address);
     }
 }
