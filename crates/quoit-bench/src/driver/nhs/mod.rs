@@ -60,7 +60,8 @@ pub(super) struct Nhs {
     strong: StdRng,
     /// Number of records written.
     record_count: u64,
-    /// Number of the next document to be written.
+    /// Number of the next document to be written. Documents in the long bucket take numbers as well, as in
+    /// basho_bench, so in a mix with them some numbers have no document in the document bucket.
     next_document: u64,
     /// Number of the oldest document that is not deleted.
     oldest_document: u64,
