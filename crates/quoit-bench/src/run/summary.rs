@@ -82,6 +82,17 @@ pub struct ModeSummary {
     pub rate_per_s: Option<f64>,
     /// Distribution of the arrivals of an `open_rate`: `constant` or `poisson`.
     pub arrivals: Option<String>,
+    /// The factor by which a `trace` was replayed faster than it was; `None` if it was replayed as fast as
+    /// the workers could.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<f64>,
+}
+
+impl ModeSummary {
+    /// True if the load offered a given number of operations per second, and false in a closed loop.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.rate_per_s.is_some() || self.speed.is_some()
+    }
 }
 
 /// The results of one operation.
@@ -270,13 +281,37 @@ fn end_text(end: RunEnd) -> &'static str {
 }
 
 fn mode(pacing: Pacing) -> ModeSummary {
-    let (kind, rate_per_s, arrivals) = match pacing {
-        Pacing::Max => ("max", None, None),
-        Pacing::Trace(_) => ("trace", None, None),
-        Pacing::Rate(rate) => ("rate", Some(rate), None),
-        Pacing::Open { rate_per_s, arrivals } => {
-            ("open_rate", Some(rate_per_s), Some(arrivals.name().to_owned()))
-        }
+    let of_kind = |kind: &str| ModeSummary {
+        kind: kind.to_owned(),
+        rate_per_s: None,
+        arrivals: None,
+        speed: None,
     };
-    ModeSummary { kind: kind.to_owned(), rate_per_s, arrivals }
+    match pacing {
+        Pacing::Max => of_kind("max"),
+        Pacing::Trace(speed) => ModeSummary { speed, ..of_kind("trace") },
+        Pacing::Rate(rate) => ModeSummary { rate_per_s: Some(rate), ..of_kind("rate") },
+        Pacing::Open { rate_per_s, arrivals } => ModeSummary {
+            rate_per_s: Some(rate_per_s),
+            arrivals: Some(arrivals.name().to_owned()),
+            ..of_kind("open_rate")
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Arrivals;
+
+    #[test]
+    fn a_replay_is_paced_unless_it_runs_as_fast_as_the_workers_can() {
+        let open = Pacing::Open { rate_per_s: 9.0, arrivals: Arrivals::Constant };
+        for paced in [Pacing::Rate(5.0), open, Pacing::Trace(Some(2.0))] {
+            assert!(mode(paced).is_paced(), "{paced}");
+        }
+        for closed in [Pacing::Max, Pacing::Trace(None)] {
+            assert!(!mode(closed).is_paced(), "{closed}");
+        }
+    }
 }
