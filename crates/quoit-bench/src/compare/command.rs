@@ -1,7 +1,7 @@
 //! The command `quoit bench compare`.
 
 use super::text::{sentence, text};
-use super::{CompareError, ComparedSides, SideVerdict, Sides, USUAL_SPREAD};
+use super::{CompareError, ComparedSides, Sides, USUAL_SPREAD};
 use crate::cli::{BenchOptions, failed, run_on};
 use crate::measure::OperationStats;
 use crate::output::{RunDirectory, Terminal};
@@ -43,16 +43,8 @@ pub struct CompareOptions {
 pub fn compare_command(options: &CompareOptions) -> u8 {
     match compare_on(options, &mut Terminal::stdout()) {
         Ok(compared) => {
-            let is_slower = |one: &ComparedSides| {
-                matches!(
-                    one.verdict,
-                    SideVerdict::Slower
-                        | SideVerdict::ProbablySlower
-                        | SideVerdict::Mixed
-                        | SideVerdict::FailsMore
-                )
-            };
-            if compared.iter().any(is_slower) { EXIT_SLOWER } else { EXIT_SAME }
+            let is_worse = compared.iter().any(|one| one.verdict.is_worse());
+            if is_worse { EXIT_SLOWER } else { EXIT_SAME }
         }
         Err(error) => {
             failed(&error);
@@ -175,10 +167,7 @@ fn write_page(
     let page = draw_comparison_page(ComparisonPage {
         title: &format!("{} and {}", base.display(), other.display()),
         sentence: &sentence(found),
-        is_slower: matches!(
-            found.verdict,
-            SideVerdict::Slower | SideVerdict::ProbablySlower | SideVerdict::FailsMore
-        ),
+        is_worse: found.verdict.is_worse(),
         table: &text(found),
         latencies: latencies
             .into_iter()

@@ -145,6 +145,13 @@ pub enum SideVerdict {
     FailsMore,
 }
 
+impl SideVerdict {
+    /// True if the second side is worse by some figure, certainly or probably, or fails more.
+    fn is_worse(self) -> bool {
+        matches!(self, Self::Slower | Self::ProbablySlower | Self::Mixed | Self::FailsMore)
+    }
+}
+
 /// One side of a comparison, in the answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedSide {

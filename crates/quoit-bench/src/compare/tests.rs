@@ -154,6 +154,23 @@ fn a_side_that_fails_more_is_worse_however_fast_its_successes_are() {
 }
 
 #[test]
+fn the_page_marks_a_side_that_is_faster_by_one_figure_and_slower_by_another() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [base, other, slow] = ["base", "other", "slow"].map(|name| folder.path().join(name));
+    run(&base, wave);
+    run(&other, |second| wave(second) * 2.0);
+    run(&slow, |second| wave(second) * 0.5);
+    let latencies = "get_latencies.csv";
+    fs::copy(slow.join(latencies), other.join(latencies)).expect("a table");
+    let page = folder.path().join("compare.html");
+    let sides = CompareOptions { output: Some(page.clone()), ..options(&[&base, &other]) };
+    let compared = compare_on(&sides, &mut Terminal::stdout()).expect("a comparison");
+    assert_eq!(compared[0].verdict, SideVerdict::Mixed);
+    let page = fs::read_to_string(page).expect("the page");
+    assert!(page.contains("badge bad"), "the page is as bad as the exit status");
+}
+
+#[test]
 fn rows_of_ten_seconds_stand_still_for_ten_seconds() {
     let folder = tempfile::tempdir().expect("a folder");
     run(folder.path(), |second| if second == 30 { 0.0 } else { wave(second) });

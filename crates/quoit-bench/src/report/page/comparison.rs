@@ -11,7 +11,7 @@ pub(crate) struct ComparisonPage<'a> {
     /// The verdict as a sentence.
     pub(crate) sentence: &'a str,
     /// True if the verdict is bad news.
-    pub(crate) is_slower: bool,
+    pub(crate) is_worse: bool,
     /// The table as text.
     pub(crate) table: &'a str,
     /// Latencies of an operation on a side, each with the name of both.
@@ -20,8 +20,8 @@ pub(crate) struct ComparisonPage<'a> {
 
 /// Draws the page of a comparison.
 pub(crate) fn draw_comparison_page(page: ComparisonPage<'_>) -> String {
-    let ComparisonPage { title, sentence, is_slower, table, latencies } = page;
-    let class = if is_slower { "bad" } else { "good" };
+    let ComparisonPage { title, sentence, is_worse, table, latencies } = page;
+    let class = if is_worse { "bad" } else { "good" };
     let header = format!(
         "<header>\n<p class=\"eyebrow\">Quoit bench</p>\n<h1>{}</h1>\n\
          <ul class=\"badges\"><li class=\"badge {class}\">{}</li></ul>\n</header>\n",
