@@ -326,6 +326,26 @@ mod tests {
             "the file that was sent is read"
         );
         assert_eq!(ordered.overrides(None).len(), 1);
+
+    #[test]
+    fn a_path_that_is_a_list_of_code_points_is_replaced_by_the_file_that_was_sent() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [local, sent] = ["local", "sent"].map(|name| folder.path().join(name));
+        std::fs::write(&local, "bytes").expect("a file");
+        std::fs::write(&sent, "bytes").expect("a file");
+        let codes: Vec<String> =
+            local.display().to_string().chars().map(|c| u32::from(c).to_string()).collect();
+        let text = format!("{{value_generator_blob_file, [{}]}}.", codes.join(", "));
+        let led = config(&text);
+        assert_eq!(led.source.file.as_deref(), Some(local.as_path()));
+        let files = led.named_files().expect("the file");
+        let texts = vec![("test.config".to_owned(), text)];
+        let plan = AgentPlan { texts, ..AgentPlan::default() };
+        let order = led.order(&plan, Share::WHOLE, &files);
+        let ordered =
+            Config::of_order(&order, std::slice::from_ref(&sent)).expect("a configuration");
+        assert_eq!(ordered.source.file, Some(sent));
+    }
         assert!(ordered.agents.is_none() && ordered.thread_count <= 3);
     }
 }

@@ -44,14 +44,15 @@ impl Entry {
     }
 }
 
-/// Replaces texts within a term.
+/// Replaces texts within a term. A list of code points is a text as well.
 fn replace_texts(term: &mut Term, pairs: &[(String, String)]) {
-    match term {
-        Term::String(text) => {
-            if let Some((_, new)) = pairs.iter().find(|(old, _)| old == text) {
-                text.clone_from(new);
-            }
+    if let Some(text) = term.as_text() {
+        if let Some((_, new)) = pairs.iter().find(|(old, _)| *old == text) {
+            *term = Term::String(new.clone());
         }
+        return;
+    }
+    match term {
         Term::Tuple(parts) | Term::List(parts) => {
             parts.iter_mut().for_each(|part| replace_texts(part, pairs));
         }
