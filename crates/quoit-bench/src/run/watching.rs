@@ -106,15 +106,15 @@ struct Watched {
     server: Target,
     security: Option<Arc<HttpSecurity>>,
     connection: Option<Connection>,
-    /// Time and figures of the last poll.
+    /// Time and figures of the last poll that was answered.
     before: Option<(Instant, ServerFigures)>,
 }
 
 impl Watched {
     /// Polls the server once. Rates need two polls, so the first poll gives no row. After a failure the
-    /// connection and the last figures are discarded.
+    /// connection is discarded, and the next row covers all the time since the last answer.
     async fn look(&mut self, release: &Release) -> Result<Option<ServerRow>, String> {
-        let (before, connection) = (self.before.take(), self.connection.take());
+        let connection = self.connection.take();
         let asked_at = Instant::now();
         let mut connection = match connection {
             Some(connection) => connection,
@@ -126,7 +126,7 @@ impl Watched {
             }
         };
         let figures = ask(&mut connection, &self.server).await?;
-        self.before = Some((asked_at, figures));
+        let before = self.before.replace((asked_at, figures));
         self.connection = Some(connection).filter(Connection::is_reusable);
         Ok(before.map(|(before_at, before)| ServerRow {
             elapsed_s: asked_at.saturating_duration_since(release.measured_from).as_secs_f64(),
@@ -154,4 +154,45 @@ async fn ask(connection: &mut Connection, server: &Target) -> Result<ServerFigur
     }
     let document = serde_json::from_slice(&body).map_err(|fault| format!("GET /stats: {fault}"))?;
     Ok(of_stats(&document))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch::CPU;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    /// Answers a request on each of three connections: with 1 s of processor time, not at all, with 4 s.
+    async fn serve(listener: TcpListener) {
+        for seconds in [Some(1), None, Some(4)] {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            let mut request = [0; 4096];
+            let read = stream.read(&mut request).await.expect("a request");
+            assert!(read > 0);
+            let Some(seconds) = seconds else { continue };
+            let body = format!("quoit_cpu_seconds_total {seconds}\n");
+            let head =
+                format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}", body.len());
+            let answer = format!("{head}\r\n\r\n{body}");
+            stream.write_all(answer.as_bytes()).await.expect("an answer is read");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_row_after_a_failed_poll_covers_the_time_since_the_last_answer() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let serving = tokio::spawn(serve(listener));
+        let server = Target::parse(&address).expect("a target");
+        let mut watched = Watched { server, security: None, connection: None, before: None };
+        let now = Instant::now();
+        let release = Release { at: now, measured_from: now, deadline: None };
+        assert_eq!(watched.look(&release).await, Ok(None));
+        assert!(watched.look(&release).await.is_err());
+        let row = watched.look(&release).await.expect("figures").expect("a row");
+        // Three seconds of processor time in less than the time since the release.
+        assert!(row.figures[CPU].expect("a rate") * row.elapsed_s >= 3.0, "{row:?}");
+        serving.await.expect("all requests were answered");
+    }
 }

@@ -8,10 +8,10 @@ use std::path::Path;
 /// Name of the file in the directory of a run.
 pub(crate) const FILE: &str = "servers.csv";
 
-/// The figures of one server in one second.
+/// The figures of one server in the time since its row before, mostly a second.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ServerRow {
-    /// End of the second, in seconds since the start of the measurement.
+    /// End of that time, in seconds since the start of the measurement.
     pub(crate) elapsed_s: f64,
     /// Host and port.
     pub(crate) server: String,
