@@ -196,9 +196,8 @@ fn values_text(config: &Config) -> String {
 
 /// Total size of the values once every key is written, without keys and without the server's overhead.
 fn data_text(config: &Config) -> Option<String> {
-    let keys = config.key_generator.dimension()?;
-    let size_bytes = config.value_generator.mean_bytes()? * keys as f64;
-    Some(format!("about {} of values when every key is written", size_text(size_bytes as u64)))
+    let size_bytes = config.estimated_size_bytes()?;
+    Some(format!("about {} of values when every key is written", size_text(size_bytes)))
 }
 
 /// The expectations, and whether missing one stops the run.

@@ -319,15 +319,11 @@ impl Config {
         targets::read_targets(&self.settings, ips_key, port as u16)
     }
 
-    /// Estimated total size of the values, in bytes: the number of distinct keys times the size of a value.
-    /// The result is 0 if values have no fixed size, and `None` if the number of distinct keys is unknown.
+    /// Estimated total size of the values once every key is written, in bytes: the number of distinct keys
+    /// times the mean size of a value. `None` if one of the two is unknown.
     pub fn estimated_size_bytes(&self) -> Option<u64> {
-        let size = match self.value_generator.spec() {
-            crate::valgen::ValueSpec::Fixed { size } => *size,
-            crate::valgen::ValueSpec::Constant(bytes) => bytes.len() as u64,
-            _ => 0,
-        };
-        self.key_generator.dimension().map(|dimension| dimension.saturating_mul(size))
+        let keys = self.key_generator.dimension()?;
+        Some((self.value_generator.mean_bytes()? * keys as f64) as u64)
     }
 }
 

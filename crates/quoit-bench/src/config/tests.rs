@@ -48,6 +48,18 @@ fn an_empty_file_gives_the_defaults() {
 }
 
 #[test]
+fn the_size_of_the_data_is_the_number_of_keys_times_the_mean_of_a_value() {
+    let estimate = |values: &str| {
+        let keys = "{key_generator, {sequential_int, 1000}}.";
+        config(&format!("{keys} {{value_generator, {values}}}.")).estimated_size_bytes()
+    };
+    assert_eq!(estimate("{fixed_bin, 10}"), Some(10_000));
+    assert_eq!(estimate("{exponential_bin, 10, 20}"), Some(30_000));
+    assert_eq!(estimate("{keygen, {sequential_int, 5}}"), None);
+    assert_eq!(config("{key_generator, {pareto_int, 9}}.").estimated_size_bytes(), None);
+}
+
+#[test]
 fn a_search_for_the_knee_has_a_bound_and_defaults() {
     let second = Duration::from_secs(1);
     let knee = |mode: &str| config(&format!("{{mode, {mode}}}.")).knee.expect(mode);
