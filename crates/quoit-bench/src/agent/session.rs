@@ -16,8 +16,8 @@ use crate::cli::raise_file_limit;
 use crate::config::Config;
 use crate::driver::{Driver, DriverTask, with_named};
 use crate::link::{
-    BEAT, FILES_BYTES_MAX, FromAgent, FromCoordinator, LinkAcceptor, LinkClock, LinkError,
-    LinkReader, LinkWriter, PROTOCOL, RunOrder, halves,
+    BEAT, FromAgent, FromCoordinator, LinkAcceptor, LinkClock, LinkError, LinkReader, LinkWriter,
+    PROTOCOL, RunOrder, check_files_size, halves,
 };
 use crate::notices::Notices;
 use crate::output::RunLog;
@@ -103,7 +103,7 @@ impl AgentSession {
         directory: &Path,
     ) -> Result<Received, LinkError> {
         let mut paths: Vec<PathBuf> = Vec::new();
-        let mut bytes_left = FILES_BYTES_MAX;
+        let mut bytes_received = 0;
         loop {
             match reader.next().await? {
                 FromCoordinator::AskClock => {
@@ -111,9 +111,8 @@ impl AgentSession {
                     writer.send(&FromAgent::Clock { agent_ns, unix_ns }).await?;
                 }
                 FromCoordinator::File { index, bytes } => {
-                    let too_much =
-                        LinkError::Files { bytes: FILES_BYTES_MAX + 1, max: FILES_BYTES_MAX };
-                    bytes_left = bytes_left.checked_sub(bytes.len() as u64).ok_or(too_much)?;
+                    bytes_received += bytes.len() as u64;
+                    check_files_size(bytes_received)?;
                     if index == paths.len() {
                         paths.push(directory.join(format!("file-{index}")));
                     }

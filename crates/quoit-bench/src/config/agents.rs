@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Arrivals, Config, ConfigError, Pacing, RunLength, Settings, Target, TargetOverride};
-use crate::link::{DEFAULT_PORT, FILES_BYTES_MAX, LinkError, LinkSecurity, RunOrder};
+use crate::link::{DEFAULT_PORT, LinkError, LinkSecurity, RunOrder, check_files_size};
 use crate::random::Seed;
 use crate::share::Share;
 use crate::term::Term;
@@ -157,9 +157,7 @@ impl Config {
             }
             let fault = |error| LinkError::File { path: path.clone(), error };
             bytes += std::fs::metadata(&path).map_err(fault)?.len();
-            if bytes > FILES_BYTES_MAX {
-                return Err(LinkError::Files { bytes, max: FILES_BYTES_MAX });
-            }
+            check_files_size(bytes)?;
             let content = std::fs::read(&path).map_err(fault)?;
             files.push(NamedFile { written, content });
         }
@@ -326,6 +324,8 @@ mod tests {
             "the file that was sent is read"
         );
         assert_eq!(ordered.overrides(None).len(), 1);
+        assert!(ordered.agents.is_none() && ordered.thread_count <= 3);
+    }
 
     #[test]
     fn a_path_that_is_a_list_of_code_points_is_replaced_by_the_file_that_was_sent() {
@@ -345,7 +345,5 @@ mod tests {
         let ordered =
             Config::of_order(&order, std::slice::from_ref(&sent)).expect("a configuration");
         assert_eq!(ordered.source.file, Some(sent));
-    }
-        assert!(ordered.agents.is_none() && ordered.thread_count <= 3);
     }
 }

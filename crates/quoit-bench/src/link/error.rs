@@ -93,9 +93,11 @@ pub enum LinkError {
     #[error("it did not end within {} s of the end of the run", .0.as_secs())]
     Unended(std::time::Duration),
     /// The files of a configuration exceed the limit.
-    #[error("the files that the configuration names have {bytes} bytes; at most {max} are sent")]
+    #[error(
+        "the files that the configuration names have at least {bytes} bytes; at most {max} are sent"
+    )]
     Files {
-        /// Total size of the files in bytes.
+        /// Size in bytes of the files up to the one that exceeds the limit, or of the parts received.
         bytes: u64,
         /// The limit in bytes.
         max: u64,

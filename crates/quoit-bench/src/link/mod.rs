@@ -34,3 +34,15 @@ pub const CHUNK_BYTES: usize = 1 << 20;
 
 /// Maximum total size of the files that a configuration refers to, in bytes.
 pub const FILES_BYTES_MAX: u64 = 512 << 20;
+
+/// Checks the size of the files that a configuration refers to, as far as it is known.
+///
+/// # Errors
+///
+/// When it exceeds [`FILES_BYTES_MAX`].
+pub(crate) fn check_files_size(bytes: u64) -> Result<(), LinkError> {
+    match bytes <= FILES_BYTES_MAX {
+        true => Ok(()),
+        false => Err(LinkError::Files { bytes, max: FILES_BYTES_MAX }),
+    }
+}

@@ -34,6 +34,13 @@ proptest! {
 }
 
 #[test]
+fn files_that_are_too_large_are_refused_with_their_size() {
+    assert!(check_files_size(FILES_BYTES_MAX).is_ok());
+    let told = check_files_size(FILES_BYTES_MAX + 7).expect_err("too large").to_string();
+    assert!(told.contains("at least 536870919 bytes; at most 536870912 are sent"), "{told}");
+}
+
+#[test]
 fn a_frame_that_is_too_long_is_refused_before_it_is_there() {
     let refused = decode_frame::<FromAgent>(&[1, 0, 0, 1]);
     assert!(matches!(refused, Err(LinkError::TooLong { .. })), "{refused:?}");
