@@ -124,7 +124,6 @@ const KEYS: &[&str] = &[
     "riakclient_pb_port",
     "riakclient_bucket",
     "riakclient_mynode",
-    "riakclient_pb_port",
     "riakclient_replies",
     "be_backend_mod",
     "be_config",
@@ -286,6 +285,12 @@ mod tests {
         let mut settings = Settings::default();
         settings.add("a.config".as_ref(), text.as_bytes()).expect("terms");
         warnings(&settings).expect_err(text).to_string()
+    }
+
+    #[test]
+    fn every_key_is_listed_once() {
+        let distinct: std::collections::BTreeSet<_> = KEYS.iter().collect();
+        assert_eq!(distinct.len(), KEYS.len());
     }
 
     #[test]
