@@ -75,6 +75,13 @@ impl Config {
         }
         paths.sort_unstable();
         paths.dedup();
+        if paths.is_empty() && !source_dir.is_empty() {
+            let place = settings.place("source_dir");
+            self.warnings.push(format!(
+                "{place}source_dir has no effect: no script is read from {source_dir}, and Erlang sources \
+                 are not run"
+            ));
+        }
         self.script_paths = paths;
         Ok(())
     }

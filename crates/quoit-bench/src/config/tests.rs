@@ -261,6 +261,24 @@ fn a_file_of_values_that_is_not_there_is_told_before_the_run() {
 }
 
 #[test]
+fn a_directory_of_erlang_sources_is_told_to_have_no_effect() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let warnings = |text: &str| {
+        let path = directory.path().join("a.config");
+        std::fs::write(&path, text).expect("a file");
+        Config::load(&[path]).expect(text).warnings.join("\n")
+    };
+    let told = warnings("{source_dir, \"deps/gen\"}.");
+    assert!(told.contains(":1:14: source_dir has no effect"), "{told}");
+    assert!(told.contains("Erlang sources are not run"), "{told}");
+    std::fs::write(directory.path().join("k.js"), "function key(worker) { return () => 1; }")
+        .expect("x");
+    let used = format!("{{source_dir, {:?}}}.", directory.path().display().to_string());
+    let script = "{key_generator, {script, \"k.js\", key, []}}.";
+    assert_eq!(warnings(&format!("{used} {script}")), "");
+}
+
+#[test]
 fn keys_that_ask_for_nothing_are_passed_over_in_silence() {
     let read = config(
         "{distribute_work, false}. {remote_nodes, []}. {source_dir, \"\"}. {measurements, []}.
