@@ -295,7 +295,8 @@ mod tests {
     use super::*;
     use crate::riak_node::fake;
     use quoit_client::wire::messages::{
-        RpbClusterMemberEntry, RpbGetServerInfoReq, RpbGetServerInfoResp, RpbMembershipResp,
+        Body as _, RpbClusterMemberEntry, RpbGetServerInfoReq, RpbGetServerInfoResp,
+        RpbMembershipResp,
     };
     use std::net::TcpListener;
 

@@ -363,7 +363,7 @@ impl Import<'_> {
 }
 
 /// Where a record is, for people. It is put into words only where it is told.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Place {
     key: BitcaskKey,
     file: Arc<Path>,
