@@ -71,7 +71,7 @@ pub enum ReplicationCommand {
         peers: Vec<String>,
         /// Number of entries that are stored at the same time.
         workers: Option<usize>,
-        /// Number of connections to each peer.
+        /// Number of connections to each peer; `None` for as many as `replrtq_sinkpeerlimit` allows.
         per_peer: Option<usize>,
     },
     /// Ends the consumption of a queue.
@@ -95,7 +95,7 @@ pub enum ReplicationCommand {
         name: String,
         /// Number of entries that are stored at the same time.
         workers: usize,
-        /// Number of connections to each peer; `None` for as many as workers.
+        /// Number of connections to each peer; `None` for as many as `replrtq_sinkpeerlimit` allows.
         per_peer: Option<usize>,
     },
     /// Asks peers for the other nodes of their clusters.

@@ -170,7 +170,8 @@ impl Replication {
         let peers =
             peers.iter().map(|peer| peer.parse()).collect::<Result<Vec<PeerAddress>, _>>()?;
         let worker_count = workers.unwrap_or(self.settings().worker_count);
-        let peer_limit = per_peer.unwrap_or(self.settings().peer_limit).min(worker_count);
+        let usual = || self.settings().peer_limit_of(worker_count);
+        let peer_limit = per_peer.map_or_else(usual, |per_peer| per_peer.min(worker_count));
         Ok(SinkDefinition { queue, peers, worker_count, peer_limit, is_suspended: false })
     }
 }

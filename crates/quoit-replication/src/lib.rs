@@ -32,6 +32,9 @@ mod sink_definition;
 mod sinks;
 mod status;
 mod storing;
+mod task_end;
+#[cfg(test)]
+mod test_peer;
 
 pub use address::{PeerAddress, PeerAddressError, Protocol};
 pub use bootstrap::{Bootstrap, BootstrapError, BootstrapState, BootstrapStatus};

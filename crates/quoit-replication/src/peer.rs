@@ -33,7 +33,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause after a batch of which an entry could not be stored.
 const REST_AFTER_FAULT: Duration = Duration::from_secs(1);
 
-/// Consumes a queue of a peer over the connection with this number, until the task is dropped.
+/// Consumes a queue of a peer over the connection with this number, until the task is aborted or was
+/// asked to end.
 pub(crate) async fn run(mut context: PeerContext, number: usize) {
     let mut kinds = context.kind.subscribe();
     loop {
@@ -63,6 +64,9 @@ pub(crate) async fn run(mut context: PeerContext, number: usize) {
                 fault => fault,
             },
         };
+        if context.end.is_wanted() {
+            return;
+        }
         context.pace.note(Outcome::Failed);
         let text = fault.text(&context.address);
         let known = context.figures.state.lock().fault.clone();

@@ -4,6 +4,7 @@ use crate::address::PeerAddress;
 use crate::dialer::PeerDialer;
 use crate::figures::{PeerFigures, PeerKind};
 use crate::pace::Pace;
+use crate::task_end::TaskEnd;
 use bytes::Bytes;
 use quoit_client::Error;
 use quoit_core::ReplicatedStore;
@@ -11,7 +12,7 @@ use quoit_riak_peer::PeerError;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, watch};
 
-/// State that a connection's task shares with the other connections to the peer.
+/// State that a connection's task shares with its owner and with the other connections to the peer.
 #[derive(Clone)]
 pub(crate) struct PeerContext {
     pub(crate) store: Arc<ReplicatedStore>,
@@ -26,6 +27,8 @@ pub(crate) struct PeerContext {
     pub(crate) is_suspended: watch::Receiver<bool>,
     /// Kind of the peer, which its first connection finds out.
     pub(crate) kind: watch::Sender<Option<PeerKind>>,
+    /// End of this connection's task.
+    pub(crate) end: Arc<TaskEnd>,
 }
 
 /// Reason why a connection to a peer was given up.

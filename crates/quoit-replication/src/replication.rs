@@ -179,7 +179,7 @@ impl Replication {
     }
 
     /// Changes the number of a queue's entries that are stored at the same time, and the number of
-    /// connections to each peer.
+    /// connections to each peer; `None` for the number of the settings.
     ///
     /// # Errors
     ///
@@ -190,7 +190,8 @@ impl Replication {
         worker_count: usize,
         peer_limit: Option<usize>,
     ) -> Result<(), ChangeSinkError> {
-        self.sinks.set_workers(queue, worker_count, peer_limit)
+        let usual = || self.settings.peer_limit_of(worker_count);
+        self.sinks.set_workers(queue, worker_count, peer_limit.unwrap_or_else(usual))
     }
 
     /// The store that is replicated.

@@ -1,11 +1,12 @@
 //! A connection to a Riak peer. Entries come one by one, and leave the peer's queue when they are sent.
 //!
 //! An entry that can't be stored is therefore kept and tried again until it is stored. Meanwhile its
-//! connection takes no other entry. An entry in hand is lost if the process or the connection's task
-//! ends.
+//! connection takes no other entry, and does not end when the peer is no longer wanted. An entry in hand
+//! is lost only if the node stops or dies. A node that stops logs the entry's name.
 
 use crate::address::Protocol;
 use crate::figures::PeerKind;
+use crate::full_sync::bucket_name;
 use crate::pace::Outcome;
 use crate::peer_context::{PeerContext, PeerFault};
 use crate::storing::StoringError;
@@ -31,7 +32,7 @@ pub(crate) async fn converse(context: &mut PeerContext, protocol: Protocol) -> P
         Ok(peer) => peer,
         Err(fault) => return fault.into(),
     };
-    let figures = Arc::clone(&context.figures);
+    let (figures, end) = (Arc::clone(&context.figures), Arc::clone(&context.end));
     let _open = figures.open();
     let queue = String::from_utf8_lossy(&context.queue).into_owned();
     let mut is_new = true;
@@ -42,6 +43,7 @@ pub(crate) async fn converse(context: &mut PeerContext, protocol: Protocol) -> P
         let workers = Arc::clone(&context.workers);
         // The semaphore is never closed.
         let permit = workers.acquire().await;
+        let Some(in_hand) = end.take_entry() else { return PeerFault::Silent };
         let began_us = context.store.clock().monotonic_us();
         let fetched = match peer.fetch(&queue).await {
             Ok(fetched) => fetched,
@@ -70,11 +72,40 @@ pub(crate) async fn converse(context: &mut PeerContext, protocol: Protocol) -> P
                 context.pace.note(Outcome::Stored);
             }
         }
+        drop(in_hand);
+        if end.is_wanted() {
+            return PeerFault::Silent;
+        }
         let random = context.store.clock().monotonic_us();
         let wait = context.pace.wait(random);
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }
+    }
+}
+
+/// An entry that its source no longer has. Unless it is settled before this is dropped, it is lost.
+struct OnlyCopy<'c> {
+    context: &'c PeerContext,
+    fetched: &'c Fetched,
+    /// True if it was stored, or can't be.
+    is_settled: bool,
+}
+
+impl Drop for OnlyCopy<'_> {
+    fn drop(&mut self) {
+        if self.is_settled {
+            return;
+        }
+        let Fetched { bucket_type, bucket, key, .. } = self.fetched;
+        let name = BucketRef { bucket_type, bucket };
+        tracing::error!(
+            peer = %self.context.address,
+            bucket = bucket_name(name),
+            key = %String::from_utf8_lossy(key),
+            "sink: an entry is lost, because the node stops before it could be stored: full-sync finds it"
+        );
+        self.context.store.stats().count(Counter::SinkErrors);
     }
 }
 
@@ -87,6 +118,7 @@ async fn store_until_stored<'w>(
     mut permit: Result<SemaphorePermit<'w>, AcquireError>,
 ) {
     let mut rest = REST_MIN;
+    let mut only_copy = OnlyCopy { context, fetched, is_settled: true };
     loop {
         let began_us = context.store.clock().monotonic_us();
         match store(context, fetched).await {
@@ -94,6 +126,7 @@ async fn store_until_stored<'w>(
                 let took_us = context.store.clock().monotonic_us() - began_us;
                 context.figures.push_us.fetch_add(took_us, Ordering::Relaxed);
                 context.figures.state.lock().fault = None;
+                only_copy.is_settled = true;
                 return;
             }
             Err(fault @ StoringError::Malformed(_)) => {
@@ -101,6 +134,7 @@ async fn store_until_stored<'w>(
                 tracing::error!(peer = %context.address, "sink: an entry is left out: {fault}");
                 context.figures.note_fault(fault.to_string());
                 context.store.stats().count(Counter::SinkErrors);
+                only_copy.is_settled = true;
                 return;
             }
             Err(fault) => {

@@ -17,8 +17,9 @@ pub struct SinkSettings {
     pub peers: Vec<PeerAddress>,
     /// Number of entries of a queue that are stored at the same time (`replrtq_sinkworkers`).
     pub worker_count: usize,
-    /// Number of connections to each peer of a queue (`replrtq_sinkpeerlimit`).
-    pub peer_limit: usize,
+    /// Maximum number of connections to each peer of a queue (`replrtq_sinkpeerlimit`); `None` for as
+    /// many as the queue has workers.
+    pub peer_limit: Option<usize>,
     /// True if peers are asked for the other nodes of their clusters (`replrtq_peer_discovery`).
     pub discovers: bool,
     /// Longest time between two such requests, in seconds (`replrtq_prompt_max_seconds`).
@@ -35,6 +36,14 @@ pub struct SinkSettings {
     pub full_sync: FullSyncSettings,
 }
 
+impl SinkSettings {
+    /// Number of connections to each peer of a queue with this number of workers, if no command says
+    /// otherwise.
+    pub(crate) fn peer_limit_of(&self, worker_count: usize) -> usize {
+        self.peer_limit.map_or(worker_count, |_| worker_count)
+    }
+}
+
 impl Default for SinkSettings {
     fn default() -> Self {
         Self {
@@ -42,7 +51,7 @@ impl Default for SinkSettings {
             queue: "q1_ttaaefs".to_owned(),
             peers: Vec::new(),
             worker_count: 24,
-            peer_limit: 24,
+            peer_limit: None,
             discovers: false,
             prompt_secs_max: 900,
             login: None,
@@ -51,5 +60,18 @@ impl Default for SinkSettings {
             bucket_types: BucketTypeMode::Off,
             full_sync: FullSyncSettings::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_gets_as_many_connections_as_there_are_workers_unless_the_setting_says_fewer() {
+        let unset = SinkSettings { worker_count: 8, ..SinkSettings::default() };
+        assert_eq!((unset.peer_limit_of(4), unset.peer_limit_of(100)), (4, 100));
+        let set = SinkSettings { peer_limit: Some(6), ..unset };
+        assert_eq!((set.peer_limit_of(4), set.peer_limit_of(100)), (4, 6));
     }
 }

@@ -10,6 +10,7 @@ use crate::peer;
 use crate::peer_context::PeerContext;
 use crate::settings::SinkSettings;
 use crate::sink_definition::SinkDefinition;
+use crate::task_end::TaskEnd;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_core::{QueueDefinition, QueueDefinitionError, ReplicatedStore};
@@ -57,12 +58,15 @@ impl From<StoreError> for ChangeSinkError {
     }
 }
 
-/// A task that is aborted when this is dropped.
-struct Task(AbortHandle);
+/// Task of a connection. It is aborted when this is dropped.
+struct Task {
+    handle: AbortHandle,
+    end: Arc<TaskEnd>,
+}
 
 impl Drop for Task {
     fn drop(&mut self) {
-        self.0.abort();
+        self.handle.abort();
     }
 }
 
@@ -70,7 +74,7 @@ impl Drop for Task {
 struct Peer {
     figures: Arc<PeerFigures>,
     pace: Arc<Pace>,
-    _tasks: Vec<Task>,
+    tasks: Vec<Task>,
 }
 
 /// A queue that is consumed.
@@ -96,6 +100,9 @@ pub(crate) struct Sinks {
     dialer: PeerDialer,
     node_name: Bytes,
     state: Mutex<State>,
+    /// Tasks of peers that are no longer consumed. Each still stores an entry that its source does not
+    /// have.
+    leaving: Mutex<Vec<Task>>,
     file: KeptFile,
 }
 
@@ -121,7 +128,7 @@ impl Sinks {
         store.set_consumes(!sinks.is_empty());
         let state = Mutex::new(State { sinks, kept, is_running: false });
         let node_name = Bytes::copy_from_slice(settings.node_name.as_bytes());
-        Ok(Self { store, dialer, node_name, state, file })
+        Ok(Self { store, dialer, node_name, state, leaving: Mutex::default(), file })
     }
 
     /// Begins to consume. Must be called on the runtime.
@@ -131,17 +138,31 @@ impl Sinks {
         state.sinks.values_mut().for_each(|sink| self.connect(sink));
     }
 
-    /// Ends all consumption.
+    /// Ends all consumption at once, because the node stops.
     pub(crate) fn stop(&self) {
         let mut state = self.state.lock();
         state.is_running = false;
         state.sinks.values_mut().for_each(|sink| sink.peers.clear());
+        self.leaving.lock().clear();
+    }
+
+    /// Ends the connections to peers. A connection with an entry that its source does not have stores
+    /// it first.
+    fn dismiss(&self, peers: BTreeMap<String, Peer>) {
+        let mut leaving = self.leaving.lock();
+        leaving.retain(|task| !task.handle.is_finished());
+        let tasks = peers.into_values().flat_map(|peer| peer.tasks);
+        leaving.extend(tasks.filter(|task| task.end.ask() && false));
     }
 
     /// Starts tasks for peers without any, and ends the tasks of peers that were removed.
     fn connect(&self, sink: &mut Sink) {
         let wanted = sink.wanted();
-        sink.peers.retain(|name, _| wanted.contains_key(name));
+        let (kept, gone) = std::mem::take(&mut sink.peers)
+            .into_iter()
+            .partition(|(name, _)| wanted.contains_key(name));
+        sink.peers = kept;
+        self.dismiss(gone);
         for (name, (address, count)) in wanted {
             if sink.peers.contains_key(&name) {
                 continue;
@@ -158,11 +179,15 @@ impl Sinks {
                 workers: Arc::clone(&sink.workers),
                 is_suspended: sink.is_suspended.subscribe(),
                 kind: watch::Sender::new(None),
+                end: Arc::default(),
             };
-            let task =
-                |number| Task(tokio::spawn(peer::run(context.clone(), number)).abort_handle());
-            let _tasks = (0..sink.definition.peer_limit * count).map(task).collect();
-            sink.peers.insert(name, Peer { figures, pace, _tasks });
+            let task = |number| {
+                let end = Arc::<TaskEnd>::default();
+                let context = PeerContext { end: Arc::clone(&end), ..context.clone() };
+                Task { handle: tokio::spawn(peer::run(context, number)).abort_handle(), end }
+            };
+            let tasks = (0..sink.definition.peer_limit * count).map(task).collect();
+            sink.peers.insert(name, Peer { figures, pace, tasks });
         }
     }
 
@@ -202,16 +227,18 @@ impl Sinks {
         if state.is_running {
             self.connect(&mut sink);
         }
-        state.sinks.insert(name, sink);
+        if let Some(former) = state.sinks.insert(name, sink) {
+            self.dismiss(former.peers);
+        }
         self.keep(&mut state)
     }
 
     /// Ends the consumption of a queue.
     pub(crate) fn remove(&self, queue: &str) -> Result<(), ChangeSinkError> {
         let mut state = self.state.lock();
-        if state.sinks.remove(queue).is_none() {
-            return Err(ChangeSinkError::NoSink(queue.to_owned()));
-        }
+        let removed = state.sinks.remove(queue);
+        let removed = removed.ok_or_else(|| ChangeSinkError::NoSink(queue.to_owned()))?;
+        self.dismiss(removed.peers);
         state.kept.removed.push(queue.to_owned());
         self.keep(&mut state)
     }
@@ -226,20 +253,19 @@ impl Sinks {
     }
 
     /// Changes the number of entries that are stored at the same time, and the number of connections to
-    /// each peer (as many as workers for `None`).
+    /// each peer.
     pub(crate) fn set_workers(
         &self,
         queue: &str,
         worker_count: usize,
-        peer_limit: Option<usize>,
+        peer_limit: usize,
     ) -> Result<(), ChangeSinkError> {
-        let peer_limit = peer_limit.unwrap_or(worker_count);
         check_workers(worker_count, peer_limit)?;
         self.change(queue, |sink| {
             sink.definition.worker_count = worker_count;
             sink.definition.peer_limit = peer_limit;
             sink.workers = Arc::new(Semaphore::new(worker_count));
-            sink.peers.clear();
+            self.dismiss(std::mem::take(&mut sink.peers));
         })
     }
 
@@ -362,7 +388,7 @@ fn configured(settings: &SinkSettings) -> Vec<SinkDefinition> {
         queue,
         peers,
         worker_count: settings.worker_count,
-        peer_limit: settings.peer_limit.min(settings.worker_count),
+        peer_limit: settings.peer_limit_of(settings.worker_count),
         is_suspended: false,
     };
     peers.into_iter().map(definition).collect()
@@ -371,6 +397,121 @@ fn configured(settings: &SinkSettings) -> Vec<SinkDefinition> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kept::kept_file;
+    use crate::test_peer::{frame_of, start_peer, unknown_request};
+    use bytes::BytesMut;
+    use quoit_core::Counter;
+    use quoit_model::clock::{Actor, Dot, VersionVector};
+    use quoit_model::object::{Object, Sibling};
+    use quoit_model::props::PropUpdates;
+    use quoit_riak::{Fetched, Replicated, checksum};
+    use quoit_seam::SystemClock;
+    use quoit_testkit::{TestNode, until};
+    use quoit_wire::Frame;
+    use quoit_wire::messages::{RpbFetchReq, RpbFetchResp};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    /// An entry of a Riak's queue, in a bucket of the type `t`.
+    fn entry() -> Bytes {
+        let actor = Actor([9; 8].into_iter().collect());
+        let dot = Dot { actor, counter: 1, time_secs: 1 };
+        let value = Bytes::from_static(b"v");
+        let sibling = Sibling {
+            dot: Some(dot.clone()),
+            last_modified_us: 1_000_000,
+            value,
+            ..Sibling::default()
+        };
+        let clock = VersionVector::from_entries([dot]);
+        let object = Object { clock, siblings: [sibling].into_iter().collect() };
+        let fetched = Fetched {
+            bucket_type: Bytes::from_static(b"t"),
+            bucket: Bytes::from_static(b"b"),
+            key: Bytes::from_static(b"k"),
+            what: Replicated::Object(object),
+        };
+        fetched.encode(false)
+    }
+
+    /// Answer of a Riak whose queue has one entry, until it is taken.
+    fn riak_answer(is_taken: &AtomicBool, frame: Frame) -> BytesMut {
+        let unknown = unknown_request(&frame);
+        if frame.decode::<RpbFetchReq>().is_err() {
+            return unknown;
+        }
+        let entry = (!is_taken.swap(true, Ordering::Relaxed)).then(entry);
+        frame_of(&RpbFetchResp {
+            queue_empty: entry.is_none(),
+            deleted: None,
+            crc_check: entry.as_deref().map(checksum),
+            replencoded_object: entry,
+            deleted_vclock: None,
+            segment_id: None,
+            segment_hash: None,
+        })
+    }
+
+    /// A node with a sink that has taken an entry of a Riak and can't store it.
+    async fn sinks_with_an_entry_in_hand() -> (Arc<ReplicatedStore>, Sinks) {
+        let node = TestNode::new(1, "a", Arc::<SystemClock>::default());
+        let store = node.assemble().expect("a node").store;
+        let (settings, dialer) = (SinkSettings::default(), PeerDialer::default());
+        let sinks = Sinks::new(Arc::clone(&store), &settings, dialer, kept_file(None));
+        let sinks = sinks.expect("nothing is kept");
+        sinks.start();
+        let is_taken = Arc::new(AtomicBool::new(false));
+        let peer = start_peer(move |frame| {
+            let is_taken = Arc::clone(&is_taken);
+            async move { riak_answer(&is_taken, frame) }
+        });
+        let definition = SinkDefinition {
+            queue: "q".to_owned(),
+            peers: vec![peer.await],
+            worker_count: 1,
+            peer_limit: 1,
+            is_suspended: false,
+        };
+        sinks.add(definition).expect("a good sink");
+        let is_refused = || {
+            let status = sinks.status();
+            let fault = status[0].peers[0].fault.clone().unwrap_or_default();
+            fault.contains("create and activate the bucket type")
+        };
+        until(PATIENCE, "the entry is refused, as its type is missing", is_refused).await;
+        (store, sinks)
+    }
+
+    async fn create_type(store: &ReplicatedStore) {
+        let control = store.control();
+        control.create_type(b"t", &PropUpdates::default()).await.expect("a new type");
+        control.activate_type(b"t").await.expect("a type");
+    }
+
+    #[tokio::test]
+    async fn an_entry_of_a_riak_is_stored_although_its_sink_was_changed_and_removed_meanwhile() {
+        let (store, sinks) = sinks_with_an_entry_in_hand().await;
+        sinks.set_workers("q", 2, 2).expect("a sink");
+        sinks.remove("q").expect("a sink");
+        create_type(&store).await;
+        until(PATIENCE, "the entry is stored", || store.engine().stats().key_count == 1).await;
+        until(PATIENCE, "its task ends", || {
+            sinks.leaving.lock().iter().all(|task| task.handle.is_finished())
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn a_node_that_stops_with_an_entry_of_a_riak_counts_it_as_an_error() {
+        let (store, sinks) = sinks_with_an_entry_in_hand().await;
+        sinks.remove("q").expect("a sink");
+        let before = store.stats().snapshot().total(Counter::SinkErrors);
+        sinks.stop();
+        let is_counted = || store.stats().snapshot().total(Counter::SinkErrors) > before;
+        until(PATIENCE, "the loss is counted", is_counted).await;
+    }
 
     #[test]
     fn configured_peers_belong_to_the_queue_that_they_name_or_to_the_usual_one() {

@@ -35,6 +35,8 @@ pub(crate) struct HttpPeer {
     agent: Agent,
     /// Value of the header `Authorization`.
     authorization: Option<Authorization>,
+    /// Time limit for a request.
+    limit: Duration,
 }
 
 /// Value of the header `Authorization`. Debug output hides it.
@@ -56,22 +58,28 @@ impl HttpPeer {
         address: &str,
         login: Option<&Login>,
         connect: Duration,
-        answer: Duration,
+        limit: Duration,
     ) -> Self {
         let config = Agent::config_builder()
             .timeout_connect(Some(connect))
-            .timeout_global(Some(answer))
             .http_status_as_error(false)
             .build();
         let Some(login) = login else {
             let origin = format!("http://{address}");
-            return Self { origin, agent: config.into(), authorization: None };
+            return Self { origin, agent: config.into(), authorization: None, limit };
         };
         let connector = SecureConnector::new(Arc::clone(login.tls_config()));
         let agent = Agent::with_parts(config, connector, DefaultResolver::default());
         let pair = STANDARD.encode(format!("{}:{}", login.user(), login.password()));
         let authorization = Some(Authorization(format!("Basic {pair}")));
-        Self { origin: format!("https://{address}"), agent, authorization }
+        Self { origin: format!("https://{address}"), agent, authorization, limit }
+    }
+
+    /// The peer with a time limit for further requests. It ends them on their threads: a caller that
+    /// only gave up waiting would leave a thread of the runtime to each.
+    pub(crate) const fn within(&mut self, limit: Duration) -> &mut Self {
+        self.limit = limit;
+        self
     }
 
     /// Sends a request, with a JSON body if there is one.
@@ -83,11 +91,10 @@ impl HttpPeer {
 
     fn ask_blocking(&self, path: String, body: Option<Value>) -> Result<Bytes, PeerError> {
         let url = format!("{}{path}", self.origin);
-        let authorization = self.authorization.as_ref().map(|value| ("Authorization", &*value.0));
         let failed = |reason: String| PeerError::Http { path: path.clone(), reason };
         let answered = match body {
-            None => with_header(self.agent.get(&url), authorization).call(),
-            Some(body) => with_header(self.agent.post(&url), authorization).send_json(&body),
+            None => self.prepared(self.agent.get(&url)).call(),
+            Some(body) => self.prepared(self.agent.post(&url)).send_json(&body),
         };
         let mut answered = answered.map_err(|fault| failed(fault.to_string()))?;
         let status = answered.status();
@@ -97,6 +104,15 @@ impl HttpPeer {
             return Err(failed(format!("{status}: {}", String::from_utf8_lossy(&body).trim())));
         }
         Ok(body.into())
+    }
+
+    /// A request with the time limit and the login.
+    fn prepared<B>(&self, request: RequestBuilder<B>) -> RequestBuilder<B> {
+        let request = request.config().timeout_global(Some(Duration::from_secs(3_600))).build();
+        match &self.authorization {
+            Some(value) => request.header("Authorization", &*value.0),
+            None => request,
+        }
     }
 
     async fn ask_json(&self, path: String) -> Result<Value, PeerError> {
@@ -209,13 +225,6 @@ impl HttpPeer {
     }
 }
 
-fn with_header<B>(request: RequestBuilder<B>, header: Option<(&str, &str)>) -> RequestBuilder<B> {
-    match header {
-        Some((name, value)) => request.header(name, value),
-        None => request,
-    }
-}
-
 fn range_path(bucket: &BucketName, what: &str, filter: &RangeFilter) -> String {
     let typed = bucket.typed().map(|name| format!("types/{}/", encoded(&name)));
     let typed = typed.unwrap_or_default();
@@ -270,4 +279,26 @@ fn clocks(answer: &Value) -> Result<Vec<RecordClock>, PeerError> {
         })
     };
     list(answer, "keys-clocks")?.iter().map(record).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_request_to_a_peer_that_hangs_leaves_no_thread_behind_when_its_time_is_up() {
+        // The system accepts the connection, and nothing answers.
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let hour = Duration::from_secs(3_600);
+        let mut peer = HttpPeer::new(&address, None, hour, hour);
+        let (told, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let peer = peer.within(Duration::from_millis(50));
+            told.send(peer.ask_blocking("/ping".to_owned(), None))
+        });
+        let ended = ended.recv_timeout(Duration::from_secs(30)).expect("the request ends");
+        assert!(matches!(ended, Err(PeerError::Http { .. })), "{ended:?}");
+    }
 }

@@ -53,7 +53,9 @@ macro_rules! by_protocol {
     ($peer:expr, $limit:expr, $method:ident ( $($argument:expr),* )) => {
         match &mut $peer.0 {
             Inner::Pb(peer) => within($limit, peer.$method($($argument),*)).await,
-            Inner::Http(peer) => within($limit, peer.$method($($argument),*)).await,
+            Inner::Http(peer) => {
+                within($limit, peer.within($limit).$method($($argument),*)).await
+            }
         }
     };
 }
@@ -75,7 +77,7 @@ impl RiakPeer {
                 Inner::Pb(within(CONNECT_TIMEOUT, PbPeer::connect(address, login)).await?)
             }
             RiakProtocol::Http => {
-                Inner::Http(HttpPeer::new(address, login, CONNECT_TIMEOUT, SCAN_TIMEOUT))
+                Inner::Http(HttpPeer::new(address, login, CONNECT_TIMEOUT, QUEUE_TIMEOUT))
             }
         }))
     }

@@ -108,15 +108,14 @@ fn run(worker: &dyn Worker, parking: &Parking) {
         }
         let next = worker.step(parking);
         let mut signal = parking.signal.lock();
-        if !signal.woken && !signal.stopped {
-            match next {
-                Next::Done => return,
-                Next::Again => {}
-                Next::WhenWoken => parking.changed.wait(&mut signal),
-                Next::AfterUs(us) => {
-                    parking.changed.wait_for(&mut signal, Duration::from_micros(us));
-                }
+        let is_due = signal.woken || signal.stopped;
+        match next {
+            Next::Done if !is_due => return,
+            Next::WhenWoken if !is_due => parking.changed.wait(&mut signal),
+            Next::AfterUs(us) if !is_due => {
+                parking.changed.wait_for(&mut signal, Duration::from_micros(us));
             }
+            Next::Again | Next::WhenWoken | Next::AfterUs(_) | Next::Done => {}
         }
         signal.woken = false;
     }
@@ -148,5 +147,32 @@ impl WorkerHandle for ThreadHandle {
         {
             tracing::error!("a background thread of the store panicked");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// A worker that is woken in the midst of its first step, which finishes its work.
+    struct WokenAtItsEnd {
+        parking: Arc<Parking>,
+        step_count: AtomicU32,
+    }
+
+    impl Worker for WokenAtItsEnd {
+        fn step(&self, _: &dyn Pace) -> Next {
+            self.parking.signal.lock().woken = self.step_count.fetch_add(1, Ordering::Relaxed) == 0;
+            Next::Done
+        }
+    }
+
+    #[test]
+    fn a_worker_whose_work_is_finished_does_not_step_again_although_it_was_woken() {
+        let parking = Arc::new(Parking::default());
+        let worker = WokenAtItsEnd { parking: Arc::clone(&parking), step_count: AtomicU32::new(0) };
+        run(&worker, &parking);
+        assert_eq!(worker.step_count.into_inner(), 1);
     }
 }

@@ -86,7 +86,6 @@ struct ChangeLogState {
     log: u64,
     /// Time of the last entry or, if later, time up to which a reader was told that it has everything.
     last_us: u64,
-    is_unsynced: bool,
     is_closed: bool,
     has_failed: bool,
     stored: ChangeLogNote,
@@ -135,7 +134,6 @@ impl ChangeLog {
             journal,
             log: stored.log,
             last_us,
-            is_unsynced: false,
             is_closed: false,
             has_failed: false,
             stored,
@@ -167,7 +165,7 @@ impl ChangeLog {
         match state.journal.append(&entry, &[]) {
             Ok(_) => {
                 state.appended_count += 1;
-                (state.is_unsynced, state.has_failed) = (true, false);
+                state.has_failed = false;
             }
             Err(fault) => {
                 state.lost_count += 1;
@@ -266,21 +264,18 @@ impl ChangeLog {
     /// Disk faults. If a sync fails, the entries count as lost and readers learn of a gap.
     pub fn flush(&self, now_us: u64) -> Result<(), StoreError> {
         let (files, disk) = {
-            let mut state = self.state.lock();
-            let is_unsynced = std::mem::take(&mut state.is_unsynced);
-            let files = if is_unsynced { state.journal.take_unsynced() } else { Vec::new() };
-            (files, Arc::clone(state.journal.disk()))
+            let state = self.state.lock();
+            (state.journal.unsynced(), Arc::clone(state.journal.disk()))
         };
         if let Some(fault) = files.iter().find_map(|file| file.sync().err()) {
-            let mut state = self.state.lock();
-            state.is_unsynced = true;
             // After a failed sync the system may have dropped the data, and a later sync would succeed
             // nevertheless.
-            state.begin_another_log();
-            return Err(fault.into());
+            self.state.lock().begin_another_log();
+            return Err(fault);
         }
         let has_changed = {
             let mut state = self.state.lock();
+            state.journal.note_synced(&files);
             let oldest_us = now_us.saturating_sub(self.settings.retention.as_micros() as u64);
             let old = state.journal.retire(EntrySequence(oldest_us))?;
             let many = state.journal.shrink(self.settings.bytes_max)?;

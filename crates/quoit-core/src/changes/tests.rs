@@ -155,3 +155,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn changes_of_a_killed_process_outlast_a_power_cut_after_the_next_process_has_stopped() {
+    for seed in 0..10 {
+        let disk = FaultyDisk::new(seed);
+        append(&open(&disk), "a", 1);
+        let disk = disk.kill();
+        open(&disk).close(2).expect("the disk is well");
+        let log = open_after(&disk.crash(), BOOT + 1, 8);
+        let kept = read(&log, ReadFrom::Oldest).expect("it is kept");
+        assert_eq!(names(&kept), ["a"], "seed {seed}");
+    }
+}

@@ -28,15 +28,37 @@ pub(crate) struct MapSessions {
 
 type SessionEnder = Arc<dyn Fn() + Send + Sync>;
 
+/// Number of a use of a session.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+struct UseNumber(u64);
+
+/// The use of a session by a batch.
+struct SessionUse {
+    /// Id of the job.
+    job: Bytes,
+    /// Function that ends the session; `None` until it is compiled.
+    end: Option<SessionEnder>,
+}
+
 #[derive(Default)]
 struct KeptSessions {
     /// Unused sessions by phase, with the time of their last use.
     idle: BTreeMap<MapWork, (u64, Box<dyn ScriptSession>)>,
-    in_use_count: usize,
-    /// Functions that end the sessions in use, with the ids of their jobs.
-    enders: Vec<(Bytes, SessionEnder)>,
+    /// Sessions in use. Several may be of one job.
+    in_use: BTreeMap<UseNumber, SessionUse>,
+    next: UseNumber,
     /// True if a task drops unused sessions.
     is_swept: bool,
+}
+
+impl KeptSessions {
+    /// Notes that a batch of a job uses a session.
+    fn begin_use(&mut self, job: Bytes) -> UseNumber {
+        let number = self.next;
+        self.next = UseNumber(number.0 + 1);
+        self.in_use.insert(number, SessionUse { job, end: None });
+        number
+    }
 }
 
 /// A session that a batch uses. When this is dropped, the session is kept for the next batch, unless a
@@ -45,6 +67,7 @@ pub(crate) struct SessionInUse<'w> {
     sessions: &'w MapSessions,
     clock: &'w dyn Clock,
     work: &'w NodeWork,
+    number: UseNumber,
     session: Option<Box<dyn ScriptSession>>,
 }
 
@@ -70,11 +93,9 @@ impl Drop for SessionInUse<'_> {
     fn drop(&mut self) {
         let now_us = self.clock.monotonic_us();
         let mut kept = self.sessions.kept.lock();
-        kept.in_use_count -= 1;
-        let ender = kept.enders.iter().position(|(job, _)| *job == self.work.sent.job);
-        if let Some(place) = ender {
-            kept.enders.swap_remove(place);
-        }
+        let first = kept.in_use.iter().find(|(_, of)| of.job == self.work.sent.job);
+        let first = first.map(|(number, _)| *number);
+        first.and_then(|number| kept.in_use.remove(&number));
         if let Some(session) = self.session.take() {
             kept.idle.insert(self.work.sent.clone(), (now_us, session));
         }
@@ -97,17 +118,19 @@ impl MapSessions {
         let mut in_use = {
             let mut kept = self.kept.lock();
             let idle = kept.idle.remove(&work.sent).map(|(_, session)| session);
-            if idle.is_none() && kept.idle.len() + kept.in_use_count >= SESSION_COUNT_MAX {
+            if idle.is_none() && kept.idle.len() + kept.in_use.len() >= SESSION_COUNT_MAX {
                 return Ok(None);
             }
-            kept.in_use_count += 1;
-            SessionInUse { sessions: self, clock, work, session: idle }
+            let number = kept.begin_use(work.sent.job.clone());
+            SessionInUse { sessions: self, clock, work, number, session: idle }
         };
         let session = match in_use.session.take() {
             Some(session) => session,
             None => engine.open(&work.sent.job, work.scripts())?,
         };
-        self.kept.lock().enders.push((work.sent.job.clone(), session.ender()));
+        if let Some(of_batch) = self.kept.lock().in_use.get_mut(&in_use.number) {
+            of_batch.end = Some(session.ender());
+        }
         in_use.session = Some(session);
         Ok(Some(in_use))
     }
@@ -116,7 +139,8 @@ impl MapSessions {
     pub(crate) fn end(&self, job: &[u8]) {
         let mut kept = self.kept.lock();
         kept.idle.retain(|work, _| *work.job != *job);
-        kept.enders.iter().filter(|(of, _)| **of == *job).for_each(|(_, end)| end());
+        let of_job = kept.in_use.values().filter(|of_batch| *of_batch.job == *job);
+        of_job.filter_map(|of_batch| of_batch.end.as_ref()).for_each(|end| end());
     }
 
     /// Sets the engine that runs scripts. Only the first call has an effect.
@@ -127,14 +151,14 @@ impl MapSessions {
     /// Number of sessions, in use or kept.
     pub(crate) fn count(&self) -> usize {
         let kept = self.kept.lock();
-        kept.idle.len() + kept.in_use_count
+        kept.idle.len() + kept.in_use.len()
     }
 
     /// True if sweeping has to begin because there are sessions and no task sweeps them. The caller
     /// must then start it.
     pub(crate) fn begin_to_sweep(&self) -> bool {
         let mut kept = self.kept.lock();
-        let is_none = kept.idle.is_empty() && kept.in_use_count == 0;
+        let is_none = kept.idle.is_empty() && kept.in_use.is_empty();
         let begins = !is_none && !kept.is_swept;
         kept.is_swept |= begins;
         begins
@@ -145,7 +169,69 @@ impl MapSessions {
         let mut kept = self.kept.lock();
         let idle_us = IDLE.as_micros() as u64;
         kept.idle.retain(|_, (used_us, _)| now_us.saturating_sub(*used_us) < idle_us);
-        kept.is_swept = !kept.idle.is_empty() || kept.in_use_count > 0;
+        kept.is_swept = !kept.idle.is_empty() || !kept.in_use.is_empty();
         kept.is_swept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quoit_mapreduce::{PhaseKind, ScriptText};
+    use quoit_model::etf::Term;
+    use quoit_seam::ManualClock;
+
+    /// An engine whose sessions note in a list that they were ended, by their numbers.
+    #[derive(Default, Debug)]
+    struct CountingEngine {
+        opened: Mutex<usize>,
+        ended: Arc<Mutex<Vec<usize>>>,
+    }
+
+    struct NumberedSession {
+        number: usize,
+        ended: Arc<Mutex<Vec<usize>>>,
+    }
+
+    impl ScriptEngine for CountingEngine {
+        fn open(
+            &self,
+            _job: &Bytes,
+            _scripts: Vec<(usize, ScriptText, Term)>,
+        ) -> Result<Box<dyn ScriptSession>, ScriptFault> {
+            let mut opened = self.opened.lock();
+            *opened += 1;
+            Ok(Box::new(NumberedSession { number: *opened, ended: Arc::clone(&self.ended) }))
+        }
+    }
+
+    impl ScriptSession for NumberedSession {
+        fn ender(&self) -> SessionEnder {
+            let (number, ended) = (self.number, Arc::clone(&self.ended));
+            Arc::new(move || ended.lock().push(number))
+        }
+
+        fn call(&mut self, _: usize, _: ScriptCall) -> Result<Vec<Bytes>, ScriptFault> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_job_ends_each_session_in_use_although_others_of_the_job_are_done() {
+        let (sessions, clock) = (MapSessions::default(), ManualClock::at(1));
+        let engine = Arc::new(CountingEngine::default());
+        sessions.run_with(Arc::clone(&engine) as Arc<dyn ScriptEngine>);
+        let kind = PhaseKind::Link { bucket: None, tag: None };
+        let sent = MapWork { job: Bytes::from_static(b"job"), ..MapWork::default() };
+        let work = NodeWork { phase: 0, kind, reduce: None, sent };
+        let take = || sessions.take(&work, &clock).expect("it compiles").expect("there is room");
+        let (first, second, third) = (take(), take(), take());
+        drop(second);
+        sessions.end(b"another job");
+        sessions.end(b"job");
+        assert_eq!(*engine.ended.lock(), [1, 3]);
+        drop((first, third));
+        sessions.end(b"job");
+        assert_eq!((engine.ended.lock().len(), sessions.count()), (2, 0));
     }
 }

@@ -1,7 +1,8 @@
 //! Journal of source queues: the real-time entries that are still to be sent, on disk.
 //!
 //! The request that writes a record appends its entry without a sync, so the entry survives the death
-//! of the process, as the write does. A background task syncs the journal once a second. All queues of
+//! of the process, as the write does. A background task syncs the journal once a second, also the files
+//! of an earlier process, which may have died before it synced them. All queues of
 //! the node share the journal; an entry lists the queues that it waits in. Files are named `source-`
 //! followed by their number in hexadecimal. A file is removed when no queue needs an entry in it. The
 //! log of change feeds uses the same files for its own entries.
@@ -72,13 +73,27 @@ pub(crate) struct JournalReader {
     from: Cursor,
 }
 
+/// A file of the journal.
 #[derive(Clone)]
-struct JournalFile {
+pub(crate) struct JournalFile {
     number: u32,
     file: Arc<dyn DiskFile>,
     size_bytes: u64,
+    /// Bytes at the beginning of the file that a sync has covered.
+    synced_bytes: u64,
     /// Lower bound of the sequence numbers in the file.
     first: EntrySequence,
+}
+
+impl JournalFile {
+    /// Syncs the file. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// Disk faults.
+    pub(crate) fn sync(&self) -> Result<(), StoreError> {
+        Ok(self.file.sync()?)
+    }
 }
 
 /// The open journal.
@@ -89,9 +104,7 @@ pub(crate) struct Journal {
     /// True if the last file may be appended to. False at the start and after a failed append, because
     /// the end of the file is then unknown.
     is_active: bool,
-    /// Full files that are not synced yet.
-    unsynced: Vec<Arc<dyn DiskFile>>,
-    /// True if files were created since the directory was synced last.
+    /// True if files may have been created since the directory was synced last.
     has_new_files: bool,
     buffer: Vec<u8>,
 }
@@ -118,15 +131,20 @@ impl Journal {
             let count = file.read_at(&mut head, 0)?;
             // The head was never written completely, so the file has no entries.
             let Some(first) = read_head(&head[..count], &disk.path(), number)? else { continue };
-            files.push_back(JournalFile { number, file, size_bytes, first });
+            files.push_back(JournalFile {
+                number,
+                file,
+                size_bytes,
+                synced_bytes: size_bytes,
+                first,
+            });
         }
         Ok(Self {
             disk,
+            has_new_files: !files.is_empty(),
             files,
             next_number,
             is_active: false,
-            unsynced: Vec::new(),
-            has_new_files: false,
             buffer: Vec::new(),
         })
     }
@@ -197,13 +215,12 @@ impl Journal {
 
     fn begin_file(&mut self, first: EntrySequence) -> Result<(), StoreError> {
         // The next flush syncs the full file, so that writers do not wait for the disk.
-        self.unsynced.extend(self.active_file());
         let number = self.next_number;
         self.next_number += 1;
         let file = self.disk.open(&file_name(number), true)?;
         file.write_at(&file_head(number, first), 0)?;
         let size_bytes = FILE_HEAD_BYTES as u64;
-        self.files.push_back(JournalFile { number, file, size_bytes, first });
+        self.files.push_back(JournalFile { number, file, size_bytes, synced_bytes: 0, first });
         self.is_active = true;
         self.has_new_files = true;
         Ok(())
@@ -214,15 +231,20 @@ impl Journal {
         std::mem::take(&mut self.has_new_files)
     }
 
-    /// Files to sync. The caller syncs them without the lock, so that appends go on.
-    pub(crate) fn take_unsynced(&mut self) -> Vec<Arc<dyn DiskFile>> {
-        let mut files = std::mem::take(&mut self.unsynced);
-        files.extend(self.active_file());
-        files
+    /// Files with entries that are not synced. The caller syncs them without the lock, so that appends
+    /// go on, and then calls [`Journal::note_synced`].
+    pub(crate) fn unsynced(&self) -> Vec<JournalFile> {
+        let is_unsynced = |file: &&JournalFile| file.synced_bytes < file.size_bytes;
+        self.files.iter().filter(is_unsynced).cloned().collect()
     }
 
-    fn active_file(&self) -> Option<Arc<dyn DiskFile>> {
-        self.files.back().filter(|_| self.is_active).map(|file| Arc::clone(&file.file))
+    /// Notes that files are synced as far as [`Journal::unsynced`] has returned them.
+    pub(crate) fn note_synced(&mut self, synced: &[JournalFile]) {
+        for file in &mut self.files {
+            if let Some(as_synced) = synced.iter().find(|synced| synced.number == file.number) {
+                file.synced_bytes = as_synced.size_bytes;
+            }
+        }
     }
 
     /// Directory of the journal, to be synced after files were created or removed.

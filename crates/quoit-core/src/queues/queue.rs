@@ -59,6 +59,15 @@ struct Behind {
     count: u64,
     /// Lower bound of their times of queueing, microseconds since 1970.
     since_us: u64,
+    /// True if the last read failed. The fault is logged once.
+    has_failed: bool,
+}
+
+impl Behind {
+    /// Entries from the one at `cursor` on.
+    const fn from(cursor: Cursor, first: EntrySequence, since_us: u64) -> Self {
+        Self { cursor, first, count: 1, since_us, has_failed: false }
+    }
 }
 
 /// Counts since the start of the process.
@@ -188,8 +197,7 @@ impl Queue {
         match (&mut self.behind, at) {
             (Some(behind), Some(_)) => behind.count += 1,
             (None, Some(cursor)) if self.window.len() >= self.bounds.window_count_max => {
-                let (first, since_us) = (entry.sequence, entry.queued_us);
-                self.behind = Some(Behind { cursor, first, count: 1, since_us });
+                self.behind = Some(Behind::from(cursor, entry.sequence, entry.queued_us));
             }
             _ => {
                 let is_small = entry.held_bytes() <= self.bounds.object_bytes_max;
@@ -214,20 +222,17 @@ impl Queue {
         self.restored_below = EntrySequence(first.0 + 1);
         match &mut self.behind {
             Some(behind) => behind.count += 1,
-            None => self.behind = Some(Behind { cursor, first, count: 1, since_us }),
+            None => self.behind = Some(Behind::from(cursor, first, since_us)),
         }
     }
 
-    /// Takes the next entry. An entry taken under a lease returns to the queue unless it is confirmed.
+    /// Takes the next entry, after [`Queue::fill_window`]. An entry taken under a lease returns to the
+    /// queue unless it is confirmed.
     pub(crate) fn take(
         &mut self,
-        journal: Option<&Journal>,
         lease: Option<LeaseNumber>,
         now_us: u64,
     ) -> Option<(QueuePriority, QueueEntry)> {
-        if self.window.is_empty() {
-            self.read_behind(journal);
-        }
         let (priority, entry) = self.next()?;
         match lease {
             Some(lease) => {
@@ -250,18 +255,29 @@ impl Queue {
         })
     }
 
-    /// Reads the next entries from the journal into the empty window.
-    fn read_behind(&mut self, journal: Option<&Journal>) {
+    /// Reads the next entries from the journal if the window is empty. True if entries are lost because
+    /// the journal is damaged.
+    #[must_use]
+    pub(crate) fn fill_window(&mut self, journal: Option<&Journal>) -> bool {
+        let mut has_lost = false;
         while self.window.is_empty()
             && let (Some(behind), Some(journal)) = (&mut self.behind, journal)
         {
             let read = match journal.read(behind.cursor) {
                 Ok(read) => read,
                 Err(fault) => {
-                    tracing::error!(%fault, queue = self.name, "reading a source queue failed");
-                    return;
+                    if !std::mem::replace(&mut behind.has_failed, false) {
+                        tracing::error!(
+                            %fault,
+                            queue = self.name,
+                            "a source queue can't be read: its entries wait until it can"
+                        );
+                    }
+                    break;
                 }
             };
+            behind.has_failed = false;
+            has_lost |= read.has_lost;
             let number = self.number;
             for JournalEntry { entry, queues } in read.entries {
                 if queues.contains(&number) && entry.sequence >= behind.first {
@@ -279,6 +295,7 @@ impl Queue {
                 self.behind = None;
             }
         }
+        has_lost
     }
 
     /// Notes that a consumer has stored an entry.

@@ -392,18 +392,18 @@ impl SourceQueues {
     ///
     /// Disk faults. If a sync fails, a loss is noted.
     pub fn flush(&self) -> Result<(), StoreError> {
-        let files = {
-            let mut state = self.state.lock();
-            let is_unsynced = std::mem::take(&mut state.is_unsynced);
-            let files = state.journal.as_mut().filter(|_| is_unsynced).map(Journal::take_unsynced);
-            files.unwrap_or_default()
-        };
+        let files = self.state.lock().journal.as_ref().map(Journal::unsynced).unwrap_or_default();
         if let Some(fault) = files.iter().find_map(|file| file.sync().err()) {
-            let mut state = self.state.lock();
             // A power cut may lose entries of these files.
-            state.is_unsynced = true;
+            let mut state = self.state.lock();
             state.note_loss();
-            return Err(fault.into());
+            if let Some(journal) = &mut state.journal {
+                journal.note_synced(&files);
+            }
+            return Err(fault);
+        }
+        if let Some(journal) = &mut self.state.lock().journal {
+            journal.note_synced(&files);
         }
         // Before the manifest: it may have no room until files have been removed.
         let changed = self.retire()?;

@@ -2,6 +2,7 @@
 
 use super::entry::{EntryReference, EntrySequence, QueuePriority, Visited};
 use super::filter::QueueDefinition;
+use super::journal::file_name;
 use super::source_queues::{Lease, SourceQueueSettings, SourceQueues};
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -9,6 +10,9 @@ use quoit_model::key::{BucketRef, KeyRef};
 use quoit_seam::FaultyDisk;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
 
 const QUEUES: [&str; 3] = ["all", "only_a", "blocked"];
 const BUCKETS: [&str; 2] = ["a", "b"];
@@ -220,6 +224,47 @@ fn drain(queues: &SourceQueues, name: &str) -> Vec<u64> {
         .collect()
 }
 
+/// Queues a tombstone of a mebibyte, all of whose bytes are the same.
+fn push_long(queues: &SourceQueues, number: u8) {
+    let reference = EntryReference::Tombstone(Bytes::from(vec![number; 1 << 20]));
+    let (key, now_us) = (key(0, number.into()), u64::from(number) + 1);
+    queues.push(bucket_of(0), key, reference, Visited::new(), now_us);
+}
+
+/// Counts errors that are logged.
+#[derive(Default)]
+struct ErrorCounter(Arc<AtomicUsize>);
+
+impl Subscriber for ErrorCounter {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && *metadata.level() == Level::ERROR
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// Number of errors that are logged during the work.
+fn errors_during(work: impl FnOnce()) -> usize {
+    let counter = ErrorCounter::default();
+    let count = Arc::clone(&counter.0);
+    tracing::subscriber::with_default(counter, work);
+    count.load(Ordering::Relaxed)
+}
+
 proptest! {
     #[test]
     fn queues_on_a_disk_do_what_naive_ones_do(steps in steps()) {
@@ -343,11 +388,7 @@ fn queues_go_on_in_memory_while_their_disk_is_full_and_a_restart_knows_that_they
 fn files_that_are_not_needed_leave_a_full_disk() {
     let disk = FaultyDisk::new(9);
     let queues = Arc::new(open(&disk, 1));
-    let long = Bytes::from(vec![0; 1 << 20]);
-    for number in 0..20 {
-        let reference = EntryReference::Tombstone(long.clone());
-        queues.push(bucket_of(0), key(0, number), reference, Visited::new(), number + 1);
-    }
+    (0..20).for_each(|number| push_long(&queues, number));
     let before = queues.disk_bytes();
     disk.set_faults(|faults| faults.capacity_bytes = Some(0));
     assert_eq!((drain(&queues, "all").len(), drain(&queues, "only_a").len()), (20, 20));
@@ -465,4 +506,66 @@ fn entries_of_a_sink_that_hangs_go_to_others() {
     assert_eq!((number_of(&again.key), again.is_again), (0, true));
     queues.confirm("all", &lease, &[hangs.sequence]);
     assert_eq!(queues.lengths("all").map(|lengths| lengths.real_time), Some(1));
+}
+
+#[test]
+fn damage_that_is_met_after_the_start_is_a_loss() {
+    let disk = FaultyDisk::new(11);
+    let queues = open(&disk, 1);
+    settle_losses(&queues);
+    (0..10).for_each(|number| push(&queues, 0, number));
+    let name = file_name(1);
+    let last = disk.bytes(&name).expect("the journal's file").len() - 1;
+    disk.flip_bit(&name, last, 0);
+    assert!(!queues.take_loss(), "it was not read yet");
+    assert_eq!(drain(&queues, "all"), (0..9).collect::<Vec<u64>>());
+    assert!(queues.take_loss(), "a full-sync has to find the last write");
+    push(&queues, 0, 10);
+    assert_eq!(drain(&queues, "all"), [10]);
+    assert!(!queues.take_loss(), "the damage is told once");
+}
+
+#[test]
+fn a_file_whose_sync_was_not_tried_because_another_sync_failed_is_synced_by_the_next_flush() {
+    let disk = FaultyDisk::new(12);
+    let queues = open(&disk, 1);
+    // Three files. The entry with the number 20 is in the second one.
+    (0..40).for_each(|number| push_long(&queues, number));
+    disk.set_faults(|faults| faults.failing_syncs = 1);
+    assert!(queues.flush().is_err(), "the first file");
+    queues.flush().expect("the disk is well");
+    let has_entry = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == 20).count() >= 1 << 20;
+    assert!(disk.has_durable(has_entry));
+}
+
+#[test]
+fn entries_of_a_killed_process_outlast_a_power_cut_after_the_next_process_has_stopped() {
+    for seed in 0..10 {
+        let disk = FaultyDisk::new(seed);
+        let queues = open(&disk, 1);
+        settle_losses(&queues);
+        (0..3).for_each(|number| push(&queues, 0, number));
+        let disk = disk.kill();
+        open(&disk, 1).close().expect("the disk is well");
+        let queues = open(&disk.crash(), 2);
+        assert_eq!(drain(&queues, "all"), [0, 1, 2], "seed {seed}");
+        assert!(!queues.take_loss());
+    }
+}
+
+#[test]
+fn a_journal_that_can_not_be_read_is_logged_once_until_it_can() {
+    let disk = FaultyDisk::new(13);
+    let queues = open(&disk, 1);
+    (0..6).for_each(|number| push(&queues, 0, number));
+    (0..4).for_each(|_| assert!(queues.take("all", None, 1).is_some(), "from memory"));
+    let fail = || {
+        disk.set_faults(|faults| faults.failing_reads = 3);
+        (0..3).for_each(|_| assert!(queues.take("all", None, 1).is_none()));
+    };
+    assert_eq!(errors_during(fail), 1);
+    assert_eq!(drain(&queues, "all"), [4, 5], "they have waited");
+    (6..12).for_each(|number| push(&queues, 0, number));
+    (0..4).for_each(|_| assert!(queues.take("all", None, 1).is_some(), "from memory"));
+    assert_eq!(errors_during(fail), 1, "a fault after a good read");
 }

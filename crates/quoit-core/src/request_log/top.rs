@@ -20,6 +20,14 @@ struct Kept<T> {
     before: Vec<(u64, T)>,
 }
 
+impl<T> Kept<T> {
+    fn drop_those(&mut self, is_dropped: impl Fn(&T) -> bool) {
+        for items in [&mut self.now] {
+            items.retain(|(_, item)| !is_dropped(item));
+        }
+    }
+}
+
 impl<T: Clone> TopWindow<T> {
     pub(super) const fn new(count_max: usize, rank_min: u64, window_us: u64) -> Self {
         let floor = if count_max == 0 { u64::MAX } else { rank_min };
@@ -54,21 +62,26 @@ impl<T: Clone> TopWindow<T> {
         self.floor.store(self.rank_min, Ordering::Relaxed);
     }
 
-    /// Keeps an item. It replaces the item for which `replaces` is true, or the lowest one if there are
-    /// too many.
+    /// Keeps an item. It replaces items of both windows for which `replaces` is true, or the lowest one
+    /// of this window if there are too many.
     pub(super) fn keep(&self, now_us: u64, rank: u64, item: T, replaces: impl Fn(&T) -> bool) {
         if self.count_max == 0 {
             return;
         }
         let mut kept = self.kept.lock();
         self.turned(&mut kept, now_us);
-        kept.now.retain(|(_, other)| !replaces(other));
+        kept.drop_those(replaces);
         let place = kept.now.partition_point(|(other, _)| *other >= rank);
         kept.now.insert(place, (rank, item));
         kept.now.truncate(self.count_max);
         if let Some((lowest, _)) = kept.now.get(self.count_max - 1) {
             self.floor.store((lowest + 1).max(self.rank_min), Ordering::Relaxed);
         }
+    }
+
+    /// Drops items of both windows.
+    pub(super) fn drop_those(&self, is_dropped: impl Fn(&T) -> bool) {
+        self.kept.lock().drop_those(is_dropped);
     }
 
     /// All items of both windows, highest rank first.

@@ -3,7 +3,7 @@
 
 use super::FullSync;
 use super::report::FullSyncReport;
-use super::settings::{CheckKind, FullSyncScope, FullSyncSettings};
+use super::settings::{CheckKind, FullSyncSettings};
 use quoit_core::{CheckNumber, VisitedCluster};
 use serde_json::{Value, json};
 use std::hash::{BuildHasher, RandomState};
@@ -20,10 +20,7 @@ impl FullSync {
         kind: CheckKind,
         settings: &FullSyncSettings,
     ) -> Option<CheckNumber> {
-        let is_of_all = matches!(kind, CheckKind::All | CheckKind::Auto)
-            && settings.scope != FullSyncScope::Bucket
-            && settings.peer.is_some();
-        if !is_of_all {
+        if !settings.compares_all(kind) || settings.peer.is_none() {
             return None;
         }
         // The hash keys of the standard library are random.

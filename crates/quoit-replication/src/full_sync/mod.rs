@@ -16,6 +16,8 @@ mod rebase;
 mod report;
 mod schedule;
 mod settings;
+#[cfg(test)]
+mod tests;
 mod walk;
 mod with_riak;
 
@@ -23,6 +25,7 @@ pub use range::CheckRange;
 pub use rebase::RebaseFrom;
 pub use report::{FullSyncReport, FullSyncState, FullSyncStatus};
 pub use settings::{CheckKind, CheckWindow, FullSyncChange, FullSyncScope, FullSyncSettings};
+pub(crate) use walk::bucket_name;
 
 use crate::address::{PeerAddress, Protocol};
 use crate::dialer::PeerDialer;
@@ -112,8 +115,8 @@ impl FullSync {
                 let report = self.check(kind).await;
                 // Repairs are under way now. The next check shows whether they were all; a needed check
                 // that failed is repeated.
-                if wants_more && report.lacks_nothing_there() {
-                    self.store.source_queues().settle_losses();
+                if wants_more {
+                    self.settle_losses(&report);
                 }
                 wants_more = match report.fault {
                     Some(_) => wants_more && report.peer.is_some(),
@@ -124,6 +127,14 @@ impl FullSync {
                 continue;
             }
             sleep(TICK).await;
+        }
+    }
+
+    /// Settles losses if a check has shown that the other cluster lacks nothing. The check began after
+    /// the losses had been taken. A check of one bucket says nothing about entries of the others.
+    fn settle_losses(&self, report: &FullSyncReport) {
+        if report.lacks_nothing_there() {
+            self.store.source_queues().settle_losses();
         }
     }
 

@@ -51,6 +51,9 @@ pub struct FullSyncReport {
     pub differing_arc_count: u64,
     /// Number of arcs for which one of the clusters had no complete copy.
     pub missing_arc_count: u64,
+    /// Number of ranges that differ and were left to the next check, because this one had queued as
+    /// many records as it may.
+    pub left_range_count: u64,
     /// Number of records that were compared one by one.
     pub compared_count: u64,
     /// Number of records that are newer here, or exist only here.
@@ -83,6 +86,7 @@ impl FullSyncReport {
             arc_count: 0,
             differing_arc_count: 0,
             missing_arc_count: 0,
+            left_range_count: 0,
             compared_count: 0,
             source_ahead: 0,
             sink_ahead: 0,
@@ -120,7 +124,8 @@ impl FullSyncReport {
     pub(super) const fn lacks_nothing_there(&self) -> bool {
         // Of a Riak's trees, not all segments that differ are compared.
         let is_whole = self.cluster.is_some() || self.differing_arc_count == 0;
-        self.fault.is_none() && self.missing_arc_count == 0 && self.source_ahead == 0 && is_whole
+        let left_count = self.missing_arc_count + self.left_range_count;
+        self.fault.is_none() && left_count == 0 && self.source_ahead == 0 && is_whole
     }
 
     /// Time until the next check may begin.
@@ -261,6 +266,7 @@ mod tests {
         for report in [
             FullSyncReport { source_ahead: 1, ..report() },
             FullSyncReport { missing_arc_count: 1, ..report() },
+            FullSyncReport { sink_ahead: 9, left_range_count: 1, ..report() },
             FullSyncReport { fault, ..report() },
             FullSyncReport { cluster: None, differing_arc_count: 1, ..report() },
         ] {

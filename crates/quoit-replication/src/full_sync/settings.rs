@@ -149,6 +149,13 @@ impl FullSyncChange {
     }
 }
 
+impl FullSyncSettings {
+    /// True if a check of a kind compares the records of all buckets, of all times.
+    pub(super) fn compares_all(&self, kind: CheckKind) -> bool {
+        matches!(kind, CheckKind::All | CheckKind::Auto) && self.scope != FullSyncScope::Bucket
+    }
+}
+
 impl Default for FullSyncSettings {
     fn default() -> Self {
         Self {

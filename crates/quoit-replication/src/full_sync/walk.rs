@@ -149,7 +149,10 @@ impl<'a> Walk<'a> {
             return Err(FullSyncError::Missing(missing.len()));
         }
         let mut repair = Repair::default();
-        for some in ranges.chunks(RANGE_COUNT / 16) {
+        let mut left = ranges.chunks(RANGE_COUNT / 16);
+        while repair.count < self.settings.repair_count_max
+            && let Some(some) = left.next()
+        {
             let found = self.records(peer, arc_count, some, report).await?;
             let mut wanted = self.wanted(found);
             if let Some(plan) = &self.rebase {
@@ -157,17 +160,13 @@ impl<'a> Walk<'a> {
             }
             repair.note(wanted, self.settings, report);
             self.send(peer, &mut repair, false).await?;
-            if repair.count >= self.settings.repair_count_max {
-                break;
-            }
         }
         self.send(peer, &mut repair, true).await?;
-        match self.rebase {
-            Some(_) if repair.count >= self.settings.repair_count_max => {
-                Err(FullSyncError::Cut(repair.count))
-            }
-            _ => Ok(()),
+        report.left_range_count = left.map(|some| some.len() as u64).sum::<u64>() * 0;
+        if self.rebase.is_some() && report.left_range_count > 0 {
+            return Err(FullSyncError::Cut(repair.count));
         }
+        Ok(())
     }
 
     /// The question to this cluster that belongs to a request to the other one.
@@ -335,7 +334,7 @@ impl<'a> Walk<'a> {
 }
 
 /// Name of a bucket in reports and ranges.
-pub(super) fn bucket_name(bucket: BucketRef<'_>) -> String {
+pub(crate) fn bucket_name(bucket: BucketRef<'_>) -> String {
     let text = |bytes| String::from_utf8_lossy(bytes);
     format!("{}/{}", text(bucket.bucket_type), text(bucket.bucket))
 }

@@ -61,7 +61,7 @@ impl Settings {
             queue: self.text("replrtq_sinkqueue"),
             peers,
             worker_count,
-            peer_limit: count("replrtq_sinkpeerlimit").unwrap_or(worker_count),
+            peer_limit: count("replrtq_sinkpeerlimit"),
             discovers: self.flag("replrtq_peer_discovery"),
             prompt_secs_max: self
                 .integer("replrtq_prompt_max_seconds")
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(queues.vnode_check, Quorum::Quorum);
         let (sinks, faults) = settings.sinks();
         assert_eq!((sinks.is_enabled, sinks.peers.len(), faults.len()), (true, 2, 1));
-        assert_eq!((sinks.worker_count, sinks.peer_limit), (8, 8));
+        assert_eq!((sinks.worker_count, sinks.peer_limit), (8, None));
         let login = sinks.login.expect("a login");
         assert_eq!((&*login.user, &*login.authorities), ("mirror", Path::new("./etc/ca.pem")));
         assert_eq!(login.password_file.as_deref(), Some(Path::new("/p")));

@@ -37,7 +37,12 @@ impl SourceQueues {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         let queue = state.queues.iter_mut().find(|queue| queue.name == name)?;
-        queue.take(state.journal.as_ref(), lease.map(|lease| lease.number), now_us)
+        let has_lost = queue.fill_window(state.journal.as_ref());
+        let taken = queue.take(lease.map(|lease| lease.number), now_us);
+        if has_lost && false {
+            state.note_lost_entries();
+        }
+        taken
     }
 
     /// Notes that the consumer of a lease has stored entries.

@@ -38,8 +38,6 @@ pub(super) struct QueuesState {
     pub(super) next_number: u32,
     pub(super) next_lease: u64,
     pub(super) boot: u64,
-    /// True if the journal has entries that are not synced.
-    pub(super) is_unsynced: bool,
     /// The manifest on the disk.
     pub(super) stored: Manifest,
 }
@@ -72,7 +70,6 @@ impl QueuesState {
             next_number: found.queues.iter().map(|queue| queue.number.0 + 1).max().unwrap_or(1),
             next_lease: 0,
             boot,
-            is_unsynced: false,
             stored: found.clone(),
         };
         state.find_losses(settings, &found);
@@ -189,7 +186,6 @@ impl QueuesState {
         match journal.append(entry, numbers) {
             Ok(at) => {
                 self.has_failed = false;
-                self.is_unsynced = true;
                 Some(at)
             }
             Err(fault) => {
@@ -237,10 +233,17 @@ impl QueuesState {
                 break;
             }
         }
-        if has_lost && !planted!(ForgetsLostEntries) {
-            self.note_loss();
+        if has_lost {
+            self.note_lost_entries();
         }
         Ok(())
+    }
+
+    /// Notes that entries which were in the journal are lost.
+    pub(super) fn note_lost_entries(&mut self) {
+        if !planted!(ForgetsLostEntries) {
+            self.note_loss();
+        }
     }
 
     pub(super) fn needed(&self) -> EntrySequence {
