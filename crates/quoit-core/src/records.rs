@@ -50,6 +50,7 @@ pub(crate) use part::PartCopy;
 pub(crate) use ranges::TakenRanges;
 pub(crate) use sent::{ChangedPages, PassEnd, SentPages};
 pub(crate) use staged::{AroundStaged, StagedPages, Unstaged};
+use together::whole_in;
 pub(crate) use together::{clock_of, size_of};
 
 /// Number of attempts to read pages without a transaction. After them a transaction keeps writers away.
@@ -214,8 +215,10 @@ impl Records {
         })
     }
 
-    /// As [`PointAccess::update`] with [`Before::Skip`], for a damaged record. Removes all its pages as
-    /// well, including pages that no readable root lists. With [`Access::NoWait`] the answer is always
+    /// As [`Records::update_together`], for a record that an earlier call has found damaged. If it is still
+    /// damaged, `change` is called with `None`, and its result replaces the record with all its pages,
+    /// including pages that no readable root lists. If another write has replaced it since, `change` gets
+    /// that write's record: it may have been acknowledged. With [`Access::NoWait`] the answer is always
     /// `WouldBlock`.
     pub(crate) fn replace_damaged(
         &self,
@@ -226,8 +229,21 @@ impl Records {
         if access == Access::NoWait {
             return Ok(Applied::WouldBlock);
         }
-        let applied = self.engine.update(at, Before::Skip, access, change)?;
-        if matches!(applied, Applied::Written(_))
+        let (mut is_damaged, mut out) = (false, Vec::new());
+        let applied = self.engine.transact(at.partition, access, &mut |transaction| {
+            out.clear();
+            is_damaged = match whole_in(transaction, at, access) {
+                Ok(_) => false,
+                Err(fault) if fault.is_damage() => true,
+                Err(fault) => return Err(fault),
+            };
+            match is_damaged {
+                true => decide(transaction, at, change(None, &mut out), &out),
+                false => change_together(transaction, at, access, change, &mut out),
+            }
+        })?;
+        if is_damaged
+            && matches!(applied, Applied::Written(_))
             && let Err(fault) = self.collect_pages(at)
         {
             // They take space, but no root leads to them.
@@ -291,31 +307,7 @@ impl Records {
         let mut out = Vec::new();
         self.engine.transact(at.partition, access, &mut |transaction| {
             out.clear();
-            let stored = transaction.get(at)?;
-            let paged = stored.as_ref().filter(|record| PagedObject::is_one(&record.value));
-            let Some(root) = paged else {
-                let decision = change(stored.as_ref().map(RecordRef::shared).as_ref(), &mut out);
-                return decide(transaction, at, decision, &out);
-            };
-            let paged = read_root(at, root)?;
-            let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation(), access);
-            let object = paged.whole(&mut pages).map_err(|fault| fault.interrupts(at))?;
-            let whole = Record { meta: root.meta, value: encoded(&object) };
-            let decision = change(Some(&RecordRef::shared(&whole)), &mut out);
-            let left = match decision {
-                Decision::Keep => return Ok(()),
-                Decision::Remove => paged.remove_pages(&mut pages).map(|()| None),
-                Decision::Put(_) => {
-                    let object = decoded(at, &Bytes::copy_from_slice(&out))?;
-                    paged.replace(&object, &mut pages)
-                }
-            };
-            let left = left.map_err(|fault| fault.interrupts(at))?;
-            pages.finish()?;
-            match (decision, left) {
-                (Decision::Put(meta), Some(paged)) => put_root(transaction, at, &paged, meta),
-                (decision, _) => decide(transaction, at, decision, &out),
-            }
+            change_together(transaction, at, access, change, &mut out)
         })
     }
 
@@ -352,6 +344,41 @@ impl Records {
             }
         });
         divided.map(|_| ())
+    }
+}
+
+/// Changes a record as a whole, as [`Records::update_together`] describes.
+fn change_together(
+    transaction: &mut dyn Transaction,
+    at: &RecordAt<'_>,
+    access: Access,
+    change: &mut Change<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Interrupted> {
+    let stored = transaction.get(at)?;
+    let paged = stored.as_ref().filter(|record| PagedObject::is_one(&record.value));
+    let Some(root) = paged else {
+        let decision = change(stored.as_ref().map(RecordRef::shared).as_ref(), out);
+        return decide(transaction, at, decision, out);
+    };
+    let paged = read_root(at, root)?;
+    let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation(), access);
+    let object = paged.whole(&mut pages).map_err(|fault| fault.interrupts(at))?;
+    let whole = Record { meta: root.meta, value: encoded(&object) };
+    let decision = change(Some(&RecordRef::shared(&whole)), out);
+    let left = match decision {
+        Decision::Keep => return Ok(()),
+        Decision::Remove => paged.remove_pages(&mut pages).map(|()| None),
+        Decision::Put(_) => {
+            let object = decoded(at, &Bytes::copy_from_slice(out))?;
+            paged.replace(&object, &mut pages)
+        }
+    };
+    let left = left.map_err(|fault| fault.interrupts(at))?;
+    pages.finish()?;
+    match (decision, left) {
+        (Decision::Put(meta), Some(paged)) => put_root(transaction, at, &paged, meta),
+        (decision, _) => decide(transaction, at, decision, out),
     }
 }
 

@@ -11,9 +11,10 @@
 //! 4. Otherwise the whole stored object is read and merged. Large sets and maps are merged page by page
 //!    (`in_pages.rs`).
 //!
-//! A copy that turns out to be damaged is replaced by the incoming object. Before that the store gives up the
-//! actors and incarnations of the partition ([`DotSequence::give_away`](crate::DotSequence::give_away)):
-//! events that only the damaged copy had must not be made again.
+//! A copy that turns out to be damaged is replaced by the incoming object, unless another object has replaced
+//! it since; then the two are merged. Before that the store gives up the actors and incarnations of the
+//! partition ([`DotSequence::give_away`](crate::DotSequence::give_away)): events that only the damaged copy
+//! had must not be made again.
 
 mod in_pages;
 mod join;
@@ -182,14 +183,15 @@ impl Replica {
         self.take_copy_of(at, incoming, has_to_last, false, access)
     }
 
-    /// As [`Replica::take_copy`]. If `is_damaged`, the copy is replaced and nothing of it is merged: some of
-    /// its pages may still be readable, but its clock names events whose values are in unreadable pages.
+    /// As [`Replica::take_copy`]. If `may_be_damaged`, all of the copy is read in the step that changes it,
+    /// and a damaged copy is replaced: some of its pages may still be readable, but its clock names events
+    /// whose values are in unreadable pages.
     fn take_copy_of(
         &self,
         at: &RecordAt<'_>,
         incoming: &Replicated,
         has_to_last: bool,
-        is_damaged: bool,
+        may_be_damaged: bool,
         access: Access,
     ) -> Result<Option<ApplyOutcome>, RequestError> {
         let is_expired = self.is_expired(incoming.meta);
@@ -215,7 +217,7 @@ impl Replica {
             merged: &merged,
             merged_pages: &merged_pages,
             forget: &forget,
-            is_damaged,
+            may_be_damaged,
         };
         let taken = take(&self.local.records, at, incoming, has_to_last, access, &around)?;
         if let Some(ApplyOutcome::Written(_, meta)) = &taken {
@@ -252,20 +254,16 @@ impl Replica {
         wait_if_blocked(self.local.settings.blocking, take)
     }
 
-    /// Replaces this node's damaged copy by the object that the other replicas have. If the copy has
-    /// become readable in the meantime, merges the object with it.
+    /// Replaces this node's damaged copy by the object that the other replicas have. If another object has
+    /// replaced the copy in the meantime, merges the object with that.
     pub(crate) fn heal_own(
         &self,
         at: &RecordAt<'_>,
         incoming: &Replicated,
     ) -> Result<ApplyOutcome, RequestError> {
-        let take = |access| {
-            if access == Access::NoWait {
-                return Ok(None);
-            }
-            let is_damaged =
-                matches!(self.local.records.get_whole(at), Err(StoreError::Corrupt { .. }));
-            self.take_copy_of(at, incoming, false, is_damaged, access)
+        let take = |access| match access {
+            Access::NoWait => Ok(None),
+            Access::Wait => self.take_copy_of(at, incoming, false, true, access),
         };
         wait_if_blocked(self.local.settings.blocking, take)
     }
@@ -289,8 +287,8 @@ struct Around<'a> {
     merged_pages: &'a MergePages<'a>,
     /// Called before a damaged record is replaced.
     forget: &'a dyn Fn() -> Result<(), StoreError>,
-    /// True if the record is known to be damaged.
-    is_damaged: bool,
+    /// True if an earlier call has found the record damaged.
+    may_be_damaged: bool,
 }
 
 /// Merges an object into a record of the engine, as [`Replica::take_copy`] describes.
@@ -303,12 +301,12 @@ fn take(
     around: &Around<'_>,
 ) -> Result<Option<ApplyOutcome>, RequestError> {
     let Around { admitted, merged, forget, .. } = around;
-    // Most objects replace the stored one, and the front of the stored record is enough to see that. A
-    // damaged record is lost in any case, and is replaced without being read.
-    let mut is_damaged = around.is_damaged;
-    let steps = [Before::Front, Before::Read, Before::Skip];
-    for before in steps.into_iter().skip(if is_damaged { 2 } else { 0 }) {
-        if before == Before::Skip && !is_damaged {
+    // Most objects replace the stored one, and the front of the stored record is enough to see that. The last
+    // step replaces a damaged record.
+    let mut may_be_damaged = around.may_be_damaged;
+    let steps = [Some(Before::Front), Some(Before::Read), None];
+    for before in steps.into_iter().skip(if may_be_damaged { 2 } else { 0 }) {
+        if before.is_none() && !may_be_damaged {
             break;
         }
         let mut verdict = Ok(Verdict::Undecided);
@@ -321,16 +319,14 @@ fn take(
                 Ok(Verdict::Put(meta)) => Decision::Put(meta),
                 // No object remains, so no other replica will ever send one that replaces the damaged
                 // record: remove it.
-                Ok(Verdict::Nothing) if before == Before::Skip => Decision::Remove,
+                Ok(Verdict::Nothing) if before.is_none() => Decision::Remove,
                 Ok(Verdict::Keep | Verdict::Nothing | Verdict::Undecided | Verdict::WouldBlock)
                 | Err(_) => Decision::Keep,
             }
         };
         let applied = match before {
-            Before::Skip => {
-                forget().and_then(|()| records.replace_damaged(at, access, &mut change))
-            }
-            before => match records.update(at, before, access, &mut change) {
+            None => forget().and_then(|()| records.replace_damaged(at, access, &mut change)),
+            Some(before) => match records.update(at, before, access, &mut change) {
                 Ok(Updated::Applied(applied)) => Ok(applied),
                 Ok(Updated::InPages) => {
                     match take_in_pages(records, at, incoming, has_to_last, access, around) {
@@ -343,8 +339,8 @@ fn take(
             },
         };
         let applied = match applied {
-            Err(StoreError::Corrupt { .. }) if before != Before::Skip => {
-                is_damaged = true;
+            Err(StoreError::Corrupt { .. }) if before.is_some() => {
+                may_be_damaged = true;
                 continue;
             }
             applied => applied?,

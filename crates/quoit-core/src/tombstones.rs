@@ -11,12 +11,14 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use quoit_model::hash::Partition;
 use quoit_store::engine::RecordAt;
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Largest number of queued tombstones. A later scan finds further ones.
+/// Largest number of queued tombstones, and of those for which there is reserved room. A later scan finds
+/// further ones.
 const QUEUE_COUNT_MAX: usize = 100_000;
 /// Time between two looks of the reaper for tombstones that are due.
 pub(crate) const TICK: Duration = Duration::from_millis(200);
@@ -45,9 +47,48 @@ pub(crate) struct NotedTombstone {
     pub(crate) is_told: bool,
 }
 
+/// Queued tombstones in the order in which they are due.
+#[derive(Default)]
+struct TombstoneQueue {
+    /// By the time when they are due, and by the number of their insertion.
+    by_due: BTreeMap<(u64, u64), NotedTombstone>,
+    next_number: u64,
+    /// Number of tombstones for which room is reserved.
+    reserved_count: usize,
+}
+
+impl TombstoneQueue {
+    /// Number of queued tombstones and of those for which room is reserved.
+    fn count(&self) -> usize {
+        self.by_due.len() + self.reserved_count
+    }
+
+    fn has_room_for(&self, count: usize) -> bool {
+        self.count() + count <= QUEUE_COUNT_MAX
+    }
+
+    /// Inserts a tombstone, whether or not there is room.
+    fn push(&mut self, noted: NotedTombstone) {
+        self.by_due.insert((noted.due_us, self.next_number), noted);
+        self.next_number += 1;
+    }
+}
+
+/// Room in the queue, until this is dropped.
+pub(crate) struct ReservedRoom {
+    tombstones: Arc<NotedTombstones>,
+    count: usize,
+}
+
+impl Drop for ReservedRoom {
+    fn drop(&mut self) {
+        self.tombstones.queue.lock().reserved_count -= self.count;
+    }
+}
+
 /// The queue of tombstones, in the order in which they are due, and the state of the scan that fills it.
 pub(crate) struct NotedTombstones {
-    queue: Mutex<VecDeque<NotedTombstone>>,
+    queue: Mutex<TombstoneQueue>,
     /// Lock order: `scan` may be locked while `queue` is held, never the other way round.
     pub(crate) scan: Mutex<TombstoneScan>,
     /// Version of the newest layout that was seen, which decides of which partitions this node is first
@@ -73,11 +114,11 @@ impl NotedTombstones {
     pub(crate) fn note(&self, mode: DeleteMode, at: &RecordAt<'_>, digest: u64, now_us: u64) {
         let Some(delay_ms) = mode.delay_ms() else { return };
         let mut queue = self.queue.lock();
-        if queue.len() >= QUEUE_COUNT_MAX {
+        if !queue.has_room_for(1) {
             self.scan.lock().need();
             return;
         }
-        queue.push_back(NotedTombstone {
+        queue.push(NotedTombstone {
             due_us: now_us + delay_ms * 1_000,
             encoded: Bytes::copy_from_slice(at.encoded),
             partition: at.partition,
@@ -89,43 +130,43 @@ impl NotedTombstones {
     }
 
     /// Queues tombstones, given by encoded name, partition and digest, to be reaped as soon as all their
-    /// primaries agree, whatever `delete_mode` says.
+    /// primaries agree, whatever `delete_mode` says. The caller has reserved room for them.
     pub(crate) fn reap_soon(&self, now_us: u64, tombstones: Vec<(Bytes, Partition, u64)>) {
-        self.reap_wanted(now_us, tombstones, false);
+        let mut queue = self.queue.lock();
+        for tombstone in tombstones {
+            queue.push(wanted(now_us, tombstone, false));
+        }
     }
 
-    /// Queues a tombstone that another cluster has reaped, like [`NotedTombstones::reap_soon`]. Its reap
-    /// is not queued for other clusters again.
+    /// Queues a tombstone that another cluster has reaped, like [`NotedTombstones::reap_soon`], unless the
+    /// queue is full. Its reap is not queued for other clusters again.
     pub(crate) fn reap_as_elsewhere(&self, now_us: u64, tombstone: (Bytes, Partition, u64)) {
-        self.reap_wanted(now_us, vec![tombstone], true);
+        self.insert(std::iter::once(wanted(now_us, tombstone, true)));
     }
 
-    fn reap_wanted(&self, due_us: u64, tombstones: Vec<(Bytes, Partition, u64)>, is_told: bool) {
-        self.insert(tombstones.into_iter().map(|(encoded, partition, digest)| NotedTombstone {
-            due_us,
-            encoded,
-            partition,
-            digest,
-            is_left_behind: true,
-            is_wanted: true,
-            is_told,
-        }));
-    }
-
-    /// Waits until the queue has room for so many tombstones.
+    /// Waits until the queue has room for so many tombstones, and reserves it.
     ///
     /// # Errors
     ///
     /// `Overload` if the queued tombstones are not reaped soon, for example because a primary is down.
-    pub(crate) async fn room_for(&self, count: usize) -> Result<(), RequestError> {
+    pub(crate) async fn room_for(
+        self: &Arc<Self>,
+        count: usize,
+    ) -> Result<ReservedRoom, RequestError> {
         let end = Instant::now() + ROOM_PATIENCE;
-        while self.queue.lock().len() + count > QUEUE_COUNT_MAX {
+        loop {
+            {
+                let mut queue = self.queue.lock();
+                if queue.has_room_for(count) {
+                    queue.reserved_count += count;
+                    return Ok(ReservedRoom { tombstones: Arc::clone(self), count });
+                }
+            }
             if Instant::now() >= end {
                 return Err(RequestError::Overload);
             }
             tokio::time::sleep(TICK).await;
         }
-        Ok(())
     }
 
     /// Inserts tombstones in the order in which they are due. If the queue is full, drops the rest and
@@ -133,14 +174,19 @@ impl NotedTombstones {
     pub(crate) fn insert(&self, tombstones: impl Iterator<Item = NotedTombstone>) {
         let mut queue = self.queue.lock();
         for noted in tombstones {
-            if queue.len() >= QUEUE_COUNT_MAX {
+            if !queue.has_room_for(1) {
                 self.scan.lock().need();
                 break;
             }
-            queue.push_back(noted);
+            queue.push(noted);
         }
-        // Cheap, because most of the queue is in order already.
-        queue.make_contiguous().sort_by_key(|noted| noted.due_us);
+    }
+
+    /// Puts tombstones back that one pass has taken out. Drops none, since no scan would find those that
+    /// are wanted; so the queue may hold [`DUE_COUNT_MAX`] more than its limit.
+    pub(crate) fn put_back(&self, tombstones: impl Iterator<Item = NotedTombstone>) {
+        let mut queue = self.queue.lock();
+        tombstones.for_each(|noted| queue.push(noted));
     }
 
     /// Notes the newest layout. If it is another one, requests a scan: this node may have become first
@@ -154,10 +200,10 @@ impl NotedTombstones {
     /// Returns the next step of the scan. When a scan begins, the queue is emptied, because the scan
     /// finds its tombstones again. Tombstones stay that no scan would find.
     pub(crate) fn scan_step(&self, monotonic_us: u64) -> ScanStep {
-        let queue_count = self.queue.lock().len();
+        let queue_count = self.queue.lock().count();
         let step = self.scan.lock().step(monotonic_us, queue_count);
         if step == ScanStep::Begin {
-            self.queue.lock().retain(|noted| noted.is_wanted);
+            self.queue.lock().by_due.retain(|_, noted| noted.is_wanted);
         }
         step
     }
@@ -165,8 +211,33 @@ impl NotedTombstones {
     /// Takes up to [`DUE_COUNT_MAX`] tombstones that are due out of the queue.
     pub(crate) fn take_due(&self, now_us: u64) -> Vec<NotedTombstone> {
         let mut queue = self.queue.lock();
-        let some = queue.iter().take(DUE_COUNT_MAX);
-        let due_count = some.take_while(|noted| noted.due_us <= now_us).count();
-        queue.drain(..due_count).collect()
+        let mut due = Vec::new();
+        while due.len() < DUE_COUNT_MAX
+            && let Some(first) = queue.by_due.first_entry()
+            && first.get().due_us <= now_us
+        {
+            due.push(first.remove());
+        }
+        due
     }
 }
+
+/// A tombstone that is to be reaped whatever `delete_mode` says.
+fn wanted(
+    due_us: u64,
+    (encoded, partition, digest): (Bytes, Partition, u64),
+    is_told: bool,
+) -> NotedTombstone {
+    NotedTombstone {
+        due_us,
+        encoded,
+        partition,
+        digest,
+        is_left_behind: true,
+        is_wanted: true,
+        is_told,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -322,6 +322,9 @@ impl Coordinator {
 
     /// Merges an object from elsewhere with the present state; `None` if a reaped tombstone has seen all
     /// of it.
+    ///
+    /// An object that the stored one includes is written and sent again: the first write may not be synced
+    /// yet or may not have reached the other replicas, and this one is acknowledged when it has.
     fn united(&self, given: Object, present: Present, props: &BucketProps) -> Option<Object> {
         let rule = merge_rule(props);
         match present {

@@ -30,6 +30,8 @@ impl AntiEntropy {
             if !damaged.is_empty() {
                 self.healing.met.notify_one();
             }
+            let found_count = damaged.difference(&waiting).count();
+            waiting.retain(|record| !damaged.contains(record));
             if looks % RETRY_LOOKS == 0 {
                 damaged.append(&mut waiting);
             }
@@ -37,7 +39,7 @@ impl AntiEntropy {
                 continue;
             }
             let damaged: Vec<_> = damaged.into_iter().collect();
-            let left = self.heal(&damaged).await;
+            let left = self.heal(&damaged, found_count).await;
             let room = WAITING_COUNT_MAX.saturating_sub(waiting.len());
             waiting.extend(left.into_iter().take(room));
         }

@@ -99,7 +99,10 @@ impl AntiEntropy {
                     break;
                 };
                 let anti_entropy = Arc::clone(&self);
-                running.spawn(async move { (node, anti_entropy.exchange_with(node).await) });
+                running.spawn(async move {
+                    let compared = anti_entropy.exchange_with(node).await;
+                    (node, compared.is_some())
+                });
             }
             tokio::select! {
                 biased;
@@ -122,8 +125,8 @@ impl AntiEntropy {
         self.schedule.lock().set_nodes(&nodes, Instant::now());
     }
 
-    /// Returns the partitions that an exchange with this node compares; none if this node compares no
-    /// copies.
+    /// Returns the partitions that an exchange with this node asks it to compare; none if this node compares
+    /// no copies.
     pub(crate) fn compared_with(&self, node: NodeId) -> BTreeSet<Partition> {
         if !self.local.settings.exchanges.active || self.local.engine.compared().is_none() {
             return BTreeSet::new();
@@ -132,15 +135,19 @@ impl AntiEntropy {
         roots::shared(&state, state.node_id(), node).iter().map(|each| each.partition).collect()
     }
 
-    /// Runs an exchange with a node. Returns true if it came to its end: then all records that were
-    /// compared are equal, except those that were being written.
-    pub(crate) async fn exchange_with(self: &Arc<Self>, node: NodeId) -> bool {
-        let Some(peer) = self.local.reachable(node) else { return false };
+    /// Runs an exchange with a node. If it comes to its end, returns the partitions that both nodes have
+    /// compared: all their records are equal, except those that were being written. The other node may have
+    /// passed over any that it was asked to compare.
+    pub(crate) async fn exchange_with(
+        self: &Arc<Self>,
+        node: NodeId,
+    ) -> Option<BTreeSet<Partition>> {
+        let peer = self.local.reachable(node)?;
         self.local.stats.count(Counter::Exchanges);
         match self.exchange(&peer).await {
             Ok(outcome) => {
                 self.note_outcome(&peer, &outcome);
-                true
+                Some(outcome.compared.iter().map(|each| each.partition).collect())
             }
             Err(fault) => {
                 let timed_out =
@@ -149,7 +156,7 @@ impl AntiEntropy {
                     if timed_out { Counter::ExchangeTimeouts } else { Counter::ExchangeErrors };
                 self.local.stats.count(counter);
                 tracing::debug!(with = %peer.name(), %fault, "an exchange is put off");
-                false
+                None
             }
         }
     }

@@ -64,7 +64,7 @@ impl AntiEntropy {
             let Verified { byte_count, damaged, next } = verified;
             self.local.stats.add(Counter::VerifiedBytes, byte_count);
             if !damaged.is_empty() {
-                self.heal(&damaged).await;
+                self.heal(&damaged, damaged.len()).await;
             }
             place = next;
             sleep(Duration::from_secs_f64(byte_count as f64 / bytes_per_sec as f64)).await;
@@ -72,13 +72,14 @@ impl AntiEntropy {
     }
 
     /// Replaces damaged records by the copies of other replicas. Returns the records that were not
-    /// replaced and that a replica which did not answer may have.
+    /// replaced and that a replica which did not answer may have. `found_count` of them are counted as found;
+    /// the others were counted before, and are tried again.
     pub(super) async fn heal(
         self: &Arc<Self>,
         damaged: &[(Partition, Tag)],
+        found_count: usize,
     ) -> Vec<(Partition, Tag)> {
-        let damaged_count = damaged.len() as u64;
-        self.local.stats.add(Counter::DamagedRecords, damaged_count);
+        self.local.stats.add(Counter::DamagedRecords, found_count as u64);
         let mut by_partition: BTreeMap<Partition, BTreeSet<Tag>> = BTreeMap::new();
         for (partition, tag) in damaged {
             by_partition.entry(*partition).or_default().insert(*tag);
@@ -100,12 +101,14 @@ impl AntiEntropy {
         }
         let (healed_count, waiting_count) = (healed_count as u64, waiting.len());
         self.local.stats.add(Counter::HealedRecords, healed_count);
-        tracing::warn!(
-            damaged_count,
-            healed_count,
-            waiting_count,
-            "records on this node's disk were damaged; those that wait have replicas that did not answer"
-        );
+        if found_count > 0 || healed_count > 0 {
+            tracing::warn!(
+                found_count,
+                healed_count,
+                waiting_count,
+                "records on this node's disk were damaged; those that wait have replicas that did not answer"
+            );
+        }
         waiting
     }
 

@@ -112,9 +112,10 @@ impl Listings {
         self: &Arc<Self>,
         scan: Scan,
     ) -> Result<Option<Scanned>, RequestError> {
-        if reaps(&scan) {
-            self.tombstones.room_for(CHUNK_COUNT).await?;
-        }
+        let _room = match reaps(&scan) {
+            true => Some(self.tombstones.room_for(CHUNK_COUNT).await?),
+            false => None,
+        };
         if self.local.knows_less_of(&PartitionSet::from_bytes(&scan.partitions)) {
             return Ok(None);
         }

@@ -310,7 +310,7 @@ impl Reaper {
     pub(super) fn reap_later(&self, tombstones: Vec<NotedTombstone>) {
         let due_us = self.local.clock.unix_us() + AGAIN_US;
         self.tombstones
-            .insert(tombstones.into_iter().map(|noted| NotedTombstone { due_us, ..noted }));
+            .put_back(tombstones.into_iter().map(|noted| NotedTombstone { due_us, ..noted }));
     }
 }
 

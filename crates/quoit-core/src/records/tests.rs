@@ -111,6 +111,15 @@ fn page_count(engine: &dyn Engine, record: &[u8]) -> usize {
     listed.expect("the disk is good").entries.len()
 }
 
+/// Flips a bit in every hundred bytes of a store's log.
+fn damage_log(disk: &FaultyDisk) {
+    let names = Disk::list(disk).expect("the disk is good").into_iter();
+    for name in names.filter(|name| name.ends_with(".log")) {
+        let size_bytes = disk.bytes(&name).expect("it is there").len();
+        (100..size_bytes).step_by(100).for_each(|offset| disk.flip_bit(&name, offset, 1));
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Change(usize, u16, u16, bool),
@@ -292,6 +301,7 @@ fn a_damaged_record_takes_its_pages_along() {
     let place = Place::new(&name, PARTITION).expect("a good name");
     assert!(update(&records, &place.at(), &changes(0..1_000, true)));
     assert!(page_count(&*engine, &name) > 10);
+    damage_log(&disk);
     let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
         assert!(stored.is_none(), "nothing of it can be read");
         let object = Object::default();
@@ -301,6 +311,31 @@ fn a_damaged_record_takes_its_pages_along() {
     let applied = records.replace_damaged(&place.at(), Access::Wait, &mut change);
     assert!(matches!(applied, Ok(Applied::Written(_))));
     assert_eq!(page_count(&*engine, &name), 0);
+}
+
+#[test]
+fn a_write_that_replaced_a_damaged_record_is_not_lost_to_a_second_one() {
+    let disk = Arc::new(FaultyDisk::new(1));
+    let records = Records::new(open(&disk), 1);
+    let name = name("one");
+    let place = Place::new(&name, PARTITION).expect("a good name");
+    assert!(update(&records, &place.at(), &changes(0..10, true)));
+    damage_log(&disk);
+    // Two writes have found the damage. Each adds an element to what it is shown.
+    for number in [20, 21] {
+        let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
+            let stored = stored.map(|record| Object::decode(&record.to_bytes()).expect("valid"));
+            let (add, actor) = (changes(number..=number, true), Actor(b"actor"[..].into()));
+            let object = Object::update_data_type(stored, &add, None, author(&actor), None);
+            let object = object.expect("an element can be added");
+            object.encode_into(out);
+            Decision::Put(RecordMeta::of(&object, 3))
+        };
+        let applied = records.replace_damaged(&place.at(), Access::Wait, &mut change);
+        assert!(matches!(applied, Ok(Applied::Written(_))), "{applied:?}");
+    }
+    let record = found(&records, &place.at()).expect("a record");
+    assert_eq!(elements(&record), BTreeSet::from([20, 21].map(element)));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use quoit_model::clock::VersionVector;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::object::Object;
-use quoit_store::engine::{Access, Applied, Fetch, Record, RecordAt};
+use quoit_store::engine::{Access, Applied, Fetch, Interrupted, Record, RecordAt, Transaction};
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
 use std::collections::BTreeSet;
@@ -142,17 +142,7 @@ impl Records {
         }
         let mut fetched = Fetch::Missing;
         let applied = self.engine.transact(at.partition, access, &mut |transaction| {
-            fetched = match transaction.get(at)? {
-                None => Fetch::Missing,
-                Some(stored) if !PagedObject::is_one(&stored.value) => Fetch::Found(stored),
-                Some(root) => {
-                    let paged = read_root(at, &root)?;
-                    let mut pages =
-                        WrittenPages::new(&mut *transaction, at, paged.generation(), access);
-                    let object = paged.whole(&mut pages).map_err(|fault| fault.interrupts(at))?;
-                    Fetch::Found(Record { meta: root.meta, value: encoded(&object) })
-                }
-            };
+            fetched = whole_in(transaction, at, access)?.map_or(Fetch::Missing, Fetch::Found);
             Ok(())
         })?;
         Ok(if applied == Applied::WouldBlock { Fetch::WouldBlock } else { fetched })
@@ -181,6 +171,22 @@ impl Records {
             Err(PageFault::Store(fault)) => Err(fault),
         }
     }
+}
+
+/// Reads a record as a whole object in a transaction.
+pub(super) fn whole_in(
+    transaction: &mut dyn Transaction,
+    at: &RecordAt<'_>,
+    access: Access,
+) -> Result<Option<Record>, Interrupted> {
+    let Some(stored) = transaction.get(at)? else { return Ok(None) };
+    if !PagedObject::is_one(&stored.value) {
+        return Ok(Some(stored));
+    }
+    let paged = read_root(at, &stored)?;
+    let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation(), access);
+    let object = paged.whole(&mut pages).map_err(|fault| fault.interrupts(at))?;
+    Ok(Some(Record { meta: stored.meta, value: encoded(&object) }))
 }
 
 /// Bytes of a record with all its pages.

@@ -113,14 +113,14 @@ fn take_into(
 }
 
 /// Merges an object into the record, with `admitted` as the decision of reap records, and with
-/// `is_damaged` into a record that is known to be damaged.
+/// `may_be_damaged` into a record that was found damaged.
 fn take_around(
     records: &Records,
     place: &Place<'_>,
     incoming: &Replicated,
     has_to_last: bool,
     admitted: &dyn Fn(Access) -> Result<Admitted, RequestError>,
-    is_damaged: bool,
+    may_be_damaged: bool,
 ) -> Result<Option<ApplyOutcome>, RequestError> {
     let merged = |ours: &Object, theirs: &Object| merge(ours, theirs, incoming.rule);
     let merged_pages = |ours: &PagedObject, theirs: &Object, pages: &mut WrittenPages<'_, '_>| {
@@ -131,7 +131,7 @@ fn take_around(
         merged: &merged,
         merged_pages: &merged_pages,
         forget: &|| Ok(()),
-        is_damaged,
+        may_be_damaged,
     };
     take(records, &place.at(), incoming, has_to_last, Access::Wait, &around)
 }
@@ -191,6 +191,14 @@ fn an_object_that_has_seen_what_is_stored_replaces_it_as_it_came() {
     check_delivery(&objects, &[0, 1, 0, 1], MergeRule::Causal);
 }
 
+/// Flips a bit in the last record of a store's log.
+fn damage_last(disk: &FaultyDisk) {
+    let names = Disk::list(disk).expect("the disk is good");
+    let log = names.iter().find(|name| name.ends_with(".log")).expect("there is a log");
+    let size_bytes = disk.bytes(log).expect("it is there").len();
+    disk.flip_bit(log, size_bytes - 40, 1);
+}
+
 /// Otherwise the record would stay damaged for ever, because no other replica has an object to replace it
 /// with.
 #[test]
@@ -205,16 +213,38 @@ fn a_damaged_record_is_removed_when_nothing_may_be_stored_instead() {
     let place = Place::new(&encoded, Partition(3)).expect("the name is good");
     let incoming = |object| replicated(object, MergeRule::Causal);
     take_into(&records, &place, &incoming(&objects[0]), false).expect("the disk is good");
-    let names = Disk::list(&*disk).expect("the disk is good");
-    let log = names.iter().find(|name| name.ends_with(".log")).expect("there is a log");
-    let size_bytes = disk.bytes(log).expect("it is there").len();
-    disk.flip_bit(log, size_bytes - 40, 1);
+    damage_last(&disk);
     let read = || engine.get(&place.at(), Access::Wait);
     assert!(matches!(read(), Err(StoreError::Corrupt { .. })), "{:?}", read());
     let nothing = |_| Ok(Admitted::Nothing);
     let taken = take_around(&records, &place, &incoming(&objects[1]), false, &nothing, true);
     assert_eq!(taken.expect("the disk is good"), Some(ApplyOutcome::Nothing));
     assert_eq!(engine.stats().key_count, 0);
+}
+
+#[test]
+fn an_older_object_does_not_replace_one_that_has_replaced_a_damaged_copy() {
+    let write =
+        Write { coordinator: 0, has_read: true, deleted: false, value_bytes: 300, hears: None };
+    let objects = made(&[write.clone(), write], MergeRule::Causal);
+    let disk = Arc::new(FaultyDisk::new(1));
+    let engine = engine_on(Arc::clone(&disk));
+    let records = Records::new(engine.clone(), 1);
+    let encoded = KEY.encoded();
+    let place = Place::new(&encoded, Partition(3)).expect("the name is good");
+    let [older, newer] = [&objects[0], &objects[1]].map(|made| replicated(made, MergeRule::Causal));
+    take_into(&records, &place, &older, false).expect("the disk is good");
+    damage_last(&disk);
+    // Two calls have found the damage; the one with the newer object is the first to replace it.
+    let take = |incoming| {
+        let as_it_came = |_| Ok(Admitted::AsItCame);
+        let taken = take_around(&records, &place, incoming, false, &as_it_came, true);
+        taken.expect("the disk is good").expect("it may wait")
+    };
+    assert!(matches!(take(&newer), ApplyOutcome::Written(..)));
+    assert_eq!(take(&older), ApplyOutcome::Known);
+    let stored = engine.head(&place.at()).expect("the disk is good").expect("a record");
+    assert_eq!(stored.digest, newer.meta.digest);
 }
 
 #[test]

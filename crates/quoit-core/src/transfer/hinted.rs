@@ -97,14 +97,14 @@ impl Transfers {
     }
 
     /// Brings partitions up to date of which the node may have missed any record. One exchange of digests
-    /// compares all of them at once. Those that can't be compared are walked through, and every record is
-    /// offered.
+    /// compares all of them at once. Those that this node or the other one can't compare are walked through,
+    /// and every record is offered.
     async fn heal_whole(self: &Arc<Self>, to: NodeId, peer: &Peer) -> Result<(), TransferError> {
         let whole: Vec<Partition> = std::iter::from_fn(|| self.hints.take_whole(to)).collect();
         let mut compared = self.anti_entropy.compared_with(to);
         compared.retain(|partition| whole.contains(partition));
-        if !compared.is_empty() && !self.anti_entropy.exchange_with(to).await {
-            compared.clear();
+        if !compared.is_empty() {
+            compared = self.anti_entropy.exchange_with(to).await.unwrap_or_default();
         }
         let mut healed = Ok(());
         for partition in whole {

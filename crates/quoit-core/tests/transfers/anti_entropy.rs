@@ -1,6 +1,6 @@
 use crate::fixture::{TestCluster, id, key, key_in};
 use quoit_cluster::StagedChange;
-use quoit_core::{Counter, PutRequest};
+use quoit_core::{Counter, ExchangeSettings, PutRequest, StoreSettings};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -222,6 +222,31 @@ async fn what_rots_on_a_disk_is_found_and_healed_before_it_is_read() {
     assert_eq!(readable, COUNT);
     let object = cluster.stored(3, key(&name(5))).unwrap();
     assert_eq!(object.siblings[0].value, "value 5");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_damaged_record_counts_once_however_long_its_replicas_are_away() {
+    let exchanges = ExchangeSettings { verified_bytes_per_sec: 0, ..ExchangeSettings::default() };
+    let settings = StoreSettings { exchanges, ..StoreSettings::default() };
+    let mut cluster = TestCluster::joined_on_disks_with(3, settings).await;
+    cluster.put_many(1, COUNT).await;
+    [1, 2].into_iter().for_each(|number| cluster.kill(number));
+    cluster.rot(3);
+    let is_met = |index: &usize| !cluster.is_readable(3, &name(*index));
+    (0..COUNT).find(is_met).expect("one is damaged");
+    // The node meets the others of the partition when it looks for the owner of a page.
+    cluster.pass(Duration::from_secs(15)).await;
+    let damaged =
+        |cluster: &TestCluster| cluster.store(3).stats().snapshot().total(Counter::DamagedRecords);
+    let damaged_count = damaged(&cluster);
+    assert!(damaged_count > 0);
+    cluster.pass(Duration::from_secs(60)).await;
+    assert_eq!(damaged(&cluster), damaged_count);
+    cluster.start(1).await;
+    cluster.start(2).await;
+    let healed = || cluster.store(3).stats().snapshot().total(Counter::HealedRecords);
+    cluster.until("they are healed", || healed() == damaged_count).await;
+    assert_eq!(damaged(&cluster), damaged_count);
 }
 
 #[tokio::test(start_paused = true)]

@@ -20,6 +20,7 @@ use quoit_store::engine::{
     Access, Before, Decision, Engine, Fetch, KeyRange, Record, RecordAt, RecordRef,
 };
 use quoit_store::error::StoreError;
+use quoit_store::memory::{MemoryEngine, MemorySettings};
 use quoit_testkit::{TestNode, address_of, at_record, memory_engine};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -383,6 +384,15 @@ impl TestCluster {
         let data = node.data.as_ref().expect("it has a disk").crash();
         (node.engine, node.execution) = on_disk(&data, clock, durability);
         node.data = Some(data);
+    }
+
+    /// Gives a node that does not run an empty engine with a bound, whose copies can't be compared.
+    pub fn bound_memory(&mut self, number: u8) {
+        let settings = MemorySettings { partition_bytes_max: Some(1 << 30), ..Default::default() };
+        let engine = MemoryEngine::new(settings, ring_size(), self.clock_of(number));
+        let node = &mut self.nodes[usize::from(number) - 1];
+        assert!(node.process.is_none(), "the node does not run");
+        node.engine = Arc::new(engine);
     }
 
     /// Makes the background work of a node's engine sync the present log.

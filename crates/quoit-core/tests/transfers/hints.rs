@@ -245,6 +245,19 @@ async fn whole_partitions_are_healed_by_one_exchange_where_nodes_compare() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whole_partitions_are_delivered_to_a_node_that_does_not_compare_them() {
+    let settings = StoreSettings { hint_count_max: HintCountMax(10), ..StoreSettings::default() };
+    let mut cluster = TestCluster::joined_with(3, settings).await;
+    cluster.kill(3);
+    cluster.bound_memory(3);
+    cluster.put_many(1, COUNT).await;
+    assert!(cluster.hint_counts(1).1 > 0, "whole partitions");
+    cluster.start(3).await;
+    until_no_hints(&cluster).await;
+    cluster.until_moved(3, COUNT).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn delivery_goes_on_where_it_was_interrupted() {
     let mut cluster = cluster(3, HintCountMax::default()).await;
     cluster.kill(3);

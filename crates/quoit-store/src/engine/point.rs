@@ -157,8 +157,8 @@ pub trait PointAccess: Send + Sync {
     /// The engine holds the partition's stripe lock while it calls the body, so the body must not call the
     /// engine. The engine may call the body several times; only the writes of the last call count. If
     /// waiting is not allowed and a record is only on disk, the answer is [`Applied::WouldBlock`] and
-    /// nothing was written. A damaged record fails a transaction that reads it; a transaction that only
-    /// writes it replaces it.
+    /// nothing was written. A damaged record fails the read of it. A write replaces it, also one of a body
+    /// that has tried to read it ([`Interrupted::is_damage`](super::Interrupted::is_damage)).
     fn transact(
         &self,
         partition: Partition,

@@ -29,7 +29,8 @@ pub trait Transaction {
     ///
     /// # Errors
     ///
-    /// [`Interrupted`]; the body has to return it to the engine.
+    /// [`Interrupted`]; the body has to return it to the engine, unless it replaces a damaged record
+    /// ([`Interrupted::is_damage`]).
     ///
     /// # Panics
     ///
@@ -71,6 +72,13 @@ impl Interrupted {
     #[must_use]
     pub const fn by_long_work() -> Self {
         Self(Interruption::Cold)
+    }
+
+    /// Whether a record that the body has read is damaged. A body that writes the record anyway replaces it;
+    /// any other hands this on.
+    #[must_use]
+    pub const fn is_damage(&self) -> bool {
+        matches!(self.0, Interruption::Failed(StoreError::Corrupt { .. }))
     }
 }
 

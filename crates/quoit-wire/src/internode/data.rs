@@ -227,7 +227,7 @@ pub struct ForwardedOptions {
     /// Quorum of both the read and the write of a delete.
     #[prost(uint32, optional, tag = "6")]
     pub rw: Option<u32>,
-    /// Number of distinct nodes that must answer.
+    /// Number of distinct nodes that must have the write.
     #[prost(uint32, optional, tag = "7")]
     pub node_confirms: Option<u32>,
     /// Number of replicas to use.
@@ -248,6 +248,9 @@ pub struct ForwardedOptions {
     /// True if "not found" counts as an answer.
     #[prost(bool, optional, tag = "13")]
     pub notfound_ok: Option<bool>,
+    /// Number of distinct nodes that must answer the read that comes before some writes.
+    #[prost(uint32, optional, tag = "14")]
+    pub read_node_confirms: Option<u32>,
 }
 
 /// Entity tags of a condition.

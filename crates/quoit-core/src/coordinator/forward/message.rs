@@ -83,6 +83,7 @@ impl Forwarding {
             rw: request.rw.map(Quorum::to_pb),
             basic_quorum: read.basic_quorum,
             notfound_ok: read.notfound_ok,
+            read_node_confirms: read.node_confirms.map(Quorum::to_pb),
             ..write_options(&request.write)
         };
         let header = Forward {
@@ -136,12 +137,12 @@ pub(super) fn read<'a>(header: &'a Forward, payload: &Bytes) -> Result<Forwarded
         let read = ReadOptions {
             r: options.r.and_then(Quorum::from_pb),
             pr: options.pr.and_then(Quorum::from_pb),
+            node_confirms: options.read_node_confirms.and_then(Quorum::from_pb),
             n_val: options.n_val,
             basic_quorum: options.basic_quorum,
             notfound_ok: options.notfound_ok,
             sloppy_quorum: options.sloppy_quorum,
             timeout_ms: options.timeout_ms,
-            ..ReadOptions::default()
         };
         return Ok(Forwarded::Delete(DeleteRequest {
             key,
@@ -324,11 +325,13 @@ mod tests {
             rw: Some(Quorum::One),
             read: ReadOptions {
                 r: Some(Quorum::Quorum),
-                notfound_ok: Some(false),
+                pr: Some(Quorum::One),
+                node_confirms: Some(Quorum::Count(1)),
                 n_val: Some(2),
+                basic_quorum: Some(true),
+                notfound_ok: Some(false),
                 sloppy_quorum: Some(false),
                 timeout_ms: Some(250),
-                ..ReadOptions::default()
             },
             write: write_options(),
         };

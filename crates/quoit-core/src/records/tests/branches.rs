@@ -252,6 +252,7 @@ fn pages_of_branches_are_known_by_their_record() {
     assert!(tags.len() > 30);
     let owners = records.owners_of_pages(PARTITION, &tags).expect("a good disk");
     assert_eq!(owners, [(Tag::of(at.identity), tags)]);
+    damage_log(&disk);
     let mut change = |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
         let object = Object::default();
         object.encode_into(out);

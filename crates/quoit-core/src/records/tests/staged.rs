@@ -221,6 +221,7 @@ fn pages_that_come_stay_while_those_of_a_damaged_record_are_removed() {
     let place = Place::new(&name, PARTITION).expect("a good name");
     let at = place.at();
     assert!(update(&to.records, &at, &changes(0..1_000, true)));
+    damage_log(&to.disk);
     let pages = to.stage(&at);
     let mut sent = from.records.begin_sending(&at).expect("good").expect("it lies in pages");
     let count = send_pass(&from, &to, (&at, &pages), &mut sent, || {});

@@ -65,7 +65,7 @@ fn take_large(records: &Records, place: &Place<'_>, incoming: &Replicated) -> Ap
         merged: &merged,
         merged_pages: &merged_pages,
         forget: &|| Ok(()),
-        is_damaged: false,
+        may_be_damaged: false,
     };
     let taken = take(records, &place.at(), incoming, false, Access::Wait, &around);
     taken.expect("the disk is good").expect("it may wait")
