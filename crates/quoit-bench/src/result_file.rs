@@ -41,13 +41,13 @@ impl ResultFile {
             self.size_bytes += records.len() as u64;
         } else {
             self.lost_count += count;
-            self.take_back_half_a_record();
+            self.truncate_partial_record();
         }
         written
     }
 
     /// Cuts off a partly written record. If even that fails, readers skip the partial record.
-    fn take_back_half_a_record(&mut self) {
+    fn truncate_partial_record(&mut self) {
         let _ = self.file.set_len(self.size_bytes);
         let _ = self.file.seek(SeekFrom::Start(self.size_bytes));
     }
@@ -83,7 +83,7 @@ mod tests {
         file.append(b"1, lost\n", 1).expect_err("no write");
         file.file = writable;
         file.file.write_all(b"2, ha").expect("a write");
-        file.take_back_half_a_record();
+        file.truncate_partial_record();
         file.append(b"3, kept\n", 1).expect("a write");
         assert_eq!(std::fs::read_to_string(&path).expect("a file"), "header\n3, kept\n");
         assert_eq!(file.lost("row").as_deref(), Some("x.csv (1 row)"));

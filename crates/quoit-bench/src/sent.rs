@@ -10,7 +10,7 @@ tokio::task_local! {
 }
 
 /// Runs the task of a worker. Within it, connections [note](note_sent) when they send.
-pub(crate) async fn noting_sent<F: Future>(work: F) -> F::Output {
+pub(crate) async fn with_sent_tracking<F: Future>(work: F) -> F::Output {
     SENT.scope(Cell::new(None), work).await
 }
 
@@ -39,7 +39,7 @@ mod tests {
     async fn the_first_request_of_each_operation_is_noted() {
         note_sent();
         assert_eq!(take_sent(), None);
-        noting_sent(async {
+        with_sent_tracking(async {
             let before = Instant::now();
             note_sent();
             let after = Instant::now();

@@ -6,7 +6,8 @@
 //! - The request was not sent: yes. After a failed TLS handshake only if there is a node that was not yet
 //!   tried, since the certificate of that one may be in order.
 //! - The connection broke, or the node exceeded the time of an attempt, after the request may have been sent:
-//!   only if the request may be repeated ([`Repeat::Safe`]), since the first node may have carried it out.
+//! only if the request may be repeated ([`Repeatable::Safe`]), since the first node may have carried it
+//! out.
 //! - The node answered with an error: no. The error goes to the caller. So does the refusal of a login, since
 //!   all nodes know the same users.
 //! - The request does not fit into a frame: no. It fails before it is sent.
@@ -21,7 +22,7 @@ use crate::layout::{Layout, LayoutError};
 use crate::location::About;
 use crate::node::Node;
 use crate::pipeline::Failure;
-use crate::routing::{Choice, Nodes};
+use crate::routing::{NodeChoice, Nodes};
 use crate::settings::{DURATION_MAX, Settings};
 use quoit_wire::messages::RpbGetLayoutReq;
 use quoit_wire::{Body, Frame, encode_message};
@@ -34,26 +35,26 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// Says if a request may be sent again after its connection broke before the answer came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Repeat {
+pub(crate) enum Repeatable {
     /// The request changes nothing, or changes the same thing in the same way: send it again.
     Safe,
     /// The server may have carried the request out, and a second execution would have another effect.
     Never,
 }
 
-impl Repeat {
-    pub(crate) fn when(safe: bool) -> Repeat {
-        if safe { Repeat::Safe } else { Repeat::Never }
+impl Repeatable {
+    pub(crate) fn when(safe: bool) -> Repeatable {
+        if safe { Repeatable::Safe } else { Repeatable::Never }
     }
 }
 
 /// Time limit of a request for the layout. The client learns the layout in the background, except before
 /// its first request.
-const LEARN_TIMEOUT: Duration = Duration::from_secs(2);
+const LAYOUT_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Shortest time between two requests for the layout, used after a node failed or the layout changed: more
 /// changes may follow soon.
-const LEARN_PAUSE: Duration = Duration::from_secs(1);
+const LAYOUT_REFRESH_PAUSE_MIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct Pool {
@@ -64,7 +65,7 @@ pub(crate) struct Pool {
     /// Held while the client asks for the layout.
     learning: Arc<tokio::sync::Mutex<()>>,
     /// True if a node failed since the last request for the layout, or if that request found a change.
-    suspicious: AtomicBool,
+    layout_may_be_outdated: AtomicBool,
 }
 
 impl Pool {
@@ -78,7 +79,7 @@ impl Pool {
             next: AtomicUsize::new(0),
             streams,
             learning: Arc::default(),
-            suspicious: AtomicBool::new(false),
+            layout_may_be_outdated: AtomicBool::new(false),
         })
     }
 
@@ -101,7 +102,7 @@ impl Pool {
     pub(crate) async fn call<Q: Body, A: Body>(
         self: &Arc<Self>,
         request: &Q,
-        repeat: Repeat,
+        repeat: Repeatable,
         server_timeout: Option<Duration>,
         about: Option<About<'_>>,
     ) -> Result<A, Error> {
@@ -116,7 +117,7 @@ impl Pool {
     async fn send<Q: Body, A: Body>(
         &self,
         request: &Q,
-        repeat: Repeat,
+        repeat: Repeatable,
         patience: Duration,
         deadline: Instant,
         about: Option<About<'_>>,
@@ -129,7 +130,7 @@ impl Pool {
             let node = node.map_err(|_| late())?;
             let is_last = attempt >= self.settings.attempts_max;
             let has_other = self.nodes().has_other(slice::from_ref(&node));
-            let may_move_on = repeat == Repeat::Safe && !is_last && has_other;
+            let may_move_on = repeat == Repeatable::Safe && !is_last && has_other;
             let patience = if may_move_on { self.settings.attempt_timeout } else { DURATION_MAX };
             let until = deadline.min(Instant::now() + patience);
             let frame = encode_message(request).map_err(|source| {
@@ -147,7 +148,7 @@ impl Pool {
                     let again = self.may_connect_again(&error, &tried);
                     (error, again)
                 }
-                Some(Failure::Lost(error)) => (error, repeat == Repeat::Safe),
+                Some(Failure::Lost(error)) => (error, repeat == Repeatable::Safe),
                 None if may_move_on && Instant::now() < deadline => {
                     node.note_stall(&self.settings);
                     (late(), true)
@@ -155,7 +156,7 @@ impl Pool {
                 None => (late(), false),
             };
             if error.server().is_none() {
-                self.suspicious.store(true, Ordering::Relaxed);
+                self.layout_may_be_outdated.store(true, Ordering::Relaxed);
             }
             if !again || is_last {
                 return Err(error);
@@ -184,8 +185,8 @@ impl Pool {
             }
             return;
         };
-        let pause = if self.suspicious.load(Ordering::Relaxed) {
-            LEARN_PAUSE.min(self.settings.layout_refresh)
+        let pause = if self.layout_may_be_outdated.load(Ordering::Relaxed) {
+            LAYOUT_REFRESH_PAUSE_MIN.min(self.settings.layout_refresh)
         } else {
             self.settings.layout_refresh
         };
@@ -205,9 +206,9 @@ impl Pool {
     ///
     /// If the server has no layouts or does not answer, the client keeps the layout that it has.
     async fn learn(&self) {
-        self.suspicious.store(false, Ordering::Relaxed);
-        let told = self.ask_layout(LEARN_TIMEOUT).await.ok().flatten();
-        let nodes = self.nodes().after_asking(told, Instant::now(), &self.settings);
+        self.layout_may_be_outdated.store(false, Ordering::Relaxed);
+        let told = self.ask_layout(LAYOUT_REQUEST_TIMEOUT).await.ok().flatten();
+        let nodes = self.nodes().with_layout_answer(told, Instant::now(), &self.settings);
         *self.nodes.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(nodes);
     }
 
@@ -216,10 +217,10 @@ impl Pool {
         let known_tag = self.nodes().layout.as_ref().map(|layout| layout.tag().clone());
         let request = RpbGetLayoutReq { known_tag };
         let deadline = Instant::now() + patience;
-        let told = self.send(&request, Repeat::Safe, patience, deadline, None).await?;
+        let told = self.send(&request, Repeatable::Safe, patience, deadline, None).await?;
         let told = Layout::from_wire(told).map_err(|source| Error::Layout { source })?;
         if told.is_some() && self.nodes().layout.is_some() {
-            self.suspicious.store(true, Ordering::Relaxed);
+            self.layout_may_be_outdated.store(true, Ordering::Relaxed);
         }
         Ok(told)
     }
@@ -228,7 +229,7 @@ impl Pool {
     pub(crate) async fn layout(&self) -> Result<Layout, Error> {
         let _learning = self.learning.lock().await;
         let told = self.ask_layout(self.settings.request_timeout).await?;
-        let nodes = self.nodes().after_asking(told, Instant::now(), &self.settings);
+        let nodes = self.nodes().with_layout_answer(told, Instant::now(), &self.settings);
         let layout = nodes.layout.clone();
         *self.nodes.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(nodes);
         layout.ok_or(Error::Layout { source: LayoutError::Nothing })
@@ -262,8 +263,8 @@ impl Pool {
         let nodes = self.nodes();
         let replicas = about.map_or(&[][..], |about| nodes.replicas(about));
         match nodes.choose(replicas, tried, turn, Instant::now()) {
-            Choice::Now(node) => node,
-            Choice::Later(retry_at, node) => {
+            NodeChoice::Now(node) => node,
+            NodeChoice::Later(retry_at, node) => {
                 sleep_until(retry_at).await;
                 node
             }
@@ -321,9 +322,12 @@ mod tests {
     async fn a_request_that_no_frame_holds_says_nothing_about_the_nodes() {
         let nodes = ["127.0.0.1:1", "127.0.0.1:2"].map(str::to_owned).into();
         let pool = Arc::new(Pool::new(Settings { nodes, ..Settings::default() }).unwrap());
-        let outcome = pool.call::<_, RpbPutResp>(&too_large(), Repeat::Safe, None, None).await;
+        let outcome = pool.call::<_, RpbPutResp>(&too_large(), Repeatable::Safe, None, None).await;
         assert!(matches!(outcome, Err(Error::Frame { .. })), "{outcome:?}");
-        assert!(!pool.suspicious.load(Ordering::Relaxed), "the layout is as good as before");
+        assert!(
+            !pool.layout_may_be_outdated.load(Ordering::Relaxed),
+            "the layout is as good as before"
+        );
         assert_eq!(pool.next.load(Ordering::Relaxed), 1, "one node was chosen");
     }
 }

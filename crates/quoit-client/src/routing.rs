@@ -21,7 +21,7 @@ pub(crate) struct Nodes {
 
 /// The outcome of choosing a node.
 #[derive(Debug)]
-pub(crate) enum Choice {
+pub(crate) enum NodeChoice {
     /// Send the request to this node.
     Now(Arc<Node>),
     /// No node is reachable. This node is the first that may be tried again, at this time.
@@ -37,7 +37,7 @@ impl Nodes {
 
     /// The nodes after a request for the layout at `now`, with the layout that was answered, if any. A node
     /// whose address stays the same keeps its connections.
-    pub(crate) fn after_asking(
+    pub(crate) fn with_layout_answer(
         &self,
         told: Option<Layout>,
         now: Instant,
@@ -83,7 +83,7 @@ impl Nodes {
         tried: &[Arc<Node>],
         turn: usize,
         now: Instant,
-    ) -> Choice {
+    ) -> NodeChoice {
         let reachable = |node: &Arc<Node>| node.retry_at().is_none_or(|at| at <= now);
         let untried = |node: &Arc<Node>| !tried.iter().any(|other| Arc::ptr_eq(other, node));
         let usable = |node: &&Arc<Node>| reachable(node) && untried(node);
@@ -97,13 +97,13 @@ impl Nodes {
             .or_else(|| members().chain(seeds()).find(usable))
             .or_else(|| members().chain(seeds()).find(|node| reachable(node)));
         if let Some(node) = chosen {
-            return Choice::Now(Arc::clone(node));
+            return NodeChoice::Now(Arc::clone(node));
         }
         let waiting = members().chain(seeds());
         let waiting = waiting.map(|node| (node.retry_at().unwrap_or(now), node));
         let first = waiting.min_by_key(|(retry_at, _)| *retry_at);
         let (retry_at, node) = first.expect("settings without nodes are refused");
-        Choice::Later(retry_at, Arc::clone(node))
+        NodeChoice::Later(retry_at, Arc::clone(node))
     }
 }
 

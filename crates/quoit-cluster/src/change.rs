@@ -1,7 +1,7 @@
 //! Changes of the control plane's state, and the decisions that group them into entries of the log.
 
 use crate::NodeId;
-use crate::layouts::Served;
+use crate::layouts::MemberReport;
 use crate::members::Member;
 use crate::staged::StagedChange;
 use crate::trust::Trust;
@@ -81,7 +81,7 @@ pub enum Change {
         /// The node.
         node: NodeId,
         /// The layouts.
-        served: Served,
+        served: MemberReport,
     },
     /// Creates, replaces or removes a rule of security.
     Rule(quoit_security::Change),

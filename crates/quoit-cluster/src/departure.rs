@@ -19,7 +19,7 @@ pub enum Departure {
     Removed,
     /// Another process with its identity is alive.
     #[error("{words}. This process stops: two processes with one identity would lose data")]
-    Double {
+    DuplicateIdentity {
         /// Message of another node, with the address of the other process.
         words: Arc<str>,
     },

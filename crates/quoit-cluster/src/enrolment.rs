@@ -5,14 +5,16 @@ use crate::join::JoinError;
 use crate::members::MemberStatus;
 use crate::membership_error::MembershipError;
 use crate::plane::ControlPlane;
-use crate::transport::{CallError, IncomingRequest, Internode, JoinProof, LinkMode, Proven};
+use crate::transport::{
+    CallError, IncomingRequest, Internode, InternodeTlsMode, JoinProof, Proven,
+};
 use crate::trust::{TrustCommand, TrustError};
 use bytes::Bytes;
 use prost::Message as _;
 use quoit_tls::Instant;
 use quoit_tls::nodes::NodeRequest;
 use quoit_wire::internode::code;
-use quoit_wire::internode::control::{EnrolAsked, Enrolled, METHOD_ENROL};
+use quoit_wire::internode::control::{EnrolRequest, Enrolled, METHOD_ENROL};
 use std::time::Duration;
 
 /// Maximum time for the cluster to issue a certificate.
@@ -23,7 +25,7 @@ const NAME_BYTES_MAX: usize = 64;
 impl ControlPlane {
     /// Issues a certificate to a node that has proved that it knows a token or the shared secret.
     pub(crate) async fn enrol(&self, request: &IncomingRequest) -> Result<Enrolled, ChangeError> {
-        let asked = EnrolAsked::decode(request.header.clone());
+        let asked = EnrolRequest::decode(request.header.clone());
         let asked = asked.map_err(|fault| TrustError::Malformed(fault.to_string()))?;
         // The node has not proved its identity. A certificate with the identity of a member
         // would make it that member.
@@ -72,13 +74,13 @@ impl ControlPlane {
         proof: &JoinProof,
     ) -> Result<(), JoinError> {
         let security = internode.security();
-        if security.mode() == LinkMode::Plain {
+        if security.mode() == InternodeTlsMode::Plain {
             return Err(JoinError::PlainMode);
         }
         let state = self.state();
         let (node, name) = (state.node_id().to_string(), state.node_name().to_owned());
         let request = NodeRequest::make(&node, &name).map_err(TrustError::from)?;
-        let asked = EnrolAsked { request: Bytes::copy_from_slice(request.der()), name };
+        let asked = EnrolRequest { request: Bytes::copy_from_slice(request.der()), name };
         let payload = b"".as_slice();
         let answer = internode
             .call_address_by(Some(proof), address, METHOD_ENROL, &asked, payload, ENROL_TIMEOUT)

@@ -16,7 +16,7 @@ use crate::plane::ControlPlane;
 use crate::transport::{CallError, JoinProof};
 use crate::trust::TrustError;
 use prost::Message as _;
-use quoit_wire::internode::control::{JoinAsked, Joined, METHOD_JOIN};
+use quoit_wire::internode::control::{JoinRequest, Joined, METHOD_JOIN};
 use std::time::Duration;
 use thiserror::Error;
 
@@ -182,7 +182,7 @@ impl ControlPlane {
             capacity: own.map_or(crate::CAPACITY_DEFAULT, |own| own.capacity),
             versions,
         };
-        let asked = JoinAsked {
+        let asked = JoinRequest {
             member: Some(encode_member(&member)),
             ring_size: state.ring_size().get().into(),
             brought: state.bucket_changes().iter().map(encode_change).collect(),

@@ -31,7 +31,7 @@ pub(crate) const LIVE_REMOVED_MAX: usize = 2 * LIVE_MAX;
 
 /// Versions of layouts, and of raises of `n_val`, that a member has reported.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Served {
+pub struct MemberReport {
     /// Version of the newest layout that its writes satisfy.
     pub writes: u64,
     /// Version of the oldest layout that its reads use.
@@ -42,9 +42,9 @@ pub struct Served {
     pub raises_filled: u64,
 }
 
-impl Served {
+impl MemberReport {
     /// Returns true if each version is at least the one of `others`.
-    pub(crate) const fn includes(self, others: Served) -> bool {
+    pub(crate) const fn includes(self, others: MemberReport) -> bool {
         self.writes >= others.writes
             && self.reads >= others.reads
             && self.raises_known >= others.raises_known
@@ -64,7 +64,7 @@ pub struct Layouts {
     /// Incomplete copies that were complete and have lost records.
     lost: LostCopies,
     /// The last report of each member.
-    acknowledged: BTreeMap<NodeId, Served>,
+    acknowledged: BTreeMap<NodeId, MemberReport>,
     /// For each partition the index in `live` of the layout for reads. Empty while one layout is live.
     reads: Vec<u8>,
 }
@@ -87,7 +87,7 @@ impl Layouts {
         live: Vec<Arc<Layout>>,
         n_val: u32,
         incomplete: BTreeSet<(Partition, NodeId)>,
-        acknowledged: BTreeMap<NodeId, Served>,
+        acknowledged: BTreeMap<NodeId, MemberReport>,
     ) -> Self {
         let lost = LostCopies::default();
         let mut restored = Self { live, n_val, incomplete, lost, acknowledged, reads: Vec::new() };
@@ -164,7 +164,7 @@ impl Layouts {
     }
 
     /// Returns the last report of a member.
-    pub(crate) fn served(&self, node: NodeId) -> Option<Served> {
+    pub(crate) fn served(&self, node: NodeId) -> Option<MemberReport> {
         self.acknowledged.get(&node).copied()
     }
 
@@ -174,7 +174,7 @@ impl Layouts {
         self.live[usize::from(oldest)].version()
     }
 
-    pub(crate) fn acknowledgements(&self) -> impl Iterator<Item = (NodeId, Served)> + '_ {
+    pub(crate) fn acknowledgements(&self) -> impl Iterator<Item = (NodeId, MemberReport)> + '_ {
         self.acknowledged.iter().map(|(node, served)| (*node, *served))
     }
 
@@ -239,7 +239,7 @@ impl Layouts {
     }
 
     /// Records the report of a member.
-    pub(crate) fn acknowledge(&mut self, node: NodeId, served: Served) {
+    pub(crate) fn acknowledge(&mut self, node: NodeId, served: MemberReport) {
         let newest = self.newest().version();
         let known = self.acknowledged.entry(node).or_default();
         // Reports may arrive out of order, so no version goes back.
@@ -265,7 +265,8 @@ impl Layouts {
     /// So its reads must use the newer layout, too.
     pub(crate) fn retire(&mut self, members: &[NodeId]) {
         let served = |version: u64| {
-            let needed = Served { writes: version, reads: version, ..Served::default() };
+            let needed =
+                MemberReport { writes: version, reads: version, ..MemberReport::default() };
             let serves =
                 |node: &NodeId| self.served(*node).is_some_and(|known| known.includes(needed));
             members.iter().all(serves) || planted!(RetiresLayoutsEarly)
@@ -321,7 +322,8 @@ mod tests {
 
     /// Records a report with these versions.
     fn told(layouts: &mut Layouts, number: u8, writes: u64, reads: u64) {
-        layouts.acknowledge(node(number), Served { writes, reads, ..Served::default() });
+        layouts
+            .acknowledge(node(number), MemberReport { writes, reads, ..MemberReport::default() });
     }
 
     #[test]
@@ -378,7 +380,7 @@ mod tests {
         told(&mut layouts, 1, 6, 6);
         assert_eq!(
             layouts.served(node(1)),
-            Some(Served { writes: 7, reads: 6, ..Served::default() })
+            Some(MemberReport { writes: 7, reads: 6, ..MemberReport::default() })
         );
     }
 
@@ -406,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn who_keeps_its_votes_needs_no_copy() {
+    fn node_with_unchanged_votes_needs_no_copy() {
         let mut layouts = of(5, &[3]);
         let before = Arc::clone(layouts.newest());
         layouts.push(after(&before, 1..=4), &[3]);

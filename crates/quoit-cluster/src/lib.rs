@@ -69,7 +69,7 @@ pub use cut_off::CutOff;
 pub use departure::Departure;
 pub use error::{ChangeError, NoSuchType, OpenError, StoreError};
 pub use join::JoinError;
-pub use layouts::{Layouts, Readers, Served};
+pub use layouts::{Layouts, MemberReport, Readers};
 pub use liveness::{Latency, LivenessSettings, PhiDetector};
 pub use members::{Addresses, CAPACITY_DEFAULT, Member, MemberStatus, Members};
 pub use membership_error::MembershipError;
@@ -81,19 +81,21 @@ pub use quoit_model::node::NodeId;
 pub use quoit_wire::internode::VersionRange;
 pub use readiness::Readiness;
 pub use recover::{RecoverError, Recovered, recover};
-pub use restore::{RestoreRole, Restored, look_at_copy, restore};
+pub use restore::{RestoreRole, Restored, inspect_copy, restore};
 pub use staged::StagedChange;
-pub use state::{ChosenBackend, Placements, RaisedCount, State, ToldProps, TypeStatus};
+pub use state::{ChosenBackend, NValRaise, Placements, PropsEntry, State, TypeStatus};
 #[cfg(any(test, feature = "testing"))]
 pub use transport::memory_network;
 pub use transport::{
     Admission, Answered, BoxFuture, CallError, IncomingRequest, Internode, InternodeSettings,
-    JoinProof, Lane, LateFaults, Limits, LinkMode, LinkSecurity, Listener, MethodCounts, Network,
-    Newcomer, NodeClock, NotAdmitted, Peer, PeerStatistics, PlainLink, PlainLinks, Proven, Replies,
-    Reply, Responder, Service, ServiceStatistics, Stream, TokioNetwork, Traffic,
+    InternodeTlsMode, JoinProof, Lane, LateFailureListener, Limits, LinkSecurity, Listener,
+    MethodCounts, Network, Newcomer, NodeClock, NotAdmitted, Peer, PeerStatistics, PlainLink,
+    PlainLinks, Proven, Replies, Reply, Responder, Service, ServiceStatistics, Stream,
+    TokioNetwork, Traffic,
 };
 pub use trust::{
-    Holder, IssuedToken, LinkView, MemberLink, TOKENS_MAX, TokenView, Trust, TrustError, TrustToken,
+    IssuedToken, LinkView, MemberCertificate, MemberLink, TOKENS_MAX, TokenView, Trust, TrustError,
+    TrustToken,
 };
 
 use std::fmt;

@@ -3,7 +3,7 @@
 use crate::NodeId;
 use crate::change::Change;
 use crate::error::ChangeError;
-use crate::layouts::Served;
+use crate::layouts::MemberReport;
 use crate::membership_error::MembershipError;
 use crate::plan::Plan;
 use crate::plan_id::PlanId;
@@ -144,7 +144,7 @@ impl ControlPlane {
     }
 
     /// Reports that from now on this node serves only with these layouts and newer ones.
-    pub(crate) async fn acknowledge(&self, served: Served) -> Result<(), ChangeError> {
+    pub(crate) async fn acknowledge(&self, served: MemberReport) -> Result<(), ChangeError> {
         let node = self.read().node_id();
         self.tell(vec![Change::Serves { node, served }]).await
     }
@@ -156,8 +156,12 @@ impl ControlPlane {
     ///
     /// As [`ControlPlane::run`].
     pub async fn report_raises(&self, known: u64, filled: u64) -> Result<(), ChangeError> {
-        self.acknowledge(Served { raises_known: known, raises_filled: filled, ..Served::default() })
-            .await
+        self.acknowledge(MemberReport {
+            raises_known: known,
+            raises_filled: filled,
+            ..MemberReport::default()
+        })
+        .await
     }
 
     /// Returns the leader of the control plane, as far as this node knows. Riak's commands call it the

@@ -7,7 +7,7 @@ use quoit_model::layout::{CAPACITY_MAX, LOCATION_BYTES_MAX, LayoutError};
 use thiserror::Error;
 
 /// Returns the remedy for a member that cannot be changed because of its status.
-fn way_on(name: &str, status: MemberStatus) -> String {
+fn remedy_for_status(name: &str, status: MemberStatus) -> String {
     match status {
         MemberStatus::Joining => "it gets its place with `cluster commit`, or is alone again with \
              `cluster clear`"
@@ -37,7 +37,7 @@ pub enum MembershipError {
         name: String,
     },
     /// The member's status does not allow the change.
-    #[error("{name} is {status}: {}", way_on(name, *status))]
+    #[error("{name} is {status}: {}", remedy_for_status(name, *status))]
     Status {
         /// The member.
         name: String,

@@ -109,7 +109,7 @@ pub fn recover(disk: Arc<dyn Disk>, lost: &[String]) -> Result<Recovered, Recove
         return Err(RecoverError::NotNeeded { left, all: voters.len() });
     }
     let changes = changes_without(state, &lost)?;
-    let left = known.decides_alone(&file, &lost, changes)?;
+    let left = known.make_only_voter(&file, &lost, changes)?;
     let names =
         |ids: &BTreeSet<NodeId>| ids.iter().map(|id| state.members().name_of(*id)).collect();
     Ok(Recovered { node: state.members().name_of(own), removed: names(&lost), left: names(&left) })
@@ -137,7 +137,7 @@ impl Known {
     /// Makes the node the only voter, in a term that no other voter can know, by two entries
     /// of the log: one with the voters and one with `changes`. Returns the members that follow
     /// it, including this node.
-    pub(crate) fn decides_alone(
+    pub(crate) fn make_only_voter(
         &self,
         file: &ControlFile,
         lost: &BTreeSet<NodeId>,
@@ -232,7 +232,7 @@ pub(crate) fn changes_without(
 
 impl State {
     /// Returns the state in a control file, for reading only.
-    fn of_file(whole: crate::state::Whole, own: NodeId) -> Self {
+    fn of_file(whole: crate::state::StoredState, own: NodeId) -> Self {
         let defaults = Arc::new(BucketProps::untyped());
         let (cluster_id, ring_size) = (whole.cluster_id, whole.ring_size);
         let name = own.to_string().into();

@@ -41,7 +41,7 @@ pub struct Restored {
 /// # Errors
 ///
 /// [`RecoverError`] if the directory is in use or damaged, or was written by a version without clusters.
-pub fn look_at_copy(disk: Arc<dyn Disk>) -> Result<Restored, RecoverError> {
+pub fn inspect_copy(disk: Arc<dyn Disk>) -> Result<Restored, RecoverError> {
     let _lock = disk.lock().map_err(|error| lock_error(&*disk, error))?;
     let file = open(disk)?;
     Ok(seen(&Known::read(&file)?))
@@ -68,7 +68,7 @@ pub fn restore(
     if role == RestoreRole::Begins {
         let nobody: BTreeSet<NodeId> = BTreeSet::new();
         let changes = changes_without(&known.state, &nobody)?;
-        known.decides_alone(&file, &nobody, changes)?;
+        known.make_only_voter(&file, &nobody, changes)?;
     }
     file.begin_epoch(epoch, role == RestoreRole::Follows)?;
     Ok(seen(&known))

@@ -3,7 +3,7 @@
 use crate::error::ChangeError;
 use crate::plane::ControlPlane;
 use crate::state::State;
-use crate::transport::{LinkMode, LinkSecurity};
+use crate::transport::{InternodeTlsMode, LinkSecurity};
 use crate::trust::{
     IssuedToken, LinkView, MemberLink, TokenView, TrustCommand, TrustError, TrustToken,
 };
@@ -136,15 +136,15 @@ impl ControlPlane {
     /// connections to other nodes that a stricter mode does not allow, are ended for one node after the
     /// other. Returns the hosts that had plain connections while those were counted, if the mode is
     /// `required`; else an empty list.
-    pub fn set_link_mode(&self, mode: LinkMode) -> Vec<String> {
+    pub fn set_link_mode(&self, mode: InternodeTlsMode) -> Vec<String> {
         let Some(internode) = self.link().internode() else { return Vec::new() };
         let security: &Arc<LinkSecurity> = internode.security();
         let before = security.mode();
         security.set_mode(mode);
-        if before != mode && mode != LinkMode::Plain {
+        if before != mode && mode != InternodeTlsMode::Plain {
             internode.outdate_plain_inbound();
         }
-        if mode != LinkMode::Required {
+        if mode != InternodeTlsMode::Required {
             return Vec::new();
         }
         security.plain_links().into_keys().collect()

@@ -14,7 +14,9 @@
 
 use quoit_cluster::memory_network::MemoryNetwork;
 use quoit_cluster::{ControlPlane, Internode, seed_elections};
-use quoit_core::{Blocking, Counter, ExchangeSettings, ReplicatedStore, StoreSettings, Unreserved};
+use quoit_core::{
+    Blocking, Counter, ExchangeSettings, ReplicatedStore, StoreSettings, VolatileCounters,
+};
 use quoit_model::clock::{Actor, Dot, VersionVector};
 use quoit_model::hash::RingSize;
 use quoit_model::key::BucketRef;
@@ -63,7 +65,7 @@ impl Node {
             ..TestNode::new(number, host(number), clock)
         };
         let actor = Actor(seed.to_be_bytes()[..].into());
-        let described = described.with_engine(engine.clone(), actor, Unreserved);
+        let described = described.with_engine(engine.clone(), actor, VolatileCounters);
         let quoit_node::Node { store, control, internode, .. } = described.start().await?;
         tokio::spawn(Arc::clone(&store).run_background());
         Ok(Self { engine, store, control, internode, _folder: folder })
@@ -124,7 +126,7 @@ async fn compare(what: &str, [one, other]: [&Node; 2], object_bytes: u64) {
     let before = (cpu_us(), one.traffic_bytes() + other.traffic_bytes());
     let (ended, repaired) = (one.ended_count(), one.repaired_count());
     let partition = one.store.anti_entropy().stats().partitions[0].partition;
-    one.store.anti_entropy().want_exchange(&[partition]);
+    one.store.anti_entropy().request_exchange(&[partition]);
     while one.ended_count() == ended {
         sleep(Duration::from_millis(1)).await;
     }

@@ -23,7 +23,7 @@
 use bytes::Bytes;
 use quoit_core::{
     Blocking, JobInputs, JobSettings, PutRequest, ReadOptions, ReplicatedStore, StoreSettings,
-    Unreserved, WriteOptions,
+    VolatileCounters, WriteOptions,
 };
 use quoit_mapreduce::{BucketName, Job, Outputs, ScriptEngine, append_json};
 use quoit_model::clock::Actor;
@@ -267,7 +267,7 @@ fn open(engine: &str, directory: &Path) -> Result<Arc<ReplicatedStore>, Box<dyn 
     let settings = StoreSettings { blocking: Blocking::Pool, ..StoreSettings::default() };
     let described = TestNode { ring_size, settings, ..TestNode::new(1, "bench", clock) };
     let actor = Actor(b"actor-01"[..].into());
-    Ok(described.with_engine(engine, actor, Unreserved).assemble()?.store)
+    Ok(described.with_engine(engine, actor, VolatileCounters).assemble()?.store)
 }
 
 fn ordered(

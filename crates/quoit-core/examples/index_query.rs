@@ -17,7 +17,7 @@ use bytes::Bytes;
 use quoit_cluster::memory_network::MemoryNetwork;
 use quoit_cluster::{ControlPlane, Internode, seed_elections};
 use quoit_core::{
-    Blocking, IndexQuery, IndexSelection, ReplicatedStore, StoreSettings, Unreserved,
+    Blocking, IndexQuery, IndexSelection, ReplicatedStore, StoreSettings, VolatileCounters,
 };
 use quoit_model::clock::{Actor, Dot, VersionVector};
 use quoit_model::hash::RingSize;
@@ -61,7 +61,7 @@ impl Node {
             settings: StoreSettings { blocking: Blocking::Inline, ..StoreSettings::default() },
             ..TestNode::new(number, host(number), clock)
         };
-        let described = described.with_engine(Arc::clone(&engine), actor, Unreserved);
+        let described = described.with_engine(Arc::clone(&engine), actor, VolatileCounters);
         let quoit_node::Node { store, control, internode, .. } = described.start().await?;
         tokio::spawn(Arc::clone(&store).run_background());
         Ok(Self { engine, store, control, _internode: internode })

@@ -82,7 +82,7 @@ impl Blocking {
 /// Some background steps take the locks of requests, many times and briefly. They have the priority of
 /// requests, and call this between two records, while they hold no lock. With a lower priority, the
 /// system could suspend the thread while it holds a lock, and requests would wait until its next turn.
-pub(crate) fn give_way() {
+pub(crate) fn yield_to_requests() {
     std::thread::yield_now();
 }
 
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn what_is_behind_gets_what_others_leave_and_its_panics_reach_the_caller() {
+    async fn background_steps_have_low_priority_and_their_panics_reach_the_caller() {
         let nice =
             || rustix::process::getpriority_process(None).map_err(|_| RequestError::Overload);
         let own = nice().expect("a priority");

@@ -31,7 +31,7 @@ pub trait CounterReserve: Send + Sync {
     fn given_away(&self) -> u64;
 
     /// Notes durably that copies with counters up to `up_to` may be handed over and removed.
-    fn note_given_away(&self, up_to: u64) -> Result<(), StoreError>;
+    fn note_exported(&self, up_to: u64) -> Result<(), StoreError>;
 }
 
 impl CounterReserve for Arc<StoreIdentity> {
@@ -44,19 +44,19 @@ impl CounterReserve for Arc<StoreIdentity> {
     }
 
     fn given_away(&self) -> u64 {
-        self.given_away_counter()
+        self.exported_counter()
     }
 
-    fn note_given_away(&self, up_to: u64) -> Result<(), StoreError> {
-        StoreIdentity::note_given_away(self, up_to)
+    fn note_exported(&self, up_to: u64) -> Result<(), StoreError> {
+        StoreIdentity::note_exported(self, up_to)
     }
 }
 
 /// Makes nothing durable. For stores in memory, whose events can't come back after a restart.
 #[derive(Debug, Clone, Copy)]
-pub struct Unreserved;
+pub struct VolatileCounters;
 
-impl CounterReserve for Unreserved {
+impl CounterReserve for VolatileCounters {
     fn reserved(&self) -> u64 {
         0
     }
@@ -69,7 +69,7 @@ impl CounterReserve for Unreserved {
         0
     }
 
-    fn note_given_away(&self, _: u64) -> Result<(), StoreError> {
+    fn note_exported(&self, _: u64) -> Result<(), StoreError> {
         Ok(())
     }
 }
@@ -152,7 +152,7 @@ impl DotSequence {
     /// # Errors
     ///
     /// As for [`DotSequence::issue`].
-    pub fn issue_passing(&self, partition: Partition, time_secs: u64) -> Result<Dot, StoreError> {
+    pub fn issue_temporary(&self, partition: Partition, time_secs: u64) -> Result<Dot, StoreError> {
         if planted!(ReusesActor) {
             return self.issue(time_secs);
         }
@@ -174,7 +174,7 @@ impl DotSequence {
         // time.
         let up_to = self.reserved.load(Ordering::Acquire);
         if self.given_away_noted.load(Ordering::Acquire) < up_to {
-            self.reserve.lock().note_given_away(up_to)?;
+            self.reserve.lock().note_exported(up_to)?;
             self.given_away_noted.fetch_max(up_to, Ordering::AcqRel);
         }
         if !planted!(GivesAwaySilently) {
@@ -239,7 +239,7 @@ mod tests {
             self.0.lock().1
         }
 
-        fn note_given_away(&self, up_to: u64) -> Result<(), StoreError> {
+        fn note_exported(&self, up_to: u64) -> Result<(), StoreError> {
             let mut kept = self.0.lock();
             if kept.2 {
                 return Err(StoreError::Closed);
@@ -256,7 +256,8 @@ mod tests {
     #[test]
     fn passing_events_have_an_actor_that_ends_with_the_copies() {
         let dots = start(&Kept::default());
-        let passing = |partition| dots.issue_passing(Partition(partition), 0).map(|dot| dot.actor);
+        let passing =
+            |partition| dots.issue_temporary(Partition(partition), 0).map(|dot| dot.actor);
         let first = passing(1).expect("counters are reserved");
         assert!(passing(1).is_ok_and(|actor| actor == first));
         let own = dots.issue(0).expect("counters are reserved").actor;

@@ -255,8 +255,9 @@ impl Fold {
             let clock = riak_clock.map_or(clock, |clock| encode_riak_context(&clock));
             return Ok(FoldFound { key, clock, tree_entry: None, number });
         };
-        let is_untold = || RequestError::Remote("a node told no clock as Riak has it".to_owned());
-        let riak_clock = riak_clock.ok_or_else(is_untold)?;
+        let is_unreported =
+            || RequestError::Remote("a node told no clock as Riak has it".to_owned());
+        let riak_clock = riak_clock.ok_or_else(is_unreported)?;
         let RecordRange { bucket_type, bucket, .. } = &self.range;
         let bucket = BucketRef { bucket_type, bucket };
         let entry = match salt {

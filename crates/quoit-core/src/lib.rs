@@ -62,18 +62,18 @@ pub use changes::{
     ChangeBatch, ChangeEvent, ChangeFeedError, ChangeFeedSettings, ChangeFeedStatus, ChangeFeeds,
     ChangeKind, ChangeLog, ChangeQuery, ChangeStream, ChangesSince, PositionError,
 };
-pub use coordinator::confirm::{Confirmation, Unconfirmed};
+pub use coordinator::confirm::{Confirmation, UnconfirmedRead};
 pub use coordinator::data_type::{DataTypeRequest, FetchedDataType, ItemSink, StreamedItems};
-pub use coordinator::given::{BegunBatch, GivenInPlace, GivenObject, PendingBatch};
+pub use coordinator::given::{BegunBatch, ImportedInPlace, ImportedObject, PendingBatch};
 pub use coordinator::in_flight::AdmittedRequests;
 pub use coordinator::in_place::{Pending, PlainWrite, ShownInPlace, ShownObject};
 pub use coordinator::put::{DeleteRequest, Deleted, PutRequest};
 pub use delivery::limits::LimitChange;
 pub use delivery::progress::{ActiveTransfer, Kind as TransferKind, TransferStats, WaitingHints};
-pub use dots::{CounterReserve, DotSequence, Unreserved};
+pub use dots::{CounterReserve, DotSequence, VolatileCounters};
 pub use error::{DataTypeError, QuorumKind, RequestError, Unmet};
 pub use exchange::{
-    AntiEntropy, CopyElsewhere, ExchangeStats, PartitionExchanges, RangesAnswer, RangesQuestion,
+    AntiEntropy, ExchangeStats, OtherClusterCopy, PartitionExchanges, RangesAnswer, RangesQuestion,
 };
 pub use folds::{Fold, FoldFound, FoldKind, FoldProgress, Folds, Method};
 pub use jobs::{JobError, JobInputs, JobProgress, JobRun, JobSettings, Jobs};
@@ -82,21 +82,21 @@ pub use listing::{
     IndexQuery, IndexResults, IndexSelection, InvalidContext, InvalidContinuation, KeyListing,
     Listings, PATTERN_BYTES_MAX, Pattern, PatternError, RecordRange,
 };
-pub use local_node::DiskRoom;
+pub use local_node::DiskSpace;
 pub use options::{EntityTags, Precondition, ReadOptions, WriteOptions};
-pub use preflist::PreflistPlace;
+pub use preflist::PreflistEntry;
 pub use queues::{
-    ChangeQueueError, CheckNumber, EntrySequence, Lease, QUEUE_COUNT_MAX, QueueCounts,
+    ChangeQueueError, EntrySequence, FullSyncNumber, Lease, QUEUE_COUNT_MAX, QueueCounts,
     QueueDefinition, QueueDefinitionError, QueueFilter, QueueLengths, QueuePriority, QueueStatus,
     SourceQueueSettings, SourceQueues, Visited, VisitedCluster,
 };
 pub use reap_records::{ReapRecordLimits, ReapRecordStats};
-pub use reaper::{ReapRecordsHeldUp, Reaper, TombstonesHeldUp};
+pub use reaper::{ReapRecordBlockers, Reaper, TombstonesHeldUp};
 pub use replication::{
     ArcRange, Arrival, ArrivedDelta, BatchBounds, BucketConflicts, COMPARED_RANGE_COUNT_MAX,
     ClusterDigests, ClusterQuestion, ComparedRecord, CopiedPage, CopiedRecord, DeltaOutcome,
-    Difference, DifferenceDirection, OnlyIn, Patience, QueuedObject, QueuedValue, Replication,
-    ReplicationOperator, SeenDeletes, SeenRecord, differences,
+    Difference, DifferenceDirection, OnlyIn, QueueWait, QueuedObject, QueuedValue, RecordVersion,
+    Replication, ReplicationOperator, UnchangedDeletes, differences,
 };
 pub use request_log::{
     HotKey, LargeObject, RequestKind, RequestLog, RequestLogSettings, SlowRequest,

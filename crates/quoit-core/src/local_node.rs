@@ -51,11 +51,11 @@ pub(crate) struct LocalNode {
 }
 
 /// Measures the disk that holds the data.
-type RoomOfDisk = Box<dyn Fn() -> Option<DiskRoom> + Send + Sync>;
+type RoomOfDisk = Box<dyn Fn() -> Option<DiskSpace> + Send + Sync>;
 
 /// Free and total space of a file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct DiskRoom {
+pub struct DiskSpace {
     /// Bytes that the node may still use.
     pub free_bytes: u64,
     /// Size of the file system in bytes.
@@ -81,7 +81,7 @@ impl LocalNode {
     /// assembled.
     pub(crate) fn set_room_of_disk(
         &self,
-        ask: impl Fn() -> Option<DiskRoom> + Send + Sync + 'static,
+        ask: impl Fn() -> Option<DiskSpace> + Send + Sync + 'static,
     ) {
         // A second call would be a mistake of the caller; the first function stays.
         let _ = self.room.set(Box::new(ask));
@@ -89,7 +89,7 @@ impl LocalNode {
 
     /// Free and total space of the disk that holds the data; `None` if it can't be measured. Costs a
     /// system call.
-    pub(crate) fn room_of_disk(&self) -> Option<DiskRoom> {
+    pub(crate) fn disk_space(&self) -> Option<DiskSpace> {
         self.room.get().and_then(|ask| ask())
     }
 
@@ -253,7 +253,7 @@ impl LocalNode {
 
     /// Returns `listed`, which was read from this node's copies by the layout of this version, if that
     /// layout is still live. Otherwise copies may have been removed here while they were read.
-    pub(crate) fn unless_moved<T>(&self, listed: T, layout_version: u64) -> Option<T> {
+    pub(crate) fn if_still_live<T>(&self, listed: T, layout_version: u64) -> Option<T> {
         (layout_version >= self.topology_now().layout_version()).then_some(listed)
     }
 
@@ -282,7 +282,8 @@ impl LocalNode {
         let topology = self.topology_now();
         let ring = self.ring_size().get();
         let mut wanted = partitions.iter().filter(|partition| partition.0 < ring);
-        topology.has_losses() && wanted.any(|each| topology.knows_less(each, self.n_val_max()))
+        topology.has_losses()
+            && wanted.any(|each| topology.is_worse_than_a_peer(each, self.n_val_max()))
     }
 
     /// Checks a causal context from a client: it must not claim events that this store has never issued.
@@ -301,7 +302,7 @@ impl LocalNode {
 
     /// Time after its start during which a request may send an object to further replicas: twice the time
     /// for which a connection may be silent.
-    pub(crate) fn sent_for(&self) -> Duration {
+    pub(crate) fn send_window(&self) -> Duration {
         2 * self.internode.idle_timeout()
     }
 

@@ -10,7 +10,7 @@ impl LocalNode {
     /// Figures of this node. Sums all counters, which takes some tens of microseconds.
     pub(crate) fn node_figures(&self) -> NodeFigures {
         let (snapshot, stats) = (self.figures(), self.engine.stats());
-        let room = self.room_of_disk().unwrap_or_default();
+        let room = self.disk_space().unwrap_or_default();
         let count = |counter: Counter| snapshot.last_minute(counter);
         let of = |distribution: Distribution| snapshot.summary(distribution);
         let (siblings, sizes) = (of(Distribution::GetSiblings), of(Distribution::GetObjectBytes));

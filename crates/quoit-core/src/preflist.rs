@@ -8,7 +8,7 @@ use quoit_model::key::KeyRef;
 
 /// One position of a preference list.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PreflistPlace {
+pub struct PreflistEntry {
     /// Partition that clients are shown for the position: the record's partition for the first position,
     /// the next partitions for the others, as in Riak.
     pub partition: Partition,
@@ -20,7 +20,7 @@ pub struct PreflistPlace {
 
 impl LocalNode {
     /// As [`ReplicatedStore::preflist`](crate::ReplicatedStore::preflist).
-    pub(crate) fn preflist(&self, key: KeyRef<'_>) -> Result<Vec<PreflistPlace>, RequestError> {
+    pub(crate) fn preflist(&self, key: KeyRef<'_>) -> Result<Vec<PreflistEntry>, RequestError> {
         key.check()?;
         let state = self.control.read();
         let props = bucket_props(&state, key.bucket)?;
@@ -30,7 +30,7 @@ impl LocalNode {
         let n_val = props.n_val.min(u32::from(partition_count));
         let topology = self.topology_of(&state);
         let positions = topology.positions(first, n_val).into_iter().zip(0..);
-        let places = positions.map(|((node, primary), position)| PreflistPlace {
+        let places = positions.map(|((node, primary), position)| PreflistEntry {
             // Riak's clients expect another partition for each position.
             partition: Partition((first.0 + position) % partition_count),
             node: (*topology.node(node).name).to_owned(),

@@ -24,11 +24,11 @@ mod retirement;
 mod serve;
 mod waits;
 
-pub use retirement::ReapRecordsHeldUp;
+pub use retirement::ReapRecordBlockers;
 pub use waits::TombstonesHeldUp;
 
 use crate::coordinator::Coordinator;
-use crate::delivery::Deliveries;
+use crate::delivery::RecordDelivery;
 use crate::error::RequestError;
 use crate::local_node::LocalNode;
 use crate::queues::SourceQueues;
@@ -61,7 +61,7 @@ pub struct Reaper {
     hook: Arc<WriteHook>,
     source_queues: Arc<SourceQueues>,
     tombstones: Arc<NotedTombstones>,
-    delivery: Arc<Deliveries>,
+    delivery: Arc<RecordDelivery>,
     retirement: Retirement,
 }
 
@@ -70,7 +70,7 @@ impl Reaper {
         coordinator: &Arc<Coordinator>,
         source_queues: &Arc<SourceQueues>,
         tombstones: &Arc<NotedTombstones>,
-        delivery: &Arc<Deliveries>,
+        delivery: &Arc<RecordDelivery>,
     ) -> Self {
         Self {
             local: Arc::clone(&coordinator.local),

@@ -43,13 +43,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
-pub(crate) use change::Becomes;
+pub(crate) use change::NewForm;
 pub(crate) use items::Items;
 pub(crate) use pages::{PageChange, PageFault, WrittenPages};
 pub(crate) use part::PartCopy;
 pub(crate) use ranges::TakenRanges;
 pub(crate) use sent::{ChangedPages, PassEnd, SentPages};
-pub(crate) use staged::{AroundStaged, StagedPages, Unstaged};
+pub(crate) use staged::{StagedCallbacks, StagedOutcome, StagedPages};
 use together::whole_in;
 pub(crate) use together::{clock_of, size_of};
 
@@ -215,7 +215,7 @@ impl Records {
         })
     }
 
-    /// As [`Records::update_together`], for a record that an earlier call has found damaged. If it is still
+    /// As [`Records::update_assembled`], for a record that an earlier call has found damaged. If it is still
     /// damaged, `change` is called with `None`, and its result replaces the record with all its pages,
     /// including pages that no readable root lists. If another write has replaced it since, `change` gets
     /// that write's record: it may have been acknowledged. With [`Access::NoWait`] the answer is always
@@ -292,13 +292,13 @@ impl Records {
     ) -> Result<Applied, StoreError> {
         match self.update(at, before, access, change)? {
             Updated::Applied(applied) => Ok(applied),
-            Updated::InPages => self.update_together(at, access, change),
+            Updated::InPages => self.update_assembled(at, access, change),
         }
     }
 
     /// Changes a record in pages as a whole, for changes that can't be made page by page. With
     /// [`Access::NoWait`], a record of many pages gives `WouldBlock`.
-    pub(crate) fn update_together(
+    pub(crate) fn update_assembled(
         &self,
         at: &RecordAt<'_>,
         access: Access,
@@ -331,7 +331,7 @@ impl Records {
                 return Ok(());
             }
             let object = decoded(at, &stored.value)?;
-            if !PagedObject::should_be(&object) {
+            if !PagedObject::needs_pages(&object) {
                 return Ok(());
             }
             let mut pages = WrittenPages::new(&mut *transaction, at, generation, Access::Wait);
@@ -347,7 +347,7 @@ impl Records {
     }
 }
 
-/// Changes a record as a whole, as [`Records::update_together`] describes.
+/// Changes a record as a whole, as [`Records::update_assembled`] describes.
 fn change_together(
     transaction: &mut dyn Transaction,
     at: &RecordAt<'_>,
@@ -423,9 +423,9 @@ fn encoded(object: &Object) -> Bytes {
 /// True if a stored object is large enough to be divided into pages. Objects that hold no data type are
 /// recognised by their first bytes, without decoding.
 fn should_be_divided(stored: &[u8]) -> bool {
-    PagedObject::may_be(stored)
+    PagedObject::may_need_pages(stored)
         && Object::decode(&Bytes::copy_from_slice(stored))
-            .is_ok_and(|object| PagedObject::should_be(&object))
+            .is_ok_and(|object| PagedObject::needs_pages(&object))
 }
 
 #[cfg(test)]

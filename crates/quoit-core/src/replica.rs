@@ -1,7 +1,8 @@
 //! This node as a replica: reads and merges its own copies of records.
 //!
 //! A coordinator reads a copy as a digest or as the whole object ([`Replica::fetch_copy`]), and sends an
-//! object to be merged into the copy ([`Replica::take_copy`]). A merge is one step under the record's lock:
+//! object to be merged into the copy ([`Replica::merge_into_copy`]). A merge is one step under the
+//! record's lock:
 //!
 //! 1. If nothing is stored, the incoming object is compared with a reap record of its name, so that a late
 //!    copy does not bring a deleted record back (`reaped.rs`).
@@ -23,7 +24,7 @@ mod written;
 mod written_object;
 
 pub(crate) use join::{Joined, Joining, SentDelta};
-pub(crate) use reaped::{Admitted, Reaped, clock_of, written_over};
+pub(crate) use reaped::{ArrivalDecision, Reaped, clock_of, written_over};
 pub(crate) use written_object::WrittenObject;
 
 use crate::error::RequestError;
@@ -32,7 +33,7 @@ use crate::placement::Place;
 use crate::reap_records::ReapRecords;
 use crate::records::{Records, Updated, WrittenPages};
 use crate::stored::{decode, wait_if_blocked};
-use crate::suspects::Suspects;
+use crate::suspects::StraySuspects;
 use crate::tombstones::NotedTombstones;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -128,7 +129,7 @@ pub(crate) struct Replica {
     pub(crate) local: Arc<LocalNode>,
     pub(crate) reap_records: Arc<ReapRecords>,
     tombstones: Arc<NotedTombstones>,
-    suspects: Arc<Mutex<Suspects>>,
+    suspects: Arc<Mutex<StraySuspects>>,
 }
 
 impl Replica {
@@ -137,7 +138,7 @@ impl Replica {
         local: Arc<LocalNode>,
         reap_records: Arc<ReapRecords>,
         tombstones: Arc<NotedTombstones>,
-        suspects: Arc<Mutex<Suspects>>,
+        suspects: Arc<Mutex<StraySuspects>>,
     ) -> Self {
         Self { local, reap_records, tombstones, suspects }
     }
@@ -155,7 +156,7 @@ impl Replica {
 
     /// Reads the local copy on a thread that may wait for the disk, so that a slow disk delays neither
     /// other requests nor the other replicas' answers to this request.
-    pub(crate) fn cold_copy(
+    pub(crate) fn read_copy_waiting(
         &self,
         at: &RecordAt<'_>,
         whole: bool,
@@ -170,27 +171,27 @@ impl Replica {
         blocking.aside(read)
     }
 
-    /// Merges an object into the local copy. With `has_to_last` the outcome carries a ticket even if the
+    /// Merges an object into the local copy. With `needs_ticket` the outcome carries a ticket even if the
     /// copy already included the object, because that copy may not be synced yet. `None` if the merge
     /// would have to wait for the disk and `access` does not allow that.
-    pub(crate) fn take_copy(
+    pub(crate) fn merge_into_copy(
         &self,
         at: &RecordAt<'_>,
         incoming: &Replicated,
-        has_to_last: bool,
+        needs_ticket: bool,
         access: Access,
     ) -> Result<Option<ApplyOutcome>, RequestError> {
-        self.take_copy_of(at, incoming, has_to_last, false, access)
+        self.merge_into_copy_of(at, incoming, needs_ticket, false, access)
     }
 
-    /// As [`Replica::take_copy`]. If `may_be_damaged`, all of the copy is read in the step that changes it,
-    /// and a damaged copy is replaced: some of its pages may still be readable, but its clock names events
-    /// whose values are in unreadable pages.
-    fn take_copy_of(
+    /// As [`Replica::merge_into_copy`]. If `may_be_damaged`, all of the copy is read in the step that
+    /// changes it, and a damaged copy is replaced: some of its pages may still be readable, but its clock
+    /// names events whose values are in unreadable pages.
+    fn merge_into_copy_of(
         &self,
         at: &RecordAt<'_>,
         incoming: &Replicated,
-        has_to_last: bool,
+        needs_ticket: bool,
         may_be_damaged: bool,
         access: Access,
     ) -> Result<Option<ApplyOutcome>, RequestError> {
@@ -201,8 +202,8 @@ impl Replica {
         let admitted = |access| match is_gone {
             // Nothing has to be stored for an expired value, even if the local copy has merged it away:
             // no replica brings it back.
-            true => Ok(Admitted::Nothing),
-            false if planted!(ForgetsReaped) => Ok(Admitted::AsItCame),
+            true => Ok(ArrivalDecision::Nothing),
+            false if planted!(ForgetsReaped) => Ok(ArrivalDecision::AsItCame),
             false => self.admitted(at, incoming, access),
         };
         let merged = |ours: &Object, theirs: &Object| self.merged(ours, theirs, incoming.rule);
@@ -212,14 +213,14 @@ impl Replica {
             |ours: &PagedObject, theirs: &Object, pages: &mut WrittenPages<'_, '_>| {
                 self.merged_pages(ours, theirs, incoming.rule, pages)
             };
-        let around = Around {
+        let around = MergeSteps {
             admitted: &admitted,
             merged: &merged,
             merged_pages: &merged_pages,
             forget: &forget,
             may_be_damaged,
         };
-        let taken = take(&self.local.records, at, incoming, has_to_last, access, &around)?;
+        let taken = take(&self.local.records, at, incoming, needs_ticket, access, &around)?;
         if let Some(ApplyOutcome::Written(_, meta)) = &taken {
             self.note_written(at.partition, at.encoded);
             if meta.tombstone {
@@ -245,12 +246,12 @@ impl Replica {
     }
 
     /// Merges an object into this node's copy, and waits for the disk if need be.
-    pub(crate) fn take_own(
+    pub(crate) fn merge_into_own_copy(
         &self,
         at: &RecordAt<'_>,
         incoming: &Replicated,
     ) -> Result<ApplyOutcome, RequestError> {
-        let take = |access| self.take_copy(at, incoming, false, access);
+        let take = |access| self.merge_into_copy(at, incoming, false, access);
         wait_if_blocked(self.local.settings.blocking, take)
     }
 
@@ -263,7 +264,7 @@ impl Replica {
     ) -> Result<ApplyOutcome, RequestError> {
         let take = |access| match access {
             Access::NoWait => Ok(None),
-            Access::Wait => self.take_copy_of(at, incoming, false, true, access),
+            Access::Wait => self.merge_into_copy_of(at, incoming, false, true, access),
         };
         wait_if_blocked(self.local.settings.blocking, take)
     }
@@ -279,9 +280,9 @@ impl Replica {
 type Merge<'a> = dyn Fn(&Object, &Object) -> Object + 'a;
 
 /// Functions of [`Replica`] that [`take`] calls while it merges an object into a record.
-struct Around<'a> {
+struct MergeSteps<'a> {
     /// Decides which part of the object is stored if nothing is stored yet.
-    admitted: &'a dyn Fn(Access) -> Result<Admitted, RequestError>,
+    admitted: &'a dyn Fn(Access) -> Result<ArrivalDecision, RequestError>,
     /// Merges the object with the stored one.
     merged: &'a Merge<'a>,
     merged_pages: &'a MergePages<'a>,
@@ -291,16 +292,16 @@ struct Around<'a> {
     may_be_damaged: bool,
 }
 
-/// Merges an object into a record of the engine, as [`Replica::take_copy`] describes.
+/// Merges an object into a record of the engine, as [`Replica::merge_into_copy`] describes.
 fn take(
     records: &Records,
     at: &RecordAt<'_>,
     incoming: &Replicated,
-    has_to_last: bool,
+    needs_ticket: bool,
     access: Access,
-    around: &Around<'_>,
+    around: &MergeSteps<'_>,
 ) -> Result<Option<ApplyOutcome>, RequestError> {
-    let Around { admitted, merged, forget, .. } = around;
+    let MergeSteps { admitted, merged, forget, .. } = around;
     // Most objects replace the stored one, and the front of the stored record is enough to see that. The last
     // step replaces a damaged record.
     let mut may_be_damaged = around.may_be_damaged;
@@ -313,7 +314,7 @@ fn take(
         let mut change = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
             verdict = match stored {
                 None => admitted(access).map(|admitted| take_first(admitted, incoming, out)),
-                Some(stored) => unite(stored, incoming, has_to_last, merged, out),
+                Some(stored) => unite(stored, incoming, needs_ticket, merged, out),
             };
             match verdict {
                 Ok(Verdict::Put(meta)) => Decision::Put(meta),
@@ -329,9 +330,9 @@ fn take(
             Some(before) => match records.update(at, before, access, &mut change) {
                 Ok(Updated::Applied(applied)) => Ok(applied),
                 Ok(Updated::InPages) => {
-                    match take_in_pages(records, at, incoming, has_to_last, access, around) {
+                    match take_in_pages(records, at, incoming, needs_ticket, access, around) {
                         Ok(Some(taken)) => return Ok(taken),
-                        Ok(None) => records.update_together(at, access, &mut change),
+                        Ok(None) => records.update_assembled(at, access, &mut change),
                         Err(fault) => Err(fault),
                     }
                 }
@@ -384,18 +385,22 @@ pub(crate) enum Verdict {
 }
 
 /// Appends to `out` the part of an incoming object that is stored if nothing is stored yet.
-pub(crate) fn take_first(admitted: Admitted, incoming: &Replicated, out: &mut Vec<u8>) -> Verdict {
+pub(crate) fn take_first(
+    admitted: ArrivalDecision,
+    incoming: &Replicated,
+    out: &mut Vec<u8>,
+) -> Verdict {
     match admitted {
-        Admitted::AsItCame => {
+        ArrivalDecision::AsItCame => {
             out.extend_from_slice(&incoming.object);
             Verdict::Put(incoming.meta)
         }
-        Admitted::Rest(rest) => {
+        ArrivalDecision::MergePause(rest) => {
             rest.encode_into(out);
             Verdict::Put(RecordMeta::of(&rest, incoming.meta.n_val_class))
         }
-        Admitted::Nothing => Verdict::Nothing,
-        Admitted::WouldBlock => Verdict::WouldBlock,
+        ArrivalDecision::Nothing => Verdict::Nothing,
+        ArrivalDecision::WouldBlock => Verdict::WouldBlock,
     }
 }
 
@@ -403,7 +408,7 @@ pub(crate) fn take_first(admitted: Admitted, incoming: &Replicated, out: &mut Ve
 fn unite(
     stored: &RecordRef<'_>,
     incoming: &Replicated,
-    has_to_last: bool,
+    needs_ticket: bool,
     merged: &Merge<'_>,
     out: &mut Vec<u8>,
 ) -> Result<Verdict, RequestError> {
@@ -412,7 +417,7 @@ fn unite(
         Ok(Verdict::Put(incoming.meta))
     };
     if stored.meta.digest == incoming.meta.digest {
-        return if has_to_last { as_it_came(out) } else { Ok(Verdict::Keep) };
+        return if needs_ticket { as_it_came(out) } else { Ok(Verdict::Keep) };
     }
     if replaces(stored, incoming) {
         return as_it_came(out);
@@ -427,7 +432,7 @@ fn unite(
     if digest == incoming.meta.digest {
         return as_it_came(out);
     }
-    if digest == stored.meta.digest && !has_to_last {
+    if digest == stored.meta.digest && !needs_ticket {
         return Ok(Verdict::Keep);
     }
     merged.encode_into(out);

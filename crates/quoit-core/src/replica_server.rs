@@ -23,7 +23,9 @@ use quoit_model::hash::Partition;
 use quoit_planted::planted;
 use quoit_store::engine::{Access, RecordMeta};
 use quoit_store::error::StoreError;
-use quoit_wire::internode::data::{Acks, Fetch, Fetched, Join, MergeRule, Store, Stored, Want};
+use quoit_wire::internode::data::{
+    AckMoment, Fetch, Fetched, FetchedPart, Join, MergeRule, Store, Stored,
+};
 use quoit_wire::internode::grants::REFUSED_SUPERSEDED;
 use std::sync::Arc;
 
@@ -53,10 +55,10 @@ impl ReplicaServer {
                 Err(refusal) => return refuse(reply, &refusal),
             };
         self.local.stats.count(Counter::ReplicaGets);
-        if fetch.want() == Want::Part {
+        if fetch.want() == FetchedPart::Part {
             return self.serve_part(fetch, reply);
         }
-        let whole = fetch.want() == Want::Object;
+        let whole = fetch.want() == FetchedPart::Object;
         let has_lost = self.has_lost_of(fetch.partition);
         let blocking = self.local.settings.blocking;
         answer_by(
@@ -179,8 +181,8 @@ impl ReplicaServer {
         access: Access,
     ) -> Result<Option<ApplyOutcome>, Refusal> {
         let place = self.local.place(&store.key, store.partition)?;
-        let has_to_last = store.acks() != Acks::Accepted;
-        Ok(self.replica.take_copy(&place.at(), replicated, has_to_last, access)?)
+        let needs_ticket = store.acks() != AckMoment::Accepted;
+        Ok(self.replica.merge_into_copy(&place.at(), replicated, needs_ticket, access)?)
     }
 
     /// Joins a delta of a data type into this node's copy, or answers that it needs the whole object.
@@ -228,7 +230,7 @@ impl ReplicaServer {
     fn acknowledge(
         self: Arc<Self>,
         taken: Result<ApplyOutcome, Refusal>,
-        acks: Acks,
+        acks: AckMoment,
         reply: Responder,
     ) {
         let taken = match taken {
@@ -236,8 +238,8 @@ impl ReplicaServer {
             Err(refusal) => return refuse(reply, &refusal),
         };
         let ticket = match (taken, acks) {
-            (ApplyOutcome::Written(ticket, _), Acks::Synced | Acks::Both) => ticket,
-            (ApplyOutcome::Nothing, Acks::Synced | Acks::Both) => {
+            (ApplyOutcome::Written(ticket, _), AckMoment::Synced | AckMoment::Both) => ticket,
+            (ApplyOutcome::Nothing, AckMoment::Synced | AckMoment::Both) => {
                 return reply.send(&Stored { synced: true }, b"");
             }
             _ => return reply.send(&Stored { synced: false }, b""),
@@ -245,7 +247,7 @@ impl ReplicaServer {
         if planted!(AcknowledgesUnsynced) {
             return reply.send(&Stored { synced: true }, b"");
         }
-        if acks == Acks::Both {
+        if acks == AckMoment::Both {
             reply.send_more(&Stored { synced: false }, b"");
         }
         tokio::spawn(async move {

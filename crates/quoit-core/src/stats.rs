@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) use data_types::DataTypeStats;
 pub use data_types::{DataTypeCounter, DataTypeDistribution, DataTypeSnapshot};
 pub use recorder::{Cumulative, LatencySummary};
-pub(crate) use times::Times;
+pub(crate) use times::HistogramSnapshot;
 pub use under_way::LongRequest;
 pub(crate) use under_way::UnderWay;
 

@@ -7,24 +7,24 @@ pub use builder::StoreBuilder;
 
 use crate::changes::ChangeFeeds;
 use crate::coordinator::Coordinator;
-use crate::coordinator::confirm::{Confirmation, Unconfirmed};
+use crate::coordinator::confirm::{Confirmation, UnconfirmedRead};
 use crate::coordinator::data_type::{DataTypeRequest, FetchedDataType, ItemSink};
-use crate::coordinator::given::{BegunBatch, GivenInPlace, GivenObject, PendingBatch};
+use crate::coordinator::given::{BegunBatch, ImportedInPlace, ImportedObject, PendingBatch};
 use crate::coordinator::in_flight::AdmittedRequests;
 use crate::coordinator::in_place::{Pending, PlainWrite, ShownInPlace, ShownObject};
 use crate::coordinator::put::{DeleteRequest, Deleted, PutRequest};
-use crate::delivery::Deliveries;
+use crate::delivery::RecordDelivery;
 use crate::error::RequestError;
 use crate::exchange::AntiEntropy;
 use crate::folds::Folds;
 use crate::grants::Grants;
-use crate::hints::MissedWrites;
+use crate::hints::HintRecorder;
 use crate::jobs::Jobs;
 use crate::listing::Listings;
-use crate::local_node::{DiskRoom, LocalNode};
+use crate::local_node::{DiskSpace, LocalNode};
 use crate::losses::LossRecovery;
 use crate::options::ReadOptions;
-use crate::preflist::PreflistPlace;
+use crate::preflist::PreflistEntry;
 use crate::queues::SourceQueues;
 use crate::reap_records::ReapRecordStats;
 use crate::reaper::Reaper;
@@ -61,7 +61,7 @@ const GENERATED_KEY_SALT: u64 = 0x6B65_7973;
 pub struct ReplicatedStore {
     local: Arc<LocalNode>,
     replica: Arc<Replica>,
-    missed: Arc<MissedWrites>,
+    missed: Arc<HintRecorder>,
     change_feeds: Arc<ChangeFeeds>,
     source_queues: Arc<SourceQueues>,
     hook: Arc<WriteHook>,
@@ -72,7 +72,7 @@ pub struct ReplicatedStore {
     folds: Arc<Folds>,
     jobs: Arc<Jobs>,
     riak_trees: Arc<RiakTrees>,
-    delivery: Arc<Deliveries>,
+    delivery: Arc<RecordDelivery>,
     anti_entropy: Arc<AntiEntropy>,
     transfers: Arc<Transfers>,
     losses: Arc<LossRecovery>,
@@ -199,7 +199,7 @@ impl ReplicatedStore {
     /// As for [`ReplicatedStore::get`].
     pub async fn confirm_read(
         &self,
-        unconfirmed: Unconfirmed,
+        unconfirmed: UnconfirmedRead,
     ) -> Result<Confirmation, RequestError> {
         self.coordinator.confirm_read(unconfirmed).await
     }
@@ -207,7 +207,7 @@ impl ReplicatedStore {
     /// First step of storing a batch of objects that were made elsewhere. On a node that is alone, writes
     /// together all those under whose names nothing is stored yet. Leaves the others to the caller. Yields to
     /// other tasks in between.
-    pub async fn begin_given(&self, objects: Vec<GivenObject>) -> BegunBatch {
+    pub async fn begin_given(&self, objects: Vec<ImportedObject>) -> BegunBatch {
         self.coordinator.begin_given(objects).await
     }
 
@@ -231,7 +231,7 @@ impl ReplicatedStore {
         &self,
         key: KeyRef<'_>,
         object: Object,
-    ) -> Result<GivenInPlace, RequestError> {
+    ) -> Result<ImportedInPlace, RequestError> {
         self.coordinator.put_given_in_place(key, object)
     }
 
@@ -283,7 +283,7 @@ impl ReplicatedStore {
     /// # Errors
     ///
     /// Invalid names and unknown bucket types.
-    pub fn preflist(&self, key: KeyRef<'_>) -> Result<Vec<PreflistPlace>, RequestError> {
+    pub fn preflist(&self, key: KeyRef<'_>) -> Result<Vec<PreflistEntry>, RequestError> {
         self.local.preflist(key)
     }
 
@@ -328,12 +328,12 @@ impl ReplicatedStore {
     /// # Errors
     ///
     /// Failures of the disk.
-    pub async fn settle_loss(&self) -> Result<u64, RequestError> {
-        self.losses.settle_loss().await
+    pub async fn mark_loss_repaired(&self) -> Result<u64, RequestError> {
+        self.losses.mark_loss_repaired().await
     }
 
     /// True if reap records were lost, so that deleted records could come back. The node then has to
-    /// recover as a store that has lost records ([`ReplicatedStore::settle_loss`]).
+    /// recover as a store that has lost records ([`ReplicatedStore::mark_loss_repaired`]).
     #[must_use]
     pub fn has_lost_reap_records(&self) -> bool {
         !self.replica.reap_records.lost().is_empty()
@@ -439,15 +439,15 @@ impl ReplicatedStore {
     }
 
     /// Sets the function that measures the disk of the data. Later calls have no effect.
-    pub fn set_room_of_disk(&self, ask: impl Fn() -> Option<DiskRoom> + Send + Sync + 'static) {
+    pub fn set_room_of_disk(&self, ask: impl Fn() -> Option<DiskSpace> + Send + Sync + 'static) {
         self.local.set_room_of_disk(ask);
     }
 
     /// Free and total bytes of the disk that holds the data; `None` if they are not known. Costs a system
     /// call.
     #[must_use]
-    pub fn room_of_disk(&self) -> Option<DiskRoom> {
-        self.local.room_of_disk()
+    pub fn disk_space(&self) -> Option<DiskSpace> {
+        self.local.disk_space()
     }
 
     /// The settings, for operators.

@@ -15,24 +15,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Result of a walk through a partition for strays.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Walked {
+pub(crate) enum WalkResult {
     /// No stray is left.
     Clean,
     /// Strays are left, and these of their primaries could not be reached.
-    Awaits(BTreeSet<NodeId>),
+    WaitsFor(BTreeSet<NodeId>),
     /// Strays are left that another walk may be able to hand over.
     Unfinished,
 }
 
-impl Walked {
+impl WalkResult {
     /// Combines the results of two parts of a walk.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Clean, other) => other,
             (walked, Self::Clean) => walked,
-            (Self::Awaits(mut nodes), Self::Awaits(more)) => {
+            (Self::WaitsFor(mut nodes), Self::WaitsFor(more)) => {
                 nodes.extend(more);
-                Self::Awaits(nodes)
+                Self::WaitsFor(nodes)
             }
             (Self::Unfinished, _) | (_, Self::Unfinished) => Self::Unfinished,
         }
@@ -41,7 +41,7 @@ impl Walked {
 
 /// The partitions that may hold strays.
 #[derive(Default)]
-pub(crate) struct Suspects {
+pub(crate) struct StraySuspects {
     /// Partitions that wait for a walk, each with the nodes that all its known strays wait for. An empty
     /// set means that a walk can begin at once.
     waiting: BTreeMap<Partition, BTreeSet<NodeId>>,
@@ -57,7 +57,7 @@ pub(crate) struct Suspects {
     cleared_after: BTreeMap<Partition, u64>,
 }
 
-impl Suspects {
+impl StraySuspects {
     /// Suspects a partition. Its strays wait for the nodes in `missing`; if that is empty, a walk can
     /// begin at once.
     pub(crate) fn suspect(&mut self, partition: Partition, missing: BTreeSet<NodeId>) {
@@ -81,12 +81,12 @@ impl Suspects {
     /// # Panics
     ///
     /// If no walk through the partition is under way.
-    pub(crate) fn end(&mut self, partition: Partition, walked: Walked) {
+    pub(crate) fn end(&mut self, partition: Partition, walked: WalkResult) {
         assert!(self.walked.remove(&partition), "a walk ends that has begun");
         match walked {
-            Walked::Clean => _ = self.cleared_after.insert(partition, self.answer),
-            Walked::Awaits(missing) => self.suspect(partition, missing),
-            Walked::Unfinished => self.suspect(partition, BTreeSet::new()),
+            WalkResult::Clean => _ = self.cleared_after.insert(partition, self.answer),
+            WalkResult::WaitsFor(missing) => self.suspect(partition, missing),
+            WalkResult::Unfinished => self.suspect(partition, BTreeSet::new()),
         }
     }
 
@@ -187,18 +187,18 @@ mod tests {
         numbers.iter().map(|number| NodeId([*number; 16])).collect()
     }
 
-    fn ready(suspects: &Suspects, reachable: &[u8]) -> Vec<Partition> {
+    fn ready(suspects: &StraySuspects, reachable: &[u8]) -> Vec<Partition> {
         suspects.ready(|node| nodes(reachable).contains(&node))
     }
 
     #[test]
     fn a_partition_whose_strays_wait_for_nodes_is_walked_when_one_of_them_is_back() {
-        let mut suspects = Suspects::default();
+        let mut suspects = StraySuspects::default();
         suspects.suspect(PARTITION, BTreeSet::new());
         assert_eq!(ready(&suspects, &[]), [PARTITION]);
         suspects.begin(PARTITION);
         assert_eq!(ready(&suspects, &[1, 2]), []);
-        suspects.end(PARTITION, Walked::Awaits(nodes(&[1, 2])));
+        suspects.end(PARTITION, WalkResult::WaitsFor(nodes(&[1, 2])));
         assert_eq!(ready(&suspects, &[3]), []);
         assert_eq!(ready(&suspects, &[2, 3]), [PARTITION]);
         assert!(suspects.all().contains(&PARTITION), "suspected all the while");
@@ -206,24 +206,24 @@ mod tests {
 
     #[test]
     fn what_is_written_during_a_walk_is_looked_for_by_another_one() {
-        let mut suspects = Suspects::default();
+        let mut suspects = StraySuspects::default();
         suspects.suspect(PARTITION, BTreeSet::new());
         suspects.begin(PARTITION);
         suspects.suspect(PARTITION, BTreeSet::new());
-        suspects.end(PARTITION, Walked::Clean);
+        suspects.end(PARTITION, WalkResult::Clean);
         assert_eq!(ready(&suspects, &[]), [PARTITION]);
         suspects.begin(PARTITION);
-        suspects.end(PARTITION, Walked::Clean);
+        suspects.end(PARTITION, WalkResult::Clean);
         assert!(suspects.all().is_empty());
     }
 
     #[test]
     fn an_answer_tells_what_was_suspected_since_the_one_before() {
-        let mut suspects = Suspects::default();
-        let walk = |suspects: &mut Suspects| {
+        let mut suspects = StraySuspects::default();
+        let walk = |suspects: &mut StraySuspects| {
             suspects.suspect(PARTITION, BTreeSet::new());
             suspects.begin(PARTITION);
-            suspects.end(PARTITION, Walked::Clean);
+            suspects.end(PARTITION, WalkResult::Clean);
         };
         walk(&mut suspects);
         let first = suspects.next_answer();
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_stray_that_waits_for_nothing_is_not_held_up_by_those_that_do() {
-        let mut suspects = Suspects::default();
+        let mut suspects = StraySuspects::default();
         suspects.suspect(PARTITION, nodes(&[1]));
         assert_eq!(ready(&suspects, &[]), []);
         suspects.suspect(PARTITION, nodes(&[2]));
@@ -251,13 +251,13 @@ mod tests {
 
     #[test]
     fn a_partition_does_not_wait_for_nodes_that_were_primaries_before_a_review() {
-        let mut suspects = Suspects::default();
+        let mut suspects = StraySuspects::default();
         let (waits, walked) = (PARTITION, Partition(4));
         suspects.suspect(waits, nodes(&[1]));
         suspects.suspect(walked, BTreeSet::new());
         suspects.begin(walked);
         suspects.release();
-        suspects.end(walked, Walked::Awaits(nodes(&[1])));
+        suspects.end(walked, WalkResult::WaitsFor(nodes(&[1])));
         assert_eq!(ready(&suspects, &[]), [waits, walked]);
     }
 

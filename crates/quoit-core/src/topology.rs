@@ -5,7 +5,7 @@
 //! live: writes go to the nodes of all of them, a read of a partition goes to the newest layout whose
 //! copies of it are complete.
 
-use crate::votes::{Layouts, NodePlace, ReplicaCount, Voters};
+use crate::votes::{Layouts, NodeIndex, ReplicaCount, Voters};
 use quoit_cluster::{Internode, Latency, NodeId, Peer, State};
 use quoit_model::hash::Partition;
 use quoit_model::layout::Layout;
@@ -20,7 +20,7 @@ pub(crate) struct Topology {
     nodes: Vec<Node>,
     /// Nodes that the transport did not know yet: it learns of members a moment after the state.
     unknown: Vec<NodeId>,
-    own: Option<NodePlace>,
+    own: Option<NodeIndex>,
     /// The live layouts, oldest first, never empty.
     layouts: SmallVec<[LiveLayout; 2]>,
     /// For each partition, the index of the layout that serves reads.
@@ -28,7 +28,7 @@ pub(crate) struct Topology {
     /// Partitions of which this node's copy is not complete yet, in ascending order.
     incomplete: Vec<Partition>,
     /// Copies that have lost records, in ascending order. Their nodes answer reads like fallbacks.
-    lost: Vec<(Partition, NodePlace)>,
+    lost: Vec<(Partition, NodeIndex)>,
     /// As [`Topology::raised_at`].
     raised_at: u64,
 }
@@ -55,12 +55,12 @@ struct LiveLayout {
     layout: Arc<Layout>,
     /// Place in `Topology::nodes` of each node of the layout; `None` if the layout has the same nodes in
     /// the same order.
-    places: Option<Vec<NodePlace>>,
+    places: Option<Vec<NodeIndex>>,
 }
 
 impl LiveLayout {
     /// The place of a node, from its index in the layout.
-    fn place(&self, node: u16) -> NodePlace {
+    fn place(&self, node: u16) -> NodeIndex {
         self.places.as_ref().map_or(node, |places| places[usize::from(node)])
     }
 }
@@ -87,7 +87,7 @@ impl Topology {
             }
         };
         let nodes: Vec<Node> = ids.iter().map(node).collect();
-        let place = |id: &NodeId| ids.binary_search(id).ok().map(|place| place as NodePlace);
+        let place = |id: &NodeId| ids.binary_search(id).ok().map(|place| place as NodeIndex);
         let layouts: SmallVec<[LiveLayout; 2]> = live
             .iter()
             .map(|layout| {
@@ -166,7 +166,7 @@ impl Topology {
     }
 
     /// This node's place; `None` if it is in no live layout.
-    pub(crate) const fn own(&self) -> Option<NodePlace> {
+    pub(crate) const fn own(&self) -> Option<NodeIndex> {
         self.own
     }
 
@@ -182,17 +182,17 @@ impl Topology {
     }
 
     /// The places of all nodes.
-    pub(crate) fn places(&self) -> impl Iterator<Item = NodePlace> + Clone {
-        0..self.nodes.len() as NodePlace
+    pub(crate) fn places(&self) -> impl Iterator<Item = NodeIndex> + Clone {
+        0..self.nodes.len() as NodeIndex
     }
 
     /// A node by its place.
-    pub(crate) fn node(&self, place: NodePlace) -> &Node {
+    pub(crate) fn node(&self, place: NodeIndex) -> &Node {
         &self.nodes[usize::from(place)]
     }
 
     /// The connection to a node; `None` if the node is this one or its address is not known.
-    pub(crate) fn peer(&self, place: NodePlace) -> Option<&Arc<Peer>> {
+    pub(crate) fn peer(&self, place: NodeIndex) -> Option<&Arc<Peer>> {
         match &self.node(place).reach {
             Reach::Peer(peer) => Some(peer),
             Reach::Own | Reach::Unknown => None,
@@ -200,7 +200,7 @@ impl Topology {
     }
 
     /// True if a node is up, in this node's opinion.
-    pub(crate) fn is_up(&self, place: NodePlace) -> bool {
+    pub(crate) fn is_up(&self, place: NodeIndex) -> bool {
         match &self.node(place).reach {
             Reach::Own => true,
             Reach::Peer(peer) => peer.is_up(),
@@ -209,7 +209,7 @@ impl Topology {
     }
 
     /// True if a node's copy of a partition has lost records and has not recovered them.
-    pub(crate) fn has_lost(&self, partition: Partition, node: NodePlace) -> bool {
+    pub(crate) fn has_lost(&self, partition: Partition, node: NodeIndex) -> bool {
         self.lost.binary_search(&(partition, node)).is_ok()
     }
 
@@ -220,7 +220,7 @@ impl Topology {
 
     /// True if this node's copy of a partition has lost records, and a primary that is up has a copy that
     /// has not.
-    pub(crate) fn knows_less(&self, partition: Partition, n_val: u32) -> bool {
+    pub(crate) fn is_worse_than_a_peer(&self, partition: Partition, n_val: u32) -> bool {
         let own_has_lost = self.own.is_some_and(|own| self.has_lost(partition, own));
         own_has_lost
             && self.readers(partition, ReplicaCount::all_filled(n_val), false, &[]).primary_votes()
@@ -235,7 +235,7 @@ impl Topology {
         partition: Partition,
         replicas: ReplicaCount,
         sloppy: bool,
-        failed: &[NodePlace],
+        failed: &[NodeIndex],
     ) -> Voters {
         let ReplicaCount { n_val, filled_n_val } = replicas;
         let live = &self.layouts[usize::from(self.reads[usize::from(partition.0)])];
@@ -256,7 +256,7 @@ impl Topology {
         partition: Partition,
         n_val: u32,
         sloppy: bool,
-        failed: &[NodePlace],
+        failed: &[NodeIndex],
     ) -> Layouts {
         let voters = |live| self.voters(live, partition, n_val, sloppy, failed);
         let count = if planted!(WritesOldestLayout) { 1 } else { self.layouts.len() };
@@ -273,9 +273,10 @@ impl Topology {
 
     /// The node that answers reads for each of the `n_val` positions of a partition, and whether it is
     /// the position's own node. Fallbacks take the positions of primaries that are down.
-    pub(crate) fn positions(&self, partition: Partition, n_val: u32) -> Vec<(NodePlace, bool)> {
+    pub(crate) fn positions(&self, partition: Partition, n_val: u32) -> Vec<(NodeIndex, bool)> {
         let voters = self.readers(partition, ReplicaCount::all_filled(n_val), true, &[]);
-        let mut stand_ins = voters.iter().flat_map(|voter| (0..voter.stand_in).map(|_| voter.node));
+        let mut stand_ins =
+            voters.iter().flat_map(|voter| (0..voter.fallback_votes).map(|_| voter.node));
         let live = &self.layouts[usize::from(self.reads[usize::from(partition.0)])];
         let primaries = live.layout.primaries(partition, n_val);
         let owners = primaries.iter().map(|node| live.place(*node)).cycle().take(n_val as usize);
@@ -304,7 +305,7 @@ impl Topology {
     }
 
     /// The primaries of a partition in all live layouts.
-    pub(crate) fn primaries(&self, partition: Partition, n_val: u32) -> SmallVec<[NodePlace; 4]> {
+    pub(crate) fn primaries(&self, partition: Partition, n_val: u32) -> SmallVec<[NodeIndex; 4]> {
         let mut places = SmallVec::new();
         for live in &self.layouts {
             for node in live.layout.primaries(partition, n_val) {
@@ -331,12 +332,12 @@ impl Topology {
         &self,
         partition: Partition,
         n_val: u32,
-    ) -> Option<SmallVec<[NodePlace; 4]>> {
+    ) -> Option<SmallVec<[NodeIndex; 4]>> {
         let [live] = self.layouts.as_slice() else { return None };
         let primaries = live.layout.primaries(partition, n_val);
-        let places: SmallVec<[NodePlace; 4]> =
+        let places: SmallVec<[NodeIndex; 4]> =
             primaries.iter().map(|node| live.place(*node)).collect();
-        let is_sound = |place: &NodePlace| self.is_up(*place) && !self.has_lost(partition, *place);
+        let is_sound = |place: &NodeIndex| self.is_up(*place) && !self.has_lost(partition, *place);
         places.iter().all(is_sound).then_some(places)
     }
 
@@ -346,7 +347,7 @@ impl Topology {
         partition: Partition,
         n_val: u32,
         sloppy: bool,
-        failed: &[NodePlace],
+        failed: &[NodeIndex],
     ) -> Voters {
         let is_up = |place| !failed.contains(&place) && self.is_up(place);
         let order = live.layout.order(partition).iter();

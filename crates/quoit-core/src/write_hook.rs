@@ -112,7 +112,7 @@ impl WriteHook {
 
     /// True if a node that is alone in all live layouts may still receive an older version of a record,
     /// from another cluster or from a member that is leaving.
-    pub(crate) fn may_get_older(&self) -> bool {
+    pub(crate) fn may_receive_older(&self) -> bool {
         let has_members = self.local.control.read().members().count() > 1;
         has_members && !planted!(ForgetsLeavers) || self.has_links() && !planted!(ForgetsAlone)
     }

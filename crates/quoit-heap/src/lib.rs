@@ -28,7 +28,7 @@ const SETTINGS: [&str; 6] = [
 /// heaps. Returns true if that was set. Does nothing if an environment variable configures the
 /// allocator, or if the C library is not glibc. Call it when the process begins: earlier heaps and
 /// blocks stay as they are.
-pub fn keep_little() -> bool {
+pub fn tune_allocator() -> bool {
     let is_set = SETTINGS.iter().any(|name| std::env::var_os(name).is_some());
     !is_set && set::all()
 }

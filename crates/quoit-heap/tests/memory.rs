@@ -50,7 +50,7 @@ fn grown_by(name: &str, threads: usize, work: fn()) -> usize {
 /// A single test, because the values are those of the whole process.
 #[test]
 fn threads_keep_no_large_blocks_and_share_heaps() {
-    assert!(quoit_heap::keep_little(), "is the allocator set in the environment?");
+    assert!(quoit_heap::tune_allocator(), "is the allocator set in the environment?");
     let kept = grown_by("VmRSS:", 4, || (0..3).for_each(|_| take_and_free()));
     assert!(kept < BLOCK_BYTES / 2, "{kept} bytes are kept of blocks that were freed");
 

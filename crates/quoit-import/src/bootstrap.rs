@@ -33,7 +33,7 @@ const LISTING_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Way to put references to records into the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Way {
+pub enum QueueingMethod {
     /// Riak's fold repl_keys_range; a listing of keys where that fails.
     Auto,
     /// Riak's fold repl_keys_range, which needs tictacaae_active = active.
@@ -63,7 +63,7 @@ pub struct BootstrapArgs {
     types: Vec<String>,
     /// Way to put references to records into the queue.
     #[arg(long, value_enum, default_value = "auto")]
-    by: Way,
+    by: QueueingMethod,
     /// Return when all records are queued, without waiting until Quoit has fetched them.
     #[arg(long)]
     no_wait: bool,
@@ -179,10 +179,10 @@ fn queue_bucket(
     pb: &str,
     bucket: Bucket,
 ) -> Result<Queued> {
-    if args.by != Way::Listing {
+    if args.by != QueueingMethod::Listing {
         match riak.fold_into_queue(&bucket, &args.queue) {
             Ok(count) => return Ok(Queued { bucket, by: "fold", count }),
-            Err(fault) if args.by == Way::Fold => {
+            Err(fault) if args.by == QueueingMethod::Fold => {
                 return Err(fault).with_context(|| {
                     format!(
                         "Riak's fold of {} (is tictacaae_active = active?)",

@@ -23,7 +23,7 @@ pub enum Translated {
         is_success: bool,
     },
     /// A question that the node answers, with the arguments of the command.
-    Ask(Question, Vec<String>),
+    Ask(NodeQuery, Vec<String>),
     /// `riak-admin test`: write, read and delete one record at this address.
     Test(String),
     /// `ping`. A failure is reported in a sentence that names the node.
@@ -39,7 +39,7 @@ pub enum Translated {
 
 /// A command of riak-admin whose answer takes several documents of the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Question {
+pub enum NodeQuery {
     /// `vnode-status`: the partitions with the figures of their stores.
     VnodeStatus,
     /// `diag`: checks of the machine and the cluster.
@@ -51,11 +51,11 @@ pub enum Question {
 }
 
 /// Commands that are questions.
-const QUESTIONS: [(&str, Question); 4] = [
-    ("vnode-status", Question::VnodeStatus),
-    ("diag", Question::Diag),
-    ("top", Question::Top),
-    ("cluster-info", Question::ClusterInfo),
+const QUESTIONS: [(&str, NodeQuery); 4] = [
+    ("vnode-status", NodeQuery::VnodeStatus),
+    ("diag", NodeQuery::Diag),
+    ("top", NodeQuery::Top),
+    ("cluster-info", NodeQuery::ClusterInfo),
 ];
 
 /// Default HTTP address of a node.
@@ -412,9 +412,9 @@ mod tests {
     #[test]
     fn questions_take_the_words_behind_them() {
         let asked = riak_admin(&words("diag disk -d info"));
-        assert_eq!(asked, Translated::Ask(Question::Diag, words("disk -d info")));
+        assert_eq!(asked, Translated::Ask(NodeQuery::Diag, words("disk -d info")));
         let asked = riak(&words("top -lines 5"));
-        assert_eq!(asked, Translated::Ask(Question::Top, words("-lines 5")));
+        assert_eq!(asked, Translated::Ask(NodeQuery::Top, words("-lines 5")));
     }
 
     #[test]
@@ -430,7 +430,7 @@ mod tests {
             assert_eq!(riak_admin(&words(line)), Translated::Run(words(expected)), "{line}");
         }
         let asked = riak_admin(&words("--url h:1 diag disk"));
-        assert_eq!(asked, Translated::Ask(Question::Diag, words("disk --url h:1")));
+        assert_eq!(asked, Translated::Ask(NodeQuery::Diag, words("disk --url h:1")));
         assert_eq!(riak_admin(&words("test --url h:1")), Translated::Test("h:1".to_owned()));
     }
 

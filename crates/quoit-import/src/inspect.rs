@@ -9,7 +9,8 @@ use quoit_model::object::Object;
 use quoit_model::riak_object::decode_riak_object;
 use quoit_progress::{Progress, Unit};
 use quoit_riak_files::{
-    Damage, Discovered, Position, Seen, StoredRecord, discover, join_tiers, live_process,
+    Damage, DiscoveredPartitions, Finding, Position, StoredRecord, discover, join_tiers,
+    live_process,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,8 +33,8 @@ pub struct InspectArgs {
 
 /// Finds the partitions in all given directories. Fails if a running process has one of the directories
 /// open.
-pub(crate) fn open(directories: &[PathBuf]) -> Result<Discovered> {
-    let mut all = Discovered::default();
+pub(crate) fn open(directories: &[PathBuf]) -> Result<DiscoveredPartitions> {
+    let mut all = DiscoveredPartitions::default();
     for directory in directories {
         let found = discover(directory)?;
         if let Some((pid, name)) = live_process(directory) {
@@ -66,7 +67,7 @@ pub(crate) fn open(directories: &[PathBuf]) -> Result<Discovered> {
 
 /// Refuses directories with partitions that the command line does not name. A forgotten copy of an engine's
 /// directory may hold records that have been deleted since.
-pub(crate) fn refuse_others(found: &Discovered) -> Result<()> {
+pub(crate) fn refuse_others(found: &DiscoveredPartitions) -> Result<()> {
     let Some(other) = found.others.first() else { return Ok(()) };
     bail!(
         "{} has partitions as well: if it is a backend of multi_backend, name each directory of \
@@ -97,12 +98,12 @@ struct Figures {
 }
 
 impl Figures {
-    fn take(&mut self, seen: Seen) {
+    fn take(&mut self, seen: Finding) {
         match seen {
-            Seen::Nothing => {}
-            Seen::Damage(damage) => self.damaged(damage),
-            Seen::Torn(end) => self.torn.push(end),
-            Seen::Record(record) => match decode_riak_object(&record.object) {
+            Finding::Nothing => {}
+            Finding::Damage(damage) => self.damaged(damage),
+            Finding::Torn(end) => self.torn.push(end),
+            Finding::Record(record) => match decode_riak_object(&record.object) {
                 Ok(object) => self.record(&record, &object),
                 Err(fault) => self.damaged(Damage {
                     file: record.file.to_path_buf(),
@@ -146,7 +147,7 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<()> {
     let (mut figures, mut done_bytes, mut copies) = (Figures::default(), 0, 0);
     for (partition, size) in found.partitions.iter().zip(&sizes) {
         partition.read(&Position::default(), None, &mut |seen, position| {
-            copies += u64::from(matches!(seen, Seen::Record(_)));
+            copies += u64::from(matches!(seen, Finding::Record(_)));
             let at = done_bytes + position.bytes().min(*size);
             progress.show(at, || format!("{copies} records"));
             figures.take(seen);
@@ -169,7 +170,7 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<()> {
     Ok(())
 }
 
-fn document(found: &Discovered, figures: &Figures, file_bytes: u64) -> Value {
+fn document(found: &DiscoveredPartitions, figures: &Figures, file_bytes: u64) -> Value {
     let engines: BTreeSet<&str> =
         found.partitions.iter().map(|partition| partition.engine.as_str()).collect();
     let buckets: Vec<Value> = figures

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use quoit_client::Bucket;
 use quoit_model::props::PropUpdates;
-use quoit_riak_files::{Position, Seen};
+use quoit_riak_files::{Finding, Position};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -93,7 +93,7 @@ impl Riak {
             }
             Self::Pb(node) => {
                 let props = node.type_props(name.as_bytes());
-                Ok(that_matter(props.with_context(|| format!("bucket type {name} of Riak"))?))
+                Ok(relevant_props(props.with_context(|| format!("bucket type {name} of Riak"))?))
             }
         }
     }
@@ -104,7 +104,9 @@ impl Riak {
             Self::Http(api) => props_over_http(api, &format!("{}/props", path_of(bucket))),
             Self::Pb(node) => {
                 let props = node.bucket_props(bucket);
-                Ok(that_matter(props.with_context(|| format!("{} of Riak", bucket_name(bucket)))?))
+                Ok(relevant_props(
+                    props.with_context(|| format!("{} of Riak", bucket_name(bucket)))?,
+                ))
             }
         }
     }
@@ -162,7 +164,7 @@ fn types_of_directories(directories: &[PathBuf]) -> Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     for partition in open(directories)?.partitions {
         partition.read(&Position::default(), None, &mut |seen, _| {
-            if let Seen::Record(record) = seen
+            if let Finding::Record(record) = seen
                 && record.key.bucket_type != DEFAULT_TYPE
             {
                 names.insert(shown(&record.key.bucket_type));
@@ -234,7 +236,7 @@ pub(crate) fn types(args: &TypesArgs) -> Result<()> {
 }
 
 /// Keeps only the relevant properties.
-fn that_matter(mut props: Map<String, Value>) -> Map<String, Value> {
+fn relevant_props(mut props: Map<String, Value>) -> Map<String, Value> {
     props.retain(|name, _| !LEFT_OUT.contains(&name.as_str()));
     props
 }
@@ -247,7 +249,7 @@ fn props_over_http(riak: &Api, path: &str) -> Result<Map<String, Value>> {
             riak.base()
         );
     };
-    Ok(that_matter(props))
+    Ok(relevant_props(props))
 }
 
 fn compare_type(
@@ -274,7 +276,7 @@ fn compare_bucket(here: &Api, path: &str, wanted: &Map<String, Value>) -> Result
 fn differences(wanted: &Map<String, Value>, here: &Value) -> Vec<Difference> {
     let differs = |(name, riak): (&String, &Value)| {
         let here = here.get(name).cloned().unwrap_or(Value::Null);
-        (here != *riak && !is_nothing(riak, &here)).then(|| Difference {
+        (here != *riak && !is_absent_and_off(riak, &here)).then(|| Difference {
             property: name.clone(),
             riak: riak.clone(),
             here,
@@ -284,7 +286,7 @@ fn differences(wanted: &Map<String, Value>, here: &Value) -> Vec<Difference> {
 }
 
 /// True if a property is missing in the cluster and switched off in Riak.
-fn is_nothing(riak: &Value, here: &Value) -> bool {
+fn is_absent_and_off(riak: &Value, here: &Value) -> bool {
     here.is_null()
         && (riak.is_null() || *riak == json!(false) || *riak == json!([]) || *riak == json!(""))
 }

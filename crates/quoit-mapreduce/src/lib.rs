@@ -35,7 +35,7 @@ pub use filter::{FilterFault, KeyFilter};
 pub use job::{
     BucketName, Generator, IndexTerms, Inputs, Job, Phase, PhaseKind, TIMEOUT_MS_DEFAULT,
 };
-pub use map::{MapFunction, WhenMissing, follow_links};
+pub use map::{MapFunction, NotFoundPolicy, follow_links};
 pub use pipeline::{MAP_BATCH_COUNT, Outputs, Pipeline, Work};
 pub use print::print_term;
 pub use reduce::{ReduceFunction, Reduction};

@@ -21,16 +21,16 @@ pub enum MapFunction {
     /// Returns the object itself.
     Identity,
     /// Returns the object's value.
-    ObjectValue(WhenMissing),
+    ObjectValue(NotFoundPolicy),
     /// Returns the elements of the object's value, which must be a list.
-    ObjectValueList(WhenMissing),
+    ObjectValueList(NotFoundPolicy),
     /// Calls a script with the object.
     Script(Script),
 }
 
 /// Outputs of a built-in map function for a missing object.
 #[derive(Clone, PartialEq, Debug)]
-pub enum WhenMissing {
+pub enum NotFoundPolicy {
     /// The phase fails.
     Fail,
     /// No output.
@@ -43,7 +43,7 @@ pub enum WhenMissing {
     Outputs(Vec<Term>),
 }
 
-impl WhenMissing {
+impl NotFoundPolicy {
     /// Reads the argument of a phase.
     #[must_use]
     pub fn of(argument: &Term) -> Self {
@@ -64,7 +64,7 @@ impl WhenMissing {
         }
     }
 
-    /// Returns an argument that [`WhenMissing::of`] reads as this value.
+    /// Returns an argument that [`NotFoundPolicy::of`] reads as this value.
     pub(crate) fn to_argument(&self) -> Term {
         let word = |word: &'static str| Term::Binary(Bytes::from_static(word.as_bytes()));
         match self {
@@ -200,7 +200,7 @@ mod tests {
 
     fn when_missing(argument: serde_json::Value) -> Result<Vec<Datum>, String> {
         let argument = term_from_json(&argument);
-        MapFunction::ObjectValue(WhenMissing::of(&argument)).apply(input(), None)
+        MapFunction::ObjectValue(NotFoundPolicy::of(&argument)).apply(input(), None)
     }
 
     #[test]
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn siblings_fail_what_takes_one_value() {
-        let function = MapFunction::ObjectValue(WhenMissing::Nothing);
+        let function = MapFunction::ObjectValue(NotFoundPolicy::Nothing);
         assert_eq!(
             function.apply(input(), Some(object(&["1"]))),
             Ok(vec![Datum::binary("1".into())])
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_list_is_an_external_term_or_json() {
-        let function = MapFunction::ObjectValueList(WhenMissing::Fail);
+        let function = MapFunction::ObjectValueList(NotFoundPolicy::Fail);
         let one = Ok(vec![Datum::Term(Term::Integer(1)), Datum::binary("a".into())]);
         assert_eq!(function.apply_to_value("[1,\"a\"]".into()), one);
         let term = b"\x83l\x00\x00\x00\x02a\x01m\x00\x00\x00\x01aj";

@@ -97,7 +97,7 @@ impl Object {
             !self.has(sibling) && !self.replaced(sibling, self_covers && !other_covers)
         });
         let mut siblings = mine.chain(theirs).cloned().collect();
-        keep_once(&mut siblings);
+        drop_repeated(&mut siblings);
         drop_expired(&mut siblings);
         let mut clock = self.clock.clone();
         clock.merge(&other.clock);
@@ -199,7 +199,7 @@ impl Object {
                 with_new(stored.unknown_to(context).filter(later), new)
             }
         };
-        keep_once(&mut siblings);
+        drop_repeated(&mut siblings);
         drop_expired(&mut siblings);
         Self { clock, siblings }
     }
@@ -276,7 +276,7 @@ fn with_new<'a>(old: impl Iterator<Item = &'a Sibling>, new: Sibling) -> SmallVe
 /// Drops each sibling that repeats a write of another one: same tag and content, but a greater
 /// event. The tag alone is not enough: Riak derives it from the writer's context, which two writers
 /// may share.
-fn keep_once(siblings: &mut SmallVec<[Sibling; 1]>) {
+fn drop_repeated(siblings: &mut SmallVec<[Sibling; 1]>) {
     if siblings.len() < 2 || planted!(KeepsRepeated) {
         return;
     }

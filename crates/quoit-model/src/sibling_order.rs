@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 
 /// Metadata by slot number.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Slots<'a> {
+struct MetadataSlots<'a> {
     /// Slot 3.
     links: &'a [Link],
     /// Slot 4.
@@ -67,7 +67,7 @@ fn entry_count(sibling: &Sibling) -> usize {
         + meta.other.len()
 }
 
-fn slots(sibling: &Sibling) -> Slots<'_> {
+fn slots(sibling: &Sibling) -> MetadataSlots<'_> {
     let meta = &sibling.meta;
     let charset = meta.charset.as_deref();
     let last_rank = match (charset, meta.user_meta.is_empty()) {
@@ -75,7 +75,7 @@ fn slots(sibling: &Sibling) -> Slots<'_> {
         (None, false) => 1,
         (Some(_), _) => 2,
     };
-    Slots {
+    MetadataSlots {
         links: &meta.links,
         content_encoding: meta.content_encoding.as_deref(),
         dot: sibling.dot.as_ref().map(|dot| (dot.actor.0.as_ref(), dot.counter, dot.time_secs)),

@@ -1,7 +1,7 @@
 //! The engine of a node, with its source of events and its lost records.
 
 use quoit_cluster::{ControlPlane, StoreError as ControlError};
-use quoit_core::{DotSequence, Unreserved};
+use quoit_core::{DotSequence, VolatileCounters};
 use quoit_model::store_opening::LastOpening;
 use quoit_store::bitcask::RecordLoss;
 use quoit_store::engine::Engine;
@@ -33,7 +33,7 @@ impl NodeEngine {
     #[must_use]
     pub fn in_memory(engine: Arc<dyn Engine>, entropy: u64) -> Self {
         let actor = StoreIdentity::actor_of(entropy, 1);
-        Self { engine, dots: DotSequence::new(actor, Box::new(Unreserved)), loss: None }
+        Self { engine, dots: DotSequence::new(actor, Box::new(VolatileCounters)), loss: None }
     }
 }
 
@@ -75,7 +75,7 @@ impl FoundLoss {
 
     /// Notes durably, in each store that has reported it, that the node has made up for the loss.
     pub(crate) fn settle(&self) -> Result<(), StoreError> {
-        self.reported_by.iter().try_for_each(|identity| identity.settle_loss())
+        self.reported_by.iter().try_for_each(|identity| identity.mark_loss_repaired())
     }
 }
 

@@ -13,7 +13,7 @@
 //! 2. Build the store ([`NodeParts::assemble`]). It answers other nodes only if it has all of its
 //!    records.
 //! 3. Connect and listen ([`Node::connect`], [`Node::listen`]).
-//! 4. Make up for lost records, if there are any ([`Node::make_up_for_loss`]), and only then answer
+//! 4. Make up for lost records, if there are any ([`Node::recover_lost_records`]), and only then answer
 //!    other nodes.
 //!
 //! [`Node::finish`] and [`Node::close`] describe the order of a stop.
@@ -24,4 +24,4 @@ mod parts;
 
 pub use engine::{FoundLoss, NodeEngine, NotedOpeningError, open_noted};
 pub use node::{Node, RecoveryError, StopLimits, Unfinished};
-pub use parts::{AssemblyError, Beside, NodeParts};
+pub use parts::{AssemblyError, AuxiliaryData, NodeParts};

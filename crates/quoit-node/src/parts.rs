@@ -22,13 +22,13 @@ pub struct NodeParts {
     /// Settings of its store.
     pub settings: StoreSettings,
     /// Data that it keeps besides its records.
-    pub beside: Beside,
+    pub beside: AuxiliaryData,
 }
 
 /// Data that a node keeps besides its records. Data without a disk is in memory and ends with the
 /// process.
 #[derive(Default)]
-pub struct Beside {
+pub struct AuxiliaryData {
     /// Hints.
     pub hints: Option<Arc<dyn Disk>>,
     /// Disk of the reap records, and a random number. Without reap records, a deleted and reaped record
@@ -55,14 +55,15 @@ pub enum AssemblyError {
 
 impl NodeParts {
     /// Assembles the node. It answers other nodes as soon as it listens, unless it has lost records;
-    /// then [`Node::make_up_for_loss`] has to come first.
+    /// then [`Node::recover_lost_records`] has to come first.
     ///
     /// # Errors
     ///
     /// If data besides the records can't be read.
     pub fn assemble(self) -> Result<Node, AssemblyError> {
         let Self { engine: NodeEngine { engine, dots, loss }, control, internode, .. } = self;
-        let Beside { hints, reap_records, riak_trees, source_queues, change_log } = self.beside;
+        let AuxiliaryData { hints, reap_records, riak_trees, source_queues, change_log } =
+            self.beside;
         let (of_store, connections) = (Arc::clone(&control), Arc::clone(&internode));
         let mut builder =
             StoreBuilder::new(engine, of_store, connections, self.clock, dots, self.settings);

@@ -1,7 +1,7 @@
 //! Healing of a node that was down under load: how much hinted handoff delivers at its return, and how much
 //! is left to anti-entropy.
 
-use crate::live::{Live, LiveOptions};
+use crate::live::{LiveCluster, LiveOptions};
 use anyhow::{Result, ensure};
 use clap::Args;
 
@@ -23,7 +23,7 @@ pub(crate) struct AwayOptions {
 pub(crate) fn away(options: &AwayOptions) -> Result<()> {
     let LiveOptions { dir, quiet_s, .. } = &options.live;
     let dir = tempfile::tempdir_in(dir)?;
-    let mut live = Live::start(&options.live, dir.path(), options.nodes)?;
+    let mut live = LiveCluster::start(&options.live, dir.path(), options.nodes)?;
     let rate = live.rate()?;
     let mut load = live.load_at(rate)?;
     load.run_for(*quiet_s);

@@ -16,7 +16,7 @@ const FIELD: &[u8] = b"tags";
 
 /// An operation on a data type. The load's keys are the names of elements or fields.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Asked {
+pub(crate) enum DataTypeOperation {
     /// Adds an element to a set.
     Add,
     /// Asks if an element is in a set.
@@ -36,7 +36,7 @@ pub(crate) enum Asked {
 /// A request about a data type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DataExchange {
-    pub(crate) asked: Asked,
+    pub(crate) asked: DataTypeOperation,
     /// Key of the record.
     pub(crate) record: &'static str,
 }
@@ -44,37 +44,44 @@ pub(crate) struct DataExchange {
 impl DataExchange {
     const fn bucket_type(self) -> &'static str {
         match self.asked {
-            Asked::Add | Asked::Contains | Asked::Size | Asked::Fetch => "sets",
-            Asked::AddInMap | Asked::CountField => "maps",
-            Asked::Count => "counters",
+            DataTypeOperation::Add
+            | DataTypeOperation::Contains
+            | DataTypeOperation::Size
+            | DataTypeOperation::Fetch => "sets",
+            DataTypeOperation::AddInMap | DataTypeOperation::CountField => "maps",
+            DataTypeOperation::Count => "counters",
         }
     }
 
     /// The message code of the answer to this request.
     pub(crate) const fn answer_code(self) -> u8 {
         (match self.asked {
-            Asked::Add | Asked::AddInMap | Asked::CountField | Asked::Count => {
-                MessageCode::DtUpdateResp
-            }
-            Asked::Fetch => MessageCode::DtFetchResp,
-            Asked::Contains | Asked::Size => MessageCode::DtQueryResp,
+            DataTypeOperation::Add
+            | DataTypeOperation::AddInMap
+            | DataTypeOperation::CountField
+            | DataTypeOperation::Count => MessageCode::DtUpdateResp,
+            DataTypeOperation::Fetch => MessageCode::DtFetchResp,
+            DataTypeOperation::Contains | DataTypeOperation::Size => MessageCode::DtQueryResp,
         }) as u8
     }
 
     /// Writes a request for one element or field.
     pub(crate) fn request(self, name: &[u8], out: &mut BytesMut) {
         match self.asked {
-            Asked::Add | Asked::AddInMap | Asked::CountField | Asked::Count => {
+            DataTypeOperation::Add
+            | DataTypeOperation::AddInMap
+            | DataTypeOperation::CountField
+            | DataTypeOperation::Count => {
                 self.update(&[name], out);
             }
-            Asked::Fetch => {
+            DataTypeOperation::Fetch => {
                 let [bucket_type, bucket, key] = self.names();
                 let message = DtFetchReq { bucket, key, bucket_type, ..DtFetchReq::default() };
                 append_message(out, &message).expect("a small message fits a frame");
             }
-            Asked::Contains | Asked::Size => {
+            DataTypeOperation::Contains | DataTypeOperation::Size => {
                 let [bucket_type, bucket, key] = self.names();
-                let element = matches!(self.asked, Asked::Contains);
+                let element = matches!(self.asked, DataTypeOperation::Contains);
                 let element = element.then(|| Bytes::copy_from_slice(name));
                 let message =
                     DtQueryReq { bucket, key, bucket_type, element, ..DtQueryReq::default() };
@@ -89,7 +96,7 @@ impl DataExchange {
         let mut names = names.iter().map(|name| Bytes::copy_from_slice(name));
         let one = || Some(CounterOp { increment: Some(1) });
         let op = match self.asked {
-            Asked::CountField => {
+            DataTypeOperation::CountField => {
                 let updates = names.map(|name| MapUpdate {
                     field: MapField { name, kind: MapFieldType::Counter as i32 },
                     counter_op: one(),
@@ -98,7 +105,7 @@ impl DataExchange {
                 let map = MapOp { updates: updates.collect(), ..MapOp::default() };
                 DtOp { map_op: Some(map), ..DtOp::default() }
             }
-            Asked::AddInMap => {
+            DataTypeOperation::AddInMap => {
                 let set = SetOp { adds: names.collect(), ..SetOp::default() };
                 let name = Bytes::from_static(FIELD);
                 let update = MapUpdate {
@@ -109,11 +116,14 @@ impl DataExchange {
                 let map = MapOp { updates: vec![update], ..MapOp::default() };
                 DtOp { map_op: Some(map), ..DtOp::default() }
             }
-            Asked::Count => {
+            DataTypeOperation::Count => {
                 key = names.next().unwrap_or_default();
                 DtOp { counter_op: one(), ..DtOp::default() }
             }
-            Asked::Add | Asked::Contains | Asked::Size | Asked::Fetch => {
+            DataTypeOperation::Add
+            | DataTypeOperation::Contains
+            | DataTypeOperation::Size
+            | DataTypeOperation::Fetch => {
                 let set = SetOp { adds: names.collect(), ..SetOp::default() };
                 DtOp { set_op: Some(set), ..DtOp::default() }
             }

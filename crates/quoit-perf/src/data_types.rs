@@ -1,7 +1,7 @@
 //! Server cost of operations on data types, which should not depend on the size of the data type.
 
 use crate::Common;
-use crate::data_exchange::{Asked, DataExchange};
+use crate::data_exchange::{DataExchange, DataTypeOperation};
 use crate::drive::{Load, Target, drive};
 use crate::protocol::{Exchange, key};
 use crate::report::{median, spread};
@@ -40,7 +40,7 @@ struct Line {
 }
 
 impl Line {
-    fn data(name: String, asked: Asked, record: &'static str, key_count: u64) -> Self {
+    fn data(name: String, asked: DataTypeOperation, record: &'static str, key_count: u64) -> Self {
         Self::new(name, Exchange::Data(DataExchange { asked, record }), key_count, 0)
     }
 
@@ -65,13 +65,13 @@ pub(crate) fn data_types(common: &Common) -> Result<()> {
         make_type(common, &node, name, datatype)?;
     }
     for (size, record) in SIZES {
-        fill(&node, DataExchange { asked: Asked::Add, record }, size)?;
+        fill(&node, DataExchange { asked: DataTypeOperation::Add, record }, size)?;
     }
     for (size, record) in MAP_SIZES {
-        fill(&node, DataExchange { asked: Asked::CountField, record }, size)?;
+        fill(&node, DataExchange { asked: DataTypeOperation::CountField, record }, size)?;
     }
     for (size, record) in INNER_SIZES {
-        fill(&node, DataExchange { asked: Asked::AddInMap, record }, size)?;
+        fill(&node, DataExchange { asked: DataTypeOperation::AddInMap, record }, size)?;
     }
     let mut lines = lines();
     let target = node.target();
@@ -94,28 +94,38 @@ pub(crate) fn data_types(common: &Common) -> Result<()> {
 fn lines() -> Vec<Line> {
     let mut lines = Vec::new();
     for (size, record) in SIZES {
-        lines.push(Line::data(format!("add to a set of {size}"), Asked::Add, record, size));
+        lines.push(Line::data(
+            format!("add to a set of {size}"),
+            DataTypeOperation::Add,
+            record,
+            size,
+        ));
     }
     for (size, record) in MAP_SIZES {
         let name = format!("count a field of {size}");
-        lines.push(Line::data(name, Asked::CountField, record, size));
+        lines.push(Line::data(name, DataTypeOperation::CountField, record, size));
     }
     for (size, record) in INNER_SIZES {
         let name = format!("add to a set of {size} in a map");
-        lines.push(Line::data(name, Asked::AddInMap, record, size));
+        lines.push(Line::data(name, DataTypeOperation::AddInMap, record, size));
     }
     for (size, record) in SIZES {
         let name = format!("is it in a set of {size}");
-        lines.push(Line::data(name, Asked::Contains, record, size));
+        lines.push(Line::data(name, DataTypeOperation::Contains, record, size));
     }
     for (size, record) in SIZES {
-        lines.push(Line::data(format!("size of a set of {size}"), Asked::Size, record, size));
+        lines.push(Line::data(
+            format!("size of a set of {size}"),
+            DataTypeOperation::Size,
+            record,
+            size,
+        ));
     }
-    lines.push(Line::data("count a counter".to_owned(), Asked::Count, "", 1_000));
+    lines.push(Line::data("count a counter".to_owned(), DataTypeOperation::Count, "", 1_000));
     let put = |value_bytes| Exchange::PbPut { value_bytes, dw: Some(0) };
     let name = format!("put {NUMBER_BYTES} bytes");
     lines.push(Line::new(name, put(NUMBER_BYTES), 1_000, NUMBER_BYTES));
-    lines.push(Line::data("fetch a set of 10".to_owned(), Asked::Fetch, "small", 10));
+    lines.push(Line::data("fetch a set of 10".to_owned(), DataTypeOperation::Fetch, "small", 10));
     let set_bytes = 10 * (crate::protocol::KEY_BYTES + 3);
     lines.push(Line::new(format!("put {set_bytes} bytes"), put(set_bytes), 1_000, set_bytes));
     lines.push(Line::new(format!("get {set_bytes} bytes"), Exchange::PbGet, 1_000, 1));
@@ -172,7 +182,7 @@ fn print(lines: &[Line]) {
 /// Reads the whole large set in one request.
 fn read_whole(common: &Common, node: &Running) -> Result<()> {
     let (size, record) = SIZES[2];
-    let exchange = Exchange::Data(DataExchange { asked: Asked::Fetch, record });
+    let exchange = Exchange::Data(DataExchange { asked: DataTypeOperation::Fetch, record });
     let line = Line::new(String::new(), exchange, size, 0);
     // Resets the peak, so that it only covers the reads.
     std::fs::write(format!("/proc/{}/clear_refs", node.pid()), "5").context("resetting VmHWM")?;

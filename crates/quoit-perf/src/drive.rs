@@ -6,7 +6,7 @@
 //! is faster than the driver would be spared that cost and a slower one would not; on a virtual machine the
 //! cost exceeds that of the exchange itself.
 
-use crate::link::{Link, Transport};
+use crate::link::{DriverConnection, Transport};
 use crate::places;
 use crate::protocol::Exchange;
 use anyhow::{Context, Result, bail};
@@ -117,7 +117,7 @@ pub(crate) fn drive(target: &Target, load: &Load) -> Result<Measured> {
     let started = Instant::now();
     std::thread::scope(|scope| {
         let run = scope.spawn(|| {
-            places::take_the_drivers()?;
+            places::pin_to_driver_cpu()?;
             driver.run(started)
         });
         run.join().expect("the driver does not panic")
@@ -165,7 +165,7 @@ fn check(exchange: &Exchange, answer: &[u8], value_bytes: usize) -> Result<()> {
 }
 
 struct DrivenClient {
-    link: Link,
+    link: DriverConnection,
     input: Vec<u8>,
     /// Time at which the request in flight was due.
     due: Instant,
@@ -188,7 +188,7 @@ impl<'a> Driver<'a> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let mut clients = Vec::new();
         for (id, address) in (0..load.connections).zip(target.addresses.iter().cycle()) {
-            let link = Link::connect(*address, &target.transport)?;
+            let link = DriverConnection::connect(*address, &target.transport)?;
             let data = epoll::EventData::new_u64(id as u64);
             epoll::add(&poll, link.socket(), data, epoll::EventFlags::IN)?;
             clients.push(DrivenClient { link, input: Vec::new(), due: Instant::now() });

@@ -1,6 +1,6 @@
 //! Latencies of requests when a node of a cluster is killed under load.
 
-use crate::live::{Live, LiveOptions};
+use crate::live::{LiveCluster, LiveOptions};
 use crate::report::median;
 use anyhow::{Result, ensure};
 use clap::Args;
@@ -30,7 +30,7 @@ pub(crate) fn failover(options: &FailoverOptions) -> Result<()> {
     let mut all: Vec<Vec<(f64, f64)>> = Vec::new();
     for round in 1..=options.rounds {
         let dir = tempfile::tempdir_in(&options.live.dir)?;
-        let mut live = Live::start(&options.live, dir.path(), options.nodes)?;
+        let mut live = LiveCluster::start(&options.live, dir.path(), options.nodes)?;
         let rate = live.rate()?;
         let mut load = live.load_at(rate)?;
         load.run_for(options.live.quiet_s);

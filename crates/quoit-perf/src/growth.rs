@@ -6,7 +6,7 @@
 //! reported separately from those in which data move. For the same reason a larger cluster is slower here
 //! even without transfers. Each step therefore has a quiet time before and after it.
 
-use crate::live::{Live, LiveLoad, LiveOptions};
+use crate::live::{LiveCluster, LiveLoad, LiveOptions};
 use crate::report::median;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -39,11 +39,11 @@ pub(crate) fn growth(options: &GrowthOptions) -> Result<()> {
             // On shared processors, the largest cluster has the lowest maximum rate.
             let largest = options.nodes.iter().max().copied().unwrap_or(*first);
             let dir = tempfile::tempdir_in(&options.live.dir)?;
-            Live::start(&options.live, dir.path(), largest)?.rate()?
+            LiveCluster::start(&options.live, dir.path(), largest)?.rate()?
         }
     };
     println!("get 4 : put 4 : delete 1 at {rate:.0} op/s, n_val=3, r=w=2, every read verified");
-    let rounds: Vec<Vec<Noticed>> =
+    let rounds: Vec<Vec<LatencyGrowth>> =
         (0..options.rounds).map(|_| grow(options, rate, *first, steps)).collect::<Result<_>>()?;
     if rounds.len() > 1 {
         print_medians(&options.nodes, &rounds);
@@ -53,15 +53,20 @@ pub(crate) fn growth(options: &GrowthOptions) -> Result<()> {
 
 /// The factor by which the 99th percentiles of latency grew while data moved.
 #[derive(Clone, Copy)]
-struct Noticed {
+struct LatencyGrowth {
     get: f64,
     put: f64,
 }
 
 /// Grows one cluster.
-fn grow(options: &GrowthOptions, rate: f64, first: usize, steps: &[usize]) -> Result<Vec<Noticed>> {
+fn grow(
+    options: &GrowthOptions,
+    rate: f64,
+    first: usize,
+    steps: &[usize],
+) -> Result<Vec<LatencyGrowth>> {
     let dir = tempfile::tempdir_in(&options.live.dir)?;
-    let mut live = Live::start(&options.live, dir.path(), first)?;
+    let mut live = LiveCluster::start(&options.live, dir.path(), first)?;
     let ring_size = live.ring_size()?;
     println!(
         "\n| nodes | copies moved | fewest possible | MB moved | seconds: joining | moving | \
@@ -99,7 +104,7 @@ fn grow(options: &GrowthOptions, rate: f64, first: usize, steps: &[usize]) -> Re
             cells(puts),
         );
         let times = |[before, _, moving, _]: [f64; 4]| moving / before;
-        noticed.push(Noticed { get: times(gets), put: times(puts) });
+        noticed.push(LatencyGrowth { get: times(gets), put: times(puts) });
         now = *then;
     }
     let wrong = load.end()?;
@@ -111,12 +116,12 @@ fn grow(options: &GrowthOptions, rate: f64, first: usize, steps: &[usize]) -> Re
     Ok(noticed)
 }
 
-fn print_medians(nodes: &[usize], rounds: &[Vec<Noticed>]) {
+fn print_medians(nodes: &[usize], rounds: &[Vec<LatencyGrowth>]) {
     println!("\nMedians of {} rounds, and all, in order:\n", rounds.len());
     println!("| nodes | get p99, moving / before | all | put p99, moving / before | all |");
     println!("|{}", "---|".repeat(5));
     for (step, sizes) in nodes.windows(2).enumerate() {
-        let of = |which: fn(&Noticed) -> f64| {
+        let of = |which: fn(&LatencyGrowth) -> f64| {
             let mut times: Vec<f64> = rounds.iter().map(|round| which(&round[step])).collect();
             times.sort_by(f64::total_cmp);
             let all: Vec<String> = times.iter().map(|times| format!("{times:.2}")).collect();

@@ -3,7 +3,7 @@
 
 use crate::Common;
 use crate::drive::{Load, ask, drive};
-use crate::idle::take_what_is_left;
+use crate::idle::run_at_idle_priority;
 use crate::metrics::gauge;
 use crate::protocol::Exchange;
 use crate::report::{median, spread};
@@ -145,7 +145,7 @@ pub(crate) fn hostile(options: &HostileOptions) -> Result<()> {
         true => Some(control(options, &dir.path().join("other"), &set)?),
         false => None,
     };
-    let sides = Side::all(options.control);
+    let sides = AttackCase::all(options.control);
     let mut figures: Vec<Vec<SideFigures>> = sides.iter().map(|_| Vec::new()).collect();
     for _ in 0..common.rounds {
         for (side, figures) in sides.iter().zip(&mut figures) {
@@ -188,13 +188,13 @@ fn control(options: &HostileOptions, data_dir: &Path, set: &[String]) -> Result<
 
 /// One kind of measurement of gets: the attack beside it.
 #[derive(Clone, Copy)]
-struct Side {
+struct AttackCase {
     attack: Option<Attack>,
     /// True if the attack is on another node.
     is_control: bool,
 }
 
-impl Side {
+impl AttackCase {
     fn all(with_control: bool) -> Vec<Self> {
         let each = |attack| {
             let of = |is_control| Self { attack: Some(attack), is_control };
@@ -218,7 +218,7 @@ struct SideFigures {
     opened: f64,
 }
 
-fn print(options: &HostileOptions, sides: &[Side], figures: &[Vec<SideFigures>]) {
+fn print(options: &HostileOptions, sides: &[AttackCase], figures: &[Vec<SideFigures>]) {
     println!(
         "{} plain gets a second, {} hostile connections beside them, budget 256 MB",
         options.rate, options.hostile
@@ -268,7 +268,7 @@ impl Hostile {
         let shared: Arc<(AtomicBool, AtomicU64)> = Arc::default();
         let told = Arc::clone(&shared);
         let thread = spawn(move || {
-            take_what_is_left();
+            run_at_idle_priority();
             let mut all: Vec<Option<HostileConnection>> = (0..count).map(|_| None).collect();
             while !told.0.load(Ordering::Relaxed) {
                 for each in &mut all {

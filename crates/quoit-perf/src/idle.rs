@@ -8,7 +8,7 @@ const LOWEST_PRIORITY: i32 = 19;
 /// Lets the calling thread run only while no other thread wants its processor. The clients run on the
 /// server's processors and must not take its time. A low priority does not suffice, since Linux lets a
 /// thread finish its time slice; a thread of the policy SCHED_IDLE is preempted at once.
-pub(crate) fn take_what_is_left() {
+pub(crate) fn run_at_idle_priority() {
     let thread = rustix::thread::gettid().to_string();
     let set = Command::new("chrt").args(["--idle", "--pid", "0", &thread]).status();
     if !set.is_ok_and(|status| status.success()) {

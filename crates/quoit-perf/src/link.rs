@@ -35,12 +35,12 @@ pub(crate) struct Login {
 
 /// A connection that is ready for requests. Reads and writes do not block.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct DriverConnection {
     stream: TcpStream,
     tls: Option<Box<ClientConnection>>,
 }
 
-impl Link {
+impl DriverConnection {
     /// Connects. Does the TLS handshake and the login if the transport asks for them.
     pub(crate) fn connect(address: SocketAddr, transport: &Transport) -> Result<Self> {
         let stream = TcpStream::connect(address).context("connecting")?;
@@ -126,7 +126,8 @@ impl Link {
 /// Does one handshake, receives the tickets for resumption, and closes. Returns true if the session was
 /// resumed.
 pub(crate) fn shake_hands(address: SocketAddr, config: &Arc<ClientConfig>) -> Result<bool> {
-    let mut link = Link { stream: TcpStream::connect(address).context("connecting")?, tls: None };
+    let mut link =
+        DriverConnection { stream: TcpStream::connect(address).context("connecting")?, tls: None };
     link.stream.set_nodelay(true)?;
     link.begin_tls(config, address)?;
     let Some(tls) = &mut link.tls else { bail!("there is no TLS") };

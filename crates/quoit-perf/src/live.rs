@@ -59,7 +59,7 @@ pub(crate) struct LiveOptions {
 
 /// Totals of anti-entropy since the start of each node.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Exchanged {
+pub(crate) struct AntiEntropyTotals {
     /// Exchanges that found no difference.
     pub(crate) in_sync: u64,
     /// Records that were repaired.
@@ -67,14 +67,14 @@ pub(crate) struct Exchanged {
 }
 
 /// A cluster of nodes on this machine.
-pub(crate) struct Live<'o> {
+pub(crate) struct LiveCluster<'o> {
     options: &'o LiveOptions,
     dir: &'o Path,
     /// The running nodes; node number n is at index n - 1.
     nodes: Vec<Option<Running>>,
 }
 
-impl<'o> Live<'o> {
+impl<'o> LiveCluster<'o> {
     /// Starts a cluster of that many nodes, with data below `dir`.
     pub(crate) fn start(options: &'o LiveOptions, dir: &'o Path, count: usize) -> Result<Self> {
         let mut live = Self { options, dir, nodes: Vec::new() };
@@ -152,7 +152,7 @@ impl<'o> Live<'o> {
 
     /// Has all running nodes compare all copies, and waits until they have done so. Returns the totals of
     /// anti-entropy.
-    pub(crate) fn compare(&self) -> Result<Exchanged> {
+    pub(crate) fn compare(&self) -> Result<AntiEntropyTotals> {
         for number in self.running() {
             self.admin(number, &["aae-exchange"])?;
         }
@@ -172,8 +172,8 @@ impl<'o> Live<'o> {
     }
 
     /// The totals of anti-entropy over all running nodes.
-    pub(crate) fn exchanged(&self) -> Result<Exchanged> {
-        let mut exchanged = Exchanged::default();
+    pub(crate) fn exchanged(&self) -> Result<AntiEntropyTotals> {
+        let mut exchanged = AntiEntropyTotals::default();
         for number in self.running() {
             let status = self.admin(number, &["aae-status"])?;
             let total = |name: &str| status[name].as_u64().with_context(|| name.to_owned());

@@ -2,7 +2,7 @@
 //! are complete, and the amount of data copied.
 
 use crate::drive::{Load, drive};
-use crate::live::{Live, LiveOptions};
+use crate::live::{LiveCluster, LiveOptions};
 use crate::places;
 use crate::protocol::Exchange;
 use anyhow::{Context, Result};
@@ -28,9 +28,9 @@ pub(crate) struct LostOptions {
 
 /// Truncates the log of one of three nodes, and measures how it becomes complete again.
 pub(crate) fn lost(options: &LostOptions) -> Result<()> {
-    places::divide(true)?;
+    places::reserve_driver_cpu(true)?;
     let dir = tempfile::tempdir_in(&options.live.dir)?;
-    let mut live = Live::start(&options.live, dir.path(), 3)?;
+    let mut live = LiveCluster::start(&options.live, dir.path(), 3)?;
     let value_bytes = options.live.value_bytes;
     let load = Load {
         exchange: Exchange::PbPut { value_bytes, dw: Some(0) },

@@ -218,7 +218,7 @@ pub(crate) fn beside(name: &str) -> PathBuf {
 fn main() -> Result<()> {
     let command = Cli::parse().command;
     if let Some(common) = command.common() {
-        places::divide(common.shared_processors)?;
+        places::reserve_driver_cpu(common.shared_processors)?;
     }
     match command {
         Command::Cpu(common) => compare::cpu(&common),

@@ -12,7 +12,7 @@ static DRIVER: OnceLock<CpuSet> = OnceLock::new();
 
 /// Pins this thread, and the servers that it starts, to all processors except the driver's, unless the
 /// processors are shared.
-pub(crate) fn divide(shared: bool) -> Result<()> {
+pub(crate) fn reserve_driver_cpu(shared: bool) -> Result<()> {
     let all = sched_getaffinity(None).context("asking for the processors")?;
     if shared {
         println!("processors: {} for the driver and all servers\n", all.count());
@@ -33,7 +33,7 @@ pub(crate) fn divide(shared: bool) -> Result<()> {
 }
 
 /// Pins this thread to the driver's processor.
-pub(crate) fn take_the_drivers() -> Result<()> {
+pub(crate) fn pin_to_driver_cpu() -> Result<()> {
     let driver = DRIVER.get().context("the processors are divided first")?;
     sched_setaffinity(None, driver).context("choosing the driver's processor")
 }

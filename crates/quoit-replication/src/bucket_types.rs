@@ -14,7 +14,7 @@ use quoit_cluster::{ChangeError, ControlPlane};
 use quoit_core::ReplicatedStore;
 use quoit_model::key::BucketRef;
 use quoit_model::props::{PropUpdates, TypeState};
-use quoit_wire::messages::{RpbBucketTypesReq, RpbBucketTypesResp, RpbToldProps};
+use quoit_wire::messages::{RpbBucketTypesReq, RpbBucketTypesResp, RpbStoredProps};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,7 +137,7 @@ impl TypeFollower {
         Ok(note)
     }
 
-    async fn apply(&self, told: &RpbToldProps, follows: bool) -> Result<(), FollowFault> {
+    async fn apply(&self, told: &RpbStoredProps, follows: bool) -> Result<(), FollowFault> {
         let props = serde_json::from_slice(&told.props).map_err(|_| AskError::Malformed)?;
         let control = self.store.control();
         let done = match &told.bucket {

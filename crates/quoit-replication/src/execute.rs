@@ -8,7 +8,7 @@ use crate::replication::Replication;
 use crate::sink_definition::SinkDefinition;
 use crate::sinks::ChangeSinkError;
 use bytes::Bytes;
-use quoit_core::{ChangeQueueError, CheckNumber, ReplicationOperator, VisitedCluster};
+use quoit_core::{ChangeQueueError, FullSyncNumber, ReplicationOperator, VisitedCluster};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -230,14 +230,14 @@ impl Replication {
         Ok(json!({"state": text}))
     }
 
-    fn note_check_begun(&self, check: CheckNumber) -> Value {
+    fn note_check_begun(&self, check: FullSyncNumber) -> Value {
         self.full_sync_control().note_begun(check);
         changed(())
     }
 
     fn note_check_ended(
         &self,
-        check: CheckNumber,
+        check: FullSyncNumber,
         queue: &str,
         cluster: Option<VisitedCluster>,
     ) -> Value {

@@ -6,7 +6,7 @@ use crate::storing::visited_with;
 use bytes::Bytes;
 use quoit_client::Connection;
 use quoit_core::{
-    Arrival, ArrivedDelta, CopyElsewhere, DeltaOutcome, RangesAnswer, RangesQuestion,
+    Arrival, ArrivedDelta, DeltaOutcome, OtherClusterCopy, RangesAnswer, RangesQuestion,
     ReplicatedStore, RequestError, VisitedCluster,
 };
 use quoit_model::props::Quorum;
@@ -25,7 +25,7 @@ struct CopyBehind<'c> {
     own: Bytes,
 }
 
-impl CopyElsewhere for CopyBehind<'_> {
+impl OtherClusterCopy for CopyBehind<'_> {
     fn ask<'a>(
         &'a mut self,
         question: RangesQuestion,
@@ -80,7 +80,7 @@ pub(crate) async fn fetch_lacking(
         let own = Bytes::copy_from_slice(&store.replication().cluster());
         let mut copy = CopyBehind { connection, own };
         let united =
-            store.replication().unite_with_elsewhere(&entry.key, &mut copy, &arrival).await;
+            store.replication().merge_with_remote_copy(&entry.key, &mut copy, &arrival).await;
         // The other node's copy may be another one than the delta was made from, and lack the delta
         // itself.
         let is_stored = united.is_ok_and(|is_united| is_united)

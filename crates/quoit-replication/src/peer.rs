@@ -54,13 +54,11 @@ pub(crate) async fn run(mut context: PeerContext, number: usize) {
         }
         let known = *context.kind.borrow();
         let fault = match (context.address.protocol, known) {
-            (Protocol::Http, _) => riak::converse(&mut context, Protocol::Http).await,
-            (Protocol::Pb, Some(PeerKind::Riak)) => {
-                riak::converse(&mut context, Protocol::Pb).await
-            }
-            (Protocol::Pb, _) => match converse(&mut context).await {
+            (Protocol::Http, _) => riak::consume(&mut context, Protocol::Http).await,
+            (Protocol::Pb, Some(PeerKind::Riak)) => riak::consume(&mut context, Protocol::Pb).await,
+            (Protocol::Pb, _) => match consume(&mut context).await {
                 // The peer may be a Riak node, which speaks another protocol.
-                PeerFault::NoQuoit => riak::converse(&mut context, Protocol::Pb).await,
+                PeerFault::NoQuoit => riak::consume(&mut context, Protocol::Pb).await,
                 fault => fault,
             },
         };
@@ -81,7 +79,7 @@ pub(crate) async fn run(mut context: PeerContext, number: usize) {
 }
 
 /// Connects, and consumes until a fault occurs.
-async fn converse(context: &mut PeerContext) -> PeerFault {
+async fn consume(context: &mut PeerContext) -> PeerFault {
     let address = context.address.host_and_port();
     let mut connection = match timeout(CONNECT_TIMEOUT, context.dialer.connect(&address)).await {
         Ok(Ok(connection)) => connection.with_frame_length_max(FRAME_BYTES_MAX),

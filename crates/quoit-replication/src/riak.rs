@@ -27,7 +27,7 @@ const REST_MIN: Duration = Duration::from_secs(1);
 const REST_MAX: Duration = Duration::from_secs(60);
 
 /// Connects, and consumes until the peer fails.
-pub(crate) async fn converse(context: &mut PeerContext, protocol: Protocol) -> PeerFault {
+pub(crate) async fn consume(context: &mut PeerContext, protocol: Protocol) -> PeerFault {
     let mut peer = match context.dialer.connect_riak(&context.address, protocol).await {
         Ok(peer) => peer,
         Err(fault) => return fault.into(),

@@ -10,7 +10,7 @@
 use crate::newest::Newest;
 use crate::source::{Source, entries, numbered, read_file};
 use crate::{
-    Damage, NOTHING_BYTES, OBJECT_BYTES_MAX, Position, RiakFilesError, Seen, StoredRecord, Visit,
+    Damage, Finding, NOTHING_BYTES, OBJECT_BYTES_MAX, Position, RiakFilesError, StoredRecord, Visit,
 };
 use bytes::Bytes;
 use quoit_model::bitcask_key::BitcaskKey;
@@ -130,7 +130,7 @@ impl BitcaskScan {
                 let what =
                     "the data file ends before records that its hint file lists: they are lost";
                 let damage = Damage::new(&path, source.len(), 0, what);
-                if visit(Seen::Damage(damage), &position(source.at())).is_break() {
+                if visit(Finding::Damage(damage), &position(source.at())).is_break() {
                     return Ok(());
                 }
             }
@@ -141,16 +141,16 @@ impl BitcaskScan {
                     Ok(record) if !record.is_deletion() => {
                         match newest.is_newest(&record.key, file, record.at) {
                             true => shown(&path, record),
-                            false => Seen::Nothing,
+                            false => Finding::Nothing,
                         }
                     }
-                    Ok(_) => Seen::Nothing,
+                    Ok(_) => Finding::Nothing,
                     Err(BadPiece { damage, is_torn: true }) if is_written => {
-                        Seen::Torn(Damage { what: TORN.to_owned(), ..damage })
+                        Finding::Torn(Damage { what: TORN.to_owned(), ..damage })
                     }
-                    Err(piece) => Seen::Damage(piece.damage),
+                    Err(piece) => Finding::Damage(piece.damage),
                 };
-                if matches!(seen, Seen::Nothing) && end - shown_at < NOTHING_BYTES {
+                if matches!(seen, Finding::Nothing) && end - shown_at < NOTHING_BYTES {
                     return ControlFlow::Continue(());
                 }
                 shown_at = end;
@@ -233,9 +233,9 @@ fn is_cut_short(data_file: &Path, data_bytes: u64) -> Result<bool, RiakFilesErro
     Ok(hint_entries(&hint, data_bytes).is_none() && hint_entries(&hint, u64::MAX).is_some())
 }
 
-fn shown(path: &Arc<Path>, record: Record) -> Seen {
+fn shown(path: &Arc<Path>, record: Record) -> Finding {
     match BitcaskKey::decode(&record.key) {
-        Ok(key) => Seen::Record(StoredRecord {
+        Ok(key) => Finding::Record(StoredRecord {
             key,
             object: record.value,
             written_secs: Some(record.time_secs),
@@ -243,7 +243,7 @@ fn shown(path: &Arc<Path>, record: Record) -> Seen {
             file: Arc::clone(path),
             offset: record.at,
         }),
-        Err(fault) => Seen::Damage(Damage::new(path, record.at, 0, fault.to_string())),
+        Err(fault) => Finding::Damage(Damage::new(path, record.at, 0, fault.to_string())),
     }
 }
 

@@ -109,7 +109,7 @@ impl Partition {
 
 /// The partitions below one directory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Discovered {
+pub struct DiscoveredPartitions {
     /// The partitions, ordered by engine and index.
     pub partitions: Vec<Partition>,
     /// Number of partitions of the ring, from the ring file or else from the smallest distance
@@ -122,7 +122,7 @@ pub struct Discovered {
     pub unread: Vec<PathBuf>,
 }
 
-impl Discovered {
+impl DiscoveredPartitions {
     /// Adds the partitions in directories of any name, `levels` levels below this one. `known` has
     /// the canonical paths of the partitions found so far.
     fn add_others(&mut self, directory: &Path, levels: u32, known: &mut BTreeSet<PathBuf>) {
@@ -154,10 +154,10 @@ impl Discovered {
 /// # Errors
 ///
 /// Returns an error if the directory can't be read, or has no partitions.
-pub fn discover(directory: &Path) -> Result<Discovered, RiakFilesError> {
+pub fn discover(directory: &Path) -> Result<DiscoveredPartitions, RiakFilesError> {
     std::fs::read_dir(directory).map_err(RiakFilesError::io(directory))?;
     let partitions = usual_partitions(directory)?;
-    let mut found = Discovered { partitions, ..Discovered::default() };
+    let mut found = DiscoveredPartitions { partitions, ..DiscoveredPartitions::default() };
     if partition_at(directory).is_none() {
         // The backends of `multi_backend` have directories of any name.
         let places = found.partitions.iter().map(|partition| real_path(&partition.directory));

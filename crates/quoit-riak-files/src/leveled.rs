@@ -10,7 +10,7 @@
 use crate::newest::Newest;
 use crate::source::{Source, entries, numbered, read_file};
 use crate::{
-    Damage, NOTHING_BYTES, OBJECT_BYTES_MAX, Position, RiakFilesError, Seen, StoredRecord, Visit,
+    Damage, Finding, NOTHING_BYTES, OBJECT_BYTES_MAX, Position, RiakFilesError, StoredRecord, Visit,
 };
 use bytes::Bytes;
 use flate2::read::ZlibDecoder;
@@ -118,7 +118,7 @@ impl LeveledScan {
         visit: &mut Visit<'_>,
     ) -> Result<(), RiakFilesError> {
         for damage in &self.damage {
-            if visit(Seen::Damage(damage.clone()), from).is_break() {
+            if visit(Finding::Damage(damage.clone()), from).is_break() {
                 return Ok(());
             }
         }
@@ -140,12 +140,12 @@ impl LeveledScan {
                         let is_newest = newest.is_newest(&record.name, file, record.number);
                         match is_newest && !record.is_deletion {
                             true => shown(&path, record),
-                            false => Seen::Nothing,
+                            false => Finding::Nothing,
                         }
                     }
-                    Err(damage) => Seen::Damage(damage),
+                    Err(damage) => Finding::Damage(damage),
                 };
-                if matches!(seen, Seen::Nothing) && end - shown_at < NOTHING_BYTES {
+                if matches!(seen, Finding::Nothing) && end - shown_at < NOTHING_BYTES {
                     return ControlFlow::Continue(());
                 }
                 shown_at = end;
@@ -229,14 +229,14 @@ fn names_in(manifest: &[u8]) -> Option<Vec<String>> {
     Some(names)
 }
 
-fn shown(path: &Arc<Path>, record: LedgerRecord) -> Seen {
+fn shown(path: &Arc<Path>, record: LedgerRecord) -> Finding {
     let read = || {
         let name =
             name_of(&record.name).ok_or("the key of a record is not the key of an object")?;
         Ok::<_, String>((name, object_of(&record.value)?))
     };
     match read() {
-        Ok((key, object)) => Seen::Record(StoredRecord {
+        Ok((key, object)) => Finding::Record(StoredRecord {
             key,
             object,
             written_secs: None,
@@ -244,7 +244,7 @@ fn shown(path: &Arc<Path>, record: LedgerRecord) -> Seen {
             file: Arc::clone(path),
             offset: record.at,
         }),
-        Err(what) => Seen::Damage(Damage::new(path, record.at, 0, what)),
+        Err(what) => Finding::Damage(Damage::new(path, record.at, 0, what)),
     }
 }
 

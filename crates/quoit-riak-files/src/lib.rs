@@ -43,7 +43,7 @@ mod tiers;
 
 pub use bitcask::{BitcaskScan, fuzz_bitcask_data, fuzz_bitcask_hint};
 pub use damage::Damage;
-pub use discover::{Discovered, Engine, Partition, discover, is_riak_directory};
+pub use discover::{DiscoveredPartitions, Engine, Partition, discover, is_riak_directory};
 pub use leveldb::{fuzz_leveldb_log, fuzz_leveldb_table};
 pub use leveled::fuzz_leveled_journal;
 pub use position::{BadPosition, Position};
@@ -84,7 +84,7 @@ pub struct StoredRecord {
 
 /// A finding of a walk through a partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Seen {
+pub enum Finding {
     /// The newest version of a record.
     Record(StoredRecord),
     /// A piece of a file that can't be read.
@@ -97,11 +97,11 @@ pub enum Seen {
     Nothing,
 }
 
-/// Number of bytes without a newest version after which [`Seen::Nothing`] is shown.
+/// Number of bytes without a newest version after which [`Finding::Nothing`] is shown.
 const NOTHING_BYTES: u64 = 16 << 20;
 
 /// Callback of a walk. It receives each finding with the position after it, and may end the walk.
-pub type Visit<'v> = dyn FnMut(Seen, &Position) -> ControlFlow<()> + 'v;
+pub type Visit<'v> = dyn FnMut(Finding, &Position) -> ControlFlow<()> + 'v;
 
 /// Error of reading a directory of Riak.
 #[derive(Debug, Error)]

@@ -13,7 +13,7 @@ use quoit_model::object::{Object, Sibling};
 use quoit_model::props::Datatype;
 use quoit_model::riak_clock::decode_riak_clock;
 use quoit_model::riak_object::decode_riak_object;
-use quoit_riak_files::{Damage, Partition, Position, Seen, discover, join_tiers};
+use quoit_riak_files::{Damage, Finding, Partition, Position, discover, join_tiers};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -57,7 +57,7 @@ fn read_all(partitions: Vec<Partition>) -> (Objects, Vec<Damage>) {
         partition
             .read(&Position::default(), None, &mut |seen, _| {
                 match seen {
-                    Seen::Record(record) => match decode_riak_object(&record.object) {
+                    Finding::Record(record) => match decode_riak_object(&record.object) {
                         Ok(object) => {
                             objects
                                 .entry(record.key)
@@ -66,8 +66,8 @@ fn read_all(partitions: Vec<Partition>) -> (Objects, Vec<Damage>) {
                         }
                         Err(fault) => panic!("{:?}: {fault}", record.key),
                     },
-                    Seen::Damage(damage) | Seen::Torn(damage) => damages.push(damage),
-                    Seen::Nothing => {}
+                    Finding::Damage(damage) | Finding::Torn(damage) => damages.push(damage),
+                    Finding::Nothing => {}
                 }
                 ControlFlow::Continue(())
             })
@@ -255,7 +255,7 @@ fn kind_of(path: &Path) -> Kind {
 }
 
 #[test]
-fn damage_is_told_and_loses_nothing_else() {
+fn damage_is_reported_and_loses_nothing_else() {
     let mut numbers = Numbers(7);
     for name in ARCHIVES {
         let directory = unpacked(name);
@@ -307,12 +307,12 @@ fn copies(directory: &Path) -> (Copies, Vec<Damage>) {
         partition
             .read(&Position::default(), None, &mut |seen, _| {
                 match seen {
-                    Seen::Record(record) => {
+                    Finding::Record(record) => {
                         let place = (record.file.to_path_buf(), record.offset);
                         found.insert((partition.directory.clone(), record.key), place);
                     }
-                    Seen::Damage(damage) | Seen::Torn(damage) => damages.push(damage),
-                    Seen::Nothing => {}
+                    Finding::Damage(damage) | Finding::Torn(damage) => damages.push(damage),
+                    Finding::Nothing => {}
                 }
                 ControlFlow::Continue(())
             })
@@ -379,7 +379,7 @@ fn keys_behind(partition: &Partition, from: &Position) -> Vec<(BitcaskKey, Posit
     let mut keys = Vec::new();
     partition
         .read(from, None, &mut |seen, position| {
-            if let Seen::Record(record) = seen {
+            if let Finding::Record(record) = seen {
                 keys.push((record.key, position.clone()));
             }
             ControlFlow::Continue(())
@@ -441,10 +441,10 @@ fn bitcask_findings(files: &[&[u8]], last_hint: Option<&[u8]>) -> Vec<String> {
     partition
         .read(&Position::default(), None, &mut |seen, _| {
             match seen {
-                Seen::Record(_) => records += 1,
-                Seen::Damage(damage) => damages.push(told("damaged", &damage)),
-                Seen::Torn(end) => torn.push(told("torn", &end)),
-                Seen::Nothing => {}
+                Finding::Record(_) => records += 1,
+                Finding::Damage(damage) => damages.push(told("damaged", &damage)),
+                Finding::Torn(end) => torn.push(told("torn", &end)),
+                Finding::Nothing => {}
             }
             ControlFlow::Continue(())
         })
@@ -518,7 +518,7 @@ fn a_first_pass_goes_on_where_a_kill_has_cut_its_log() {
         let mut found = BTreeMap::new();
         partition
             .read(&Position::default(), Some(&log), &mut |seen, _| {
-                if let Seen::Record(record) = seen {
+                if let Finding::Record(record) = seen {
                     assert!(found.insert(record.key.key, record.object).is_none(), "shown twice");
                 }
                 ControlFlow::Continue(())

@@ -124,7 +124,7 @@ async fn compare_all(
     }
     let branches = branches.unwrap_or_default();
     let differing_count = branches.len();
-    let chosen = close_together(&branches, plan.segment_count_max);
+    let chosen = densest_run(&branches, plan.segment_count_max);
     let mut leaves: Option<BTreeSet<u32>> = None;
     for _ in 0..ROUND_COUNT {
         sleep(plan.pause).await;
@@ -191,7 +191,7 @@ fn still_differing(so_far: &mut Option<BTreeSet<u32>>, now: Vec<u32>) {
 
 /// At most `count_max` of the branches, chosen so that they lie close together: their records are then
 /// read in one go.
-fn close_together(branches: &BTreeSet<u32>, count_max: usize) -> Vec<u32> {
+fn densest_run(branches: &BTreeSet<u32>, count_max: usize) -> Vec<u32> {
     let all: Vec<u32> = branches.iter().copied().collect();
     let count = count_max.clamp(1, all.len().max(1));
     let span = |run: &&[u32]| run.last().zip(run.first()).map_or(0, |(last, first)| last - first);

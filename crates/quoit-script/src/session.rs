@@ -1,7 +1,7 @@
 //! A session from the point of view of its job: the handle of the worker thread.
 
 use crate::shares::JobShare;
-use crate::worker::{Called, Order, Watch, run};
+use crate::worker::{CallBatch, Called, SessionClock, run};
 use bytes::Bytes;
 use quoit_mapreduce::{ScriptCall, ScriptFault, ScriptSession, ScriptText};
 use quoit_model::etf::Term;
@@ -15,9 +15,9 @@ const THREAD_STACK_BYTES: usize = 2 << 20;
 
 /// Scripts of a job. Dropping the session ends the running call and the thread.
 pub(crate) struct Session {
-    orders: Sender<Order>,
+    orders: Sender<CallBatch>,
     answers: Receiver<Called>,
-    watch: Arc<Watch>,
+    watch: Arc<SessionClock>,
 }
 
 impl Session {
@@ -32,7 +32,7 @@ impl Session {
             stack: String::new(),
             input: String::new(),
         };
-        let watch = Arc::new(Watch::new(share));
+        let watch = Arc::new(SessionClock::new(share));
         let (orders, ordered) = channel();
         let (answer, answers) = channel();
         let of_worker = Arc::clone(&watch);
@@ -62,7 +62,7 @@ impl ScriptSession for Session {
             stack: String::new(),
             input: String::new(),
         };
-        self.orders.send(Order { phase, call }).map_err(|_| ended())?;
+        self.orders.send(CallBatch { phase, call }).map_err(|_| ended())?;
         self.answers.recv().map_err(|_| ended())?
     }
 }

@@ -28,7 +28,7 @@ const MESSAGE_CHARS_MAX: usize = 2_000;
 const PRELUDES: [&str; 2] = [crate::BOUNDS, include_str!("prelude.js")];
 
 /// A batch of calls.
-pub(crate) struct Order {
+pub(crate) struct CallBatch {
     pub(crate) phase: usize,
     pub(crate) call: ScriptCall,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Order {
 pub(crate) type Called = Result<Vec<Bytes>, ScriptFault>;
 
 /// Clock of a session, which ends calls that exceed their time.
-pub(crate) struct Watch {
+pub(crate) struct SessionClock {
     share: Arc<JobShare>,
     state: Mutex<WatchState>,
     /// Memory of the outputs of the last batch. It counts until the next batch begins, because the caller
@@ -52,7 +52,7 @@ struct WatchState {
     was_interrupted: bool,
 }
 
-impl Watch {
+impl SessionClock {
     pub(crate) fn new(share: Arc<JobShare>) -> Self {
         let deadline = Instant::now() + share.limits().call_time_max;
         let state = WatchState { deadline, was_interrupted: false };
@@ -119,9 +119,9 @@ impl Watch {
 
 /// Runs a session until its job drops the channels. The first answer tells whether the sources compiled.
 pub(crate) fn run(
-    watch: &Arc<Watch>,
+    watch: &Arc<SessionClock>,
     scripts: &[(usize, ScriptText, Term)],
-    orders: &Receiver<Order>,
+    orders: &Receiver<CallBatch>,
     answers: &Sender<Called>,
 ) {
     let phase = scripts.first().map_or(0, |(phase, ..)| *phase);
@@ -155,7 +155,7 @@ pub(crate) fn run(
         if answers.send(Ok(Vec::new())).is_err() {
             return;
         }
-        while let Ok(Order { phase, call }) = orders.recv() {
+        while let Ok(CallBatch { phase, call }) = orders.recv() {
             let function = functions.iter().find(|function| function.phase == phase);
             let called = match function {
                 Some(function) => function.call(watch, &ctx, call),
@@ -180,7 +180,7 @@ struct Compiled<'js> {
 }
 
 fn compile_all<'js>(
-    watch: &Watch,
+    watch: &SessionClock,
     ctx: &Ctx<'js>,
     scripts: &[(usize, ScriptText, Term)],
 ) -> Result<Vec<Compiled<'js>>, ScriptFault> {
@@ -236,7 +236,7 @@ fn json_of(phase: usize, term: &Term) -> Result<Vec<u8>, ScriptFault> {
 }
 
 fn parse<'js>(
-    watch: &Watch,
+    watch: &SessionClock,
     ctx: &Ctx<'js>,
     phase: usize,
     json: &[u8],
@@ -247,7 +247,7 @@ fn parse<'js>(
 
 impl<'js> Compiled<'js> {
     /// Runs a batch of calls. Their outputs together have one size limit.
-    fn call(&self, watch: &Watch, ctx: &Ctx<'js>, call: ScriptCall) -> Called {
+    fn call(&self, watch: &SessionClock, ctx: &Ctx<'js>, call: ScriptCall) -> Called {
         watch.outputs.lock().give_all_back();
         match call {
             ScriptCall::Reduce(values) => {
@@ -276,7 +276,7 @@ impl<'js> Compiled<'js> {
 
     fn map_one(
         &self,
-        watch: &Watch,
+        watch: &SessionClock,
         ctx: &Ctx<'js>,
         object: Result<FoundObject, Input>,
         output_bytes: usize,
@@ -312,7 +312,7 @@ impl<'js> Compiled<'js> {
     /// Converts the list that a call returned to JSON.
     fn list(
         &self,
-        watch: &Watch,
+        watch: &SessionClock,
         ctx: &Ctx<'js>,
         made: rquickjs::Result<Value<'js>>,
         output_bytes: usize,
@@ -371,7 +371,7 @@ pub(crate) fn words_of(name: &str, message: &str) -> String {
 }
 
 /// Describes the error of a script.
-fn describe(watch: &Watch, phase: usize, error: &CaughtError<'_>) -> ScriptFault {
+fn describe(watch: &SessionClock, phase: usize, error: &CaughtError<'_>) -> ScriptFault {
     if let Some(message) = watch.interruption() {
         return fault(phase, message);
     }

@@ -42,7 +42,7 @@ impl Pace for Unpaced {
 ///
 /// Without it, a thread that was woken for a request may have to wait until the system preempts the
 /// computing thread, which takes milliseconds.
-pub fn give_way() {
+pub fn yield_to_requests() {
     std::thread::yield_now();
 }
 

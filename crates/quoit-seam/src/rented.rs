@@ -42,7 +42,7 @@ pub fn catch<T>(run: impl FnOnce() -> T) -> Result<T, Thrown> {
 
 /// Message of a panic.
 #[must_use]
-pub fn words_of(thrown: &Thrown) -> &str {
+pub fn panic_message(thrown: &Thrown) -> &str {
     let text = thrown.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| thrown.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
 }

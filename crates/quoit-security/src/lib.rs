@@ -61,4 +61,4 @@ pub use security::{
     GRANTS_MAX, GROUPS_MAX, OPTION_BYTES_MAX, OPTIONS_MAX, SOURCES_MAX, Security, USERS_MAX,
 };
 pub use source::{Source, SourceKey, SourceKind};
-pub use while_cut_off::WhileCutOff;
+pub use while_cut_off::CutOffLoginPolicy;

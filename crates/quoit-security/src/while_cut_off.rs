@@ -6,12 +6,12 @@ use std::time::Duration;
 /// Setting for logins at a node that is cut off and so does not learn of users and rights that are changed
 /// elsewhere. The node goes on to serve clients that have logged in before, by the rules that it knows.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct WhileCutOff {
+pub struct CutOffLoginPolicy {
     /// Time after which the node refuses logins; `None` if it never does.
     pub refuses_after: Option<Duration>,
 }
 
-impl WhileCutOff {
+impl CutOffLoginPolicy {
     /// Returns true if a node accepts a login after having been cut off for this time; `None` if it is not
     /// cut off.
     #[must_use]
@@ -32,7 +32,8 @@ mod tests {
     #[test]
     fn logins_are_refused_after_the_time_that_was_set_and_never_without() {
         let secs = |secs| Some(Duration::from_secs(secs));
-        let (serving, strict) = (WhileCutOff::default(), WhileCutOff { refuses_after: secs(60) });
+        let (serving, strict) =
+            (CutOffLoginPolicy::default(), CutOffLoginPolicy { refuses_after: secs(60) });
         for cut_off_for in [None, secs(0), secs(59)] {
             assert!(serving.takes_logins(cut_off_for) && strict.takes_logins(cut_off_for));
         }

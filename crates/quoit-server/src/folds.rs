@@ -80,7 +80,7 @@ pub(crate) enum End {
 }
 
 /// A snapshot of a fold's state.
-pub(crate) struct Seen {
+pub(crate) struct FoldStatus {
     pub(crate) progress: FoldProgress,
     pub(crate) end: Option<End>,
     pub(crate) elapsed: Duration,
@@ -190,14 +190,14 @@ impl Job {
         state.found_bytes = 0;
     }
 
-    pub(crate) fn seen(&self) -> Seen {
+    pub(crate) fn seen(&self) -> FoldStatus {
         let state = self.state.lock();
         let (end, elapsed) = match &state.end {
             Some((end, elapsed)) => (Some(end.clone()), *elapsed),
             None => (None, self.begun.elapsed()),
         };
         let waiting_count = state.found.len();
-        Seen { progress: state.progress.clone(), end, elapsed, waiting_count }
+        FoldStatus { progress: state.progress.clone(), end, elapsed, waiting_count }
     }
 
     /// Takes up to `count_max` found records. If there are none, waits up to `wait` for some, or for the
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_fetches_is_bounded_by_count_and_by_bytes() {
+    fn unfetched_fold_results_are_bounded_by_count_and_bytes() {
         assert_eq!(full_with(10), FOUND_MAX);
         assert_eq!(full_with(65_000), FOUND_BYTES_MAX.div_ceil(65_000 + FOUND_OVERHEAD_BYTES));
     }

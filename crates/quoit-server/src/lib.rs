@@ -49,7 +49,9 @@ pub use folds::Folds;
 pub use jobs::{Jobs, MapReduceSettings};
 pub use listen::{Protocol, Server, bind, bind_local};
 pub use machine::memory_bytes;
-pub use memory::{ALLOWANCE_BYTES, Account, MemoryBudget, MemoryFigures, MemorySettings, NoRoom};
+pub use memory::{
+    ALLOWANCE_BYTES, ConnectionMemory, MemoryBudget, MemoryFigures, MemorySettings, NoRoom,
+};
 pub use pace::PaceSettings;
 pub use quoit_script::ScriptLimits;
 pub use readiness::ReadinessGate;

@@ -1,7 +1,7 @@
 //! Listeners, and the life of a server: accepting connections and stopping gracefully.
 
 use crate::context::ServerContext;
-use crate::memory::{Account, MemoryBudget};
+use crate::memory::{ConnectionMemory, MemoryBudget};
 use crate::socket::StopSignal;
 use crate::stream::Stream;
 use crate::{http, pb};
@@ -194,7 +194,7 @@ async fn secured(context: &ServerContext, stream: Stream, protocol: Protocol) ->
 }
 
 /// Waits until the budget has an allowance for one more connection.
-async fn allowance(memory: &Arc<MemoryBudget>) -> Arc<Account> {
+async fn allowance(memory: &Arc<MemoryBudget>) -> Arc<ConnectionMemory> {
     loop {
         if let Some(account) = memory.open() {
             return account;

@@ -17,7 +17,10 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 impl ServerContext {
     /// True if a read has to run aside: many large requests and answers are in progress, and this object is
     /// large.
-    pub(crate) fn reads_aside(&self, size_bytes_max: impl FnOnce() -> Option<u64>) -> bool {
+    pub(crate) fn reads_at_low_priority(
+        &self,
+        size_bytes_max: impl FnOnce() -> Option<u64>,
+    ) -> bool {
         self.memory.has_large() && is_large(size_bytes_max())
     }
 
@@ -27,7 +30,7 @@ impl ServerContext {
     /// # Errors
     ///
     /// Those of the read; `Overload` while the process ends.
-    pub(crate) async fn get_aside(
+    pub(crate) async fn get_low_priority(
         &self,
         key: KeyRef<'_>,
         options: ReadOptions,

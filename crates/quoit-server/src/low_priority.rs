@@ -72,7 +72,7 @@ mod tests {
     use std::sync::Arc;
 
     #[tokio::test]
-    async fn what_waits_in_place_and_what_panics_disturbs_nobody_else() {
+    async fn blocking_and_panicking_tasks_do_not_stop_the_thread() {
         let threads = Arc::new(LowPriority::start("test").expect("a thread"));
         let waits = threads.run(async { tokio::task::block_in_place(|| 7) });
         assert_eq!(waits.await.expect("it runs"), 7);

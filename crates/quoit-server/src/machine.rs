@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Figures of the operating system. A figure that the system does not provide is zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Machine {
+pub(crate) struct SystemFigures {
     /// Memory of the machine in bytes.
     pub(crate) memory_total_bytes: u64,
     /// Memory of the machine that is in use, in bytes.
@@ -30,7 +30,7 @@ pub(crate) struct Machine {
     pub(crate) disk_bytes: (u64, u64),
 }
 
-impl Machine {
+impl SystemFigures {
     /// Reads the figures. Reads four files and one directory of `/proc`.
     pub(crate) fn look() -> Self {
         let mut machine = Self {
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_system_s_texts_are_understood() {
-        let mut machine = Machine::default();
+        let mut machine = SystemFigures::default();
         machine.read_memory("MemTotal:  100 kB\nMemFree: 1 kB\nMemAvailable:   40 kB\n");
         machine.read_status("Name:\tx\nVmRSS:\t 12 kB\nThreads:\t7\n");
         machine.read_load("0.50 1.00 2.25 3/456 789\n");

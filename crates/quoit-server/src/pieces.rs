@@ -10,15 +10,15 @@ use tokio::task::yield_now;
 
 /// The line of connections that wait to do their next piece of work.
 #[derive(Debug)]
-pub(crate) struct Pieces(Semaphore);
+pub(crate) struct YieldQueue(Semaphore);
 
-impl Default for Pieces {
+impl Default for YieldQueue {
     fn default() -> Self {
         Self(Semaphore::const_new(1))
     }
 }
 
-impl Pieces {
+impl YieldQueue {
     /// Waits for the pieces that came before, and then until everything that is ready now has been served.
     pub(crate) async fn next(&self) {
         // The semaphore is never closed.
@@ -38,7 +38,7 @@ mod tests {
     #[tokio::test]
     async fn one_piece_is_done_between_two_turns_of_a_task_that_is_ready() {
         const COUNT: u32 = 100;
-        let (pieces, done) = (Arc::new(Pieces::default()), Arc::new(AtomicU32::new(0)));
+        let (pieces, done) = (Arc::new(YieldQueue::default()), Arc::new(AtomicU32::new(0)));
         for _ in 0..COUNT {
             let (pieces, done) = (Arc::clone(&pieces), Arc::clone(&done));
             tokio::spawn(async move {

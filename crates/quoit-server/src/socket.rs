@@ -1,9 +1,9 @@
 //! A client's socket: reads that a graceful stop can end, writes that return their memory to the budget,
 //! and time limits for clients that are slow in the middle of a request or an answer.
 
-use crate::memory::Room;
+use crate::memory::MemoryReservation;
 use crate::pace::{PaceSettings, Transfer};
-use crate::pieces::Pieces;
+use crate::pieces::YieldQueue;
 use crate::stream::Stream;
 use atomic_waker::AtomicWaker;
 use bytes::{BufMut, BytesMut};
@@ -41,7 +41,7 @@ const PIECE_BYTES: usize = 128 * 1024;
 /// Ends the reads of all sockets of a server, and orders the pieces of their long work.
 #[derive(Default)]
 pub struct StopSignal {
-    pieces: Pieces,
+    pieces: YieldQueue,
     stopping: AtomicBool,
     stopped: Notify,
     waiting: Mutex<Slab<Arc<AtomicWaker>>>,
@@ -187,7 +187,11 @@ impl Socket {
     /// false if bytes remain; [`Socket::write_out`] must write them. Always returns false over TLS and for
     /// answers of more than one piece, without writing.
     #[inline]
-    pub(crate) fn write_now(&self, out: &mut Vec<u8>, room: &mut Room) -> io::Result<bool> {
+    pub(crate) fn write_now(
+        &self,
+        out: &mut Vec<u8>,
+        room: &mut MemoryReservation,
+    ) -> io::Result<bool> {
         if out.len() > PIECE_BYTES || self.stream.is_tls() {
             return Ok(false);
         }
@@ -212,7 +216,7 @@ impl Socket {
     pub async fn write_out(
         &mut self,
         out: &mut Vec<u8>,
-        room: &mut Room,
+        room: &mut MemoryReservation,
         pace: PaceSettings,
     ) -> io::Result<()> {
         if self.write_now(out, room)? {
@@ -228,7 +232,7 @@ impl Socket {
     async fn write_slowly(
         &mut self,
         out: &mut Vec<u8>,
-        room: &mut Room,
+        room: &mut MemoryReservation,
         pace: PaceSettings,
     ) -> io::Result<()> {
         let (mut sent, mut transfer) = (0, None);
@@ -270,12 +274,12 @@ impl Socket {
         self.piece_bytes += bytes;
         if self.piece_bytes >= PIECE_BYTES {
             self.piece_bytes = 0;
-            self.let_others().await;
+            self.yield_to_ready_tasks().await;
         }
     }
 
     /// Yields until all tasks that are ready have run, before a piece of long work.
-    pub(crate) async fn let_others(&self) {
+    pub(crate) async fn yield_to_ready_tasks(&self) {
         self.signal.pieces.next().await;
     }
 

@@ -1,7 +1,7 @@
 //! Warnings about a node's security, as texts for operators.
 
 use crate::context::ServerContext;
-use quoit_cluster::LinkMode;
+use quoit_cluster::InternodeTlsMode;
 use quoit_tls::{EXPIRY_WARNING_DAYS, Instant};
 
 /// Number of clients without TLS that a warning names.
@@ -37,7 +37,7 @@ impl ServerContext {
     pub fn open_internode(&self) -> Option<String> {
         let address = self.reachable_from_afar.get()?.nodes?;
         let view = self.store.control().link_view()?;
-        (view.mode != LinkMode::Required).then(|| address.to_string())
+        (view.mode != InternodeTlsMode::Required).then(|| address.to_string())
     }
 
     /// All warnings about security.

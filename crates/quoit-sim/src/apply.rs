@@ -67,7 +67,7 @@ impl Cluster {
                 let told = "an older copy is restored".to_owned();
                 machine.restore_data().then_some(DiskLoss { told, is_noticed: false })
             }),
-            MachineFault::DiskRoom(place, room_bytes) => {
+            MachineFault::DiskSpace(place, room_bytes) => {
                 self.note(place, &format!("DISK HAS ROOM for {room_bytes:?} bytes"));
                 self.machine(place).disks().set_room(room_bytes);
             }
@@ -82,7 +82,7 @@ impl Cluster {
     }
 
     /// Carries out the operator's orders, and switches off retired machines.
-    pub(crate) fn obey(&mut self) {
+    pub(crate) fn carry_out_orders(&mut self) {
         for order in self.ground.orders.take() {
             match order {
                 Order::SwitchOn(place) => {

@@ -14,7 +14,7 @@ use quoit_core::{
     StoreSettings, TransferLimits,
 };
 use quoit_model::hash::RingSize;
-use quoit_node::{Beside, Node, NodeParts};
+use quoit_node::{AuxiliaryData, Node, NodeParts};
 use quoit_seam::{Clock, FaultyDisk};
 use std::error::Error;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub type StartError = Box<dyn Error + Send + Sync>;
 
 /// Settings and state that all machines of a run share.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct NodeEnvironment {
     /// The seed of the run.
     pub seed: u64,
     /// Number of partitions of each cluster.
@@ -70,7 +70,7 @@ pub struct Surroundings {
 /// # Errors
 ///
 /// When the disk fails, or its contents are not those of a node.
-pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, StartError> {
+pub async fn start(machine: &Machine, around: &NodeEnvironment) -> Result<Node, StartError> {
     let boot = machine.begin_boot();
     let number = machine.index as u64 * 1_000 + boot;
     let mut random = Random::new(around.seed, "boot", number);
@@ -107,22 +107,22 @@ pub async fn start(machine: &Machine, around: &Surroundings) -> Result<Node, Sta
             Some(SourceQueues::open(disk, settings, boot)?)
         }
     };
-    let beside = Beside {
+    let beside = AuxiliaryData {
         hints: Some(Arc::new(disks.hints)),
         reap_records: Some((Arc::new(disks.reaped), random.number())),
         source_queues,
-        ..Beside::default()
+        ..AuxiliaryData::default()
     };
     let (engine, settings) = (engine.into(), store_settings(around));
     let node = NodeParts { engine, control, internode, clock, settings, beside }.assemble()?;
     node.connect(&address);
     node.listen(listener)?;
-    node.make_up_for_loss().await?;
+    node.recover_lost_records().await?;
     Ok(node)
 }
 
 /// Returns the settings of a node's store.
-fn store_settings(around: &Surroundings) -> StoreSettings {
+fn store_settings(around: &NodeEnvironment) -> StoreSettings {
     StoreSettings {
         delete_mode: around.delete_mode,
         blocking: Blocking::Inline,
@@ -148,7 +148,7 @@ fn open_control(
     machine: &Machine,
     address: &str,
     disk: FaultyDisk,
-    around: &Surroundings,
+    around: &NodeEnvironment,
 ) -> Result<ControlPlane, OpenError> {
     let node_id = Machine::node_id_at(machine.index);
     let ring_size = RingSize::new(around.partition_counts[machine.cluster])
@@ -166,7 +166,7 @@ fn open_internode(
     network: MachineNetwork,
     versions: VersionRange,
     clock: Option<NodeClock>,
-    around: &Surroundings,
+    around: &NodeEnvironment,
     random: &mut Random,
 ) -> Arc<Internode> {
     let (boot_id, seed) = (random.number(), random.number());

@@ -4,7 +4,7 @@
 //! to stay.
 
 use crate::finish::answer;
-use crate::ground::Ground;
+use crate::ground::RunContext;
 use crate::history::KeyNumber;
 use crate::names::Name;
 use crate::policy::Policy;
@@ -71,7 +71,7 @@ struct Acknowledged {
 
 /// The operator of the buckets of a run.
 pub struct BucketOperator {
-    ground: Ground,
+    ground: RunContext,
     random: Random,
     n_val_min: u32,
 }
@@ -79,7 +79,7 @@ pub struct BucketOperator {
 impl BucketOperator {
     /// Creates the operator of a seed's buckets. `rots` says whether a disk may rot.
     #[must_use]
-    pub fn new(seed: u64, ground: Ground, rots: bool) -> Self {
+    pub fn new(seed: u64, ground: RunContext, rots: bool) -> Self {
         let random = Random::new(seed, "bucket operator", 0);
         Self { ground, random, n_val_min: least_n_val(rots) }
     }

@@ -1,6 +1,6 @@
 //! A client of plain keys: sends random requests to random nodes and records the answers.
 
-use crate::ground::{Failure, Ground, patiently};
+use crate::ground::{Failure, RunContext, answer_within_patience};
 use crate::history::{Found, KeyNumber, Outcome, ReadNumber, Reader, Write, WriteKind};
 use crate::machine::Machine;
 use crate::random::Random;
@@ -23,7 +23,7 @@ fn outcome_of<T>(result: &Result<T, Failure>) -> (Outcome, String) {
 /// A client of the run.
 pub struct Client {
     place: String,
-    ground: Ground,
+    ground: RunContext,
     random: Random,
     workload: Workload,
     /// This client's last read of each key, and its causal context.
@@ -33,7 +33,7 @@ pub struct Client {
 impl Client {
     /// Creates the client with a number, from 1.
     #[must_use]
-    pub fn new(number: u64, seed: u64, ground: Ground, workload: Workload) -> Self {
+    pub fn new(number: u64, seed: u64, ground: RunContext, workload: Workload) -> Self {
         let random = Random::new(seed, "client", number);
         Self { place: format!("c{number}"), ground, random, workload, known: BTreeMap::new() }
     }
@@ -149,7 +149,8 @@ impl Client {
         });
         let what = format!("{number} {kind:?} k{} knowing {knew}", key.0);
         self.note(machine, &what);
-        let result = patiently(quorums, machine.ask(|store| requests::write(store, request))).await;
+        let asked = machine.ask(|store| requests::write(store, request));
+        let result = answer_within_patience(quorums, asked).await;
         let (outcome, text) = outcome_of(&result);
         ground.history.lock().end_write(number, ground.time.now_us(), outcome);
         if outcome == Outcome::Acknowledged {

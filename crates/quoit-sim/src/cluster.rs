@@ -1,6 +1,6 @@
 //! The simulated world of a run: machines, network, clients and faults, driven step by step.
 
-use crate::boot::Surroundings;
+use crate::boot::NodeEnvironment;
 use crate::bucket_operator::initial_replica_counts;
 use crate::check::check;
 use crate::cluster_plan::ClusterPlan;
@@ -9,10 +9,10 @@ use crate::drive::{drive, drive_clusters};
 use crate::engine::EngineKind;
 use crate::family::Family;
 use crate::faults::{LATENCY_US, MachineFault, Planned, plan, plan_later};
-use crate::ground::Ground;
+use crate::ground::RunContext;
 use crate::growth::{SAMPLE_US, check_growth};
 use crate::history::History;
-use crate::looks::{LOOKS_US, Looks, check_engine};
+use crate::looks::{LOOKS_US, StoreLooks, check_engine};
 use crate::machine::{Disks, Machine};
 use crate::names::policies;
 use crate::network::BlockedLinks;
@@ -46,9 +46,9 @@ const LONGEST_LARGE: Duration = Duration::from_secs(7_200);
 pub struct Cluster {
     settings: Settings,
     pub(crate) sim: Sim<'static>,
-    pub(crate) ground: Ground,
+    pub(crate) ground: RunContext,
     pub(crate) ways: BlockedLinks,
-    around: Surroundings,
+    around: NodeEnvironment,
     stage: Arc<Mutex<Stage>>,
     verdict: Arc<Mutex<Result<(), Violation>>>,
     planned: Vec<Planned>,
@@ -86,8 +86,16 @@ impl Cluster {
         let orders = Orders::default();
         let data_types = Arc::new(Mutex::new(DataTypeHistory::default()));
         let registers = Arc::new(Mutex::new(RegisterHistory::default()));
-        let ground =
-            Ground { cluster: None, machines, orders, history, data_types, registers, time, trace };
+        let ground = RunContext {
+            cluster: None,
+            machines,
+            orders,
+            history,
+            data_types,
+            registers,
+            time,
+            trace,
+        };
         let ways = BlockedLinks::default();
         let around = surroundings(seed, settings, &clusters, ways.clone());
         let lull = Duration::from_micros(settings.tempo(seed).lull_us);
@@ -170,7 +178,7 @@ impl Cluster {
         let mut began_us = 0;
         let mut random = Random::new(self.around.seed, "growth", 0);
         let (mut next_sample_us, mut next_look_us) = (0, 0);
-        let mut looks = Looks::new(self.around.idle_timeout);
+        let mut looks = StoreLooks::new(self.around.idle_timeout);
         loop {
             self.ground.time.advance_us(TICK_US);
             let now_us = self.ground.time.now_us();
@@ -184,7 +192,7 @@ impl Cluster {
             {
                 self.apply(fault);
             }
-            self.obey();
+            self.carry_out_orders();
             if now_us >= next_sample_us {
                 next_sample_us = now_us + random.within(SAMPLE_US);
                 self.ground.in_service().iter().try_for_each(|machine| check_growth(machine))?;
@@ -197,12 +205,12 @@ impl Cluster {
                     looks.look(&self.ground, with_disks)?;
                 }
             }
-            if stage == Stage::Mend {
+            if stage == Stage::Repair {
                 self.mend();
                 self.around.is_calm.store(true, Ordering::Relaxed);
-                *self.stage.lock() = Stage::Calm;
+                *self.stage.lock() = Stage::Repaired;
             }
-            if stage == Stage::Calm {
+            if stage == Stage::Repaired {
                 self.start_again();
             }
             match self.sim.step() {
@@ -225,8 +233,8 @@ fn surroundings(
     settings: &Settings,
     clusters: &ClusterPlan,
     ways: BlockedLinks,
-) -> Surroundings {
-    Surroundings {
+) -> NodeEnvironment {
+    NodeEnvironment {
         seed,
         partition_counts: clusters.partition_counts(settings),
         replication: clusters.replication.clone(),
@@ -245,7 +253,7 @@ fn surroundings(
 }
 
 /// Plans the faults of a seed's run, in order of time.
-fn planned_faults(seed: u64, settings: &Settings, ground: &Ground) -> Vec<Planned> {
+fn planned_faults(seed: u64, settings: &Settings, ground: &RunContext) -> Vec<Planned> {
     let machine_count = ground.machines.len();
     let mut random = Random::new(seed, "faults", 0);
     let tempo = settings.tempo(seed);
@@ -268,7 +276,7 @@ fn planned_faults(seed: u64, settings: &Settings, ground: &Ground) -> Vec<Planne
         planned.retain(|planned| !matches!(planned.fault, MachineFault::Clock(..)));
     }
     if settings.family == Some(Family::WithoutExchanges) {
-        planned.retain(|planned| planned.fault.keeps_what_is_known());
+        planned.retain(|planned| planned.fault.preserves_hints_and_time());
     }
     // Faults that exist when a lull begins last until its end: all later events are moved behind the
     // lull.

@@ -76,5 +76,5 @@ pub(crate) const fn operated_cluster(seed: u64, cluster_count: usize) -> usize {
 
 /// True if a fault takes nothing that only a comparison of clusters would find again.
 const fn is_harmless(fault: MachineFault) -> bool {
-    matches!(fault, MachineFault::Kill(_)) || fault.keeps_what_is_known()
+    matches!(fault, MachineFault::Kill(_)) || fault.preserves_hints_and_time()
 }

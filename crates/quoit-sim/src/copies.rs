@@ -5,7 +5,7 @@
 //! run looks for the value in the bytes that a loss of power would leave on each disk.
 
 use crate::contents::Contents;
-use crate::ground::Ground;
+use crate::ground::RunContext;
 use crate::history::{Found, History, KeyNumber, Write, WriteKind, WriteNumber};
 use crate::machine::Machine;
 use crate::names::Name;
@@ -28,7 +28,7 @@ pub(crate) const TELLING_BYTES: usize = 60;
 /// Layouts that all running nodes know as live, by version.
 pub struct KnownLayouts(BTreeMap<u64, Arc<Layout>>);
 
-impl Ground {
+impl RunContext {
     /// Returns the layouts that all running nodes of a machine's cluster know as live; none while the
     /// machine's own node does not run. A node that has not joined yet is a cluster of its own.
     pub fn known_layouts(&self, machine: &Machine) -> KnownLayouts {

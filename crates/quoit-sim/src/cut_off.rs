@@ -3,7 +3,7 @@
 
 use crate::violation::{Fault, Violation};
 use quoit_cluster::ControlPlane;
-use quoit_security::WhileCutOff;
+use quoit_security::CutOffLoginPolicy;
 use std::time::Duration;
 
 /// Time after which a node has surely noticed a change, in microseconds: it checks once a second whether
@@ -24,7 +24,7 @@ pub struct CutOffLook {
 impl CutOffLook {
     /// Looks at a node that has this setting.
     #[must_use]
-    pub fn at(control: &ControlPlane, setting: WhileCutOff) -> Self {
+    pub fn at(control: &ControlPlane, setting: CutOffLoginPolicy) -> Self {
         let lasts = control.cut_off_for();
         Self {
             is_cut_off: control.is_cut_off(),
@@ -49,24 +49,24 @@ impl CutOffLook {
 
 /// A series of looks at one node with the same answer.
 #[derive(Debug, Clone, Copy)]
-struct Spell {
+struct AnswerSeries {
     is_cut_off: bool,
     began_us: u64,
 }
 
 /// Observer of one node, which knows bounds of the time for which the node has been cut off.
 #[derive(Debug)]
-pub struct CutOffWitness {
-    setting: WhileCutOff,
-    spell: Option<Spell>,
+pub struct CutOffObserver {
+    setting: CutOffLoginPolicy,
+    spell: Option<AnswerSeries>,
     /// Time at which the node was last known to reach a majority and to have noticed that it does.
     reached_us: Option<u64>,
 }
 
-impl CutOffWitness {
+impl CutOffObserver {
     /// Creates an observer of a node with this setting.
     #[must_use]
-    pub const fn new(setting: WhileCutOff) -> Self {
+    pub const fn new(setting: CutOffLoginPolicy) -> Self {
         Self { setting, spell: None, reached_us: None }
     }
 
@@ -89,7 +89,8 @@ impl CutOffWitness {
     ) -> Result<(), Violation> {
         let is_cut_off = look.is_cut_off;
         let spell = self.spell.filter(|spell| spell.is_cut_off == is_cut_off);
-        let spell = *self.spell.insert(spell.unwrap_or(Spell { is_cut_off, began_us: now_us }));
+        let spell =
+            *self.spell.insert(spell.unwrap_or(AnswerSeries { is_cut_off, began_us: now_us }));
         let seen_us = asked_at_us.saturating_sub(spell.began_us);
         if !is_cut_off && seen_us >= NOTED_US {
             self.reached_us = Some(asked_at_us);
@@ -149,7 +150,7 @@ mod tests {
         look: impl Fn(u64) -> CutOffLook,
     ) -> Result<(), Violation> {
         let refuses_after = refuses_after.map(Duration::from_secs);
-        let mut witness = CutOffWitness::new(WhileCutOff { refuses_after });
+        let mut witness = CutOffObserver::new(CutOffLoginPolicy { refuses_after });
         let cut_us = 10 * SECOND_US;
         (0..300).map(|number| number * SECOND_US / 10).try_for_each(|now_us| {
             let look = if now_us < cut_us { FINE } else { look(now_us - cut_us) };

@@ -5,13 +5,13 @@ use crate::bucket_operator::BucketOperator;
 use crate::client::Client;
 use crate::cluster_plan::operated_cluster;
 use crate::data_type_clients::{self, DataTypeClient};
-use crate::finish::{known_by_all, read_back};
+use crate::finish::{describe_cluster_state, read_back};
 use crate::form::form;
-use crate::ground::Ground;
+use crate::ground::RunContext;
 use crate::links::{Links, Replication};
 use crate::operator::Operator;
 use crate::register_clients::{self, RegisterClient};
-use crate::rest::{come_to_rest, replicas_meet};
+use crate::rest::{come_to_rest, until_replicas_equal};
 use crate::rights::Rights;
 use crate::settings::Settings;
 use crate::stage::{Stage, broken};
@@ -32,20 +32,20 @@ const REGISTER_CLIENT_COUNT: u64 = 3;
 
 /// Waits until an operator has completed its changes, after all faults were repaired.
 async fn until_done(
-    ground: &Ground,
+    ground: &RunContext,
     operator: Option<JoinHandle<()>>,
     of: &str,
 ) -> Result<(), Violation> {
     let Some(operator) = operator else { return Ok(()) };
     let Ok(done) = timeout(CHANGES_LIMIT, operator).await else {
-        let text = format!("changes of {of} come to no end:{}", known_by_all(ground));
-        return Err(Violation::new(Fault::Unanswered, text));
+        let text = format!("changes of {of} come to no end:{}", describe_cluster_state(ground));
+        return Err(Violation::new(Fault::ForwardFailure, text));
     };
     done.map_err(broken)
 }
 
 /// Starts all clients of a run.
-fn start_clients(ground: &Ground, settings: &Settings, seed: u64) -> Vec<JoinHandle<()>> {
+fn start_clients(ground: &RunContext, settings: &Settings, seed: u64) -> Vec<JoinHandle<()>> {
     let cluster_count = settings.clusters_of(seed).len();
     let lull = Duration::from_micros(settings.tempo(seed).lull_us);
     // If there are several clusters, each client works with one of them.
@@ -72,7 +72,7 @@ fn start_clients(ground: &Ground, settings: &Settings, seed: u64) -> Vec<JoinHan
 
 /// Drives a run with one cluster, from its formation to the last read.
 pub(crate) async fn drive(
-    ground: Ground,
+    ground: RunContext,
     settings: Settings,
     seed: u64,
     stage: Arc<Mutex<Stage>>,
@@ -111,8 +111,8 @@ pub(crate) async fn drive(
     for client in clients {
         client.await.map_err(broken)?;
     }
-    *stage.lock() = Stage::Mend;
-    while *stage.lock() != Stage::Calm {
+    *stage.lock() = Stage::Repair;
+    while *stage.lock() != Stage::Repaired {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     lift_limits(&ground).await;
@@ -144,14 +144,14 @@ pub(crate) async fn drive(
 
 /// Drives a run with several clusters that replicate to one another, as [`drive`] does with one.
 pub(crate) async fn drive_clusters(
-    ground: Ground,
+    ground: RunContext,
     settings: Settings,
     seed: u64,
     (stage, has_operator): (Arc<Mutex<Stage>>, bool),
     replication: &Replication,
 ) -> Result<(), Violation> {
     let count = settings.clusters_of(seed).len();
-    let clusters: Vec<Ground> = (0..count).map(|cluster| ground.of_cluster(cluster)).collect();
+    let clusters: Vec<RunContext> = (0..count).map(|cluster| ground.of_cluster(cluster)).collect();
     let has_data_types = settings.has_data_types(seed);
     for cluster in &clusters {
         form(cluster).await?;
@@ -173,8 +173,8 @@ pub(crate) async fn drive_clusters(
     for client in clients {
         client.await.map_err(broken)?;
     }
-    *stage.lock() = Stage::Mend;
-    while *stage.lock() != Stage::Calm {
+    *stage.lock() = Stage::Repair;
+    while *stage.lock() != Stage::Repaired {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     lift_limits(&ground).await;
@@ -183,7 +183,7 @@ pub(crate) async fn drive_clusters(
     // other clusters. So replicas within each cluster become equal first.
     if settings.has_exchanges(seed) {
         for cluster in &clusters {
-            replicas_meet(cluster).await;
+            until_replicas_equal(cluster).await;
         }
     }
     links.come_together(seed, settings.has_exchanges(seed)).await?;
@@ -201,7 +201,7 @@ pub(crate) async fn drive_clusters(
 }
 
 /// Raises the rate limits of transfers to the default, after all faults were repaired.
-async fn lift_limits(ground: &Ground) {
+async fn lift_limits(ground: &RunContext) {
     for machine in ground.in_service() {
         let lift = |store: Arc<ReplicatedStore>| async move {
             store.transfers().set_limits(TransferLimits::default());

@@ -38,7 +38,7 @@ pub enum MachineFault {
     /// The last copy replaces the data directory while the machine is off.
     RestoreData(usize),
     /// The disk has room for this many more bytes from now on; `None` = no limit.
-    DiskRoom(usize, Option<u64>),
+    DiskSpace(usize, Option<u64>),
     /// One in this many reads has to wait for the disk from now on; 0 = no read.
     ColdReads(usize, u64),
     /// The process is killed, and started again with the newest program.
@@ -63,7 +63,7 @@ impl MachineFault {
             | Self::LoseFiles(place, _)
             | Self::CopyData(place)
             | Self::RestoreData(place)
-            | Self::DiskRoom(place, _)
+            | Self::DiskSpace(place, _)
             | Self::ColdReads(place, _)
             | Self::Upgrade(place)
             | Self::Rot(place, _) => Some(place),
@@ -73,7 +73,7 @@ impl MachineFault {
 
     /// True if the fault leaves nodes what they know of each other's missed writes, and the same time.
     #[must_use]
-    pub const fn keeps_what_is_known(self) -> bool {
+    pub const fn preserves_hints_and_time(self) -> bool {
         matches!(
             self,
             Self::Start(_)

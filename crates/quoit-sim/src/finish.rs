@@ -1,7 +1,7 @@
 //! The end of a run: reads everything back, and looks into all nodes.
 
 use crate::contents::{Contents, merged};
-use crate::ground::Ground;
+use crate::ground::RunContext;
 use crate::history::{Entry, Found, KeyNumber, Reader};
 use crate::machine::{Asked, Machine};
 use crate::names::Name;
@@ -31,7 +31,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(200);
 /// # Errors
 ///
 /// When a request still fails after 30 s, a listing or query differs from the reads, or replicas differ.
-pub async fn read_back(ground: &Ground) -> Result<(), Violation> {
+pub async fn read_back(ground: &RunContext) -> Result<(), Violation> {
     for machine in &ground.in_service() {
         let found = read_all(ground, machine).await?;
         check_listings(ground, machine, &found).await?;
@@ -49,13 +49,13 @@ pub async fn read_back(ground: &Ground) -> Result<(), Violation> {
     keys(ground).try_for_each(|key| check_replicas(ground, key, &contents))
 }
 
-pub(crate) fn keys(ground: &Ground) -> impl Iterator<Item = KeyNumber> + use<> {
+pub(crate) fn keys(ground: &RunContext) -> impl Iterator<Item = KeyNumber> + use<> {
     (0..ground.history.lock().keys.len() as u32).map(KeyNumber)
 }
 
 /// Reads every key at a node, from all primaries.
 async fn read_all(
-    ground: &Ground,
+    ground: &RunContext,
     machine: &Machine,
 ) -> Result<BTreeMap<KeyNumber, Vec<Found>>, Violation> {
     let mut all = BTreeMap::new();
@@ -83,7 +83,7 @@ async fn read_all(
 
 /// Compares the listings of a node with its reads.
 async fn check_listings(
-    ground: &Ground,
+    ground: &RunContext,
     machine: &Machine,
     found: &BTreeMap<KeyNumber, Vec<Found>>,
 ) -> Result<(), Violation> {
@@ -116,7 +116,7 @@ async fn check_listings(
         if !(is_complete && is_true) {
             let contents = contents_of_all(ground)?;
             let of_policy = keys(ground).filter(|key| ground.policy(*key) == policy);
-            let held = of_policy.map(|key| (key, all_held(ground, &contents, key)));
+            let held = of_policy.map(|key| (key, describe_copies(ground, &contents, key)));
             let text = format!(
                 "{} lists {listed:?} of {policy:?}, and reads found {there:?}; {:?}",
                 machine.name,
@@ -130,7 +130,7 @@ async fn check_listings(
 
 /// Compares the index queries of a node with its reads and with the contents of all nodes.
 async fn check_entries(
-    ground: &Ground,
+    ground: &RunContext,
     machine: &Machine,
     found: &BTreeMap<KeyNumber, Vec<Found>>,
 ) -> Result<(), Violation> {
@@ -172,7 +172,7 @@ async fn check_entries(
 }
 
 /// Returns the contents of all nodes, and adds their digests to the story.
-fn look_inside(ground: &Ground) -> Result<Vec<Contents>, Violation> {
+fn look_inside(ground: &RunContext) -> Result<Vec<Contents>, Violation> {
     let all = contents_of_all(ground)?;
     for (machine, contents) in ground.in_service().iter().zip(&all) {
         let (count, digest) = (contents.objects.len(), contents.digest);
@@ -186,7 +186,7 @@ fn look_inside(ground: &Ground) -> Result<Vec<Contents>, Violation> {
 /// # Errors
 ///
 /// When a node is down, or its engine can't be read.
-pub(crate) fn contents_of_all(ground: &Ground) -> Result<Vec<Contents>, Violation> {
+pub(crate) fn contents_of_all(ground: &RunContext) -> Result<Vec<Contents>, Violation> {
     let look = |machine: &Arc<Machine>| {
         let broken = |text: String| Violation::new(Fault::Broken, text);
         let store = machine.store().ok_or_else(|| broken(format!("{} is down", machine.name)))?;
@@ -198,7 +198,7 @@ pub(crate) fn contents_of_all(ground: &Ground) -> Result<Vec<Contents>, Violatio
 
 /// Compares the copies of a key on its primaries.
 pub(crate) fn check_replicas(
-    ground: &Ground,
+    ground: &RunContext,
     key: KeyNumber,
     contents: &[Contents],
 ) -> Result<(), Violation> {
@@ -223,7 +223,7 @@ pub(crate) fn check_replicas(
         primaries.contains(&id)
     });
     let names: Vec<&str> = names.map(|machine| machine.name.as_str()).collect();
-    let text = format!("key {} of {names:?}: {}", key.0, all_held(ground, contents, key));
+    let text = format!("key {} of {names:?}: {}", key.0, describe_copies(ground, contents, key));
     Err(Violation::new(Fault::Diverged, text))
 }
 
@@ -234,7 +234,11 @@ pub(crate) fn primaries(store: &ReplicatedStore, name: &Name) -> BTreeSet<NodeId
 }
 
 /// Describes the copies of a key on all nodes in service.
-pub(crate) fn all_held(ground: &Ground, contents: &[Contents], key: KeyNumber) -> String {
+pub(crate) fn describe_copies(
+    ground: &RunContext,
+    contents: &[Contents],
+    key: KeyNumber,
+) -> String {
     let machines = ground.in_service();
     let words = machines.iter().zip(contents).map(|(machine, contents)| {
         let object = contents.objects.get(&key);
@@ -244,7 +248,7 @@ pub(crate) fn all_held(ground: &Ground, contents: &[Contents], key: KeyNumber) -
 }
 
 /// Describes the members, layouts and transfers that each node in service knows.
-pub(crate) fn known_by_all(ground: &Ground) -> String {
+pub(crate) fn describe_cluster_state(ground: &RunContext) -> String {
     let known = ground.in_service().into_iter().filter_map(|machine| {
         let store = machine.store()?;
         let state = store.control().read();
@@ -266,7 +270,7 @@ pub(crate) fn known_by_all(ground: &Ground) -> String {
 pub fn answer<T, E: fmt::Display>(asked: Asked<Result<T, E>>) -> Result<T, String> {
     match asked {
         Asked::Answer(answer) => answer.map_err(|error| error.to_string()),
-        Asked::NobodyThere | Asked::Lost => Err("nobody there".to_owned()),
+        Asked::NoNode | Asked::Lost => Err("nobody there".to_owned()),
     }
 }
 
@@ -276,7 +280,7 @@ pub fn answer<T, E: fmt::Display>(asked: Asked<Result<T, E>>) -> Result<T, Strin
 ///
 /// When the attempt still fails after 30 s.
 pub async fn insist<T, F>(
-    ground: &Ground,
+    ground: &RunContext,
     what: &str,
     mut attempt: impl FnMut() -> F,
 ) -> Result<T, Violation>
@@ -292,7 +296,7 @@ where
         ground.trace.note("run", &format!("{what} -> {failure}"));
         if ground.time.now_us() > give_up_us {
             let text = format!("{what} still fails: {failure}");
-            return Err(Violation::new(Fault::Unanswered, text));
+            return Err(Violation::new(Fault::ForwardFailure, text));
         }
         tokio::time::sleep(RETRY_PAUSE).await;
     }

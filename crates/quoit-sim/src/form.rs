@@ -3,7 +3,7 @@
 
 use crate::boot::NODE_PORT;
 use crate::finish::{answer, insist};
-use crate::ground::Ground;
+use crate::ground::RunContext;
 use crate::machine::Machine;
 use crate::names::{bucket_type, props};
 use crate::policy::Policy;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// # Errors
 ///
 /// When a step does not succeed in time, although no fault has happened yet.
-pub async fn form(ground: &Ground) -> Result<(), Violation> {
+pub async fn form(ground: &RunContext) -> Result<(), Violation> {
     let machines = ground.in_service();
     let first = &machines[0];
     for machine in &machines[1..] {

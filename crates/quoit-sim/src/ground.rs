@@ -29,7 +29,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(2);
 
 /// State that the clients of a run share.
 #[derive(Clone)]
-pub struct Ground {
+pub struct RunContext {
     /// Cluster to which this view is limited; `None` = all machines.
     pub cluster: Option<usize>,
     /// All machines, including spares.
@@ -48,7 +48,7 @@ pub struct Ground {
     pub trace: Trace,
 }
 
-impl Ground {
+impl RunContext {
     /// Returns the same state, limited to one of several clusters.
     #[must_use]
     pub fn of_cluster(&self, cluster: usize) -> Self {
@@ -108,7 +108,7 @@ impl Ground {
             Ok((object, missing, count))
         });
         let (object, missing, primary_count) =
-            patiently(quorums, asked).await.map_err(|failure| failure.text)?;
+            answer_within_patience(quorums, asked).await.map_err(|failure| failure.text)?;
         let clock = object.as_ref().map(|object| object.clock.clone()).unwrap_or_default();
         let reader = match reader {
             Reader::Majority if !self.is_majority_there(key, start_us, missing, primary_count) => {
@@ -180,7 +180,7 @@ pub(crate) struct Failure {
 }
 
 /// Waits for a node's answer, for longer than the store's own timeout.
-pub(crate) async fn patiently<T>(
+pub(crate) async fn answer_within_patience<T>(
     quorums: Quorums,
     asked: impl Future<Output = Asked<Result<T, RequestError>>>,
 ) -> Result<T, Failure> {
@@ -188,7 +188,7 @@ pub(crate) async fn patiently<T>(
     let failure = |outcome, text: &str| Failure { outcome, text: text.to_owned() };
     match tokio::time::timeout(limit, asked).await {
         Err(_) => Err(failure(Outcome::Unknown, "no answer")),
-        Ok(Asked::NobodyThere) => Err(failure(Outcome::Refused, "nobody there")),
+        Ok(Asked::NoNode) => Err(failure(Outcome::Refused, "nobody there")),
         Ok(Asked::Lost) => Err(failure(Outcome::Unknown, "connection lost")),
         Ok(Asked::Answer(Ok(answer))) => Ok(answer),
         Ok(Asked::Answer(Err(error))) => {

@@ -15,13 +15,13 @@ const CALLS_AT_REST_MAX: u32 = 4;
 pub const SAMPLE_US: Range<u64> = 500_000..1_500_000;
 
 /// A collection on a node that could grow without bound, with its limit.
-struct Pile {
+struct BoundedCollection {
     what: &'static str,
     size: u64,
     size_max: u64,
 }
 
-impl Pile {
+impl BoundedCollection {
     const fn new(what: &'static str, size: u64, size_max: u64) -> Self {
         Self { what, size, size_max }
     }
@@ -35,34 +35,46 @@ impl Pile {
 pub fn check_growth(machine: &Machine) -> Result<(), Violation> {
     match piles(machine).into_iter().find(|pile| pile.size > pile.size_max) {
         None => Ok(()),
-        Some(Pile { what, size, size_max }) => {
+        Some(BoundedCollection { what, size, size_max }) => {
             let text = format!("{} has {size} {what}, and {size_max} would do", machine.name);
             Err(Violation::new(Fault::Grows, text))
         }
     }
 }
 
-fn piles(machine: &Machine) -> Vec<Pile> {
+fn piles(machine: &Machine) -> Vec<BoundedCollection> {
     let disks = machine.disks();
     let mut piles = vec![
-        Pile::new("bytes of control plane", disks.control.used_bytes(), 4 << 20),
-        Pile::new("bytes of hints", disks.hints.used_bytes(), 64 << 10),
+        BoundedCollection::new("bytes of control plane", disks.control.used_bytes(), 4 << 20),
+        BoundedCollection::new("bytes of hints", disks.hints.used_bytes(), 64 << 10),
         // For a dozen keys, in files of 2000 bytes.
-        Pile::new("bytes of reap records", disks.reaped.used_bytes(), 32 << 10),
-        Pile::new("calls to one node under way", open_calls(machine).into(), CALLS_MAX.into()),
+        BoundedCollection::new("bytes of reap records", disks.reaped.used_bytes(), 32 << 10),
+        BoundedCollection::new(
+            "calls to one node under way",
+            open_calls(machine).into(),
+            CALLS_MAX.into(),
+        ),
     ];
     if let Some(internode) = machine.internode() {
         let unwritten_bytes = internode.unwritten_bytes() as u64;
-        piles.push(Pile::new("bytes that wait for other nodes", unwritten_bytes, 4 << 20));
+        piles.push(BoundedCollection::new(
+            "bytes that wait for other nodes",
+            unwritten_bytes,
+            4 << 20,
+        ));
     }
     if let Some(store) = machine.store() {
         let reaped = store.reap_record_stats();
         piles.extend([
             // A snapshot is made every 256 entries, and 64 older entries are kept. The rest is for
             // entries that come while a snapshot is made.
-            Pile::new("entries of the replicated log", store.control().log_entry_count(), 600),
+            BoundedCollection::new(
+                "entries of the replicated log",
+                store.control().log_entry_count(),
+                600,
+            ),
             // For a dozen keys, each of which is deleted again and again.
-            Pile::new("reap records", reaped.count as u64, 400),
+            BoundedCollection::new("reap records", reaped.count as u64, 400),
         ]);
     }
     piles

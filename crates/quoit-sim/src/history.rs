@@ -97,7 +97,7 @@ pub struct Write {
 
 /// Time after which a coordinator may forward a write to a second node because the first one does not
 /// answer, in microseconds.
-const SILENCE_US: u64 = 100_000;
+const FORWARD_RETRY_US: u64 = 100_000;
 
 impl Write {
     /// True if the write may still be made at any time after its start: its outcome is unknown, or it
@@ -105,7 +105,7 @@ impl Write {
     /// well, whenever it runs again.
     #[must_use]
     pub const fn may_be_made_late(&self) -> bool {
-        matches!(self.outcome, Outcome::Unknown) || self.end_us - self.start_us >= SILENCE_US
+        matches!(self.outcome, Outcome::Unknown) || self.end_us - self.start_us >= FORWARD_RETRY_US
     }
 
     /// True if the write counts as a delete at a time: it is a delete, or its value has expired.
@@ -191,7 +191,7 @@ pub struct Listing {
 
 /// Faults of machines that decide which promises of the store still hold.
 #[derive(Debug, Clone, Default)]
-pub struct Hardships {
+pub struct FaultRecord {
     /// Times at which machines lost their power, and with it everything that was not synced.
     pub power_losses_us: Vec<u64>,
     /// True if synced data on some disk was damaged.
@@ -234,7 +234,7 @@ pub struct History {
     /// Values of n_val over time.
     pub replica_counts: ReplicaCounts,
     /// Faults of the run that matter to the promises.
-    pub hardships: Hardships,
+    pub hardships: FaultRecord,
     /// Violations that were found during the run.
     pub broken_promises: Vec<Violation>,
 }
@@ -247,7 +247,7 @@ impl History {
     /// answer, although that receiver may still make it. A later write that replaces one of the two
     /// values leaves the other.
     #[must_use]
-    pub fn is_made_twice(&self, number: WriteNumber) -> bool {
+    pub fn was_made_twice(&self, number: WriteNumber) -> bool {
         let are_several = |events: &BTreeSet<Event>| events.len() > 1;
         !self.writes_are_made_once && self.events.get(&number).is_some_and(are_several)
     }

@@ -1,7 +1,7 @@
 //! Replication between several clusters: connections, full-sync, and the check at the end that all
 //! clusters are equal.
 //!
-//! The tasks of a link ([`Way`]) do what a sink's connection does. They take entries of a source node's
+//! The tasks of a link ([`LinkTask`]) do what a sink's connection does. They take entries of a source node's
 //! queue under a lease, let nodes of the sink cluster store them, and confirm those that were stored.
 //! Messages get lost, overtake one another and come twice, and either side may die at any time. Full-sync
 //! compares two clusters by the digests of all their records and queues the differences, while everything
@@ -12,7 +12,7 @@ mod excuses;
 mod losses;
 mod trip;
 
-use crate::ground::Ground;
+use crate::ground::RunContext;
 use crate::machine::{Asked, Machine};
 use crate::random::Random;
 use crate::violation::{Fault, Violation};
@@ -30,7 +30,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::data_type_clients::finish::digest_at;
 use excuses::{do_primaries_differ, is_half_written};
 use losses::make_up;
-use trip::Trip;
+use trip::BatchDelivery;
 
 /// Time for which a link waits for a node's answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
@@ -142,7 +142,7 @@ impl Replication {
 
 /// The running tasks of all links. They end when this value is dropped.
 pub struct Links {
-    ground: Ground,
+    ground: RunContext,
     replication: Replication,
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
@@ -154,21 +154,26 @@ impl Drop for Links {
 }
 
 impl Links {
-    /// Starts the tasks of all links. Messages get lost while `is_rough` returns true.
-    pub fn start<R>(ground: &Ground, replication: &Replication, seed: u64, is_rough: R) -> Self
+    /// Starts the tasks of all links. Messages get lost while `loses_messages` returns true.
+    pub fn start<R>(
+        ground: &RunContext,
+        replication: &Replication,
+        seed: u64,
+        loses_messages: R,
+    ) -> Self
     where
         R: Fn() -> bool + Clone + Send + 'static,
     {
         let mut tasks = Vec::new();
         for (place, link) in replication.links.iter().enumerate() {
-            let way = |number: u64| Way {
+            let way = |number: u64| LinkTask {
                 link: *link,
                 ground: ground.clone(),
                 random: Random::new(seed, "way", place as u64 * 10 + number),
                 reverse: replication.links.contains(&Link { from: link.to, to: link.from }),
             };
             for number in 0..CARRIER_COUNT {
-                tasks.push(tokio::spawn(way(number).carry(is_rough.clone())));
+                tasks.push(tokio::spawn(way(number).carry(loses_messages.clone())));
             }
             if replication.has_full_sync {
                 tasks.push(tokio::spawn(way(CARRIER_COUNT).repair()));
@@ -177,13 +182,13 @@ impl Links {
                 tasks.push(tokio::spawn(way(CARRIER_COUNT + 2).copy()));
             }
             if replication.has_suspensions {
-                tasks.push(tokio::spawn(way(CARRIER_COUNT + 1).suspend(is_rough.clone())));
+                tasks.push(tokio::spawn(way(CARRIER_COUNT + 1).suspend(loses_messages.clone())));
             }
         }
         if replication.has_losses {
             for cluster in 0..=replication.links.iter().map(|link| link.from).max().unwrap_or(0) {
                 let links = replication.links.iter().filter(|link| link.from == cluster);
-                let ways = links.map(|link| Way {
+                let ways = links.map(|link| LinkTask {
                     link: *link,
                     ground: ground.clone(),
                     random: Random::new(seed, "losses", (cluster * 10 + link.to) as u64),
@@ -222,7 +227,7 @@ impl Links {
         for link in &self.replication.links {
             let Some((mut found, [from, to])) = compare(&self.ground, *link, random).await else {
                 let text = format!("{link:?} can't be compared");
-                return Err(Violation::new(Fault::Unanswered, text));
+                return Err(Violation::new(Fault::ForwardFailure, text));
             };
             found.retain(|each| {
                 let is_lasting = !self.replication.has_full_sync
@@ -253,16 +258,16 @@ impl Links {
 
 /// Checks that all nodes serve, and that their queues are empty and go on. A node that has not started yet
 /// may have entries in its queues.
-fn check_queues(ground: &Ground) -> Result<(), Violation> {
+fn check_queues(ground: &RunContext) -> Result<(), Violation> {
     for machine in ground.in_service() {
         let Some(store) = machine.store() else {
             let text = format!("{} does not serve, so its queues are unknown", machine.name);
-            return Err(Violation::new(Fault::Unanswered, text));
+            return Err(Violation::new(Fault::ForwardFailure, text));
         };
         for queue in store.source_queues().status() {
             if queue.is_suspended {
                 let text = format!("{}: {} is suspended", machine.name, queue.name);
-                return Err(Violation::new(Fault::Unanswered, text));
+                return Err(Violation::new(Fault::ForwardFailure, text));
             }
             let (lengths, leased) = (queue.lengths, queue.unconfirmed_count);
             let waiting = lengths.real_time + lengths.full_sync + lengths.fold + leased;
@@ -276,27 +281,27 @@ fn check_queues(ground: &Ground) -> Result<(), Violation> {
 }
 
 /// A task of a link.
-struct Way {
+struct LinkTask {
     link: Link,
-    ground: Ground,
+    ground: RunContext,
     random: Random,
     /// True if there is also a link in the other direction.
     reverse: bool,
 }
 
-impl Way {
+impl LinkTask {
     /// Carries entries from source to sink, batch after batch.
-    async fn carry(mut self, is_rough: impl Fn() -> bool) {
+    async fn carry(mut self, loses_messages: impl Fn() -> bool) {
         loop {
             let pause_us = self.random.below(PAUSE_US_MAX);
             sleep(Duration::from_micros(pause_us)).await;
             let sources = self.ground.of_cluster(self.link.from).in_service();
             let source = Arc::clone(self.random.pick(&sources));
-            let trip = Trip {
+            let trip = BatchDelivery {
                 queue: self.link.queue(),
                 sinks: self.ground.of_cluster(self.link.to).in_service(),
                 random: Random::new(self.random.number(), "trip", 0),
-                is_rough: is_rough(),
+                loses_messages: loses_messages(),
                 refused: None,
             };
             if let Asked::Answer(Some(text)) = source.ask(move |store| trip.run(store)).await {
@@ -307,14 +312,14 @@ impl Way {
 
     /// Suspends the queue of some node and resumes it, again and again. After the faults it resumes all
     /// queues, including those of nodes that have restarted meanwhile.
-    async fn suspend(mut self, is_rough: impl Fn() -> bool) {
+    async fn suspend(mut self, loses_messages: impl Fn() -> bool) {
         let name = self.link.queue();
         loop {
             let pause_us = self.random.below(SUSPENSION_US_MAX);
             sleep(Duration::from_micros(pause_us)).await;
             let chosen =
                 self.random.pick(&self.ground.of_cluster(self.link.from).in_service()).name.clone();
-            let is_chosen = is_rough() && self.random.percent(50);
+            let is_chosen = loses_messages() && self.random.percent(50);
             for machine in self.ground.of_cluster(self.link.from).in_service() {
                 let Some(store) = machine.store() else { continue };
                 let queues = store.source_queues();
@@ -353,13 +358,13 @@ impl Way {
     /// `None` if the clusters could not be compared.
     async fn repair_once(&mut self) -> Option<bool> {
         let check = self.random.number();
-        self.on_sources(|queues, now_us| queues.begin_check(check, now_us));
+        self.on_sources(|queues, now_us| queues.begin_full_sync(check, now_us));
         let (found, [from, to]) = compare(&self.ground, self.link, &mut self.random).await?;
         let lacks_nothing =
             found.iter().all(|each| each.direction == DifferenceDirection::FromThere);
         if lacks_nothing && let Some(other) = to.store() {
             let (name, other) = (self.link.queue(), Some(other.replication().cluster()));
-            self.on_sources(|queues, _| queues.end_check(check, &name, other));
+            self.on_sources(|queues, _| queues.end_full_sync(check, &name, other));
         }
         if found.is_empty() {
             return Some(true);
@@ -393,7 +398,7 @@ async fn queue(machine: &Machine, name: String, keys: Vec<Bytes>) {
 /// Returns the records in which the two clusters differ, and the nodes that were asked; `None` if a node
 /// did not know the digests of all records.
 async fn compare(
-    ground: &Ground,
+    ground: &RunContext,
     link: Link,
     random: &mut Random,
 ) -> Option<(Vec<Difference>, [Arc<Machine>; 2])> {
@@ -442,7 +447,7 @@ fn told(difference: &Difference) -> String {
 #[cfg(test)]
 mod tests {
     use super::check_queues;
-    use crate::ground::Ground;
+    use crate::ground::RunContext;
     use crate::machine::{Disks, Machine, Use};
     use crate::orders::Orders;
     use crate::random::Random;
@@ -454,7 +459,7 @@ mod tests {
     fn queues_of_a_node_that_does_not_serve_yet_are_not_empty() {
         let time = SimTime::default();
         let disks = || Disks::new(&mut Random::new(1, "disk", 0));
-        let ground = |used| Ground {
+        let ground = |used| RunContext {
             cluster: None,
             machines: Arc::new([Arc::new(Machine::new(0, 0, used, disks(), &time))]),
             orders: Orders::default(),

@@ -5,7 +5,7 @@
 //! after the listing. The listing has to show each record that all these nodes hold at both times.
 
 use crate::contents::Contents;
-use crate::ground::Ground;
+use crate::ground::RunContext;
 use crate::history::{Entry, KeyNumber, Listed, Listing};
 use crate::machine::{Asked, Machine};
 use crate::names::Name;
@@ -30,7 +30,7 @@ struct Look {
     entries: BTreeSet<Entry>,
 }
 
-impl Ground {
+impl RunContext {
     /// Lists a policy's keys and buckets at a machine's node, queries its index, and records the results.
     /// Returns a description for the trace.
     pub async fn list(&self, machine: &Machine, policy: Policy) -> String {
@@ -60,7 +60,7 @@ impl Ground {
         let listed = match timeout(PATIENCE, machine.ask(ask)).await {
             Ok(Asked::Answer(Ok(listed))) => listed,
             Ok(Asked::Answer(Err(fault))) => return fault.to_string(),
-            Ok(Asked::NobodyThere | Asked::Lost) => return "nobody there".to_owned(),
+            Ok(Asked::NoNode | Asked::Lost) => return "nobody there".to_owned(),
             Err(_) => return "no answer".to_owned(),
         };
         let text = match &listed {

@@ -120,7 +120,7 @@ struct State {
     used: Use,
     versions: VersionRange,
     disks: Disks,
-    door: Option<Door>,
+    door: Option<NodeAccess>,
     /// Store of the running process. It answers other nodes before it serves clients, and while it stops.
     running_store: Option<Arc<ReplicatedStore>>,
     is_stalled: bool,
@@ -137,7 +137,7 @@ struct State {
 const STALL_LOOK: Duration = Duration::from_millis(10);
 
 /// Access to the running node.
-struct Door {
+struct NodeAccess {
     calls: mpsc::UnboundedSender<Call>,
     store: Arc<ReplicatedStore>,
     internode: Arc<Internode>,
@@ -147,7 +147,7 @@ struct Door {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked<T> {
     /// No node was running.
-    NobodyThere,
+    NoNode,
     /// The node ended before it answered.
     Lost,
     /// The node's answer.
@@ -258,7 +258,7 @@ impl Machine {
     /// Serves clients for as long as it is polled, from the moment at which the node is ready.
     pub async fn serve(&self, store: Arc<ReplicatedStore>, internode: Arc<Internode>) {
         let (calls, mut called) = mpsc::unbounded_channel::<Call>();
-        self.state.lock().door = Some(Door { calls, store: Arc::clone(&store), internode });
+        self.state.lock().door = Some(NodeAccess { calls, store: Arc::clone(&store), internode });
         while let Some(call) = called.recv().await {
             let mut in_hand = self.in_hand.lock();
             in_hand.spawn(call(Arc::clone(&store)));
@@ -289,7 +289,7 @@ impl Machine {
     }
 
     /// Ends the access of clients.
-    pub fn close_door(&self) {
+    pub fn end_client_access(&self) {
         self.state.lock().door = None;
     }
 
@@ -397,7 +397,7 @@ impl Machine {
                 self.going().await;
                 asked
             }
-            _ => Asked::NobodyThere,
+            _ => Asked::NoNode,
         }
     }
 }

@@ -7,11 +7,11 @@
 
 use crate::contents::Contents;
 use crate::copies::is_undisturbed;
-use crate::ground::Ground;
+use crate::ground::RunContext;
 use crate::history::{Found, History, KeyNumber, Outcome, Write, WriteKind, WriteNumber};
 use crate::names::Name;
 use crate::policy::Policy;
-use crate::stores_now::StoresNow;
+use crate::stores_now::StoreSnapshot;
 use crate::value::found_in;
 use crate::violation::{Fault, Violation};
 use quoit_cluster::NodeId;
@@ -44,7 +44,7 @@ enum PrimaryCopy<'c> {
 ///
 /// Some majority of the primaries would not show an acknowledged value, or would show a value that was
 /// replaced or deleted.
-pub fn check_majorities(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
+pub fn check_majorities(ground: &RunContext, look: &StoreSnapshot) -> Result<(), Violation> {
     let Some(newest) = look.newest() else { return Ok(()) };
     note_events(&mut ground.history.lock(), &look.contents);
     let state = newest.control().read();
@@ -205,7 +205,7 @@ fn replaced_by(history: &History, key: KeyNumber, write: &Write) -> Option<(Sett
     let seen = history.reads[write.context?.0 as usize].found.iter();
     let values: Vec<WriteNumber> = seen
         .filter_map(|found| if let Found::Value(seen) = found { Some(*seen) } else { None })
-        .filter(|seen| !of(seen).may_be_made_late() && !history.is_made_twice(*seen))
+        .filter(|seen| !of(seen).may_be_made_late() && !history.was_made_twice(*seen))
         .collect();
     let since_us = values.iter().map(|seen| of(seen).start_us).min()?;
     is_whole_since(history, since_us).then_some((Settled::Replaced(values), since_us))

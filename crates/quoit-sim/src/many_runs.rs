@@ -16,7 +16,7 @@ pub(crate) const HANGS_STATUS: u8 = 3;
 
 /// Options that make runs harder than those of the test command.
 #[derive(Args, Clone, Copy, Default)]
-pub(crate) struct Extremes {
+pub(crate) struct RunOptions {
     /// Let a disk rot in all runs, not only in some, of families whose disks may rot
     #[arg(long)]
     pub(crate) rot: bool,
@@ -31,7 +31,7 @@ pub(crate) struct Extremes {
     pub(crate) data_types: bool,
 }
 
-impl Extremes {
+impl RunOptions {
     /// Returns the command-line arguments of these options.
     pub(crate) fn arguments(self) -> Vec<&'static str> {
         let asked =
@@ -58,7 +58,7 @@ pub(crate) enum End {
 #[derive(Clone, Copy)]
 pub(crate) struct Run {
     pub(crate) seed: u64,
-    pub(crate) extremes: Extremes,
+    pub(crate) extremes: RunOptions,
 }
 
 impl Run {
@@ -146,7 +146,7 @@ pub(crate) fn print_output(output: &Output) {
 }
 
 /// Calls `work` with each item, `jobs` at a time, or as many at a time as there are processors.
-pub(crate) fn each_of<T>(
+pub(crate) fn run_in_parallel<T>(
     items: impl Iterator<Item = T> + Send,
     jobs: Option<usize>,
     work: impl Fn(T) + Sync,
@@ -172,7 +172,7 @@ pub(crate) mod tests {
     use std::process::ExitStatus;
 
     pub(crate) fn run(seed: u64) -> Run {
-        Run { seed, extremes: Extremes::default() }
+        Run { seed, extremes: RunOptions::default() }
     }
 
     /// Output of a run that has ended with an exit status.
@@ -211,7 +211,8 @@ pub(crate) mod tests {
     #[test]
     fn the_command_that_repeats_a_run_has_its_options() {
         assert_eq!(run(5).again(), "cargo xtask soak --seed 5 --trace");
-        let extremes = Extremes { rot: true, family: Some(Family::Lull), ..Extremes::default() };
+        let extremes =
+            RunOptions { rot: true, family: Some(Family::Lull), ..RunOptions::default() };
         let again = Run { seed: 5, extremes }.again();
         assert_eq!(again, "cargo xtask soak --seed 5 --rot --family lull --trace");
     }

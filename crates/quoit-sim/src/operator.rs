@@ -8,7 +8,7 @@
 use crate::boot::NODE_PORT;
 use crate::family::Family;
 use crate::finish::answer;
-use crate::ground::Ground;
+use crate::ground::RunContext;
 use crate::machine::{Machine, Use};
 use crate::orders::Order;
 use crate::random::Random;
@@ -130,7 +130,7 @@ fn knows_newer(machine: &Machine, other: usize) -> Option<bool> {
 
 /// The operator of the members of a run.
 pub struct Operator {
-    ground: Ground,
+    ground: RunContext,
     random: Random,
     /// Indexes of the machines that should be members.
     members: BTreeSet<usize>,
@@ -143,7 +143,7 @@ pub struct Operator {
 impl Operator {
     /// Creates the operator of a cluster of all machines in service.
     #[must_use]
-    pub fn new(seed: u64, ground: Ground, family: Option<Family>) -> Self {
+    pub fn new(seed: u64, ground: RunContext, family: Option<Family>) -> Self {
         let members = ground.in_service().iter().map(|machine| machine.index).collect();
         let random = Random::new(seed, "operator", 0);
         let is_drawn = || Random::new(seed, "leavers die", 0).percent(LEAVERS_DIE_PERCENT);
@@ -177,14 +177,14 @@ impl Operator {
         }
         self.settle().await;
         while self.ground.in_service().len() > self.members.len() {
-            self.switch_off_hermits();
+            self.switch_off_isolated_removed_nodes();
             sleep(RETRY_PAUSE).await;
         }
     }
 
     /// Switches off removed machines whose nodes were away when they were removed, and know no member
     /// that could tell them.
-    fn switch_off_hermits(&self) {
+    fn switch_off_isolated_removed_nodes(&self) {
         for machine in self.ground.in_service() {
             let Some(store) = machine.store() else { continue };
             let state = store.control().read();

@@ -1,6 +1,6 @@
 //! The process of a machine's node, from its start to its end.
 
-use crate::boot::{self, Surroundings};
+use crate::boot::{self, NodeEnvironment};
 use crate::machine::{Machine, Use};
 use crate::trace::Trace;
 use quoit_cluster::{Departure, Readiness};
@@ -19,7 +19,7 @@ const STOP_LIMITS: StopLimits =
 
 /// Runs a machine's node until the simulation ends the host: starts it, again if that fails, serves
 /// clients, and shuts it down when it is told to stop or no longer belongs to its cluster.
-pub(crate) async fn live(machine: &Machine, around: &Surroundings, trace: &Trace) {
+pub(crate) async fn live(machine: &Machine, around: &NodeEnvironment, trace: &Trace) {
     loop {
         match boot::start(machine, around).await {
             Ok(node) => {
@@ -43,7 +43,7 @@ pub(crate) async fn live(machine: &Machine, around: &Surroundings, trace: &Trace
                 if let Some(departure) = &departure {
                     trace.note(&machine.name, &format!("goes: {departure}"));
                 }
-                machine.close_door();
+                machine.end_client_access();
                 let clients = machine.drain(STOP_LIMITS.requests);
                 node.finish(STOP_LIMITS, clients, &background.abort_handle()).await;
                 if let Err(error) = node.close() {

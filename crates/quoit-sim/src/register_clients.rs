@@ -2,7 +2,7 @@
 //! since.
 
 use crate::finish::{answer, insist};
-use crate::ground::{Ground, patiently};
+use crate::ground::{RunContext, answer_within_patience};
 use crate::history::{Found, Outcome, WriteNumber};
 use crate::machine::Machine;
 use crate::random::Random;
@@ -30,7 +30,7 @@ const SIZE_BYTES: usize = 20;
 /// # Errors
 ///
 /// When the request does not succeed in time, although no fault has happened yet.
-pub async fn create_type(ground: &Ground) -> Result<(), Violation> {
+pub async fn create_type(ground: &RunContext) -> Result<(), Violation> {
     let machines = ground.in_service();
     let create = || async {
         let create = move |store: Arc<ReplicatedStore>| async move {
@@ -54,7 +54,7 @@ pub async fn create_type(ground: &Ground) -> Result<(), Violation> {
 /// # Errors
 ///
 /// When a read still fails after 30 s, or a promise was broken.
-pub async fn read_back(ground: &Ground) -> Result<(), Violation> {
+pub async fn read_back(ground: &RunContext) -> Result<(), Violation> {
     for register in Register::all() {
         for machine in ground.in_service() {
             let what = format!("read r{} at {}", register.0, machine.name);
@@ -71,7 +71,7 @@ pub async fn read_back(ground: &Ground) -> Result<(), Violation> {
     check(&history)
 }
 
-impl Ground {
+impl RunContext {
     /// Reads a register at a machine's node, records the answer, and returns the values with their causal
     /// context.
     ///
@@ -90,7 +90,9 @@ impl Ground {
         let ask = move |store: Arc<ReplicatedStore>| async move {
             store.get(Register::key_ref(&register.name()), &options).await
         };
-        let object = patiently(quorums, machine.ask(ask)).await.map_err(|failure| failure.text)?;
+        let object = answer_within_patience(quorums, machine.ask(ask))
+            .await
+            .map_err(|failure| failure.text)?;
         let (mut found, mut foreign) = (BTreeSet::new(), Vec::new());
         for value in found_in_object(object.as_ref(), Events::CountEach) {
             match value {
@@ -109,7 +111,7 @@ impl Ground {
 /// A client of registers.
 pub struct RegisterClient {
     place: String,
-    ground: Ground,
+    ground: RunContext,
     random: Random,
     /// Values and causal context of the client's last read of each register.
     known: BTreeMap<Register, (BTreeSet<WriteNumber>, VersionVector)>,
@@ -118,7 +120,7 @@ pub struct RegisterClient {
 impl RegisterClient {
     /// Creates the client with a number, from 1.
     #[must_use]
-    pub fn new(number: u64, seed: u64, ground: Ground) -> Self {
+    pub fn new(number: u64, seed: u64, ground: RunContext) -> Self {
         let random = Random::new(seed, "register client", number);
         Self { place: format!("r{number}"), ground, random, known: BTreeMap::new() }
     }
@@ -182,7 +184,7 @@ impl RegisterClient {
             };
             store.put(put).await
         };
-        let (outcome, text) = match patiently(quorums, machine.ask(ask)).await {
+        let (outcome, text) = match answer_within_patience(quorums, machine.ask(ask)).await {
             Ok(_) => (Outcome::Acknowledged, "done".to_owned()),
             Err(failure) => (failure.outcome, format!("{:?}: {}", failure.outcome, failure.text)),
         };

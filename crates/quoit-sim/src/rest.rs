@@ -4,8 +4,10 @@
 //! reaped. Replicas are equal without a read that repairs them.
 
 use crate::contents::Contents;
-use crate::finish::{all_held, check_replicas, contents_of_all, keys, known_by_all, primaries};
-use crate::ground::Ground;
+use crate::finish::{
+    check_replicas, contents_of_all, describe_cluster_state, describe_copies, keys, primaries,
+};
+use crate::ground::RunContext;
 use crate::growth::{is_quiet, open_calls};
 use crate::machine::Machine;
 use crate::names::Name;
@@ -37,7 +39,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(500);
 /// Names the work that is left after a minute, or after a longer time if clocks were wrong or machines
 /// lost their power.
 pub async fn come_to_rest(
-    ground: &Ground,
+    ground: &RunContext,
     has_exchanges: bool,
     keeps_tombstones: bool,
 ) -> Result<(), Violation> {
@@ -71,7 +73,7 @@ pub async fn come_to_rest(
         match look(ground, wanted) {
             Ok(()) => break,
             Err(Violation { fault, text }) if Instant::now() > give_up_at => {
-                return Err(Violation::new(fault, text + &known_by_all(ground)));
+                return Err(Violation::new(fault, text + &describe_cluster_state(ground)));
             }
             Err(_) => sleep(LOOK_PAUSE).await,
         }
@@ -95,7 +97,7 @@ struct Wanted {
     no_tombstones: bool,
 }
 
-fn look(ground: &Ground, wanted: Wanted) -> Result<(), Violation> {
+fn look(ground: &RunContext, wanted: Wanted) -> Result<(), Violation> {
     let grows = |text: String| Err(Violation::new(Fault::Grows, text));
     for machine in ground.in_service() {
         let Some(store) = machine.store() else { continue };
@@ -121,7 +123,7 @@ fn look(ground: &Ground, wanted: Wanted) -> Result<(), Violation> {
 }
 
 /// Waits until the replicas of a cluster are equal, for at most a minute.
-pub async fn replicas_meet(ground: &Ground) {
+pub async fn until_replicas_equal(ground: &RunContext) {
     until_equal(ground, PATIENCE, Instant::now() + PATIENCE).await;
 }
 
@@ -129,7 +131,7 @@ pub async fn replicas_meet(ground: &Ground) {
 /// have. Records that can't be read are never equal. Gives up at `give_up_at`, or when for the time of
 /// `mending` no node has had a reap record: nothing is rejected any more then, and anti-entropy has
 /// repaired what it can.
-async fn until_equal(ground: &Ground, mending: Duration, give_up_at: Instant) {
+async fn until_equal(ground: &RunContext, mending: Duration, give_up_at: Instant) {
     let are_equal = || {
         let contents = contents_of_all(ground);
         contents.is_ok_and(|all| keys(ground).all(|key| check_replicas(ground, key, &all).is_ok()))
@@ -150,7 +152,7 @@ async fn until_equal(ground: &Ground, mending: Duration, give_up_at: Instant) {
 }
 
 /// Checks that no node keeps strays, or tombstones that should have been reaped.
-fn check_leftovers(ground: &Ground, all: &[Contents], wanted: Wanted) -> Result<(), Violation> {
+fn check_leftovers(ground: &RunContext, all: &[Contents], wanted: Wanted) -> Result<(), Violation> {
     for (machine, contents) in ground.in_service().iter().zip(all) {
         let Some(store) = machine.store() else { continue };
         for (key, object) in &contents.objects {
@@ -162,7 +164,7 @@ fn check_leftovers(ground: &Ground, all: &[Contents], wanted: Wanted) -> Result<
                 (true, true) => "a tombstone",
                 (false, _) => "what is not its own",
             };
-            let held = all_held(ground, all, *key);
+            let held = describe_copies(ground, all, *key);
             let text = format!("{} keeps {left} under key {}: {held}", machine.name, key.0);
             return Err(Violation::new(Fault::Grows, text));
         }

@@ -5,16 +5,16 @@
 //! does the same with the same epoch. A node may use outdated rules if it reports that it is cut off, and
 //! since when. In half of the runs it refuses new logins after it has been cut off for some time.
 
-use crate::cut_off::{CutOffLook, CutOffWitness};
+use crate::cut_off::{CutOffLook, CutOffObserver};
 use crate::finish::{answer, insist};
-use crate::ground::Ground;
+use crate::ground::RunContext;
 use crate::machine::{Asked, Machine};
 use crate::random::Random;
 use crate::stage::{Stage, broken};
 use crate::violation::{Fault, Violation};
 use parking_lot::Mutex;
 use quoit_core::ReplicatedStore;
-use quoit_security::{Command, Permission, WhileCutOff};
+use quoit_security::{Command, CutOffLoginPolicy, Permission};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ const LIMIT_US: u64 = 5_000_000;
 /// The permissions as the cluster has acknowledged them. Each is on a bucket of its own, so that a node's
 /// decisions show which changes it knows.
 #[derive(Debug, Default)]
-struct Agreed {
+struct AgreedTombstones {
     /// Number of permissions requested so far.
     count: u32,
     /// Number of the last permission, and the time when its grant was acknowledged; `None` once its
@@ -62,9 +62,9 @@ struct Agreed {
 /// The permissions of a run.
 #[derive(Clone)]
 pub struct Rights {
-    agreed: Arc<Mutex<Agreed>>,
+    agreed: Arc<Mutex<AgreedTombstones>>,
     /// Setting of all nodes.
-    while_cut_off: WhileCutOff,
+    while_cut_off: CutOffLoginPolicy,
 }
 
 impl Rights {
@@ -74,7 +74,7 @@ impl Rights {
         let mut random = Random::new(seed, "logins while cut off", 0);
         let is_refusing = random.percent(REFUSING_PERCENT);
         let after = Duration::from_micros(random.within(REFUSED_AFTER_US));
-        let while_cut_off = WhileCutOff { refuses_after: is_refusing.then_some(after) };
+        let while_cut_off = CutOffLoginPolicy { refuses_after: is_refusing.then_some(after) };
         Self { agreed: Arc::default(), while_cut_off }
     }
 
@@ -83,7 +83,7 @@ impl Rights {
     /// # Errors
     ///
     /// When a command does not succeed in time, although no fault has happened yet.
-    pub async fn begin(&self, ground: &Ground) -> Result<(), Violation> {
+    pub async fn begin(&self, ground: &RunContext) -> Result<(), Violation> {
         let first = &ground.in_service()[0];
         for words in USER {
             insist(ground, words, || run(first, words)).await?;
@@ -92,7 +92,7 @@ impl Rights {
     }
 
     /// Grants and revokes permissions in turn while clients work.
-    async fn change(self, seed: u64, ground: Ground, is_working: impl Fn() -> bool) {
+    async fn change(self, seed: u64, ground: RunContext, is_working: impl Fn() -> bool) {
         let mut random = Random::new(seed, "rights", 0);
         loop {
             let number = self.agreed.lock().count;
@@ -112,7 +112,12 @@ impl Rights {
     }
 
     /// Starts tasks that change permissions and observe every machine while clients work.
-    pub fn watch_all(&self, seed: u64, ground: &Ground, stage: &Arc<Mutex<Stage>>) -> Watched {
+    pub fn watch_all(
+        &self,
+        seed: u64,
+        ground: &RunContext,
+        stage: &Arc<Mutex<Stage>>,
+    ) -> WatchTasks {
         let is_working = {
             let stage = Arc::clone(stage);
             move || *stage.lock() == Stage::Work
@@ -122,7 +127,7 @@ impl Rights {
             let watch = Watch::new(self.clone(), ground.clone(), Arc::clone(machine));
             tokio::spawn(watch.run(is_working.clone()))
         };
-        Watched {
+        WatchTasks {
             changing: tokio::spawn(changing),
             watching: ground.machines.iter().map(watch).collect(),
         }
@@ -134,7 +139,11 @@ impl Rights {
     /// # Errors
     ///
     /// When a node does not in time, or a watch has found a violation.
-    pub async fn come_to_rest(&self, ground: &Ground, watched: Watched) -> Result<(), Violation> {
+    pub async fn come_to_rest(
+        &self,
+        ground: &RunContext,
+        watched: WatchTasks,
+    ) -> Result<(), Violation> {
         watched.changing.await.map_err(broken)?;
         for watching in watched.watching {
             watching.await.map_err(broken)??;
@@ -205,7 +214,7 @@ impl Rights {
 }
 
 /// Running tasks that change permissions and observe machines.
-pub struct Watched {
+pub struct WatchTasks {
     changing: JoinHandle<()>,
     watching: Vec<JoinHandle<Result<(), Violation>>>,
 }
@@ -213,7 +222,7 @@ pub struct Watched {
 /// The observation of one machine.
 struct Watch {
     rights: Rights,
-    ground: Ground,
+    ground: RunContext,
     machine: Arc<Machine>,
     connection: Connection,
     /// Time of the last answer, in simulated microseconds.
@@ -222,13 +231,13 @@ struct Watch {
     ran_since_us: u64,
     /// Time since when the node has used outdated rules without reporting that it is cut off.
     silent_since_us: Option<u64>,
-    witness: CutOffWitness,
+    witness: CutOffObserver,
 }
 
 impl Watch {
-    fn new(rights: Rights, ground: Ground, machine: Arc<Machine>) -> Self {
+    fn new(rights: Rights, ground: RunContext, machine: Arc<Machine>) -> Self {
         let connection = Connection::default();
-        let witness = CutOffWitness::new(rights.while_cut_off);
+        let witness = CutOffObserver::new(rights.while_cut_off);
         let (looked_at_us, ran_since_us, silent_since_us) = (0, 0, None);
         Self {
             rights,
@@ -328,7 +337,7 @@ impl RightsLook {
 }
 
 /// Sends a command to some node, again and again until it is acknowledged.
-async fn tell(ground: &Ground, random: &mut Random, words: String) {
+async fn tell(ground: &RunContext, random: &mut Random, words: String) {
     ground.trace.note("rights", &words);
     loop {
         let machines = ground.in_service();

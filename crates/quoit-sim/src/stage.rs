@@ -11,9 +11,9 @@ pub(crate) enum Stage {
     /// Clients work and faults happen.
     Work,
     /// Clients are done, and all faults have to be repaired.
-    Mend,
+    Repair,
     /// All faults are repaired.
-    Calm,
+    Repaired,
 }
 
 /// Returns the violation for a task that panicked or was aborted.

@@ -1,7 +1,7 @@
 //! The stores of all running nodes at one moment of a run, read directly from their engines.
 
 use crate::contents::Contents;
-use crate::ground::Ground;
+use crate::ground::RunContext;
 use crate::history::KeyNumber;
 use crate::machine::Machine;
 use crate::names::Name;
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The stores of all running nodes.
-pub(crate) struct StoresNow {
+pub(crate) struct StoreSnapshot {
     /// Stores, each with the index of its machine.
     pub(crate) stores: Vec<(usize, Arc<ReplicatedStore>)>,
     /// Contents of the stores, in the same order.
@@ -25,9 +25,9 @@ pub(crate) struct StoresNow {
     founder: Option<usize>,
 }
 
-impl StoresNow {
+impl StoreSnapshot {
     /// Reads all stores; `None` if a store can't be read.
-    pub(crate) fn at(ground: &Ground) -> Option<Self> {
+    pub(crate) fn at(ground: &RunContext) -> Option<Self> {
         let machines = ground.in_service();
         let running = machines.iter().filter_map(|machine| Some((machine.index, machine.store()?)));
         let stores: Vec<_> = running.collect();

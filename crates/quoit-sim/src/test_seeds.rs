@@ -1,6 +1,6 @@
 //! The checks that the test command runs with the simulator.
 
-use crate::many_runs::{End, Extremes, Run, Tally, each_of, print_output};
+use crate::many_runs::{End, Run, RunOptions, Tally, print_output, run_in_parallel};
 use quoit_planted::PlantedFault;
 use quoit_sim::Family;
 use std::ops::Range;
@@ -108,19 +108,19 @@ enum Check {
 impl Check {
     /// Returns all checks, the longest first, so that no processor waits for a last long one.
     fn all() -> impl Iterator<Item = Self> {
-        let of_mix = |seed| Run { seed, extremes: Extremes::default() };
+        let of_mix = |seed| Run { seed, extremes: RunOptions::default() };
         let in_families = PLANTED_IN_FAMILIES.map(|(family, fault)| (fault, Some(family)));
         let planted = PLANTED.map(|fault| (fault, None)).into_iter().chain(in_families);
         let finds = planted.map(|(fault, family)| Self::Finds(fault, family));
-        let former = Extremes { family: Some(Family::Former), ..Extremes::default() };
+        let former = RunOptions { family: Some(Family::Former), ..RunOptions::default() };
         let again = REGRESSIONS
             .into_iter()
             .map(move |(seed, found)| Self::PassesAgain(Run { seed, extremes: former }, found));
         let of_families = FAMILY_SEEDS.into_iter().flat_map(|(family, seeds)| {
-            let extremes = Extremes { family: Some(family), ..Extremes::default() };
+            let extremes = RunOptions { family: Some(family), ..RunOptions::default() };
             seeds.map(move |seed| Self::Passes(Run { seed, extremes }))
         });
-        let data_types = Extremes { data_types: true, ..Extremes::default() };
+        let data_types = RunOptions { data_types: true, ..RunOptions::default() };
         let of_data_types =
             DATA_TYPE_SEEDS.map(move |seed| Self::Passes(Run { seed, extremes: data_types }));
         let repeats = REPEATED_SEEDS.map(move |seed| Self::Repeats(of_mix(seed)));
@@ -147,7 +147,7 @@ impl Check {
                 locked().count_repeated(run, &outputs);
             }
             Self::Finds(fault, family) => {
-                let extremes = Extremes { family, ..Extremes::default() };
+                let extremes = RunOptions { family, ..RunOptions::default() };
                 let runs = PLANTED_SEEDS.map(|seed| Run { seed, extremes });
                 let name = fault.name();
                 let found = first_finding(runs, |run| run.output(Some(fault)));
@@ -190,7 +190,7 @@ fn first_finding(
 /// Runs all checks.
 pub(crate) fn check() -> ExitCode {
     let tally = Mutex::new(Tally::default());
-    each_of(Check::all(), None, |check| check.run(&tally));
+    run_in_parallel(Check::all(), None, |check| check.run(&tally));
     tally.into_inner().expect("a thread that panics ends the program").finish()
 }
 

@@ -6,7 +6,7 @@
 
 use crate::faults::{MachineFault as Trouble, Planned};
 use crate::finish::{answer, insist};
-use crate::ground::Ground;
+use crate::ground::RunContext;
 use crate::machine::Machine;
 use crate::random::Random;
 use crate::versions::{NEWER, OLDER};
@@ -50,7 +50,7 @@ pub fn plan_upgrades(seed: u64, machines: &[Arc<Machine>]) -> Vec<Planned> {
 /// When the type becomes active although a member does not know it.
 pub async fn try_new_things(
     seed: u64,
-    ground: Ground,
+    ground: RunContext,
     are_clients_working: impl Fn() -> bool,
 ) -> Result<(), Violation> {
     let mut random = Random::new(seed, "upgrades", 1);
@@ -73,7 +73,7 @@ pub async fn try_new_things(
 /// # Errors
 ///
 /// When it still does not become active after 30 s, or a member does not know it.
-pub async fn use_new_things(ground: &Ground) -> Result<(), Violation> {
+pub async fn use_new_things(ground: &RunContext) -> Result<(), Violation> {
     let machines = ground.in_service();
     let members = insist(ground, "activate counters", || activate(&machines[0])).await?;
     check_versions(ground, &members)
@@ -96,7 +96,7 @@ async fn activate(machine: &Machine) -> Result<Vec<NodeId>, String> {
     answer(machine.ask(activate).await)
 }
 
-fn check_versions(ground: &Ground, members: &[NodeId]) -> Result<(), Violation> {
+fn check_versions(ground: &RunContext, members: &[NodeId]) -> Result<(), Violation> {
     let old = ground.machines.iter().find(|machine| {
         let is_member = members.contains(&Machine::node_id_at(machine.index));
         is_member && machine.versions() != NEWER

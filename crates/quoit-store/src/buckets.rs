@@ -77,7 +77,7 @@ pub(crate) struct BucketList {
 #[derive(Default)]
 struct KnownBuckets {
     /// Buckets by the prefix of an encoded name that names the bucket.
-    by_front: HashMap<Box<[u8]>, Arc<ListedBucket>, RandomState>,
+    by_bucket_prefix: HashMap<Box<[u8]>, Arc<ListedBucket>, RandomState>,
     types: BTreeMap<Bytes, TypeBuckets>,
 }
 
@@ -85,20 +85,20 @@ struct KnownBuckets {
 #[derive(Default)]
 struct TypeBuckets {
     buckets: BTreeMap<Bytes, Arc<ListedBucket>>,
-    learnt: Learnt,
+    learnt: KnownRange,
 }
 
 /// The part of a bucket type up to which the list has all buckets, including those that existed before
 /// anything was noted.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-enum Learnt {
+enum KnownRange {
     #[default]
     Nothing,
     UpTo(Bytes),
     All,
 }
 
-impl Learnt {
+impl KnownRange {
     fn has(&self, bucket: &[u8]) -> bool {
         match self {
             Self::Nothing => false,
@@ -133,7 +133,7 @@ impl BucketList {
             return;
         }
         let known = self.known.read();
-        let Some(listed) = known.by_front.get(front(at)) else {
+        let Some(listed) = known.by_bucket_prefix.get(front(at)) else {
             drop(known);
             return self.begin(at, place);
         };
@@ -201,7 +201,7 @@ impl BucketList {
             let is_beyond = after.as_ref().is_some_and(|after| !learnt.has(after));
             match learnt {
                 _ if !is_last => {}
-                Learnt::All => break,
+                KnownRange::All => break,
                 // The known part must be contiguous from the first bucket on, so a listing that starts
                 // beyond it cannot extend it. A list that was given up learns nothing.
                 _ if is_beyond || self.is_off.load(Ordering::SeqCst) => {
@@ -222,10 +222,10 @@ impl BucketList {
         bucket_type: &[u8],
         after: Option<&Bytes>,
         limit: usize,
-    ) -> (Vec<Arc<ListedBucket>>, Learnt) {
+    ) -> (Vec<Arc<ListedBucket>>, KnownRange) {
         let known = self.known.read();
         let Some(of_type) = known.types.get(bucket_type) else {
-            return (Vec::new(), Learnt::Nothing);
+            return (Vec::new(), KnownRange::Nothing);
         };
         let from = after.map_or(Bound::Unbounded, |after| Bound::Excluded(&after[..]));
         let learnt = &of_type.learnt;
@@ -239,18 +239,19 @@ impl BucketList {
         &self,
         keys: &dyn Keys,
         bucket_type: &[u8],
-        learnt: &Learnt,
+        learnt: &KnownRange,
         limit: usize,
     ) -> Result<(), StoreError> {
         let _one_at_a_time = self.learning.lock();
         let has_not = |known: &KnownBuckets| {
-            let now = known.types.get(bucket_type).map_or(&Learnt::Nothing, |known| &known.learnt);
+            let now =
+                known.types.get(bucket_type).map_or(&KnownRange::Nothing, |known| &known.learnt);
             now == learnt
         };
         if !has_not(&self.known.read()) {
             return Ok(());
         }
-        let last = if let Learnt::UpTo(last) = learnt { Some(&last[..]) } else { None };
+        let last = if let KnownRange::UpTo(last) = learnt { Some(&last[..]) } else { None };
         let after = last.map(|bucket| BucketRef { bucket_type, bucket });
         let found = keys.live_keys(KeyRange::BucketType(bucket_type), after, limit)?;
         let mut known = self.known.write();
@@ -265,9 +266,9 @@ impl BucketList {
         let name = Bytes::copy_from_slice(bucket_type);
         known.types.entry(name).or_default().learnt = match found.last() {
             Some(last) if found.len() >= limit => {
-                Learnt::UpTo(last.at(|at| Bytes::copy_from_slice(at.key.bucket.bucket)))
+                KnownRange::UpTo(last.at(|at| Bytes::copy_from_slice(at.key.bucket.bucket)))
             }
-            _ => Learnt::All,
+            _ => KnownRange::All,
         };
         drop(known);
         self.count(bytes);
@@ -298,7 +299,7 @@ impl KnownBuckets {
     /// `mark` is [`IS_QUIET`] for a bucket that was found by scanning keys: it may have other live keys.
     fn begin(&mut self, at: &RecordAt<'_>, place: DataPlace, mark: Option<u64>) -> i64 {
         let front = front(at);
-        if let Some(listed) = self.by_front.get(front) {
+        if let Some(listed) = self.by_bucket_prefix.get(front) {
             let number = listed.noted.fetch_add(1, Ordering::AcqRel);
             return listed.add(number & !IS_QUIET, at, place);
         }
@@ -322,7 +323,7 @@ impl KnownBuckets {
             searching: Mutex::new(()),
         });
         of_type.buckets.insert(bucket, Arc::clone(&listed));
-        self.by_front.insert(front.into(), listed);
+        self.by_bucket_prefix.insert(front.into(), listed);
         bucket_bytes(front) + witness_bytes
     }
 
@@ -331,10 +332,10 @@ impl KnownBuckets {
         let bucket = BucketRef { bucket_type: &listed.bucket_type, bucket: &listed.bucket };
         let front = bucket.key(&[]).encoded();
         let is_this = |known: &Arc<ListedBucket>| std::ptr::eq(&raw const **known, listed);
-        if !self.by_front.get(&front[..]).is_some_and(is_this) || !listed.is_empty() {
+        if !self.by_bucket_prefix.get(&front[..]).is_some_and(is_this) || !listed.is_empty() {
             return 0;
         }
-        self.by_front.remove(&front[..]);
+        self.by_bucket_prefix.remove(&front[..]);
         if let Some(of_type) = self.types.get_mut(&listed.bucket_type) {
             of_type.buckets.remove(&listed.bucket);
         }

@@ -26,7 +26,7 @@ use thiserror::Error;
 /// First byte of a frame. No value that Quoit encodes itself begins with it.
 const MARK: u8 = 0xC7;
 
-const AS_IT_IS: u8 = 0;
+const UNCOMPRESSED: u8 = 0;
 const LZ4: u8 = 1;
 
 /// Size in bytes of the header of an uncompressed value.
@@ -80,13 +80,13 @@ pub enum FrameError {
     },
     /// The size in the header is impossible for the size of the frame.
     #[error(
-        "a compressed value of {size_bytes} bytes claims {told_bytes} bytes without compression"
+        "a compressed value of {size_bytes} bytes claims {claimed_bytes} bytes without compression"
     )]
     Size {
         /// Size of the frame in bytes.
         size_bytes: usize,
         /// Size in the frame's header.
-        told_bytes: usize,
+        claimed_bytes: usize,
     },
     /// The compressed block is damaged.
     #[error("a compressed value is damaged: {reason}")]
@@ -124,7 +124,7 @@ pub fn pack(out: &mut Vec<u8>, start: usize, compresses: bool) {
             true
         });
     if !is_packed && is_framed(&out[start..]) {
-        out.splice(start..start, [MARK, AS_IT_IS]);
+        out.splice(start..start, [MARK, UNCOMPRESSED]);
     }
 }
 
@@ -140,7 +140,7 @@ pub fn packed(value: &[u8], compresses: bool) -> Option<Vec<u8>> {
     };
     let compressed =
         if compresses && can_be_compressed(value.len()) { with_kept(in_frame) } else { None };
-    compressed.or_else(|| is_framed(value).then(|| [&[MARK, AS_IT_IS], value].concat()))
+    compressed.or_else(|| is_framed(value).then(|| [&[MARK, UNCOMPRESSED], value].concat()))
 }
 
 /// True if a value is large enough to be worth compressing, and small enough for the size field of the
@@ -209,16 +209,16 @@ fn parts(frame: &[u8]) -> Result<Parts<'_>, FrameError> {
     let short = || FrameError::Short { size_bytes: frame.len() };
     let method = *frame.get(1).ok_or_else(short)?;
     match method {
-        AS_IT_IS => Ok(Parts::Plain(&frame[PLAIN_HEADER_BYTES..])),
+        UNCOMPRESSED => Ok(Parts::Plain(&frame[PLAIN_HEADER_BYTES..])),
         LZ4 => {
             let (header, rest) = frame.split_first_chunk::<HEADER_BYTES>().ok_or_else(short)?;
             let [_, _, front @ .., a, b, c, d] = header;
             let front_bytes = usize::from(u16::from_le_bytes(*front));
-            let told_bytes = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
+            let claimed_bytes = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
             let (front, block) = rest.split_at_checked(front_bytes).ok_or_else(short)?;
-            let rest_bytes = told_bytes
+            let rest_bytes = claimed_bytes
                 .checked_sub(front_bytes)
-                .ok_or(FrameError::Size { size_bytes: frame.len(), told_bytes })?;
+                .ok_or(FrameError::Size { size_bytes: frame.len(), claimed_bytes })?;
             Ok(Parts::Compressed { front, rest_bytes, block })
         }
         method => Err(FrameError::UnknownMethod { method }),
@@ -254,7 +254,10 @@ pub fn unpack_into(frame: &[u8], buffer: &mut Vec<u8>) -> Result<usize, FrameErr
         Parts::Compressed { front, rest_bytes, block } => {
             let size_bytes = front.len() + rest_bytes;
             if rest_bytes > block.len().saturating_mul(RATIO_MAX) {
-                return Err(FrameError::Size { size_bytes: frame.len(), told_bytes: size_bytes });
+                return Err(FrameError::Size {
+                    size_bytes: frame.len(),
+                    claimed_bytes: size_bytes,
+                });
             }
             grow(buffer, size_bytes);
             buffer[..front.len()].copy_from_slice(front);

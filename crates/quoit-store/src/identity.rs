@@ -91,8 +91,8 @@ impl StoreIdentity {
 
     /// The highest counter that may be in copies which were given away.
     #[must_use]
-    pub fn given_away_counter(&self) -> u64 {
-        self.file().meta().given_away_counter
+    pub fn exported_counter(&self) -> u64 {
+        self.file().meta().exported_counter
     }
 
     /// Notes that copies with counters up to `counter` may be given away; the caller does so before it
@@ -101,8 +101,8 @@ impl StoreIdentity {
     /// # Errors
     ///
     /// If the write or sync fails. The caller must not give anything away then.
-    pub fn note_given_away(&self, counter: u64) -> Result<(), StoreError> {
-        self.open_file()?.note_given_away(counter)
+    pub fn note_exported(&self, counter: u64) -> Result<(), StoreError> {
+        self.open_file()?.note_exported(counter)
     }
 
     /// Notes that the node has repaired the loss of records
@@ -111,8 +111,8 @@ impl StoreIdentity {
     /// # Errors
     ///
     /// If the write or sync fails. The next start reports the loss again then.
-    pub fn settle_loss(&self) -> Result<(), StoreError> {
-        self.open_file()?.settle_loss()
+    pub fn mark_loss_repaired(&self) -> Result<(), StoreError> {
+        self.open_file()?.mark_loss_repaired()
     }
 
     /// The file `STORE`, in which engines also keep facts of their own.

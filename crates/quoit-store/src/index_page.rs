@@ -39,7 +39,7 @@ pub(crate) fn places_of(
 }
 
 /// Builder of a page of a query: takes the entries of a span in order.
-pub(crate) struct PageInMaking<'q> {
+pub(crate) struct IndexPageBuilder<'q> {
     span: &'q IndexSpan,
     partitions: &'q dyn Fn(Partition) -> bool,
     limit: usize,
@@ -47,7 +47,7 @@ pub(crate) struct PageInMaking<'q> {
     page: IndexPage,
 }
 
-impl<'q> PageInMaking<'q> {
+impl<'q> IndexPageBuilder<'q> {
     pub(crate) fn new(
         span: &'q IndexSpan,
         partitions: &'q dyn Fn(Partition) -> bool,

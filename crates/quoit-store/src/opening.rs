@@ -6,7 +6,7 @@
 
 /// Receives the progress of opening a store. After a kill, reading a large log takes minutes.
 pub trait OpeningWatch: Sync + std::fmt::Debug {
-    /// `done_bytes` of `total_bytes` of the log were read. Called once for about each [`TOLD_BYTES`].
+    /// `done_bytes` of `total_bytes` of the log were read. Called once for about each [`PROGRESS_BYTES`].
     fn log_read(&self, done_bytes: u64, total_bytes: u64);
 
     /// Names, index entries and counts were rebuilt from the records of `done_count` of `total_count`
@@ -15,7 +15,7 @@ pub trait OpeningWatch: Sync + std::fmt::Debug {
 }
 
 /// Number of bytes of the log between two calls of [`OpeningWatch::log_read`].
-pub const TOLD_BYTES: u64 = 1 << 20;
+pub const PROGRESS_BYTES: u64 = 1 << 20;
 
 /// A watch that ignores progress.
 #[derive(Debug)]
@@ -28,5 +28,5 @@ impl OpeningWatch for Unwatched {
 }
 
 /// Reason of a record loss: the store is older than the node's note of its last opening.
-pub(crate) const OLDER_THAN_THE_NODE: &str = "the store is older than what the node knows of it: \
+pub(crate) const ROLLED_BACK: &str = "the store is older than what the node knows of it: \
     it was restored from a copy, or went back in time";

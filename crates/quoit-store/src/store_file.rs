@@ -51,7 +51,7 @@ const SLOT_BYTES: u64 = 16 * 1024;
 const MAGIC: [u8; 8] = *b"QUOITST\n";
 const VERSION: u32 = 4;
 /// First format version of stores whose records say how much of the log was durable.
-pub const MARKS_VERSION: u32 = 4;
+pub const DURABILITY_FIELD_VERSION: u32 = 4;
 /// Number of bytes before the number of retired segments.
 const HEAD_BYTES: usize = 100;
 /// The same number in version 3.
@@ -79,13 +79,13 @@ pub struct Meta {
     /// The highest counter that may have been used for an event.
     pub reserved_counter: u64,
     /// The highest counter that may be in copies which were given away.
-    pub given_away_counter: u64,
+    pub exported_counter: u64,
     /// Digest of the damage for which the last incarnation was begun; 0 = none.
     pub known_damage: u64,
     /// True if records were lost and the node has not repaired the loss yet.
     pub has_lost: bool,
     /// True if an engine on an ordered store has to rebuild the data that it derives from records.
-    pub derived_stale: bool,
+    pub derived_data_stale: bool,
     /// Digest of the segments at the last clean stop; 0 after a start has compared them with it, or if
     /// there was no such stop.
     pub closed_segments: u64,
@@ -95,7 +95,7 @@ pub struct Meta {
     pub retired_sequence: u64,
     /// The last segment of the log that was created durably; 0 after a clean stop, and after a start has
     /// checked that the segment is there.
-    pub begun_segment: u32,
+    pub last_created_segment: u32,
     /// Segments that were begun below this sequence were there at the last start, which made them durable.
     pub opened_sequence: u64,
     /// Segments whose live records a merge has copied and made durable.
@@ -261,11 +261,11 @@ impl MetaFile {
     /// # Errors
     ///
     /// If writing or syncing fails.
-    pub fn note_given_away(&mut self, counter: u64) -> Result<(), StoreError> {
-        if counter <= self.meta.given_away_counter {
+    pub fn note_exported(&mut self, counter: u64) -> Result<(), StoreError> {
+        if counter <= self.meta.exported_counter {
             return Ok(());
         }
-        self.write(Meta { given_away_counter: counter, ..self.meta.clone() })
+        self.write(Meta { exported_counter: counter, ..self.meta.clone() })
     }
 
     /// Notes durably that a segment of the log was created.
@@ -274,10 +274,10 @@ impl MetaFile {
     ///
     /// If writing or syncing fails.
     pub fn note_begun(&mut self, segment: u32) -> Result<(), StoreError> {
-        if self.meta.begun_segment == segment {
+        if self.meta.last_created_segment == segment {
             return Ok(());
         }
-        self.write(Meta { begun_segment: segment, ..self.meta.clone() })
+        self.write(Meta { last_created_segment: segment, ..self.meta.clone() })
     }
 
     /// Notes durably that the node has repaired the loss of records.
@@ -285,7 +285,7 @@ impl MetaFile {
     /// # Errors
     ///
     /// If writing or syncing fails.
-    pub fn settle_loss(&mut self) -> Result<(), StoreError> {
+    pub fn mark_loss_repaired(&mut self) -> Result<(), StoreError> {
         if !self.meta.has_lost {
             return Ok(());
         }
@@ -322,18 +322,18 @@ fn encode(generation: u64, meta: &Meta) -> Vec<u8> {
     let flag = |is_set, flag| if is_set { flag } else { 0 };
     let flags = flag(meta.clean, FLAG_CLEAN)
         | flag(meta.has_lost, FLAG_LOST)
-        | flag(meta.derived_stale, FLAG_STALE);
+        | flag(meta.derived_data_stale, FLAG_STALE);
     bytes.extend_from_slice(&flags.to_le_bytes());
     bytes.extend_from_slice(&generation.to_le_bytes());
     bytes.extend_from_slice(&meta.store_id.to_le_bytes());
     bytes.extend_from_slice(&meta.incarnation.to_le_bytes());
     bytes.extend_from_slice(&meta.reserved_counter.to_le_bytes());
-    bytes.extend_from_slice(&meta.given_away_counter.to_le_bytes());
+    bytes.extend_from_slice(&meta.exported_counter.to_le_bytes());
     bytes.extend_from_slice(&meta.known_damage.to_le_bytes());
     bytes.extend_from_slice(&meta.closed_segments.to_le_bytes());
     bytes.extend_from_slice(&meta.mark.to_le_bytes());
     bytes.extend_from_slice(&meta.retired_sequence.to_le_bytes());
-    bytes.extend_from_slice(&meta.begun_segment.to_le_bytes());
+    bytes.extend_from_slice(&meta.last_created_segment.to_le_bytes());
     bytes.extend_from_slice(&meta.opened_sequence.to_le_bytes());
     bytes.extend_from_slice(&(meta.retiring.len() as u32).to_le_bytes());
     meta.retiring.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
@@ -379,14 +379,14 @@ fn decode(bytes: &[u8], disk: &dyn Disk) -> Result<Option<(u64, Meta)>, StoreErr
         store_id: u64_at(24),
         incarnation: u64_at(32),
         reserved_counter: u64_at(40),
-        given_away_counter: if version == 1 { 0 } else { u64_at(48) },
+        exported_counter: if version == 1 { 0 } else { u64_at(48) },
         known_damage: if version == 1 { 0 } else { u64_at(56) },
         has_lost: u32_at(12) & FLAG_LOST != 0,
-        derived_stale: u32_at(12) & FLAG_STALE != 0,
+        derived_data_stale: u32_at(12) & FLAG_STALE != 0,
         closed_segments: if version < 3 { 0 } else { u64_at(64) },
         mark: if version < 3 { 0 } else { u64_at(72) },
         retired_sequence: if version < 4 { 0 } else { u64_at(80) },
-        begun_segment: if version < 4 { 0 } else { u32_at(88) },
+        last_created_segment: if version < 4 { 0 } else { u32_at(88) },
         opened_sequence: if version < 4 { 0 } else { u64_at(92) },
         retiring: (0..retiring_count).map(|number| u32_at(numbers + 4 * number)).collect(),
     };
@@ -434,7 +434,7 @@ mod tests {
             ..Meta::default()
         };
         assert_eq!((opened.meta(), opened.generation), (&known, 7));
-        let next = Meta { given_away_counter: 8, known_damage: 6, ..known };
+        let next = Meta { exported_counter: 8, known_damage: 6, ..known };
         let next = Meta { has_lost: true, closed_segments: 5, mark: 4, ..next };
         opened.write(next.clone()).expect("the disk works");
         assert_eq!((reopened(&disk).meta(), opened.generation), (&next, 8));
@@ -461,7 +461,7 @@ mod tests {
             store_id: 0x1122,
             incarnation: 3,
             reserved_counter: 9,
-            given_away_counter: 8,
+            exported_counter: 8,
             known_damage: 6,
             retiring: vec![5],
             ..Meta::default()
@@ -470,7 +470,7 @@ mod tests {
         let next = Meta { has_lost: true, closed_segments: 5, mark: 4, ..known };
         opened.write(next.clone()).expect("the disk works");
         assert_eq!(reopened(&disk).meta(), &next);
-        opened.settle_loss().expect("the disk works");
+        opened.mark_loss_repaired().expect("the disk works");
         assert_eq!(reopened(&disk).meta(), &Meta { has_lost: false, ..next });
     }
 
@@ -498,7 +498,7 @@ mod tests {
             store_id: 0x1122,
             incarnation: 3,
             reserved_counter: 9,
-            given_away_counter: 8,
+            exported_counter: 8,
             known_damage: 6,
             has_lost: true,
             closed_segments: 5,
@@ -507,7 +507,8 @@ mod tests {
             ..Meta::default()
         };
         assert_eq!((opened.meta(), opened.version()), (&known, 3));
-        let next = Meta { retired_sequence: 2, begun_segment: 3, opened_sequence: 4, ..known };
+        let next =
+            Meta { retired_sequence: 2, last_created_segment: 3, opened_sequence: 4, ..known };
         opened.write(next.clone()).expect("the disk works");
         let opened = reopened(&disk);
         assert_eq!((opened.meta(), opened.version()), (&next, 4));

@@ -5,11 +5,11 @@ use quoit_cluster::{
     Addresses, ControlPlane, Internode, InternodeSettings, Limits, Network, NodeId, Settings,
     TokioNetwork,
 };
-use quoit_core::{CounterReserve, DotSequence, StoreSettings, Unreserved};
+use quoit_core::{CounterReserve, DotSequence, StoreSettings, VolatileCounters};
 use quoit_model::clock::Actor;
 use quoit_model::hash::RingSize;
 use quoit_model::props::BucketProps;
-use quoit_node::{Beside, Node, NodeEngine, NodeParts};
+use quoit_node::{AuxiliaryData, Node, NodeEngine, NodeParts};
 use quoit_seam::{Clock, Disk, FaultyDisk};
 use quoit_store::engine::Engine;
 use quoit_store::memory::{MemoryEngine, MemorySettings};
@@ -38,7 +38,7 @@ pub struct TestNode {
     /// Settings of the store.
     pub settings: StoreSettings,
     /// Data that is stored beside the records; in memory by default.
-    pub beside: Beside,
+    pub beside: AuxiliaryData,
     /// Bounds of the node's connections.
     pub limits: Limits,
     /// Properties of untyped buckets.
@@ -56,7 +56,7 @@ pub fn address_of(host: &str) -> String {
 /// Creates the events of an actor. Nothing of them survives a restart.
 #[must_use]
 pub fn events(actor: [u8; 8]) -> DotSequence {
-    DotSequence::new(Actor(actor[..].into()), Box::new(Unreserved))
+    DotSequence::new(Actor(actor[..].into()), Box::new(VolatileCounters))
 }
 
 /// Creates a storage engine in memory.
@@ -82,7 +82,7 @@ impl TestNode {
             control_disk: Arc::new(FaultyDisk::new(u64::from(id))),
             engine: None,
             settings: StoreSettings::default(),
-            beside: Beside::default(),
+            beside: AuxiliaryData::default(),
             limits: Limits::default(),
             untyped_defaults: BucketProps::untyped(),
             boot_id: u64::from(id),

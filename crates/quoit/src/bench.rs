@@ -192,7 +192,7 @@ impl RunArgs {
             is_json: self.format == AnswerFormat::Json,
             has_view: self.view,
             metrics_file: self.openmetrics.clone(),
-            passed_over: given.map(|(name, _)| name).collect(),
+            ignored_options: given.map(|(name, _)| name).collect(),
             ..self.plan.options()
         }
     }
@@ -238,7 +238,7 @@ impl PlanArgs {
 mod tests {
     use super::*;
     use clap::Parser;
-    use quoit_bench::config::LineOptions;
+    use quoit_bench::config::LoadOptions;
     use quoit_bench::growth::GrowthKind;
     use quoit_bench::report::ChartOptions;
 
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(args.run.plan.sources, ["a.config", "./check"]);
         assert_eq!(args.run.name.as_deref(), Some("x"));
         let old = parse("bench -N bb@127.0.0.1 -C secret a.config").expect("basho_bench's options");
-        assert_eq!(old.run.options().passed_over, ["--node", "--cookie"]);
+        assert_eq!(old.run.options().ignored_options, ["--node", "--cookie"]);
     }
 
     #[test]
@@ -267,13 +267,13 @@ mod tests {
         let line = "bench pb://h:1/b --get 80 --put 20 --workers 50 --rate 5k --keys 2M -t 30s";
         let options = parse(line).expect("a run").run.options();
         assert_eq!((options.urls, options.config_paths), (vec!["pb://h:1/b".to_owned()], vec![]));
-        let expected = LineOptions {
+        let expected = LoadOptions {
             get: Some(80),
             put: Some(20),
             workers: Some(50),
             rate_per_s: Some(5e3),
             keys: Some(2_000_000),
-            ..LineOptions::default()
+            ..LoadOptions::default()
         };
         assert_eq!((options.line, options.duration.as_deref()), (expected, Some("30s")));
         for wrong in ["--rate 0", "--rate x", "--keys 1.5", "--value-size -1", "--rate nan"] {

@@ -106,7 +106,9 @@ fn describe(names: &[String], format: Format) -> Result<()> {
         if wanted.len() == before {
             match meaning(name) {
                 Meaning::Key(key) => wanted.push(key),
-                Meaning::Riaks => say!("{name}: a setting of Riak without a counterpart; accepted"),
+                Meaning::RiakOnly => {
+                    say!("{name}: a setting of Riak without a counterpart; accepted")
+                }
                 Meaning::Unknown(near) => {
                     let hint = near.map(|near| format!("; did you mean {near}?"));
                     bail!("no key is named {name}{}", hint.unwrap_or_default());

@@ -39,7 +39,7 @@ pub(crate) struct FromRiakArgs {
 }
 
 /// Outcome for a key.
-enum Remark {
+enum KeyOutcome {
     Kept,
     /// It has another name or another value, for this reason.
     Changed {
@@ -57,12 +57,12 @@ struct RiakSetting {
     from: String,
     key: String,
     value: String,
-    remark: Remark,
+    remark: KeyOutcome,
 }
 
 pub(crate) fn from_riak(args: &FromRiakArgs) -> Result<()> {
     let lines = read(args)?;
-    let refused = lines.iter().filter(|line| matches!(line.remark, Remark::Refused(_))).count();
+    let refused = lines.iter().filter(|line| matches!(line.remark, KeyOutcome::Refused(_))).count();
     match args.format {
         Format::Json => say!("{}", Value::from(lines.iter().map(document).collect::<Vec<_>>())),
         Format::Human => print(&lines),
@@ -110,25 +110,25 @@ fn read(args: &FromRiakArgs) -> Result<Vec<RiakSetting>> {
     Ok(lines)
 }
 
-fn remark(key: &str, value: &str, memory_bytes: Option<u64>) -> Remark {
+fn remark(key: &str, value: &str, memory_bytes: Option<u64>) -> KeyOutcome {
     if key == "leveldb.maximum_memory.percent" {
         return percentage(value, memory_bytes);
     }
     if let Some(why) = broken_promise(key, value) {
-        return Remark::Refused(why.to_owned());
+        return KeyOutcome::Refused(why.to_owned());
     }
     match meaning(key) {
-        Meaning::Key(here) if here.name == key || here.name.contains('$') => Remark::Kept,
+        Meaning::Key(here) if here.name == key || here.name.contains('$') => KeyOutcome::Kept,
         // A key of one of several engines contains the name of the engine, so its name can't equal the
         // pattern.
-        Meaning::Key(_) if key.starts_with("multi_backend.") => Remark::Kept,
-        Meaning::Key(here) => Remark::Changed {
+        Meaning::Key(_) if key.starts_with("multi_backend.") => KeyOutcome::Kept,
+        Meaning::Key(here) => KeyOutcome::Changed {
             key: here.name.to_owned(),
             value: value.to_owned(),
             why: format!("it is called {} here", here.name),
         },
-        Meaning::Riaks => Remark::WithoutMeaning(why_without_meaning(key)),
-        Meaning::Unknown(near) => Remark::Refused(format!(
+        Meaning::RiakOnly => KeyOutcome::WithoutMeaning(why_without_meaning(key)),
+        Meaning::Unknown(near) => KeyOutcome::Refused(format!(
             "no key of Riak has this name{}",
             near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
         )),
@@ -136,14 +136,14 @@ fn remark(key: &str, value: &str, memory_bytes: Option<u64>) -> Remark {
 }
 
 /// Converts a share of the machine's memory to bytes.
-fn percentage(value: &str, memory_bytes: Option<u64>) -> Remark {
+fn percentage(value: &str, memory_bytes: Option<u64>) -> KeyOutcome {
     let Some((percent, memory)) = value.parse::<u64>().ok().zip(memory_bytes) else {
-        return Remark::Refused(
+        return KeyOutcome::Refused(
             "the share of this machine's memory is not known; give --memory".to_owned(),
         );
     };
     let bytes = memory / 100 * percent.min(100);
-    Remark::Changed {
+    KeyOutcome::Changed {
         key: "leveldb.maximum_memory".to_owned(),
         value: format!("{}MB", bytes >> 20),
         why: format!("{percent} % of {} MB", memory >> 20),
@@ -172,20 +172,20 @@ fn why_without_meaning(key: &str) -> String {
     found.map_or("nothing here depends on it", |(_, why)| why).to_owned()
 }
 
-fn advanced_remark(application: &str, key: &str, value: &str) -> Remark {
+fn advanced_remark(application: &str, key: &str, value: &str) -> KeyOutcome {
     if ADVANCED.contains(&key) {
-        return Remark::Kept;
+        return KeyOutcome::Kept;
     }
     if let Some((_, why)) = ADVANCED_WITHOUT_MEANING.iter().find(|(name, _)| *name == key) {
-        return Remark::WithoutMeaning((*why).to_owned());
+        return KeyOutcome::WithoutMeaning((*why).to_owned());
     }
     match meaning(key) {
-        Meaning::Key(here) if here.name == key => Remark::Kept,
-        Meaning::Key(_) | Meaning::Riaks => Remark::WithoutMeaning(why_without_meaning(key)),
+        Meaning::Key(here) if here.name == key => KeyOutcome::Kept,
+        Meaning::Key(_) | Meaning::RiakOnly => KeyOutcome::WithoutMeaning(why_without_meaning(key)),
         Meaning::Unknown(_) if value == "false" || value == "undefined" => {
-            Remark::WithoutMeaning("it is off".to_owned())
+            KeyOutcome::WithoutMeaning("it is off".to_owned())
         }
-        Meaning::Unknown(_) => Remark::Refused(format!(
+        Meaning::Unknown(_) => KeyOutcome::Refused(format!(
             "setting of {application} that is not known here: see whether it matters"
         )),
     }
@@ -200,10 +200,10 @@ fn machine_memory_bytes() -> Option<u64> {
 
 fn document(line: &RiakSetting) -> Value {
     let (what, key, value, why) = match &line.remark {
-        Remark::Kept => ("kept", Some(&line.key), Some(&line.value), None),
-        Remark::Changed { key, value, why } => ("changed", Some(key), Some(value), Some(why)),
-        Remark::WithoutMeaning(why) => ("without_meaning", None, None, Some(why)),
-        Remark::Refused(why) => ("refused", None, None, Some(why)),
+        KeyOutcome::Kept => ("kept", Some(&line.key), Some(&line.value), None),
+        KeyOutcome::Changed { key, value, why } => ("changed", Some(key), Some(value), Some(why)),
+        KeyOutcome::WithoutMeaning(why) => ("without_meaning", None, None, Some(why)),
+        KeyOutcome::Refused(why) => ("refused", None, None, Some(why)),
     };
     json!({
         "from": line.from,
@@ -219,14 +219,14 @@ fn document(line: &RiakSetting) -> Value {
 fn print(lines: &[RiakSetting]) {
     for RiakSetting { from, key, value, remark } in lines {
         match remark {
-            Remark::Kept => say!("# kept ({from})\n{key} = {value}\n"),
-            Remark::Changed { key: here, value: ours, why } => {
+            KeyOutcome::Kept => say!("# kept ({from})\n{key} = {value}\n"),
+            KeyOutcome::Changed { key: here, value: ours, why } => {
                 say!("# changed from {key} = {value} ({from}): {why}\n{here} = {ours}\n");
             }
-            Remark::WithoutMeaning(why) => {
+            KeyOutcome::WithoutMeaning(why) => {
                 say!("# without meaning here ({from}): {why}\n# {key} = {value}\n");
             }
-            Remark::Refused(why) => say!("# REFUSED ({from}): {why}\n# {key} = {value}\n"),
+            KeyOutcome::Refused(why) => say!("# REFUSED ({from}): {why}\n# {key} = {value}\n"),
         }
     }
 }
@@ -272,10 +272,10 @@ mod tests {
     #[test]
     fn settings_of_advanced_config_get_one_as_well() {
         let is = |remark| match remark {
-            Remark::Kept => "kept",
-            Remark::Changed { .. } => "changed",
-            Remark::WithoutMeaning(_) => "without",
-            Remark::Refused(_) => "refused",
+            KeyOutcome::Kept => "kept",
+            KeyOutcome::Changed { .. } => "changed",
+            KeyOutcome::WithoutMeaning(_) => "without",
+            KeyOutcome::Refused(_) => "refused",
         };
         assert_eq!(is(advanced_remark("riak_kv", "delete_mode", "keep")), "kept");
         assert_eq!(is(advanced_remark("riak_core", "vnode_overload_threshold", "1")), "without");

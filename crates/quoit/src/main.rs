@@ -221,7 +221,7 @@ fn print_fault(fault: &anyhow::Error) {
 }
 
 fn main() -> ExitCode {
-    quoit_heap::keep_little();
+    quoit_heap::tune_allocator();
     run(command_line().command, &print_fault)
 }
 

@@ -5,13 +5,13 @@ use crate::reserve::Reserve;
 use anyhow::{Context, Result, bail};
 use quoit::config::{Settings, Storage};
 use quoit_cluster::{
-    Addresses, ControlPlane, Internode, InternodeSettings, LinkMode, LinkSecurity, NodeClock,
-    NodeId, TokioNetwork,
+    Addresses, ControlPlane, Internode, InternodeSettings, InternodeTlsMode, LinkSecurity,
+    NodeClock, NodeId, TokioNetwork,
 };
-use quoit_core::{ChangeLog, DiskRoom, ReplicatedStore, SourceQueueSettings, SourceQueues};
+use quoit_core::{ChangeLog, DiskSpace, ReplicatedStore, SourceQueueSettings, SourceQueues};
 use quoit_model::hash::RingSize;
 use quoit_model::props::{BucketProps, PropUpdates, Scope};
-use quoit_node::{Beside, Node, NodeParts};
+use quoit_node::{AuxiliaryData, Node, NodeParts};
 use quoit_replication::Replication;
 use quoit_riak_files::{discover, is_riak_directory};
 use quoit_seam::{Clock, Disk, DiskError, RealDisk, SystemClock};
@@ -77,7 +77,7 @@ pub(crate) fn open(
             data_dir.display()
         )
     })?;
-    if Reserve::of(data_dir).give_if_needed()? {
+    if Reserve::of(data_dir).release_if_needed()? {
         tracing::warn!(
             "the disk of {} is full: the room kept for a start is used",
             data_dir.display()
@@ -103,18 +103,18 @@ pub(crate) fn open(
 }
 
 /// Opens the stores besides the engine and the control plane.
-fn open_beside(data_dir: &Path, settings: &Settings) -> Result<Beside> {
+fn open_beside(data_dir: &Path, settings: &Settings) -> Result<AuxiliaryData> {
     if settings.storage() == Storage::Memory {
         // Without disk, the records of hints and reap records only live as long as the process.
         let source_queues = Some(SourceQueues::in_memory(source_queue_settings(settings)));
-        return Ok(Beside { source_queues, ..Beside::default() });
+        return Ok(AuxiliaryData { source_queues, ..AuxiliaryData::default() });
     }
     let disk = |name: &str| -> Result<Arc<dyn Disk>, DiskError> {
         Ok(Arc::new(RealDisk::open(data_dir.join(name))?))
     };
     let entropy = getrandom::u64().context("asking the system for random bytes")?;
     let reaped = disk(REAPED_DIR).context("opening the reap records")?;
-    Ok(Beside {
+    Ok(AuxiliaryData {
         source_queues: Some(open_source_queues(data_dir, settings)?),
         change_log: Some(open_change_log(data_dir, settings)?),
         hints: Some(disk(HINTS_DIR).context("opening the hints")?),
@@ -190,9 +190,9 @@ fn boot_of_machine() -> Result<u64> {
 }
 
 /// Free and total space of the disk with this directory.
-fn room_of(directory: &Path) -> Option<DiskRoom> {
+fn room_of(directory: &Path) -> Option<DiskSpace> {
     let room = rustix::fs::statvfs(directory).ok()?;
-    Some(DiskRoom {
+    Some(DiskSpace {
         free_bytes: room.f_bavail.saturating_mul(room.f_frsize),
         total_bytes: room.f_blocks.saturating_mul(room.f_frsize),
     })
@@ -233,7 +233,7 @@ fn open_internode(
 fn link_security(settings: &Settings, data_dir: &Path) -> Result<LinkSecurity> {
     let mode = settings.link_mode();
     let secret = match settings.shared_secret() {
-        _ if mode == LinkMode::Plain => None,
+        _ if mode == InternodeTlsMode::Plain => None,
         Ok(Some(secret)) => {
             let open = settings.open_secret_file();
             open.inspect(|file| {

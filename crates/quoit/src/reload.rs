@@ -3,7 +3,7 @@
 use crate::logs::Log;
 use anyhow::{Context, Result};
 use quoit::config::{Settings, keys};
-use quoit_cluster::LinkMode;
+use quoit_cluster::InternodeTlsMode;
 use quoit_core::{LimitChange, ReplicatedStore};
 use quoit_server::ServerContext;
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Keys that take effect at once. All others take effect at the next start.
-const AT_ONCE: [&str; 7] = [
+const RELOADABLE_KEYS: [&str; 7] = [
     "log.level",
     "transfer_limit",
     "transfer_rate",
@@ -94,8 +94,9 @@ impl Change {
             .chain(keys().map(|key| key.name))
             .collect();
         let differs = |name: &str| before.get(name) != after.get(name);
-        let at_once: Vec<&str> = AT_ONCE.into_iter().filter(|name| differs(name)).collect();
-        let others = names.into_iter().filter(|name| !AT_ONCE.contains(name) && differs(name));
+        let at_once: Vec<&str> = RELOADABLE_KEYS.into_iter().filter(|name| differs(name)).collect();
+        let others =
+            names.into_iter().filter(|name| !RELOADABLE_KEYS.contains(name) && differs(name));
         Self { at_once, at_next_start: others.map(str::to_owned).collect() }
     }
 
@@ -144,7 +145,7 @@ impl Change {
 
 /// Applies another TLS mode for connections between nodes. Warns if the change to `required` shuts out
 /// hosts.
-fn change_link_mode(store: &ReplicatedStore, mode: LinkMode) {
+fn change_link_mode(store: &ReplicatedStore, mode: InternodeTlsMode) {
     let hosts = store.control().set_link_mode(mode);
     tracing::info!(mode = mode.as_str(), "internode.tls has changed");
     if !hosts.is_empty() {

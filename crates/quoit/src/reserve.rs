@@ -42,7 +42,7 @@ impl Reserve {
     /// # Errors
     ///
     /// When the free space can't be read, or the file can't be removed.
-    pub(crate) fn give_if_needed(&self) -> Result<bool> {
+    pub(crate) fn release_if_needed(&self) -> Result<bool> {
         if self.room_bytes()? >= SIZE_BYTES {
             return Ok(false);
         }
@@ -107,7 +107,7 @@ mod tests {
         reserve.make_if_missing().unwrap();
         let file = directory.path().join(NAME);
         assert!(file.metadata().unwrap().blocks() * 512 >= SIZE_BYTES);
-        assert!(!reserve.give_if_needed().unwrap());
+        assert!(!reserve.release_if_needed().unwrap());
         reserve.make_if_missing().unwrap();
         assert!(file.exists());
     }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use quoit_cli::doctor::{Check, Verdict};
 use quoit_cli::target::TargetArgs;
 use quoit_cli::{Answer, Api};
-use quoit_import::facade::Question;
+use quoit_import::facade::NodeQuery;
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -82,16 +82,16 @@ impl Line {
 }
 
 /// Help for a command that is answered here.
-const fn usage(question: Question) -> &'static str {
+const fn usage(question: NodeQuery) -> &'static str {
     match question {
-        Question::VnodeStatus => {
+        NodeQuery::VnodeStatus => {
             "Usage: vnode-status\n\nPrints the partitions of the node and their engines."
         }
-        Question::Diag => {
+        NodeQuery::Diag => {
             "Usage: diag\n\nChecks the machine and the cluster, and prints the findings."
         }
-        Question::Top => "Usage: top\n\nPrints the current load of the node.",
-        Question::ClusterInfo => {
+        NodeQuery::Top => "Usage: top\n\nPrints the current load of the node.",
+        NodeQuery::ClusterInfo => {
             "Usage: cluster-info FILE\n\nWrites all information about the node and its cluster to FILE, as \
              HTML if its name ends in .html or .htm."
         }
@@ -99,16 +99,16 @@ const fn usage(question: Question) -> &'static str {
 }
 
 /// The answer to a question, as text.
-pub(crate) fn answer(question: Question, words: &[String]) -> Result<String> {
+pub(crate) fn answer(question: NodeQuery, words: &[String]) -> Result<String> {
     if words.iter().any(|word| word == "--help" || word == "-h") {
         return Ok(usage(question).to_owned());
     }
     let line = Line::new(words)?;
     match question {
-        Question::VnodeStatus => vnode_status(&line),
-        Question::Diag => diag(&line),
-        Question::Top => top(&line),
-        Question::ClusterInfo => cluster_info(&line),
+        NodeQuery::VnodeStatus => vnode_status(&line),
+        NodeQuery::Diag => diag(&line),
+        NodeQuery::Top => top(&line),
+        NodeQuery::ClusterInfo => cluster_info(&line),
     }
 }
 

@@ -172,7 +172,7 @@ async fn serve(
     let server = Server::new(Arc::clone(&context));
     let Listeners { clients, node, at } = listeners;
     opened.node.listen(Box::new(node)).context("listening for other nodes")?;
-    make_up_for_loss(&opened.node).await?;
+    recover_lost_records(&opened.node).await?;
     let local = LocalSocket::open(&data_dir, settings);
     if let Some(path) = local.path() {
         let _ = context.admin_socket.set(path.to_owned());
@@ -253,8 +253,8 @@ fn spawn_replication(
     Ok(tokio::spawn(replication.run()))
 }
 
-async fn make_up_for_loss(node: &Node) -> Result<()> {
-    let removed_count = node.make_up_for_loss().await?;
+async fn recover_lost_records(node: &Node) -> Result<()> {
+    let removed_count = node.recover_lost_records().await?;
     if let Some((loss, removed_count)) = node.loss().zip(removed_count) {
         tracing::warn!(
             reason = loss.reason(),

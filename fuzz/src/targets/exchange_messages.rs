@@ -10,7 +10,7 @@ use quoit_wire::internode::ranges::{
     ReadRanges, TakeRanges,
 };
 use quoit_wire::internode::staging::{
-    DropStaging, FinishStaging, OpenStaging, PagesStaged, Room, StagePages, StagedPage,
+    DropStaging, FinishStaging, OpenStaging, PagesStaged, StagePages, StagedPage, StagingDecision,
     StagingDropped, StagingFinished, StagingOpened,
 };
 use quoit_wire::internode::transfer::DeliveredRecord;
@@ -60,7 +60,7 @@ fn seeds() -> Vec<Vec<u8>> {
         classes: vec![8, 0, 40],
         digests: vec![1, 2, 3],
     };
-    let compared = Compared { differing: vec![8, 0, 32], passed_over: vec![1] };
+    let compared = Compared { differing: vec![8, 0, 32], not_comparable: vec![1] };
     let ranges = Ranges {
         partition: 5,
         n_val_class: 3,
@@ -74,7 +74,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let descend = Descend { layout_version: 3, hour_min: 480_000, salt: 7, ranges: vec![ranges] };
     let differences = Differences {
         parts: vec![1 << 15],
-        crowded: vec![0],
+        overfull: vec![0],
         counts: vec![1],
         tags: vec![7],
         states: vec![1],
@@ -119,15 +119,15 @@ fn staging_seeds() -> Vec<Vec<u8>> {
         layout_version: 3,
         key: key.clone(),
         digest: 7,
-        is_least: true,
+        is_minimum_rate: true,
     };
-    let room = Room::Open.into();
+    let room = StagingDecision::Open.into();
     let opened = StagingOpened { room, staging: 9, pressure_percent: 10 };
     let pages = vec![
         StagedPage { branch: 0, first: 0, size_bytes: 1_400 },
         StagedPage { branch: 3, first: 1 << 63, size_bytes: 0 },
     ];
-    let stage = StagePages { staging: 9, pages, is_least: false };
+    let stage = StagePages { staging: 9, pages, is_minimum_rate: false };
     let record = DeliveredRecord { key, digest: 5, size_bytes: 10, ..DeliveredRecord::default() };
     let finish = FinishStaging { staging: 9, layout_version: 3, record };
     vec![
@@ -136,7 +136,7 @@ fn staging_seeds() -> Vec<Vec<u8>> {
         stage.encode_to_vec(),
         PagesStaged { is_lost: true, pressure_percent: 10 }.encode_to_vec(),
         finish.encode_to_vec(),
-        StagingFinished { room: Room::Known.into() }.encode_to_vec(),
+        StagingFinished { room: StagingDecision::Known.into() }.encode_to_vec(),
         DropStaging { staging: 9 }.encode_to_vec(),
         StagingDropped {}.encode_to_vec(),
     ]

@@ -2,7 +2,7 @@
 //! resumed, with the log of its first pass.
 
 use crate::Target;
-use quoit_riak_files::{Engine, Partition, Position, Seen};
+use quoit_riak_files::{Engine, Finding, Partition, Position};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -85,7 +85,7 @@ fn walk(partition: &Partition, from: &Position, log: &Path) -> Vec<Position> {
     let walked = partition.read(from, Some(log), &mut |seen, position| {
         findings += 1;
         assert!(findings < FINDINGS_MAX, "a walk without an end");
-        if let Seen::Record(_) = seen {
+        if let Finding::Record(_) = seen {
             positions.push(position.clone());
         }
         ControlFlow::Continue(())

@@ -11,7 +11,7 @@ mod results;
 mod table;
 
 use crate::soak;
-use crate::tidy::planted::stands_in;
+use crate::tidy::planted::is_planted_in;
 use options::Options;
 use results::{Finding, Results};
 use std::collections::BTreeMap;
@@ -119,7 +119,7 @@ fn places(root: &Path, faults: &[Fault]) -> BTreeMap<String, PathBuf> {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let text = std::fs::read_to_string(&path).unwrap_or_default();
-                let here = faults.iter().filter(|fault| stands_in(&text, &fault.variant));
+                let here = faults.iter().filter(|fault| is_planted_in(&text, &fault.variant));
                 let relative = path.strip_prefix(root).unwrap_or(&path);
                 places.extend(here.map(|fault| (fault.variant.clone(), relative.to_owned())));
             }

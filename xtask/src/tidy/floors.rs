@@ -32,7 +32,7 @@ const FLOORS: &[(&str, u8)] = &[
 ];
 
 /// Crates outside the order. They may use every other crate, and no other crate may use them.
-const BESIDE: [&str; 6] =
+const OUTSIDE_THE_FLOORS: [&str; 6] =
     ["quoit-fuzz", "quoit-package", "quoit-perf", "quoit-sim", "quoit-testkit", "xtask"];
 
 /// Dependencies that the floors permit but the purpose of the crate forbids. A client or load generator
@@ -53,7 +53,7 @@ pub(super) fn check(packages: &[Package]) -> Vec<Problem> {
     for package in packages {
         let mut say = |text: String| problems.push(Problem::new(&package.manifest, 0, text));
         let name = package.name.as_str();
-        let beside = BESIDE.contains(&name);
+        let beside = OUTSIDE_THE_FLOORS.contains(&name);
         let own_floor = floor(name);
         if own_floor.is_none() && !beside {
             say(format!(
@@ -67,7 +67,7 @@ pub(super) fn check(packages: &[Package]) -> Vec<Problem> {
             ));
         }
         for used in package.dependencies.iter().map(String::as_str) {
-            if BESIDE.contains(&used) {
+            if OUTSIDE_THE_FLOORS.contains(&used) {
                 say(format!("{name} uses {used}, which stands beside the house"));
             } else if NEVER.contains(&(name, used)) {
                 say(format!("{name} must never contain {used}"));

@@ -15,7 +15,7 @@ pub(super) fn check(root: &Path, tree: &BTreeMap<PathBuf, Source>, problems: &mu
     let places = tree.iter().filter(|(path, source)| **path != list && !source.test_only);
     let texts: Vec<&str> = places.map(|(_, source)| source.text.as_str()).collect();
     for (line, fault) in faults(&listed.text) {
-        if !texts.iter().any(|text| stands_in(text, fault)) {
+        if !texts.iter().any(|text| is_planted_in(text, fault)) {
             let text = format!("the fault {fault} is planted nowhere");
             problems.push(Problem::new(&list, line, text));
         }
@@ -32,7 +32,7 @@ fn faults(list: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// True if a source uses the fault.
-pub(crate) fn stands_in(text: &str, fault: &str) -> bool {
+pub(crate) fn is_planted_in(text: &str, fault: &str) -> bool {
     text.contains(&format!("planted!({fault})"))
         || text.contains(&format!("planted::has(PlantedFault::{fault})"))
 }
@@ -45,8 +45,8 @@ mod tests {
     fn a_fault_has_a_line_of_the_list_and_a_place() {
         let list = "faults! {\n    Slips, \"slips\", Engine,\n        \"a step is left out\";\n}\n";
         assert_eq!(faults(list).collect::<Vec<_>>(), [(2, "Slips")]);
-        assert!(stands_in("if !planted!(Slips) { step()?; }", "Slips"));
-        assert!(stands_in("planted::has(PlantedFault::Slips)", "Slips"));
-        assert!(!stands_in("if !planted!(SlipsTwice) {}", "Slips"));
+        assert!(is_planted_in("if !planted!(Slips) { step()?; }", "Slips"));
+        assert!(is_planted_in("planted::has(PlantedFault::Slips)", "Slips"));
+        assert!(!is_planted_in("if !planted!(SlipsTwice) {}", "Slips"));
     }
 }

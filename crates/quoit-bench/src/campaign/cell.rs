@@ -2,7 +2,7 @@
 
 use super::error::CampaignError;
 use super::event::{CellEvent, read_cell_events};
-use super::fields::{Fields, unsigned};
+use super::fields::{FieldReader, unsigned};
 use super::file::{Campaign, phase_keys};
 use super::matrix::{Coordinates, cell_label, combinations, put_in, transform};
 use super::room::RoomNeeds;
@@ -166,7 +166,7 @@ impl Campaign {
 }
 
 fn read_growth(term: &Term) -> Result<CellPhase, String> {
-    let mut fields = Fields::of(term, "growth")?;
+    let mut fields = FieldReader::of(term, "growth")?;
     let kind = fields.required("type", "sets or maps", |term| match term.as_atom()? {
         "sets" => Some(GrowthKind::Sets),
         "maps" => Some(GrowthKind::Maps),

@@ -162,7 +162,7 @@ impl CellContext<'_> {
             }
             ExitStatus::Faults => "verification has found faults",
             ExitStatus::Crash => "crashes of workers stopped it",
-            ExitStatus::Failure if report.is_in_vain() => "no operation succeeded",
+            ExitStatus::Failure if report.all_operations_failed() => "no operation succeeded",
             ExitStatus::Failure => "it ended early, or its results are incomplete",
         };
         Ok(CellOutcome::Failed(format!("{}: {fault}", phase.name)))

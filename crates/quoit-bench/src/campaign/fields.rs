@@ -5,13 +5,13 @@ use crate::term::Term;
 use std::ops::RangeInclusive;
 
 /// The pairs that are not read yet. A pair that is left at the end has an unknown name.
-pub(super) struct Fields<'a> {
+pub(super) struct FieldReader<'a> {
     of: &'a str,
     pairs: Vec<(String, Term)>,
     known: Vec<&'static str>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> FieldReader<'a> {
     /// Takes a list of pairs. `of` names it in errors.
     pub(super) fn of(term: &Term, of: &'a str) -> Result<Self, String> {
         let pairs = pairs(term).ok_or_else(|| {

@@ -1,6 +1,6 @@
 //! The disk and memory that a cell needs, and that the machine has.
 
-use super::fields::{Fields, unsigned};
+use super::fields::{FieldReader, unsigned};
 use super::server_plan::ServerPlan;
 use crate::output::text::size_text;
 use crate::term::Term;
@@ -26,7 +26,7 @@ pub(super) struct FreeRoom {
 impl RoomNeeds {
     /// Reads the value of `needs`, in which the values of axes are already substituted.
     pub(super) fn read(term: &Term) -> Result<Self, String> {
-        let mut fields = Fields::of(term, "needs")?;
+        let mut fields = FieldReader::of(term, "needs")?;
         let bytes = |term: &Term| unsigned(term, 0..=u64::MAX >> 1);
         let mut of =
             |name| fields.optional(name, "a number of bytes", bytes).map(Option::unwrap_or_default);

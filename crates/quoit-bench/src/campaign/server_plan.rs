@@ -1,6 +1,6 @@
 //! The servers of a cell, as the key `server` describes them.
 
-use super::fields::{Fields, unsigned};
+use super::fields::{FieldReader, unsigned};
 use crate::term::Term;
 use std::path::PathBuf;
 
@@ -32,7 +32,7 @@ pub struct ServerPlan {
 impl ServerPlan {
     /// Reads the value of `server`, in which the values of axes are already substituted.
     pub(super) fn read(term: &Term) -> Result<Self, String> {
-        let mut fields = Fields::of(term, "server")?;
+        let mut fields = FieldReader::of(term, "server")?;
         let plan = Self {
             program: fields.optional("program", "a path in quotes", text)?.map(PathBuf::from),
             engine: fields.optional("engine", "the name of an engine, such as bitcask", word)?,

@@ -2,7 +2,7 @@
 
 use super::{BenchOptions, ExitStatus, failed, load};
 use crate::config::{
-    Config, ConfigError, OperationEntry, Pacing, RunLength, Target, unread_places,
+    Config, ConfigError, OperationEntry, Pacing, RunLength, Target, unread_target_keys,
 };
 use crate::driver::{Asks, Driver, DriverTask, check_target_lists, check_verifies, with_named};
 use crate::keygen::Kind;
@@ -27,7 +27,7 @@ pub fn check(options: &BenchOptions) -> ExitStatus {
 /// When the configuration cannot be run.
 pub fn check_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<(), ConfigError> {
     let config = load(options)?;
-    let Looked { asks, warnings, notices } = look(&config)?;
+    let CheckedConfig { asks, warnings, notices } = look(&config)?;
     for (name, text) in plan_lines(&config, &asks) {
         terminal.line(&format!("{name:<13}{text}"));
     }
@@ -45,21 +45,21 @@ pub fn check_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<(), C
 /// # Errors
 ///
 /// When no driver has the configured name, or the driver rejects a part of the configuration.
-pub(super) fn look(config: &Config) -> Result<Looked, ConfigError> {
-    with_named(config, Look(config))?
+pub(super) fn look(config: &Config) -> Result<CheckedConfig, ConfigError> {
+    with_named(config, CheckTask(config))?
 }
 
 /// A driver's answers about a configuration.
-pub(super) struct Looked {
+pub(super) struct CheckedConfig {
     pub(super) asks: Asks,
     pub(super) warnings: Vec<String>,
     notices: Vec<String>,
 }
 
-struct Look<'a>(&'a Config);
+struct CheckTask<'a>(&'a Config);
 
-impl DriverTask for Look<'_> {
-    type Output = Result<Looked, ConfigError>;
+impl DriverTask for CheckTask<'_> {
+    type Output = Result<CheckedConfig, ConfigError>;
 
     fn with<D: Driver>(self) -> Self::Output {
         let Self(config) = self;
@@ -71,10 +71,10 @@ impl DriverTask for Look<'_> {
         check_target_lists::<D>(config, &asks)?;
         // Servers of the command line replace those of any key, so an unread key misdirects nothing.
         let unread = match config.target_overrides.is_empty() {
-            true => unread_places(&config.settings, D::NAME),
+            true => unread_target_keys(&config.settings, D::NAME),
             false => Vec::new(),
         };
-        Ok(Looked { asks, notices: D::notices(&plan), warnings: unread })
+        Ok(CheckedConfig { asks, notices: D::notices(&plan), warnings: unread })
     }
 }
 

@@ -16,8 +16,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 
 use crate::config::{
-    Config, ConfigError, Expectation, LINE_FILE, LineError, LineOptions, LogLevel, Place, RunEvent,
-    RunLength, Target, TargetOverride, run_hook,
+    Config, ConfigError, Expectation, LINE_FILE, LoadOptions, LoadOptionsError, LogLevel, Place,
+    RunEvent, RunLength, Target, TargetOverride, run_hook,
 };
 use crate::driver::{Driver, DriverTask, with_named};
 use crate::notices::Notices;
@@ -43,7 +43,7 @@ pub struct BenchOptions {
     /// Servers as URLs, given instead of configuration files. The load is the one that `line` describes.
     pub urls: Vec<String>,
     /// The load for the servers in `urls`.
-    pub line: LineOptions,
+    pub line: LoadOptions,
     /// Parent directory of the results (`-d`). Default: the configuration's `test_dir`, else `tests`.
     pub results_dir: Option<PathBuf>,
     /// Name of the run's directory (`-n`). Default: the local time.
@@ -62,7 +62,7 @@ pub struct BenchOptions {
     /// Servers as `host:port` or `list=host:port`, which replace the configuration's.
     pub targets: Vec<String>,
     /// Options of basho_bench that were given and have no effect here.
-    pub passed_over: Vec<&'static str>,
+    pub ignored_options: Vec<&'static str>,
     /// Write the rows, and at the end the summary, to standard output as lines of JSON, and everything else
     /// to standard error.
     pub is_json: bool,
@@ -136,7 +136,7 @@ pub fn status_of(report: &RunReport) -> ExitStatus {
     let has_faults = report.verification.as_ref().is_some_and(|found| !found.is_clean());
     let status = match report.end.into() {
         _ if has_faults => ExitStatus::Faults,
-        ExitStatus::Success if report.is_in_vain() => ExitStatus::Failure,
+        ExitStatus::Success if report.all_operations_failed() => ExitStatus::Failure,
         ExitStatus::Success if report.misses_expectations() => ExitStatus::Missed,
         status => status,
     };
@@ -158,10 +158,10 @@ fn text_of_line(options: &BenchOptions) -> Result<Option<String>, ConfigError> {
     match (options.urls.first(), options.config_paths.first()) {
         (Some(url), Some(file)) => {
             let file = file.display().to_string();
-            Err(ConfigError::Line(LineError::Mixed { url: url.clone(), file }))
+            Err(ConfigError::Line(LoadOptionsError::Mixed { url: url.clone(), file }))
         }
-        (None, _) if options.line != LineOptions::default() => {
-            Err(ConfigError::Line(LineError::OptionsOfFiles))
+        (None, _) if options.line != LoadOptions::default() => {
+            Err(ConfigError::Line(LoadOptionsError::OptionsOfFiles))
         }
         (None, _) => Ok(None),
         (Some(_), None) => Config::text_of_line(&options.urls, &options.line).map(Some),
@@ -204,7 +204,7 @@ fn load(options: &BenchOptions) -> Result<Config, ConfigError> {
         config.warnings.push(told.to_owned());
     }
     let told = |option| format!("{option} has no effect: there are no Erlang nodes here");
-    config.warnings.extend(options.passed_over.iter().map(told));
+    config.warnings.extend(options.ignored_options.iter().map(told));
     Ok(config)
 }
 
@@ -236,7 +236,7 @@ impl DriverTask for RunTask<'_> {
 pub fn run_on(options: &BenchOptions, terminal: &mut Terminal) -> Result<RunReport, RunError> {
     let mut config = load(options)?;
     // Check first, so that a configuration that cannot be run leaves no directory behind.
-    let check::Looked { asks, warnings, .. } = check::look(&config)?;
+    let check::CheckedConfig { asks, warnings, .. } = check::look(&config)?;
     // Resolve links now: a path through the link `current` points elsewhere once the run has its directory.
     let config_paths: Vec<PathBuf> = options
         .config_paths

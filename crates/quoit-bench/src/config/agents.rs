@@ -48,8 +48,8 @@ pub(crate) struct NamedFile {
 ///
 /// When the text has neither form.
 pub(crate) fn agent_address(text: &str) -> Result<Target, ConfigError> {
-    let is_bare = !text.contains(':') || text.ends_with(']');
-    match is_bare {
+    let counts_nothing = !text.contains(':') || text.ends_with(']');
+    match counts_nothing {
         true => Target::parse(&format!("{text}:{DEFAULT_PORT}")),
         false => Target::parse(text),
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::error::ConfigError;
 use super::settings::for_each_pair;
 use super::toml_form;
-use crate::term::{LocatedTerm, Term, is_left_out, parse_mending, text_of};
+use crate::term::{LocatedTerm, Term, is_left_out, parse_with_repair, text_of};
 
 /// The same configuration in TOML. Comments are kept if they have their own lines.
 ///
@@ -18,7 +18,7 @@ use crate::term::{LocatedTerm, Term, is_left_out, parse_mending, text_of};
 /// When the bytes are not a sequence of Erlang terms, or a value is nested deeper than TOML allows.
 pub fn to_toml(path: &Path, bytes: &[u8]) -> Result<String, ConfigError> {
     let text = text_of(bytes);
-    let terms = parse_mending(&text)
+    let terms = parse_with_repair(&text)
         .map_err(|error| ConfigError::Syntax { path: path.to_owned(), error })?
         .terms;
     let mut pairs: BTreeMap<String, (Term, usize)> = BTreeMap::new();

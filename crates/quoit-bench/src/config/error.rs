@@ -7,7 +7,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::expectation::ExpectationError;
-use super::load_line::LineError;
+use super::load_line::LoadOptionsError;
 use super::toml_form::TomlError;
 use crate::keygen::GeneratorError;
 use crate::link::LinkError;
@@ -65,7 +65,7 @@ pub enum ConfigError {
     },
     /// The command line does not describe a load.
     #[error(transparent)]
-    Line(LineError),
+    Line(LoadOptionsError),
     /// Agents can't share the run.
     #[error("agents: {0}")]
     Agents(String),

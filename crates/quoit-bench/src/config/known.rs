@@ -177,12 +177,12 @@ fn asks_nothing(value: &Term) -> bool {
 }
 
 /// Endings of keys that determine the servers and buckets that a driver uses.
-const ENDINGS_OF_PLACES: [&str; 4] = ["_ips", "_port", "_bucket", "_hosts"];
+const TARGET_KEY_SUFFIXES: [&str; 4] = ["_ips", "_port", "_bucket", "_hosts"];
 
 /// Keys of other versions' drivers that change which requests are sent.
 const KEYS_OF_REQUESTS: [&str; 1] = ["crdts"];
 
-/// Known keys that change the load if they are misspelt, besides the keys with [`ENDINGS_OF_PLACES`].
+/// Known keys that change the load if they are misspelt, besides the keys with [`TARGET_KEY_SUFFIXES`].
 const KEYS_OF_LOADS: [&str; 7] = [
     "driver",
     "operations",
@@ -198,13 +198,13 @@ const MISSPELT_LETTERS_MAX: usize = 2;
 
 /// The ending of a key that determines the target of the load. `_hosts` counts as `_ips`, its synonym.
 fn ending_of_place(key: &str) -> Option<&'static str> {
-    let ending = ENDINGS_OF_PLACES.into_iter().find(|ending| key.ends_with(ending))?;
+    let ending = TARGET_KEY_SUFFIXES.into_iter().find(|ending| key.ends_with(ending))?;
     Some(if ending == "_hosts" { "_ips" } else { ending })
 }
 
 /// True for a key that must not be ignored, because the load would go to other servers or send other
 /// requests.
-fn decides_the_load(key: &str) -> bool {
+fn changes_the_load(key: &str) -> bool {
     KEYS_OF_REQUESTS.contains(&key) || ending_of_place(key).is_some()
 }
 
@@ -213,7 +213,7 @@ fn misspelt(key: &str) -> Option<&'static str> {
     let key = key.to_ascii_lowercase();
     let known = KEYS
         .iter()
-        .filter(|known| decides_the_load(known) || KEYS_OF_LOADS.contains(known))
+        .filter(|known| changes_the_load(known) || KEYS_OF_LOADS.contains(known))
         .map(|known| (strsim::damerau_levenshtein(&key, known), *known));
     let (letters, known) = known.min()?;
     (letters <= MISSPELT_LETTERS_MAX).then_some(known)
@@ -251,7 +251,7 @@ pub(super) fn warnings(settings: &Settings) -> Result<Vec<String>, ConfigError> 
                 Some(name) => format!(": did you mean `{name}`?"),
                 None => String::new(),
             };
-            if misspelt.is_some() || decides_the_load(key) {
+            if misspelt.is_some() || changes_the_load(key) {
                 return Err(ConfigError::UnknownKey { place, key: key.to_owned(), hint });
             }
             warnings.push(format!("{place}the key `{key}` is not known and is ignored{hint}"));
@@ -263,7 +263,7 @@ pub(super) fn warnings(settings: &Settings) -> Result<Vec<String>, ConfigError> 
 /// Warnings about keys of servers, ports and buckets that the driver has not read. A key only gets a
 /// warning if the driver read no key with the same ending: the load then goes to the driver's defaults,
 /// which the author of such a key hardly intended.
-pub(crate) fn unread_places(settings: &Settings, driver: &str) -> Vec<String> {
+pub(crate) fn unread_target_keys(settings: &Settings, driver: &str) -> Vec<String> {
     let of_places = || settings.keys().filter(|(key, _)| ending_of_place(key).is_some());
     let is_read = |ending| {
         let mut same = of_places().filter(|(key, _)| ending_of_place(key) == Some(ending));

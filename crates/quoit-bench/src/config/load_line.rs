@@ -17,7 +17,7 @@ const DEFAULT_MINUTES: f64 = 0.5;
 
 /// Options that describe a load. `None` selects the default.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct LineOptions {
+pub struct LoadOptions {
     /// Weight of reads.
     pub get: Option<u32>,
     /// Weight of writes without a read before them.
@@ -129,7 +129,7 @@ impl Workload {
 
 /// Reasons why a command line does not describe a load. Each message names the value and the remedy.
 #[derive(Debug, Error, PartialEq, Eq)]
-pub enum LineError {
+pub enum LoadOptionsError {
     /// Options that describe a load were given with configuration files.
     #[error(
         "--get, --put, --update, --delete, --workers, --rate, --keys, --spread, --value-size, --workload, \
@@ -169,18 +169,18 @@ pub enum LineError {
     NoOperation,
     /// A named workload was given with an option that it already decides.
     #[error("--workload has a mix and a spread of its own: leave out {0}")]
-    WorkloadBeside(&'static str),
+    WorkloadConflict(&'static str),
     /// The workload has an operation that the protocol does not have.
     #[error(
         "this workload has operations that only other protocols have: E needs pb://, F needs pb:// or http://"
     )]
-    WorkloadElsewhere,
+    WorkloadUnsupported,
     /// `--fill` was given with an option that contradicts it.
     #[error("--fill writes each key once: leave out {0}")]
-    FillBeside(&'static str),
+    FillConflict(&'static str),
     /// A trace was given with an option that the trace already decides.
     #[error("the operations, keys, sizes and times come from --trace: leave out {0}")]
-    TraceBeside(&'static str),
+    TraceConflict(&'static str),
     /// A speed was given without a trace.
     #[error("--speed is that of a trace: add --trace FILE")]
     SpeedWithoutTrace,
@@ -255,8 +255,8 @@ struct LineServer {
 }
 
 impl LineServer {
-    fn parse(text: &str) -> Result<Self, LineError> {
-        let fault = |problem: String| LineError::Url { url: text.to_owned(), problem };
+    fn parse(text: &str) -> Result<Self, LoadOptionsError> {
+        let fault = |problem: String| LoadOptionsError::Url { url: text.to_owned(), problem };
         let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
         let protocol = Protocol::of_scheme(scheme).ok_or_else(|| {
             fault(format!(
@@ -308,12 +308,18 @@ pub fn is_url(argument: &str) -> bool {
 /// # Errors
 ///
 /// When a URL does not name a server of a known protocol, or the options contradict each other.
-pub(crate) fn configuration(urls: &[String], options: &LineOptions) -> Result<String, LineError> {
+pub(crate) fn configuration(
+    urls: &[String],
+    options: &LoadOptions,
+) -> Result<String, LoadOptionsError> {
     let servers: Vec<LineServer> =
         urls.iter().map(|url| LineServer::parse(url)).collect::<Result<_, _>>()?;
     let first = &servers[0];
     if let Some(other) = servers.iter().position(|server| !server.is_like(first)) {
-        return Err(LineError::Differ { first: urls[0].clone(), other: urls[other].clone() });
+        return Err(LoadOptionsError::Differ {
+            first: urls[0].clone(),
+            other: urls[other].clone(),
+        });
     }
     let quoted = |text: &str| format!("{text:?}");
     let mut toml = String::from("# The load that the command line asked for.\n\n");
@@ -355,9 +361,9 @@ pub(crate) fn configuration(urls: &[String], options: &LineOptions) -> Result<St
 }
 
 /// Refuses a trace together with options that the trace already decides.
-fn check_trace(options: &LineOptions) -> Result<(), LineError> {
+fn check_trace(options: &LoadOptions) -> Result<(), LoadOptionsError> {
     if options.trace.is_none() {
-        return options.speed.as_ref().map_or(Ok(()), |_| Err(LineError::SpeedWithoutTrace));
+        return options.speed.as_ref().map_or(Ok(()), |_| Err(LoadOptionsError::SpeedWithoutTrace));
     }
     let weights = [options.get, options.put, options.update, options.delete];
     let beside = [
@@ -370,7 +376,7 @@ fn check_trace(options: &LineOptions) -> Result<(), LineError> {
         (options.fills, "--fill"),
     ];
     match beside.iter().find(|(is_given, _)| *is_given) {
-        Some((_, name)) => Err(LineError::TraceBeside(name)),
+        Some((_, name)) => Err(LoadOptionsError::TraceConflict(name)),
         None => Ok(()),
     }
 }
@@ -404,8 +410,8 @@ fn place(server: &LineServer) -> Vec<(&'static str, String)> {
 }
 
 /// The mix in TOML. Default: four reads to one write.
-fn operations(protocol: Protocol, options: &LineOptions) -> Result<String, LineError> {
-    let LineOptions { get, put, update, delete, .. } = *options;
+fn operations(protocol: Protocol, options: &LoadOptions) -> Result<String, LoadOptionsError> {
+    let LoadOptions { get, put, update, delete, .. } = *options;
     let weights = [("--get", get), ("--put", put), ("--update", update), ("--delete", delete)];
     let weighted = weights.iter().find(|(_, weight)| weight.is_some()).map(|(name, _)| *name);
     let beside = weighted.or(options.spread.map(|_| "--spread"));
@@ -415,13 +421,13 @@ fn operations(protocol: Protocol, options: &LineOptions) -> Result<String, LineE
         let beside = beside.or(options.workload.map(|_| "--workload"));
         return beside.map_or_else(
             || Ok(format!("[[{put:?}, 1]]")),
-            |name| Err(LineError::FillBeside(name)),
+            |name| Err(LoadOptionsError::FillConflict(name)),
         );
     }
     if let Some(workload) = options.workload {
         return match beside {
-            Some(name) => Err(LineError::WorkloadBeside(name)),
-            None => workload.operations(protocol).ok_or(LineError::WorkloadElsewhere),
+            Some(name) => Err(LoadOptionsError::WorkloadConflict(name)),
+            None => workload.operations(protocol).ok_or(LoadOptionsError::WorkloadUnsupported),
         };
     }
     let is_silent = [get, put, update, delete].iter().all(Option::is_none);
@@ -434,12 +440,12 @@ fn operations(protocol: Protocol, options: &LineOptions) -> Result<String, LineE
     let mut mix = Vec::new();
     for (name, weight) in protocol.operations().into_iter().zip([get, put, update, delete]) {
         if let Some(weight) = weight.filter(|weight| *weight > 0) {
-            let name = name.ok_or(LineError::NoUpdate)?;
+            let name = name.ok_or(LoadOptionsError::NoUpdate)?;
             mix.push(format!("[{name:?}, {weight}]"));
         }
     }
     if mix.is_empty() {
-        return Err(LineError::NoOperation);
+        return Err(LoadOptionsError::NoOperation);
     }
     Ok(format!("[{}]", mix.join(", ")))
 }
@@ -450,7 +456,7 @@ mod tests {
     use crate::config::{Config, Pacing, Settings, Target};
     use std::path::Path;
 
-    fn config(urls: &[&str], options: &LineOptions) -> Config {
+    fn config(urls: &[&str], options: &LoadOptions) -> Config {
         let urls: Vec<String> = urls.iter().map(|url| (*url).to_owned()).collect();
         let toml = configuration(&urls, options).expect("a load");
         let mut settings = Settings::default();
@@ -460,19 +466,19 @@ mod tests {
         config
     }
 
-    fn fault(url: &str, options: &LineOptions) -> String {
+    fn fault(url: &str, options: &LoadOptions) -> String {
         configuration(&[url.to_owned()], options).expect_err("no load").to_string()
     }
 
     #[test]
     fn a_line_becomes_a_configuration_that_is_read_without_a_warning() {
-        let options = LineOptions {
+        let options = LoadOptions {
             get: Some(3),
             delete: Some(1),
             rate_per_s: Some(5000.0),
             workers: Some(50),
             spread: Some(KeySpread::EightyTwenty),
-            ..LineOptions::default()
+            ..LoadOptions::default()
         };
         let config = config(&["pb://a:17/maps/b", "pb://[::1]/maps/b"], &options);
         assert_eq!((config.driver.as_str(), config.worker_count), ("riakc_pb", 50));
@@ -492,12 +498,12 @@ mod tests {
             ("redis://h", "redis"),
             ("memcached://h", "memcached"),
         ] {
-            let config = config(&[url], &LineOptions::default());
+            let config = config(&[url], &LoadOptions::default());
             assert_eq!((config.driver.as_str(), config.pacing), (driver, Pacing::Max), "{url}");
             let weights: Vec<_> = config.operations.iter().map(|entry| entry.weight).collect();
             assert_eq!(weights, [80, 20], "{url}");
         }
-        let http = config(&["http://h"], &LineOptions::default());
+        let http = config(&["http://h"], &LoadOptions::default());
         let targets = http.targets("http_raw_ips", "http_raw_port", 1).expect("targets");
         assert_eq!(targets[0].port, 8098);
     }
@@ -505,7 +511,7 @@ mod tests {
     #[test]
     fn named_workloads_are_mixes_and_spreads() {
         let of = |workload, url: &str| {
-            let options = LineOptions { workload: Some(workload), ..LineOptions::default() };
+            let options = LoadOptions { workload: Some(workload), ..LoadOptions::default() };
             config(&[url], &options)
         };
         let insertion = of(Workload::YcsbD, "pb://h");
@@ -518,25 +524,25 @@ mod tests {
             of(workload, "http://h");
         }
         of(Workload::YcsbE, "pb://h");
-        let scans = LineOptions { workload: Some(Workload::YcsbE), ..LineOptions::default() };
-        assert_eq!(fault("http://h", &scans), LineError::WorkloadElsewhere.to_string());
-        let weighted = LineOptions { get: Some(1), ..scans };
+        let scans = LoadOptions { workload: Some(Workload::YcsbE), ..LoadOptions::default() };
+        assert_eq!(fault("http://h", &scans), LoadOptionsError::WorkloadUnsupported.to_string());
+        let weighted = LoadOptions { get: Some(1), ..scans };
         assert!(fault("pb://h", &weighted).contains("leave out --get"));
     }
 
     #[test]
     fn a_fill_writes_each_key_once() {
-        let fill = LineOptions { fills: true, keys: Some(50), ..LineOptions::default() };
+        let fill = LoadOptions { fills: true, keys: Some(50), ..LoadOptions::default() };
         let config = config(&["pb://h"], &fill);
         assert_eq!(config.key_generator.dimension(), Some(50));
         assert_eq!(config.length, crate::config::RunLength::Unlimited);
-        let beside = LineOptions { workload: Some(Workload::YcsbA), ..fill };
+        let beside = LoadOptions { workload: Some(Workload::YcsbA), ..fill };
         assert!(fault("pb://h", &beside).contains("leave out --workload"));
     }
 
     #[test]
     fn a_line_that_describes_no_load_is_told_with_the_remedy() {
-        let none = LineOptions::default();
+        let none = LoadOptions::default();
         for (url, expected) in [
             (
                 "ftp://h",
@@ -550,10 +556,10 @@ mod tests {
         ] {
             assert!(fault(url, &none).contains(expected), "{url}: {}", fault(url, &none));
         }
-        let nothing = LineOptions { get: Some(0), ..LineOptions::default() };
+        let nothing = LoadOptions { get: Some(0), ..LoadOptions::default() };
         assert!(fault("pb://h", &nothing).contains("all weights are 0"));
-        let update = LineOptions { update: Some(1), ..LineOptions::default() };
-        assert_eq!(fault("redis://h", &update), LineError::NoUpdate.to_string());
+        let update = LoadOptions { update: Some(1), ..LoadOptions::default() };
+        assert_eq!(fault("redis://h", &update), LoadOptionsError::NoUpdate.to_string());
         let urls = ["pb://h".to_owned(), "http://h".to_owned()];
         let differ = configuration(&urls, &none).expect_err("two protocols");
         assert!(differ.to_string().contains("differ in protocol or bucket"), "{differ}");

@@ -37,9 +37,9 @@ pub use expectation::{Expectation, ExpectationError, Figure, Relation};
 use generators::Generators;
 pub use hooks::Hooks;
 pub(crate) use hooks::{DIRECTORY_VARIABLE, run_hook};
-pub(crate) use known::unread_places;
+pub(crate) use known::unread_target_keys;
 pub(crate) use load_line::LINE_FILE;
-pub use load_line::{KeySpread, LineError, LineOptions, Workload, is_url};
+pub use load_line::{KeySpread, LoadOptions, LoadOptionsError, Workload, is_url};
 pub use operations::OperationEntry;
 pub(crate) use operations::file_label;
 pub(crate) use pacing::time_of;
@@ -169,7 +169,7 @@ impl Config {
     /// When a URL does not name a server of a known protocol, or the options contradict each other.
     pub(crate) fn text_of_line(
         urls: &[String],
-        options: &LineOptions,
+        options: &LoadOptions,
     ) -> Result<String, ConfigError> {
         load_line::configuration(urls, options).map_err(ConfigError::Line)
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::error::{ConfigError, Place};
 use super::toml_form::{self, TomlEntry};
 use crate::term::{
-    LocatedTerm, Places, Position, Term, is_left_out, left_out_remark, parse_bytes_mending,
+    LocatedTerm, Position, Positions, Term, is_left_out, left_out_remark, parse_bytes_with_repair,
 };
 
 /// All keys that the files set. The last setting of a key wins.
@@ -25,7 +25,7 @@ struct Entry {
     term: Term,
     file: Arc<PathBuf>,
     key_position: Position,
-    places: Places,
+    places: Positions,
     is_toml: bool,
 }
 
@@ -103,7 +103,7 @@ impl Settings {
             }
             return Ok(());
         }
-        let mended = parse_bytes_mending(bytes)
+        let mended = parse_bytes_with_repair(bytes)
             .map_err(|error| ConfigError::Syntax { path: path.to_owned(), error })?;
         let remark = |text: &str| format!("{}: {text}", path.display());
         self.remarks.extend(mended.remarks.iter().map(|text| remark(text)));
@@ -291,12 +291,12 @@ impl Settings {
 
 /// Passes to `tell` every term, and every element of a list of terms, that is not a pair of a key and a
 /// value.
-fn for_each_other(term: &Term, places: &Places, tell: &mut impl FnMut(&Term, Position)) {
+fn for_each_other(term: &Term, places: &Positions, tell: &mut impl FnMut(&Term, Position)) {
     match term {
         Term::Tuple(elements) if matches!(elements.as_slice(), [Term::Atom(_), _]) => {}
         Term::List(elements) => {
             let place_of = |at: usize| {
-                places.inner.get(at).cloned().unwrap_or_else(|| Places::leaf(places.position))
+                places.inner.get(at).cloned().unwrap_or_else(|| Positions::leaf(places.position))
             };
             for (at, element) in elements.iter().enumerate() {
                 for_each_other(element, &place_of(at), tell);
@@ -310,12 +310,12 @@ fn for_each_other(term: &Term, places: &Places, tell: &mut impl FnMut(&Term, Pos
 /// in a list. Other terms are ignored, as basho_bench does.
 pub(super) fn for_each_pair(
     term: Term,
-    places: Places,
-    take: &mut impl FnMut(String, Term, Position, Places),
+    places: Positions,
+    take: &mut impl FnMut(String, Term, Position, Positions),
 ) {
     let position = places.position;
     let mut inner = places.inner.into_iter();
-    let mut next = || inner.next().unwrap_or_else(|| Places::leaf(position));
+    let mut next = || inner.next().unwrap_or_else(|| Positions::leaf(position));
     match term {
         Term::Tuple(elements) => {
             if let Ok([Term::Atom(key), value]) = <[Term; 2]>::try_from(elements) {

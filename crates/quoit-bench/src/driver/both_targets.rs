@@ -20,7 +20,7 @@ impl BothTargets {
     /// Buffers. HTTP then uses the same hosts, unless the command line names HTTP servers too.
     pub(super) fn read(config: &Config) -> Result<Self, ConfigError> {
         let pb = config.targets("pb_ips", "pb_port", 8087)?;
-        let mut http = of_lists(config).targets("http_ips", "http_port", 8098)?;
+        let mut http = without_unnamed_overrides(config).targets("http_ips", "http_port", 8098)?;
         if !config.overrides(None).is_empty() && config.overrides(Some("http")).is_empty() {
             let port = config.settings.integer("http_port", 8098, 1..=65_535)? as u16;
             let on_port = |target: &Target| Target { host: target.host.clone(), port };
@@ -32,10 +32,10 @@ impl BothTargets {
 }
 
 /// The configuration without those servers of the command line that have no list name.
-pub(super) fn of_lists(config: &Config) -> Config {
-    let mut of_lists = config.clone();
-    of_lists.target_overrides.retain(|target| target.list.is_some());
-    of_lists
+pub(super) fn without_unnamed_overrides(config: &Config) -> Config {
+    let mut without_unnamed_overrides = config.clone();
+    without_unnamed_overrides.target_overrides.retain(|target| target.list.is_some());
+    without_unnamed_overrides
 }
 
 /// The target that a worker uses throughout.

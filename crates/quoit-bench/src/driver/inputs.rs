@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::keygen::{Exhausted, Key, KeyGenerator};
 use crate::random::Random;
-use crate::script::GivenValue;
+use crate::script::SessionValue;
 use crate::trace::TracedOperation;
 use crate::valgen::{Value, ValueGenerator};
 use crate::verify::{Context, Read, Verifier, Write};
@@ -24,17 +24,17 @@ pub struct Inputs {
     key: Key,
     /// True if the current operation's key is given by a trace or a session.
     has_key: bool,
-    value: HeldValue,
+    value: OperationValue,
     verifier: Option<Arc<Verifier>>,
 }
 
 /// The value of the current operation, if it is not drawn.
 #[derive(Debug, Clone)]
-enum HeldValue {
+enum OperationValue {
     None,
     /// A drawn value of this size in bytes.
     OfSize(u64),
-    Given(GivenValue),
+    ScriptReturn(SessionValue),
 }
 
 impl Inputs {
@@ -46,7 +46,7 @@ impl Inputs {
         verifier: Option<Arc<Verifier>>,
     ) -> Self {
         let (inserted, is_inserting, key) = (None, false, Key::default());
-        let (has_key, value) = (false, HeldValue::None);
+        let (has_key, value) = (false, OperationValue::None);
         Self { random, keys, values, inserted, is_inserting, key, has_key, value, verifier }
     }
 
@@ -65,18 +65,18 @@ impl Inputs {
     pub(crate) fn take_traced(&mut self, traced: &TracedOperation) {
         self.key.replace(traced.key.iter().copied());
         self.has_key = true;
-        self.value = HeldValue::OfSize(traced.value_bytes);
+        self.value = OperationValue::OfSize(traced.value_bytes);
     }
 
     /// Gives the next operation the key and the value of a session's step. A missing part is drawn.
-    pub(crate) fn take_step(&mut self, key: Option<GivenValue>, value: Option<GivenValue>) {
+    pub(crate) fn take_step(&mut self, key: Option<SessionValue>, value: Option<SessionValue>) {
         self.has_key = key.is_some();
         match key {
             None => {}
-            Some(GivenValue::Integer(number)) => self.key.take(Value::Integer(number)),
-            Some(GivenValue::Bytes(bytes)) => self.key.take(Value::Bytes(&bytes)),
+            Some(SessionValue::Integer(number)) => self.key.take(Value::Integer(number)),
+            Some(SessionValue::Bytes(bytes)) => self.key.take(Value::Bytes(&bytes)),
         }
-        self.value = value.map_or(HeldValue::None, HeldValue::Given);
+        self.value = value.map_or(OperationValue::None, OperationValue::ScriptReturn);
     }
 
     /// Ends the operation, whatever its outcome.
@@ -149,10 +149,14 @@ impl Inputs {
     #[inline]
     pub fn next_value(&mut self) -> Result<Value<'_>, Exhausted> {
         match &self.value {
-            HeldValue::None => self.values.generate(&mut self.random),
-            HeldValue::OfSize(size_bytes) => Ok(self.values.of_size(*size_bytes, &mut self.random)),
-            HeldValue::Given(GivenValue::Integer(number)) => Ok(Value::Integer(*number)),
-            HeldValue::Given(GivenValue::Bytes(bytes)) => Ok(Value::Bytes(bytes)),
+            OperationValue::None => self.values.generate(&mut self.random),
+            OperationValue::OfSize(size_bytes) => {
+                Ok(self.values.of_size(*size_bytes, &mut self.random))
+            }
+            OperationValue::ScriptReturn(SessionValue::Integer(number)) => {
+                Ok(Value::Integer(*number))
+            }
+            OperationValue::ScriptReturn(SessionValue::Bytes(bytes)) => Ok(Value::Bytes(bytes)),
         }
     }
 
@@ -177,9 +181,9 @@ impl Inputs {
     #[inline]
     pub fn next_shared_bytes(&mut self) -> Result<Bytes, Exhausted> {
         match &self.value {
-            HeldValue::None => self.values.generate_shared(&mut self.random),
-            HeldValue::Given(GivenValue::Bytes(bytes)) => Ok(bytes.clone()),
-            HeldValue::OfSize(_) | HeldValue::Given(GivenValue::Integer(_)) => {
+            OperationValue::None => self.values.generate_shared(&mut self.random),
+            OperationValue::ScriptReturn(SessionValue::Bytes(bytes)) => Ok(bytes.clone()),
+            OperationValue::OfSize(_) | OperationValue::ScriptReturn(SessionValue::Integer(_)) => {
                 Ok(Bytes::copy_from_slice(self.next_bytes()?))
             }
         }

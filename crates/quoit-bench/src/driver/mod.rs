@@ -38,7 +38,7 @@ use std::path::PathBuf;
 pub use inputs::Inputs;
 use thiserror::Error;
 
-use self::ordered::{OnEleveldb, OnInnostore, OnLeveled};
+use self::ordered::{EleveldbDriver, InnostoreDriver, LeveledDriver};
 use crate::config::{Config, ConfigError, Target};
 use crate::keygen::{Key, Kind};
 use crate::term::Term;
@@ -215,9 +215,9 @@ pub(crate) fn with_named<T: DriverTask>(
         index_queries::IndexQueries::NAME => task.with::<index_queries::IndexQueries>(),
         nhs::Nhs::NAME => task.with::<nhs::Nhs>(),
         bitcask::Bitcask::NAME => task.with::<bitcask::Bitcask>(),
-        OnEleveldb::NAME => task.with::<OnEleveldb>(),
-        OnLeveled::NAME => task.with::<OnLeveled>(),
-        OnInnostore::NAME => task.with::<OnInnostore>(),
+        EleveldbDriver::NAME => task.with::<EleveldbDriver>(),
+        LeveledDriver::NAME => task.with::<LeveledDriver>(),
+        InnostoreDriver::NAME => task.with::<InnostoreDriver>(),
         memory::Memory::NAME | "ets" | "dets" => task.with::<memory::Memory>(),
         memcached::Memcached::NAME => task.with::<memcached::Memcached>(),
         redis::Redis::NAME => task.with::<redis::Redis>(),

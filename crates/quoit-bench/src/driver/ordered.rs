@@ -23,7 +23,7 @@ use crate::worker_place::WorkerPlace;
 const SYNC_KEY: &str = "engine_sync";
 
 /// The properties by which the drivers of the engines differ.
-pub(super) trait Which: Send + Sync + 'static {
+pub(super) trait OrderedEngineKind: Send + Sync + 'static {
     /// Name of the driver.
     const NAME: &'static str;
     /// Key of the setting that names the directory of the store.
@@ -43,7 +43,7 @@ pub(super) trait Which: Send + Sync + 'static {
 /// The engine `leveldb`: records in a log-structured merge tree.
 pub(super) struct Eleveldb;
 
-impl Which for Eleveldb {
+impl OrderedEngineKind for Eleveldb {
     const NAME: &'static str = "eleveldb";
     const DIRECTORY_KEY: &'static str = "eleveldb_dir";
     const PASSED_OVER: &'static [&'static str] = &["eleveldb_config", "eleveldb_num_instances"];
@@ -62,7 +62,7 @@ impl Which for Eleveldb {
 /// The engine `leveled`: heads and bodies of records in separate log-structured merge trees.
 pub(super) struct Leveled;
 
-impl Which for Leveled {
+impl OrderedEngineKind for Leveled {
     const NAME: &'static str = "leveled";
     const DIRECTORY_KEY: &'static str = "leveled_dir";
     const PASSED_OVER: &'static [&'static str] = &[];
@@ -81,7 +81,7 @@ impl Which for Leveled {
 /// The engine `innostore`: records in a B+tree.
 pub(super) struct Innostore;
 
-impl Which for Innostore {
+impl OrderedEngineKind for Innostore {
     const NAME: &'static str = "innostore";
     const DIRECTORY_KEY: &'static str = "innostore_dir";
     const PASSED_OVER: &'static [&'static str] = &["innostore_config", "innostore_bucket"];
@@ -99,16 +99,16 @@ impl Which for Innostore {
 }
 
 /// The driver `eleveldb`.
-pub(super) type OnEleveldb = OnOrdered<Eleveldb>;
+pub(super) type EleveldbDriver = OrderedEngineDriver<Eleveldb>;
 
 /// The driver `leveled`.
-pub(super) type OnLeveled = OnOrdered<Leveled>;
+pub(super) type LeveledDriver = OrderedEngineDriver<Leveled>;
 
 /// The driver `innostore`.
-pub(super) type OnInnostore = OnOrdered<Innostore>;
+pub(super) type InnostoreDriver = OrderedEngineDriver<Innostore>;
 
 /// One worker. All workers share one store.
-pub(super) struct OnOrdered<W> {
+pub(super) struct OrderedEngineDriver<W> {
     worker: EngineWorker,
     /// The store, which is closed when the last worker ends.
     _store: Arc<OrderedHandle>,
@@ -121,7 +121,7 @@ pub(super) struct OrderedPlan {
     is_synced: bool,
     key_kind: Kind,
     /// Settings in the configuration that have no effect.
-    passed_over: Vec<&'static str>,
+    ignored_options: Vec<&'static str>,
     /// The store, opened by the first worker.
     store: Mutex<Option<Arc<OrderedHandle>>>,
 }
@@ -136,7 +136,7 @@ impl Drop for OrderedHandle {
     }
 }
 
-impl<W: Which> Driver for OnOrdered<W> {
+impl<W: OrderedEngineKind> Driver for OrderedEngineDriver<W> {
     const NAME: &'static str = W::NAME;
     const OPERATIONS: &'static str = "get, put, delete";
 
@@ -152,7 +152,7 @@ impl<W: Which> Driver for OnOrdered<W> {
             directory: config.run_directory.join(base).join(format!("test.{}", W::NAME)),
             is_synced: settings.boolean(SYNC_KEY, W::IS_SYNCED)?,
             key_kind: config.key_generator.kind(),
-            passed_over: W::PASSED_OVER.iter().copied().filter(is_set).collect(),
+            ignored_options: W::PASSED_OVER.iter().copied().filter(is_set).collect(),
             store: Mutex::new(None),
         })
     }
@@ -167,9 +167,9 @@ impl<W: Which> Driver for OnOrdered<W> {
     }
 
     fn notices(plan: &OrderedPlan) -> Vec<String> {
-        let passed_over = plan.passed_over.iter();
+        let ignored_options = plan.ignored_options.iter();
         let own = format!("{} runs on Quoit's engine of that kind, one for all workers", W::NAME);
-        let without = passed_over.map(|key| format!("{key} has no effect"));
+        let without = ignored_options.map(|key| format!("{key} has no effect"));
         std::iter::once(own).chain(without).collect()
     }
 
@@ -219,12 +219,12 @@ mod tests {
     use super::*;
     use crate::config::Settings;
 
-    fn plan<W: Which>(text: &str) -> OrderedPlan {
+    fn plan<W: OrderedEngineKind>(text: &str) -> OrderedPlan {
         let mut settings = Settings::default();
         settings.add(Path::new("test.config"), text.as_bytes()).expect(text);
         let mut config = Config::from_settings(settings).expect(text);
         config.run_directory = PathBuf::from("/runs/current");
-        OnOrdered::<W>::plan(&config).expect(text)
+        OrderedEngineDriver::<W>::plan(&config).expect(text)
     }
 
     #[test]
@@ -243,14 +243,14 @@ mod tests {
     #[test]
     fn settings_of_other_engines_are_told_to_have_no_effect() {
         let told = plan::<Eleveldb>("{eleveldb_num_instances, 4}.");
-        assert_eq!(told.passed_over, ["eleveldb_num_instances"]);
-        let notices = OnOrdered::<Eleveldb>::notices(&told);
+        assert_eq!(told.ignored_options, ["eleveldb_num_instances"]);
+        let notices = OrderedEngineDriver::<Eleveldb>::notices(&told);
         assert_eq!(notices[1], "eleveldb_num_instances has no effect");
     }
 
     #[test]
     fn every_engine_opens_and_is_closed_in_good_order() {
-        fn opens<W: Which>() {
+        fn opens<W: OrderedEngineKind>() {
             let directory = tempfile::tempdir().expect("a directory");
             let settings = OrderedSettings::new(1);
             let (engine, report) = W::open(directory.path(), settings).expect("a new store");

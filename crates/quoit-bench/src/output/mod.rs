@@ -19,7 +19,7 @@ pub(crate) use crate::result_file::ResultFile;
 pub(crate) use directory::GROWTH_FILE;
 pub(crate) use directory::RunDirectory;
 pub(crate) use log::RunLog;
-pub(crate) use reporter::{Finished, Reporter};
+pub(crate) use reporter::{Reporter, RunTotals};
 pub use terminal::Terminal;
 use thiserror::Error;
 

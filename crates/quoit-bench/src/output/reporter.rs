@@ -35,7 +35,7 @@ pub(crate) struct Reporter<'a> {
 
 /// Totals of a run.
 #[derive(Debug)]
-pub(crate) struct Finished {
+pub(crate) struct RunTotals {
     /// The operations, in the order of the configuration.
     pub(crate) operations: Vec<ReportedOperation>,
     /// The sum of all windows.
@@ -198,7 +198,7 @@ impl<'a> Reporter<'a> {
         rest: &[(u64, Window)],
         elapsed: Duration,
         end: RunEnd,
-    ) -> Finished {
+    ) -> RunTotals {
         let mut rest = rest.iter().peekable();
         while self.seconds_done < elapsed.as_secs() {
             let window = rest.next_if(|(second, _)| *second == self.seconds_done);
@@ -214,6 +214,6 @@ impl<'a> Reporter<'a> {
         self.terminal.line(&format!("\nLatencies in milliseconds:\n{table}"));
         self.notice(&format!("Test {} after {}.", text::end_text(end), text::clock_text(elapsed)));
         let lost = [self.tables.lost(), self.log.lost()].concat();
-        Finished { operations: self.operations, total: self.total, lost }
+        RunTotals { operations: self.operations, total: self.total, lost }
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Beside(Option<JoinHandle<Vec<String>>>);
 /// # Errors
 ///
 /// When a table or the thread can't be created.
-pub(super) fn start_beside(
+pub(super) fn start_background_tasks(
     config: &Config,
     directory: &Path,
     phases: &watch::Receiver<Phase>,
@@ -44,7 +44,7 @@ pub(super) fn start_beside(
 }
 
 /// Waits for the tasks after the end of the run, and passes to `tell` the reasons of those that failed.
-pub(super) fn finish_beside(started: io::Result<Beside>, tell: impl FnMut(String)) {
+pub(super) fn finish_background_tasks(started: io::Result<Beside>, tell: impl FnMut(String)) {
     let failures = match started {
         Ok(Beside(None)) => Vec::new(),
         Ok(Beside(Some(thread))) => thread.join().unwrap_or_else(|_| {

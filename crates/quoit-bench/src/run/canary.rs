@@ -23,7 +23,7 @@ use crate::driver::Driver;
 const PERIOD: Duration = Duration::from_millis(10);
 
 /// Runs the canary of a thread until the workers have to stop.
-pub(super) async fn sing<D: Driver>(shared: Arc<Shared<D>>, local: Rc<Local>) {
+pub(super) async fn run_canary<D: Driver>(shared: Arc<Shared<D>>, local: Rc<Local>) {
     // Without a socket the run has no noise floor, and goes on without it.
     let Ok(echo) = Echo::new() else { return };
     let mut phases = shared.control.phases();

@@ -1,10 +1,10 @@
 //! The end of a run: writing the last files, the report, and the messages for the terminal.
 
 use super::agents::AgentSummary;
-use super::conduct::Conducted;
+use super::conduct::RunOutcome;
 use super::expectations::{Judgement, Measured};
 use super::junit::{JUNIT_FILE, write_junit};
-use super::recording::{Recorded, Recording};
+use super::recording::{RecordedRun, Recording};
 use super::summary::{SUMMARY_FILE, SummaryInputs};
 use super::{RunReport, expectations, failures, verdict};
 use crate::config::{Config, Pacing};
@@ -33,12 +33,12 @@ pub(super) fn tell(report: &RunReport, terminal: &mut Terminal, log: &RunLog) {
 pub(super) fn conclude(
     config: &Config,
     directory: &RunDirectory,
-    conducted: Conducted,
+    conducted: RunOutcome,
     agents: Vec<AgentSummary>,
     verification: Option<VerifyReport>,
     mut recording: Recording<'_>,
 ) -> RunReport {
-    let Conducted { end, started_at, elapsed, process_cpu, loads, gaps, unstarted, rest } =
+    let RunOutcome { end, started_at, elapsed, process_cpu, loads, gaps, unstarted, rest } =
         conducted;
     if unstarted > 0 {
         recording.notice(&format!(
@@ -84,7 +84,7 @@ pub(super) fn conclude(
         recorded.lost.push(format!("{SUMMARY_FILE} ({error})"));
     }
     let directory = directory.path().to_owned();
-    let Recorded { operations, total, lost, .. } = recorded;
+    let RecordedRun { operations, total, lost, .. } = recorded;
     RunReport {
         directory,
         end,

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::control::{Control, Release};
 use super::coordinator::event_loop;
-use super::crew::RunCrew;
+use super::crew::RunMembers;
 use super::expectations::Judgement;
 use super::recording::Recording;
 use super::signals::Signals;
@@ -24,17 +24,17 @@ pub(super) type Ready = mpsc::Receiver<Result<(), RunError>>;
 
 /// Conducts the run on an event loop of its own.
 pub(super) fn drive(
-    crew: &dyn RunCrew,
+    crew: &dyn RunMembers,
     config: &Config,
     length: Option<Duration>,
     connected: Ready,
     recording: &mut Recording<'_>,
-) -> Result<Conducted, RunError> {
+) -> Result<RunOutcome, RunError> {
     event_loop()?.block_on(conduct(crew, config, length, connected, recording))
 }
 
 /// The outcome of a run before its report.
-pub(super) struct Conducted {
+pub(super) struct RunOutcome {
     pub(super) end: RunEnd,
     /// Time at which the measurement started.
     pub(super) started_at: jiff::Timestamp,
@@ -52,9 +52,9 @@ pub(super) struct Conducted {
     pub(super) rest: Vec<(u64, Window)>,
 }
 
-impl Conducted {
+impl RunOutcome {
     /// The outcome of a run that a signal ended before its release.
-    fn nothing(crew: &dyn RunCrew) -> Self {
+    fn nothing(crew: &dyn RunMembers) -> Self {
         Self {
             end: RunEnd::Interrupted,
             started_at: jiff::Timestamp::now(),
@@ -71,16 +71,16 @@ impl Conducted {
 /// Waits until all workers or agents are connected, releases them, and records their seconds until they
 /// have ended.
 async fn conduct(
-    crew: &dyn RunCrew,
+    crew: &dyn RunMembers,
     config: &Config,
     length: Option<Duration>,
     mut connected: Ready,
     recording: &mut Recording<'_>,
-) -> Result<Conducted, RunError> {
+) -> Result<RunOutcome, RunError> {
     let mut signals = Signals::listen().map_err(RunError::Thread)?;
     recording.enter_phase(ViewPhase::Connecting);
     if !all_connected(crew, &mut connected, &mut signals).await? {
-        return Ok(Conducted::nothing(crew));
+        return Ok(RunOutcome::nothing(crew));
     }
     let control = crew.control();
     let notice_before = crew.notice_before_start();
@@ -101,7 +101,7 @@ async fn conduct(
         control.take_reasons().iter().for_each(|reason| recording.notice(reason));
         if completed.is_finished {
             let over_at = release.end_by(stopped_at.unwrap_or_else(Instant::now));
-            return Ok(Conducted {
+            return Ok(RunOutcome {
                 end: control.requested_end().unwrap_or(end),
                 started_at: jiff::Timestamp::try_from(started_at).unwrap_or_default(),
                 elapsed: crew.elapsed(measured_from),
@@ -150,7 +150,7 @@ fn enter_first_phase(config: &Config, recording: &mut Recording<'_>) {
 
 /// Waits until all members are connected. Returns false if a signal comes first.
 async fn all_connected(
-    crew: &dyn RunCrew,
+    crew: &dyn RunMembers,
     connected: &mut Ready,
     signals: &mut Signals,
 ) -> Result<bool, RunError> {

@@ -6,15 +6,15 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 
 use super::agents::{AgentSummary, LedAgents};
-use super::beside::{finish_beside, start_beside};
+use super::beside::{finish_background_tasks, start_background_tasks};
 use super::conclude::{conclude, tell};
 use super::conduct::drive;
 use super::control::Control;
-use super::crew::RunCrew as _;
+use super::crew::RunMembers as _;
 use super::mix::{Mix, build_mix};
 use super::read_back::read_back;
 use super::recording::Recording;
-use super::replaying::Replaying;
+use super::replaying::TraceReplay;
 use super::schedule::Schedule;
 use super::threads::{join, start_threads};
 use super::worker::Shared;
@@ -53,12 +53,12 @@ fn run_here<D: Driver>(setup: RunSetup<'_>) -> Result<RunReport, RunError> {
         Recording::create(config, directory, &mut *terminal, log.clone(), operations.clone())?;
     prepare_system::<D>(&shared.plan, &mut recording)?;
     let threads = start_threads(&shared, config.thread_count as usize)?;
-    let beside = start_beside(config, directory.path(), &shared.control.phases(), &board);
+    let beside = start_background_tasks(config, directory.path(), &shared.control.phases(), &board);
     announce(config, D::NAME, &mut recording);
     let conducted = drive(&*shared, config, length, connected, &mut recording);
     shared.control.stop();
     join(threads)?;
-    finish_beside(beside, |text| recording.notice(&format!("warning: {text}")));
+    finish_background_tasks(beside, |text| recording.notice(&format!("warning: {text}")));
     let conducted = conducted?;
     shared.faults().iter().for_each(|fault| recording.notice(&format!("error: {fault}")));
     let verification = finish_verification(&shared, &mut recording);
@@ -83,12 +83,12 @@ fn run_with_agents<D: Driver>(
         Recording::create(config, directory, &mut *terminal, log.clone(), operations)?;
     prepare_system::<D>(&plan, &mut recording)?;
     let leading = led.start(config, agents, ready)?;
-    let beside = start_beside(config, directory.path(), &led.control().phases(), &board);
+    let beside = start_background_tasks(config, directory.path(), &led.control().phases(), &board);
     announce(config, D::NAME, &mut recording);
     let conducted = drive(&*led, config, length, connected, &mut recording);
     led.control().stop();
     join(vec![leading])?;
-    finish_beside(beside, |text| recording.notice(&format!("warning: {text}")));
+    finish_background_tasks(beside, |text| recording.notice(&format!("warning: {text}")));
     let conducted = conducted?;
     let summaries: Vec<AgentSummary> = led.summaries();
     summaries.iter().for_each(|agent| recording.notice(&agent.text()));
@@ -122,7 +122,7 @@ impl<D: Driver> Prepared<'_, D> {
         let share = config.share;
         let replay = config.replay.as_ref();
         let replaying =
-            replay.map(|replay| Replaying::open(replay, share, &mix, operations)).transpose()?;
+            replay.map(|replay| TraceReplay::open(replay, share, &mix, operations)).transpose()?;
         let sources = prepare_sources(config, draws_values::<D>(config, &mix))?;
         let thread_count = config.thread_count as usize;
         Ok(Arc::new(Shared::<D> {

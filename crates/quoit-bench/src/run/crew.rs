@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use super::control::Control;
-use super::replaying::Replaying;
+use super::replaying::TraceReplay;
 use super::worker::Shared;
 use crate::driver::Driver;
 use crate::measure::{Collector, Gaps, ThreadLoad, process_cpu_time};
 
 /// The workers of this process, or agents with workers of their own.
-pub(super) trait RunCrew {
+pub(super) trait RunMembers {
     /// Start and stop signals.
     fn control(&self) -> &Control;
 
@@ -47,7 +47,7 @@ pub(super) trait RunCrew {
     }
 }
 
-impl<D: Driver> RunCrew for Shared<D> {
+impl<D: Driver> RunMembers for Shared<D> {
     fn control(&self) -> &Control {
         &self.control
     }
@@ -69,7 +69,7 @@ impl<D: Driver> RunCrew for Shared<D> {
     }
 
     fn replayed(&self) -> Option<f64> {
-        self.replaying.as_ref().and_then(Replaying::progress)
+        self.replaying.as_ref().and_then(TraceReplay::progress)
     }
 
     fn process_cpu(&self) -> Duration {
@@ -89,7 +89,7 @@ impl<D: Driver> RunCrew for Shared<D> {
     }
 
     fn faults(&self) -> Vec<String> {
-        let of_trace = self.replaying.as_ref().and_then(Replaying::fault);
+        let of_trace = self.replaying.as_ref().and_then(TraceReplay::fault);
         let of_script = self.script_faults.get().map(|fault| fault.to_string());
         of_trace.into_iter().chain(of_script).collect()
     }

@@ -10,7 +10,7 @@ const TOLD_COUNT_MAX: usize = 5;
 /// Writes the reasons of failures to the terminal and the log, the most frequent first. They are red if no
 /// operation succeeded.
 pub(super) fn tell(report: &RunReport, terminal: &mut Terminal, log: &RunLog) {
-    let in_vain = report.is_in_vain();
+    let in_vain = report.all_operations_failed();
     let level = if in_vain { LogLevel::Error } else { LogLevel::Warning };
     for line in lines(report) {
         log.write(level, &line);
@@ -27,7 +27,7 @@ fn lines(report: &RunReport) -> Vec<String> {
         return Vec::new();
     }
     let all = failed + report.total.success_count();
-    let verdict = if report.is_in_vain() { "NO OPERATION SUCCEEDED: " } else { "" };
+    let verdict = if report.all_operations_failed() { "NO OPERATION SUCCEEDED: " } else { "" };
     let mut lines = vec![format!("{verdict}{failed} of {all} operations failed")];
     let mut reasons: Vec<_> = report.total.errors().iter().collect();
     reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));

@@ -8,7 +8,7 @@
 //! 4. At the deadline, on a signal or on a fatal error, each worker finishes its current operation and stops.
 //! 5. `conclude` writes the summary.
 //!
-//! Both the workers of this process and agents implement `RunCrew`, and go through the same steps.
+//! Both the workers of this process and agents implement `RunMembers`, and go through the same steps.
 
 mod agents;
 mod alarm;
@@ -169,7 +169,7 @@ impl RunReport {
 
     /// True if operations were attempted and all failed.
     #[must_use]
-    pub fn is_in_vain(&self) -> bool {
+    pub fn all_operations_failed(&self) -> bool {
         self.total.error_count() > 0 && self.total.success_count() == 0
     }
 }

@@ -10,7 +10,7 @@ use super::{ReportedOperation, RunEnd, RunError};
 use crate::config::{Config, Expectation};
 use crate::measure::Window;
 use crate::measure::intervals::IntervalWriter;
-use crate::output::{Finished, OutputError, Reporter, RunDirectory, RunLog, Terminal};
+use crate::output::{OutputError, Reporter, RunDirectory, RunLog, RunTotals, Terminal};
 use crate::view::ViewPhase;
 
 /// Length of an interval of the histogram logs.
@@ -27,11 +27,11 @@ pub(super) struct Recording<'a> {
     operations: Vec<ReportedOperation>,
     /// Created when the workers are released.
     intervals: Option<IntervalWriter>,
-    steady: Steady,
+    steady: SteadyCounts,
 }
 
 /// Totals and rates of a run.
-pub(super) struct Recorded {
+pub(super) struct RecordedRun {
     pub(super) operations: Vec<ReportedOperation>,
     pub(super) total: Window,
     /// Successful operations per second, for each operation.
@@ -42,12 +42,12 @@ pub(super) struct Recorded {
 
 /// Successes within the whole seconds of the planned length. Operations that end later, while the workers
 /// stop one after another, do not belong to the steady rate.
-struct Steady {
+struct SteadyCounts {
     seconds: u64,
     counts: Vec<u64>,
 }
 
-impl Steady {
+impl SteadyCounts {
     fn take(&mut self, windows: &[(u64, Window)]) {
         for (_, window) in windows.iter().filter(|(second, _)| *second < self.seconds) {
             for (count, stats) in self.counts.iter_mut().zip(window.operations()) {
@@ -84,7 +84,7 @@ impl<'a> Recording<'a> {
         let length = config.length.bound();
         let reporter = Reporter::create(path, operations.clone(), terminal, log, interval, length)?;
         let counts = vec![0; operations.len()];
-        let steady = Steady { seconds: length.map_or(0, |length| length.as_secs()), counts };
+        let steady = SteadyCounts { seconds: length.map_or(0, |length| length.as_secs()), counts };
         let directory = path.to_owned();
         Ok(Self { reporter, directory, operations, intervals: None, steady })
     }
@@ -152,14 +152,14 @@ impl<'a> Recording<'a> {
         rest: &[(u64, Window)],
         elapsed: Duration,
         end: RunEnd,
-    ) -> Recorded {
+    ) -> RecordedRun {
         self.log_intervals(rest, Some(elapsed));
         self.steady.take(rest);
         let of_intervals = self.intervals.as_ref().map(IntervalWriter::lost).unwrap_or_default();
-        let Finished { operations, total, mut lost } = self.reporter.finish(rest, elapsed, end);
+        let RunTotals { operations, total, mut lost } = self.reporter.finish(rest, elapsed, end);
         lost.extend(of_intervals);
         let rates_per_s = self.steady.rates_per_s(&total, elapsed);
-        Recorded { operations, total, rates_per_s, lost }
+        RecordedRun { operations, total, rates_per_s, lost }
     }
 
     fn log_intervals(&mut self, windows: &[(u64, Window)], elapsed: Option<Duration>) {

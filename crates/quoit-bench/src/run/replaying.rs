@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The operations of a trace. Each is taken by one worker.
 #[derive(Debug)]
-pub(super) struct Replaying<O> {
+pub(super) struct TraceReplay<O> {
     reader: Mutex<Result<ShareReader, TraceError>>,
     speed: Option<f64>,
     /// For each kind of traced operation the driver's operation, if the configuration has one.
@@ -41,14 +41,14 @@ impl ShareReader {
 }
 
 /// An operation that a worker has taken from the trace.
-pub(super) struct Taken<O> {
+pub(super) struct TakenOperation<O> {
     /// Time from the release until the operation is due; `None` if it is due at once.
     pub(super) due: Option<Duration>,
     pub(super) entry: MixEntry<O>,
     pub(super) traced: TracedOperation,
 }
 
-impl<O: Copy> Replaying<O> {
+impl<O: Copy> TraceReplay<O> {
     /// Opens the trace, of which this process replays one share.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl<O: Copy> Replaying<O> {
     }
 
     /// Takes the next operation. Returns `None` at the end of the trace and after a fault.
-    pub(super) fn take(&self) -> Option<Taken<O>> {
+    pub(super) fn take(&self) -> Option<TakenOperation<O>> {
         let mut guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let reader = guard.as_mut().ok()?;
         let taken = match reader.next_operation() {
@@ -93,7 +93,7 @@ impl<O: Copy> Replaying<O> {
         match taken {
             Ok((entry, traced)) => {
                 let due = self.speed.map(|speed| traced.at.div_f64(speed));
-                Some(Taken { due, entry, traced })
+                Some(TakenOperation { due, entry, traced })
             }
             Err(fault) => {
                 *guard = Err(fault);

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::control::Release;
 use super::coordinator::{Prepared, event_loop};
-use super::crew::RunCrew;
+use super::crew::RunMembers;
 use super::mix::build_mix;
 use super::threads::{join, start_threads};
 use super::worker::Shared;
@@ -68,7 +68,7 @@ pub(crate) fn run_share<D: Driver>(setup: ShareSetup<'_>) -> Result<(), RunError
 
 /// A running share, independent of its driver.
 struct ShareCourse<'a> {
-    crew: &'a dyn RunCrew,
+    crew: &'a dyn RunMembers,
     config: &'a Config,
     told: &'a mpsc::Sender<FromAgent>,
 }

@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::RunEnd;
 use super::agents::AgentSummary;
 use super::expectations::Judgement;
-use super::recording::Recorded;
+use super::recording::RecordedRun;
 use crate::config::{Config, Pacing};
 use crate::measure::{Attempts, ClientLoad, Latencies, Stall};
 use crate::verify::VerifyReport;
@@ -197,7 +197,7 @@ pub(super) struct SummaryInputs<'a> {
     pub(super) started_at: jiff::Timestamp,
     pub(super) end: RunEnd,
     pub(super) elapsed: std::time::Duration,
-    pub(super) recorded: &'a Recorded,
+    pub(super) recorded: &'a RecordedRun,
     pub(super) unstarted: u64,
     pub(super) client: &'a ClientLoad,
     pub(super) agents: &'a [AgentSummary],
@@ -208,7 +208,7 @@ pub(super) struct SummaryInputs<'a> {
 
 impl SummaryInputs<'_> {
     pub(super) fn summary(&self) -> RunSummary {
-        let Recorded { operations, total, rates_per_s, .. } = self.recorded;
+        let RecordedRun { operations, total, rates_per_s, .. } = self.recorded;
         let breakdown = total.breakdown();
         let parts = breakdown.service().iter().zip(breakdown.failed());
         RunSummary {
@@ -254,7 +254,7 @@ impl SummaryInputs<'_> {
     }
 
     fn errors(&self) -> Vec<ErrorSummary> {
-        let Recorded { operations, total, .. } = self.recorded;
+        let RecordedRun { operations, total, .. } = self.recorded;
         let mut errors: Vec<ErrorSummary> = total
             .errors()
             .iter()

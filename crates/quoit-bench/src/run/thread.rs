@@ -17,11 +17,11 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use super::RunEnd;
 use super::alarm::Alarm;
-use super::canary::sing;
+use super::canary::run_canary;
 use super::control::{ending, released};
 use super::worker::{Local, Shared, work};
 use crate::driver::Driver;
-use crate::sent::noting_sent;
+use crate::sent::with_sent_tracking;
 use crate::term::Term;
 
 /// Maximum number of workers of one thread that connect at the same time.
@@ -48,7 +48,8 @@ pub(super) fn run_thread<D: Driver>(
         connecting: Semaphore::new(CONNECTING_MAX),
         alarm,
     });
-    let mut crew = Crew { shared: shared.clone(), local, set: JoinSet::new(), at: HashMap::new() };
+    let mut crew =
+        ThreadWorkers { shared: shared.clone(), local, set: JoinSet::new(), at: HashMap::new() };
     runtime.block_on(crew.run(numbers));
     if let Some(recorder) = crew.local.recorder.get() {
         recorder.borrow_mut().flush();
@@ -57,7 +58,7 @@ pub(super) fn run_thread<D: Driver>(
 }
 
 /// The workers of a thread.
-struct Crew<D: Driver> {
+struct ThreadWorkers<D: Driver> {
     shared: Arc<Shared<D>>,
     local: Rc<Local>,
     set: JoinSet<()>,
@@ -65,10 +66,10 @@ struct Crew<D: Driver> {
     at: HashMap<Id, (u32, Rc<Cell<usize>>)>,
 }
 
-impl<D: Driver> Crew<D> {
+impl<D: Driver> ThreadWorkers<D> {
     async fn run(&mut self, numbers: Vec<u32>) {
         let clock = tokio::task::spawn_local(tick(self.shared.clone(), self.local.clone()));
-        let canary = tokio::task::spawn_local(sing(self.shared.clone(), self.local.clone()));
+        let canary = tokio::task::spawn_local(run_canary(self.shared.clone(), self.local.clone()));
         let of_alarm = self.local.clone();
         let alarm = tokio::task::spawn_local(async move { of_alarm.alarm.ring().await });
         numbers.into_iter().for_each(|number| self.spawn(number));
@@ -103,7 +104,7 @@ impl<D: Driver> Crew<D> {
     fn spawn(&mut self, number: u32) {
         let at_operation = Rc::new(Cell::new(0));
         let work = work(self.shared.clone(), self.local.clone(), number, at_operation.clone());
-        let handle = self.set.spawn_local(noting_sent(work));
+        let handle = self.set.spawn_local(with_sent_tracking(work));
         self.at.insert(handle.id(), (number, at_operation));
     }
 

@@ -38,7 +38,7 @@ pub(super) fn tasks(
     let table = Arc::new(Mutex::new(ServerTable::create(directory)?));
     let security = HttpSecurity::from_environment().map_err(io::Error::other)?;
     let task = |server: &Target| -> Task {
-        let told = Told { table: Arc::clone(&table), board: board.clone() };
+        let told = FigureSinks { table: Arc::clone(&table), board: board.clone() };
         Box::pin(watch_one(server.clone(), security.clone(), told, phases.clone()))
     };
     Ok(servers.iter().map(task).collect())
@@ -48,7 +48,7 @@ pub(super) fn tasks(
 async fn watch_one(
     server: Target,
     security: Option<Arc<HttpSecurity>>,
-    told: Told,
+    told: FigureSinks,
     mut phases: watch::Receiver<Phase>,
 ) -> Option<String> {
     let release = released(&mut phases).await?;
@@ -80,12 +80,12 @@ async fn watch_one(
 }
 
 /// Destinations of the figures: the table, and the board of the view.
-struct Told {
+struct FigureSinks {
     table: Arc<Mutex<ServerTable>>,
     board: ServerBoard,
 }
 
-impl Told {
+impl FigureSinks {
     fn tell(&self, row: &ServerRow) -> io::Result<()> {
         self.board.put(line_of(row));
         self.table.lock().unwrap_or_else(PoisonError::into_inner).append(row)

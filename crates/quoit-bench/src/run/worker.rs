@@ -11,7 +11,7 @@ use super::alarm::Alarm;
 use super::control::{Control, Phase, Release, released};
 use super::mix::{Mix, MixEntry};
 use super::pauses::Pauses;
-use super::replaying::{Replaying, Taken};
+use super::replaying::{TakenOperation, TraceReplay};
 use super::schedule::Schedule;
 use super::{RunEnd, RunError};
 use crate::config::Pacing;
@@ -35,7 +35,7 @@ pub(super) struct Shared<D: Driver> {
     /// Arrivals of an open loop; `None` in a closed loop.
     pub(super) schedule: Option<Schedule>,
     /// The trace, if the run replays one.
-    pub(super) replaying: Option<Replaying<D::Operation>>,
+    pub(super) replaying: Option<TraceReplay<D::Operation>>,
     pub(super) seed: Seed,
     pub(super) random_kind: RandomKind,
     pub(super) worker_count: u32,
@@ -159,12 +159,12 @@ pub(super) async fn work<D: Driver>(
 /// Chooses the next operation: that of the trace, that of the session, or a draw.
 fn next_entry<D: Driver>(
     shared: &Shared<D>,
-    taken: Option<Taken<D::Operation>>,
+    taken: Option<TakenOperation<D::Operation>>,
     of_session: Option<MixEntry<D::Operation>>,
     inputs: &mut Inputs,
 ) -> MixEntry<D::Operation> {
     match (taken, of_session) {
-        (Some(Taken { entry, traced, .. }), _) => {
+        (Some(TakenOperation { entry, traced, .. }), _) => {
             inputs.take_traced(&traced);
             entry
         }
@@ -217,7 +217,9 @@ struct EndOfTrace;
 
 /// Takes the next operation of the trace; `Ok(None)` in a run without a trace. A fault of the trace ends
 /// the run.
-fn next_of_trace<D: Driver>(shared: &Shared<D>) -> Result<Option<Taken<D::Operation>>, EndOfTrace> {
+fn next_of_trace<D: Driver>(
+    shared: &Shared<D>,
+) -> Result<Option<TakenOperation<D::Operation>>, EndOfTrace> {
     let Some(replaying) = &shared.replaying else { return Ok(None) };
     let taken = replaying.take();
     if taken.is_none() && replaying.fault().is_some() {

@@ -60,7 +60,7 @@ pub(super) enum Argument {
 
 /// A value that a script has returned.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Given {
+pub(super) enum ScriptReturn {
     /// The value `null` or `undefined`.
     Nothing,
     Integer(i64),
@@ -69,12 +69,12 @@ pub(super) enum Given {
     Text(String),
     Bytes(Vec<u8>),
     /// The fields of an object that is not a list, except fields that are functions.
-    Fields(Vec<(String, Given)>),
+    FieldReader(Vec<(String, ScriptReturn)>),
     /// Any other value, with the name of its type.
     Other(&'static str),
 }
 
-impl Given {
+impl ScriptReturn {
     /// A description of the value's kind.
     pub(super) fn kind_text(&self) -> String {
         match self {
@@ -83,7 +83,7 @@ impl Given {
             Self::Number(number) => format!("the number {number}"),
             Self::Text(_) => "a text".to_owned(),
             Self::Bytes(_) => "bytes".to_owned(),
-            Self::Fields(_) => "an object".to_owned(),
+            Self::FieldReader(_) => "an object".to_owned(),
             Self::Other(type_name) => format!("a value of the type {type_name}"),
         }
     }
@@ -154,7 +154,7 @@ impl MadeFunction {
         random: &mut Random,
         place: WorkerPlace,
         argument: Argument,
-    ) -> Result<Given, ScriptFault> {
+    ) -> Result<ScriptReturn, ScriptFault> {
         HOST.with_borrow(|host| {
             let script = host.scripts.get(&self.program);
             let function = script.and_then(|script| script.functions.get(&self.number));
@@ -334,7 +334,7 @@ fn random_bytes(ctx: Ctx<'_>, size: f64) -> rquickjs::Result<TypedArray<'_, u8>>
 }
 
 /// Converts a returned value. The fields of an object are converted, but nothing deeper.
-fn given<'js>(value: Value<'js>, to_latin1: &Function<'js>) -> rquickjs::Result<Given> {
+fn given<'js>(value: Value<'js>, to_latin1: &Function<'js>) -> rquickjs::Result<ScriptReturn> {
     if let Some(object) = value.as_object()
         && value.is_object()
         && !value.is_array()
@@ -345,29 +345,35 @@ fn given<'js>(value: Value<'js>, to_latin1: &Function<'js>) -> rquickjs::Result<
             let (name, value) = property?;
             Ok((name, plain(value, to_latin1)?))
         });
-        return fields.collect::<rquickjs::Result<_>>().map(Given::Fields);
+        return fields.collect::<rquickjs::Result<_>>().map(ScriptReturn::FieldReader);
     }
     plain(value, to_latin1)
 }
 
-fn plain<'js>(value: Value<'js>, to_latin1: &Function<'js>) -> rquickjs::Result<Given> {
+fn plain<'js>(value: Value<'js>, to_latin1: &Function<'js>) -> rquickjs::Result<ScriptReturn> {
     if value.is_null() || value.is_undefined() {
-        return Ok(Given::Nothing);
+        return Ok(ScriptReturn::Nothing);
     }
     if let Some(number) = value.as_number() {
         let is_whole = number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0;
-        return Ok(if is_whole { Given::Integer(number as i64) } else { Given::Number(number) });
+        return Ok(if is_whole {
+            ScriptReturn::Integer(number as i64)
+        } else {
+            ScriptReturn::Number(number)
+        });
     }
     if let Some(text) = value.as_string() {
-        return text.to_string().map(Given::Text);
+        return text.to_string().map(ScriptReturn::Text);
     }
     let type_name = value.type_name();
     if let Some(number) = value.as_big_int() {
-        return number.clone().to_i64().map(Given::Integer);
+        return number.clone().to_i64().map(ScriptReturn::Integer);
     }
-    let Ok(bytes) = TypedArray::<u8>::from_value(value) else { return Ok(Given::Other(type_name)) };
+    let Ok(bytes) = TypedArray::<u8>::from_value(value) else {
+        return Ok(ScriptReturn::Other(type_name));
+    };
     let text: String = to_latin1.call((bytes,))?;
-    Ok(Given::Bytes(text.chars().map(|c| c as u8).collect()))
+    Ok(ScriptReturn::Bytes(text.chars().map(|c| c as u8).collect()))
 }
 
 /// The fault of a call that failed or exceeded a limit.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::engine::{Argument, Given, MadeFunction};
+use super::engine::{Argument, MadeFunction, ScriptReturn};
 use super::scripts::ScriptProgram;
 use super::{FaultSlot, ScriptError, ScriptFault, ScriptReference, Scripts};
 use crate::random::Random;
@@ -73,7 +73,7 @@ impl ScriptFunction {
         &mut self,
         random: &mut Random,
         argument: Argument,
-    ) -> Result<Given, ScriptFault> {
+    ) -> Result<ScriptReturn, ScriptFault> {
         let Some(program) = &self.program else {
             let text = "the script was not read".to_owned();
             return Err(self.fail(ScriptFault::of_call(self.reference.file_name().as_ref(), text)));

@@ -24,6 +24,6 @@ pub use fault::{ScriptError, ScriptFault};
 pub use function::ScriptFunction;
 pub use reference::ScriptReference;
 pub(crate) use scripts::Scripts;
-pub(crate) use session::{GivenValue, Session, SessionStep};
+pub(crate) use session::{Session, SessionStep, SessionValue};
 pub(crate) use values::ScriptedValue;
 pub use values::{ScriptedKind, ScriptedValues};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::engine::{Argument, Given};
+use super::engine::{Argument, ScriptReturn};
 use super::values::{ScriptedKind, ScriptedValue, value_of};
 use super::{ScriptError, ScriptFault, ScriptFunction, ScriptReference, Scripts};
 use crate::random::Random;
@@ -30,23 +30,23 @@ pub(crate) struct SessionStep {
     /// Label of the operation in the configuration.
     pub(crate) operation: String,
     /// The key, if the session gives one.
-    pub(crate) key: Option<GivenValue>,
+    pub(crate) key: Option<SessionValue>,
     /// The value, if the session gives one.
-    pub(crate) value: Option<GivenValue>,
+    pub(crate) value: Option<SessionValue>,
     /// Pause before the operation.
     pub(crate) pause: Duration,
 }
 
 /// A key or value that replaces the one from a generator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum GivenValue {
+pub(crate) enum SessionValue {
     /// An integer, for drivers that take integers.
     Integer(i64),
     /// Bytes, for all other drivers.
     Bytes(Bytes),
 }
 
-impl From<ScriptedValue> for GivenValue {
+impl From<ScriptedValue> for SessionValue {
     fn from(value: ScriptedValue) -> Self {
         match value {
             ScriptedValue::Integer(number) => Self::Integer(number),
@@ -87,7 +87,7 @@ impl Session {
         was_success: bool,
     ) -> Result<Option<SessionStep>, ScriptFault> {
         match self.function.call(random, Argument::Boolean(was_success))? {
-            Given::Nothing => Ok(None),
+            ScriptReturn::Nothing => Ok(None),
             gave => {
                 let step = self.step_of(gave);
                 step.map(Some).map_err(|text| self.function.refuse(text))
@@ -102,17 +102,17 @@ impl Session {
         ))
     }
 
-    fn step_of(&self, gave: Given) -> Result<SessionStep, String> {
+    fn step_of(&self, gave: ScriptReturn) -> Result<SessionStep, String> {
         let (operation, mut fields) = match gave {
-            Given::Text(operation) => (operation, Vec::new()),
-            Given::Fields(fields) => {
+            ScriptReturn::Text(operation) => (operation, Vec::new()),
+            ScriptReturn::FieldReader(fields) => {
                 let unknown = fields.iter().find(|(name, _)| !FIELDS.contains(&name.as_str()));
                 if let Some((unknown, _)) = unknown {
                     let known = FIELDS.join(", ");
                     return Err(format!("gave a step with the field {unknown}: there are {known}"));
                 }
                 let operation = fields.iter().find_map(|(name, value)| match value {
-                    Given::Text(text) if name == "operation" => Some(text.clone()),
+                    ScriptReturn::Text(text) if name == "operation" => Some(text.clone()),
                     _ => None,
                 });
                 (operation.ok_or("gave a step without the name of an operation")?, fields)
@@ -127,13 +127,13 @@ impl Session {
         };
         let mut field = |name: &str| {
             let place = fields.iter().position(|(other, _)| other == name)?;
-            Some(fields.swap_remove(place).1).filter(|value| *value != Given::Nothing)
+            Some(fields.swap_remove(place).1).filter(|value| *value != ScriptReturn::Nothing)
         };
         let (key, value, pause) = (field("key"), field("value"), field("pauseMs"));
-        let given = |name: &str, value: Option<Given>, kind: ScriptedKind| {
+        let given = |name: &str, value: Option<ScriptReturn>, kind: ScriptedKind| {
             let value = value.map(|value| value_of(value, kind)).transpose();
             value
-                .map(|it| it.map(GivenValue::from))
+                .map(|it| it.map(SessionValue::from))
                 .map_err(|text| format!("as {name} {text}: {name}_generator gives the kind"))
         };
         Ok(SessionStep {
@@ -146,10 +146,10 @@ impl Session {
 }
 
 /// Converts a pause in milliseconds.
-fn pause_of(pause: &Given) -> Result<Duration, String> {
+fn pause_of(pause: &ScriptReturn) -> Result<Duration, String> {
     let pause_ms = match pause {
-        Given::Integer(number) => *number as f64,
-        Given::Number(number) => *number,
+        ScriptReturn::Integer(number) => *number as f64,
+        ScriptReturn::Number(number) => *number,
         other => {
             return Err(format!("as pauseMs gave {}, where a number is wanted", other.kind_text()));
         }

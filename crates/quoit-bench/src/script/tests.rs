@@ -2,8 +2,8 @@ use std::fs;
 use std::time::Duration;
 
 use super::{
-    FaultSlot, GivenValue, ScriptReference, ScriptedKind, ScriptedValue, ScriptedValues, Scripts,
-    Session, SessionStep,
+    FaultSlot, ScriptReference, ScriptedKind, ScriptedValue, ScriptedValues, Scripts, Session,
+    SessionStep, SessionValue,
 };
 use crate::random::{Random, RandomKind, Seed};
 use crate::term::{Term, parse_terms};
@@ -328,13 +328,13 @@ fn a_session_gives_operations_with_their_keys_values_and_pauses() {
         pause: Duration::ZERO,
     };
     assert_eq!(session.next(&mut random, true), Ok(Some(step("login"))));
-    let key = Some(GivenValue::Bytes("cart-3".into()));
+    let key = Some(SessionValue::Bytes("cart-3".into()));
     let pause = Duration::from_micros(1500);
     assert_eq!(
         session.next(&mut random, true),
         Ok(Some(SessionStep { key, pause, ..step("get") }))
     );
-    let (key, value) = (Some(GivenValue::Bytes("7".into())), Some(GivenValue::Integer(8)));
+    let (key, value) = (Some(SessionValue::Bytes("7".into())), Some(SessionValue::Integer(8)));
     assert_eq!(
         session.next(&mut random, false),
         Ok(Some(SessionStep { key, value, ..step("retry") }))

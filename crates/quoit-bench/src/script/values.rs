@@ -1,6 +1,6 @@
 //! Keys and values from a script.
 
-use super::engine::{Argument, Given, SIZE_BYTES_MAX};
+use super::engine::{Argument, SIZE_BYTES_MAX, ScriptReturn};
 use super::{ScriptError, ScriptFault, ScriptFunction, ScriptReference, Scripts};
 use crate::random::Random;
 use crate::worker_place::WorkerPlace;
@@ -63,7 +63,7 @@ impl ScriptedValues {
         random: &mut Random,
     ) -> Result<Option<ScriptedValue>, ScriptFault> {
         match self.function.call(random, Argument::None)? {
-            Given::Nothing => Ok(None),
+            ScriptReturn::Nothing => Ok(None),
             gave => {
                 let value = value_of(gave, self.kind);
                 value.map(Some).map_err(|text| self.function.refuse(text))
@@ -73,18 +73,20 @@ impl ScriptedValues {
 }
 
 /// Converts a returned value to a kind. The error describes the value.
-pub(super) fn value_of(gave: Given, kind: ScriptedKind) -> Result<ScriptedValue, String> {
+pub(super) fn value_of(gave: ScriptReturn, kind: ScriptedKind) -> Result<ScriptedValue, String> {
     let wanted = match kind {
         ScriptedKind::Integer => "an integer",
         ScriptedKind::Bytes => "a text, bytes or an integer",
     };
     match (gave, kind) {
-        (Given::Integer(number), ScriptedKind::Integer) => Ok(ScriptedValue::Integer(number)),
-        (Given::Integer(number), ScriptedKind::Bytes) => {
+        (ScriptReturn::Integer(number), ScriptedKind::Integer) => {
+            Ok(ScriptedValue::Integer(number))
+        }
+        (ScriptReturn::Integer(number), ScriptedKind::Bytes) => {
             Ok(ScriptedValue::Bytes(number.to_string().into_bytes()))
         }
-        (Given::Text(text), ScriptedKind::Bytes) => bytes_of(text.into_bytes()),
-        (Given::Bytes(bytes), ScriptedKind::Bytes) => bytes_of(bytes),
+        (ScriptReturn::Text(text), ScriptedKind::Bytes) => bytes_of(text.into_bytes()),
+        (ScriptReturn::Bytes(bytes), ScriptedKind::Bytes) => bytes_of(bytes),
         (other, _) => Err(format!("gave {}, where {wanted} is wanted", other.kind_text())),
     }
 }

@@ -8,7 +8,7 @@ const LEFT_OUT: &str = "...";
 
 /// The terms of a file, with remarks on the repairs.
 #[derive(Debug, Clone)]
-pub(crate) struct MendedTerms {
+pub(crate) struct RepairedTerms {
     pub(crate) terms: Vec<LocatedTerm>,
     pub(crate) remarks: Vec<&'static str>,
 }
@@ -25,9 +25,9 @@ pub(crate) fn is_left_out(value: &Term) -> bool {
 /// # Errors
 ///
 /// The first syntax error of the unrepaired file, with its position.
-pub(crate) fn parse_mending(text: &str) -> Result<MendedTerms, SyntaxError> {
+pub(crate) fn parse_with_repair(text: &str) -> Result<RepairedTerms, SyntaxError> {
     let error = match parse_terms(text) {
-        Ok(terms) => return Ok(MendedTerms { terms, remarks: Vec::new() }),
+        Ok(terms) => return Ok(RepairedTerms { terms, remarks: Vec::new() }),
         Err(error) => error,
     };
     let mut remarks = Vec::new();
@@ -36,18 +36,18 @@ pub(crate) fn parse_mending(text: &str) -> Result<MendedTerms, SyntaxError> {
     }
     let mended = without_ellipses(&text.replace("\\_", "_"));
     match parse_terms(&mended) {
-        Ok(terms) => Ok(MendedTerms { terms, remarks }),
+        Ok(terms) => Ok(RepairedTerms { terms, remarks }),
         Err(_) => Err(error),
     }
 }
 
-/// As [`parse_mending`], from the bytes of a file.
+/// As [`parse_with_repair`], from the bytes of a file.
 ///
 /// # Errors
 ///
-/// As [`parse_mending`].
-pub(crate) fn parse_bytes_mending(bytes: &[u8]) -> Result<MendedTerms, SyntaxError> {
-    parse_mending(&text_of(bytes))
+/// As [`parse_with_repair`].
+pub(crate) fn parse_bytes_with_repair(bytes: &[u8]) -> Result<RepairedTerms, SyntaxError> {
+    parse_with_repair(&text_of(bytes))
 }
 
 /// The remark on a key whose value is left out.
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn what_mail_programs_and_pages_do_is_mended() {
         let mended =
-            parse_mending("{key\\_generator, {uniform\\_int, 5}}.\n{http_raw_ips, [ ... ]}.")
+            parse_with_repair("{key\\_generator, {uniform\\_int, 5}}.\n{http_raw_ips, [ ... ]}.")
                 .expect("two terms");
         let plain = parse_terms("{key_generator, {uniform_int, 5}}.").expect("a term");
         assert_eq!(mended.terms[0].term, plain[0].term);
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn dots_may_be_one_character() {
         let mended =
-            parse_mending("{pb_ips, [ \u{2026} ]}. {http_ips, [...]}.").expect("two terms");
+            parse_with_repair("{pb_ips, [ \u{2026} ]}. {http_ips, [...]}.").expect("two terms");
         let is_left =
             |at: usize| mended.terms[at].term.as_tuple().is_some_and(|pair| is_left_out(&pair[1]));
         assert!(is_left(0) && is_left(1), "{mended:?}");
@@ -109,14 +109,14 @@ mod tests {
     #[test]
     fn a_file_without_fault_is_read_as_it_stands() {
         let text = "{a, \"[ ... ] and \\\\_\"}.";
-        let read = parse_mending(text).expect("a term");
+        let read = parse_with_repair(text).expect("a term");
         assert_eq!(read.terms[0].term, parse_terms(text).expect("a term")[0].term);
         assert_eq!(read.remarks, [""; 0]);
     }
 
     #[test]
     fn other_faults_are_told_of_the_file_as_it_stands() {
-        let error = parse_mending("{a\\_b, [ ... ], }.").expect_err("a comma too many");
+        let error = parse_with_repair("{a\\_b, [ ... ], }.").expect_err("a comma too many");
         assert_eq!((error.position.line, error.position.column), (1, 3));
     }
 }

@@ -15,10 +15,12 @@ mod tests;
 use std::cmp::Ordering;
 
 pub use lexer::Position;
-pub(crate) use mending::{is_left_out, left_out_remark, parse_bytes_mending, parse_mending};
+pub(crate) use mending::{
+    is_left_out, left_out_remark, parse_bytes_with_repair, parse_with_repair,
+};
 pub(crate) use parser::text_of;
 pub use parser::{LocatedTerm, NESTING_DEPTH_MAX, Problem, SyntaxError, parse_bytes, parse_terms};
-pub use places::Places;
+pub use places::Positions;
 
 /// One Erlang term.
 ///

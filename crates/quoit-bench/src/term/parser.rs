@@ -5,7 +5,7 @@ use thiserror::Error;
 use super::Term;
 use super::binary::BinaryBuilder;
 use super::lexer::{Lexer, Position, Token};
-use super::places::Places;
+use super::places::Positions;
 
 /// Maximum nesting of tuples, lists and maps. It limits the use of the stack.
 pub const NESTING_DEPTH_MAX: usize = 200;
@@ -16,7 +16,7 @@ pub struct LocatedTerm {
     /// The term.
     pub term: Term,
     /// Positions of the term and of the terms inside it.
-    pub places: Places,
+    pub places: Positions,
 }
 
 /// The reason why a text is not a sequence of Erlang terms, with the position.
@@ -162,14 +162,14 @@ struct Parser {
     token: Token,
     position: Position,
     /// Positions of the term that is being read, and of the terms inside it that have been read.
-    places: Places,
+    places: Positions,
 }
 
 impl Parser {
     fn new(text: &str) -> Result<Self, SyntaxError> {
         let mut lexer = Lexer::new(text);
         let (token, position) = lexer.next_token()?;
-        Ok(Self { lexer, token, position, places: Places::leaf(position) })
+        Ok(Self { lexer, token, position, places: Positions::leaf(position) })
     }
 
     fn advance(&mut self) -> Result<(), SyntaxError> {
@@ -201,7 +201,7 @@ impl Parser {
 
     /// Reads a term, and records its positions in those of the surrounding term.
     fn term(&mut self, depth: usize) -> Result<Term, SyntaxError> {
-        let around = std::mem::replace(&mut self.places, Places::leaf(self.position));
+        let around = std::mem::replace(&mut self.places, Positions::leaf(self.position));
         let term = self.unplaced_term(depth);
         let places = std::mem::replace(&mut self.places, around);
         self.places.inner.push(places);

@@ -4,14 +4,14 @@ use super::lexer::Position;
 
 /// The position of a term, and those of the terms directly inside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Places {
+pub struct Positions {
     /// Position of the first character.
     pub position: Position,
     /// Positions of the elements of a tuple or list, in order; meaningless for other terms.
-    pub inner: Vec<Places>,
+    pub inner: Vec<Positions>,
 }
 
-impl Places {
+impl Positions {
     /// The position of a term with nothing inside.
     pub fn leaf(position: Position) -> Self {
         Self { position, inner: Vec::new() }

@@ -10,14 +10,14 @@ const KEY_SIZE_BYTES_MAX: u32 = 1 << 24;
 
 /// An anonymous file of keys, each once, in the order of their first write. It disappears with the process.
 #[derive(Debug)]
-pub(super) struct Journal {
+pub(super) struct WrittenKeyFile {
     writer: BufWriter<File>,
     count: u64,
     /// The first error. Once it is set, the list of keys is incomplete.
     error: Option<io::Error>,
 }
 
-impl Journal {
+impl WrittenKeyFile {
     pub(super) fn create(folder: &Path) -> io::Result<Self> {
         let file = tempfile::tempfile_in(folder)?;
         Ok(Self { writer: BufWriter::new(file), count: 0, error: None })

@@ -262,7 +262,7 @@ proptest! {
     }
 
     #[test]
-    fn a_store_that_is_right_is_never_blamed(
+    fn a_correct_store_has_no_faults(
         steps in steps(),
         semantics in prop_oneof![Just(Semantics::Register), Just(Semantics::Siblings)],
     ) {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::history::{History, Settled};
-use super::journal::{Journal, WrittenKeys};
+use super::journal::{WrittenKeyFile, WrittenKeys};
 
 /// Number of stripes of keys, each under a lock of its own.
 const STRIPE_COUNT: usize = 64;
@@ -44,7 +44,7 @@ struct Stripe {
 #[derive(Debug)]
 pub(super) struct KeyTable {
     stripes: Vec<Mutex<Stripe>>,
-    journal: Mutex<Journal>,
+    journal: Mutex<WrittenKeyFile>,
     /// True if keys that the run has not written may have values from before the run.
     before: bool,
 }
@@ -52,7 +52,7 @@ pub(super) struct KeyTable {
 impl KeyTable {
     pub(super) fn new(before: bool, folder: &Path) -> io::Result<Self> {
         let stripes = (0..STRIPE_COUNT).map(|_| Mutex::default()).collect();
-        Ok(Self { stripes, journal: Mutex::new(Journal::create(folder)?), before })
+        Ok(Self { stripes, journal: Mutex::new(WrittenKeyFile::create(folder)?), before })
     }
 
     fn stripe(&self, key_hash: u64) -> MutexGuard<'_, Stripe> {
@@ -60,7 +60,7 @@ impl KeyTable {
         self.stripes[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn journal(&self) -> MutexGuard<'_, Journal> {
+    fn journal(&self) -> MutexGuard<'_, WrittenKeyFile> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use quoit_client::wire::messages::{IndexQueryType, RpbIndexReq, RpbPutReq};
 
-use crate::pb_server::{Manner, Seen, Server as PbServer};
+use crate::pb_server::{Seen, Server as PbServer, ServerBehavior};
 use crate::support::{Run, Server as HttpServer, errors_of, response, run, try_run};
 
 /// A node whose HTTP interface answers every query with `key_count` keys.
@@ -17,7 +17,10 @@ impl Node {
     fn start(key_count: usize) -> Self {
         let document = format!("{{\"keys\":[{}]}}", vec!["\"k\""; key_count].join(","));
         let answer = move |_: &_, _| response("200 OK", "", document.as_bytes());
-        Self { pb: PbServer::start(|_| Manner::Answer), http: HttpServer::start(Arc::new(answer)) }
+        Self {
+            pb: PbServer::start(|_| ServerBehavior::Answer),
+            http: HttpServer::start(Arc::new(answer)),
+        }
     }
 
     /// One worker. It puts the keys 0 to 39 first, and then begins again with 1 to 30.
@@ -107,8 +110,10 @@ fn ranges_are_asked_for_over_http_too() {
 fn ranges_are_inputs_of_jobs_too() {
     let document = b"[[\"b\",\"1\"],[\"b\",\"2\"]]";
     let answer = move |_: &_, _| response("200 OK", "", document);
-    let node =
-        Node { pb: PbServer::start(|_| Manner::Answer), http: HttpServer::start(Arc::new(answer)) };
+    let node = Node {
+        pb: PbServer::start(|_| ServerBehavior::Answer),
+        http: HttpServer::start(Arc::new(answer)),
+    };
     for (operation, query_len) in [("query_mr", 1), ("query_mr2", 0)] {
         let run = node.run(&format!("{{{{{operation}, 2}}, 1}}"), "{enforce_keyrange, 100}.");
         assert_eq!(errors_of(&run), "");
@@ -143,7 +148,9 @@ fn a_wrong_count_is_an_error_only_where_the_greatest_key_is_told() {
 #[test]
 fn answers_that_list_no_keys_and_lost_connections_are_errors() {
     let node = Node {
-        pb: PbServer::start(|number| if number == 2 { Manner::Close } else { Manner::Answer }),
+        pb: PbServer::start(|number| {
+            if number == 2 { ServerBehavior::Close } else { ServerBehavior::Answer }
+        }),
         http: HttpServer::start(Arc::new(|_, _| response("200 OK", "", b"{\"results\":[]}"))),
     };
     let run = node.run("{{query_http, 1}, 1}", "");

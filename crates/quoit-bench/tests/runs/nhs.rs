@@ -13,7 +13,7 @@ use quoit_client::wire::messages::{
     RpbKeysCount, RpbKeysValue, RpbListKeysResp, RpbPutReq,
 };
 
-use crate::pb_server::{Manner, Reply, Seen, Server as PbServer, append};
+use crate::pb_server::{Reply, Seen, Server as PbServer, ServerBehavior, append};
 use crate::support::{Run, Server as HttpServer, errors_of, response, run, try_check, try_run};
 
 /// A cluster with both interfaces.
@@ -24,7 +24,7 @@ struct Cluster {
 
 impl Cluster {
     fn start() -> Self {
-        Self::with(PbServer::start(|_| Manner::Answer))
+        Self::with(PbServer::start(|_| ServerBehavior::Answer))
     }
 
     fn with(pb: PbServer) -> Self {
@@ -200,7 +200,7 @@ fn a_document_is_awaited_in_the_second_cluster_but_not_for_ever() {
     assert_eq!(errors, "");
     assert_eq!(cluster.gets().len(), 40 + put_count, "one get finds each document");
 
-    let (cluster, empty) = (Cluster::start(), PbServer::start(|_| Manner::Answer));
+    let (cluster, empty) = (Cluster::start(), PbServer::start(|_| ServerBehavior::Answer));
     let rest = format!(
         "{{replpb_ips, [{{\"127.0.0.1\", {}}}]}}. {{fold_timeout_general, 100}}.
          {{key_generator, {{sequential_int, 4}}}}.",
@@ -340,7 +340,10 @@ fn records_are_read_over_http_too() {
 
 #[test]
 fn a_lost_connection_is_an_error_of_its_operation_and_made_anew() {
-    let pb = PbServer::start(|number| if number == 5 { Manner::Close } else { Manner::Answer });
+    let pb =
+        PbServer::start(
+            |number| if number == 5 { ServerBehavior::Close } else { ServerBehavior::Answer },
+        );
     let run = Cluster::with(pb).run("{get_pb, 1}", "");
     assert_eq!(errors_of(&run), "\"{{get_pb,get_pb},disconnected}\",\"1\"");
     assert_eq!(run.report.total.success_count(), 39);
@@ -389,7 +392,7 @@ fn both_clusters_at_one_address_are_told_to_measure_no_replication() {
 /// The servers of all three lists come from the command line; those of the configuration do not answer.
 #[test]
 fn the_command_line_has_a_server_for_each_list() {
-    let (cluster, second) = (Cluster::start(), PbServer::start(|_| Manner::Answer));
+    let (cluster, second) = (Cluster::start(), PbServer::start(|_| ServerBehavior::Answer));
     let config =
         "{mode, max}. {driver, nhs}. {concurrent, 1}. {key_generator, {sequential_int, 40}}.
         {value_generator, {fixed_bin, 100}}. {pb_ips, [{\"127.0.0.1\", 1}]}.

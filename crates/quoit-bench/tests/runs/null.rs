@@ -298,7 +298,7 @@ fn commands_run_before_and_after() {
 #[test]
 fn options_of_erlang_nodes_are_told_and_passed_over() {
     let config = format!("{FINITE} {{operations, [{{do_something, 1}}]}}.");
-    let run = try_run(&config, |options| options.passed_over = vec!["--node"]);
+    let run = try_run(&config, |options| options.ignored_options = vec!["--node"]);
     let shown = run.unwrap_or_else(|error| panic!("{error}")).shown;
     assert!(shown.contains("warning: --node has no effect"), "{shown}");
 }

@@ -11,7 +11,7 @@ use quoit_client::wire::messages::{
     RpbGetLayoutResp, RpbGetResp, RpbLayoutNode, RpbLayoutRule, RpbListKeysResp, RpbPutResp,
 };
 
-use crate::pb_server::{Manner, Reply, Seen, Server, append};
+use crate::pb_server::{Reply, Seen, Server, ServerBehavior, append};
 use crate::support::{run, try_run};
 
 /// Two nodes. Partition p is only on node p modulo 2.
@@ -139,7 +139,7 @@ fn operations_without_a_key_go_on_elsewhere_when_a_node_dies() {
 
 #[test]
 fn a_server_without_layouts_is_told_before_the_run() {
-    let server = Server::start(|_| Manner::Answer);
+    let server = Server::start(|_| ServerBehavior::Answer);
     let Err(error @ RunError::Start { .. }) = try_run(&config(&server, "get"), |_| {}) else {
         panic!("it ran")
     };

@@ -30,7 +30,7 @@ pub enum Seen {
 
 /// The server's behaviour towards a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Manner {
+pub enum ServerBehavior {
     Answer,
     Refuse,
     Hang,
@@ -56,18 +56,18 @@ struct Objects(Mutex<HashMap<Bytes, (u32, RpbContent)>>);
 
 impl Server {
     /// Starts a store. `manner_of` decides its behaviour by the number of the request, from 0.
-    pub fn start(manner_of: impl Fn(usize) -> Manner + Send + Sync + 'static) -> Self {
+    pub fn start(manner_of: impl Fn(usize) -> ServerBehavior + Send + Sync + 'static) -> Self {
         let objects = Objects::default();
         Self::answering(move |request, number| {
             let mut answer = Vec::new();
             match manner_of(number) {
-                Manner::Answer => objects.answer(request, &mut answer),
-                Manner::Refuse => {
+                ServerBehavior::Answer => objects.answer(request, &mut answer),
+                ServerBehavior::Refuse => {
                     let errmsg = Bytes::from_static(b"overload");
                     append(&mut answer, &RpbErrorResp { errmsg, errcode: 0 });
                 }
-                Manner::Hang => return Reply::Nothing,
-                Manner::Close => return Reply::End,
+                ServerBehavior::Hang => return Reply::Nothing,
+                ServerBehavior::Close => return Reply::End,
             }
             Reply::Bytes(answer)
         })

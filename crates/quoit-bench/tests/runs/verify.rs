@@ -14,7 +14,7 @@ use crate::support::{Run, Server as HttpServer, response, try_run};
 
 /// The fault of a store, which affects one key in three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ill {
+enum StoreFault {
     Not,
     /// Reads find nothing.
     Loses,
@@ -30,7 +30,7 @@ enum Ill {
 
 /// A store that is correct except for its fault.
 struct Store {
-    ill: Ill,
+    ill: StoreFault,
     semantics: Semantics,
     objects: Mutex<HashMap<Bytes, Object>>,
     /// A value of another run.
@@ -46,15 +46,15 @@ struct Object {
 }
 
 impl Store {
-    fn new(ill: Ill, semantics: Semantics) -> Self {
+    fn new(ill: StoreFault, semantics: Semantics) -> Self {
         let other = Verifier::new(VerifySettings::default(), &std::env::temp_dir()).unwrap();
         let invented = other.begin_put(b"k", None).value(100);
         Self { ill, semantics, objects: Mutex::default(), invented }
     }
 
-    fn ill_for(&self, key: &[u8]) -> Ill {
+    fn ill_for(&self, key: &[u8]) -> StoreFault {
         let is_chosen = key.last().is_some_and(|last| last.is_multiple_of(3));
-        if is_chosen { self.ill } else { Ill::Not }
+        if is_chosen { self.ill } else { StoreFault::Not }
     }
 
     /// The values of a key, and the context that covers them.
@@ -68,17 +68,17 @@ impl Store {
         let live = &object.siblings;
         let old = object.versions.iter().rfind(|old| live.iter().all(|(_, value)| value != *old));
         match (self.ill_for(key), values.first_mut(), old) {
-            (Ill::Loses, Some(_), _) => values.clear(),
-            (Ill::ReturnsOld, Some(_), Some(old)) => values = vec![old.clone()],
-            (Ill::AddsSiblings, Some(_), Some(old)) => values.push(old.clone()),
-            (Ill::Resurrects, None, Some(old)) => values.push(old.clone()),
-            (Ill::Corrupts, Some(first), _) => {
+            (StoreFault::Loses, Some(_), _) => values.clear(),
+            (StoreFault::ReturnsOld, Some(_), Some(old)) => values = vec![old.clone()],
+            (StoreFault::AddsSiblings, Some(_), Some(old)) => values.push(old.clone()),
+            (StoreFault::Resurrects, None, Some(old)) => values.push(old.clone()),
+            (StoreFault::Corrupts, Some(first), _) => {
                 let mut bytes = first.to_vec();
                 *bytes.last_mut().unwrap() ^= 1;
                 *first = bytes.into();
             }
-            (Ill::InventsValues, Some(first), _) => *first = self.invented.clone().into(),
-            (Ill::MixesUpKeys, Some(first), _) => {
+            (StoreFault::InventsValues, Some(first), _) => *first = self.invented.clone().into(),
+            (StoreFault::MixesUpKeys, Some(first), _) => {
                 let others = objects.iter().filter(|(other, _)| *other != key);
                 let others = others.flat_map(|(_, object)| object.siblings.first());
                 if let Some((_, value)) = others.into_iter().next() {
@@ -91,7 +91,7 @@ impl Store {
     }
 
     fn put(&self, key: &Bytes, value: Bytes, context: &str) {
-        if self.ill_for(key) == Ill::Forgets {
+        if self.ill_for(key) == StoreFault::Forgets {
             return;
         }
         let mut objects = self.objects.lock().unwrap();
@@ -211,13 +211,13 @@ fn faults(run: &Run) -> BTreeSet<Fault> {
 }
 
 #[test]
-fn a_store_that_is_right_gives_no_false_alarm() {
+fn a_correct_store_gives_no_false_alarm() {
     for driver in ["riakc_pb", "http_raw"] {
         for (semantics, verify) in [
             (Semantics::Register, "{verify, true}. {concurrent, 8}."),
             (Semantics::Siblings, "{verify, [siblings, fresh]}. {concurrent, 8}."),
         ] {
-            let run = run(driver, Store::new(Ill::Not, semantics), MIX, verify, true);
+            let run = run(driver, Store::new(StoreFault::Not, semantics), MIX, verify, true);
             let report = run.report.verification.as_ref().unwrap();
             assert!(report.is_clean(), "{driver} {verify} {report:?}");
             assert!(report.reads_checked > 20 && report.writes_acknowledged > 20, "{report:?}");
@@ -230,15 +230,15 @@ fn a_store_that_is_right_gives_no_false_alarm() {
 }
 
 #[test]
-fn every_illness_is_found_and_called_by_its_name() {
+fn every_store_fault_is_found_and_named() {
     let illnesses = [
-        (Ill::Loses, Fault::Lost),
-        (Ill::ReturnsOld, Fault::Stale),
-        (Ill::Corrupts, Fault::Corrupt),
-        (Ill::MixesUpKeys, Fault::ForeignKey),
-        (Ill::InventsValues, Fault::NeverWritten),
-        (Ill::AddsSiblings, Fault::Siblings),
-        (Ill::Resurrects, Fault::Resurrected),
+        (StoreFault::Loses, Fault::Lost),
+        (StoreFault::ReturnsOld, Fault::Stale),
+        (StoreFault::Corrupts, Fault::Corrupt),
+        (StoreFault::MixesUpKeys, Fault::ForeignKey),
+        (StoreFault::InventsValues, Fault::NeverWritten),
+        (StoreFault::AddsSiblings, Fault::Siblings),
+        (StoreFault::Resurrects, Fault::Resurrected),
     ];
     for driver in ["riakc_pb", "http_raw"] {
         for semantics in [Semantics::Register, Semantics::Siblings] {
@@ -267,8 +267,8 @@ fn every_illness_is_found_and_called_by_its_name() {
 }
 
 #[test]
-fn what_nobody_reads_is_found_missing_at_the_end() {
-    let store = Store::new(Ill::Forgets, Semantics::Register);
+fn the_read_back_finds_lost_writes_that_no_operation_read() {
+    let store = Store::new(StoreFault::Forgets, Semantics::Register);
     let run = run("riakc_pb", store, "[{put, 1}]", "{verify, true}.", false);
     let report = run.report.verification.as_ref().unwrap();
     assert_eq!((report.keys_written, report.keys_read_back), (12, 12));
@@ -284,7 +284,7 @@ fn what_nobody_reads_is_found_missing_at_the_end() {
 #[test]
 fn keys_that_cannot_be_read_back_are_not_accounted_for() {
     // The server disappears after a while. Nothing is wrong, but nothing can be verified either.
-    let store = Store::new(Ill::Not, Semantics::Register);
+    let store = Store::new(StoreFault::Not, Semantics::Register);
     let server = PbServer::answering(move |request, _| match request {
         Seen::Put(put) => {
             store.put(&put.key.unwrap(), put.content.value, "");

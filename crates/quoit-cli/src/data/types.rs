@@ -13,7 +13,7 @@ use ureq::http::Method;
 
 /// A data type on a node, and the output format.
 #[derive(Args, Debug)]
-pub struct Place {
+pub struct DataTypeTarget {
     #[command(flatten)]
     target: TargetArgs,
     /// TYPE/BUCKET/KEY; the bucket type determines the data type.
@@ -28,12 +28,12 @@ pub struct Place {
 #[command(after_help = "Example:\n  quoit counter incr counters/pages/home 5")]
 pub enum CounterCommand {
     /// Print the value.
-    Get(Place),
+    Get(DataTypeTarget),
     /// Add a number to a counter and print the new value.
     Incr {
         /// The counter.
         #[command(flatten)]
-        place: Place,
+        place: DataTypeTarget,
         /// Number to add; can be negative.
         #[arg(default_value_t = 1, allow_hyphen_values = true)]
         by: i64,
@@ -47,7 +47,7 @@ pub enum CounterCommand {
 )]
 pub enum SetCommand {
     /// Print the elements, one on each line.
-    Get(Place),
+    Get(DataTypeTarget),
     /// Add elements.
     Add(Elements),
     /// Remove elements.
@@ -59,7 +59,7 @@ pub enum SetCommand {
 #[command(after_help = "Example:\n  quoit gset add seen/visitors/2026 ann bob")]
 pub enum GsetCommand {
     /// Print the elements, one on each line.
-    Get(Place),
+    Get(DataTypeTarget),
     /// Add elements.
     Add(Elements),
 }
@@ -69,7 +69,7 @@ pub enum GsetCommand {
 #[command(after_help = "Example:\n  quoit hll add uniques/visitors/today ann bob")]
 pub enum HllCommand {
     /// Print the estimate.
-    Get(Place),
+    Get(DataTypeTarget),
     /// Add elements to the estimate.
     Add(Elements),
 }
@@ -85,13 +85,13 @@ pub enum HllCommand {
 )]
 pub enum MapCommand {
     /// Print the fields, one on each line.
-    Get(Place),
+    Get(DataTypeTarget),
     /// Change fields. A field's name ends in its kind, as in name_register, visits_counter, tags_set,
     /// member_flag and address_map; a dot separates a map from a field inside it.
     Update {
         /// The map.
         #[command(flatten)]
-        place: Place,
+        place: DataTypeTarget,
         /// FIELD=VALUE: the text of a register, true or false for a flag, +N or -N for a counter, +TEXT or
         /// -TEXT for a set.
         #[arg(required = true, value_name = "FIELD=VALUE")]
@@ -101,7 +101,7 @@ pub enum MapCommand {
     Remove {
         /// The map.
         #[command(flatten)]
-        place: Place,
+        place: DataTypeTarget,
         /// Names of fields of the map itself, not of maps inside it.
         #[arg(required = true)]
         fields: Vec<String>,
@@ -112,7 +112,7 @@ pub enum MapCommand {
 #[derive(Args, Debug)]
 pub struct Elements {
     #[command(flatten)]
-    place: Place,
+    place: DataTypeTarget,
     /// Elements.
     #[arg(required = true)]
     elements: Vec<String>,
@@ -140,7 +140,7 @@ impl Kind {
     }
 }
 
-impl Place {
+impl DataTypeTarget {
     /// Reads the value; `None` if it does not exist yet.
     fn read(&self, api: &Api, kind: Kind) -> Result<Option<Value>> {
         let reply = api.call(&Call { path: self.name.data_type_path(), ..Call::default() })?;

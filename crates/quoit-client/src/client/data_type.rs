@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::location::{Bucket, Location};
 use crate::object::Context;
 use crate::options::{DataTypeOptions, FetchOptions, timeout_ms};
-use crate::pool::Repeat;
+use crate::pool::Repeatable;
 use bytes::Bytes;
 use quoit_wire::messages::{
     DataType, DtFetchReq, DtFetchResp, DtUpdateReq, DtUpdateResp, DtValue, RpbCounterGetReq,
@@ -72,7 +72,7 @@ impl Client {
         };
         let about = Some(location.about());
         let answer: DtFetchResp =
-            self.pool.call(&request, Repeat::Safe, options.timeout, about).await?;
+            self.pool.call(&request, Repeatable::Safe, options.timeout, about).await?;
         let kind = answer.kind();
         Ok(answer.value.map(|value| FetchedDataType {
             value: DataTypeValue::of(kind, value),
@@ -170,7 +170,7 @@ impl Client {
         };
         let key = request.key.clone();
         let about = key.as_deref().map(|key| bucket.about(key));
-        let repeat = Repeat::when(options.resend);
+        let repeat = Repeatable::when(options.resend);
         let answer: DtUpdateResp = self.pool.call(&request, repeat, options.timeout, about).await?;
         let value = DtValue {
             counter_value: answer.counter_value,
@@ -199,7 +199,8 @@ impl Client {
             ..RpbCounterGetReq::default()
         };
         let about = Some(location.about());
-        let answer: RpbCounterGetResp = self.pool.call(&request, Repeat::Safe, None, about).await?;
+        let answer: RpbCounterGetResp =
+            self.pool.call(&request, Repeatable::Safe, None, about).await?;
         Ok(answer.value)
     }
 
@@ -222,7 +223,7 @@ impl Client {
         };
         let about = Some(location.about());
         let answer: RpbCounterUpdateResp =
-            self.pool.call(&request, Repeat::when(false), None, about).await?;
+            self.pool.call(&request, Repeatable::when(false), None, about).await?;
         Ok(answer.value.unwrap_or_default())
     }
 }

@@ -5,7 +5,7 @@ use super::data_type::type_name;
 use crate::data_type::{DataTypeValue, FieldKind};
 use crate::error::Error;
 use crate::location::Location;
-use crate::pool::Repeat;
+use crate::pool::Repeatable;
 use bytes::Bytes;
 use quoit_wire::messages::{DtQueryReq, DtQueryResp, MapField};
 
@@ -227,6 +227,6 @@ impl FieldQueries<'_> {
         };
         ask(&mut request);
         let about = Some(self.location.about());
-        self.client.pool.call(&request, Repeat::Safe, None, about).await
+        self.client.pool.call(&request, Repeatable::Safe, None, about).await
     }
 }

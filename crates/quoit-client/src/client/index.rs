@@ -6,7 +6,7 @@ use crate::answer::answer;
 use crate::error::Error;
 use crate::location::Bucket;
 use crate::options::timeout_ms;
-use crate::pool::Repeat;
+use crate::pool::Repeatable;
 use bytes::Bytes;
 use quoit_wire::messages::{IndexQueryType, RpbIndexReq, RpbIndexResp};
 use std::time::Duration;
@@ -286,7 +286,7 @@ impl Client {
     pub async fn query_page(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
         let request = query.request(false);
         let mut answer: RpbIndexResp =
-            self.pool.call(&request, Repeat::Safe, query.timeout, None).await?;
+            self.pool.call(&request, Repeatable::Safe, query.timeout, None).await?;
         Ok(IndexPage { matches: matches(&mut answer), continuation: answer.continuation })
     }
 }

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::location::{Bucket, Location};
 use crate::object::{Content, Context, Object};
 use crate::options::{DeleteOptions, GetOptions, PutOptions, timeout_ms};
-use crate::pool::Repeat;
+use crate::pool::Repeatable;
 use bytes::Bytes;
 use quoit_wire::messages::{
     RpbContent, RpbDelReq, RpbDelResp, RpbGetReq, RpbGetResp, RpbPutReq, RpbPutResp,
@@ -73,8 +73,10 @@ impl Client {
             bucket_type: location.bucket.bucket_type.clone(),
             node_confirms: options.node_confirms,
         };
-        let answer: RpbGetResp =
-            self.pool.call(&request, Repeat::Safe, options.timeout, Some(location.about())).await?;
+        let answer: RpbGetResp = self
+            .pool
+            .call(&request, Repeatable::Safe, options.timeout, Some(location.about()))
+            .await?;
         if answer.unchanged == Some(true) {
             return Ok(Fetched::Unchanged);
         }
@@ -151,7 +153,7 @@ impl Client {
             bucket_type: bucket.bucket_type.clone(),
             node_confirms: options.node_confirms.to_field(),
         };
-        let repeat = Repeat::when(options.resend);
+        let repeat = Repeatable::when(options.resend);
         let key = request.key.clone();
         let about = key.as_deref().map(|key| bucket.about(key));
         let answer: RpbPutResp = self.pool.call(&request, repeat, options.timeout, about).await?;
@@ -197,7 +199,7 @@ impl Client {
         };
         // With a context a repeated delete deletes the same siblings; without one it may delete a later
         // write.
-        let repeat = Repeat::when(options.context.is_some() || options.resend);
+        let repeat = Repeatable::when(options.context.is_some() || options.resend);
         let about = Some(location.about());
         self.pool.call::<_, RpbDelResp>(&request, repeat, options.timeout, about).await.map(drop)
     }

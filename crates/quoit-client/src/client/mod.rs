@@ -20,7 +20,7 @@ pub use update::UpdateOptions;
 pub use builder::ClientBuilder;
 
 use crate::error::Error;
-use crate::pool::{Pool, Repeat};
+use crate::pool::{Pool, Repeatable};
 use quoit_wire::messages::{RpbPingReq, RpbPingResp};
 use std::sync::Arc;
 
@@ -59,6 +59,9 @@ impl Client {
     ///
     /// Any [`Error`].
     pub async fn ping(&self) -> Result<(), Error> {
-        self.pool.call::<_, RpbPingResp>(&RpbPingReq {}, Repeat::Safe, None, None).await.map(drop)
+        self.pool
+            .call::<_, RpbPingResp>(&RpbPingReq {}, Repeatable::Safe, None, None)
+            .await
+            .map(drop)
     }
 }

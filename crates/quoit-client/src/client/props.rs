@@ -4,7 +4,7 @@ use super::Client;
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::location::{Bucket, Location};
-use crate::pool::Repeat;
+use crate::pool::Repeatable;
 use bytes::Bytes;
 use quoit_wire::messages::{
     RpbBucketProps, RpbGetBucketKeyPreflistReq, RpbGetBucketKeyPreflistResp, RpbGetBucketReq,
@@ -44,7 +44,7 @@ impl Client {
     /// Any [`Error`]. The client repeats this and all other operations of this module where that may help.
     pub async fn server_info(&self) -> Result<ServerInfo, Error> {
         let answer: RpbGetServerInfoResp =
-            self.pool.call(&RpbGetServerInfoReq {}, Repeat::Safe, None, None).await?;
+            self.pool.call(&RpbGetServerInfoReq {}, Repeatable::Safe, None, None).await?;
         Ok(ServerInfo {
             node: answer.node.unwrap_or_default(),
             server_version: answer.server_version.unwrap_or_default(),
@@ -61,7 +61,8 @@ impl Client {
             bucket: bucket.name.clone(),
             bucket_type: bucket.bucket_type.clone(),
         };
-        let answer: RpbGetBucketResp = self.pool.call(&request, Repeat::Safe, None, None).await?;
+        let answer: RpbGetBucketResp =
+            self.pool.call(&request, Repeatable::Safe, None, None).await?;
         Ok(answer.props)
     }
 
@@ -76,7 +77,10 @@ impl Client {
             props,
             bucket_type: bucket.bucket_type.clone(),
         };
-        self.pool.call::<_, RpbSetBucketResp>(&request, Repeat::Safe, None, None).await.map(drop)
+        self.pool
+            .call::<_, RpbSetBucketResp>(&request, Repeatable::Safe, None, None)
+            .await
+            .map(drop)
     }
 
     /// Resets a bucket's own properties to those of its type.
@@ -89,7 +93,10 @@ impl Client {
             bucket: bucket.name.clone(),
             bucket_type: bucket.bucket_type.clone(),
         };
-        self.pool.call::<_, RpbResetBucketResp>(&request, Repeat::Safe, None, None).await.map(drop)
+        self.pool
+            .call::<_, RpbResetBucketResp>(&request, Repeatable::Safe, None, None)
+            .await
+            .map(drop)
     }
 
     /// The properties of a bucket type.
@@ -99,7 +106,8 @@ impl Client {
     /// Any [`Error`].
     pub async fn bucket_type_props(&self, name: impl AsRef<[u8]>) -> Result<BucketProps, Error> {
         let request = RpbGetBucketTypeReq { bucket_type: Bytes::copy_from_slice(name.as_ref()) };
-        let answer: RpbGetBucketResp = self.pool.call(&request, Repeat::Safe, None, None).await?;
+        let answer: RpbGetBucketResp =
+            self.pool.call(&request, Repeatable::Safe, None, None).await?;
         Ok(answer.props)
     }
 
@@ -115,7 +123,10 @@ impl Client {
     ) -> Result<(), Error> {
         let bucket_type = Bytes::copy_from_slice(name.as_ref());
         let request = RpbSetBucketTypeReq { bucket_type, props };
-        self.pool.call::<_, RpbSetBucketResp>(&request, Repeat::Safe, None, None).await.map(drop)
+        self.pool
+            .call::<_, RpbSetBucketResp>(&request, Repeatable::Safe, None, None)
+            .await
+            .map(drop)
     }
 
     /// Asks a node for the cluster's layout, even if the client is not replica-aware.
@@ -139,7 +150,7 @@ impl Client {
             bucket_type: location.bucket.bucket_type.clone(),
         };
         let answer: RpbGetBucketKeyPreflistResp =
-            self.pool.call(&request, Repeat::Safe, None, None).await?;
+            self.pool.call(&request, Repeatable::Safe, None, None).await?;
         let items = answer.preflist.into_iter().map(|item| PreflistItem {
             partition: item.partition,
             node: item.node,

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use quoit_model::props::{BucketProps, BucketType, TypeState};
 use quoit_wire::internode::control::{
-    ChangeMessage, Decision as DecisionMessage, Empty, LayoutMessage, Loss, MemberMessage,
-    MemberStatusMessage, Named, Removal, Rule,
+    ChangeMessage, Decision as DecisionMessage, Empty, LayoutMessage, MemberMessage, MemberRemoval,
+    MemberStatusMessage, Named, NodeLoss, Rule,
 };
 use quoit_wire::internode::{VERSION_MIN, VersionRange};
 use serde_json::{Map, Value, json};
@@ -50,7 +50,7 @@ pub(crate) fn encode_change(change: &Change) -> ChangeMessage {
         }
         Change::PutMember(member) => message.put_member = Some(encode_member(member)),
         Change::RemoveMember { id, for_ever } => {
-            message.remove_member = Some(Removal { id: id_bytes(*id), for_ever: *for_ever });
+            message.remove_member = Some(MemberRemoval { id: id_bytes(*id), for_ever: *for_ever });
         }
         Change::Stage { staged } => message.stage = Some(encode_staged(staged)),
         Change::PutLayout { layout, n_vals } => {
@@ -63,7 +63,7 @@ pub(crate) fn encode_change(change: &Change) -> ChangeMessage {
             message.copied = Some(encode_copies(*node, partitions));
         }
         Change::Lost { node, n_vals } => {
-            message.lost = Some(Loss { node: id_bytes(*node), n_vals: n_vals.clone() });
+            message.lost = Some(NodeLoss { node: id_bytes(*node), n_vals: n_vals.clone() });
         }
         Change::AcceptLosses => message.accept_losses = Some(Empty {}),
         Change::PutTrust(trust) => message.put_trust = Some(encode_trust(trust)),
@@ -90,7 +90,7 @@ pub(crate) fn decode_change(message: &ChangeMessage) -> Result<Change, String> {
     if let Some(member) = &message.put_member {
         return Ok(Change::PutMember(Arc::new(decode_member(member)?)));
     }
-    if let Some(Removal { id, for_ever }) = &message.remove_member {
+    if let Some(MemberRemoval { id, for_ever }) = &message.remove_member {
         return Ok(Change::RemoveMember { id: node_id(id)?, for_ever: *for_ever });
     }
     if let Some(staged) = &message.stage {
@@ -104,7 +104,7 @@ pub(crate) fn decode_change(message: &ChangeMessage) -> Result<Change, String> {
         let (node, partitions) = decode_copies(copies)?;
         return Ok(Change::Copied { node, partitions });
     }
-    if let Some(Loss { node, n_vals }) = &message.lost {
+    if let Some(NodeLoss { node, n_vals }) = &message.lost {
         return Ok(Change::Lost { node: node_id(node)?, n_vals: n_vals.clone() });
     }
     if let Some(Empty {}) = &message.accept_losses {

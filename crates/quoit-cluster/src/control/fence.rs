@@ -20,7 +20,7 @@ const ONLY_VOTER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Result of reporting a start to the other members.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Passage {
+pub(crate) enum FenceVerdict {
     /// A majority of the voters knows of no later start, so the node may take part.
     Open,
     /// Too few voters have answered.
@@ -92,23 +92,23 @@ impl Fence {
     /// Returns the result after `waited`, the time since the first report. A node without other members
     /// needs no answer. A node that knows no voters needs none either: it has joined but knows nothing of
     /// its cluster, so it has nothing to forget.
-    pub(crate) fn passage(&self, waited: Duration) -> Passage {
+    pub(crate) fn passage(&self, waited: Duration) -> FenceVerdict {
         if let Some(known_starts) = self.stale {
-            return Passage::Stale { known_starts };
+            return FenceVerdict::Stale { known_starts };
         }
         let voters = &self.voters.nodes;
         let is_only_voter = voters.iter().eq([&self.own]);
         let is_confirmed = !self.noted.is_empty() || waited >= ONLY_VOTER_PATIENCE;
         if is_only_voter && self.has_others && !is_confirmed {
-            return Passage::Waiting;
+            return FenceVerdict::Waiting;
         }
         let counted = voters.iter().filter(|voter| {
             **voter == self.own || self.noted.get(voter).is_some_and(|is_latest| *is_latest)
         });
         if voters.is_empty() || counted.count() * 2 > voters.len() {
-            return Passage::Open;
+            return FenceVerdict::Open;
         }
-        Passage::Waiting
+        FenceVerdict::Waiting
     }
 }
 
@@ -138,27 +138,30 @@ mod tests {
     #[test]
     fn node_alone_needs_nobody() {
         let alone = Fence::new(node(1), voters(10, &[1]), false);
-        assert_eq!(alone.passage(Duration::ZERO), Passage::Open);
-        assert_eq!(fence(1, &[]).passage(Duration::ZERO), Passage::Open);
+        assert_eq!(alone.passage(Duration::ZERO), FenceVerdict::Open);
+        assert_eq!(fence(1, &[]).passage(Duration::ZERO), FenceVerdict::Open);
     }
 
     #[test]
     fn only_voter_waits_for_another_member_and_not_for_ever() {
         let mut fence = fence(1, &[1]);
-        assert_eq!(fence.passage(ONLY_VOTER_PATIENCE - Duration::from_millis(1)), Passage::Waiting);
-        assert_eq!(fence.passage(ONLY_VOTER_PATIENCE), Passage::Open);
+        assert_eq!(
+            fence.passage(ONLY_VOTER_PATIENCE - Duration::from_millis(1)),
+            FenceVerdict::Waiting
+        );
+        assert_eq!(fence.passage(ONLY_VOTER_PATIENCE), FenceVerdict::Open);
         hear(&mut fence, 2, true, 4);
-        assert_eq!(fence.passage(Duration::ZERO), Passage::Open);
+        assert_eq!(fence.passage(Duration::ZERO), FenceVerdict::Open);
         hear(&mut fence, 3, false, 7);
-        assert_eq!(fence.passage(Duration::ZERO), Passage::Stale { known_starts: 7 });
+        assert_eq!(fence.passage(Duration::ZERO), FenceVerdict::Stale { known_starts: 7 });
     }
 
     #[test]
     fn majority_opens() {
         let mut fence = fence(1, &[1, 2, 3]);
-        assert_eq!(fence.passage(Duration::ZERO), Passage::Waiting);
+        assert_eq!(fence.passage(Duration::ZERO), FenceVerdict::Waiting);
         hear(&mut fence, 3, true, 4);
-        assert_eq!(fence.passage(Duration::ZERO), Passage::Open);
+        assert_eq!(fence.passage(Duration::ZERO), FenceVerdict::Open);
         assert_eq!(fence.unasked(&[node(2), node(3), node(4)]), [node(2), node(4)]);
     }
 
@@ -167,9 +170,9 @@ mod tests {
         let mut fence = fence(9, &[1, 2, 3]);
         hear(&mut fence, 1, true, 4);
         hear(&mut fence, 8, true, 4);
-        assert_eq!(fence.passage(Duration::ZERO), Passage::Waiting);
+        assert_eq!(fence.passage(Duration::ZERO), FenceVerdict::Waiting);
         hear(&mut fence, 2, true, 4);
-        assert_eq!(fence.passage(Duration::ZERO), Passage::Open);
+        assert_eq!(fence.passage(Duration::ZERO), FenceVerdict::Open);
     }
 
     #[test]
@@ -177,7 +180,7 @@ mod tests {
         let mut fence = fence(1, &[1, 2, 3]);
         hear(&mut fence, 2, false, 7);
         hear(&mut fence, 3, true, 4);
-        assert_eq!(fence.passage(Duration::ZERO), Passage::Stale { known_starts: 7 });
+        assert_eq!(fence.passage(Duration::ZERO), FenceVerdict::Stale { known_starts: 7 });
     }
 
     #[test]
@@ -185,8 +188,8 @@ mod tests {
         let mut fence = fence(1, &[1, 2, 3]);
         fence.answered(node(7), true, 4, voters(20, &[7, 8, 9]));
         hear(&mut fence, 2, true, 4);
-        assert_eq!(fence.passage(Duration::ZERO), Passage::Waiting);
+        assert_eq!(fence.passage(Duration::ZERO), FenceVerdict::Waiting);
         hear(&mut fence, 9, true, 4);
-        assert_eq!(fence.passage(Duration::ZERO), Passage::Open);
+        assert_eq!(fence.passage(Duration::ZERO), FenceVerdict::Open);
     }
 }

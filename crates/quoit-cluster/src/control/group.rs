@@ -84,7 +84,7 @@ impl From<StoreError> for GroupError {
 
 /// A decision that is committed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Agreed {
+pub(crate) struct AgreedTombstones {
     /// True if the changes were applied; false if the state had another revision by then.
     pub(crate) applied: bool,
     /// Index of the entry.
@@ -96,7 +96,7 @@ pub(crate) struct Group {
     file: Arc<ControlFile>,
     published: Arc<Published>,
     link: ControlLink,
-    gate: RwLock<Gate>,
+    gate: RwLock<Participation>,
     /// The Raft instance; `None` before the first start.
     raft: Mutex<Option<Raft>>,
     /// True after an error, until the control file was read again.
@@ -119,11 +119,11 @@ pub(crate) struct Group {
 }
 
 /// Changes that hold on every state, and the channel of the call that waits for their outcome.
-type ChangesToMake = (Vec<Change>, oneshot::Sender<Result<Agreed, GroupError>>);
+type ChangesToMake = (Vec<Change>, oneshot::Sender<Result<AgreedTombstones, GroupError>>);
 
 /// Whether the node may take part in the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Gate {
+pub(crate) enum Participation {
     /// The node takes part.
     Open,
     /// The node waits until enough voters have confirmed that its data directory is not outdated.
@@ -139,7 +139,7 @@ impl Group {
         file: Arc<ControlFile>,
         published: Arc<Published>,
         link: ControlLink,
-        gate: Gate,
+        gate: Participation,
     ) -> Self {
         let (raft, metrics) = (Mutex::new(None), PartMetrics::default());
         let (gate, is_suspect) = (RwLock::new(gate), AtomicBool::new(false));
@@ -163,11 +163,11 @@ impl Group {
         }
     }
 
-    pub(crate) fn gate(&self) -> Gate {
+    pub(crate) fn gate(&self) -> Participation {
         self.gate.read().clone()
     }
 
-    pub(crate) fn set_gate(&self, gate: Gate) {
+    pub(crate) fn set_gate(&self, gate: Participation) {
         *self.gate.write() = gate;
     }
 
@@ -175,9 +175,11 @@ impl Group {
     pub(crate) async fn raft(&self) -> Result<Raft, GroupError> {
         let mut raft = self.raft.lock().await;
         match &*self.gate.read() {
-            Gate::Open => {}
-            Gate::Waiting => return Err(GroupError::NotLeader),
-            Gate::Closed(departure) => return Err(GroupError::Departed(departure.clone())),
+            Participation::Open => {}
+            Participation::Waiting => return Err(GroupError::NotLeader),
+            Participation::Closed(departure) => {
+                return Err(GroupError::Departed(departure.clone()));
+            }
         }
         if let Some(running) = &*raft {
             if running.with_raft_state(|_| ()).await.is_ok() {
@@ -217,12 +219,12 @@ impl Group {
     }
 
     /// Notes that the node has just heard from a leader of this group.
-    pub(crate) fn note_led(&self) {
+    pub(crate) fn note_leader_heard(&self) {
         *self.led_at.write() = Some(Instant::now());
     }
 
     /// Returns true if the node leads or has recently heard from its leader.
-    pub(crate) fn is_led(&self) -> bool {
+    pub(crate) fn has_leader(&self) -> bool {
         let led_at = *self.led_at.read();
         led_at.is_some_and(|at| at.elapsed() <= LED_WITHIN)
             || self.metrics().is_some_and(|metrics| metrics.state.is_leader())
@@ -337,7 +339,7 @@ impl Group {
     /// Changes that hold on every state are batched: those that arrive while such an entry is being
     /// committed form the next one. After a commit of a layout all members report at once that they serve
     /// by it, and each entry costs each member two synced writes.
-    pub(crate) async fn propose(&self, decision: Decision) -> Result<Agreed, GroupError> {
+    pub(crate) async fn propose(&self, decision: Decision) -> Result<AgreedTombstones, GroupError> {
         if decision.base.is_some() {
             return self.append(decision).await;
         }
@@ -360,13 +362,13 @@ impl Group {
         agreed
     }
 
-    async fn append(&self, decision: Decision) -> Result<Agreed, GroupError> {
+    async fn append(&self, decision: Decision) -> Result<AgreedTombstones, GroupError> {
         let raft = self.raft().await?;
         // If the node led and was cut off, `openraft` may never report the outcome of an entry.
         let written = timeout(STEP_TIMEOUT, raft.client_write(decision)).await;
         match written.map_err(|_| GroupError::NotLeader)? {
             Ok(written) => {
-                Ok(Agreed { applied: written.data.applied, index: written.log_id.index })
+                Ok(AgreedTombstones { applied: written.data.applied, index: written.log_id.index })
             }
             Err(RaftError::APIError(ClientWriteError::ForwardToLeader(_))) => {
                 Err(GroupError::NotLeader)
@@ -389,7 +391,7 @@ impl Group {
         let _unchanged = self.log_end.read().await;
         let taken = raft.append_entries(request).await.map_err(|fault| self.failed(&fault))?;
         if !matches!(taken, AppendEntriesResponse::HigherVote(_)) {
-            self.note_led();
+            self.note_leader_heard();
             if has_majority {
                 *self.agreed_at.write() = Some(Instant::now());
             }

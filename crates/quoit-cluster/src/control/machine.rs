@@ -12,7 +12,7 @@ use crate::ClusterId;
 use crate::change::Change;
 use crate::error::StoreError;
 use crate::state::cluster_codec::{decode_cluster, decode_layout};
-use crate::state::{State, Whole};
+use crate::state::{State, StoredState};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use openraft::storage::{RaftStateMachine, Snapshot};
@@ -143,7 +143,7 @@ fn decode_state(own: &State, bytes: &[u8]) -> Result<State, String> {
     let changes: Vec<_> = message.changes.iter().map(decode_change).collect::<Result<_, _>>()?;
     let layouts = message.layouts.iter().map(|layout| decode_layout(layout));
     let cluster = message.cluster.unwrap_or_default();
-    let whole = Whole {
+    let whole = StoredState {
         cluster_id: ClusterId(cluster_id),
         ring_size,
         version: message.version,
@@ -155,7 +155,7 @@ fn decode_state(own: &State, bytes: &[u8]) -> Result<State, String> {
 }
 
 impl RaftStateMachine<TypeConfig> for Machine {
-    type SnapshotBuilder = Taken;
+    type SnapshotBuilder = StateSnapshotBuilder;
 
     async fn applied_state(&mut self) -> Result<(Option<LogId>, StoredMembership), StorageError> {
         let applied = self.file.applied().map_err(on_state(ErrorVerb::Read))?;
@@ -195,8 +195,8 @@ impl RaftStateMachine<TypeConfig> for Machine {
         Ok(outcomes)
     }
 
-    async fn get_snapshot_builder(&mut self) -> Taken {
-        Taken(self.snapshot())
+    async fn get_snapshot_builder(&mut self) -> StateSnapshotBuilder {
+        StateSnapshotBuilder(self.snapshot())
     }
 
     async fn begin_receiving_snapshot(&mut self) -> Result<Box<Cursor<Vec<u8>>>, StorageError> {
@@ -228,9 +228,9 @@ impl RaftStateMachine<TypeConfig> for Machine {
 }
 
 /// A snapshot that was taken when the builder was created: the state is one value in memory.
-pub(crate) struct Taken(Result<Snapshot<TypeConfig>, StoreError>);
+pub(crate) struct StateSnapshotBuilder(Result<Snapshot<TypeConfig>, StoreError>);
 
-impl RaftSnapshotBuilder<TypeConfig> for Taken {
+impl RaftSnapshotBuilder<TypeConfig> for StateSnapshotBuilder {
     async fn build_snapshot(&mut self) -> Result<Snapshot<TypeConfig>, StorageError> {
         self.0.clone().map_err(on_state(ErrorVerb::Read))
     }

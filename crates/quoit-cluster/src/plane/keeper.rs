@@ -9,8 +9,8 @@ mod leading;
 use super::ControlPlane;
 use super::TrustKeeper;
 use crate::control::codec::decode_member;
-use crate::control::fence::{Fence, Passage, Voters};
-use crate::control::group::Gate;
+use crate::control::fence::{Fence, FenceVerdict, Voters};
+use crate::control::group::Participation;
 use crate::control::raft_codec::decode_stored_membership;
 use crate::control::types::RaftId;
 use crate::departure::Departure;
@@ -22,7 +22,7 @@ use leading::leads;
 use prost::Message as _;
 use quoit_wire::internode::VersionRange;
 use quoit_wire::internode::control::{
-    METHOD_STANDING, METHOD_STARTED, Standing, StandingAsked, StartNoted, Started,
+    METHOD_STANDING, METHOD_STARTED, MembershipAnswer, MembershipQuery, StartNoted, Started,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -119,7 +119,7 @@ impl Keeper {
         }
         let state = plane.state();
         self.trust.refresh(self.internode.security(), &state);
-        self.trust.secure_plain(&self.internode, &state);
+        self.trust.replace_plain_connections(&self.internode, &state);
         self.trust.end_outdated(&self.internode);
         self.maintain_connections(plane, &state);
         self.note_away(plane, &state);
@@ -133,12 +133,12 @@ impl Keeper {
         }
         self.tell_start(plane).await;
         match plane.group().gate() {
-            Gate::Open => {}
-            Gate::Waiting => {
+            Participation::Open => {}
+            Participation::Waiting => {
                 self.watch_silence(plane, &state).await;
                 return;
             }
-            Gate::Closed(_) => return,
+            Participation::Closed(_) => return,
         }
         if let Err(fault) = plane.group().raft().await {
             tracing::debug!(?fault, "the node has no part in the log");
@@ -182,8 +182,8 @@ impl Keeper {
             let told = peers.iter();
             told.filter_map(move |peer| peer.trouble_for(trouble, TURNED_AWAY_PATIENCE))
         };
-        if let Some(words) = told(Trouble::Double).next() {
-            return Some(Departure::Double { words });
+        if let Some(words) = told(Trouble::DuplicateIdentity).next() {
+            return Some(Departure::DuplicateIdentity { words });
         }
         // One node is enough, because all members follow the same log.
         if let Some(words) = told(Trouble::Outdated).next() {
@@ -201,7 +201,7 @@ impl Keeper {
         let others = plane.link().others();
         if let Some((fence, _)) = &self.fence
             && fence.unasked(&others).is_empty()
-            && plane.group().gate() == Gate::Open
+            && plane.group().gate() == Participation::Open
         {
             return;
         }
@@ -234,11 +234,11 @@ impl Keeper {
             plane.link().introduce(told.iter().filter(|voter| voter.id != own));
         }
         match fence.passage(self.fenced_since.elapsed()) {
-            Passage::Open if plane.group().gate() == Gate::Waiting => {
-                plane.group().set_gate(Gate::Open);
+            FenceVerdict::Open if plane.group().gate() == Participation::Waiting => {
+                plane.group().set_gate(Participation::Open);
             }
-            Passage::Open | Passage::Waiting => {}
-            Passage::Stale { known_starts } => {
+            FenceVerdict::Open | FenceVerdict::Waiting => {}
+            FenceVerdict::Stale { known_starts } => {
                 plane.depart(Departure::Stale { starts, known_starts });
             }
         }
@@ -256,7 +256,7 @@ impl Keeper {
             go_alone(plane).await;
             return true;
         }
-        if plane.group().is_led() {
+        if plane.group().has_leader() {
             self.leaderless_since = None;
             return false;
         }
@@ -285,7 +285,7 @@ impl Keeper {
         let own = state.members().get(state.node_id());
         let waits = own.is_some_and(|own| own.status == MemberStatus::Joining);
         let mut strangers = 0;
-        let question = StandingAsked { name: state.node_name().to_owned() };
+        let question = MembershipQuery { name: state.node_name().to_owned() };
         let others = state.members().iter().filter(|member| member.id != state.node_id());
         for other in others {
             let address = &other.addresses.node;
@@ -297,7 +297,7 @@ impl Keeper {
                 ANSWER_TIMEOUT,
             );
             let Ok((_, reply)) = asked.await else { continue };
-            let Ok(standing) = Standing::decode(reply.header) else { continue };
+            let Ok(standing) = MembershipAnswer::decode(reply.header) else { continue };
             if standing.is_removed {
                 plane.depart(Departure::Removed);
                 return true;
@@ -352,7 +352,7 @@ impl Keeper {
         // As long as this node is a voter, the others might reach no majority without it.
         let goes = member.status == MemberStatus::Exiting && !votes(plane, own);
         if goes && plane.is_clear(state) {
-            wanted.push(MembershipCommand::Gone(own));
+            wanted.push(MembershipCommand::RemoveDrained(own));
         }
         let mut complaint = None;
         for command in wanted {

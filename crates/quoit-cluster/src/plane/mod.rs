@@ -9,7 +9,7 @@ pub(crate) use trust_keeper::TrustKeeper;
 
 use crate::control::fence::Voters;
 use crate::control::file::{ControlFile, Founding, lock_error};
-use crate::control::group::{Gate, Group};
+use crate::control::group::{Group, Participation};
 use crate::control::link::ControlLink;
 use crate::control::machine::Published;
 use crate::cut_off::{CutOff, CutOffWatch};
@@ -107,7 +107,7 @@ pub struct ControlPlane {
     joining: tokio::sync::Mutex<()>,
     departure: watch::Sender<Option<Departure>>,
     /// Version of the layout under which this node holds no records that belong only to other nodes.
-    clear_by: AtomicU64,
+    drained_by_layout: AtomicU64,
     cut_off: CutOffWatch,
     keeper: Mutex<Option<AbortHandle>>,
     /// Lock of the data directory. The last field, so that it is released last.
@@ -173,7 +173,7 @@ impl ControlPlane {
         let published = Arc::new(Published::new(state, loaded.applied_index, link.clone()));
         let is_alone = loaded.voters.nodes.iter().all(|voter| *voter == loaded.node_id)
             && published.state.load().members().count() <= 1;
-        let gate = if is_alone { Gate::Open } else { Gate::Waiting };
+        let gate = if is_alone { Participation::Open } else { Participation::Waiting };
         let group = Group::new(Arc::clone(&file), Arc::clone(&published), link.clone(), gate);
         Ok(Self {
             group,
@@ -185,7 +185,7 @@ impl ControlPlane {
             shown_plan: Mutex::new(None),
             joining: tokio::sync::Mutex::new(()),
             departure: watch::Sender::new(None),
-            clear_by: AtomicU64::new(u64::MAX),
+            drained_by_layout: AtomicU64::new(u64::MAX),
             cut_off: CutOffWatch::default(),
             keeper: Mutex::new(None),
             _lock: lock,
@@ -227,15 +227,15 @@ impl ControlPlane {
     /// Sets the version of the layout under which this node has no records that belong only to other
     /// nodes; 0 if it may have some. A leaving node is removed when it has none under the only live
     /// layout. Until the first call, the control plane assumes that the node has no store.
-    pub fn set_clear_by(&self, layout_version: u64) {
-        self.clear_by.store(layout_version, Ordering::Release);
+    pub fn set_drained_by_layout(&self, layout_version: u64) {
+        self.drained_by_layout.store(layout_version, Ordering::Release);
     }
 
     /// Returns true if this node has no records that belong only to other nodes.
     pub(crate) fn is_clear(&self, state: &State) -> bool {
         let layouts = state.layouts();
         let newest = layouts.newest().version();
-        !layouts.is_moving() && self.clear_by.load(Ordering::Acquire) >= newest
+        !layouts.is_moving() && self.drained_by_layout.load(Ordering::Acquire) >= newest
     }
 
     /// Ends the node's part in the cluster in good order. The state can still be read; changes are
@@ -395,7 +395,7 @@ impl ControlPlane {
     /// to a cluster of several nodes and has no leader. A node that it does not know may be the
     /// leader that would tell it.
     pub(crate) fn may_be_behind(&self) -> bool {
-        self.read().members().count() > 1 && !self.group.is_led()
+        self.read().members().count() > 1 && !self.group.has_leader()
     }
 
     pub(crate) const fn link(&self) -> &ControlLink {
@@ -430,7 +430,7 @@ impl ControlPlane {
             Departure::Left => tracing::info!("{departure}"),
             _ => tracing::error!("{departure}"),
         }
-        self.group.set_gate(Gate::Closed(departure.clone()));
+        self.group.set_gate(Participation::Closed(departure.clone()));
         self.departure.send_replace(Some(departure));
     }
 
@@ -456,7 +456,7 @@ impl ControlPlane {
         tracing::warn!("the cluster does without this node: it is alone again");
         self.group.change_file(|file| file.found_again(&self.founding)).await?;
         // The other members no longer count, so no confirmation of this start is needed.
-        self.group.set_gate(Gate::Open);
+        self.group.set_gate(Participation::Open);
         Ok(())
     }
 }

@@ -21,7 +21,7 @@ const GRACE: Duration = Duration::from_secs(15);
 
 /// Connections between this node and another one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Linked {
+pub(super) struct NodeConnections {
     pub(super) node: NodeId,
     /// True if there is a connection without TLS that should be replaced or ended.
     pub(super) is_plain: bool,
@@ -53,8 +53,8 @@ pub(super) struct Renewals {
 
 impl Renewals {
     /// Returns the member whose connections are to be replaced now.
-    pub(super) fn next(&mut self, members: &[Linked], now: Instant) -> Option<NodeId> {
-        let is_wanted = |member: &&Linked| member.is_plain && member.is_up;
+    pub(super) fn next(&mut self, members: &[NodeConnections], now: Instant) -> Option<NodeId> {
+        let is_wanted = |member: &&NodeConnections| member.is_plain && member.is_up;
         if let Some((node, since)) = self.under_way {
             let mut wanted = members.iter().filter(is_wanted);
             if wanted.any(|member| member.node == node) && now.duration_since(since) < PATIENCE {
@@ -73,7 +73,7 @@ impl Renewals {
     }
 
     /// Returns the member's attempts including one that is due now; `None` if no attempt is due.
-    fn attempt(&self, member: &Linked, now: Instant) -> Option<Attempts> {
+    fn attempt(&self, member: &NodeConnections, now: Instant) -> Option<Attempts> {
         let expires_secs = member.expires_secs?;
         let dials_by_tls = member.dials_by_tls;
         let earlier = self.attempts.get(&member.node).filter(|earlier| {
@@ -92,14 +92,14 @@ impl Renewals {
 /// Chooses the nodes whose connections without TLS are ended because they were not replaced within
 /// [`GRACE`].
 #[derive(Default)]
-pub(super) struct Endings {
+pub(super) struct PlainConnectionEndings {
     plain_since: BTreeMap<NodeId, Instant>,
     under_way: Option<(NodeId, Instant)>,
 }
 
-impl Endings {
+impl PlainConnectionEndings {
     /// Returns the node whose connections are to be ended now.
-    pub(super) fn next(&mut self, members: &[Linked], now: Instant) -> Option<NodeId> {
+    pub(super) fn next(&mut self, members: &[NodeConnections], now: Instant) -> Option<NodeId> {
         self.plain_since.retain(|node, _| {
             members.iter().any(|member| member.node == *node && member.is_plain && member.is_up)
         });
@@ -126,8 +126,8 @@ impl Endings {
 mod tests {
     use super::*;
 
-    fn linked(number: u8) -> Linked {
-        Linked {
+    fn linked(number: u8) -> NodeConnections {
+        NodeConnections {
             node: NodeId([number; 16]),
             is_plain: true,
             is_up: true,
@@ -167,8 +167,8 @@ mod tests {
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
         let fresh = [
-            Linked { expires_secs: Some(8), ..members[0] },
-            Linked { dials_by_tls: true, ..members[0] },
+            NodeConnections { expires_secs: Some(8), ..members[0] },
+            NodeConnections { dials_by_tls: true, ..members[0] },
         ];
         renewals.next(&members, now);
         renewals.under_way = None;
@@ -182,7 +182,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_not_replaced_in_time_ends_one_node_after_the_other() {
         let now = Instant::now();
-        let mut endings = Endings::default();
+        let mut endings = PlainConnectionEndings::default();
         let mut members = [1, 2, 3].map(linked);
         members[2].is_plain = false;
         assert_eq!(endings.next(&members, now), None);
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(endings.next(&members, later), Some(members[0].node));
         members[0].is_up = false;
         assert_eq!(endings.next(&members, later), None, "one at a time");
-        members[0] = Linked { is_plain: false, ..linked(1) };
+        members[0] = NodeConnections { is_plain: false, ..linked(1) };
         assert_eq!(endings.next(&members, later), Some(members[1].node));
         members[1].is_up = false;
         assert_eq!(endings.next(&members, later + GRACE), None);
@@ -199,7 +199,7 @@ mod tests {
     #[tokio::test]
     async fn a_connection_that_was_replaced_and_is_plain_again_has_its_time_anew() {
         let now = Instant::now();
-        let mut endings = Endings::default();
+        let mut endings = PlainConnectionEndings::default();
         let mut members = [linked(1)];
         assert_eq!(endings.next(&members, now), None);
         members[0].is_plain = false;
@@ -213,9 +213,9 @@ mod tests {
     async fn members_with_tls_without_a_certificate_and_away_are_left_alone() {
         let plain = linked(1);
         for member in [
-            Linked { is_plain: false, ..plain },
-            Linked { expires_secs: None, ..plain },
-            Linked { is_up: false, ..plain },
+            NodeConnections { is_plain: false, ..plain },
+            NodeConnections { expires_secs: None, ..plain },
+            NodeConnections { is_up: false, ..plain },
         ] {
             assert_eq!(Renewals::default().next(&[member], Instant::now()), None, "{member:?}");
         }

@@ -2,7 +2,7 @@
 
 use super::ControlPlane;
 use crate::control::codec::{decode_change, decode_decision, decode_member, encode_member};
-use crate::control::group::{Agreed, Group, GroupError};
+use crate::control::group::{AgreedTombstones, Group, GroupError};
 use crate::control::raft_codec::{
     decode_entry, decode_optional_log_id, decode_stored_membership, decode_vote, encode_log_id,
     encode_stored_membership, encode_vote,
@@ -18,10 +18,11 @@ use openraft::raft::{
 use prost::Message;
 use quoit_wire::internode::code;
 use quoit_wire::internode::control::{
-    Append, AppendOutcome, Appended, Ballot, Decision, JoinAsked, Joined, METHOD_APPEND,
+    Append, AppendOutcome, Appended, Ballot, Decision, JoinRequest, Joined, METHOD_APPEND,
     METHOD_ENROL, METHOD_JOIN, METHOD_PROPOSE, METHOD_READ_INDEX, METHOD_SNAPSHOT, METHOD_STANDING,
-    METHOD_STARTED, METHOD_VOTE, Proposed, REFUSED_JOIN, REFUSED_NOT_LEADER, REFUSED_STOPPED,
-    ReadIndex, SnapshotPart, Standing, StandingAsked, StartNoted, Started, VoteAnswer, VoteAsked,
+    METHOD_STARTED, METHOD_VOTE, MembershipAnswer, MembershipQuery, Proposed, REFUSED_JOIN,
+    REFUSED_NOT_LEADER, REFUSED_STOPPED, ReadIndex, SnapshotPart, StartNoted, Started, VoteAnswer,
+    VoteAsked,
 };
 use std::sync::{Arc, Weak};
 
@@ -190,7 +191,7 @@ async fn snapshot(group: &Group, header: &Bytes, payload: &Bytes) -> Result<Ball
     let answer = group.raft().await?.install_snapshot(request).await;
     let answer = answer.map_err(Refusal::stopped)?;
     if answer.vote == vote {
-        group.note_led();
+        group.note_leader_heard();
     }
     Ok(encode_vote(&answer.vote))
 }
@@ -198,7 +199,7 @@ async fn snapshot(group: &Group, header: &Bytes, payload: &Bytes) -> Result<Ball
 async fn propose(group: &Group, header: &Bytes) -> Result<Proposed, Refusal> {
     let decision: Decision = decode(header)?;
     let decision = decode_decision(&decision).map_err(Refusal::malformed)?;
-    let Agreed { applied, index } = group.propose(decision).await?;
+    let AgreedTombstones { applied, index } = group.propose(decision).await?;
     Ok(Proposed { applied, index })
 }
 
@@ -220,7 +221,7 @@ fn started(plane: &ControlPlane, request: &IncomingRequest) -> Result<StartNoted
 }
 
 async fn join(plane: &ControlPlane, request: &IncomingRequest) -> Result<Joined, Refusal> {
-    let asked: JoinAsked = decode(&request.header)?;
+    let asked: JoinRequest = decode(&request.header)?;
     let member = asked.member.as_ref().ok_or_else(|| Refusal::malformed("who joins?"))?;
     let member = decode_member(member).map_err(Refusal::malformed)?;
     if member.id != request.from {
@@ -254,12 +255,12 @@ fn enrol_refusal(error: ChangeError) -> Refusal {
     }
 }
 
-fn standing(plane: &ControlPlane, request: &IncomingRequest) -> Result<Standing, Refusal> {
-    let StandingAsked { name } = decode(&request.header)?;
+fn standing(plane: &ControlPlane, request: &IncomingRequest) -> Result<MembershipAnswer, Refusal> {
+    let MembershipQuery { name } = decode(&request.header)?;
     let state = plane.read();
     let members = state.members();
     let namesake = members.named(&name).filter(|member| member.id != request.from);
-    Ok(Standing {
+    Ok(MembershipAnswer {
         is_removed: members.is_removed(request.from),
         is_member: members.get(request.from).is_some(),
         member_count: members.count() as u32,

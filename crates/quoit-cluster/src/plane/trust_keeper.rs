@@ -5,11 +5,11 @@
 //! rotations of the authority.
 
 use super::ControlPlane;
-use super::renewals::{Endings, Linked, Renewals};
+use super::renewals::{NodeConnections, PlainConnectionEndings, Renewals};
 use crate::NodeId;
 use crate::state::State;
-use crate::transport::{InboundNode, Internode, LinkKeys, LinkMode, LinkSecurity, Peer};
-use crate::trust::{Holder, Trust, TrustCommand};
+use crate::transport::{InboundNode, Internode, InternodeTlsMode, LinkKeys, LinkSecurity, Peer};
+use crate::trust::{MemberCertificate, Trust, TrustCommand};
 use quoit_tls::nodes::{Authority, Fingerprint, LinkTrust};
 use quoit_tls::{Identity, Instant, TlsError};
 use std::collections::BTreeSet;
@@ -26,9 +26,9 @@ pub(crate) struct TrustKeeper {
     /// Members to which plain connections are being replaced.
     renewals: Renewals,
     /// Members to which plain connections are being ended.
-    endings: Endings,
+    endings: PlainConnectionEndings,
     /// Nodes from which plain connections are being ended.
-    inbound_endings: Endings,
+    inbound_endings: PlainConnectionEndings,
     /// Reason why the last step failed. Logged once.
     complaint: Option<String>,
 }
@@ -78,11 +78,11 @@ impl TrustKeeper {
         state: &State,
     ) {
         // The node has no cluster state yet, or no leader can accept a proposal now.
-        if plane.awaits_cluster() || !plane.group().is_led() {
+        if plane.awaits_cluster() || !plane.group().has_leader() {
             return;
         }
         let command = if state.trust().issuing().is_none() {
-            if security.mode() == LinkMode::Plain {
+            if security.mode() == InternodeTlsMode::Plain {
                 return;
             }
             match Authority::make(&state.cluster_id().to_string(), Instant::now()) {
@@ -105,10 +105,10 @@ impl TrustKeeper {
 
     /// Replaces plain connections to a member that has a certificate, one member at a time. If TLS is
     /// required, plain connections that are not replaced in time are ended.
-    pub(crate) fn secure_plain(&mut self, internode: &Internode, state: &State) {
+    pub(crate) fn replace_plain_connections(&mut self, internode: &Internode, state: &State) {
         let security = internode.security();
         let mode = security.mode();
-        if mode == LinkMode::Plain {
+        if mode == InternodeTlsMode::Plain {
             return;
         }
         let (peers, inbound) = (internode.peers(), internode.inbound_nodes());
@@ -118,9 +118,9 @@ impl TrustKeeper {
             let expires_secs = holder.map(|holder| holder.not_after.unix_secs());
             let dials_by_tls = inbound.get(&node).is_some_and(|inbound| inbound.is_secured);
             let (is_plain, is_up) = (peer.is_plain(), peer.is_up());
-            Linked { node, is_plain, is_up, expires_secs, dials_by_tls }
+            NodeConnections { node, is_plain, is_up, expires_secs, dials_by_tls }
         };
-        let members: Vec<Linked> = peers.iter().map(linked).collect();
+        let members: Vec<NodeConnections> = peers.iter().map(linked).collect();
         let now = tokio::time::Instant::now();
         if security.keys().is_some()
             && let Some(node) = self.renewals.next(&members, now)
@@ -128,11 +128,11 @@ impl TrustKeeper {
             let chosen = peers.iter().filter(|peer| peer.node_id() == node);
             chosen.for_each(|peer| peer.renew_plain());
         }
-        if mode == LinkMode::Required
+        if mode == InternodeTlsMode::Required
             && let Some(node) = self.endings.next(&members, now)
         {
             let chosen = peers.iter().filter(|peer| peer.node_id() == node);
-            chosen.for_each(|peer| peer.hang_up());
+            chosen.for_each(|peer| peer.close_connections());
         }
     }
 
@@ -145,11 +145,11 @@ impl TrustKeeper {
             let is_up = inbound.is_some();
             let InboundNode { is_to_end, is_secured } = inbound.unwrap_or_default();
             let (is_plain, dials_by_tls) = (is_to_end, is_secured);
-            Linked { node, is_plain, is_up, expires_secs: None, dials_by_tls }
+            NodeConnections { node, is_plain, is_up, expires_secs: None, dials_by_tls }
         };
         let mut members: BTreeSet<NodeId> = nodes.keys().copied().collect();
         members.extend(internode.peers().iter().map(|peer| peer.node_id()));
-        let members: Vec<Linked> = members.into_iter().map(linked).collect();
+        let members: Vec<NodeConnections> = members.into_iter().map(linked).collect();
         if let Some(node) = self.inbound_endings.next(&members, tokio::time::Instant::now()) {
             internode.hang_up_inbound(node);
         }
@@ -172,11 +172,11 @@ fn issuer_of(own: &Identity) -> Option<Fingerprint> {
     own.chain().get(1).map(|issuer| Fingerprint::of(issuer))
 }
 
-fn holder(security: &LinkSecurity, state: &State) -> Option<Holder> {
+fn holder(security: &LinkSecurity, state: &State) -> Option<MemberCertificate> {
     let keys = security.keys()?;
     let newest = state.trust().newest()?;
     let is_known = keys.trust.authorities.contains(newest.certificate());
-    Some(Holder {
+    Some(MemberCertificate {
         knows: if is_known { newest.fingerprint() } else { issuer_of(&keys.identity)? },
         holds: issuer_of(&keys.identity)?,
         not_after: keys.identity.certificate().not_after,

@@ -14,17 +14,19 @@ mod words;
 use crate::NodeId;
 use crate::plane::ControlPlane;
 use crate::state::State;
-use crate::transport::{CallError, ClockStanding, Internode};
+use crate::transport::{CallError, ClockComparison, Internode};
 use prost::Message as _;
 use quoit_planted::planted;
 use quoit_wire::internode::code;
-use quoit_wire::internode::control::{METHOD_STANDING, Standing, StandingAsked};
+use quoit_wire::internode::control::{METHOD_STANDING, MembershipAnswer, MembershipQuery};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-use words::{Seed, SeedAnswer, apart_words, astray_words, mark_words, unheard_words};
+use words::{
+    Seed, SeedAnswer, apart_words, clock_behind_text, unexpectedly_alone_text, unheard_words,
+};
 
 /// Interval between two checks when nothing changes.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -51,7 +53,7 @@ pub enum Readiness {
 impl State {
     /// Returns true if the node is alone and still has the layout that it was founded with: its data
     /// directory is new, or the node went back to being alone.
-    fn is_unacquainted(&self) -> bool {
+    fn has_founding_layout(&self) -> bool {
         self.members().count() == 1 && self.layouts().newest().version() == FIRST_LAYOUT
     }
 }
@@ -63,8 +65,8 @@ impl ControlPlane {
     /// Starts to watch whether the node serves clients. `seeds` are internode addresses of other nodes; a
     /// node with seeds does not serve while it is alone.
     pub fn readiness(self: &Arc<Self>, seeds: Vec<Arc<str>>) -> watch::Receiver<Readiness> {
-        let mark_us = self.file().time_us().ok().flatten();
-        let watcher = Watcher { seeds, mark_us, start: Instant::now(), is_in_time: false };
+        let recorded_time_us = self.file().time_us().ok().flatten();
+        let watcher = Watcher { seeds, recorded_time_us, start: Instant::now(), is_in_time: false };
         let verdict = judge(&watcher.evidence(self));
         let (publish, readiness) = watch::channel(readiness_of(&verdict, self, &[]));
         tokio::spawn(watcher.run(Arc::downgrade(self), publish));
@@ -76,11 +78,11 @@ impl ControlPlane {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Evidence {
     /// True if the node is alone although it has seeds.
-    is_astray: bool,
+    is_unexpectedly_alone: bool,
     has_others: bool,
     /// True if another member has had this node's time since the start.
     is_in_time: bool,
-    clocks: ClockStanding,
+    clocks: ClockComparison,
     /// Time since the start.
     waited: Duration,
 }
@@ -91,25 +93,25 @@ enum Verdict {
     Serves,
     /// The node serves although no other member has told its time.
     ServesUnchecked,
-    Astray,
+    UnexpectedlyAlone,
     /// All members that the node has heard of have another time; the complaint of one of them.
-    Apart(Arc<str>),
+    Disagreed(Arc<str>),
     /// The node has heard of no member yet.
-    Unheard,
+    NotCompared,
 }
 
 fn judge(evidence: &Evidence) -> Verdict {
-    if evidence.is_astray && !planted!(ServesAstray) {
-        return Verdict::Astray;
+    if evidence.is_unexpectedly_alone && !planted!(ServesAstray) {
+        return Verdict::UnexpectedlyAlone;
     }
     if !evidence.has_others || evidence.is_in_time || planted!(ServesBeforeTime) {
         return Verdict::Serves;
     }
     match &evidence.clocks {
-        ClockStanding::Agreed => Verdict::Serves,
-        ClockStanding::Apart(words) => Verdict::Apart(Arc::clone(words)),
-        ClockStanding::Unheard if evidence.waited < TIME_PATIENCE => Verdict::Unheard,
-        ClockStanding::Unheard => Verdict::ServesUnchecked,
+        ClockComparison::AgreedTombstones => Verdict::Serves,
+        ClockComparison::Disagreed(words) => Verdict::Disagreed(Arc::clone(words)),
+        ClockComparison::NotCompared if evidence.waited < TIME_PATIENCE => Verdict::NotCompared,
+        ClockComparison::NotCompared => Verdict::ServesUnchecked,
     }
 }
 
@@ -118,9 +120,9 @@ fn readiness_of(verdict: &Verdict, plane: &ControlPlane, asked: &[Seed]) -> Read
     let name = state.node_name();
     match verdict {
         Verdict::Serves | Verdict::ServesUnchecked => Readiness::Serves,
-        Verdict::Astray => Readiness::Waits(astray_words(name, asked).into()),
-        Verdict::Apart(words) => Readiness::Waits(apart_words(name, words).into()),
-        Verdict::Unheard => Readiness::Undecided(unheard_words(name).into()),
+        Verdict::UnexpectedlyAlone => Readiness::Waits(unexpectedly_alone_text(name, asked).into()),
+        Verdict::Disagreed(words) => Readiness::Waits(apart_words(name, words).into()),
+        Verdict::NotCompared => Readiness::Undecided(unheard_words(name).into()),
     }
 }
 
@@ -128,7 +130,7 @@ fn readiness_of(verdict: &Verdict, plane: &ControlPlane, asked: &[Seed]) -> Read
 struct Watcher {
     seeds: Vec<Arc<str>>,
     /// The last recorded time of the node's clock when it started, microseconds since 1970.
-    mark_us: Option<u64>,
+    recorded_time_us: Option<u64>,
     start: Instant,
     is_in_time: bool,
 }
@@ -139,10 +141,10 @@ impl Watcher {
         let internode = plane.link().internode();
         let clocks = internode.map(|internode| internode.clock_standing());
         Evidence {
-            is_astray: !self.seeds.is_empty() && state.is_unacquainted(),
+            is_unexpectedly_alone: !self.seeds.is_empty() && state.has_founding_layout(),
             has_others: state.members().count() > 1,
             is_in_time: self.is_in_time,
-            clocks: clocks.unwrap_or(ClockStanding::Unheard),
+            clocks: clocks.unwrap_or(ClockComparison::NotCompared),
             waited: self.start.elapsed(),
         }
     }
@@ -160,10 +162,9 @@ impl Watcher {
             );
         }
         let now_us = plane.link().internode().and_then(|internode| internode.unix_us());
-        let behind = self
-            .mark_us
-            .zip(now_us)
-            .and_then(|(mark_us, now_us)| mark_words(state.node_name(), now_us, mark_us));
+        let behind = self.recorded_time_us.zip(now_us).and_then(|(recorded_time_us, now_us)| {
+            clock_behind_text(state.node_name(), now_us, recorded_time_us)
+        });
         if let Some(words) = behind {
             tracing::warn!("{words}");
         }
@@ -176,7 +177,7 @@ impl Watcher {
             let mut news = strong.watch();
             let mut verdict = judge(&self.evidence(&strong));
             let mut asked = Vec::new();
-            if verdict == Verdict::Astray {
+            if verdict == Verdict::UnexpectedlyAlone {
                 asked = self.ask_seeds(&strong).await;
                 verdict = judge(&self.evidence(&strong));
             }
@@ -186,9 +187,10 @@ impl Watcher {
                 self.say_of_clock(&verdict, &strong);
             }
             let evidence = self.evidence(&strong);
-            self.is_in_time |= evidence.has_others && evidence.clocks == ClockStanding::Agreed;
+            self.is_in_time |=
+                evidence.has_others && evidence.clocks == ClockComparison::AgreedTombstones;
             // Not logged when no member was heard of yet, which is usual right after a start.
-            if said.as_ref() != Some(&readiness) && verdict != Verdict::Unheard {
+            if said.as_ref() != Some(&readiness) && verdict != Verdict::NotCompared {
                 if let Readiness::Waits(words) = &readiness {
                     tracing::warn!("{words}");
                 } else if said.is_some() {
@@ -204,8 +206,8 @@ impl Watcher {
             drop(strong);
             let interval = match verdict {
                 Verdict::Serves | Verdict::ServesUnchecked => POLL_INTERVAL,
-                Verdict::Astray => SEED_INTERVAL,
-                Verdict::Apart(_) | Verdict::Unheard => TIME_POLL_INTERVAL,
+                Verdict::UnexpectedlyAlone => SEED_INTERVAL,
+                Verdict::Disagreed(_) | Verdict::NotCompared => TIME_POLL_INTERVAL,
             };
             tokio::select! {
                 biased;
@@ -218,7 +220,7 @@ impl Watcher {
     /// Asks all seeds at once what their clusters know of this node.
     async fn ask_seeds(&self, plane: &ControlPlane) -> Vec<Seed> {
         let Some(internode) = plane.link().internode() else { return Vec::new() };
-        let question = StandingAsked { name: plane.read().node_name().to_owned() };
+        let question = MembershipQuery { name: plane.read().node_name().to_owned() };
         let mut asked = JoinSet::new();
         for (place, address) in self.seeds.iter().map(Arc::clone).enumerate() {
             let (internode, question) = (Arc::clone(&internode), question.clone());
@@ -233,12 +235,12 @@ impl Watcher {
     }
 }
 
-async fn ask(internode: &Internode, address: &str, question: &StandingAsked) -> SeedAnswer {
+async fn ask(internode: &Internode, address: &str, question: &MembershipQuery) -> SeedAnswer {
     let no_payload = b"".as_slice();
     let asked =
         internode.call_address(address, METHOD_STANDING, question, no_payload, SEED_TIMEOUT);
     match asked.await {
-        Ok((_, reply)) => match Standing::decode(reply.header) {
+        Ok((_, reply)) => match MembershipAnswer::decode(reply.header) {
             Ok(standing) => answer_of(&standing),
             Err(fault) => SeedAnswer::Silent(fault.to_string()),
         },
@@ -247,7 +249,7 @@ async fn ask(internode: &Internode, address: &str, question: &StandingAsked) -> 
     }
 }
 
-fn answer_of(standing: &Standing) -> SeedAnswer {
+fn answer_of(standing: &MembershipAnswer) -> SeedAnswer {
     if standing.is_member {
         return SeedAnswer::KnowsIt;
     }
@@ -261,26 +263,32 @@ fn answer_of(standing: &Standing) -> SeedAnswer {
 mod tests {
     use super::*;
 
-    fn evidence(clocks: ClockStanding, waited: Duration) -> Evidence {
-        Evidence { is_astray: false, has_others: true, is_in_time: false, clocks, waited }
+    fn evidence(clocks: ClockComparison, waited: Duration) -> Evidence {
+        Evidence {
+            is_unexpectedly_alone: false,
+            has_others: true,
+            is_in_time: false,
+            clocks,
+            waited,
+        }
     }
 
     #[test]
     fn a_member_serves_when_another_has_its_time_or_none_was_heard_of_for_a_while() {
-        let apart = || ClockStanding::Apart("3600 s".into());
+        let apart = || ClockComparison::Disagreed("3600 s".into());
         let of = |clocks, waited| judge(&evidence(clocks, waited));
         let (soon, late) = (Duration::ZERO, TIME_PATIENCE);
-        assert_eq!(of(ClockStanding::Agreed, soon), Verdict::Serves);
-        assert_eq!(of(ClockStanding::Unheard, soon), Verdict::Unheard);
-        assert_eq!(of(ClockStanding::Unheard, late), Verdict::ServesUnchecked);
+        assert_eq!(of(ClockComparison::AgreedTombstones, soon), Verdict::Serves);
+        assert_eq!(of(ClockComparison::NotCompared, soon), Verdict::NotCompared);
+        assert_eq!(of(ClockComparison::NotCompared, late), Verdict::ServesUnchecked);
         for waited in [soon, late, late * 100] {
-            assert_eq!(of(apart(), waited), Verdict::Apart("3600 s".into()));
+            assert_eq!(of(apart(), waited), Verdict::Disagreed("3600 s".into()));
         }
-        let alone = Evidence { has_others: false, ..evidence(ClockStanding::Unheard, soon) };
+        let alone = Evidence { has_others: false, ..evidence(ClockComparison::NotCompared, soon) };
         assert_eq!(judge(&alone), Verdict::Serves);
         let served = Evidence { is_in_time: true, ..evidence(apart(), late) };
         assert_eq!(judge(&served), Verdict::Serves, "another member's clock is wrong");
-        let astray = Evidence { is_astray: true, ..alone };
-        assert_eq!(judge(&astray), Verdict::Astray);
+        let astray = Evidence { is_unexpectedly_alone: true, ..alone };
+        assert_eq!(judge(&astray), Verdict::UnexpectedlyAlone);
     }
 }

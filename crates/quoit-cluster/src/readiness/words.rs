@@ -32,7 +32,7 @@ pub(super) enum SeedAnswer {
 }
 
 /// Returns the reason why a node that is alone does not serve, and the remedy.
-pub(super) fn astray_words(name: &str, seeds: &[Seed]) -> String {
+pub(super) fn unexpectedly_alone_text(name: &str, seeds: &[Seed]) -> String {
     let begin = format!(
         "{name} does not serve clients: cluster.seeds says that it is part of a cluster, and it is alone"
     );
@@ -101,8 +101,8 @@ pub(super) fn unheard_words(name: &str) -> String {
 
 /// Returns a warning about a clock that is behind the time that the node last recorded; `None` if it is
 /// not.
-pub(super) fn mark_words(name: &str, now_us: u64, mark_us: u64) -> Option<String> {
-    let behind = Duration::from_micros(mark_us.saturating_sub(now_us));
+pub(super) fn clock_behind_text(name: &str, now_us: u64, recorded_time_us: u64) -> Option<String> {
+    let behind = Duration::from_micros(recorded_time_us.saturating_sub(now_us));
     (behind > BEHIND_MAX).then(|| {
         format!(
             "the clock of {name} is {:.0} s behind what it was when this node ran last: either it is wrong \
@@ -124,15 +124,15 @@ mod tests {
     #[test]
     fn a_clock_that_went_back_is_reported() {
         const SECS: u64 = 1_000_000;
-        assert_eq!(mark_words("n1", 100 * SECS, 90 * SECS), None);
-        assert_eq!(mark_words("n1", 100 * SECS, 101 * SECS), None);
-        let words = mark_words("n1", 100 * SECS, 3_700 * SECS).unwrap();
+        assert_eq!(clock_behind_text("n1", 100 * SECS, 90 * SECS), None);
+        assert_eq!(clock_behind_text("n1", 100 * SECS, 101 * SECS), None);
+        let words = clock_behind_text("n1", 100 * SECS, 3_700 * SECS).unwrap();
         assert!(words.starts_with("the clock of n1 is 3600 s behind"), "{words}");
     }
 
     #[test]
     fn words_name_a_way_on_that_the_answers_leave() {
-        let words = |seeds: &[Seed]| astray_words("n1@a", seeds);
+        let words = |seeds: &[Seed]| unexpectedly_alone_text("n1@a", seeds);
         let silent = || seed("b:1", SeedAnswer::Silent("refused".to_owned()));
         let own = || seed("a:1", SeedAnswer::Itself);
         let nobody = words(&[own(), silent()]);

@@ -75,7 +75,7 @@ pub struct ChosenBackend<'s> {
 
 /// A bucket type or a bucket, and its properties.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct ToldProps<'s> {
+pub struct PropsEntry<'s> {
     /// The bucket type.
     pub bucket_type: &'s [u8],
     /// The bucket; `None` for the type itself.
@@ -261,19 +261,19 @@ impl State {
 
     /// Returns the active bucket types except `default`, and all buckets with properties of their own,
     /// with their effective properties. Types come before buckets.
-    pub fn told_props(&self) -> impl Iterator<Item = ToldProps<'_>> {
+    pub fn all_props(&self) -> impl Iterator<Item = PropsEntry<'_>> {
         let active = self.buckets.types.iter();
         let active = active.filter(|(_, entry)| entry.bucket_type.state == TypeState::Active);
         let of_types = active.clone().map(|(bucket_type, entry)| {
             let props = &*entry.bucket_type.props;
-            ToldProps { bucket_type, bucket: None, props }
+            PropsEntry { bucket_type, bucket: None, props }
         });
         let typed = active.map(|(name, entry)| (&**name, &entry.buckets));
         let untyped = std::iter::once((DEFAULT_BUCKET_TYPE, &self.buckets.untyped));
         let of_buckets = untyped.chain(typed).flat_map(|(bucket_type, buckets)| {
             buckets.iter().map(move |(bucket, props)| {
                 let props = &*props.effective;
-                ToldProps { bucket_type, bucket: Some(bucket), props }
+                PropsEntry { bucket_type, bucket: Some(bucket), props }
             })
         });
         of_types.chain(of_buckets)

@@ -1,9 +1,9 @@
 //! Encoding of staged changes, layouts, copies of partitions and raises as messages.
 
-use super::RaisedCount;
+use super::NValRaise;
 use crate::NodeId;
 use crate::id_bytes::{id_bytes, node_id};
-use crate::layouts::{Layouts, LostCopies, Served};
+use crate::layouts::{Layouts, LostCopies, MemberReport};
 use crate::staged::StagedChange;
 use crate::trust::{Trust, decode_trust, encode_trust};
 use bytes::Bytes;
@@ -86,15 +86,15 @@ pub(crate) fn decode_copies(message: &Copies) -> Result<(NodeId, Vec<Partition>)
     Ok((node_id(&message.node)?, partitions))
 }
 
-pub(crate) fn encode_served(node: NodeId, served: Served) -> Serves {
-    let Served { writes: layout_version, reads: reads_version, raises_known, raises_filled } =
+pub(crate) fn encode_served(node: NodeId, served: MemberReport) -> Serves {
+    let MemberReport { writes: layout_version, reads: reads_version, raises_known, raises_filled } =
         served;
     let node = id_bytes(node);
     Serves { node, layout_version, reads_version, raises_known, raises_filled }
 }
 
-pub(crate) fn decode_served(message: &Serves) -> Result<(NodeId, Served), String> {
-    let served = Served {
+pub(crate) fn decode_served(message: &Serves) -> Result<(NodeId, MemberReport), String> {
+    let served = MemberReport {
         writes: message.layout_version,
         reads: message.reads_version,
         raises_known: message.raises_known,
@@ -108,7 +108,7 @@ pub(crate) fn encode_cluster<'a>(
     removed: impl Iterator<Item = (NodeId, &'a Arc<str>)>,
     staged: &[StagedChange],
     layouts: &Layouts,
-    raises: &[RaisedCount],
+    raises: &[NValRaise],
     trust: &Trust,
 ) -> ClusterMessage {
     let mut incomplete: BTreeMap<NodeId, Vec<Partition>> = BTreeMap::new();
@@ -133,7 +133,7 @@ pub(crate) fn encode_cluster<'a>(
     }
 }
 
-fn encode_raised(raise: &RaisedCount) -> RaisedMessage {
+fn encode_raised(raise: &NValRaise) -> RaisedMessage {
     let bucket = raise.bucket.as_deref();
     RaisedMessage {
         bucket_type: Bytes::copy_from_slice(&raise.bucket_type),
@@ -143,8 +143,8 @@ fn encode_raised(raise: &RaisedCount) -> RaisedMessage {
     }
 }
 
-fn decode_raised(message: &RaisedMessage) -> RaisedCount {
-    RaisedCount {
+fn decode_raised(message: &RaisedMessage) -> NValRaise {
+    NValRaise {
         bucket_type: message.bucket_type[..].into(),
         bucket: message.bucket.as_ref().map(|bucket| bucket[..].into()),
         filled_n_val: message.filled_n_val,
@@ -191,7 +191,7 @@ pub(crate) struct Cluster {
     /// `None` while the cluster has only the layout that it was founded with.
     pub(crate) layouts: Option<Layouts>,
     pub(crate) lost: LostCopies,
-    pub(crate) raises: Vec<RaisedCount>,
+    pub(crate) raises: Vec<NValRaise>,
     pub(crate) trust: Trust,
 }
 

@@ -34,7 +34,7 @@ pub(crate) enum MembershipCommand<'a> {
     /// Removes the mark of a member that is back.
     Up(NodeId),
     /// Removes an exiting member that has handed over all its records.
-    Gone(NodeId),
+    RemoveDrained(NodeId),
 }
 
 impl State {
@@ -64,7 +64,7 @@ impl State {
                 let down = self.members().get(node).filter(|member| member.is_down).into_iter();
                 Ok(down.map(|member| Change::PutMember(member.marked(false))).collect())
             }
-            MembershipCommand::Gone(node) => {
+            MembershipCommand::RemoveDrained(node) => {
                 let member = self.members().get(node);
                 let is_exiting = |member: &&Arc<Member>| member.status == MemberStatus::Exiting;
                 let gone = member.filter(is_exiting).into_iter();

@@ -9,7 +9,7 @@ mod trust;
 mod versions;
 
 use crate::change::{Change, Decision};
-use crate::layouts::{Layouts, Served};
+use crate::layouts::{Layouts, MemberReport};
 use crate::members::{Member, MemberStatus, Members};
 use crate::outdated::PropertyNeed;
 use crate::staged::StagedChange;
@@ -25,12 +25,12 @@ use quoit_security::Security;
 use quoit_wire::internode::control::ClusterMessage;
 use std::sync::Arc;
 
-pub use buckets::{ChosenBackend, Placements, ToldProps, TypeStatus};
+pub use buckets::{ChosenBackend, Placements, PropsEntry, TypeStatus};
 pub(crate) use membership::MembershipCommand;
-pub use raises::RaisedCount;
+pub use raises::NValRaise;
 
 /// Content of a control file or a snapshot, as read.
-pub(crate) struct Whole {
+pub(crate) struct StoredState {
     pub(crate) cluster_id: ClusterId,
     pub(crate) ring_size: RingSize,
     pub(crate) version: u64,
@@ -52,7 +52,7 @@ pub struct State {
     replicas_lowered_at: u64,
     props_changed_at: u64,
     /// Buckets whose `n_val` was raised and whose added replicas are not filled yet.
-    raises: Arc<Vec<RaisedCount>>,
+    raises: Arc<Vec<NValRaise>>,
     /// The authority of the cluster, the tokens for joining nodes, and the certificates that members hold.
     trust: Arc<Trust>,
     members: Members,
@@ -96,7 +96,7 @@ impl State {
     }
 
     /// Creates the state that a control file or a snapshot holds, for the node with the state `own`.
-    pub(crate) fn restored(own: &Self, whole: Whole) -> Self {
+    pub(crate) fn restored(own: &Self, whole: StoredState) -> Self {
         let mut state = own.emptied(whole.cluster_id, whole.ring_size);
         for change in &whole.changes {
             state.apply(change);
@@ -285,9 +285,9 @@ impl State {
     }
 
     /// Returns the layouts that a node serves with if it follows this state.
-    pub(crate) fn serves(&self) -> Served {
+    pub(crate) fn serves(&self) -> MemberReport {
         let (writes, reads) = (self.layouts.newest().version(), self.layouts.oldest_read());
-        Served { writes, reads, ..Served::default() }
+        MemberReport { writes, reads, ..MemberReport::default() }
     }
 
     /// Returns the bucket properties that nodes of older versions would misunderstand.

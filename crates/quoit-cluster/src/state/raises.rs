@@ -17,13 +17,13 @@
 
 use super::State;
 use crate::NodeId;
-use crate::layouts::Served;
+use crate::layouts::MemberReport;
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
 use std::sync::Arc;
 
 /// A bucket, or the buckets of a type, with more replicas than are filled.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RaisedCount {
+pub struct NValRaise {
     /// The bucket's type.
     pub bucket_type: Arc<[u8]>,
     /// The bucket; `None` for all buckets of the type that are not listed themselves.
@@ -34,7 +34,7 @@ pub struct RaisedCount {
     pub since: u64,
 }
 
-impl RaisedCount {
+impl NValRaise {
     fn is_of(&self, bucket: BucketRef<'_>) -> bool {
         *self.bucket_type == *bucket.bucket_type && self.bucket.as_deref() == Some(bucket.bucket)
     }
@@ -50,7 +50,7 @@ pub(super) type Raised = (Arc<[u8]>, Option<Arc<[u8]>>, u32);
 impl State {
     /// Returns the buckets whose `n_val` was raised and whose added primaries may lack records.
     #[must_use]
-    pub fn raises(&self) -> &[RaisedCount] {
+    pub fn raises(&self) -> &[NValRaise] {
         &self.raises
     }
 
@@ -72,7 +72,7 @@ impl State {
 
     /// Returns the raise that a bucket is part of.
     #[must_use]
-    pub fn raise_of(&self, bucket: BucketRef<'_>) -> Option<&RaisedCount> {
+    pub fn raise_of(&self, bucket: BucketRef<'_>) -> Option<&NValRaise> {
         let mut raises = self.raises.iter();
         let own = raises.clone().find(|raise| raise.is_of(bucket));
         own.or_else(|| raises.find(|raise| raise.is_of_type(bucket.bucket_type)))
@@ -94,7 +94,7 @@ impl State {
         served.raises_known >= known && served.raises_filled >= filled
     }
 
-    fn all_present_tell(&self, tells: impl Fn(Served) -> bool) -> bool {
+    fn all_present_tell(&self, tells: impl Fn(MemberReport) -> bool) -> bool {
         let mut present = self.members.iter().filter(|member| !member.is_down);
         present.all(|member| tells(self.layouts.served(member.id).unwrap_or_default()))
     }
@@ -115,7 +115,7 @@ impl State {
             // If an earlier raise has not ended, only the primaries from before it are filled.
             let filled_n_val = known.map_or(before, |known| known.filled_n_val.min(before));
             raises.retain(|raise| (&raise.bucket_type, &raise.bucket) != (&bucket_type, &bucket));
-            raises.push(RaisedCount { bucket_type, bucket, filled_n_val, since: self.version });
+            raises.push(NValRaise { bucket_type, bucket, filled_n_val, since: self.version });
         }
         self.raises = Arc::new(raises);
     }
@@ -126,7 +126,7 @@ impl State {
         if self.raises.is_empty() {
             return;
         }
-        let is_open = |raise: &RaisedCount| {
+        let is_open = |raise: &NValRaise| {
             let n_val = self.n_val_of(raise).unwrap_or_default();
             n_val > raise.filled_n_val
                 && !self.all_present_tell(|served| served.raises_filled >= raise.since)
@@ -138,7 +138,7 @@ impl State {
         self.raises = Arc::new(open);
     }
 
-    fn n_val_of(&self, raise: &RaisedCount) -> Option<u32> {
+    fn n_val_of(&self, raise: &NValRaise) -> Option<u32> {
         let bucket_type = &raise.bucket_type;
         match &raise.bucket {
             Some(bucket) => {

@@ -67,7 +67,7 @@ impl Call {
 }
 
 /// The receiver of the answers of a new call.
-pub(super) struct Taker {
+pub(super) struct AnswerReceiver {
     pub(super) sink: Arc<Sink>,
     pub(super) slot: u16,
     pub(super) stream: Option<StreamRef>,
@@ -173,7 +173,7 @@ impl Calls {
     /// the position of its frame.
     pub(super) fn begin(
         &mut self,
-        taker: Taker,
+        taker: AnswerReceiver,
         method: u16,
         begins_at: u64,
         size_bytes: u64,
@@ -186,7 +186,7 @@ impl Calls {
         let id = self.next_id();
         self.sequence = self.sequence.wrapping_add(1);
         self.outstanding_bytes += size_bytes;
-        let Taker { sink, slot, stream } = taker;
+        let AnswerReceiver { sink, slot, stream } = taker;
         self.calls.insert(Call {
             id,
             sink,

@@ -16,26 +16,26 @@ const AHEAD_MAX: Duration = Duration::from_millis(500);
 
 /// This node's clock compared with those of its peers.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum ClockStanding {
+pub(crate) enum ClockComparison {
     /// A peer has been connected since the start, so its clock is near this node's clock.
-    Agreed,
+    AgreedTombstones,
     /// No peer has been connected, and some connections were refused because of a clock, by either side;
     /// the complaint of one of them.
-    Apart(Arc<str>),
+    Disagreed(Arc<str>),
     /// No peer has told its time.
-    Unheard,
+    NotCompared,
 }
 
 impl Internode {
     /// Compares this node's clock with those of its peers.
-    pub(crate) fn clock_standing(&self) -> ClockStanding {
+    pub(crate) fn clock_standing(&self) -> ClockComparison {
         let peers = self.peers();
         if peers.iter().any(|peer| peer.version_max().is_some()) {
-            return ClockStanding::Agreed;
+            return ClockComparison::AgreedTombstones;
         }
         let mut apart =
             peers.iter().filter_map(|peer| peer.trouble_for(Trouble::Clock, Duration::ZERO));
-        apart.next().map_or(ClockStanding::Unheard, ClockStanding::Apart)
+        apart.next().map_or(ClockComparison::NotCompared, ClockComparison::Disagreed)
     }
 
     /// Returns this node's clock, microseconds since 1970; `None` if the node has no clock to compare.

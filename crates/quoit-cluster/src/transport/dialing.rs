@@ -3,7 +3,7 @@
 use super::Lane;
 use super::context::Context;
 use super::error::{CallError, Fault};
-use super::greeting::{self, Greeted, Whom};
+use super::greeting::{self, DialTarget, Greeted};
 use super::outbound::{OutboundDriver, Pause};
 use super::peer::{Peer, Trouble};
 use super::reachability::Reachability;
@@ -48,7 +48,8 @@ async fn connect_once(
     reachability: &mut Reachability,
 ) -> bool {
     let address = peer.address();
-    let greeted = match greeting::dial(context, &address, lane, Whom::Member(peer.node_id())).await
+    let greeted = match greeting::dial(context, &address, lane, DialTarget::Member(peer.node_id()))
+        .await
     {
         Ok(greeted) => greeted,
         Err(fault) => {
@@ -56,7 +57,9 @@ async fn connect_once(
             tell_down(peer, &address, lane, &fault, reachability);
             peer.disconnected(lane, &reason, &CallError::Unreachable(Arc::clone(&reason)));
             let trouble = match fault {
-                Fault::Refused { code: code::TWO_WITH_ONE_IDENTITY, .. } => Some(Trouble::Double),
+                Fault::Refused { code: code::TWO_WITH_ONE_IDENTITY, .. } => {
+                    Some(Trouble::DuplicateIdentity)
+                }
                 Fault::Refused { code: code::OUTDATED, .. } => Some(Trouble::Outdated),
                 Fault::Refused { code: code::CLOCK, .. } | Fault::Clock(_) => Some(Trouble::Clock),
                 _ => None,
@@ -111,7 +114,8 @@ async fn run<'a>(
         if let Pause::Ended(fault) = driver.run().await {
             return fault;
         }
-        let dialing = greeting::dial(context, address, lane, Whom::MemberByTls(peer.node_id()));
+        let dialing =
+            greeting::dial(context, address, lane, DialTarget::MemberByTls(peer.node_id()));
         let greeted = tokio::select! {
             biased;
             pause = driver.run() => match pause {

@@ -67,7 +67,7 @@ impl Greeted {
 
 /// The node to dial.
 #[derive(Clone, Copy)]
-pub(super) enum Whom<'a> {
+pub(super) enum DialTarget<'a> {
     /// A member, dialed as a member.
     Member(NodeId),
     /// The same, but only with TLS.
@@ -77,12 +77,12 @@ pub(super) enum Whom<'a> {
     Anyone(Option<&'a JoinProof>),
 }
 
-impl Whom<'_> {
+impl DialTarget<'_> {
     /// Returns the member that must answer.
     const fn member(self) -> Option<NodeId> {
         match self {
-            Whom::Member(expected) | Whom::MemberByTls(expected) => Some(expected),
-            Whom::Anyone(_) => None,
+            DialTarget::Member(expected) | DialTarget::MemberByTls(expected) => Some(expected),
+            DialTarget::Anyone(_) => None,
         }
     }
 }
@@ -91,16 +91,16 @@ impl Whom<'_> {
 async fn connect(
     context: &Context,
     address: &str,
-    whom: Whom<'_>,
+    whom: DialTarget<'_>,
 ) -> Result<(Stream, Proven), Fault> {
     let (limits, security) = (&context.settings.limits, &context.settings.security);
     let proof = match whom {
-        Whom::Member(_) | Whom::MemberByTls(_) => None,
-        Whom::Anyone(proof) => proof,
+        DialTarget::Member(_) | DialTarget::MemberByTls(_) => None,
+        DialTarget::Anyone(proof) => proof,
     };
     let (config, may_be_plain) = match (security.dialing(proof)?, whom) {
-        ((None, _), Whom::MemberByTls(_)) => return Err(Fault::NoTls),
-        ((config, _), Whom::MemberByTls(_)) => (config, false),
+        ((None, _), DialTarget::MemberByTls(_)) => return Err(Fault::NoTls),
+        ((config, _), DialTarget::MemberByTls(_)) => (config, false),
         (dialing, _) => dialing,
     };
     let mut reason = None;
@@ -124,7 +124,7 @@ async fn connect_plain(context: &Context, address: &str) -> Result<Stream, Fault
 }
 
 /// Refuses the certificate of another member than the dialed one.
-fn checked(address: &str, whom: Whom<'_>, proven: Proven) -> Result<Proven, Fault> {
+fn checked(address: &str, whom: DialTarget<'_>, proven: Proven) -> Result<Proven, Fault> {
     if let (Some(expected), Proven::Node(found)) = (whom.member(), proven)
         && found != expected
     {
@@ -138,7 +138,7 @@ pub(super) async fn dial(
     context: &Context,
     address: &str,
     lane: Lane,
-    whom: Whom<'_>,
+    whom: DialTarget<'_>,
 ) -> Result<Greeted, Fault> {
     let limits = &context.settings.limits;
     let (mut stream, proven) = connect(context, address, whom).await?;

@@ -166,7 +166,7 @@ impl Inbound {
     }
 
     /// Notes that the requester has used bytes of a stream.
-    pub(super) fn widen(&self, call: u32, taken_bytes: u32) {
+    pub(super) fn extend_window(&self, call: u32, taken_bytes: u32) {
         let mut inner = self.outbox.lock();
         let waiting = inner.state.streams.get_mut(&call).and_then(|stream| {
             stream.window_bytes = stream.window_bytes.saturating_add(i64::from(taken_bytes));

@@ -167,7 +167,7 @@ impl InboundDriver {
             Some(FrameKind::Window) => {
                 let taken_bytes =
                     frame.payload[..].try_into().map_err(|_| Fault::OutOfPlace { kind })?;
-                self.inbound.widen(call, u32::from_be_bytes(taken_bytes));
+                self.inbound.extend_window(call, u32::from_be_bytes(taken_bytes));
             }
             // Frames of unknown kinds, from newer nodes, are skipped.
             None | Some(FrameKind::Ping) => {}

@@ -24,7 +24,7 @@ use tokio::time::{Instant, timeout};
 #[derive(Default)]
 pub(super) struct Inbounds {
     members: Mutex<BTreeMap<(NodeId, Lane), InboundMember>>,
-    strangers_count: AtomicU32,
+    ungreeted_count: AtomicU32,
     guests_count: AtomicU32,
     /// Counts of connections that have ended.
     ended: Mutex<ServiceStatistics>,
@@ -51,7 +51,7 @@ pub(crate) struct InboundNode {
 
 impl Inbounds {
     /// Returns the address of another live process that is connected with the identity of `newcomer`.
-    fn double_of(&self, newcomer: &Newcomer, suspect_after_us: u64) -> Option<String> {
+    fn live_duplicate_of(&self, newcomer: &Newcomer, suspect_after_us: u64) -> Option<String> {
         let now = Instant::now();
         let members = self.members.lock();
         let of_node = (newcomer.node_id, Lane::Small)..=(newcomer.node_id, Lane::Large);
@@ -190,7 +190,7 @@ fn tell_refused(context: &Context, remote: &str, fault: &Fault) {
             tracing::debug!(%remote, %fault, "closed a connection to the port for nodes");
         }
         Fault::Refused { text, .. } => {
-            context.notices.say_anew(text, line);
+            context.notices.log_if_new(text, line);
         }
         _ => {
             context.notices.say(line);
@@ -202,7 +202,7 @@ fn tell_refused(context: &Context, remote: &str, fault: &Fault) {
 pub(super) async fn serve_connection(context: Arc<Context>, stream: Stream, remote: String) {
     let limits = &context.settings.limits;
     let inbounds = &context.inbounds;
-    let Some(stranger) = CountedConnection::take(&inbounds.strangers_count, limits.strangers_max)
+    let Some(stranger) = CountedConnection::take(&inbounds.ungreeted_count, limits.strangers_max)
     else {
         context.notices.say(|| tracing::warn!(%remote, "closed a connection: too many at once"));
         return;
@@ -279,7 +279,7 @@ impl Context {
         let double = if newcomer.node_id == own.node_id {
             Some(self.identity.read().address.clone())
         } else {
-            self.inbounds.double_of(newcomer, self.suspect_after_us)
+            self.inbounds.live_duplicate_of(newcomer, self.suspect_after_us)
         };
         let Some(address) = double else { return Ok(()) };
         let text = format!(

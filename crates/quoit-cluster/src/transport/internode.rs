@@ -4,13 +4,13 @@ use super::Lane;
 use super::context::Context;
 use super::dialing::keep_connected;
 use super::error::{CallError, Fault};
-use super::greeting::{self, Whom, read_frame};
+use super::greeting::{self, DialTarget, read_frame};
 use super::inbounds::{InboundNode, serve_connection};
 use super::network::{Listener, Network};
 use super::peer::{Peer, PeerFacts};
 use super::redial::Jitter;
 use super::replies::Reply;
-use super::security::{JoinProof, LinkMode, LinkSecurity};
+use super::security::{InternodeTlsMode, JoinProof, LinkSecurity};
 use super::service::{Admission, Caller, Service};
 use super::settings::InternodeSettings;
 use super::statistics::ServiceStatistics;
@@ -105,7 +105,7 @@ impl Internode {
             identity.address = address;
         }
         drop(identity);
-        self.spawn(stay_awake(Arc::clone(&self.context)));
+        self.spawn(record_running(Arc::clone(&self.context)));
         let context = Arc::clone(&self.context);
         self.spawn(async move {
             let mut connections = JoinSet::new();
@@ -162,7 +162,7 @@ impl Internode {
 
     /// Returns the nodes that are connected to this one, with their kinds of connections.
     pub(crate) fn inbound_nodes(&self) -> BTreeMap<NodeId, InboundNode> {
-        self.context.inbounds.nodes(self.security().mode() != LinkMode::Required)
+        self.context.inbounds.nodes(self.security().mode() != InternodeTlsMode::Required)
     }
 
     /// Ends the connections that a node has made to this one.
@@ -192,7 +192,7 @@ impl Internode {
         if earlier != cluster_id {
             self.context.inbounds.close_members();
             for peer in self.context.peers.load().values() {
-                peer.hang_up();
+                peer.close_connections();
             }
         }
     }
@@ -368,7 +368,8 @@ impl Internode {
         append_frame(&mut bytes, prefix, header, payload).map_err(|fault| unreachable(&fault))?;
         let exchange = async {
             let greeted =
-                greeting::dial(&self.context, address, Lane::Large, Whom::Anyone(proof)).await;
+                greeting::dial(&self.context, address, Lane::Large, DialTarget::Anyone(proof))
+                    .await;
             let mut greeted = greeted.map_err(|fault| match fault {
                 Fault::Refused { code, text } => CallError::Refused { code, text: text.into() },
                 Fault::Outdated(text) => {
@@ -408,7 +409,7 @@ impl Internode {
 }
 
 /// Records regularly that the process runs, so that a time in which it did not run is noticed.
-async fn stay_awake(context: Arc<Context>) {
+async fn record_running(context: Arc<Context>) {
     let mut ticks = interval(TICK_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {

@@ -16,29 +16,30 @@ const SAME_PERIOD: Duration = Duration::from_secs(3_600);
 const SAME_COUNT_MAX: usize = 64;
 
 /// Limits the rate of log lines.
-pub(super) struct Notices {
-    state: Mutex<NoticeState>,
+pub(super) struct LogLimiter {
+    state: Mutex<LogLimiterState>,
     /// Last time at which words were written.
     written: Mutex<HashMap<String, Instant>>,
 }
 
-struct NoticeState {
+struct LogLimiterState {
     period_start: Instant,
     said_count: u32,
     kept_back_count: u64,
 }
 
-impl Default for Notices {
-    fn default() -> Notices {
-        let state = NoticeState { period_start: Instant::now(), said_count: 0, kept_back_count: 0 };
-        Notices { state: Mutex::new(state), written: Mutex::default() }
+impl Default for LogLimiter {
+    fn default() -> LogLimiter {
+        let state =
+            LogLimiterState { period_start: Instant::now(), said_count: 0, kept_back_count: 0 };
+        LogLimiter { state: Mutex::new(state), written: Mutex::default() }
     }
 }
 
-impl Notices {
+impl LogLimiter {
     /// Calls `line` unless the same words were written recently, or too many lines. Returns true if it was
     /// called.
-    pub(super) fn say_anew(&self, words: &str, line: impl FnOnce()) -> bool {
+    pub(super) fn log_if_new(&self, words: &str, line: impl FnOnce()) -> bool {
         let now = Instant::now();
         let mut written = self.written.lock();
         written.retain(|_, at| now.saturating_duration_since(*at) < SAME_PERIOD);
@@ -80,25 +81,25 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_same_words_are_said_once_in_a_long_while() {
-        let notices = Notices::default();
-        assert!(notices.say_anew("a", || {}) && notices.say_anew("b", || {}));
-        assert!(!notices.say_anew("a", || {}));
+        let notices = LogLimiter::default();
+        assert!(notices.log_if_new("a", || {}) && notices.log_if_new("b", || {}));
+        assert!(!notices.log_if_new("a", || {}));
         tokio::time::advance(SAME_PERIOD).await;
-        assert!(notices.say_anew("a", || {}));
+        assert!(notices.log_if_new("a", || {}));
     }
 
     #[tokio::test(start_paused = true)]
     async fn words_that_were_kept_back_are_said_as_soon_as_there_is_room() {
-        let notices = Notices::default();
+        let notices = LogLimiter::default();
         while notices.say(|| {}) {}
-        assert!(!notices.say_anew("a", || {}));
+        assert!(!notices.log_if_new("a", || {}));
         tokio::time::advance(PERIOD).await;
-        assert!(notices.say_anew("a", || {}));
+        assert!(notices.log_if_new("a", || {}));
     }
 
     #[tokio::test(start_paused = true)]
     async fn few_lines_are_said_in_each_period() {
-        let notices = Notices::default();
+        let notices = LogLimiter::default();
         let said_count = || (0..1000).filter(|_| notices.say(|| {})).count();
         assert_eq!(said_count(), LINES_MAX as usize);
         tokio::time::advance(PERIOD).await;

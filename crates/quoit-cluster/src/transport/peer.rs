@@ -1,7 +1,7 @@
 //! Another node: calls to it, and this node's opinion about it.
 
 use super::Lane;
-use super::calls::{Status, Taker};
+use super::calls::{AnswerReceiver, Status};
 use super::error::CallError;
 use super::lane::LaneState;
 use super::outbox::Urgency;
@@ -58,7 +58,7 @@ struct Refusals {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
     /// The peer considers this node a second process with one identity.
-    Double,
+    DuplicateIdentity,
     /// The clocks differ too much.
     Clock,
     /// This node speaks too old a version of the protocol.
@@ -279,7 +279,7 @@ impl Peer {
         if let Some(stream) = &stream {
             replies.add_stream(stream.clone());
         }
-        let taker = Taker { sink: replies.begin(), slot, stream };
+        let taker = AnswerReceiver { sink: replies.begin(), slot, stream };
         inner.state.begin(taker, method, begins_at, size_bytes, Instant::now());
         state.publish(&inner.state);
         // A lone call is written at once. If others are open, the driver gathers what their tasks append.
@@ -294,7 +294,7 @@ impl Peer {
     }
 
     /// Lets the stream `call` send this many more bytes.
-    pub(super) fn widen(&self, lane: Lane, call: u32, taken_bytes: u32) {
+    pub(super) fn extend_window(&self, lane: Lane, call: u32, taken_bytes: u32) {
         self.tell(lane, FramePrefix::new(FrameKind::Window, call), &taken_bytes.to_be_bytes());
     }
 
@@ -422,7 +422,7 @@ impl Peer {
     }
 
     /// Ends the connections. They are dialed again.
-    pub(crate) fn hang_up(&self) {
+    pub(crate) fn close_connections(&self) {
         for lane in [&self.small, &self.large] {
             lane.outbox.lock().close();
             lane.wanted.notify_one();
@@ -433,7 +433,7 @@ impl Peer {
     pub(super) fn set_place(&self, place: PeerFacts) {
         let earlier = self.place.swap(Arc::new(place.clone()));
         if earlier.address != place.address {
-            self.hang_up();
+            self.close_connections();
         }
     }
 

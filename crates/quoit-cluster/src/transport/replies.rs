@@ -25,7 +25,7 @@ pub struct Reply {
 pub type Answered = (u16, Result<Reply, CallError>);
 
 /// Receiver of failures of calls whose callers no longer wait.
-pub trait LateFaults: Send + Sync {
+pub trait LateFailureListener: Send + Sync {
     /// Called once for all calls of one [`Replies`], when the first of them fails. `note` is what the
     /// caller left for this case. Called on the task that notices the failure: it must not block.
     fn failed(&self, note: Bytes);
@@ -44,12 +44,12 @@ pub struct Replies {
 /// The end at which answers arrive.
 #[derive(Default)]
 pub(super) struct Sink {
-    gathered: Mutex<Gathered>,
+    gathered: Mutex<GatheredAnswers>,
 }
 
 #[derive(Default)]
-struct Gathered {
-    answers: SmallVec<[Gotten; 4]>,
+struct GatheredAnswers {
+    answers: SmallVec<[GatheredAnswer; 4]>,
     waker: Option<Waker>,
     /// Number of calls without a last answer.
     open_count: u32,
@@ -57,21 +57,21 @@ struct Gathered {
     /// Streams without a last answer.
     streams: Vec<StreamRef>,
     /// Receiver of calls that fail after this object is dropped.
-    late: Option<Late>,
+    late: Option<LateFailureNote>,
 }
 
-struct Late {
-    told: Arc<dyn LateFaults>,
+struct LateFailureNote {
+    told: Arc<dyn LateFailureListener>,
     note: Bytes,
 }
 
-impl Late {
+impl LateFailureNote {
     fn tell(self) {
         self.told.failed(self.note);
     }
 }
 
-struct Gotten {
+struct GatheredAnswer {
     answered: Answered,
     stream: Option<StreamRef>,
 }
@@ -123,7 +123,7 @@ impl Replies {
     /// Returns an answer that has already arrived.
     pub fn try_next(&mut self) -> Option<Answered> {
         let gotten = self.sink.gathered.lock().take_first();
-        gotten.map(Gotten::taken)
+        gotten.map(GatheredAnswer::taken)
     }
 
     /// Returns the number of calls without a last answer. Calls whose last answer has arrived but was
@@ -134,8 +134,8 @@ impl Replies {
     }
 
     /// Abandons the calls, but has `told` informed of a failure of one of them.
-    pub fn leave(self, told: Arc<dyn LateFaults>, note: Bytes) {
-        self.sink.gathered.lock().late = Some(Late { told, note });
+    pub fn leave(self, told: Arc<dyn LateFailureListener>, note: Bytes) {
+        self.sink.gathered.lock().late = Some(LateFailureNote { told, note });
     }
 
     /// Counts a call as sent.
@@ -169,23 +169,23 @@ impl Drop for Replies {
     }
 }
 
-impl Gotten {
+impl GatheredAnswer {
     /// Lets the stream send as many bytes as this answer has.
     fn taken(self) -> Answered {
-        let Gotten { answered, stream } = self;
+        let GatheredAnswer { answered, stream } = self;
         if let (Some(stream), Ok(reply)) = (stream, &answered.1)
             && !reply.last
         {
             let taken_bytes = reply.header.len() + reply.payload.len();
             // No frame is longer than 4 GiB.
-            stream.peer.widen(stream.lane, stream.call, taken_bytes as u32);
+            stream.peer.extend_window(stream.lane, stream.call, taken_bytes as u32);
         }
         answered
     }
 }
 
-impl Gathered {
-    fn take_first(&mut self) -> Option<Gotten> {
+impl GatheredAnswers {
+    fn take_first(&mut self) -> Option<GatheredAnswer> {
         (!self.answers.is_empty()).then(|| self.answers.remove(0))
     }
 }
@@ -213,7 +213,7 @@ impl Sink {
             }
             return false;
         }
-        gathered.answers.push(Gotten { answered: (slot, answer), stream });
+        gathered.answers.push(GatheredAnswer { answered: (slot, answer), stream });
         let waker = gathered.waker.take();
         drop(gathered);
         if let Some(waker) = waker {

@@ -32,7 +32,7 @@ const TLS_HANDSHAKE: u8 = 0x16;
 
 /// Security of connections between nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LinkMode {
+pub enum InternodeTlsMode {
     /// Without TLS: any process that reaches the port is trusted.
     #[default]
     Plain,
@@ -42,21 +42,21 @@ pub enum LinkMode {
     Required,
 }
 
-impl LinkMode {
+impl InternodeTlsMode {
     /// Returns the value of the setting.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            LinkMode::Plain => "plain",
-            LinkMode::Both => "both",
-            LinkMode::Required => "required",
+            InternodeTlsMode::Plain => "plain",
+            InternodeTlsMode::Both => "both",
+            InternodeTlsMode::Required => "required",
         }
     }
 
     /// Returns the mode for a value of the setting.
     #[must_use]
-    pub fn from_word(word: &str) -> Option<LinkMode> {
-        [LinkMode::Plain, LinkMode::Both, LinkMode::Required]
+    pub fn from_word(word: &str) -> Option<InternodeTlsMode> {
+        [InternodeTlsMode::Plain, InternodeTlsMode::Both, InternodeTlsMode::Required]
             .into_iter()
             .find(|mode| mode.as_str() == word)
     }
@@ -124,7 +124,7 @@ impl fmt::Debug for LinkSecurity {
 impl LinkSecurity {
     /// Creates the security of a mode, without keys. `secret` is the shared secret, if one is set.
     #[must_use]
-    pub fn new(mode: LinkMode, secret: Option<SharedSecret>) -> LinkSecurity {
+    pub fn new(mode: InternodeTlsMode, secret: Option<SharedSecret>) -> LinkSecurity {
         let security = LinkSecurity { secret, ..LinkSecurity::default() };
         security.set_mode(mode);
         security
@@ -201,11 +201,11 @@ impl LinkSecurity {
 
     /// Returns the mode.
     #[must_use]
-    pub fn mode(&self) -> LinkMode {
+    pub fn mode(&self) -> InternodeTlsMode {
         match self.mode.load(Ordering::Acquire) {
-            0 => LinkMode::Plain,
-            1 => LinkMode::Both,
-            _ => LinkMode::Required,
+            0 => InternodeTlsMode::Plain,
+            1 => InternodeTlsMode::Both,
+            _ => InternodeTlsMode::Required,
         }
     }
 
@@ -213,7 +213,7 @@ impl LinkSecurity {
     /// connections that a stricter mode forbids.
     ///
     /// [`ControlPlane::set_link_mode`]: crate::ControlPlane::set_link_mode
-    pub fn set_mode(&self, mode: LinkMode) {
+    pub fn set_mode(&self, mode: InternodeTlsMode) {
         self.mode.store(mode as u8, Ordering::Release);
     }
 
@@ -248,11 +248,11 @@ impl LinkSecurity {
         remote: &str,
     ) -> Result<(Stream, Proven), Fault> {
         let mode = self.mode();
-        if mode == LinkMode::Plain {
+        if mode == InternodeTlsMode::Plain {
             return Ok((stream, Proven::Nothing));
         }
         let keys = self.keys();
-        if mode == LinkMode::Both {
+        if mode == InternodeTlsMode::Both {
             // The first byte tells TLS from a greeting. The chained reader returns it again.
             let first = stream.reader.read_u8().await?;
             let seen = Cursor::new(vec![first]);
@@ -295,10 +295,10 @@ impl LinkSecurity {
         }
         let config = self.keys().map(|keys| Arc::clone(&keys.client));
         match (self.mode(), config) {
-            (LinkMode::Plain, _) => Ok((None, true)),
-            (LinkMode::Both, config) => Ok((config, true)),
-            (LinkMode::Required, None) => Err(Fault::NoCertificate),
-            (LinkMode::Required, config) => Ok((config, false)),
+            (InternodeTlsMode::Plain, _) => Ok((None, true)),
+            (InternodeTlsMode::Both, config) => Ok((config, true)),
+            (InternodeTlsMode::Required, None) => Err(Fault::NoCertificate),
+            (InternodeTlsMode::Required, config) => Ok((config, false)),
         }
     }
 
@@ -309,7 +309,7 @@ impl LinkSecurity {
 
     /// Counts a plain connection that this node has dialed, with the reason, unless the mode is plain.
     pub(super) fn note_dialed_plain(&self, address: &str, reason: Option<String>) {
-        if self.mode() != LinkMode::Plain {
+        if self.mode() != InternodeTlsMode::Plain {
             self.note_plain(address, reason);
         }
     }

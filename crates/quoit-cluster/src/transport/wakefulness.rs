@@ -24,26 +24,26 @@ const PAUSE: Duration = Duration::from_millis(750);
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Tracks since when the node has run without a pause.
-pub(super) struct Wakefulness {
+pub(super) struct SuspensionDetector {
     start: Instant,
     ticked_at_us: AtomicU64,
-    woke_at: Mutex<Instant>,
+    resumed_at: Mutex<Instant>,
     is_settled: AtomicBool,
 }
 
-impl Default for Wakefulness {
+impl Default for SuspensionDetector {
     fn default() -> Self {
         let now = Instant::now();
         Self {
             start: now,
             ticked_at_us: AtomicU64::new(0),
-            woke_at: Mutex::new(now),
+            resumed_at: Mutex::new(now),
             is_settled: AtomicBool::new(false),
         }
     }
 }
 
-impl Wakefulness {
+impl SuspensionDetector {
     /// Returns the time at which the node was started.
     pub(super) const fn start(&self) -> Instant {
         self.start
@@ -51,13 +51,13 @@ impl Wakefulness {
 
     /// Records that the node runs. Returns true if it finds that the node was suspended.
     pub(super) fn tick(&self, now: Instant) -> bool {
-        let has_slept = self.has_slept(now);
-        if has_slept {
-            *self.woke_at.lock() = now;
+        let was_suspended = self.was_suspended(now);
+        if was_suspended {
+            *self.resumed_at.lock() = now;
             self.is_settled.store(false, Ordering::SeqCst);
         }
         self.ticked_at_us.store(self.us(now), Ordering::SeqCst);
-        has_slept
+        was_suspended
     }
 
     /// Returns true if this node knows of each peer whether it is up or down. Usually costs a clock
@@ -66,22 +66,22 @@ impl Wakefulness {
         if peers.is_empty() {
             return true;
         }
-        if self.has_slept(now) {
+        if self.was_suspended(now) {
             return false;
         }
         if self.is_settled.load(Ordering::Relaxed) {
             return true;
         }
-        let woke_at = *self.woke_at.lock();
-        let is_known = |peer: &Arc<Peer>| peer.is_up() || peer.refused_since(woke_at);
-        let is_settled = now.duration_since(woke_at) > PATIENCE || peers.values().all(is_known);
+        let resumed_at = *self.resumed_at.lock();
+        let is_known = |peer: &Arc<Peer>| peer.is_up() || peer.refused_since(resumed_at);
+        let is_settled = now.duration_since(resumed_at) > PATIENCE || peers.values().all(is_known);
         if is_settled {
             self.is_settled.store(true, Ordering::SeqCst);
         }
         is_settled
     }
 
-    fn has_slept(&self, now: Instant) -> bool {
+    fn was_suspended(&self, now: Instant) -> bool {
         let ticked_at_us = self.ticked_at_us.load(Ordering::Relaxed);
         self.us(now).saturating_sub(ticked_at_us) > PAUSE.as_micros() as u64
     }
@@ -103,7 +103,7 @@ mod tests {
         let place = PeerFacts { name: "n2".into(), address: "n2:1".into() };
         let peer = Arc::new(Peer::new(NodeId([2; 16]), place, &settings));
         let peers = BTreeMap::from([(peer.node_id(), Arc::clone(&peer))]);
-        let wakefulness = Wakefulness::default();
+        let wakefulness = SuspensionDetector::default();
         let at = |ms| wakefulness.start + Duration::from_millis(ms);
         peer.refused(at(0), None);
         for tick in 1..40 {

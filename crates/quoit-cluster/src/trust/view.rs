@@ -1,6 +1,6 @@
 //! The security of connections between nodes, as operators see it.
 
-use crate::transport::{LinkMode, PlainLink};
+use crate::transport::{InternodeTlsMode, PlainLink};
 use quoit_tls::Instant;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub struct MemberLink {
 #[derive(Clone, Debug)]
 pub struct LinkView {
     /// The mode of this node.
-    pub mode: LinkMode,
+    pub mode: InternodeTlsMode,
     /// The trusted authorities, oldest first: name and expiry.
     pub authorities: Vec<(String, Instant)>,
     /// Name of the authority that issues certificates.

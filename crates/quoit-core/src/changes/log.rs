@@ -160,7 +160,7 @@ impl ChangeLog {
             reference: EntryReference::Change { is_delete, context },
             visited: Visited::new(),
             queued_us: time_us,
-            is_again: false,
+            may_be_redelivery: false,
         };
         match state.journal.append(&entry, &[]) {
             Ok(_) => {

@@ -8,7 +8,7 @@ use crate::refusal::{Refusal, refuse};
 use quoit_cluster::{IncomingRequest, Responder};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_wire::internode::changes::{
-    AskChanges, ChangesFrom, ChangesPlace, ToldChange, ToldChanges,
+    ChangesFrom, ChangesPlace, ChangesRead, FeedChange, ReadChanges,
 };
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) const fn of_wire(place: ChangesPlace) -> LogPlace {
 impl ChangeFeeds {
     pub(crate) fn serve_ask(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
         // A log does not depend on the layout.
-        let asked = match self.local.read_header(request, |_: &AskChanges| u64::MAX) {
+        let asked = match self.local.read_header(request, |_: &ReadChanges| u64::MAX) {
             Ok(asked) => asked,
             Err(refusal) => return refuse(reply, &refusal),
         };
@@ -42,16 +42,16 @@ impl ChangeFeeds {
     /// The next writes in this node's log.
     pub(super) async fn own_changes(
         self: &Arc<Self>,
-        asked: AskChanges,
-    ) -> Result<ToldChanges, RequestError> {
+        asked: ReadChanges,
+    ) -> Result<ChangesRead, RequestError> {
         let feeds = Arc::clone(self);
         self.local.settings.blocking.aside(move || feeds.read_changes(&asked)).await
     }
 
-    fn read_changes(&self, asked: &AskChanges) -> Result<ToldChanges, RequestError> {
+    fn read_changes(&self, asked: &ReadChanges) -> Result<ChangesRead, RequestError> {
         let Some(log) = &self.log else {
             let gap = "the node keeps no changes: its storage_backend is memory".to_owned();
-            return Ok(ToldChanges { gap, ..ToldChanges::default() });
+            return Ok(ChangesRead { gap, ..ChangesRead::default() });
         };
         let mut from = match (asked.from(), asked.place) {
             (ChangesFrom::Time, _) => ReadFrom::Time(asked.since_us),
@@ -59,7 +59,7 @@ impl ChangeFeeds {
             _ => ReadFrom::Oldest,
         };
         let bucket = BucketRef { bucket_type: &asked.bucket_type, bucket: &asked.bucket };
-        let mut told = ToldChanges::default();
+        let mut told = ChangesRead::default();
         for _ in 0..PIECE_COUNT_MAX {
             let read = match log.read(from, self.local.clock.unix_us())? {
                 Ok(read) => read,
@@ -85,7 +85,7 @@ impl ChangeFeeds {
                 if name.bucket != bucket || !name.key.starts_with(&asked.prefix) {
                     continue;
                 }
-                told.changes.push(ToldChange {
+                told.changes.push(FeedChange {
                     key: entry.key.slice_ref(name.key),
                     is_delete,
                     context,

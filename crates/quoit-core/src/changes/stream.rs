@@ -22,7 +22,7 @@ use quoit_cluster::{Lane, Replies};
 use quoit_model::key::BucketRef;
 use quoit_model::node::NodeId;
 use quoit_wire::internode::changes::{
-    AskChanges, ChangesFrom, METHOD_ASK_CHANGES, ToldChange, ToldChanges,
+    ChangesFrom, ChangesRead, FeedChange, METHOD_ASK_CHANGES, ReadChanges,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -75,7 +75,7 @@ pub enum ChangeKind {
     /// The record was deleted.
     Delete,
     /// The record was written or deleted before changes that were emitted already.
-    Late,
+    LateFailureNote,
 }
 
 impl ChangeKind {
@@ -85,7 +85,7 @@ impl ChangeKind {
         match self {
             Self::Put => "put",
             Self::Delete => "delete",
-            Self::Late => "late",
+            Self::LateFailureNote => "late",
         }
     }
 }
@@ -147,7 +147,7 @@ struct NodeFeed {
     name: Arc<str>,
     /// Place of the next question.
     next: Option<LogPlace>,
-    waiting: VecDeque<ToldChange>,
+    waiting: VecDeque<FeedChange>,
     /// Every later change of the node has a later time than this.
     complete_us: u64,
     at_end: bool,
@@ -294,13 +294,13 @@ impl ChangeStream {
         Ok(())
     }
 
-    fn question(&self, node: &NodeFeed) -> AskChanges {
+    fn question(&self, node: &NodeFeed) -> ReadChanges {
         let (from, since_us) = match (node.next, self.since_us) {
             (Some(_), _) => (ChangesFrom::Place, 0),
             (None, Some(us)) => (ChangesFrom::Time, us),
             (None, None) => (ChangesFrom::Oldest, 0),
         };
-        AskChanges {
+        ReadChanges {
             bucket_type: self.query.bucket_type.clone(),
             bucket: self.query.bucket.clone(),
             prefix: self.query.prefix.clone(),
@@ -341,7 +341,7 @@ impl ChangeStream {
             while let Some((slot, answer)) = replies.next().await {
                 let told = answer
                     .ok()
-                    .and_then(|reply| <ToldChanges as prost::Message>::decode(reply.header).ok());
+                    .and_then(|reply| <ChangesRead as prost::Message>::decode(reply.header).ok());
                 if let (Some(told), Some(mark)) = (told, asked.get(usize::from(slot))) {
                     answers.push((*mark, told));
                 }
@@ -357,7 +357,7 @@ impl ChangeStream {
         Ok(())
     }
 
-    fn take(&mut self, mark: NodeMark, told: ToldChanges) -> Result<(), ChangeFeedError> {
+    fn take(&mut self, mark: NodeMark, told: ChangesRead) -> Result<(), ChangeFeedError> {
         let Some(node) = self.nodes.get_mut(&mark) else { return Ok(()) };
         let next = told.next.map(of_wire);
         if !told.gap.is_empty() {
@@ -397,17 +397,17 @@ impl ChangeStream {
     fn tell(&mut self, mark: NodeMark) -> Option<ChangeEvent> {
         let node = self.nodes.get_mut(&mark)?;
         let log = node.next?.log;
-        let ToldChange { key, is_delete, context, time_us, file, offset } =
+        let FeedChange { key, is_delete, context, time_us, file, offset } =
             node.waiting.pop_front()?;
         self.position.places.insert(mark, LogPlace { log, cursor: Cursor { file, offset } });
         let kind = match is_delete {
-            _ if time_us < self.position.told_us => ChangeKind::Late,
+            _ if time_us < self.position.told_us => ChangeKind::LateFailureNote,
             true => ChangeKind::Delete,
             false => ChangeKind::Put,
         };
         self.position.told_us = self.position.told_us.max(time_us);
-        let is_wanted =
-            kind == ChangeKind::Late || self.query.kind.is_none_or(|wanted| wanted == kind);
+        let is_wanted = kind == ChangeKind::LateFailureNote
+            || self.query.kind.is_none_or(|wanted| wanted == kind);
         is_wanted.then(|| ChangeEvent {
             key,
             kind,

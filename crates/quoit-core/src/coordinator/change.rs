@@ -18,7 +18,7 @@ use crate::settings::DeleteMode;
 use crate::stored::{decode, wait_if_blocked};
 use bytes::Bytes;
 use quoit_model::clock::{Dot, VersionVector};
-use quoit_model::data_type::claims_to_be_riaks;
+use quoit_model::data_type::claims_riak_data_type;
 use quoit_model::data_type::pages::PagedObject;
 use quoit_model::merge::{NewValue, WritePolicy};
 use quoit_model::object::{Metadata, Object};
@@ -60,7 +60,7 @@ impl ObjectChange<'_> {
         let content_type = self.meta.content_type.as_deref();
         policy == WritePolicy::Siblings
             && !self.deleted
-            && claims_to_be_riaks(&self.value, content_type, props.datatype)
+            && claims_riak_data_type(&self.value, content_type, props.datatype)
     }
 }
 
@@ -124,7 +124,7 @@ pub(super) struct NewWrite {
 
 /// Results of a change for the client and for the other replicas.
 #[derive(Default)]
-pub(crate) struct ReplicaMessages {
+pub(crate) struct ChangeResults {
     /// The object after the change, for the client; `None` before anything was tried.
     outcome: Option<Result<Option<Object>, RequestError>>,
     /// The object for the other replicas.
@@ -178,7 +178,7 @@ impl Coordinator {
         mut in_pages: InPages<'_>,
         replicates: bool,
     ) -> Result<Changed, RequestError> {
-        let told = RefCell::new(ReplicaMessages::default());
+        let told = RefCell::new(ChangeResults::default());
         let ticket = wait_if_blocked(self.local.settings.blocking, |access| {
             let mut would_block = false;
             let mut apply = |stored: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
@@ -207,9 +207,9 @@ impl Coordinator {
                     Ok(Updated::InPages) => {
                         match self.change_in_pages(at, access, &mut in_pages, &told) {
                             // The record is no longer in pages.
-                            Ok(ChangedInPages::Gone) => continue,
+                            Ok(ChangedInPages::RemoveDrained) => continue,
                             Ok(ChangedInPages::NeedsWhole) => {
-                                self.local.records.update_together(at, access, &mut apply)
+                                self.local.records.update_assembled(at, access, &mut apply)
                             }
                             Ok(ChangedInPages::Applied(applied)) => Ok(applied),
                             Err(fault) => Err(fault),
@@ -233,7 +233,7 @@ impl Coordinator {
                 Applied::WouldBlock => None,
             })
         })?;
-        let ReplicaMessages { outcome, replicated } = told.into_inner();
+        let ChangeResults { outcome, replicated } = told.into_inner();
         Ok(Changed { object: outcome.transpose()?.flatten(), ticket, replicated })
     }
 
@@ -245,7 +245,7 @@ impl Coordinator {
         made: Result<Option<Object>, RequestError>,
         replicates: bool,
         out: &mut Vec<u8>,
-    ) -> (Decision, ReplicaMessages) {
+    ) -> (Decision, ChangeResults) {
         let start = out.len();
         let (decision, result) = match made {
             Ok(Some(object)) => self.store_object(at, props, object, replicates, out),
@@ -259,7 +259,7 @@ impl Coordinator {
             }
             _ => None,
         };
-        (decision, ReplicaMessages { outcome: Some(result), replicated })
+        (decision, ChangeResults { outcome: Some(result), replicated })
     }
 
     /// Computes the object after the change; `None` if there is nothing to change.
@@ -412,7 +412,7 @@ impl Coordinator {
         if meta.tombstone {
             if !replicates
                 && self.local.settings.delete_mode == DeleteMode::Immediate
-                && !self.hook.may_get_older()
+                && !self.hook.may_receive_older()
             {
                 return (Decision::Remove, Ok(Some(object)));
             }

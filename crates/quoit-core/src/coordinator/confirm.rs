@@ -2,7 +2,7 @@
 //! have the same copy.
 
 use crate::coordinator::Coordinator;
-use crate::coordinator::first_asked::FirstAsked;
+use crate::coordinator::first_asked::FirstRound;
 use crate::coordinator::get::resolve;
 use crate::coordinator::read_replicas::ReadRequest;
 use crate::error::RequestError;
@@ -58,15 +58,15 @@ impl OwnedRead {
 
 /// A read whose local copy was shown, and which waits for the other replicas to confirm it.
 #[must_use = "what was shown is no answer before it is confirmed"]
-pub struct Unconfirmed {
-    pub(crate) first: FirstAsked,
+pub struct UnconfirmedRead {
+    pub(crate) first: FirstRound,
     pub(crate) read: OwnedRead,
     /// `None` if this node has nothing stored.
     pub(crate) seen: Option<Seen>,
     pub(crate) started_us: u64,
 }
 
-impl fmt::Debug for Unconfirmed {
+impl fmt::Debug for UnconfirmedRead {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Unconfirmed").field("seen", &self.seen).finish_non_exhaustive()
     }
@@ -86,9 +86,9 @@ impl Coordinator {
     /// As [`ReplicatedStore::confirm_read`](crate::ReplicatedStore::confirm_read).
     pub(crate) async fn confirm_read(
         &self,
-        unconfirmed: Unconfirmed,
+        unconfirmed: UnconfirmedRead,
     ) -> Result<Confirmation, RequestError> {
-        let Unconfirmed { mut first, read, seen, started_us } = unconfirmed;
+        let UnconfirmedRead { mut first, read, seen, started_us } = unconfirmed;
         let _waiting = self.waiting_get();
         let own_us = self.local.clock.monotonic_us() - started_us;
         let key = first.key.clone();
@@ -116,13 +116,13 @@ impl Coordinator {
     async fn finish_read(
         &self,
         key: KeyRef<'_>,
-        first: FirstAsked,
+        first: FirstRound,
         read: &OwnedRead,
         started_us: u64,
         asked: &mut AskedNodes,
     ) -> Result<Option<Object>, RequestError> {
         let place = Place::new(&read.key, read.partition)?;
-        let found = self.go_on(&read.request(&place), first, started_us, asked).await?;
+        let found = self.continue_read(&read.request(&place), first, started_us, asked).await?;
         let Some(object) = found else { return Ok(None) };
         let state = self.local.control.read();
         Ok(Some(resolve(object, object_props(&state, key.bucket)?)))

@@ -5,14 +5,14 @@ use crate::coordinator::Coordinator;
 use crate::error::RequestError;
 use crate::grants::GrantNumber;
 use crate::grants::GrantedWrite;
-use crate::grants::majority::{Decided, GrantAnswer, decide};
+use crate::grants::majority::{GrantAnswer, GrantDecision, decide};
 use crate::options::ReadOptions;
 use crate::placement::{object_props, record_at};
 use crate::replica::{Replicated, merge_rule};
 use crate::settings::TIMEOUT_MS_DEFAULT;
 use crate::stored::decode;
 use crate::topology::Topology;
-use crate::votes::NodePlace;
+use crate::votes::NodeIndex;
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{CallError, Lane, Replies, Reply};
@@ -39,7 +39,7 @@ const PAUSE_US_MIN: u64 = 2_000;
 const PAUSE_US_MAX: u64 = 20_000;
 
 /// Grant numbers of one write, by primary.
-pub(crate) type GrantNumbers = SmallVec<[(NodePlace, GrantNumber); 4]>;
+pub(crate) type GrantNumbers = SmallVec<[(NodeIndex, GrantNumber); 4]>;
 
 /// Protection of a conditional write from other conditional writes.
 pub(crate) enum Fence<'s> {
@@ -65,7 +65,7 @@ pub(crate) struct HeldGrants<'s> {
 /// Result of asking all primaries once.
 enum GrantRound<'s> {
     Held(HeldGrants<'s>),
-    Taken,
+    StateSnapshotBuilder,
     StaleLayout,
 }
 
@@ -131,7 +131,7 @@ impl Coordinator {
             match self.ask_primaries(topology, &wanted, deadline).await? {
                 GrantRound::Held(held) => return Ok(held),
                 GrantRound::StaleLayout => self.local.wait_for_newer(version, deadline).await?,
-                GrantRound::Taken => {
+                GrantRound::StateSnapshotBuilder => {
                     let until = Instant::now() + self.pause_before_next()?;
                     if until >= deadline {
                         return Err(RequestError::Timeout);
@@ -164,8 +164,8 @@ impl Coordinator {
         let record = Bytes::copy_from_slice(at.encoded);
         let numbers = GrantNumbers::new();
         let mut held = HeldGrants { coordinator: self, topology, record, numbers, own: None };
-        let mut answers: SmallVec<[(NodePlace, GrantAnswer); 4]> = SmallVec::new();
-        let mut nodes: SmallVec<[NodePlace; 4]> = SmallVec::new();
+        let mut answers: SmallVec<[(NodeIndex, GrantAnswer); 4]> = SmallVec::new();
+        let mut nodes: SmallVec<[NodeIndex; 4]> = SmallVec::new();
         for voter in layouts.iter().flat_map(|voters| voters.iter()) {
             if !nodes.contains(&voter.node) {
                 nodes.push(voter.node);
@@ -173,7 +173,7 @@ impl Coordinator {
         }
         if let Some(own) = held.topology.own().filter(|own| nodes.contains(own)) {
             if !held.take_own_grant(own)? {
-                return Ok(GrantRound::Taken);
+                return Ok(GrantRound::StateSnapshotBuilder);
             }
             let is_complete = {
                 let replicas = self.local.replicas_by(&held.topology, at.encoded, *n_val);
@@ -205,12 +205,12 @@ impl Coordinator {
         }
         let reads = held.topology.read_index(at.partition);
         match decide(*n_val, &layouts, reads, &answers) {
-            Decided::Taken => return Ok(GrantRound::Taken),
-            Decided::NoMajority(fault) => return Err(fault),
-            Decided::Granted => {}
+            GrantDecision::StateSnapshotBuilder => return Ok(GrantRound::StateSnapshotBuilder),
+            GrantDecision::NoMajority(fault) => return Err(fault),
+            GrantDecision::Granted => {}
         }
         self.merge_shown(at, *rule, *n_val, copies)?;
-        Ok(if held.begin_own() { GrantRound::Held(held) } else { GrantRound::Taken })
+        Ok(if held.begin_own() { GrantRound::Held(held) } else { GrantRound::StateSnapshotBuilder })
     }
 
     /// Merges the copies that primaries have sent into this node's copy.
@@ -225,7 +225,7 @@ impl Coordinator {
             let own = self.local.records.head(at)?;
             if own.is_none_or(|own| own.digest != digest) && !planted!(OverlooksShownCopies) {
                 let shown = Replicated::new(&decode(&copy)?, rule, RecordMeta::class_of(n_val));
-                self.replica.take_own(at, &shown)?;
+                self.replica.merge_into_own_copy(at, &shown)?;
             }
         }
         Ok(())
@@ -241,7 +241,7 @@ impl HeldGrants<'_> {
     }
 
     /// Takes a grant from this node's own table. False if another write holds one.
-    fn take_own_grant(&mut self, own: NodePlace) -> Result<bool, RequestError> {
+    fn take_own_grant(&mut self, own: NodeIndex) -> Result<bool, RequestError> {
         let number = self.coordinator.grants.grant_number()?;
         let now_us = self.coordinator.local.clock.monotonic_us();
         let is_granted = self.coordinator.grants.grant(&self.record, number, now_us);
@@ -265,13 +265,15 @@ impl HeldGrants<'_> {
     /// Notes the grant and the copy in a primary's answer.
     fn answer_of(
         &mut self,
-        node: NodePlace,
+        node: NodeIndex,
         reply: Result<Reply, CallError>,
         copies: &mut SmallVec<[(u64, Bytes); 4]>,
     ) -> GrantAnswer {
         let reply = match reply {
             Ok(reply) => reply,
-            Err(CallError::Refused { code: REFUSED_GRANTED, .. }) => return GrantAnswer::Taken,
+            Err(CallError::Refused { code: REFUSED_GRANTED, .. }) => {
+                return GrantAnswer::StateSnapshotBuilder;
+            }
             Err(_) => return GrantAnswer::Failed,
         };
         let Ok(granted) = Granted::decode(reply.header) else { return GrantAnswer::Failed };

@@ -6,11 +6,11 @@
 //! late, the read becomes a run ([`read_replicas`](super::read_replicas)), which continues with the
 //! answers so far and with those that are still under way.
 
-use crate::coordinator::readers::{FetchRequest, Wanted, next_reader, readers_of};
+use crate::coordinator::readers::{FetchRequest, ReadRequestKind, next_reader, readers_of};
 use crate::error::RequestError;
 use crate::request_log::AskedNodes;
 use crate::topology::Topology;
-use crate::votes::{NodePlace, ReadNeed, ReadState, ReadTally};
+use crate::votes::{NodeIndex, ReadNeed, ReadState, ReadTally};
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{CallError, Replies, Reply};
@@ -21,39 +21,39 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// An answer that the run has to handle, with the place of its node.
-pub(in crate::coordinator) type OddAnswer = (NodePlace, Result<Reply, CallError>);
+pub(in crate::coordinator) type UnexpectedAnswer = (NodeIndex, Result<Reply, CallError>);
 
 /// Result of asking the first replicas of a read.
 #[expect(clippy::large_enum_variant, reason = "most reads of a cluster ask other replicas")]
-pub(crate) enum FirstStep {
+pub(crate) enum FirstRoundStart {
     /// No node was asked: this node's copy has all the votes that the read needs.
     Own,
     /// Other nodes were asked.
-    Asked(FirstAsked),
+    Asked(FirstRound),
     /// The read needs a run from the beginning.
     NotHere,
 }
 
 /// The replicas that a read has asked, and their answers.
-pub(crate) struct FirstAsked {
+pub(crate) struct FirstRound {
     /// Version of the topology to which the places of nodes belong.
     pub(in crate::coordinator) topology_version: u64,
     pub(in crate::coordinator) replies: Replies,
     /// Nodes that were asked and have not answered.
-    pub(in crate::coordinator) waiting: SmallVec<[NodePlace; 4]>,
+    pub(in crate::coordinator) waiting: SmallVec<[NodeIndex; 4]>,
     /// Digests from the nodes that have answered; `None` if a node has nothing.
-    pub(in crate::coordinator) answers: SmallVec<[(NodePlace, Option<u64>); 2]>,
+    pub(in crate::coordinator) answers: SmallVec<[(NodeIndex, Option<u64>); 2]>,
     /// The failure or unexpected answer because of which the read has to become a run.
-    pub(in crate::coordinator) odd: Option<Box<OddAnswer>>,
+    pub(in crate::coordinator) odd: Option<Box<UnexpectedAnswer>>,
     /// This node, if its copy has a vote.
-    pub(in crate::coordinator) own: Option<NodePlace>,
+    pub(in crate::coordinator) own: Option<NodeIndex>,
     /// The nodes that were asked, and this one.
     pub(in crate::coordinator) nodes: AskedNodes,
     /// Encoded name of the record.
     pub(in crate::coordinator) key: Bytes,
 }
 
-impl FirstAsked {
+impl FirstRound {
     /// Asks the fewest replicas that can meet the quorums together with this node's copy, if that has a
     /// vote. If this node has no vote, the first replica is asked for `wanted`; all others are asked for
     /// digests.
@@ -66,19 +66,19 @@ impl FirstAsked {
         at: &RecordAt<'_>,
         need: &ReadNeed,
         sloppy: bool,
-        wanted: Wanted<'_>,
-    ) -> Result<FirstStep, RequestError> {
+        wanted: ReadRequestKind<'_>,
+    ) -> Result<FirstRoundStart, RequestError> {
         let voters = readers_of(topology, at.partition, need, sloppy)?;
         // If "not found" is no answer, a missing record may need more replicas than are asked here.
         if !need.notfound_ok {
-            return Ok(FirstStep::NotHere);
+            return Ok(FirstRoundStart::NotHere);
         }
         let own = topology.own().filter(|own| voters.of(*own).is_some());
         let mut hoped = ReadTally::new(*need);
         if let Some(own) = own {
             hoped.found(own);
             if hoped.state(&voters) == ReadState::Met {
-                return Ok(FirstStep::Own);
+                return Ok(FirstRoundStart::Own);
             }
         }
         let mut request = FetchRequest::new(topology, at);
@@ -97,18 +97,18 @@ impl FirstAsked {
         }
         while hoped.state(&voters) != ReadState::Met {
             let Some(node) = next_reader(topology, &voters, |node| hoped.has(node)) else {
-                return Ok(FirstStep::NotHere);
+                return Ok(FirstRoundStart::NotHere);
             };
             let is_first = own.is_none() && first.waiting.is_empty();
-            let wanted = if is_first { wanted } else { Wanted::Digest };
+            let wanted = if is_first { wanted } else { ReadRequestKind::Digest };
             if !request.send(topology, node, wanted, &first.replies) {
-                return Ok(FirstStep::NotHere);
+                return Ok(FirstRoundStart::NotHere);
             }
             first.waiting.push(node);
             first.nodes.add(topology.node(node).id);
             hoped.found(node);
         }
-        Ok(FirstStep::Asked(first))
+        Ok(FirstRoundStart::Asked(first))
     }
 
     /// True if this node's copy has a vote.
@@ -145,7 +145,7 @@ impl FirstAsked {
 
     /// The next answer, with its header decoded; `None` if it failed, came from a node that has lost
     /// records, or if no answer is outstanding.
-    pub(in crate::coordinator) async fn hear(&mut self) -> Option<(NodePlace, Fetched, Bytes)> {
+    pub(in crate::coordinator) async fn hear(&mut self) -> Option<(NodeIndex, Fetched, Bytes)> {
         let (node, reply) = self.replies.next().await?;
         let fetched = reply.as_ref().ok().and_then(|reply| Fetched::decode(&reply.header[..]).ok());
         match (fetched, reply) {

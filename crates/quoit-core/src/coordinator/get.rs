@@ -2,9 +2,9 @@
 
 use crate::coordinator::Coordinator;
 use crate::coordinator::confirm::LARGE_PATIENCE;
-use crate::coordinator::first_asked::{FirstAsked, FirstStep};
+use crate::coordinator::first_asked::{FirstRound, FirstRoundStart};
 use crate::coordinator::read_replicas::ReadRequest;
-use crate::coordinator::readers::Wanted;
+use crate::coordinator::readers::ReadRequestKind;
 use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::placement::{object_props, record_at};
@@ -15,7 +15,7 @@ use crate::stored::{decode, wait_if_blocked};
 use crate::topology::Topology;
 use crate::votes::{ReadNeed, ReadTally, ReplicaCount};
 use quoit_cluster::State;
-use quoit_model::data_type::ShownForm;
+use quoit_model::data_type::CounterForm;
 use quoit_model::hash::Partition;
 use quoit_model::key::{BucketRef, EncodedKey, KeyRef};
 use quoit_model::object::Object;
@@ -197,14 +197,14 @@ impl Coordinator {
             OwnPages::Newest => return Ok(()),
             OwnPages::Differ(first) => {
                 let started_us = self.local.clock.monotonic_us();
-                self.go_on(&read, *first, started_us, asked).await?
+                self.continue_read(&read, *first, started_us, asked).await?
             }
             OwnPages::None => self.read_replicas(&read, asked).await?,
         };
         let Some(object) = found else { return Ok(()) };
         // The read may not have asked this node's copy, and then did not repair it.
         let replicated = Replicated::new(&object, read.rule, read.n_val_class);
-        self.replica.take_own(&read.at, &replicated)?;
+        self.replica.merge_into_own_copy(&read.at, &replicated)?;
         Ok(())
     }
 
@@ -218,11 +218,12 @@ impl Coordinator {
             return Ok(OwnPages::None);
         }
         let topology = self.local.topology();
-        let first = FirstAsked::ask(&topology, &read.at, &read.need, read.sloppy, Wanted::Digest)?;
+        let first =
+            FirstRound::ask(&topology, &read.at, &read.need, read.sloppy, ReadRequestKind::Digest)?;
         let first = match first {
-            FirstStep::Own => None,
-            FirstStep::Asked(first) if first.has_own() => Some(first),
-            FirstStep::Asked(_) | FirstStep::NotHere => return Ok(OwnPages::None),
+            FirstRoundStart::Own => None,
+            FirstRoundStart::Asked(first) if first.has_own() => Some(first),
+            FirstRoundStart::Asked(_) | FirstRoundStart::NotHere => return Ok(OwnPages::None),
         };
         let Some(meta) = self.local.records.head(&read.at)? else { return Ok(OwnPages::None) };
         let Some(mut first) = first else { return Ok(OwnPages::Newest) };
@@ -250,7 +251,7 @@ impl Coordinator {
     pub(crate) async fn own_copy(&self, at: &RecordAt<'_>) -> Result<Copy, RequestError> {
         match self.replica.fetch_copy(at, true, Access::NoWait)? {
             Some(copy) => Ok(copy),
-            None => self.replica.cold_copy(at, true).await,
+            None => self.replica.read_copy_waiting(at, true).await,
         }
     }
 }
@@ -262,7 +263,7 @@ enum OwnPages {
     /// The other replicas have the same copy.
     Newest,
     /// Another replica has a different copy, failed, or is late.
-    Differ(Box<FirstAsked>),
+    Differ(Box<FirstRound>),
 }
 
 /// The conditions that end a read of a bucket's record.
@@ -288,7 +289,7 @@ pub(crate) fn resolve(mut object: Object, props: &BucketProps) -> Object {
 /// Converts a data type to the form that clients see when they read it as an object.
 fn show_data_type(object: &mut Object, props: &BucketProps) {
     if object.has_data_type() {
-        let form = if props.datatype.is_some() { ShownForm::Typed } else { ShownForm::Legacy };
+        let form = if props.datatype.is_some() { CounterForm::Typed } else { CounterForm::Legacy };
         object.show_data_type(form);
     }
 }

@@ -30,7 +30,7 @@ const STEP_BYTES: usize = 1 << 20;
 /// Result of storing a whole object that was made elsewhere.
 #[derive(Debug)]
 #[must_use = "a write is acknowledged when it is finished"]
-pub enum GivenInPlace {
+pub enum ImportedInPlace {
     /// Nothing had to be written, for example because a reaped tombstone has seen all of the object.
     Stored,
     /// The object is in the log. [`ReplicatedStore::finish`](crate::ReplicatedStore::finish) waits for
@@ -43,7 +43,7 @@ pub enum GivenInPlace {
 
 /// An object of a batch, with its name.
 #[derive(Debug)]
-pub struct GivenObject {
+pub struct ImportedObject {
     /// Number of the object in the batch, from 0.
     pub number: usize,
     /// Name of the record.
@@ -58,7 +58,7 @@ pub struct BegunBatch {
     /// Objects that were written together and are in the log, if there are any.
     pub pending: Option<PendingBatch>,
     /// Objects that the caller has to write one by one, in the order of the batch.
-    pub left: Vec<GivenObject>,
+    pub left: Vec<ImportedObject>,
 }
 
 /// Objects in the log that wait for one sync.
@@ -80,7 +80,7 @@ impl PendingBatch {
 
 /// A new record that is about to be written with others.
 struct NewRecord {
-    given: GivenObject,
+    given: ImportedObject,
     encoded: EncodedKey,
     identity: Identity,
     partition: Partition,
@@ -102,7 +102,7 @@ impl NewRecord {
 
 impl Coordinator {
     /// As [`ReplicatedStore::begin_given`](crate::ReplicatedStore::begin_given).
-    pub(crate) async fn begin_given(&self, objects: Vec<GivenObject>) -> BegunBatch {
+    pub(crate) async fn begin_given(&self, objects: Vec<ImportedObject>) -> BegunBatch {
         let mut begun = BegunBatch::default();
         if self.check_puts().is_err() || !self.local.topology_now().is_alone() {
             begun.left = objects;
@@ -163,7 +163,7 @@ impl Coordinator {
     /// with others. `None` if anything is stored under its name or if the object needs the general path.
     fn new_record(
         &self,
-        given: &mut GivenObject,
+        given: &mut ImportedObject,
         bytes: &mut Vec<u8>,
     ) -> Option<(Identity, Partition, RecordMeta)> {
         let (state, topology) = (self.local.control.read(), self.local.topology_now());
@@ -203,7 +203,7 @@ impl Coordinator {
         &self,
         step: Vec<NewRecord>,
         bytes: &[u8],
-        left: &mut Vec<GivenObject>,
+        left: &mut Vec<ImportedObject>,
     ) -> Option<(Vec<usize>, Ticket)> {
         let partition = step.first()?.partition;
         let mut is_there = Vec::new();
@@ -240,11 +240,11 @@ impl Coordinator {
         &self,
         key: KeyRef<'_>,
         object: Object,
-    ) -> Result<GivenInPlace, RequestError> {
+    ) -> Result<ImportedInPlace, RequestError> {
         self.check_puts()?;
         let topology = self.local.topology_now();
         if !topology.is_alone() {
-            return Ok(GivenInPlace::Declined(object));
+            return Ok(ImportedInPlace::Declined(object));
         }
         let request = PutRequest::given(key, object);
         let started_us = self.local.clock.monotonic_us();
@@ -254,19 +254,19 @@ impl Coordinator {
             Ok(Accepted { quorums, ticket: Some(ticket), .. }) => {
                 let name = (quorums.dw > 0).then(|| bytes::Bytes::copy_from_slice(&encoded));
                 let pending = Pending::of_lone_node(started_us, quorums, ticket, name);
-                return Ok(GivenInPlace::Pending(pending));
+                return Ok(ImportedInPlace::Pending(pending));
             }
             Ok(_) => Ok(()),
             Err(fault) => Err(fault),
         };
         self.local.stats.record_put(self.local.clock.monotonic_us() - started_us, &unwritten);
-        unwritten.map(|()| GivenInPlace::Stored)
+        unwritten.map(|()| ImportedInPlace::Stored)
     }
 }
 
 /// Groups records by partition into steps of at most [`STEP_BYTES`]. Of several objects of one name, all
 /// but one are left; the caller merges them afterwards.
-fn steps(records: Vec<NewRecord>, left: &mut Vec<GivenObject>) -> Vec<Vec<NewRecord>> {
+fn steps(records: Vec<NewRecord>, left: &mut Vec<ImportedObject>) -> Vec<Vec<NewRecord>> {
     // Sorts indexes in place of records, which are large; each record is moved once.
     let mut order: Vec<usize> = (0..records.len()).collect();
     let name = |place: &usize| (records[*place].partition, &*records[*place].encoded);

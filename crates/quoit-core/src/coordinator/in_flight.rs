@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Counts requests of one kind.
 #[derive(Debug)]
-pub(crate) struct InFlight {
+pub(crate) struct RequestLimiter {
     count: AtomicU32,
     limit: u32,
 }
@@ -19,27 +19,27 @@ pub(crate) struct InFlight {
 /// Guard of a counted request. The request is counted until the guard is dropped.
 #[must_use = "the request counts only as long as this lives"]
 #[derive(Debug)]
-pub(crate) struct Entered<'a>(&'a InFlight);
+pub(crate) struct RequestPermit<'a>(&'a RequestLimiter);
 
-impl Drop for Entered<'_> {
+impl Drop for RequestPermit<'_> {
     fn drop(&mut self) {
         self.0.count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl InFlight {
+impl RequestLimiter {
     pub(crate) const fn new(limit: u32) -> Self {
         Self { count: AtomicU32::new(0), limit }
     }
 
     /// Counts a request, whatever the limit.
-    fn enter(&self) -> (Entered<'_>, u32) {
+    fn enter(&self) -> (RequestPermit<'_>, u32) {
         let before = self.count.fetch_add(1, Ordering::Relaxed);
-        (Entered(self), before)
+        (RequestPermit(self), before)
     }
 
     /// Counts a request if the limit allows one more.
-    fn try_enter(&self) -> Option<Entered<'_>> {
+    fn try_enter(&self) -> Option<RequestPermit<'_>> {
         let (entered, before) = self.enter();
         (before < self.limit).then_some(entered)
     }
@@ -74,7 +74,7 @@ impl Coordinator {
     /// # Errors
     ///
     /// [`RequestError::Overload`] if as many reads as this node admits are under way.
-    pub(crate) fn admit_get(&self) -> Result<Entered<'_>, RequestError> {
+    pub(crate) fn admit_get(&self) -> Result<RequestPermit<'_>, RequestError> {
         self.gets.try_enter().ok_or_else(|| self.overload(Counter::GetsRejected))
     }
 
@@ -83,7 +83,7 @@ impl Coordinator {
     /// # Errors
     ///
     /// As for [`Coordinator::admit_get`].
-    pub(crate) fn admit_put(&self) -> Result<Entered<'_>, RequestError> {
+    pub(crate) fn admit_put(&self) -> Result<RequestPermit<'_>, RequestError> {
         self.puts.try_enter().ok_or_else(|| self.overload(Counter::PutsRejected))
     }
 
@@ -107,12 +107,12 @@ impl Coordinator {
     }
 
     /// Counts a read that has begun and now has to wait.
-    pub(crate) fn waiting_get(&self) -> Entered<'_> {
+    pub(crate) fn waiting_get(&self) -> RequestPermit<'_> {
         self.gets.enter().0
     }
 
     /// Counts a write that is in the log and now has to wait.
-    pub(crate) fn waiting_put(&self) -> Entered<'_> {
+    pub(crate) fn waiting_put(&self) -> RequestPermit<'_> {
         self.puts.enter().0
     }
 
@@ -127,8 +127,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_as_the_limit_are_let_in_and_each_that_leaves_makes_room() {
-        let gets = InFlight::new(2);
+    fn requests_are_admitted_up_to_the_limit_and_again_after_one_ends() {
+        let gets = RequestLimiter::new(2);
         let first = gets.try_enter().expect("nobody is there");
         let second = gets.try_enter();
         assert!(second.is_some() && gets.try_enter().is_none() && gets.is_full());

@@ -9,12 +9,12 @@
 
 use crate::coordinator::Coordinator;
 use crate::coordinator::change::{expiry, policy};
-use crate::coordinator::confirm::{OwnedRead, Seen, Unconfirmed};
-use crate::coordinator::first_asked::{FirstAsked, FirstStep};
+use crate::coordinator::confirm::{OwnedRead, Seen, UnconfirmedRead};
+use crate::coordinator::first_asked::{FirstRound, FirstRoundStart};
 use crate::coordinator::get::read_need;
 use crate::coordinator::get::resolve;
 use crate::coordinator::precommit::has_hooks;
-use crate::coordinator::readers::Wanted;
+use crate::coordinator::readers::ReadRequestKind;
 use crate::coordinator::write_replicas::{Made, OwnWrite, SentForm};
 use crate::error::RequestError;
 use crate::options::{ReadOptions, WriteOptions};
@@ -30,7 +30,7 @@ use crate::votes::{Layouts, WriteNeed, WriteTally};
 use arc_swap::Guard;
 use bytes::Bytes;
 use quoit_model::clock::VersionVector;
-use quoit_model::data_type::claims_to_be_riaks;
+use quoit_model::data_type::claims_riak_data_type;
 use quoit_model::key::KeyRef;
 use quoit_model::merge::WritePolicy;
 use quoit_model::object::Object;
@@ -83,7 +83,7 @@ pub struct PlainWrite<'a> {
 pub struct Pending {
     started_us: u64,
     size_bytes: u64,
-    wants: Wants,
+    wants: AwaitedSyncs,
 }
 
 impl Pending {
@@ -94,7 +94,7 @@ impl Pending {
         ticket: Ticket,
         name: Option<Bytes>,
     ) -> Self {
-        let wants = Wants::Device { quorums, ticket, timeout_ms: None, name };
+        let wants = AwaitedSyncs::Device { quorums, ticket, timeout_ms: None, name };
         Self { started_us, size_bytes: 0, wants }
     }
 }
@@ -109,7 +109,7 @@ impl fmt::Debug for Pending {
 }
 
 /// Syncs and answers that a write in the log still waits for.
-enum Wants {
+enum AwaitedSyncs {
     /// Only this node's sync, if `dw` asks for it. `name` is the encoded name for the request log.
     Device { quorums: WriteQuorums, ticket: Ticket, timeout_ms: Option<u32>, name: Option<Bytes> },
     /// The other replicas, and this node's sync.
@@ -124,7 +124,7 @@ pub enum ShownInPlace<T> {
     Answer(T),
     /// The local copy is the answer if the other replicas that the read needs have the same copy, which
     /// [`ReplicatedStore::confirm_read`](crate::ReplicatedStore::confirm_read) finds out.
-    IfConfirmed(T, Unconfirmed),
+    IfConfirmed(T, UnconfirmedRead),
 }
 
 impl Coordinator {
@@ -155,7 +155,7 @@ impl Coordinator {
                     ShownInPlace::Answer(made)
                 }
                 Some((first, read)) => {
-                    let unconfirmed = Unconfirmed { first, read, seen, started_us };
+                    let unconfirmed = UnconfirmedRead { first, read, seen, started_us };
                     ShownInPlace::IfConfirmed(made, unconfirmed)
                 }
             })),
@@ -169,7 +169,7 @@ impl Coordinator {
         key: KeyRef<'_>,
         options: &ReadOptions,
         show: impl FnOnce(Option<ShownObject<'_>>) -> T,
-        asked: &mut Option<(FirstAsked, OwnedRead)>,
+        asked: &mut Option<(FirstRound, OwnedRead)>,
     ) -> Result<Option<(T, Option<Seen>)>, RequestError> {
         key.check()?;
         let state = self.local.control.read();
@@ -185,13 +185,13 @@ impl Coordinator {
         } else {
             let need = read_need(&state, key.bucket, &quorums);
             let read = self.read_of(at, props, need, options);
-            match FirstAsked::ask(&topology, &at, &need, read.sloppy, Wanted::Digest)? {
-                FirstStep::Own => {}
-                FirstStep::Asked(first) if first.has_own() => {
+            match FirstRound::ask(&topology, &at, &need, read.sloppy, ReadRequestKind::Digest)? {
+                FirstRoundStart::Own => {}
+                FirstRoundStart::Asked(first) if first.has_own() => {
                     let key = first.key.clone();
                     *asked = Some((first, OwnedRead::new(&read, key)));
                 }
-                FirstStep::Asked(_) | FirstStep::NotHere => return Ok(None),
+                FirstRoundStart::Asked(_) | FirstRoundStart::NotHere => return Ok(None),
             }
         }
         let mut show = Some(show);
@@ -234,15 +234,15 @@ impl Coordinator {
     pub(crate) async fn finish(&self, pending: Pending) -> Result<(), RequestError> {
         let Pending { started_us, size_bytes, wants } = pending;
         // A write without a name waits for nothing and is done.
-        let is_done = matches!(&wants, Wants::Device { name: None, .. });
+        let is_done = matches!(&wants, AwaitedSyncs::Device { name: None, .. });
         let own_us = if is_done { 0 } else { self.local.clock.monotonic_us() - started_us };
         let mut asked = AskedNodes::default();
         let (result, name) = match wants {
-            Wants::Device { quorums, ticket, timeout_ms, name } => {
+            AwaitedSyncs::Device { quorums, ticket, timeout_ms, name } => {
                 let _waiting = (quorums.dw > 0).then(|| self.waiting_put());
                 (self.confirm(&quorums, Some(ticket), timeout_ms).await, name)
             }
-            Wants::Replicas(topology, layouts, made) => {
+            AwaitedSyncs::Replicas(topology, layouts, made) => {
                 let _waiting = self.waiting_put();
                 let written = self.write_replicas(topology, layouts, &made, &mut asked).await;
                 (written, Some(made.key))
@@ -262,7 +262,7 @@ impl Coordinator {
     }
 
     /// Decides a plain write and appends it to the log; `None` to decline.
-    fn accept_plain(&self, write: &PlainWrite<'_>) -> Result<Option<Wants>, RequestError> {
+    fn accept_plain(&self, write: &PlainWrite<'_>) -> Result<Option<AwaitedSyncs>, RequestError> {
         let state = self.local.control.read();
         let topology = self.local.topology_of(&state);
         let replicates = !topology.is_alone();
@@ -273,13 +273,14 @@ impl Coordinator {
         self.local.check_context(&write.context)?;
         let props = object_props(&state, write.key.bucket)?;
         // The general way makes a state of a data type of Riak's.
-        if has_hooks(props) || claims_to_be_riaks(write.value, write.content_type, props.datatype) {
+        let PlainWrite { value, content_type, .. } = *write;
+        if has_hooks(props) || claims_riak_data_type(value, content_type, props.datatype) {
             return Ok(None);
         }
         let encoded = write.key.encoded();
         let at = record_at(&state, props, write.key, &encoded);
         let quorums = write.options.resolve(props)?;
-        let sloppy = write.options.is_sloppy();
+        let (sloppy, timeout_ms) = (write.options.is_sloppy(), write.options.timeout_ms);
         let mut layouts = Layouts::new();
         if replicates {
             layouts = topology.writers(at.partition, quorums.n_val, sloppy, &[]);
@@ -316,19 +317,18 @@ impl Coordinator {
         let Some(ticket) = ticket_of(updated, fault)? else { return Ok(None) };
         self.hook.queue_written(&at, props, WrittenObject::of(replicated.as_ref(), None));
         let replicated = replicated.filter(|_| replicates);
-        let timeout_ms = write.options.timeout_ms;
         Ok(Some(match replicated {
             None => {
                 // A write that waits for nothing is never slow enough for the request log.
                 let name = (quorums.dw > 0).then(|| Bytes::copy_from_slice(&encoded));
-                Wants::Device { quorums, ticket, timeout_ms, name }
+                AwaitedSyncs::Device { quorums, ticket, timeout_ms, name }
             }
             Some(replicated) => {
                 let (key, partition) = (Bytes::copy_from_slice(&encoded), at.partition);
                 let sent = SentForm::Object(replicated);
                 let own = OwnWrite::Logged(ticket);
                 let made = Made { key, partition, sent, own, quorums, sloppy, timeout_ms };
-                Wants::Replicas(Guard::into_inner(topology), layouts, made)
+                AwaitedSyncs::Replicas(Guard::into_inner(topology), layouts, made)
             }
         }))
     }

@@ -29,13 +29,13 @@ pub(crate) mod readers;
 pub(crate) mod write_replicas;
 
 use crate::grants::Grants;
-use crate::hints::MissedWrites;
+use crate::hints::HintRecorder;
 use crate::local_node::LocalNode;
 use crate::replica::Replica;
 use crate::request_log::RequestLog;
 use crate::write_clock::WriteClock;
 use crate::write_hook::WriteHook;
-use in_flight::InFlight;
+use in_flight::RequestLimiter;
 use std::sync::Arc;
 
 /// Coordinates reads and writes of records. Shared; every method takes `&self`.
@@ -43,12 +43,12 @@ pub(crate) struct Coordinator {
     pub(crate) local: Arc<LocalNode>,
     pub(crate) replica: Arc<Replica>,
     pub(crate) hook: Arc<WriteHook>,
-    pub(crate) missed: Arc<MissedWrites>,
+    pub(crate) missed: Arc<HintRecorder>,
     /// Grants for conditional writes that this node gives as a primary.
     pub(crate) grants: Arc<Grants>,
     /// Reads under way; `puts` has the writes.
-    pub(crate) gets: InFlight,
-    pub(crate) puts: InFlight,
+    pub(crate) gets: RequestLimiter,
+    pub(crate) puts: RequestLimiter,
     pub(crate) write_clock: WriteClock,
     pub(crate) request_log: RequestLog,
 }
@@ -58,13 +58,13 @@ impl Coordinator {
         local: Arc<LocalNode>,
         replica: Arc<Replica>,
         hook: Arc<WriteHook>,
-        missed: Arc<MissedWrites>,
+        missed: Arc<HintRecorder>,
         grants: Arc<Grants>,
     ) -> Self {
         let request_count_max = local.settings.limits.concurrent_request_count_max;
         Self {
-            gets: InFlight::new(request_count_max),
-            puts: InFlight::new(request_count_max),
+            gets: RequestLimiter::new(request_count_max),
+            puts: RequestLimiter::new(request_count_max),
             write_clock: WriteClock::default(),
             request_log: RequestLog::new(local.settings.request_log),
             local,

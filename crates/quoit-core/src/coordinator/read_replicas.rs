@@ -15,14 +15,14 @@ mod large;
 mod resolve;
 
 use crate::coordinator::Coordinator;
-use crate::coordinator::first_asked::{FirstAsked, OddAnswer};
-use crate::coordinator::readers::{FetchRequest, Wanted, next_reader, readers_of};
+use crate::coordinator::first_asked::{FirstRound, UnexpectedAnswer};
+use crate::coordinator::readers::{FetchRequest, ReadRequestKind, next_reader, readers_of};
 use crate::error::RequestError;
 use crate::replica::Copy;
 use crate::request_log::AskedNodes;
 use crate::settings::TIMEOUT_MS_DEFAULT;
 use crate::topology::{Reach, Topology};
-use crate::votes::{NodePlace, ReadNeed, ReadState, ReadTally, Voters};
+use crate::votes::{NodeIndex, ReadNeed, ReadState, ReadTally, Voters};
 use prost::Message;
 use quoit_cluster::{CallError, Replies, Reply};
 use quoit_model::object::Object;
@@ -59,13 +59,13 @@ pub(crate) struct ReadRequest<'a> {
 }
 
 /// Reason why an attempt ended without an answer.
-enum Stop {
+enum ReadStop {
     Fault(RequestError),
     /// A replica knows a newer layout than this node.
     StaleLayout,
 }
 
-impl From<RequestError> for Stop {
+impl From<RequestError> for ReadStop {
     fn from(fault: RequestError) -> Self {
         Self::Fault(fault)
     }
@@ -84,10 +84,10 @@ impl Coordinator {
 
     /// Continues a read that asked its first replicas at `started_us` on the monotonic clock. Their
     /// answers count, and so do answers that still arrive.
-    pub(crate) async fn go_on(
+    pub(crate) async fn continue_read(
         &self,
         read: &ReadRequest<'_>,
-        first: FirstAsked,
+        first: FirstRound,
         started_us: u64,
         asked: &mut AskedNodes,
     ) -> Result<Option<Object>, RequestError> {
@@ -102,7 +102,7 @@ impl Coordinator {
     async fn run_read(
         &self,
         read: &ReadRequest<'_>,
-        mut first: Option<FirstAsked>,
+        mut first: Option<FirstRound>,
         began: Instant,
         asked: &mut AskedNodes,
     ) -> Result<Option<Object>, RequestError> {
@@ -118,8 +118,8 @@ impl Coordinator {
             }
             match run.run(deadline, asked).await {
                 Ok(found) => return Ok(found),
-                Err(Stop::Fault(fault)) => return Err(fault),
-                Err(Stop::StaleLayout) => self.local.wait_for_newer(version, deadline).await?,
+                Err(ReadStop::Fault(fault)) => return Err(fault),
+                Err(ReadStop::StaleLayout) => self.local.wait_for_newer(version, deadline).await?,
             }
         }
     }
@@ -135,11 +135,11 @@ struct ReadRun<'a> {
     voters: Voters,
     /// The request to other nodes, made when the first of them is asked.
     request: Option<FetchRequest>,
-    answers: SmallVec<[(NodePlace, Copy); 4]>,
+    answers: SmallVec<[(NodeIndex, Copy); 4]>,
     /// Nodes that were asked and have not answered. True for the node that was asked for the whole
     /// object.
-    waiting: SmallVec<[(NodePlace, bool); 4]>,
-    failed: SmallVec<[NodePlace; 4]>,
+    waiting: SmallVec<[(NodeIndex, bool); 4]>,
+    failed: SmallVec<[NodeIndex; 4]>,
     /// True if this node's copy is damaged. It is replaced by what the other replicas have.
     own_is_damaged: bool,
     /// True if this node's copy was damaged and has been replaced.
@@ -148,7 +148,7 @@ struct ReadRun<'a> {
     own_read: Option<OwnRead>,
     replies: Replies,
     /// An unexpected answer that came before this run began.
-    odd: Option<Box<OddAnswer>>,
+    odd: Option<Box<UnexpectedAnswer>>,
 }
 
 type OwnRead = Pin<Box<dyn Future<Output = Result<Copy, RequestError>> + Send>>;
@@ -156,7 +156,7 @@ type OwnRead = Pin<Box<dyn Future<Output = Result<Copy, RequestError>> + Send>>;
 /// Event of a waiting read.
 enum ReadEvent {
     Own(Result<Copy, RequestError>),
-    Reply(NodePlace, Result<Reply, CallError>),
+    Reply(NodeIndex, Result<Reply, CallError>),
 }
 
 impl<'a> ReadRun<'a> {
@@ -186,8 +186,8 @@ impl<'a> ReadRun<'a> {
     }
 
     /// Takes over the replicas that were asked first, and their answers.
-    fn take_first(&mut self, first: FirstAsked) {
-        let FirstAsked { replies, waiting, answers, odd, .. } = first;
+    fn take_first(&mut self, first: FirstRound) {
+        let FirstRound { replies, waiting, answers, odd, .. } = first;
         let copy =
             |digest: Option<u64>| digest.map_or(Copy::Missing, |digest| Copy::Found(digest, None));
         self.answers.extend(answers.into_iter().map(|(node, digest)| (node, copy(digest))));
@@ -199,7 +199,7 @@ impl<'a> ReadRun<'a> {
         mut self,
         deadline: Instant,
         asked: &mut AskedNodes,
-    ) -> Result<Option<Object>, Stop> {
+    ) -> Result<Option<Object>, ReadStop> {
         let found = self.find(deadline).await;
         let (answers, waiting) = (self.answers.iter(), self.waiting.iter());
         let heard = answers.map(|(node, _)| *node).chain(waiting.map(|(node, _)| *node));
@@ -208,7 +208,7 @@ impl<'a> ReadRun<'a> {
     }
 
     /// Gathers answers and resolves them, until every version could be fetched.
-    async fn find(&mut self, deadline: Instant) -> Result<Option<Object>, Stop> {
+    async fn find(&mut self, deadline: Instant) -> Result<Option<Object>, ReadStop> {
         if let Some((node, reply)) = self.odd.take().map(|odd| *odd) {
             self.answered(node, reply)?;
         }
@@ -221,7 +221,7 @@ impl<'a> ReadRun<'a> {
     }
 
     /// Asks replicas and takes their answers until the read's conditions are met.
-    async fn gather(&mut self, deadline: Instant) -> Result<(), Stop> {
+    async fn gather(&mut self, deadline: Instant) -> Result<(), ReadStop> {
         let mut hedge_at = None;
         loop {
             if self.tally().state(&self.voters) != ReadState::Open {
@@ -266,7 +266,7 @@ impl<'a> ReadRun<'a> {
 
     /// Asks as many replicas as are enough if all of them answer with an object.
     fn ask_enough(&mut self) {
-        while !self.would_do()
+        while !self.would_suffice()
             && let Some(node) = self.next_to_ask()
         {
             self.ask(node);
@@ -274,14 +274,14 @@ impl<'a> ReadRun<'a> {
     }
 
     /// True if the answers so far and those under way would be enough.
-    fn would_do(&self) -> bool {
+    fn would_suffice(&self) -> bool {
         let mut hoped = self.tally();
         self.waiting.iter().for_each(|(node, _)| hoped.found(*node));
         hoped.state(&self.voters) != ReadState::Open
     }
 
     /// The best node that was not asked yet.
-    fn next_to_ask(&self) -> Option<NodePlace> {
+    fn next_to_ask(&self) -> Option<NodeIndex> {
         next_reader(&self.topology, &self.voters, |node| {
             self.waiting.iter().any(|(other, _)| *other == node)
                 || self.answers.iter().any(|(other, _)| *other == node)
@@ -290,7 +290,7 @@ impl<'a> ReadRun<'a> {
 
     /// Asks a node: for the whole object if no other node has sent it or was asked for it, else for a
     /// digest.
-    fn ask(&mut self, node: NodePlace) {
+    fn ask(&mut self, node: NodeIndex) {
         let has_body = self.answers.iter().any(|(_, copy)| matches!(copy, Copy::Found(_, Some(_))));
         let whole = !has_body && !self.waiting.iter().any(|(_, whole)| *whole);
         self.ask_for(node, whole);
@@ -299,7 +299,7 @@ impl<'a> ReadRun<'a> {
     /// Asks a node for the whole object or for the digest. A local copy that is not in memory is read in
     /// the background and counts as a node that has not answered yet, so that a slow disk is hedged like
     /// a slow peer.
-    fn ask_for(&mut self, node: NodePlace, whole: bool) {
+    fn ask_for(&mut self, node: NodeIndex, whole: bool) {
         match &self.topology.node(node).reach {
             Reach::Own => {
                 match self.coordinator.replica.fetch_copy(&self.read.at, whole, Access::NoWait) {
@@ -307,14 +307,14 @@ impl<'a> ReadRun<'a> {
                     Ok(None) => {
                         self.waiting.push((node, whole));
                         self.own_read = Some(Box::pin(
-                            self.coordinator.replica.cold_copy(&self.read.at, whole),
+                            self.coordinator.replica.read_copy_waiting(&self.read.at, whole),
                         ));
                     }
                     Err(fault) => self.own_failed(node, &fault),
                 }
             }
             Reach::Peer(_) => {
-                let wanted = if whole { Wanted::Object } else { Wanted::Digest };
+                let wanted = if whole { ReadRequestKind::Object } else { ReadRequestKind::Digest };
                 let (topology, at) = (&self.topology, &self.read.at);
                 let request = self.request.get_or_insert_with(|| FetchRequest::new(topology, at));
                 match request.send(topology, node, wanted, &self.replies) {
@@ -327,7 +327,7 @@ impl<'a> ReadRun<'a> {
     }
 
     /// Notes that this node's copy can't be read.
-    fn own_failed(&mut self, own: NodePlace, fault: &RequestError) {
+    fn own_failed(&mut self, own: NodeIndex, fault: &RequestError) {
         tracing::error!(%fault, "reading the local copy failed");
         self.own_is_damaged = true;
         self.fail(own);
@@ -353,7 +353,7 @@ impl<'a> ReadRun<'a> {
         .await
     }
 
-    fn take(&mut self, heard: ReadEvent) -> Result<(), Stop> {
+    fn take(&mut self, heard: ReadEvent) -> Result<(), ReadStop> {
         match (heard, self.topology.own()) {
             (ReadEvent::Reply(node, reply), _) => self.answered(node, reply)?,
             (ReadEvent::Own(Ok(copy)), Some(own)) => {
@@ -367,7 +367,7 @@ impl<'a> ReadRun<'a> {
     }
 
     /// Keeps a node's answer, in place of an earlier one.
-    fn keep(&mut self, node: NodePlace, copy: Copy) {
+    fn keep(&mut self, node: NodeIndex, copy: Copy) {
         match self.answers.iter_mut().find(|(other, _)| *other == node) {
             Some((_, known)) => *known = copy,
             None => self.answers.push((node, copy)),
@@ -375,7 +375,7 @@ impl<'a> ReadRun<'a> {
     }
 
     /// Notes that a node failed, and gives its votes to other nodes.
-    fn fail(&mut self, node: NodePlace) {
+    fn fail(&mut self, node: NodeIndex) {
         self.waiting.retain(|(other, _)| *other != node);
         self.answers.retain(|(other, _)| *other != node);
         self.failed.push(node);
@@ -390,7 +390,7 @@ impl<'a> ReadRun<'a> {
     }
 
     /// Takes the answer of another node.
-    fn answered(&mut self, slot: u16, reply: Result<Reply, CallError>) -> Result<(), Stop> {
+    fn answered(&mut self, slot: u16, reply: Result<Reply, CallError>) -> Result<(), ReadStop> {
         let node = slot;
         let Some(place) = self.waiting.iter().position(|(other, _)| *other == node) else {
             return Ok(());
@@ -400,11 +400,11 @@ impl<'a> ReadRun<'a> {
             // The node has lost records, which this node's layout does not know: its vote was wrongly
             // counted as a primary's.
             Ok(Some((_, true))) if !self.topology.has_lost(self.read.at.partition, node) => {
-                return Err(Stop::StaleLayout);
+                return Err(ReadStop::StaleLayout);
             }
             Ok(Some((copy, _))) => self.keep(node, copy),
             Err(CallError::Refused { code: REFUSED_STALE_LAYOUT, .. }) => {
-                return Err(Stop::StaleLayout);
+                return Err(ReadStop::StaleLayout);
             }
             Ok(None) | Err(_) => self.fail(node),
         }
@@ -425,7 +425,7 @@ impl<'a> ReadRun<'a> {
 
     /// Gives up on nodes that have gone down in the meantime, and asks one more replica.
     fn hedge(&mut self) {
-        let dead: SmallVec<[NodePlace; 4]> = self
+        let dead: SmallVec<[NodeIndex; 4]> = self
             .waiting
             .iter()
             .map(|(node, _)| *node)

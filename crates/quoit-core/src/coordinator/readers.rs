@@ -3,17 +3,17 @@
 use crate::error::RequestError;
 use crate::field_path::path_message;
 use crate::topology::{Reach, Topology, cost_us};
-use crate::votes::{NodePlace, ReadNeed, ReadTally, Voters};
+use crate::votes::{NodeIndex, ReadNeed, ReadTally, Voters};
 use bytes::Bytes;
 use quoit_cluster::{Lane, Replies};
 use quoit_model::data_type::{Question, WantedPart};
 use quoit_model::hash::Partition;
 use quoit_store::engine::RecordAt;
-use quoit_wire::internode::data::{Fetch, METHOD_FETCH, Want};
+use quoit_wire::internode::data::{Fetch, FetchedPart, METHOD_FETCH};
 
 /// The part of its copy that a replica is asked to send.
 #[derive(Clone, Copy)]
-pub(crate) enum Wanted<'q> {
+pub(crate) enum ReadRequestKind<'q> {
     /// The digest alone.
     Digest,
     /// The whole object.
@@ -43,10 +43,10 @@ pub(crate) fn readers_of(
 pub(crate) fn next_reader(
     topology: &Topology,
     voters: &Voters,
-    is_asked: impl Fn(NodePlace) -> bool,
-) -> Option<NodePlace> {
+    is_asked: impl Fn(NodeIndex) -> bool,
+) -> Option<NodeIndex> {
     let open = voters.iter().filter(|voter| !is_asked(voter.node));
-    let cost = |node: NodePlace| match &topology.node(node).reach {
+    let cost = |node: NodeIndex| match &topology.node(node).reach {
         Reach::Own => 0,
         Reach::Peer(peer) => cost_us(peer) + 1,
         Reach::Unknown => u64::MAX,
@@ -77,15 +77,15 @@ impl FetchRequest {
     pub(crate) fn send(
         &mut self,
         topology: &Topology,
-        node: NodePlace,
-        wanted: Wanted<'_>,
+        node: NodeIndex,
+        wanted: ReadRequestKind<'_>,
         replies: &Replies,
     ) -> bool {
         let Some(peer) = topology.peer(node) else { return false };
         match wanted {
-            Wanted::Digest => self.0.want = Want::Digest.into(),
-            Wanted::Object => self.0.want = Want::Object.into(),
-            Wanted::Part(question) => {
+            ReadRequestKind::Digest => self.0.want = FetchedPart::Digest.into(),
+            ReadRequestKind::Object => self.0.want = FetchedPart::Object.into(),
+            ReadRequestKind::Part(question) => {
                 let mut of_part = self.0.clone();
                 name_part(&mut of_part, question);
                 return peer.send(METHOD_FETCH, &of_part, b"", Lane::Small, replies, node).is_ok();
@@ -96,7 +96,7 @@ impl FetchRequest {
 }
 
 fn name_part(fetch: &mut Fetch, question: &Question) {
-    fetch.want = Want::Part.into();
+    fetch.want = FetchedPart::Part.into();
     fetch.part_path = path_message(&question.path);
     match question.wanted() {
         WantedPart::Size => fetch.part_size_only = true,

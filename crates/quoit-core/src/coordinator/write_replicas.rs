@@ -23,14 +23,14 @@ use crate::settings::TIMEOUT_MS_DEFAULT;
 use crate::stats::Counter;
 use crate::stored::decode;
 use crate::topology::{Reach, Topology};
-use crate::votes::{Layouts, NodePlace, WriteNeed, WriteTally};
+use crate::votes::{Layouts, NodeIndex, WriteNeed, WriteTally};
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{CallError, Replies, Reply};
 use quoit_planted::planted;
 use quoit_store::engine::RecordAt;
 use quoit_wire::internode::data::{
-    self, Acks, MergeRule, REFUSED_NEEDS_WHOLE, REFUSED_STALE_LAYOUT, Stored,
+    self, AckMoment, MergeRule, REFUSED_NEEDS_WHOLE, REFUSED_STALE_LAYOUT, Stored,
 };
 use smallvec::SmallVec;
 use std::future::poll_fn;
@@ -42,7 +42,7 @@ use tokio::time::{Instant, timeout_at};
 /// Interval at which a waiting write checks whether the nodes that it waits for are still up.
 const TICK: Duration = Duration::from_millis(100);
 /// Result of an attempt.
-enum End {
+enum WriteAttemptEnd {
     Met,
     StaleLayout,
 }
@@ -51,7 +51,7 @@ enum End {
 enum WriteEvent {
     /// This node's copy is synced.
     Synced,
-    Reply(NodePlace, Result<Reply, CallError>),
+    Reply(NodeIndex, Result<Reply, CallError>),
 }
 
 impl Coordinator {
@@ -68,7 +68,7 @@ impl Coordinator {
         let timeout_ms = u64::from(made.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
         let began = Instant::now();
         let deadline = began + Duration::from_millis(timeout_ms);
-        let sends_until = began + self.local.sent_for();
+        let sends_until = began + self.local.send_window();
         loop {
             let (version, newest) = (topology.version(), topology.newest_layout());
             let run = WriteRun::new(self, topology, layouts, made, sends_until);
@@ -76,21 +76,21 @@ impl Coordinator {
             if matches!(made.sent, SentForm::Granted(_)) {
                 // Replicas may have taken the write, and grants belong to one topology, so the write is
                 // not tried again.
-                let is_met = matches!(ended, Ok(End::Met));
+                let is_met = matches!(ended, Ok(WriteAttemptEnd::Met));
                 let is_newest = self.local.topology_now().newest_layout() == newest;
                 return if is_met && is_newest { Ok(()) } else { Err(RequestError::Timeout) };
             }
             match ended? {
                 // A layout that came in the meantime has to be satisfied too: its new copies are filled
                 // from reads that may have happened before this write.
-                End::Met if self.local.topology_now().newest_layout() == newest => {
+                WriteAttemptEnd::Met if self.local.topology_now().newest_layout() == newest => {
                     if self.local.topology_now().raised_at() > version {
                         self.note_added(made);
                     }
                     return Ok(());
                 }
-                End::Met => {}
-                End::StaleLayout => {
+                WriteAttemptEnd::Met => {}
+                WriteAttemptEnd::StaleLayout => {
                     self.local.wait_for_newer(version, deadline.min(sends_until)).await?;
                 }
             }
@@ -114,15 +114,15 @@ impl Coordinator {
     pub(crate) fn repair(
         &self,
         topology: &Topology,
-        node: NodePlace,
+        node: NodeIndex,
         at: &RecordAt<'_>,
         replicated: &Replicated,
     ) {
         let repaired = match &topology.node(node).reach {
-            Reach::Own => self.replica.take_own(at, replicated).is_ok(),
+            Reach::Own => self.replica.merge_into_own_copy(at, replicated).is_ok(),
             Reach::Peer(peer) => {
                 let key = Bytes::copy_from_slice(at.encoded);
-                let (partition, acks) = (at.partition, Acks::Accepted);
+                let (partition, acks) = (at.partition, AckMoment::Accepted);
                 let (header, lane) = store_message(topology, key, partition, replicated, acks);
                 let nobody = Replies::new();
                 let object = &replicated.object;
@@ -145,12 +145,12 @@ struct WriteRun<'a> {
     layouts: Layouts,
     tally: WriteTally,
     /// Nodes that were sent the object, this one included.
-    sent: SmallVec<[NodePlace; 6]>,
+    sent: SmallVec<[NodeIndex; 6]>,
     /// Nodes among `sent` that still have to answer.
-    waiting: SmallVec<[NodePlace; 6]>,
-    failed: SmallVec<[NodePlace; 4]>,
+    waiting: SmallVec<[NodeIndex; 6]>,
+    failed: SmallVec<[NodeIndex; 4]>,
     /// Nodes that need the whole object in place of the delta.
-    wanting: SmallVec<[NodePlace; 2]>,
+    wanting: SmallVec<[NodeIndex; 2]>,
     /// Time after which the object is sent to no further node.
     sends_until: Instant,
     /// True while the write waits for this node's sync.
@@ -195,7 +195,7 @@ impl<'a> WriteRun<'a> {
     /// once, sends it to the node that takes its place.
     fn spread(&mut self) {
         loop {
-            let mut nodes: SmallVec<[NodePlace; 8]> = SmallVec::new();
+            let mut nodes: SmallVec<[NodeIndex; 8]> = SmallVec::new();
             for voters in &self.layouts {
                 nodes.extend(voters.iter().map(|voter| voter.node));
             }
@@ -208,18 +208,18 @@ impl<'a> WriteRun<'a> {
             if self.failed.len() == failed_before {
                 return;
             }
-            self.work_out_again();
+            self.reassign_voters();
         }
     }
 
     /// Works out which nodes should have the object, without those that have failed.
-    fn work_out_again(&mut self) {
+    fn reassign_voters(&mut self) {
         let (partition, n_val) = (self.made.partition, self.made.quorums.n_val);
         self.layouts = self.topology.writers(partition, n_val, self.made.sloppy, &self.failed);
     }
 
     /// Sends the write to a node, in the form that the write has.
-    fn send(&mut self, node: NodePlace) {
+    fn send(&mut self, node: NodeIndex) {
         self.sent.push(node);
         let Some(peer) = self.topology.peer(node) else {
             self.failed.push(node);
@@ -270,7 +270,7 @@ impl<'a> WriteRun<'a> {
             return Ok(());
         };
         let place = Place::new(key, *partition).map_err(RequestError::from)?;
-        let stored = match self.coordinator.replica.cold_copy(&place.at(), true).await {
+        let stored = match self.coordinator.replica.read_copy_waiting(&place.at(), true).await {
             Ok(Copy::Found(_, Some(stored))) => Some(stored),
             // The record has been removed since, so there is nothing to send.
             Ok(_) => None,
@@ -309,7 +309,11 @@ impl<'a> WriteRun<'a> {
         self.layouts.iter().all(|voters| voters.primary_votes() == n_val)
     }
 
-    async fn run(mut self, deadline: Instant, asked: &mut AskedNodes) -> Result<End, RequestError> {
+    async fn run(
+        mut self,
+        deadline: Instant,
+        asked: &mut AskedNodes,
+    ) -> Result<WriteAttemptEnd, RequestError> {
         let ended = self.end(deadline).await;
         asked.add_all(&self.topology, self.sent.iter().copied());
         ended
@@ -317,13 +321,13 @@ impl<'a> WriteRun<'a> {
 
     /// Waits until the quorums are met, the layout turns out to be stale, no answer can help any more, or
     /// the deadline has passed.
-    async fn end(&mut self, deadline: Instant) -> Result<End, RequestError> {
+    async fn end(&mut self, deadline: Instant) -> Result<WriteAttemptEnd, RequestError> {
         loop {
             if !self.wanting.is_empty() {
                 self.send_whole().await?;
             }
             if self.tally.is_met(&self.layouts) {
-                return Ok(End::Met);
+                return Ok(WriteAttemptEnd::Met);
             }
             if self.waiting.is_empty() && !self.syncing {
                 self.tally.missing(&self.layouts)?;
@@ -376,7 +380,11 @@ impl<'a> WriteRun<'a> {
 
     /// Takes the answer of a replica. Returns the end of the attempt if the replica knows the layout to
     /// be retired.
-    fn answered(&mut self, node: NodePlace, reply: Result<Reply, CallError>) -> Option<End> {
+    fn answered(
+        &mut self,
+        node: NodeIndex,
+        reply: Result<Reply, CallError>,
+    ) -> Option<WriteAttemptEnd> {
         match reply {
             Ok(reply) => {
                 if reply.last {
@@ -389,7 +397,7 @@ impl<'a> WriteRun<'a> {
                 }
             }
             Err(CallError::Refused { code: REFUSED_STALE_LAYOUT, .. }) => {
-                return Some(End::StaleLayout);
+                return Some(WriteAttemptEnd::StaleLayout);
             }
             Err(CallError::Refused { code: REFUSED_NEEDS_WHOLE, .. }) => {
                 self.waiting.retain(|other| *other != node);
@@ -405,10 +413,10 @@ impl<'a> WriteRun<'a> {
     }
 
     /// Notes that a node failed, and sends the object to the node that takes its place.
-    fn fail(&mut self, node: NodePlace) {
+    fn fail(&mut self, node: NodeIndex) {
         self.waiting.retain(|other| *other != node);
         self.failed.push(node);
-        self.work_out_again();
+        self.reassign_voters();
         // A late copy must not be sent to further nodes: the record may have been deleted and its
         // tombstone reaped in the meantime.
         if Instant::now() < self.sends_until {
@@ -418,7 +426,7 @@ impl<'a> WriteRun<'a> {
 
     /// Gives the votes of nodes that have gone down to other nodes.
     fn give_up_dead_replicas(&mut self) {
-        let dead: SmallVec<[NodePlace; 4]> =
+        let dead: SmallVec<[NodeIndex; 4]> =
             self.waiting.iter().copied().filter(|node| !self.topology.is_up(*node)).collect();
         dead.into_iter().for_each(|node| self.fail(node));
     }
@@ -436,8 +444,8 @@ impl Drop for WriteRun<'_> {
         if !self.goes_to_all() {
             let sent = self.sent.iter().copied();
             let has_it =
-                |node: &NodePlace| !self.failed.contains(node) || planted!(CountsSentAsReached);
-            let reached: SmallVec<[NodePlace; 6]> = sent.filter(has_it).collect();
+                |node: &NodeIndex| !self.failed.contains(node) || planted!(CountsSentAsReached);
+            let reached: SmallVec<[NodeIndex; 6]> = sent.filter(has_it).collect();
             let (partition, n_val) = (made.partition, made.quorums.n_val);
             coordinator.missed.note(&self.topology, &made.key, partition, n_val, &reached);
         }

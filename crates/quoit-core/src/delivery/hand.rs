@@ -1,6 +1,6 @@
 //! Hands records to another node: offers them, and delivers those that it lacks.
 
-use super::Deliveries;
+use super::RecordDelivery;
 use super::paged::SentInPages;
 use crate::error::RequestError;
 use crate::replica::merge_rule;
@@ -85,7 +85,7 @@ pub(crate) enum TransferError {
 
 /// Counts of records that were handed over.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(crate) struct Handed {
+pub(crate) struct HandedCounts {
     /// Records that the receiver lacked.
     pub(crate) record_count: u64,
     /// Bytes of their objects.
@@ -107,11 +107,11 @@ impl Payload for Objects<'_> {
     }
 }
 
-impl Deliveries {
+impl RecordDelivery {
     /// Hands records of a partition to a node. Large sets and maps are given by their roots.
     ///
     /// When this returns, all records, or versions that supersede them, are on that node's disk. `clocks`
-    /// are empty, or have one of [`Self::told_clock`] for each record. The latter makes sense if the node
+    /// are empty, or have one of [`Self::offered_clock`] for each record. The latter makes sense if the node
     /// is likely to have newer versions.
     pub(crate) async fn hand(
         &self,
@@ -119,11 +119,11 @@ impl Deliveries {
         partition: Partition,
         records: &[&(Bytes, Record)],
         clocks: Vec<Bytes>,
-    ) -> Result<Handed, TransferError> {
+    ) -> Result<HandedCounts, TransferError> {
         let began = Instant::now();
         let wanted = self.offer(peer, partition, records, clocks).await?;
         let offered_for = began.elapsed();
-        let handed = self.hand_those(peer, partition, wanted).await?;
+        let handed = self.deliver_wanted(peer, partition, wanted).await?;
         // This rest does not come before the delivery: records that wait are likely to be written again
         // meanwhile.
         self.yielding.rest_after(offered_for).await;
@@ -136,17 +136,17 @@ impl Deliveries {
         peer: &Peer,
         partition: Partition,
         records: &[(Bytes, Record)],
-    ) -> Result<Handed, TransferError> {
-        self.hand_those(peer, partition, records.iter().collect()).await
+    ) -> Result<HandedCounts, TransferError> {
+        self.deliver_wanted(peer, partition, records.iter().collect()).await
     }
 
     /// Delivers records that the node lacks: small ones in batches, then large sets and maps one by one.
-    async fn hand_those(
+    async fn deliver_wanted(
         &self,
         peer: &Peer,
         partition: Partition,
         wanted: Vec<&(Bytes, Record)>,
-    ) -> Result<Handed, TransferError> {
+    ) -> Result<HandedCounts, TransferError> {
         let is_in_pages = |record: &&(Bytes, Record)| PagedObject::is_one(&record.1.value);
         let (large, small): (Vec<_>, Vec<_>) = wanted.into_iter().partition(is_in_pages);
         let mut handed = self.deliver_all(peer, partition, &small).await?;
@@ -174,7 +174,7 @@ impl Deliveries {
         let (key, _) = record;
         let mut sent = self.hand_pages(peer, partition, record).await?;
         if sent == SentInPages::InPages {
-            if let Some(byte_count) = self.replica.unite_by_ranges(peer, partition, key).await? {
+            if let Some(byte_count) = self.replica.merge_by_ranges(peer, partition, key).await? {
                 self.throttle.wait_for(byte_count).await;
                 return Ok(Some(byte_count));
             }
@@ -195,8 +195,8 @@ impl Deliveries {
         peer: &Peer,
         partition: Partition,
         wanted: &[&(Bytes, Record)],
-    ) -> Result<Handed, TransferError> {
-        let mut handed = Handed::default();
+    ) -> Result<HandedCounts, TransferError> {
+        let mut handed = HandedCounts::default();
         let mut left = wanted;
         while !left.is_empty() {
             self.throttle.check_outbound()?;
@@ -233,7 +233,7 @@ impl Deliveries {
             layout_version: self.oldest_layout(),
             keys: records.iter().map(|(key, _)| key.clone()).collect(),
             digests: records.iter().map(|(_, record)| record.meta.digest).collect(),
-            is_least: self.yielding.is_least(),
+            is_minimum_rate: self.yielding.is_minimum_rate(),
             clocks,
         };
         let reply = call(peer, METHOD_OFFER, &offer, b"").await?;
@@ -259,7 +259,7 @@ impl Deliveries {
             partition: u32::from(partition.0),
             layout_version: self.oldest_layout(),
             records: records.iter().map(|(key, record)| self.delivered(key, record)).collect(),
-            is_least: self.yielding.is_least(),
+            is_minimum_rate: self.yielding.is_minimum_rate(),
         };
         let reply = call(peer, METHOD_DELIVER, &deliver, &Objects(records)).await?;
         let answer = |_| TransferError::Answer { to: peer.name() };
@@ -270,7 +270,7 @@ impl Deliveries {
 
     /// Returns the clock of a record for an offer. It is empty if the clock says nothing without the
     /// object: for data types, and where the last write wins.
-    pub(crate) fn told_clock(&self, key: &Bytes, record: &Record) -> Bytes {
+    pub(crate) fn offered_clock(&self, key: &Bytes, record: &Record) -> Bytes {
         let causal = {
             let state = self.local.control.read();
             let key = KeyRef::decode(key).ok();

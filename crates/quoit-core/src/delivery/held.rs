@@ -1,6 +1,6 @@
 //! Partitions in which this node may hold records outside the primaries.
 
-use super::Deliveries;
+use super::RecordDelivery;
 use super::hand::ANSWER_TIMEOUT;
 use quoit_cluster::{Lane, Peer};
 use quoit_model::hash::Partition;
@@ -8,7 +8,7 @@ use quoit_wire::internode::reap::{AskUnsettled, METHOD_ASK_UNSETTLED};
 use std::collections::BTreeSet;
 
 /// A node's report on the records that it may hold without being a primary.
-pub(crate) struct ToldUnsettled {
+pub(crate) struct UnsettledReport {
     /// Number of the answer, from 1 on.
     pub(crate) number: u64,
     /// Version of the control plane's state by which the node distinguishes strays.
@@ -24,11 +24,11 @@ pub(crate) async fn is_serving(peer: &Peer) -> bool {
     peer.call(METHOD_ASK_UNSETTLED, &ask, b"", Lane::Small, ANSWER_TIMEOUT).await.is_ok()
 }
 
-impl Deliveries {
+impl RecordDelivery {
     /// Returns the partitions in which this node holds hints or staged pages, or may hold strays now or
     /// may have held some at any time since its answer number `since` (0 for now only). While layouts
     /// change, returns all partitions.
-    pub(crate) fn unsettled_since(&self, since: u64) -> ToldUnsettled {
+    pub(crate) fn unsettled_since(&self, since: u64) -> UnsettledReport {
         // Staged pages are read before suspicions: pages that are finished in between become a stray,
         // which is then suspected.
         let mut partitions = self.stagings.partitions();
@@ -43,6 +43,6 @@ impl Deliveries {
         if state.layouts().is_moving() {
             partitions.extend(state.layouts().newest().partitions());
         }
-        ToldUnsettled { number, state_version, partitions }
+        UnsettledReport { number, state_version, partitions }
     }
 }

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_by_a_low_rate_goes_on_when_it_is_raised_or_lifted() {
+    async fn a_waiting_sender_continues_when_the_rate_is_raised_or_lifted() {
         for bytes_per_sec_max in [1_000_000, 0] {
             let throttle = throttle(1);
             let began = Instant::now();

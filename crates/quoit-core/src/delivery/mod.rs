@@ -31,7 +31,7 @@ mod yielding;
 use crate::hints::Hints;
 use crate::local_node::LocalNode;
 use crate::replica::Replica;
-use crate::suspects::Suspects;
+use crate::suspects::StraySuspects;
 use limits::Throttle;
 use parking_lot::Mutex;
 use progress::RunningTransfers;
@@ -40,22 +40,22 @@ use std::sync::Arc;
 use yielding::Yielding;
 
 /// The deliveries of a node to other nodes, and of other nodes to it.
-pub(crate) struct Deliveries {
+pub(crate) struct RecordDelivery {
     local: Arc<LocalNode>,
     pub(crate) replica: Arc<Replica>,
     pub(crate) hints: Arc<Hints>,
     pub(crate) throttle: Throttle,
     pub(crate) yielding: Yielding,
     pub(crate) active: Arc<RunningTransfers>,
-    pub(crate) suspects: Arc<Mutex<Suspects>>,
+    pub(crate) suspects: Arc<Mutex<StraySuspects>>,
     stagings: Stagings,
 }
 
-impl Deliveries {
+impl RecordDelivery {
     pub(crate) fn new(
         replica: &Arc<Replica>,
         hints: &Arc<Hints>,
-        suspects: Arc<Mutex<Suspects>>,
+        suspects: Arc<Mutex<StraySuspects>>,
     ) -> Self {
         let local = Arc::clone(&replica.local);
         let settings = &local.settings;

@@ -10,7 +10,7 @@
 //! fails, the sender drops the staging. If the receiver does not get that message, it drops the staging
 //! after a time of silence.
 
-use super::Deliveries;
+use super::RecordDelivery;
 use super::hand::{TransferError, call};
 use crate::error::RequestError;
 use crate::placement::Place;
@@ -26,8 +26,8 @@ use quoit_wire::internode::Payload;
 use quoit_wire::internode::data::{MergeRule, REFUSED_NEEDS_WHOLE, REFUSED_STORAGE};
 use quoit_wire::internode::staging::{
     DropStaging, FinishStaging, METHOD_DROP_STAGING, METHOD_FINISH_STAGING, METHOD_OPEN_STAGING,
-    METHOD_STAGE_PAGES, OpenStaging, PagesStaged, Room, StagePages, StagedPage, StagingFinished,
-    StagingOpened,
+    METHOD_STAGE_PAGES, OpenStaging, PagesStaged, StagePages, StagedPage, StagingDecision,
+    StagingFinished, StagingOpened,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,7 +86,7 @@ struct Sending<'p> {
     byte_count: u64,
 }
 
-impl Deliveries {
+impl RecordDelivery {
     /// Hands a record page by page to a node that lacks it.
     pub(super) async fn hand_pages(
         &self,
@@ -103,11 +103,11 @@ impl Deliveries {
             Err(fault) => return no_pages(fault),
         };
         match opened.room() {
-            Room::Open => {}
-            Room::Known => return Ok(SentInPages::Done(0)),
-            Room::InPages => return Ok(SentInPages::InPages),
-            Room::Whole => return Ok(SentInPages::Whole),
-            Room::Busy => return Err(TransferError::NoRoom { to: peer.name() }),
+            StagingDecision::Open => {}
+            StagingDecision::Known => return Ok(SentInPages::Done(0)),
+            StagingDecision::InPages => return Ok(SentInPages::InPages),
+            StagingDecision::Whole => return Ok(SentInPages::Whole),
+            StagingDecision::Busy => return Err(TransferError::NoRoom { to: peer.name() }),
         }
         let mut sending = Sending {
             records: Arc::clone(&self.local.records),
@@ -145,14 +145,14 @@ impl Deliveries {
                 layout_version: self.oldest_layout(),
                 key: key.clone(),
                 digest,
-                is_least: self.yielding.is_least(),
+                is_minimum_rate: self.yielding.is_minimum_rate(),
             };
             let reply = call(peer, METHOD_OPEN_STAGING, &open, b"").await?;
             let answer = |_| TransferError::Answer { to: peer.name() };
             let opened = StagingOpened::decode(reply.header).map_err(answer)?;
             self.yielding.told(opened.pressure_percent);
             asked_count += 1;
-            if opened.room() != Room::Busy || asked_count == BUSY_COUNT_MAX {
+            if opened.room() != StagingDecision::Busy || asked_count == BUSY_COUNT_MAX {
                 return Ok(opened);
             }
             sleep(BUSY_PAUSE).await;
@@ -174,7 +174,7 @@ impl Deliveries {
             match end {
                 PassEnd::Complete => return self.finish_staging(sending, sent.root()).await,
                 PassEnd::Changed => {}
-                PassEnd::Gone => return Ok(SentInPages::Whole),
+                PassEnd::RemoveDrained => return Ok(SentInPages::Whole),
             }
         }
         let (sent, last) = self
@@ -270,7 +270,7 @@ impl Deliveries {
         let header = StagePages {
             staging: sending.staging,
             pages: pages.iter().map(staged).collect(),
-            is_least: self.yielding.is_least(),
+            is_minimum_rate: self.yielding.is_minimum_rate(),
         };
         let peer = sending.peer;
         let reply = call(peer, METHOD_STAGE_PAGES, &header, &Pages(pages)).await?;
@@ -299,10 +299,14 @@ impl Deliveries {
         let answer = |_| TransferError::Answer { to: peer.name() };
         let finished = StagingFinished::decode(reply.header).map_err(answer)?;
         Ok(match finished.room() {
-            Room::Known => SentInPages::Done(sending.byte_count + root.value.len() as u64),
-            Room::InPages => SentInPages::InPages,
-            Room::Whole => SentInPages::Whole,
-            Room::Open | Room::Busy => return Err(TransferError::Lost { to: peer.name() }),
+            StagingDecision::Known => {
+                SentInPages::Done(sending.byte_count + root.value.len() as u64)
+            }
+            StagingDecision::InPages => SentInPages::InPages,
+            StagingDecision::Whole => SentInPages::Whole,
+            StagingDecision::Open | StagingDecision::Busy => {
+                return Err(TransferError::Lost { to: peer.name() });
+            }
         })
     }
 

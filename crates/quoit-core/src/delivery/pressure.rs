@@ -30,7 +30,7 @@ const SHARE_STEP_OF_SMALL: f64 = 0.25;
 
 /// Amount of data that transfers moved in an interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Moved {
+pub(super) enum TransferActivity {
     /// No data moved.
     Nothing,
     /// Transfers did only the minimum.
@@ -41,16 +41,16 @@ pub(super) enum Moved {
 
 /// Compares the present latencies of one kind of requests with the calm ones.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(super) struct Judge {
+pub(super) struct LatencyJudge {
     /// The 99th percentile while no transfer moves data, in microseconds.
     calm_us: Option<f64>,
     /// The same over the last intervals.
     present_us: Option<f64>,
 }
 
-impl Judge {
+impl LatencyJudge {
     /// Takes the 99th percentile of an interval in microseconds; `None` if there were too few requests.
-    pub(super) fn observe(&mut self, interval_us: Option<u64>, moved: Moved) {
+    pub(super) fn observe(&mut self, interval_us: Option<u64>, moved: TransferActivity) {
         let Some(interval_us) = interval_us.map(|interval_us| interval_us as f64) else {
             // Without requests nothing is slow.
             self.present_us = None;
@@ -60,9 +60,9 @@ impl Judge {
         self.present_us = Some(present_us);
         self.calm_us = Some(match (self.calm_us, moved) {
             (None, _) => interval_us,
-            (Some(_), Moved::Nothing) => mixed(self.calm_us, interval_us, CALM_WEIGHT),
-            (Some(_), Moved::Least) => mixed(self.calm_us, interval_us, LEAST_WEIGHT),
-            (Some(calm_us), Moved::More) => calm_us.min(present_us),
+            (Some(_), TransferActivity::Nothing) => mixed(self.calm_us, interval_us, CALM_WEIGHT),
+            (Some(_), TransferActivity::Least) => mixed(self.calm_us, interval_us, LEAST_WEIGHT),
+            (Some(calm_us), TransferActivity::More) => calm_us.min(present_us),
         });
     }
 
@@ -102,7 +102,7 @@ impl WorkingShare {
     }
 
     /// True if the share is the minimum.
-    pub(super) fn is_least(&self) -> bool {
+    pub(super) fn is_minimum_rate(&self) -> bool {
         self.share <= self.share_min
     }
 
@@ -144,13 +144,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn judge(calm_us: u64) -> Judge {
-        let mut judge = Judge::default();
-        (0..20).for_each(|_| judge.observe(Some(calm_us), Moved::Nothing));
+    fn judge(calm_us: u64) -> LatencyJudge {
+        let mut judge = LatencyJudge::default();
+        (0..20).for_each(|_| judge.observe(Some(calm_us), TransferActivity::Nothing));
         judge
     }
 
-    fn is_pressed(judge: &Judge) -> bool {
+    fn is_pressed(judge: &LatencyJudge) -> bool {
         judge.pressure().is_some_and(|pressure| pressure > 1.0)
     }
 
@@ -158,31 +158,31 @@ mod tests {
     fn calm_latencies_press_nobody_and_much_slower_ones_do_at_once() {
         let mut slow = judge(2_000);
         assert!(!is_pressed(&slow));
-        slow.observe(Some(10_000), Moved::More);
+        slow.observe(Some(10_000), TransferActivity::More);
         assert!(is_pressed(&slow));
-        (0..5).for_each(|_| slow.observe(Some(2_000), Moved::More));
+        (0..5).for_each(|_| slow.observe(Some(2_000), TransferActivity::More));
         assert!(!is_pressed(&slow));
         let mut quick = judge(100);
-        quick.observe(Some(370), Moved::More);
+        quick.observe(Some(370), TransferActivity::More);
         assert!(!is_pressed(&quick), "a quarter of a millisecond is no trouble");
     }
 
     #[test]
     fn slow_requests_do_not_become_the_measure_while_transfers_may_be_the_reason() {
         let mut judge = judge(2_000);
-        (0..1_000).for_each(|_| judge.observe(Some(10_000), Moved::More));
+        (0..1_000).for_each(|_| judge.observe(Some(10_000), TransferActivity::More));
         assert!(is_pressed(&judge));
-        (0..1_000).for_each(|_| judge.observe(Some(10_000), Moved::Nothing));
+        (0..1_000).for_each(|_| judge.observe(Some(10_000), TransferActivity::Nothing));
         assert!(!is_pressed(&judge), "without transfers just as slow: they are not the reason");
     }
 
     #[test]
     fn a_node_without_requests_presses_nobody() {
         let mut judge = judge(2_000);
-        judge.observe(Some(10_000), Moved::More);
-        judge.observe(None, Moved::More);
+        judge.observe(Some(10_000), TransferActivity::More);
+        judge.observe(None, TransferActivity::More);
         assert_eq!(judge.pressure(), None);
-        assert_eq!(Judge::default().pressure(), None);
+        assert_eq!(LatencyJudge::default().pressure(), None);
     }
 
     #[test]
@@ -192,7 +192,7 @@ mod tests {
         share.adjust(Some(1.01));
         assert_eq!(share.get(), 0.25);
         (0..10).for_each(|_| share.adjust(Some(2.0)));
-        assert!(share.is_least() && share.get() == 0.05);
+        assert!(share.is_minimum_rate() && share.get() == 0.05);
         let mut steps = 0;
         while share.get() < 1.0 {
             let before = share.get();
@@ -230,13 +230,17 @@ mod tests {
         cost: f64,
         intervals: usize,
         share: &mut WorkingShare,
-        judge: &mut Judge,
+        judge: &mut LatencyJudge,
     ) -> f64 {
         let mut sum_us = 0.0;
         for _ in 0..intervals {
             let latency_us = calm_us * (1.0 + cost * share.get());
             sum_us += latency_us;
-            let moved = if share.is_least() { Moved::Least } else { Moved::More };
+            let moved = if share.is_minimum_rate() {
+                TransferActivity::Least
+            } else {
+                TransferActivity::More
+            };
             judge.observe(Some(latency_us as u64), moved);
             share.adjust(judge.pressure());
         }

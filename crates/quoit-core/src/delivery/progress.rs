@@ -1,6 +1,6 @@
 //! Progress of the transfers under way, for operators.
 
-use super::Deliveries;
+use super::RecordDelivery;
 use parking_lot::Mutex;
 use quoit_cluster::NodeId;
 use quoit_model::hash::{Identity, Partition};
@@ -114,7 +114,7 @@ pub(super) struct TransferProgress {
 }
 
 /// Reports the progress of a transfer. The transfer ends when this is dropped.
-pub(crate) struct Report {
+pub(crate) struct ProgressReport {
     progress: Arc<TransferProgress>,
     number: u64,
     active: Arc<RunningTransfers>,
@@ -129,9 +129,14 @@ pub(crate) struct RunningTransfers {
     byte_count: AtomicU64,
 }
 
-impl Deliveries {
+impl RecordDelivery {
     /// Begins the report of a transfer. `to` is `None` if there are several receivers.
-    pub(crate) fn begin(&self, partition: Partition, kind: Kind, to: Option<NodeId>) -> Report {
+    pub(crate) fn begin(
+        &self,
+        partition: Partition,
+        kind: Kind,
+        to: Option<NodeId>,
+    ) -> ProgressReport {
         let number = self.active.number.fetch_add(1, Ordering::Relaxed);
         let progress = Arc::new(TransferProgress {
             partition,
@@ -144,11 +149,11 @@ impl Deliveries {
         });
         self.active.by_number.lock().insert(number, Arc::clone(&progress));
         self.yielding.sends();
-        Report { progress, number, active: Arc::clone(&self.active) }
+        ProgressReport { progress, number, active: Arc::clone(&self.active) }
     }
 }
 
-impl Report {
+impl ProgressReport {
     /// Adds records that were handed over.
     pub(crate) fn handed(&self, record_count: u64, byte_count: u64) {
         for (to, by) in [
@@ -168,7 +173,7 @@ impl Report {
     }
 }
 
-impl Drop for Report {
+impl Drop for ProgressReport {
     fn drop(&mut self) {
         self.active.by_number.lock().remove(&self.number);
     }

@@ -6,14 +6,14 @@
 //! still has the reap record, the primary keeps the value out and sends the reap record back. The sender
 //! then removes its value. To another cluster the tombstone is sent once more.
 
-use super::Deliveries;
+use super::RecordDelivery;
 use super::hand::{ANSWER_TIMEOUT, TransferError};
 use crate::reap_records::ReapRecord;
 use quoit_cluster::{Lane, NodeId, Peer};
 use quoit_wire::internode::reap::{METHOD_TAKE_REAPED, TakeReaped, Tombstone};
 use std::sync::Arc;
 
-impl Deliveries {
+impl RecordDelivery {
     /// Hands reap records to another node. When this returns, the node has them on its disk, and no
     /// values any more that they cover.
     pub(crate) async fn hand_reap_records(

@@ -1,6 +1,6 @@
 //! Receives records: answers offers, and takes deliveries.
 
-use super::Deliveries;
+use super::RecordDelivery;
 use super::hand::meta_of;
 use crate::error::RequestError;
 use crate::reap_records::ReapRecord;
@@ -16,7 +16,7 @@ use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::transfer::{Deliver, Delivered, Offer, Offered};
 use std::sync::Arc;
 
-impl Deliveries {
+impl RecordDelivery {
     pub(crate) fn serve_offer(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
         if !self.throttle.takes() {
             return refuse(reply, &Refusal::SwitchedOff);
@@ -25,7 +25,7 @@ impl Deliveries {
             Ok(offer) => offer,
             Err(refusal) => return refuse(reply, &refusal),
         };
-        let pressure_percent = self.yielding.receives(offer.is_least);
+        let pressure_percent = self.yielding.receives(offer.is_minimum_rate);
         tokio::spawn(async move {
             let blocking = self.local.settings.blocking;
             match blocking.behind(move || Ok(self.wanted(&offer))).await {
@@ -86,7 +86,8 @@ impl Deliveries {
                 Ok(deliver) => deliver,
                 Err(refusal) => return refuse(reply, &refusal),
             };
-        let delivered = Delivered { pressure_percent: self.yielding.receives(deliver.is_least) };
+        let delivered =
+            Delivered { pressure_percent: self.yielding.receives(deliver.is_minimum_rate) };
         let (from, objects) = (request.from, request.payload.clone());
         tokio::spawn(async move {
             let taker = Arc::clone(&self);
@@ -130,7 +131,8 @@ impl Deliveries {
                 object,
             };
             let place = self.local.place(&record.key, deliver.partition)?;
-            let outcome = self.replica.take_copy(&place.at(), &replicated, true, Access::Wait)?;
+            let outcome =
+                self.replica.merge_into_copy(&place.at(), &replicated, true, Access::Wait)?;
             taken.kept_out_by.extend(self.replica.kept_out_by(&place.at(), outcome)?);
             if let Some(ApplyOutcome::Written(ticket, _)) = outcome {
                 let joined = |last| self.local.engine.joined(last, ticket);

@@ -1,7 +1,7 @@
 //! Files records under another n_val class when the n_val of their bucket has changed since they were
 //! written.
 
-use super::Deliveries;
+use super::RecordDelivery;
 use crate::placement::Place;
 use bytes::Bytes;
 use quoit_model::hash::Partition;
@@ -9,7 +9,7 @@ use quoit_model::key::KeyRef;
 use quoit_store::engine::RecordMeta;
 use quoit_store::error::StoreError;
 
-impl Deliveries {
+impl RecordDelivery {
     /// Files a record under the class of its bucket's present n_val.
     ///
     /// # Errors

@@ -5,11 +5,11 @@
 //! silent for too long. A durable note is written before the first page, so that a restarted node finds
 //! and removes pages whose root did not arrive.
 
-use super::Deliveries;
+use super::RecordDelivery;
 use super::hand::meta_of;
 use crate::error::RequestError;
 use crate::placement::Place;
-use crate::records::{AroundStaged, ChangedPages, StagedPages, Unstaged};
+use crate::records::{ChangedPages, StagedCallbacks, StagedOutcome, StagedPages};
 use crate::refusal::{Refusal, refuse};
 use crate::replica::Reaped;
 use bytes::Bytes;
@@ -21,8 +21,8 @@ use quoit_model::hash::Partition;
 use quoit_store::engine::{Access, Fetch, RecordAt, Ticket};
 use quoit_wire::internode::data::MergeRule;
 use quoit_wire::internode::staging::{
-    DropStaging, FinishStaging, OpenStaging, PagesStaged, Room, StagePages, StagingDropped,
-    StagingFinished, StagingOpened,
+    DropStaging, FinishStaging, OpenStaging, PagesStaged, StagePages, StagingDecision,
+    StagingDropped, StagingFinished, StagingOpened,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -85,18 +85,18 @@ impl Staging {
 impl StagingState {
     /// Returns whether there is room for the pages of a record. If so, notes that its staging is being
     /// opened.
-    fn begin_opening(&mut self, key: &Bytes) -> Room {
+    fn begin_opening(&mut self, key: &Bytes) -> StagingDecision {
         let comes = self.by_number.values().any(|each| each.pages.key == *key);
         let count = self.by_number.len() + self.opening.len();
         match self.left {
-            LeftOver::Stays => return Room::Whole,
-            LeftOver::Maybe => return Room::Busy,
+            LeftOver::Stays => return StagingDecision::Whole,
+            LeftOver::Maybe => return StagingDecision::Busy,
             LeftOver::Nothing => {}
         }
         if comes || count >= STAGING_COUNT_MAX || !self.opening.insert(key.clone()) {
-            return Room::Busy;
+            return StagingDecision::Busy;
         }
-        Room::Open
+        StagingDecision::Open
     }
 
     /// Drops a staging. Returns it for removal, unless a task works on its pages: then that task removes
@@ -131,7 +131,7 @@ impl StagingState {
 /// Result of opening a staging.
 enum Opened {
     /// No staging was opened, for this reason.
-    Told(Room),
+    Told(StagingDecision),
     /// The number of the new staging, and the write of its note.
     Open(u64, Option<Ticket>),
 }
@@ -143,7 +143,7 @@ impl Stagings {
     }
 }
 
-impl Deliveries {
+impl RecordDelivery {
     /// Removes pages of senders that are gone, until the task is dropped.
     pub(super) async fn run_stagings(self: Arc<Self>) {
         loop {
@@ -216,7 +216,7 @@ impl Deliveries {
             Ok(open) => open,
             Err(refusal) => return refuse(reply, &refusal),
         };
-        let pressure_percent = self.yielding.receives(open.is_least);
+        let pressure_percent = self.yielding.receives(open.is_minimum_rate);
         let from = request.from;
         tokio::spawn(async move {
             self.drop_former(&open.key, from).await;
@@ -238,7 +238,7 @@ impl Deliveries {
                     if let Err(fault) = synced {
                         return refuse(reply, &fault.into());
                     }
-                    (Room::Open, number)
+                    (StagingDecision::Open, number)
                 }
             };
             let room = room.into();
@@ -268,22 +268,22 @@ impl Deliveries {
         match self.local.engine.get(&at, Access::Wait).map_err(RequestError::from)? {
             Fetch::Found(stored) if stored.meta.digest == open.digest => {
                 self.local.engine.sync().map_err(RequestError::from)?;
-                return Ok(Opened::Told(Room::Known));
+                return Ok(Opened::Told(StagingDecision::Known));
             }
             Fetch::Found(stored) if PagedObject::is_one(&stored.value) => {
-                return Ok(Opened::Told(Room::InPages));
+                return Ok(Opened::Told(StagingDecision::InPages));
             }
             Fetch::Found(_) | Fetch::Missing | Fetch::WouldBlock => {}
         }
         let room = self.stagings.0.lock().begin_opening(&open.key);
-        if room != Room::Open {
+        if room != StagingDecision::Open {
             return Ok(Opened::Told(room));
         }
         let begun = self.local.records.begin_staged(&at);
         let mut state = self.stagings.0.lock();
         state.opening.remove(&open.key);
         let begun = begun.map_err(RequestError::from)?;
-        let Some((pages, ticket)) = begun else { return Ok(Opened::Told(Room::Whole)) };
+        let Some((pages, ticket)) = begun else { return Ok(Opened::Told(StagingDecision::Whole)) };
         let number = pages.generation;
         let staging = Staging {
             from,
@@ -310,7 +310,7 @@ impl Deliveries {
             Ok(read) => read,
             Err(refusal) => return refuse(reply, &refusal),
         };
-        let pressure_percent = self.yielding.receives(stage.is_least);
+        let pressure_percent = self.yielding.receives(stage.is_minimum_rate);
         let (number, from) = (stage.staging, request.from);
         let Some(pages) = self.begin_pages(number, from, &changes) else {
             return reply.send(&PagesStaged { is_lost: true, pressure_percent }, b"");
@@ -369,24 +369,26 @@ impl Deliveries {
             begun.map(|staging| (staging.pages.clone(), staging.page_bytes()))
         };
         let Some((pages, page_bytes)) = begun else {
-            return reply.send(&StagingFinished { room: Room::Open.into() }, b"");
+            return reply.send(&StagingFinished { room: StagingDecision::Open.into() }, b"");
         };
         tokio::spawn(async move {
             let delivery = Arc::clone(&self);
-            let unite = move || delivery.unite_staged(&finish, &root, &pages, page_bytes);
+            let unite = move || delivery.store_staged(&finish, &root, &pages, page_bytes);
             let united = self.local.settings.blocking.behind(unite).await;
-            let is_used = matches!(united, Ok(Unstaged::Written(..)));
+            let is_used = matches!(united, Ok(StagedOutcome::Written(..)));
             let staging = self.stagings.0.lock().by_number.remove(&number);
             if let Some(staging) = staging.filter(|_| !is_used) {
                 self.remove_staged(staging).await;
             }
             let room = match united {
-                Ok(Unstaged::Written(ticket, _)) => {
-                    self.local.synced(ticket).await.map(|()| Room::Known)
+                Ok(StagedOutcome::Written(ticket, _)) => {
+                    self.local.synced(ticket).await.map(|()| StagingDecision::Known)
                 }
-                Ok(Unstaged::Known) => self.all_synced().await.map(|()| Room::Known),
-                Ok(Unstaged::InPages) => Ok(Room::InPages),
-                Ok(Unstaged::NeedsWhole) => Ok(Room::Whole),
+                Ok(StagedOutcome::Known) => {
+                    self.all_synced().await.map(|()| StagingDecision::Known)
+                }
+                Ok(StagedOutcome::InPages) => Ok(StagingDecision::InPages),
+                Ok(StagedOutcome::NeedsWhole) => Ok(StagingDecision::Whole),
                 Err(fault) => Err(fault),
             };
             match room {
@@ -398,33 +400,33 @@ impl Deliveries {
 
     /// Stores the staged record, merged with the version that is here, if there is one. Checks first that
     /// the root belongs to the staged pages.
-    fn unite_staged(
+    fn store_staged(
         &self,
         finish: &FinishStaging,
         root: &Bytes,
         pages: &StagedPages,
         page_bytes: u64,
-    ) -> Result<Unstaged, RequestError> {
+    ) -> Result<StagedOutcome, RequestError> {
         let record = &finish.record;
-        let Ok(paged) = PagedObject::decode(root) else { return Ok(Unstaged::NeedsWhole) };
+        let Ok(paged) = PagedObject::decode(root) else { return Ok(StagedOutcome::NeedsWhole) };
         let told = meta_of(record);
         let rule = MergeRule::try_from(record.rule).unwrap_or(MergeRule::Causal);
         let is_it = record.key == pages.key
             && rule == MergeRule::Causal
             && told.digest == paged.object().digest()
             && paged.root().page_bytes() == page_bytes;
-        let Ok(clock) = paged.causal_clock() else { return Ok(Unstaged::NeedsWhole) };
+        let Ok(clock) = paged.causal_clock() else { return Ok(StagedOutcome::NeedsWhole) };
         if !is_it {
-            return Ok(Unstaged::NeedsWhole);
+            return Ok(StagedOutcome::NeedsWhole);
         }
         let place = Place::new(&pages.key, pages.partition)?;
         let at = place.at();
-        let around = AroundStaged {
+        let around = StagedCallbacks {
             refused: &|| self.refused_staged(&at, &clock),
             merged: &|ours, theirs| self.replica.merged(ours, theirs, rule),
         };
         let united = self.local.records.finish_staged(pages, paged, told.n_val_class, &around)?;
-        if let Unstaged::Written(_, meta) = &united {
+        if let StagedOutcome::Written(_, meta) = &united {
             self.replica.note_written(at.partition, at.encoded);
             if meta.tombstone {
                 self.replica.note_tombstone(&at, meta.digest);
@@ -436,14 +438,14 @@ impl Deliveries {
     /// Checks a staged record against a reap record. If the reap record covers all of its events, nothing
     /// is stored. If it covers a part, the whole object is needed to work out the rest. Returns `None` if
     /// there is no reap record.
-    fn refused_staged(&self, at: &RecordAt<'_>, clock: &CausalClock) -> Option<Unstaged> {
+    fn refused_staged(&self, at: &RecordAt<'_>, clock: &CausalClock) -> Option<StagedOutcome> {
         match self.replica.reaped_at(at, Access::Wait) {
             Ok(Reaped::Nothing) => None,
             Ok(Reaped::Tombstone(tombstone)) => match tombstone.causal_clock() {
-                Ok(seen) if seen.covers(clock) => Some(Unstaged::Known),
-                Ok(_) | Err(_) => Some(Unstaged::NeedsWhole),
+                Ok(seen) if seen.covers(clock) => Some(StagedOutcome::Known),
+                Ok(_) | Err(_) => Some(StagedOutcome::NeedsWhole),
             },
-            Ok(Reaped::WouldBlock) | Err(_) => Some(Unstaged::NeedsWhole),
+            Ok(Reaped::WouldBlock) | Err(_) => Some(StagedOutcome::NeedsWhole),
         }
     }
 

@@ -6,9 +6,9 @@
 //! pressure decides the share of the time in which transfers work. Senders rest after each page, offer
 //! and batch accordingly.
 
-use super::Deliveries;
-use super::pressure::{Judge, Moved, SAMPLES_MIN, WorkingShare};
-use crate::stats::{Distribution, Times};
+use super::RecordDelivery;
+use super::pressure::{LatencyJudge, SAMPLES_MIN, TransferActivity, WorkingShare};
+use crate::stats::{Distribution, HistogramSnapshot};
 use parking_lot::Mutex;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -30,14 +30,14 @@ const KINDS: [Distribution; 2] = [Distribution::GetTimeUs, Distribution::PutTime
 
 /// Decides how much the transfers of a node yield.
 pub(crate) struct Yielding {
-    state: Mutex<Watched>,
+    state: Mutex<YieldingState>,
     /// Wakes the watching task when a transfer begins.
     moves: Notify,
 }
 
-struct Watched {
+struct YieldingState {
     /// A judge for each kind of requests.
-    judges: [Judge; KINDS.len()],
+    judges: [LatencyJudge; KINDS.len()],
     share: WorkingShare,
     /// Highest pressure that receivers have reported since the last look, with the time of the report.
     told: Option<(Instant, f64)>,
@@ -49,7 +49,7 @@ struct Watched {
 
 impl Yielding {
     pub(super) fn new(share_min_percent: u8) -> Self {
-        let watched = Watched {
+        let watched = YieldingState {
             judges: Default::default(),
             share: WorkingShare::new(share_min_percent),
             told: None,
@@ -65,8 +65,8 @@ impl Yielding {
     }
 
     /// True if transfers do the minimum.
-    pub(super) fn is_least(&self) -> bool {
-        self.state.lock().share.is_least()
+    pub(super) fn is_minimum_rate(&self) -> bool {
+        self.state.lock().share.is_minimum_rate()
     }
 
     /// Returns the size of a step whose full size is `whole`, reduced by the share. A request that comes
@@ -93,16 +93,16 @@ impl Yielding {
         state.told = (pressure_percent > 0).then_some((Instant::now(), newest)).or(state.told);
     }
 
-    /// Notes that another node hands something over. `is_least` is true if that node's transfers do the
-    /// minimum. Returns the pressure on this node in percent, at least 1; 0 if it is not known.
-    pub(super) fn receives(&self, is_least: bool) -> u32 {
+    /// Notes that another node hands something over. `is_minimum_rate` is true if that node's transfers do
+    /// the minimum. Returns the pressure on this node in percent, at least 1; 0 if it is not known.
+    pub(super) fn receives(&self, is_minimum_rate: bool) -> u32 {
         let mut state = self.state.lock();
         if !state.is_receiving() {
             self.moves.notify_one();
         }
         let now = Some(Instant::now());
         state.received_at = now;
-        state.pressed_at = if is_least { state.pressed_at } else { now };
+        state.pressed_at = if is_minimum_rate { state.pressed_at } else { now };
         state.own_pressure().map_or(0, |pressure| (pressure * 100.0).clamp(1.0, 1e6) as u32)
     }
 
@@ -126,9 +126,11 @@ impl Yielding {
         let mut state = self.state.lock();
         let is_pressed = state.pressed_at.is_some_and(is_recent);
         let moved = match is_moving {
-            false => Moved::Nothing,
-            true if !is_pressed && (!is_sending || state.share.is_least()) => Moved::Least,
-            true => Moved::More,
+            false => TransferActivity::Nothing,
+            true if !is_pressed && (!is_sending || state.share.is_minimum_rate()) => {
+                TransferActivity::Least
+            }
+            true => TransferActivity::More,
         };
         for (judge, latency_us) in state.judges.iter_mut().zip(latencies_us) {
             judge.observe(latency_us, moved);
@@ -144,9 +146,9 @@ impl Yielding {
     }
 }
 
-impl Watched {
+impl YieldingState {
     fn own_pressure(&self) -> Option<f64> {
-        self.judges.iter().filter_map(Judge::pressure).reduce(f64::max)
+        self.judges.iter().filter_map(LatencyJudge::pressure).reduce(f64::max)
     }
 
     fn is_receiving(&self) -> bool {
@@ -158,7 +160,7 @@ fn is_recent(at: Instant) -> bool {
     at.elapsed() <= MEMORY
 }
 
-impl Deliveries {
+impl RecordDelivery {
     /// Watches latencies and adjusts the share, until the task is dropped.
     pub(super) async fn run_yielding(&self) {
         let yielding = &self.yielding;
@@ -186,8 +188,8 @@ impl Deliveries {
 /// Returns the 99th percentile of each kind of requests between two looks, in microseconds; `None` if
 /// there were fewer than [`SAMPLES_MIN`] requests.
 fn high_percentiles(
-    before: &Times<{ KINDS.len() }>,
-    now: &Times<{ KINDS.len() }>,
+    before: &HistogramSnapshot<{ KINDS.len() }>,
+    now: &HistogramSnapshot<{ KINDS.len() }>,
 ) -> [Option<u64>; KINDS.len()] {
     now.percentiles_since(before, 99)
         .map(|(count, value_us)| (count >= SAMPLES_MIN).then_some(value_us))
@@ -204,10 +206,10 @@ mod tests {
         yielding.look(calm, false, false, false);
         assert_eq!(yielding.share(), 1.0);
         yielding.sends();
-        assert!(yielding.is_least());
+        assert!(yielding.is_minimum_rate());
         // The look that `sends` has woken.
         yielding.look(calm, false, false, true);
-        assert!(yielding.is_least());
+        assert!(yielding.is_minimum_rate());
         yielding.look(calm, true, true, true);
         assert_eq!(yielding.share(), 0.1);
         yielding.look(calm, false, false, false);

@@ -17,7 +17,7 @@ pub enum RangesQuestion {
 pub type RangesAnswer = Option<(Bytes, Bytes)>;
 
 /// A node of another cluster that may have a copy of a large set or map.
-pub trait CopyElsewhere: Send {
+pub trait OtherClusterCopy: Send {
     /// Asks about the copy. Returns `None` if the node has no copy in pages, or does not answer.
     fn ask<'a>(
         &'a mut self,

@@ -45,11 +45,11 @@ pub(crate) use differing::ComparedClasses;
 pub(crate) use roots::CommonClasses;
 pub(crate) use verify::Unhealed;
 
-pub use elsewhere::{CopyElsewhere, RangesAnswer, RangesQuestion};
+pub use elsewhere::{OtherClusterCopy, RangesAnswer, RangesQuestion};
 pub use progress::{ExchangeStats, PartitionExchanges};
 
 use crate::coordinator::Coordinator;
-use crate::delivery::Deliveries;
+use crate::delivery::RecordDelivery;
 use crate::delivery::hand::TransferError;
 use crate::error::RequestError;
 use crate::healing::Healing;
@@ -74,7 +74,7 @@ pub struct AntiEntropy {
     coordinator: Arc<Coordinator>,
     hints: Arc<Hints>,
     healing: Arc<Healing>,
-    delivery: Arc<Deliveries>,
+    delivery: Arc<RecordDelivery>,
     schedule: Mutex<Schedule>,
     progress: ExchangeCounts,
     /// Number of exchanges that were begun, from which each gets a salt of its own.
@@ -86,7 +86,7 @@ pub struct AntiEntropy {
 impl AntiEntropy {
     pub(crate) fn new(
         coordinator: &Arc<Coordinator>,
-        delivery: &Arc<Deliveries>,
+        delivery: &Arc<RecordDelivery>,
         healing: &Arc<Healing>,
     ) -> Self {
         let local = Arc::clone(&coordinator.local);

@@ -14,7 +14,7 @@
 //!
 //! [`PagedObject::take_ranges`]: quoit_model::data_type::pages::PagedObject::take_ranges
 
-use super::elsewhere::{CopyElsewhere, RangesQuestion};
+use super::elsewhere::{OtherClusterCopy, RangesQuestion};
 use super::regions::{ranges_in_field, region_message};
 use crate::blocking::Blocking;
 use crate::calls::call_while_up;
@@ -52,7 +52,7 @@ const LARGE_FIELD_COUNT_MAX: usize = 64;
 const ATTEMPT_COUNT: usize = 3;
 
 /// Result of an attempt.
-enum Tried {
+enum AttemptResult {
     /// Both copies have everything that either had.
     United,
     /// A copy has changed meanwhile.
@@ -90,7 +90,7 @@ enum Counterpart<'p> {
     /// A member of this cluster.
     Member { peer: &'p Peer, layout_version: u64 },
     /// A node of another cluster. Its copy is only read.
-    Elsewhere(&'p mut dyn CopyElsewhere),
+    Elsewhere(&'p mut dyn OtherClusterCopy),
 }
 
 impl Counterpart<'_> {
@@ -157,10 +157,10 @@ impl ComparedCopies<'_> {
         };
         let byte_count = header.encoded_len() + payload.len() + answer.len() + items.len();
         self.byte_count += byte_count as u64;
-        Ok((A::decode(answer).map_err(|_| self.no_answer())?, items))
+        Ok((A::decode(answer).map_err(|_| self.invalid_answer())?, items))
     }
 
-    fn no_answer(&self) -> TransferError {
+    fn invalid_answer(&self) -> TransferError {
         TransferError::Answer { to: self.with.name() }
     }
 
@@ -212,12 +212,12 @@ impl ComparedCopies<'_> {
             let (compared, _) = self.call(METHOD_COMPARE_RANGES, &compare, b"").await?;
             let RangesCompared { differing, item_counts } = compared;
             if differing.len() != item_counts.len() {
-                return Err(self.no_answer());
+                return Err(self.invalid_answer());
             }
             for (place, item_count) in differing.into_iter().zip(item_counts) {
                 let (Some(range), Some(own)) = (asked.get(place as usize), own.get(place as usize))
                 else {
-                    return Err(self.no_answer());
+                    return Err(self.invalid_answer());
                 };
                 if !walk.differs(*range, item_count.max(own.item_count)) {
                     return Ok(None);
@@ -230,7 +230,7 @@ impl ComparedCopies<'_> {
     async fn read_theirs(&mut self, region: &Region) -> Result<RangeCopy, TransferError> {
         let read = ReadRanges { of: self.of(region) };
         let (RangesRead { rest }, items) = self.call(METHOD_READ_RANGES, &read, b"").await?;
-        let object = decode(&items).map_err(|_| self.no_answer())?;
+        let object = decode(&items).map_err(|_| self.invalid_answer())?;
         Ok(RangeCopy { object, rest })
     }
 }
@@ -243,7 +243,7 @@ impl Replica {
     ///
     /// If the connection to the other node fails, or its answer is invalid. Refusals, timeouts and errors
     /// of this node's storage return `None`.
-    pub(crate) async fn unite_by_ranges(
+    pub(crate) async fn merge_by_ranges(
         &self,
         peer: &Peer,
         partition: Partition,
@@ -252,7 +252,7 @@ impl Replica {
         let layout_version = self.local.control.read().layouts().newest().version();
         let mut copies =
             self.copies_beside(Counterpart::Member { peer, layout_version }, partition, key);
-        self.unite_copies(&mut copies).await
+        self.merge_copies(&mut copies).await
     }
 
     /// Merges another cluster's copy of a record into this node's copy, if both are in pages. Returns the
@@ -261,14 +261,14 @@ impl Replica {
     /// # Errors
     ///
     /// If the answer of the other cluster is invalid.
-    pub(crate) async fn take_from_elsewhere(
+    pub(crate) async fn merge_from_other_cluster(
         &self,
-        copy: &mut dyn CopyElsewhere,
+        copy: &mut dyn OtherClusterCopy,
         partition: Partition,
         key: &Bytes,
     ) -> Result<Option<Option<Ticket>>, TransferError> {
         let mut copies = self.copies_beside(Counterpart::Elsewhere(copy), partition, key);
-        let united = self.unite_copies(&mut copies).await?;
+        let united = self.merge_copies(&mut copies).await?;
         Ok(united.map(|_| copies.written))
     }
 
@@ -284,15 +284,15 @@ impl Replica {
     }
 
     /// Makes two copies equal in several attempts; `None` if the record has to be sent whole.
-    async fn unite_copies(
+    async fn merge_copies(
         &self,
         copies: &mut ComparedCopies<'_>,
     ) -> Result<Option<u64>, TransferError> {
         for _ in 0..ATTEMPT_COUNT {
             match self.try_ranges(copies).await {
-                Ok(Tried::United) => return Ok(Some(copies.byte_count)),
-                Ok(Tried::Stale) => {}
-                Ok(Tried::NeedsWhole) => break,
+                Ok(AttemptResult::United) => return Ok(Some(copies.byte_count)),
+                Ok(AttemptResult::Stale) => {}
+                Ok(AttemptResult::NeedsWhole) => break,
                 // The other node has no copy in pages, knows a newer layout, can't read its pages, or
                 // does not answer in time.
                 Err(TransferError::Call {
@@ -314,18 +314,23 @@ impl Replica {
     }
 
     /// Makes one attempt to make two copies equal.
-    async fn try_ranges(&self, copies: &mut ComparedCopies<'_>) -> Result<Tried, TransferError> {
-        let Some(region) = copies.differing().await? else { return Ok(Tried::NeedsWhole) };
+    async fn try_ranges(
+        &self,
+        copies: &mut ComparedCopies<'_>,
+    ) -> Result<AttemptResult, TransferError> {
+        let Some(region) = copies.differing().await? else { return Ok(AttemptResult::NeedsWhole) };
         let theirs = copies.read_theirs(&region).await?;
-        let Ok(their_clock) = theirs.object.causal_clock() else { return Err(copies.no_answer()) };
+        let Ok(their_clock) = theirs.object.causal_clock() else {
+            return Err(copies.invalid_answer());
+        };
         if matches!(copies.with, Counterpart::Elsewhere(_)) {
             self.local.check_context(&theirs.object.clock)?;
         }
         let taking = region.clone();
         let taken = copies.own.aside(move |records, at| records.take_ranges(at, &taking, &theirs));
         match taken.await? {
-            TakenRanges::Stale => return Ok(Tried::Stale),
-            TakenRanges::NeedsWhole => return Ok(Tried::NeedsWhole),
+            TakenRanges::Stale => return Ok(AttemptResult::Stale),
+            TakenRanges::NeedsWhole => return Ok(AttemptResult::NeedsWhole),
             TakenRanges::Known => {}
             TakenRanges::Written(ticket) => {
                 copies.written = Some(ticket);
@@ -333,22 +338,22 @@ impl Replica {
             }
         }
         if matches!(copies.with, Counterpart::Elsewhere(_)) {
-            return Ok(Tried::United);
+            return Ok(AttemptResult::United);
         }
         let reading = region.clone();
         let own = copies.own.aside(move |records, at| records.read_ranges(at, &reading)).await?;
-        let Some(own) = own else { return Ok(Tried::NeedsWhole) };
+        let Some(own) = own else { return Ok(AttemptResult::NeedsWhole) };
         let clock = own.object.causal_clock();
         let clock = clock.map_err(|fault| RequestError::Damaged(fault.to_string()))?;
         if their_clock.covers(&clock) {
-            return Ok(Tried::United);
+            return Ok(AttemptResult::United);
         }
         let mut sent = Vec::new();
         own.object.encode_into(&mut sent);
         let take = TakeRanges { of: copies.of(&region), rest: own.rest };
         let (taken, _) = copies.call(METHOD_TAKE_RANGES, &take, &sent).await?;
         let RangesTaken { is_stale } = taken;
-        Ok(if is_stale { Tried::Stale } else { Tried::United })
+        Ok(if is_stale { AttemptResult::Stale } else { AttemptResult::United })
     }
 
     pub(super) fn note_taken_ranges(&self, own: &OwnCopy) {

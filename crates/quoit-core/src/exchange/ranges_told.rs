@@ -61,7 +61,7 @@ impl AntiEntropy {
     /// # Errors
     ///
     /// If the question is malformed, the bucket type is not known here, or the engine fails.
-    pub async fn tell_ranges(
+    pub async fn answer_ranges_question(
         &self,
         question: RangesQuestion,
         asked: Bytes,

@@ -81,7 +81,8 @@ impl AntiEntropy {
         let mut plan = self.plan(peer.node_id(), partition, differences).await?;
         let mut repaired = BTreeSet::new();
         let mut byte_count = 0;
-        byte_count += self.unite_planned(peer, partition, &mut plan, &mut repaired).await?;
+        byte_count +=
+            self.merge_planned_by_ranges(peer, partition, &mut plan, &mut repaired).await?;
         if planted!(RepairsOneSide) {
             plan.pull.clear();
         }
@@ -142,7 +143,7 @@ impl AntiEntropy {
 
     /// Makes large sets and maps equal by ranges of items. Those for which that is not possible are added
     /// to the tags to pull. Returns the number of bytes sent.
-    async fn unite_planned(
+    async fn merge_planned_by_ranges(
         &self,
         peer: &Peer,
         partition: Partition,
@@ -157,7 +158,7 @@ impl AntiEntropy {
                 plan.pull.push(tag);
                 continue;
             }
-            match self.replica.unite_by_ranges(peer, partition, &key).await? {
+            match self.replica.merge_by_ranges(peer, partition, &key).await? {
                 Some(sent_bytes) => {
                     byte_count += sent_bytes;
                     repaired.insert(key);
@@ -280,7 +281,7 @@ impl AntiEntropy {
                 // This counts as a write that has to last: an equal record that is stored here may be
                 // filed under another n_val class.
                 let outcome =
-                    anti_entropy.replica.take_copy(&at, &replicated, true, Access::Wait)?;
+                    anti_entropy.replica.merge_into_copy(&at, &replicated, true, Access::Wait)?;
                 let kept_out_by = anti_entropy.replica.kept_out_by(&at, outcome)?;
                 let head = anti_entropy.local.engine.head(&at)?;
                 let differs = head.is_some_and(|meta| meta.digest != record.digest);

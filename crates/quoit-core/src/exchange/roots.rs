@@ -1,7 +1,7 @@
 //! The first message of an exchange: which partitions two nodes can compare, and in which of them the
 //! copies differ.
 
-use super::states::Nonsense;
+use super::states::MalformedMessage;
 use quoit_cluster::{NodeId, State};
 use quoit_model::hash::Partition;
 use quoit_model::layout::Layout;
@@ -104,8 +104,8 @@ pub(super) fn answer(
     engine: &dyn Compare,
     asked: &exchange::Compare,
     all: &[SharedPartition],
-) -> Result<Result<exchange::Compared, Nonsense>, StoreError> {
-    let Some(theirs) = digests_of(asked) else { return Ok(Err(Nonsense)) };
+) -> Result<Result<exchange::Compared, MalformedMessage>, StoreError> {
+    let Some(theirs) = digests_of(asked) else { return Ok(Err(MalformedMessage)) };
     let mut answer = exchange::Compared::default();
     for (place, (number, theirs)) in asked.partitions.iter().zip(theirs).enumerate() {
         let found = all.binary_search_by_key(number, |shared| u32::from(shared.partition.0));
@@ -118,7 +118,7 @@ pub(super) fn answer(
                 let classes = bits(shared.classes).filter(differs);
                 differing = classes.fold(0, |bits, class| bits | 1 << class);
             }
-            Err(_) => answer.passed_over.push(place as u32),
+            Err(_) => answer.not_comparable.push(place as u32),
         }
         answer.differing.push(differing);
     }
@@ -129,12 +129,12 @@ pub(super) fn answer(
 pub(super) fn differing(
     all: &[SharedPartition],
     answer: &exchange::Compared,
-) -> Result<Vec<SharedPartition>, Nonsense> {
+) -> Result<Vec<SharedPartition>, MalformedMessage> {
     if all.len() != answer.differing.len() {
-        return Err(Nonsense);
+        return Err(MalformedMessage);
     }
-    let passed_over: BTreeSet<u32> = answer.passed_over.iter().copied().collect();
-    let was_compared = |place: &usize| !passed_over.contains(&(*place as u32));
+    let not_comparable: BTreeSet<u32> = answer.not_comparable.iter().copied().collect();
+    let was_compared = |place: &usize| !not_comparable.contains(&(*place as u32));
     let compared = (0..all.len()).filter(was_compared);
     let differing = compared.map(|place| SharedPartition {
         partition: all[place].partition,

@@ -58,7 +58,7 @@ pub(super) struct With<'p> {
 impl AntiEntropy {
     /// Has partitions compared soon with all nodes that share them, out of turn. For callers that know
     /// that some node has missed writes.
-    pub fn want_exchange(&self, partitions: &[Partition]) {
+    pub fn request_exchange(&self, partitions: &[Partition]) {
         let now = Instant::now();
         let sharing = self.sharing();
         let nodes: BTreeSet<NodeId> =
@@ -93,7 +93,7 @@ impl AntiEntropy {
         }
         let mut running = JoinSet::new();
         loop {
-            self.tell_schedule();
+            self.update_schedule();
             while running.len() < self.local.settings.exchanges.count_max.max(1) as usize {
                 let Some(node) = self.schedule.lock().begin(Instant::now()) else {
                     break;
@@ -117,7 +117,7 @@ impl AntiEntropy {
     }
 
     /// Tells the schedule which members there are, and which can be reached.
-    fn tell_schedule(&self) {
+    fn update_schedule(&self) {
         let state = self.local.state();
         let others = state.members().iter().filter(|member| member.id != state.node_id());
         let nodes =
@@ -197,8 +197,8 @@ impl AntiEntropy {
         loop {
             let is_done = !self.descend(&with, &mut walk).await?;
             if is_done || walk.found_count() >= FOUND_COUNT_MAX {
-                let lasting = self.lasting(&with, walk.take_found()).await?;
-                self.repair_all(&with, &lasting, &mut outcome.repaired).await?;
+                let still_differing = self.still_differing(&with, walk.take_found()).await?;
+                self.repair_all(&with, &still_differing, &mut outcome.repaired).await?;
             }
             if is_done {
                 return Ok(outcome);
@@ -233,7 +233,7 @@ impl AntiEntropy {
         let asked = roots::ask(engine, with.layout_version, with.hour_min, &shared);
         let asked = asked.map_err(RequestError::from)?;
         let answer: Compared = with.call(METHOD_COMPARE, &asked).await?;
-        roots::differing(&shared, &answer).map_err(|_| with.no_answer())
+        roots::differing(&shared, &answer).map_err(|_| with.invalid_answer())
     }
 
     /// Sends the next message of a walk and takes its answer. Returns false if nothing is left to
@@ -258,12 +258,12 @@ impl AntiEntropy {
         let &With { layout_version, hour_min, salt, .. } = with;
         let descend = Descend { layout_version, hour_min, salt, ranges };
         let answer: Descended = with.call(METHOD_DESCEND, &descend).await?;
-        walk.take_answer(&asked, &answer).map_err(|_| with.no_answer())?;
+        walk.take_answer(&asked, &answer).map_err(|_| with.invalid_answer())?;
         Ok(true)
     }
 
     /// Compares differences again after [`SETTLE_TIME`] and returns those that are still the same.
-    async fn lasting(
+    async fn still_differing(
         self: &Arc<Self>,
         with: &With<'_>,
         found: Vec<RangeDifference>,
@@ -320,10 +320,10 @@ impl With<'_> {
         let call = call_while_up(self.peer, method, header, b"", Lane::Large, ANSWER_TIMEOUT);
         let reply =
             call.await.map_err(|fault| ExchangeError::Call { to: self.peer.name(), fault })?;
-        A::decode(reply.header).map_err(|_| self.no_answer())
+        A::decode(reply.header).map_err(|_| self.invalid_answer())
     }
 
-    fn no_answer(&self) -> ExchangeError {
+    fn invalid_answer(&self) -> ExchangeError {
         ExchangeError::Answer { to: self.peer.name() }
     }
 }

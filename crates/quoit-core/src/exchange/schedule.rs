@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_waited_for_goes_first_and_again_after_a_failure() {
+    fn exchanges_out_of_turn_go_first_and_again_after_a_failure() {
         let (mut schedule, mut now) = schedule();
         now += RETRY_PAUSE;
         schedule.want(node(3), now);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_back_has_time_to_get_what_was_kept_for_it() {
+    fn a_returning_node_gets_its_hints_before_an_exchange() {
         let (mut schedule, mut now) = schedule();
         let nodes = |is_up| (1..=3).map(|number| (node(number), is_up || number != 2)).collect();
         schedule.set_nodes(&nodes(false), now);

@@ -2,7 +2,7 @@
 
 use super::AntiEntropy;
 use super::roots;
-use super::states::{Nonsense, read_tags};
+use super::states::{MalformedMessage, read_tags};
 use super::walk::{RANGE_COUNT_MAX, answer};
 use crate::delivery::hand::{BATCH_BYTES, Objects};
 use crate::error::RequestError;
@@ -24,8 +24,8 @@ use quoit_wire::internode::exchange::{self, Compared, Descend, Descended, Known,
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-impl From<Nonsense> for Refusal {
-    fn from(nonsense: Nonsense) -> Self {
+impl From<MalformedMessage> for Refusal {
+    fn from(nonsense: MalformedMessage) -> Self {
         Self::Malformed(nonsense.to_string())
     }
 }
@@ -72,7 +72,7 @@ impl AntiEntropy {
     fn descended(&self, asked: &Descend) -> Result<Descended, Refusal> {
         let range_count = |ranges: &exchange::Ranges| ranges.split.len() + ranges.listed.len();
         if asked.ranges.iter().map(range_count).sum::<usize>() > RANGE_COUNT_MAX {
-            return Err(Nonsense.into());
+            return Err(MalformedMessage.into());
         }
         for ranges in &asked.ranges {
             self.check_partition(ranges.partition)?;
@@ -246,5 +246,5 @@ enum Newer {
 /// Returns the answer that no partition can be compared.
 fn passing_over_all(asked: &exchange::Compare) -> Compared {
     let count = asked.partitions.len();
-    Compared { differing: vec![0; count], passed_over: (0..count as u32).collect() }
+    Compared { differing: vec![0; count], not_comparable: (0..count as u32).collect() }
 }

@@ -9,7 +9,7 @@ use thiserror::Error;
 /// A message that contradicts itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("its lists contradict each other")]
-pub(super) struct Nonsense;
+pub(super) struct MalformedMessage;
 
 /// State of the records that one side has under a tag, mostly a single one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,14 +81,18 @@ pub(super) fn write_tags(tags: impl Iterator<Item = (Tag, bool)>, out: &mut Vec<
 }
 
 /// Decodes `count` tags that [`write_tags`] encoded, and removes them from `written`.
-pub(super) fn read_tags(written: &mut &[u64], count: usize) -> Result<Vec<(Tag, bool)>, Nonsense> {
-    let (these, rest) = written.split_at_checked(count).ok_or(Nonsense)?;
+pub(super) fn read_tags(
+    written: &mut &[u64],
+    count: usize,
+) -> Result<Vec<(Tag, bool)>, MalformedMessage> {
+    let (these, rest) = written.split_at_checked(count).ok_or(MalformedMessage)?;
     *written = rest;
     let mut before = 0u64;
     let mut tags = Vec::with_capacity(count);
     for (place, each) in these.iter().enumerate() {
         let number = before.checked_add(each >> 1).filter(|number| *number <= Tag::MAX.number());
-        let number = number.filter(|number| place == 0 || *number > before).ok_or(Nonsense)?;
+        let number =
+            number.filter(|number| place == 0 || *number > before).ok_or(MalformedMessage)?;
         tags.push((Tag::from_number(number), each & 1 == 1));
         before = number;
     }
@@ -154,8 +158,12 @@ mod tests {
     #[test]
     fn tags_out_of_order_or_beyond_the_last_are_nonsense() {
         for written in [&[4u64, 1][..], &[1 << 42], &[u64::MAX, u64::MAX], &[1 << 41, 2]] {
-            assert_eq!(read_tags(&mut &written[..], written.len()), Err(Nonsense), "{written:?}");
+            assert_eq!(
+                read_tags(&mut &written[..], written.len()),
+                Err(MalformedMessage),
+                "{written:?}"
+            );
         }
-        assert_eq!(read_tags(&mut &[2u64][..], 2), Err(Nonsense));
+        assert_eq!(read_tags(&mut &[2u64][..], 2), Err(MalformedMessage));
     }
 }

@@ -182,7 +182,7 @@ fn another_side_that_makes_no_sense_is_refused() {
     bad.differences[0].parts[0] = 1 << 16;
     assert!(walk.take_answer(&asked, &bad).is_err());
     let mut bad = good.clone();
-    bad.differences[0].crowded.push(0);
+    bad.differences[0].overfull.push(0);
     assert!(walk.take_answer(&asked, &bad).is_err());
     let mut bad = good;
     bad.differences.clear();
@@ -222,7 +222,7 @@ proptest! {
         let mut walk = Walk::new(7, [RangeStep::all(PARTITION, SCOPE)]);
         let (_, asked) = walk.ask(&ours).unwrap().unwrap();
         let Ranges { parts, counts, tags, states, .. } = ranges;
-        let answer = Differences { parts, crowded: counts.clone(), counts, tags, states };
+        let answer = Differences { parts, overfull: counts.clone(), counts, tags, states };
         let _ = walk.take_answer(&asked, &Descended { differences: vec![answer] });
     }
 }

@@ -87,7 +87,7 @@ impl AntiEntropy {
         let mut healed_count = 0;
         let mut waiting = Vec::new();
         for (partition, tags) in by_partition {
-            let nodes = self.healers(partition);
+            let nodes = self.repair_sources(partition);
             let Unhealed { tags: left, all_answered } =
                 self.heal_tags(partition, tags.clone(), &nodes).await;
             healed_count += tags.len() - left.len();
@@ -118,7 +118,7 @@ impl AntiEntropy {
     ///
     /// This node's own copy need not be complete: filling it may take long, and until then each read of a
     /// damaged record fails.
-    fn healers(&self, partition: Partition) -> Vec<NodeId> {
+    fn repair_sources(&self, partition: Partition) -> Vec<NodeId> {
         let state = self.local.state();
         let (_, n_val_max) = n_vals(&state);
         let others = primaries(&state, partition, n_val_max).into_iter();

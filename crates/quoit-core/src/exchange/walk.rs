@@ -11,7 +11,7 @@
 //! Ranges wait on a stack, so that few are in memory at a time.
 
 use super::states::{
-    Nonsense, TagDifference, TagState, differences, read_tags, states, write_tags,
+    MalformedMessage, TagDifference, TagState, differences, read_tags, states, write_tags,
 };
 use quoit_model::hash::Partition;
 use quoit_store::compare::{HashRange, SPLIT_COUNT, Scope, salted};
@@ -173,9 +173,9 @@ impl Walk {
         &mut self,
         asked: &AskedMessage,
         answer: &Descended,
-    ) -> Result<(), Nonsense> {
+    ) -> Result<(), MalformedMessage> {
         if asked.0.len() != answer.differences.len() {
-            return Err(Nonsense);
+            return Err(MalformedMessage);
         }
         for (asked, answer) in asked.0.iter().zip(&answer.differences) {
             self.take_parts(asked, answer)?;
@@ -184,13 +184,17 @@ impl Walk {
         Ok(())
     }
 
-    fn take_parts(&mut self, asked: &AskedRanges, answer: &Differences) -> Result<(), Nonsense> {
+    fn take_parts(
+        &mut self,
+        asked: &AskedRanges,
+        answer: &Differences,
+    ) -> Result<(), MalformedMessage> {
         if asked.split.len() != answer.parts.len() {
-            return Err(Nonsense);
+            return Err(MalformedMessage);
         }
         for (range, differing) in asked.split.iter().zip(&answer.parts) {
             if *differing >= 1 << SPLIT_COUNT {
-                return Err(Nonsense);
+                return Err(MalformedMessage);
             }
             let parts = range.parts().enumerate();
             let differing = parts.filter(|(place, _)| differing & (1 << place) != 0);
@@ -201,19 +205,24 @@ impl Walk {
         Ok(())
     }
 
-    fn take_lists(&mut self, asked: &AskedRanges, answer: &Differences) -> Result<(), Nonsense> {
+    fn take_lists(
+        &mut self,
+        asked: &AskedRanges,
+        answer: &Differences,
+    ) -> Result<(), MalformedMessage> {
         let &AskedRanges { partition, scope, .. } = asked;
         if asked.listed.len() != answer.counts.len() || answer.tags.len() != answer.states.len() {
-            return Err(Nonsense);
+            return Err(MalformedMessage);
         }
         let (mut tags, mut their_states) = (&answer.tags[..], &answer.states[..]);
         for ((range, ours), count) in asked.listed.iter().zip(&answer.counts) {
             let differing = read_tags(&mut tags, *count as usize)?;
-            let (these, rest) = their_states.split_at_checked(differing.len()).ok_or(Nonsense)?;
+            let (these, rest) =
+                their_states.split_at_checked(differing.len()).ok_or(MalformedMessage)?;
             their_states = rest;
             for ((tag, live), state) in differing.into_iter().zip(these) {
                 if !(range.first()..=range.last()).contains(&tag) {
-                    return Err(Nonsense);
+                    return Err(MalformedMessage);
                 }
                 let their = TagState { tag, state: *state, live };
                 let theirs = (their.live || their.state != 0).then_some(their);
@@ -222,10 +231,10 @@ impl Walk {
                 self.found.push(RangeDifference { partition, scope, difference });
             }
         }
-        for place in &answer.crowded {
-            let (range, _) = asked.listed.get(*place as usize).ok_or(Nonsense)?;
+        for place in &answer.overfull {
+            let (range, _) = asked.listed.get(*place as usize).ok_or(MalformedMessage)?;
             if range.parts().len() == 0 {
-                return Err(Nonsense);
+                return Err(MalformedMessage);
             }
             self.waiting.push(RangeStep { partition, scope, range: *range, must_split: true });
         }
@@ -243,7 +252,7 @@ pub(super) fn answer(
     hour_min: u32,
     salt: u64,
     all: &[Ranges],
-) -> Result<Result<Descended, Nonsense>, StoreError> {
+) -> Result<Result<Descended, MalformedMessage>, StoreError> {
     let mut differences = Vec::with_capacity(all.len());
     for ranges in all {
         match answer_ranges(engine, hour_min, salt, ranges)? {
@@ -259,8 +268,8 @@ fn answer_ranges(
     hour_min: u32,
     salt: u64,
     ranges: &Ranges,
-) -> Result<Result<Differences, Nonsense>, StoreError> {
-    let Some(asked) = read_ranges(hour_min, ranges) else { return Ok(Err(Nonsense)) };
+) -> Result<Result<Differences, MalformedMessage>, StoreError> {
+    let Some(asked) = read_ranges(hour_min, ranges) else { return Ok(Err(MalformedMessage)) };
     let AskedRanges { partition, scope, split, listed } = asked;
     let mut answer = Differences::default();
     for (range, theirs) in split.iter().zip(ranges.parts.chunks(SPLIT_COUNT)) {
@@ -274,7 +283,7 @@ fn answer_ranges(
     for (place, (range, theirs)) in listed.iter().enumerate() {
         let page = engine.leaves(partition, scope, *range, Tag::MIN, CROWD_COUNT)?;
         if page.next.is_some() {
-            answer.crowded.push(place as u32);
+            answer.overfull.push(place as u32);
             answer.counts.push(0);
             continue;
         }

@@ -1,7 +1,7 @@
 //! Decides whether the grants of a write are enough. Pure.
 
 use crate::error::{QuorumKind, RequestError};
-use crate::votes::{NodePlace, Voters};
+use crate::votes::{NodeIndex, Voters};
 use quoit_planted::planted;
 
 /// The answer of a primary to a request for a grant.
@@ -13,18 +13,18 @@ pub(crate) enum GrantAnswer {
         is_complete: bool,
     },
     /// Another write holds a grant there.
-    Taken,
+    StateSnapshotBuilder,
     /// It did not answer, or can't grant.
     Failed,
 }
 
 /// Decision from the answers of all primaries.
 #[derive(Debug)]
-pub(crate) enum Decided {
+pub(crate) enum GrantDecision {
     /// The write may be made.
     Granted,
     /// Other writes hold the grants that are missing. The coordinator may try again.
-    Taken,
+    StateSnapshotBuilder,
     /// Too few primaries have answered for any write to get a majority.
     NoMajority(RequestError),
 }
@@ -41,8 +41,8 @@ pub(crate) fn decide(
     n_val: u32,
     layouts: &[Voters],
     reads: usize,
-    answers: &[(NodePlace, GrantAnswer)],
-) -> Decided {
+    answers: &[(NodeIndex, GrantAnswer)],
+) -> GrantDecision {
     let wanted = majority(n_val);
     for (index, voters) in layouts.iter().enumerate() {
         let votes = |counts: &dyn Fn(GrantAnswer) -> bool| -> u32 {
@@ -51,20 +51,20 @@ pub(crate) fn decide(
         };
         let is_granted = |answer| match answer {
             GrantAnswer::Granted { is_complete } => is_complete || index != reads,
-            GrantAnswer::Taken | GrantAnswer::Failed => false,
+            GrantAnswer::StateSnapshotBuilder | GrantAnswer::Failed => false,
         };
         let got = votes(&is_granted);
         if got >= wanted {
             continue;
         }
-        if got + votes(&|answer| answer == GrantAnswer::Taken) >= wanted {
-            return Decided::Taken;
+        if got + votes(&|answer| answer == GrantAnswer::StateSnapshotBuilder) >= wanted {
+            return GrantDecision::StateSnapshotBuilder;
         }
-        return Decided::NoMajority(RequestError::Unsatisfied {
+        return GrantDecision::NoMajority(RequestError::Unsatisfied {
             kind: QuorumKind::Pw,
             wanted,
             got,
         });
     }
-    Decided::Granted
+    GrantDecision::Granted
 }

@@ -1,7 +1,7 @@
-use super::majority::{Decided, GrantAnswer, decide};
+use super::majority::{GrantAnswer, GrantDecision, decide};
 use super::table::{GRANT_COUNT_MAX, GrantNumber, GrantTable, LEASE_US};
 use crate::error::{QuorumKind, RequestError};
-use crate::votes::{NodePlace, Voters};
+use crate::votes::{NodeIndex, Voters};
 use bytes::Bytes;
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn record() -> Bytes {
     Bytes::from_static(b"record")
 }
 
-fn voters(nodes: &[NodePlace]) -> Voters {
+fn voters(nodes: &[NodeIndex]) -> Voters {
     Voters::assign(nodes.iter().copied(), nodes.len() as u32, false, |_| true)
 }
 
@@ -79,11 +79,11 @@ fn acknowledged(steps: &[Step], is_fenced: bool) -> usize {
                 }
             }
             Step::Decide(w) => {
-                let answers: Vec<(NodePlace, GrantAnswer)> = (0..PRIMARY_COUNT)
+                let answers: Vec<(NodeIndex, GrantAnswer)> = (0..PRIMARY_COUNT)
                     .filter(|p| writers[w].granted[*p].is_some())
-                    .map(|p| (p as NodePlace, GrantAnswer::Granted { is_complete: true }))
+                    .map(|p| (p as NodeIndex, GrantAnswer::Granted { is_complete: true }))
                     .collect();
-                let is_granted = matches!(decide(3, &layouts, 0, &answers), Decided::Granted);
+                let is_granted = matches!(decide(3, &layouts, 0, &answers), GrantDecision::Granted);
                 writers[w].has_decided |= is_granted && !writers[w].has_seen_others;
             }
             Step::Take(w, p) if writers[w].has_decided => {
@@ -169,19 +169,24 @@ fn a_restarted_primary_takes_no_write_under_a_grant_that_it_has_forgotten() {
 fn a_majority_is_needed_in_every_layout_and_of_complete_copies_in_that_for_reads() {
     let layouts = [voters(&[0, 1, 2]), voters(&[0, 3, 4])];
     let granted = |node, is_complete| (node, GrantAnswer::Granted { is_complete });
-    let decided = |answers: &[(NodePlace, GrantAnswer)]| match decide(3, &layouts, 0, answers) {
-        Decided::Granted => "granted",
-        Decided::Taken => "taken",
-        Decided::NoMajority(RequestError::Unsatisfied {
-            kind: QuorumKind::Pw, wanted: 2, ..
+    let decided = |answers: &[(NodeIndex, GrantAnswer)]| match decide(3, &layouts, 0, answers) {
+        GrantDecision::Granted => "granted",
+        GrantDecision::StateSnapshotBuilder => "taken",
+        GrantDecision::NoMajority(RequestError::Unsatisfied {
+            kind: QuorumKind::Pw,
+            wanted: 2,
+            ..
         }) => "no majority",
-        Decided::NoMajority(fault) => panic!("{fault}"),
+        GrantDecision::NoMajority(fault) => panic!("{fault}"),
     };
     assert_eq!(decided(&[granted(0, true), granted(1, true), granted(3, false)]), "granted");
     assert_eq!(decided(&[granted(0, true), granted(1, true)]), "no majority");
     assert_eq!(decided(&[granted(1, true), granted(3, false), granted(4, false)]), "no majority");
     assert_eq!(decided(&[granted(0, true), granted(1, false), granted(3, true)]), "no majority");
-    assert_eq!(decided(&[granted(0, true), granted(1, true), (3, GrantAnswer::Taken)]), "taken");
+    assert_eq!(
+        decided(&[granted(0, true), granted(1, true), (3, GrantAnswer::StateSnapshotBuilder)]),
+        "taken"
+    );
     assert_eq!(
         decided(&[granted(0, true), granted(1, true), (3, GrantAnswer::Failed)]),
         "no majority"

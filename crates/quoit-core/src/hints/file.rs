@@ -34,14 +34,14 @@ const READ_BYTES: usize = 64 << 10;
 
 /// An entry of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum HintLine {
+pub(super) enum HintEntry {
     Missed(NodeId, HintReference),
     Done(NodeId, HintReference),
     WholeMissed(NodeId, Partition),
     WholeDone(NodeId, Partition),
 }
 
-impl HintLine {
+impl HintEntry {
     pub(super) fn append_to(self, out: &mut Vec<u8>) {
         let (kind, to, partition, identity) = match self {
             Self::Missed(to, (partition, identity)) => (1, to, partition, identity),
@@ -141,7 +141,7 @@ impl HintFile {
                     opened.check_header(bytes)?;
                     continue;
                 }
-                match HintLine::read(bytes) {
+                match HintEntry::read(bytes) {
                     Some(entry) if entry.partition().0 < ring_size.get() => entry.apply(references),
                     Some(_) | None => damaged_count += 1,
                 }

@@ -1,7 +1,7 @@
 //! Checks of hint files with any content, for fuzzing.
 
 use super::Hints;
-use super::file::{HintLine, NAME, header, seal};
+use super::file::{HintEntry, NAME, header, seal};
 use super::references::HintReference;
 use quoit_cluster::NodeId;
 use quoit_model::hash::{Identity, Partition, RingSize};
@@ -35,12 +35,12 @@ pub fn hint_file_samples() -> Vec<Vec<u8>> {
     let mut written = header();
     let reference = (Partition(1), Identity(77));
     for entry in [
-        HintLine::Missed(NODE, reference),
-        HintLine::Missed(NODE, (Partition(2), Identity(1))),
-        HintLine::Done(NODE, reference),
-        HintLine::WholeMissed(NODE, Partition(3)),
-        HintLine::WholeDone(NODE, Partition(3)),
-        HintLine::Missed(NodeId([8; 16]), reference),
+        HintEntry::Missed(NODE, reference),
+        HintEntry::Missed(NODE, (Partition(2), Identity(1))),
+        HintEntry::Done(NODE, reference),
+        HintEntry::WholeMissed(NODE, Partition(3)),
+        HintEntry::WholeDone(NODE, Partition(3)),
+        HintEntry::Missed(NodeId([8; 16]), reference),
     ] {
         entry.append_to(&mut written);
     }

@@ -4,7 +4,7 @@ use super::Hints;
 use crate::local_node::LocalNode;
 use crate::placement::Place;
 use crate::topology::Topology;
-use crate::votes::NodePlace;
+use crate::votes::NodeIndex;
 use bytes::Bytes;
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
@@ -20,12 +20,12 @@ const GATHER: Duration = Duration::from_millis(100);
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Notes the writes that primaries have missed, for the coordinator. Shared; every method takes `&self`.
-pub(crate) struct MissedWrites {
+pub(crate) struct HintRecorder {
     local: Arc<LocalNode>,
     hints: Arc<Hints>,
 }
 
-impl MissedWrites {
+impl HintRecorder {
     pub(crate) const fn new(local: Arc<LocalNode>, hints: Arc<Hints>) -> Self {
         Self { local, hints }
     }
@@ -51,10 +51,10 @@ impl MissedWrites {
         key: &Bytes,
         partition: Partition,
         n_val: u32,
-        reached: &[NodePlace],
+        reached: &[NodeIndex],
     ) {
         let primaries = topology.primaries(partition, n_val);
-        let is_primary = |node: &NodePlace| primaries.contains(node);
+        let is_primary = |node: &NodeIndex| primaries.contains(node);
         let has_copy = topology.own().is_some_and(|own| is_primary(&own) && reached.contains(&own));
         if !has_copy || !reached.iter().all(is_primary) || planted!(DropsHints) {
             return;
@@ -101,7 +101,7 @@ impl MissedWrites {
 
     /// Notes all partitions of this node as missed by their other primaries, when late failures were
     /// dropped.
-    fn note_all_missed(&self, topology: &Topology, own: NodePlace) {
+    fn note_all_missed(&self, topology: &Topology, own: NodeIndex) {
         let n_val = self.local.n_val_max();
         for partition in (0..self.local.ring_size().get()).map(Partition) {
             let primaries = topology.primaries(partition, n_val);

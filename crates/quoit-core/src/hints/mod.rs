@@ -21,12 +21,12 @@ mod references;
 
 #[cfg(any(test, feature = "testing"))]
 pub use fuzz::{fuzz_hint_file, hint_file_samples};
-pub(crate) use missed::MissedWrites;
+pub(crate) use missed::HintRecorder;
 
 use bytes::Bytes;
-use file::{HintFile, HintLine};
+use file::{HintEntry, HintFile};
 use parking_lot::Mutex;
-use quoit_cluster::{LateFaults, NodeId};
+use quoit_cluster::{LateFailureListener, NodeId};
 use quoit_model::hash::{Partition, RingSize};
 use quoit_planted::planted;
 use quoit_seam::Disk;
@@ -79,7 +79,7 @@ impl HintState {
     }
 
     /// Adds an entry to those that wait to be written.
-    fn write(&mut self, entry: HintLine) {
+    fn write(&mut self, entry: HintEntry) {
         if !self.is_kept || self.rewrite_needed {
             return;
         }
@@ -94,8 +94,8 @@ impl HintState {
         let noted = self.references.note(to, reference);
         match noted {
             NoteResult::Known => {}
-            NoteResult::New => self.write(HintLine::Missed(to, reference)),
-            NoteResult::Whole => self.write(HintLine::WholeMissed(to, reference.0)),
+            NoteResult::New => self.write(HintEntry::Missed(to, reference)),
+            NoteResult::Whole => self.write(HintEntry::WholeMissed(to, reference.0)),
         }
         noted != NoteResult::Known
     }
@@ -104,10 +104,10 @@ impl HintState {
     fn all(&self) -> Vec<u8> {
         let mut entries = Vec::new();
         for (to, partition) in self.references.whole() {
-            HintLine::WholeMissed(to, partition).append_to(&mut entries);
+            HintEntry::WholeMissed(to, partition).append_to(&mut entries);
         }
         for (to, reference) in self.references.single() {
-            HintLine::Missed(to, reference).append_to(&mut entries);
+            HintEntry::Missed(to, reference).append_to(&mut entries);
         }
         entries
     }
@@ -147,7 +147,7 @@ impl Hints {
     pub(crate) fn note_whole(&self, to: NodeId, partition: Partition) {
         let mut state = self.state.lock();
         state.references.note_whole(to, partition);
-        state.write(HintLine::WholeMissed(to, partition));
+        state.write(HintEntry::WholeMissed(to, partition));
         drop(state);
         self.wanted.notify_one();
     }
@@ -161,7 +161,7 @@ impl Hints {
     pub(crate) fn delivered(&self, to: NodeId, taken: &[HintReference]) {
         let mut state = self.state.lock();
         for reference in state.references.delivered(to, taken) {
-            state.write(HintLine::Done(to, reference));
+            state.write(HintEntry::Done(to, reference));
         }
         drop(state);
         self.wanted.notify_one();
@@ -173,15 +173,15 @@ impl Hints {
     }
 
     /// Takes a partition that the node has missed as a whole.
-    pub(crate) fn take_whole(&self, to: NodeId) -> Option<Partition> {
-        self.state.lock().references.take_whole(to)
+    pub(crate) fn take_partition(&self, to: NodeId) -> Option<Partition> {
+        self.state.lock().references.take_partition(to)
     }
 
     /// Ends the delivery of a partition that was taken as a whole. If it is not `done`, it waits again.
-    pub(crate) fn finish_whole(&self, to: NodeId, partition: Partition, done: bool) {
+    pub(crate) fn finish_partition(&self, to: NodeId, partition: Partition, done: bool) {
         let mut state = self.state.lock();
-        if state.references.finish_whole(to, partition, done) {
-            state.write(HintLine::WholeDone(to, partition));
+        if state.references.finish_partition(to, partition, done) {
+            state.write(HintEntry::WholeDone(to, partition));
             drop(state);
             self.wanted.notify_one();
         }
@@ -249,7 +249,7 @@ impl Hints {
     }
 }
 
-impl LateFaults for Hints {
+impl LateFailureListener for Hints {
     fn failed(&self, note: Bytes) {
         let mut state = self.state.lock();
         if state.late.len() < LATE_COUNT_MAX {

@@ -158,7 +158,7 @@ impl References {
     }
 
     /// Takes a whole partition to deliver now.
-    pub(super) fn take_whole(&mut self, to: NodeId) -> Option<Partition> {
+    pub(super) fn take_partition(&mut self, to: NodeId) -> Option<Partition> {
         let target = self.targets.get_mut(&to)?;
         let partition = target.whole_waiting.pop_first()?;
         target.whole_under_way.insert(partition);
@@ -167,7 +167,12 @@ impl References {
 
     /// Ends the delivery of a whole partition that was taken. If it is not `done`, it waits again.
     /// Returns true if it neither waits again nor was noted again meanwhile.
-    pub(super) fn finish_whole(&mut self, to: NodeId, partition: Partition, done: bool) -> bool {
+    pub(super) fn finish_partition(
+        &mut self,
+        to: NodeId,
+        partition: Partition,
+        done: bool,
+    ) -> bool {
         let Some(target) = self.targets.get_mut(&to) else { return false };
         target.whole_under_way.remove(&partition);
         if !done {

@@ -62,9 +62,9 @@ fn too_many_hints_become_one_for_their_partition() {
     hints.note(node(1), reference(5, 1));
     assert_eq!(due(&hints, node(1)), (vec![reference(5, 1)], vec![Partition(2)]));
     assert_eq!(hints.counts().get(&node(1)), Some(&(1, 1)));
-    assert_eq!(hints.take_whole(node(1)), Some(Partition(2)));
+    assert_eq!(hints.take_partition(node(1)), Some(Partition(2)));
     hints.note(node(1), reference(2, 9));
-    hints.finish_whole(node(1), Partition(2), true);
+    hints.finish_partition(node(1), Partition(2), true);
     assert_eq!(due(&hints, node(1)), (vec![reference(2, 9), reference(5, 1)], vec![]));
 }
 
@@ -204,8 +204,8 @@ proptest! {
                     hints.put_back(node(to), &hints.take(node(to), limit));
                 }
                 Step::DeliverWhole(to, done) => {
-                    if let Some(partition) = hints.take_whole(node(to)) {
-                        hints.finish_whole(node(to), partition, done);
+                    if let Some(partition) = hints.take_partition(node(to)) {
+                        hints.finish_partition(node(to), partition, done);
                         missed.retain(|(other, (at, _))| !done || *other != to || *at != partition);
                     }
                 }

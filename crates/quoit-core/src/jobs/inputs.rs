@@ -3,7 +3,7 @@
 use super::JobError;
 use super::Jobs;
 use crate::error::RequestError;
-use crate::listing::{IndexQuery, IndexResults, KeyListing, MapScan, MappedRecords};
+use crate::listing::{IndexQuery, IndexResults, KeyListing, MapScan, MapSelection};
 use crate::map_work::NodeWork;
 use bytes::Bytes;
 use quoit_mapreduce::{BucketName, Input, KeyFilter};
@@ -29,19 +29,19 @@ pub enum JobInputs {
 impl JobInputs {
     /// The bucket and range of keys, if the inputs are all records of such a range; `None` for other
     /// inputs.
-    fn mapped(&self) -> Option<(BucketName, MappedRecords<'_>)> {
+    fn mapped(&self) -> Option<(BucketName, MapSelection<'_>)> {
         match self {
             Self::Keys(_) => None,
             Self::Bucket(bucket, filter) => {
                 let bounds = filter.as_ref().map_or(KeyBounds::ALL, KeyFilter::bounds);
                 let filter = filter.as_ref();
-                Some((bucket.clone(), MappedRecords { bounds, filter, with_tombstones: true }))
+                Some((bucket.clone(), MapSelection { bounds, filter, with_tombstones: true }))
             }
             Self::Query(query) => {
                 let bounds = query.whole_range()?.clone();
                 let IndexQuery { bucket_type, bucket, .. } = &**query;
                 let (bucket_type, bucket) = (bucket_type.clone(), bucket.clone());
-                let wanted = MappedRecords { bounds, filter: None, with_tombstones: false };
+                let wanted = MapSelection { bounds, filter: None, with_tombstones: false };
                 Some((BucketName { bucket_type, bucket }, wanted))
             }
         }

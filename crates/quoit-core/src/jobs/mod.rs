@@ -29,7 +29,7 @@ use quoit_mapreduce::{
 };
 use quoit_wire::internode::maps::{MapFailure, MapOutputKind};
 use scripts::Scripts;
-use spread::{BatchAnswer, Mapping, tell_end};
+use spread::{BatchAnswer, Mapping, announce_end};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thiserror::Error;
@@ -176,7 +176,7 @@ impl Drop for JobRun {
     fn drop(&mut self) {
         if self.scripts.is_some() {
             self.jobs.listings.end_job(&self.id);
-            tell_end(&self.jobs, &self.id);
+            announce_end(&self.jobs, &self.id);
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::error::RequestError;
 use crate::map_work::{NodeWork, input_to_wire};
 use crate::placement::{object_props, record_at, replicas_of};
 use crate::topology::{Topology, cost_us};
-use crate::votes::NodePlace;
+use crate::votes::NodeIndex;
 use prost::Message;
 use quoit_cluster::{Lane, Peer};
 use quoit_mapreduce::Input;
@@ -72,7 +72,7 @@ impl Mapping {
             return Ok(());
         }
         let topology = jobs.local.settled_topology(None).await;
-        let mut by_node: BTreeMap<NodePlace, Vec<Input>> = BTreeMap::new();
+        let mut by_node: BTreeMap<NodeIndex, Vec<Input>> = BTreeMap::new();
         for input in inputs {
             match node_for(jobs, &topology, &input)? {
                 Some(place) => by_node.entry(place).or_default().push(input),
@@ -131,7 +131,7 @@ fn node_for(
     jobs: &Jobs,
     topology: &Topology,
     input: &Input,
-) -> Result<Option<NodePlace>, RequestError> {
+) -> Result<Option<NodeIndex>, RequestError> {
     if topology.is_alone() {
         return Ok(None);
     }
@@ -154,7 +154,7 @@ fn node_for(
 }
 
 /// Tells all other nodes that a job has ended, so that they drop its scripts.
-pub(super) fn tell_end(jobs: &Jobs, job: &bytes::Bytes) {
+pub(super) fn announce_end(jobs: &Jobs, job: &bytes::Bytes) {
     let topology = jobs.local.topology_now();
     let tell = |peer: &Arc<Peer>| {
         let end = EndJob { job: job.clone() };

@@ -10,7 +10,7 @@ use crate::partition_set::PartitionSet;
 use crate::placement::bucket_props;
 use crate::stats::{LongRequest, UnderWay};
 use crate::topology::{Reach, Topology};
-use crate::votes::{NodePlace, ReplicaCount};
+use crate::votes::{NodeIndex, ReplicaCount};
 use bytes::Bytes;
 use quoit_cluster::{Lane, State};
 use quoit_model::key::BucketRef;
@@ -29,7 +29,7 @@ pub struct BucketListing {
     bucket_type: Bytes,
     n_val: u32,
     sources: Vec<BucketSource>,
-    failed: Vec<NodePlace>,
+    failed: Vec<NodeIndex>,
     /// The last bucket that was listed.
     last: Option<Bytes>,
     /// Counts the listing in the statistics; `None` in a listing that is part of a [`BucketFold`].
@@ -47,7 +47,7 @@ pub struct BucketFold {
 }
 
 struct BucketSource {
-    node: NodePlace,
+    node: NodeIndex,
     names: VecDeque<Bytes>,
     complete: bool,
 }
@@ -134,7 +134,7 @@ impl Listings {
             })
         };
         let listed = self.local.settings.blocking.aside(read).await?;
-        let listed = self.local.unless_moved(listed, layout_version);
+        let listed = self.local.if_still_live(listed, layout_version);
         Ok(listed.filter(|_| !self.local.has_fewer_replicas_since(state_version)))
     }
 }
@@ -219,7 +219,7 @@ impl BucketListing {
         Ok(())
     }
 
-    async fn ask(&self, node: NodePlace) -> Result<BucketsListed, Failed> {
+    async fn ask(&self, node: NodeIndex) -> Result<BucketsListed, Failed> {
         let list = ListBuckets {
             bucket_type: self.bucket_type.clone(),
             after: self.last.clone(),
@@ -262,7 +262,7 @@ fn least_n_val(state: &State, any: BucketRef<'_>) -> Result<u32, RequestError> {
 fn sources(
     topology: &Topology,
     n_val: u32,
-    failed: &[NodePlace],
+    failed: &[NodeIndex],
 ) -> Result<Vec<BucketSource>, RequestError> {
     // The first primaries hold every bucket, whatever its n_val. If one of them is down, other
     // primaries hold the buckets with the least n_val as well.

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_position_that_is_no_key_is_no_continuation() {
+    fn a_continuation_with_an_invalid_key_is_refused() {
         let mut of_keys = query(IndexSelection::Keys(KeyBounds::ALL));
         for (size, is_one) in [(100, true), (70_000, false), (0, false)] {
             let token = of_keys.continuation(&Bytes::from(vec![b'k'; size]));

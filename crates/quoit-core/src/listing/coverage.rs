@@ -20,7 +20,7 @@ use super::plan::{NodeShare, shares};
 use crate::error::RequestError;
 use crate::partition_set::PartitionSet;
 use crate::placement::replicas_of;
-use crate::votes::NodePlace;
+use crate::votes::NodeIndex;
 use bytes::Bytes;
 use quoit_cluster::ClusterId;
 use quoit_model::key::BucketRef;
@@ -95,7 +95,7 @@ impl Listings {
             let state = self.local.control.read();
             (replicas_of(&state, bucket)?, state.cluster_id())
         };
-        let sealed = Sealed { cluster, bucket };
+        let sealed = ContextScope { cluster, bucket };
         let ring_size = self.local.ring_size().get();
         let replaced = request.replaced.map(|context| sealed.read(context, ring_size));
         let replaced = replaced.transpose()?;
@@ -105,7 +105,7 @@ impl Listings {
         }
         let topology = self.local.settled_topology(None).await;
         let is_avoided = |place: &u16| avoided.contains(&topology.node(*place).id);
-        let avoided: Vec<NodePlace> = topology.places().filter(is_avoided).collect();
+        let avoided: Vec<NodeIndex> = topology.places().filter(is_avoided).collect();
         let wanted = replaced.map_or_else(|| PartitionSet::all(ring_size), |(_, wanted)| wanted);
         let shares = shares(&topology, &wanted, replicas, &avoided)?;
         let entry_count_min = request.entry_count_min.min(ring_size.into()).next_power_of_two();
@@ -128,7 +128,7 @@ impl Listings {
     /// If the context belongs to no plan of the query's bucket.
     pub fn restrict(&self, query: &mut IndexQuery, context: &[u8]) -> Result<(), InvalidContext> {
         let bucket = BucketRef { bucket_type: &query.bucket_type, bucket: &query.bucket };
-        let sealed = Sealed { cluster: self.local.control.read().cluster_id(), bucket };
+        let sealed = ContextScope { cluster: self.local.control.read().cluster_id(), bucket };
         let (_, partitions) = sealed.read(context, self.local.ring_size().get())?;
         query.partitions = Some(partitions);
         Ok(())
@@ -137,12 +137,12 @@ impl Listings {
 
 /// Cluster and bucket that a context is valid for.
 #[derive(Clone, Copy)]
-struct Sealed<'a> {
+struct ContextScope<'a> {
     cluster: ClusterId,
     bucket: BucketRef<'a>,
 }
 
-impl Sealed<'_> {
+impl ContextScope<'_> {
     fn context(self, node: NodeId, partitions: &PartitionSet) -> Bytes {
         let mut context = vec![VERSION];
         context.extend_from_slice(&[0; SEAL_END - 1]);
@@ -206,8 +206,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const SEALED: Sealed<'static> =
-        Sealed { cluster: ClusterId([3; 16]), bucket: BucketRef::untyped(b"b") };
+    const SEALED: ContextScope<'static> =
+        ContextScope { cluster: ClusterId([3; 16]), bucket: BucketRef::untyped(b"b") };
 
     proptest! {
         #[test]
@@ -239,8 +239,8 @@ mod tests {
             let made = SEALED.context(NodeId([7; 16]), &PartitionSet::all(64));
             prop_assert_eq!(SEALED.read(&made, 64), Ok((NodeId([7; 16]), PartitionSet::all(64))));
             for other in [
-                Sealed { bucket: BucketRef::untyped(b"c"), ..SEALED },
-                Sealed { cluster: ClusterId([4; 16]), ..SEALED },
+                ContextScope { bucket: BucketRef::untyped(b"c"), ..SEALED },
+                ContextScope { cluster: ClusterId([4; 16]), ..SEALED },
             ] {
                 prop_assert_eq!(other.read(&made, 64), Err(InvalidContext));
             }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{IncomingRequest, Responder};
 use quoit_mapreduce::ScriptEngine;
-use quoit_seam::give_way;
+use quoit_seam::yield_to_requests;
 use quoit_wire::internode::maps::{EndJob, MapKeys, MappedKeys};
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -77,7 +77,7 @@ impl Listings {
             let props = object_props(&state, key.bucket)?;
             mapper.map(props, &record_at(&state, props, key, &encoded), || input.clone())?;
             if done_count % AT_ONCE_COUNT == 0 {
-                give_way();
+                yield_to_requests();
             }
         }
         Ok(MappedKeys { done_count: done_count as u32, outputs: mapper.finish() })

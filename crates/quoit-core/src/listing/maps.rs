@@ -16,7 +16,7 @@ use quoit_model::etf::{Limits, Term};
 use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::key_bounds::KeyBounds;
 use quoit_model::props::BucketProps;
-use quoit_seam::give_way;
+use quoit_seam::yield_to_requests;
 use quoit_store::engine::{RecordMeta, RecordPlace, RecordVisitor, RecordWalk, Visited};
 use quoit_wire::internode::data::{KeySpan, Scan, ScanSpan, Scanned};
 use quoit_wire::internode::maps::{MapOutput, MapOutputKind, MapSpan, MapWork};
@@ -35,7 +35,7 @@ pub(crate) struct MapScan {
 }
 
 /// Records of a bucket that are to be mapped.
-pub(crate) struct MappedRecords<'f> {
+pub(crate) struct MapSelection<'f> {
     /// Range of their keys.
     pub(crate) bounds: KeyBounds,
     /// Filter that keys have to pass; `None` for all keys.
@@ -52,10 +52,10 @@ impl Listings {
     pub(crate) async fn scan_maps(
         self: &Arc<Self>,
         name: &BucketName,
-        wanted: MappedRecords<'_>,
+        wanted: MapSelection<'_>,
         work: &MapWork,
     ) -> Result<MapScan, RequestError> {
-        let MappedRecords { bounds, filter, with_tombstones } = wanted;
+        let MapSelection { bounds, filter, with_tombstones } = wanted;
         let filter = filter.map(|filter| {
             let mut encoded = Vec::new();
             filter.to_term().encode_into(&mut encoded);
@@ -120,7 +120,7 @@ impl Listings {
                 return Ok(Scanned { next: next.and_then(place), positions: mapper.finish() });
             }
             after = next;
-            give_way();
+            yield_to_requests();
         }
     }
 }
@@ -149,7 +149,7 @@ impl RecordVisitor for MapVisitor<'_, '_> {
         if self.mapper.has_failed() || !is_within || meta.tombstone && !self.keys.with_tombstones {
             return None;
         }
-        let place = self.held.held_place(encoded)?;
+        let place = self.held.place_in_scope(encoded)?;
         match self.filter.map(|filter| filter.accepts(&Bytes::copy_from_slice(key))) {
             None | Some(Ok(true)) => Some(place),
             Some(Ok(false)) => None,

@@ -30,7 +30,7 @@ pub use continuation::InvalidContinuation;
 pub use coverage::{CoverageEntry, CoverageError, CoverageRequest, InvalidContext};
 pub use index::{IndexMatch, IndexQuery, IndexResults, IndexSelection};
 pub use keys::KeyListing;
-pub(crate) use maps::{MapScan, MappedRecords};
+pub(crate) use maps::{MapScan, MapSelection};
 pub use pattern::{PATTERN_BYTES_MAX, Pattern, PatternError};
 pub(crate) use plan::{NodeShare, shares};
 pub use records::RecordRange;

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_expression_is_named_in_one_line() {
+    fn an_invalid_expression_has_a_one_line_reason() {
         let reason = |text: &[u8]| Pattern::new(text).expect_err("no expression").reason;
         assert_eq!(reason(b"["), "unclosed character class");
         assert!(reason(b"(?=a)b").contains("look-around"));
@@ -124,7 +124,7 @@ mod tests {
 
     /// Classic expressions whose time is exponential in engines that backtrack.
     #[test]
-    fn nothing_explodes() {
+    fn matching_takes_linear_time() {
         let text = vec![b'a'; 64 * 1024];
         assert!(!is_in("^(a+)+$", &[&text[..], b"!"].concat()));
         assert!(!is_in("^(a|aa)+$", &[&text[..], b"!"].concat()));

@@ -3,7 +3,7 @@
 use crate::error::RequestError;
 use crate::partition_set::PartitionSet;
 use crate::topology::Topology;
-use crate::votes::{NodePlace, ReplicaCount};
+use crate::votes::{NodeIndex, ReplicaCount};
 use arc_swap::ArcSwap;
 use quoit_model::hash::Partition;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// A node and the partitions that it lists.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct NodeShare {
-    pub(crate) node: NodePlace,
+    pub(crate) node: NodeIndex,
     pub(crate) partitions: PartitionSet,
 }
 
@@ -86,9 +86,9 @@ pub(crate) fn shares(
     topology: &Topology,
     wanted: &PartitionSet,
     replicas: ReplicaCount,
-    failed: &[NodePlace],
+    failed: &[NodeIndex],
 ) -> Result<Vec<NodeShare>, RequestError> {
-    let holders: Vec<(Partition, Vec<NodePlace>)> = wanted
+    let holders: Vec<(Partition, Vec<NodeIndex>)> = wanted
         .iter()
         .map(|partition| {
             let voters = topology.readers(partition, replicas, false, failed);
@@ -102,11 +102,11 @@ pub(crate) fn shares(
 }
 
 fn share_out(
-    holders: &[(Partition, Vec<NodePlace>)],
-    own: Option<NodePlace>,
+    holders: &[(Partition, Vec<NodeIndex>)],
+    own: Option<NodeIndex>,
     wanted: &PartitionSet,
 ) -> Result<Vec<NodeShare>, RequestError> {
-    let mut left: Vec<&(Partition, Vec<NodePlace>)> = holders.iter().collect();
+    let mut left: Vec<&(Partition, Vec<NodeIndex>)> = holders.iter().collect();
     let mut shares = Vec::new();
     let place_count = holders.iter().flat_map(|(_, nodes)| nodes).max().map_or(0, |max| max + 1);
     while !left.is_empty() {
@@ -145,7 +145,7 @@ mod tests {
                 proptest::collection::btree_set(0u16..7, 1..4), 8..40,
             ),
         ) {
-            let holders: Vec<(Partition, Vec<NodePlace>)> = nodes
+            let holders: Vec<(Partition, Vec<NodeIndex>)> = nodes
                 .iter()
                 .enumerate()
                 .map(|(place, nodes)| (Partition(place as u16), nodes.iter().copied().collect()))

@@ -12,7 +12,7 @@ use quoit_model::key::{BucketRef, KeyRef};
 use quoit_model::secondary_index::{IndexPosition, IndexRange};
 use quoit_model::segments::Segments;
 use quoit_planted::planted;
-use quoit_seam::give_way;
+use quoit_seam::yield_to_requests;
 use quoit_store::engine::{KeyPage, KeyRange, RecordMeta, RecordPlace};
 use quoit_wire::internode::data::{KeySpan, Scan, ScanSpan, Scanned, TermSpan};
 use std::sync::Arc;
@@ -130,7 +130,7 @@ impl Listings {
             // scripts have threads of their own, and would block the few threads of this pool.
             false => blocking.behind(read).await?,
         };
-        let scanned = self.local.unless_moved(scanned, layout_version);
+        let scanned = self.local.if_still_live(scanned, layout_version);
         Ok(scanned.filter(|_| !self.local.has_fewer_replicas_since(state_version)))
     }
 
@@ -201,7 +201,7 @@ impl Listings {
                 return Ok(chunk.scanned);
             }
             after = next;
-            give_way();
+            yield_to_requests();
         }
     }
 
@@ -241,7 +241,7 @@ impl Listings {
                 return Ok(chunk.scanned);
             }
             after = page.next;
-            give_way();
+            yield_to_requests();
         }
     }
 }
@@ -269,7 +269,7 @@ impl<'s> Held<'s> {
     }
 
     /// Place of a record; `None` if its partition is not part of the scan.
-    pub(super) fn held_place(&self, encoded: &[u8]) -> Option<RecordPlace> {
+    pub(super) fn place_in_scope(&self, encoded: &[u8]) -> Option<RecordPlace> {
         let hash = KeyHash::of(encoded, self.bucket, self.rule);
         let partition = self.listings.local.ring_size().partition(hash.placement);
         let has = self.has_all || self.partitions.contains(partition) || planted!(ListsTwice);

@@ -10,7 +10,7 @@ use crate::error::RequestError;
 use crate::partition_set::PartitionSet;
 use crate::placement::replicas_of;
 use crate::topology::{Reach, Topology};
-use crate::votes::{NodePlace, ReplicaCount};
+use crate::votes::{NodeIndex, ReplicaCount};
 use bytes::Bytes;
 use quoit_cluster::Lane;
 use quoit_model::key::BucketRef;
@@ -91,7 +91,7 @@ pub(crate) struct Sources {
     wanted: WantedRecords,
     replicas: ReplicaCount,
     sources: Vec<ListingSource>,
-    failed: Vec<NodePlace>,
+    failed: Vec<NodeIndex>,
     /// Index of the source that was looked at last.
     turn: usize,
 }
@@ -201,10 +201,10 @@ impl Sources {
                 Ok(())
             }
             Err(Failed::Node(fault)) => {
-                self.go_on_elsewhere(place).map_err(|nobody| fault.unwrap_or(nobody))
+                self.reassign_failed(place).map_err(|nobody| fault.unwrap_or(nobody))
             }
             Err(Failed::Here(fault)) => Err(fault),
-            Err(Failed::Stale) => self.go_on_anew().await,
+            Err(Failed::Stale) => self.reassign_all().await,
         }
     }
 
@@ -256,18 +256,18 @@ impl Sources {
     }
 
     /// Assigns the rest of a failed node's partitions to other nodes.
-    fn go_on_elsewhere(&mut self, place: usize) -> Result<(), RequestError> {
+    fn reassign_failed(&mut self, place: usize) -> Result<(), RequestError> {
         let source = self.sources.swap_remove(place);
         self.failed.push(source.share.node);
         if planted!(SkipsFailedNodes) {
             return Ok(());
         }
-        self.share_anew(source)
+        self.reassign(source)
     }
 
     /// Assigns all that is left again, by the newest layout and the present number of replicas of the
     /// bucket.
-    async fn go_on_anew(&mut self) -> Result<(), RequestError> {
+    async fn reassign_all(&mut self) -> Result<(), RequestError> {
         self.topology =
             self.listings.local.topology_after(self.topology.version(), CHUNK_TIMEOUT).await?;
         let WantedRecords { bucket_type, bucket, .. } = &self.wanted;
@@ -275,12 +275,12 @@ impl Sources {
             replicas_of(&self.listings.local.control.read(), BucketRef { bucket_type, bucket })?;
         self.failed.clear();
         let sources = std::mem::take(&mut self.sources);
-        sources.into_iter().try_for_each(|source| self.share_anew(source))
+        sources.into_iter().try_for_each(|source| self.reassign(source))
     }
 
     /// Replaces a source by new ones for the rest of its partitions. Positions that it has returned
     /// already are kept.
-    fn share_anew(&mut self, source: ListingSource) -> Result<(), RequestError> {
+    fn reassign(&mut self, source: ListingSource) -> Result<(), RequestError> {
         let ListingSource { share, after, positions, is_complete, .. } = source;
         if !is_complete {
             let shared = shares(&self.topology, &share.partitions, self.replicas, &self.failed)?;

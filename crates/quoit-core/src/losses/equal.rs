@@ -162,7 +162,7 @@ impl LossRecovery {
         while let Some(identity) = from {
             let page = self.local.engine.fold(partition, identity, PAGE_COUNT, true)?;
             from = page.next;
-            self.drop_those(partition, page.entries, fates)?;
+            self.drop_records(partition, page.entries, fates)?;
         }
         for name in paged.iter().filter(|name| self.is_dropped(name, fates)) {
             self.drop_paged(partition, name)?;
@@ -196,13 +196,13 @@ impl LossRecovery {
         let mut dropped_count = 0;
         for some in tags.chunks(PAGE_COUNT) {
             let records = self.local.records.tagged_roots(partition, some)?;
-            dropped_count += self.drop_those(partition, records, fates)?;
+            dropped_count += self.drop_records(partition, records, fates)?;
         }
         Ok(dropped_count)
     }
 
     /// Drops those of these records of which other nodes have whole copies. Returns their number.
-    fn drop_those(
+    fn drop_records(
         &self,
         partition: Partition,
         records: Vec<(Bytes, Record)>,

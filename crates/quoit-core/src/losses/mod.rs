@@ -66,9 +66,9 @@ fn fate(
 }
 
 /// Decisions about the records of each partition, by `n_val`.
-type Fates = BTreeMap<Partition, BTreeMap<u32, Fate>>;
+type RecoveryDecisions = BTreeMap<Partition, BTreeMap<u32, Fate>>;
 
-fn fates(state: &State, serving: &BTreeSet<NodeId>) -> Fates {
+fn fates(state: &State, serving: &BTreeSet<NodeId>) -> RecoveryDecisions {
     let layouts = state.layouts();
     let incomplete: BTreeSet<(Partition, NodeId)> = layouts.incomplete().collect();
     let of = |partition: Partition, n_val: u32| {
@@ -83,7 +83,7 @@ fn fates(state: &State, serving: &BTreeSet<NodeId>) -> Fates {
     layouts.newest().partitions().map(|partition| (partition, of_all(partition))).collect()
 }
 
-fn is_open(fates: &Fates) -> bool {
+fn is_open(fates: &RecoveryDecisions) -> bool {
     fates.values().flat_map(BTreeMap::values).any(|fate| *fate == Fate::Open)
 }
 
@@ -110,7 +110,7 @@ impl LossRecovery {
     /// # Errors
     ///
     /// If the disk fails.
-    pub(crate) async fn settle_loss(self: &Arc<Self>) -> Result<u64, RequestError> {
+    pub(crate) async fn mark_loss_repaired(self: &Arc<Self>) -> Result<u64, RequestError> {
         self.tell_loss().await;
         let mut tries = 0;
         let (mut fates, serving) = loop {
@@ -171,7 +171,7 @@ impl LossRecovery {
     /// partitions in which that succeeded, so that only equal records are left.
     async fn drop_what_differs(
         self: &Arc<Self>,
-        fates: &Fates,
+        fates: &RecoveryDecisions,
         serving: &BTreeSet<NodeId>,
     ) -> Result<BTreeSet<Partition>, RequestError> {
         let losses = Arc::clone(self);
@@ -193,7 +193,7 @@ impl LossRecovery {
     }
 
     /// Drops the records of which other nodes have whole copies, and syncs the removals.
-    fn drop_what_others_have(&self, fates: &Fates) -> Result<(), RequestError> {
+    fn drop_what_others_have(&self, fates: &RecoveryDecisions) -> Result<(), RequestError> {
         for (partition, by_n_val) in fates {
             if by_n_val.values().all(|fate| *fate == Fate::Dropped) {
                 self.local.engine.drop_partition(*partition)?;

@@ -81,7 +81,7 @@ pub(crate) struct QueueEntry {
     /// Time at which it was queued, microseconds since 1970.
     pub(crate) queued_us: u64,
     /// True if a consumer may have had the entry before.
-    pub(crate) is_again: bool,
+    pub(crate) may_be_redelivery: bool,
 }
 
 impl QueueEntry {

@@ -37,7 +37,7 @@ pub fn source_journal_samples() -> Vec<Vec<u8>> {
         reference,
         visited: Visited::from_slice(&[[7; 16]]),
         queued_us: 1_000,
-        is_again: false,
+        may_be_redelivery: false,
     };
     let reap = EntryReference::Reap { clock: VersionVector::default(), reaped_us: 5 };
     let entries = [

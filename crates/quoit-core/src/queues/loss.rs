@@ -13,7 +13,7 @@ const NAME: &str = "COMPLETE";
 /// Losses of a node's source queues.
 pub(super) struct Losses {
     /// True if there was a loss since the last [`Losses::take`].
-    is_untold: bool,
+    is_unreported: bool,
     /// True if a loss is outstanding.
     is_outstanding: bool,
     /// True if the file is on the disk.
@@ -25,7 +25,7 @@ pub(super) struct Losses {
 impl Losses {
     /// State of queues in memory alone, which end with the process.
     pub(super) const fn none() -> Self {
-        Self { is_untold: false, is_outstanding: false, is_marked: false, seen_us: None }
+        Self { is_unreported: false, is_outstanding: false, is_marked: false, seen_us: None }
     }
 
     /// Finds out whether earlier processes left a loss. There is none if there was no earlier process.
@@ -33,12 +33,12 @@ impl Losses {
     pub(super) fn found(disk: &dyn Disk, is_new: bool) -> Self {
         let is_marked = disk.list().is_ok_and(|names| names.iter().any(|name| name == NAME));
         let is_outstanding = !is_new && !is_marked;
-        Self { is_untold: is_outstanding, is_outstanding, is_marked, seen_us: None }
+        Self { is_unreported: is_outstanding, is_outstanding, is_marked, seen_us: None }
     }
 
     /// Notes a loss, also for the next process.
     pub(super) fn note(&mut self, disk: Option<&dyn Disk>) {
-        (self.is_untold, self.is_outstanding) = (true, true);
+        (self.is_unreported, self.is_outstanding) = (true, true);
         if let Some(disk) = disk
             && self.is_marked
         {
@@ -56,13 +56,13 @@ impl Losses {
 
     /// True if there was a loss since the last call.
     pub(super) const fn take(&mut self) -> bool {
-        std::mem::replace(&mut self.is_untold, false)
+        std::mem::replace(&mut self.is_unreported, false)
     }
 
     /// Notes that a full-sync of all records has found nothing to repair. A loss that [`Losses::take`]
     /// had not reported before the full-sync stays outstanding.
     pub(super) const fn settle(&mut self) {
-        self.is_outstanding = self.is_untold;
+        self.is_outstanding = self.is_unreported;
     }
 
     /// Creates the file if no loss is outstanding. True if the directory has to be synced for it.

@@ -11,7 +11,7 @@
 const SETTLING_US: u64 = 120_000_000;
 
 /// Random number of a full-sync, drawn by the node that runs it.
-pub type CheckNumber = u64;
+pub type FullSyncNumber = u64;
 
 /// Missed deletes of a queue.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -24,7 +24,7 @@ pub(crate) struct MissedDeletes {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct RunningCheck {
-    number: CheckNumber,
+    number: FullSyncNumber,
     /// Times of the deletes that this full-sync proves nothing about.
     later_us: Option<(u64, u64)>,
 }
@@ -57,7 +57,12 @@ impl MissedDeletes {
 
     /// Notes that a full-sync begins. `settling_us_max` limits the age from which on deletes count as
     /// settled.
-    pub(super) fn begin_check(&mut self, number: CheckNumber, now_us: u64, settling_us_max: u64) {
+    pub(super) fn begin_full_sync(
+        &mut self,
+        number: FullSyncNumber,
+        now_us: u64,
+        settling_us_max: u64,
+    ) {
         let settled_us = now_us.saturating_sub(SETTLING_US.min(settling_us_max));
         let later = |(first_us, last_us): (u64, u64)| (first_us.max(settled_us), last_us);
         let later_us = self.span_us.map(later).filter(|(first_us, last_us)| first_us <= last_us);
@@ -66,7 +71,7 @@ impl MissedDeletes {
 
     /// Notes that a full-sync has found that the other cluster lacks nothing. Only the full-sync that
     /// began last counts.
-    pub(super) fn end_check(&mut self, number: CheckNumber) {
+    pub(super) fn end_full_sync(&mut self, number: FullSyncNumber) {
         if let Some(check) = self.check.take_if(|check| check.number == number) {
             self.span_us = check.later_us;
         }
@@ -88,10 +93,10 @@ mod tests {
     fn a_full_sync_clears_deletes_that_were_settled_when_it_began() {
         let mut missed = MissedDeletes::default();
         missed.note(MINUTE, 2 * MINUTE);
-        missed.begin_check(7, 10 * MINUTE, u64::MAX);
-        missed.end_check(8);
+        missed.begin_full_sync(7, 10 * MINUTE, u64::MAX);
+        missed.end_full_sync(8);
         assert_eq!(missed.since_us(), Some(MINUTE), "another full-sync has ended");
-        missed.end_check(7);
+        missed.end_full_sync(7);
         assert_eq!(missed.since_us(), None);
     }
 
@@ -99,13 +104,13 @@ mod tests {
     fn deletes_of_the_last_two_minutes_and_those_meanwhile_wait_for_the_next_full_sync() {
         let mut missed = MissedDeletes::default();
         missed.note(MINUTE, 9 * MINUTE);
-        missed.begin_check(7, 10 * MINUTE, u64::MAX);
+        missed.begin_full_sync(7, 10 * MINUTE, u64::MAX);
         missed.note(11 * MINUTE, 11 * MINUTE);
-        missed.end_check(7);
+        missed.end_full_sync(7);
         assert_eq!(missed.span_us(), Some((8 * MINUTE, 11 * MINUTE)));
-        missed.begin_check(9, 20 * MINUTE, u64::MAX);
+        missed.begin_full_sync(9, 20 * MINUTE, u64::MAX);
         missed.note(21 * MINUTE, 21 * MINUTE);
-        missed.end_check(9);
+        missed.end_full_sync(9);
         assert_eq!(missed.span_us(), Some((21 * MINUTE, 21 * MINUTE)));
     }
 }

@@ -57,8 +57,8 @@ fn drain(queues: &SourceQueues) {
 
 /// A full-sync that finds nothing to repair.
 fn full_sync(queues: &SourceQueues, name: &str, now_us: u64) {
-    queues.begin_check(now_us, now_us);
-    queues.end_check(now_us, name, SINK);
+    queues.begin_full_sync(now_us, now_us);
+    queues.end_full_sync(now_us, name, SINK);
 }
 
 #[test]
@@ -131,12 +131,12 @@ fn a_queue_that_has_dropped_deletes_is_stale_when_no_full_sync_ends_within_the_r
 #[test]
 fn a_full_sync_counts_for_the_queues_of_its_cluster_alone() {
     let queues = open(&FaultyDisk::new(5));
-    queues.attend("all", Some([8; 16])).expect("a queue");
+    queues.subscribe("all", Some([8; 16])).expect("a queue");
     queues.suspend("all", true).expect("a queue");
     delete(&queues, HOUR);
     full_sync(&queues, "all", 2 * HOUR);
     assert_eq!(missed(&queues)[0], Some(HOUR), "another cluster consumes the queue");
-    queues.attend("all", SINK).expect("a queue");
+    queues.subscribe("all", SINK).expect("a queue");
     full_sync(&queues, "other", 3 * HOUR);
     assert_eq!(missed(&queues)[0], None);
 }

@@ -29,7 +29,7 @@ pub use filter::{QUEUE_COUNT_MAX, QueueDefinition, QueueDefinitionError, QueueFi
 #[cfg(any(test, feature = "testing"))]
 pub use fuzz::{fuzz_source_journal, source_journal_samples};
 pub(crate) use journal::{Cursor, Journal, JournalEntry};
-pub use missed::CheckNumber;
+pub use missed::FullSyncNumber;
 pub use queue::{QueueCounts, QueueLengths};
 pub use source_queues::{ChangeQueueError, Lease, QueueStatus, SourceQueueSettings, SourceQueues};
 

@@ -52,7 +52,7 @@ struct Leased {
 }
 
 /// Real-time entries after the window, which are only in the journal.
-struct Behind {
+struct JournalTail {
     cursor: Cursor,
     /// Lower bound of their sequence numbers.
     first: EntrySequence,
@@ -63,7 +63,7 @@ struct Behind {
     has_failed: bool,
 }
 
-impl Behind {
+impl JournalTail {
     /// Entries from the one at `cursor` on.
     const fn from(cursor: Cursor, first: EntrySequence, since_us: u64) -> Self {
         Self { cursor, first, count: 1, since_us, has_failed: false }
@@ -111,7 +111,7 @@ pub(crate) struct Queue {
     window: VecDeque<QueueEntry>,
     /// Number of entries in the window that have their object.
     held_count: usize,
-    behind: Option<Behind>,
+    behind: Option<JournalTail>,
     /// Entries with lower numbers were queued by an earlier process, which may have sent them.
     restored_below: EntrySequence,
     /// Entries of the lower priorities, oldest first.
@@ -197,7 +197,7 @@ impl Queue {
         match (&mut self.behind, at) {
             (Some(behind), Some(_)) => behind.count += 1,
             (None, Some(cursor)) if self.window.len() >= self.bounds.window_count_max => {
-                self.behind = Some(Behind::from(cursor, entry.sequence, entry.queued_us));
+                self.behind = Some(JournalTail::from(cursor, entry.sequence, entry.queued_us));
             }
             _ => {
                 let is_small = entry.held_bytes() <= self.bounds.object_bytes_max;
@@ -222,7 +222,7 @@ impl Queue {
         self.restored_below = EntrySequence(first.0 + 1);
         match &mut self.behind {
             Some(behind) => behind.count += 1,
-            None => self.behind = Some(Behind::from(cursor, first, since_us)),
+            None => self.behind = Some(JournalTail::from(cursor, first, since_us)),
         }
     }
 
@@ -281,8 +281,8 @@ impl Queue {
             let number = self.number;
             for JournalEntry { entry, queues } in read.entries {
                 if queues.contains(&number) && entry.sequence >= behind.first {
-                    let is_again = entry.sequence < self.restored_below;
-                    self.window.push_back(QueueEntry { is_again, ..entry });
+                    let may_be_redelivery = entry.sequence < self.restored_below;
+                    self.window.push_back(QueueEntry { may_be_redelivery, ..entry });
                 }
             }
             behind.cursor = read.next;
@@ -308,7 +308,7 @@ impl Queue {
 
     /// Notes that a consumer can't use the delta of an entry. When the entry is sent again, it comes
     /// with the whole object.
-    pub(crate) fn want_whole(&mut self, sequence: EntrySequence, lease: LeaseNumber) {
+    pub(crate) fn request_whole(&mut self, sequence: EntrySequence, lease: LeaseNumber) {
         if let Some(leased) = self.leased.get_mut(&sequence)
             && leased.lease == lease
             && matches!(leased.entry.reference, EntryReference::Delta { .. })
@@ -340,7 +340,7 @@ impl Queue {
             let Some(Leased { priority, entry, .. }) = self.leased.remove(sequence) else {
                 continue;
             };
-            let entry = QueueEntry { is_again: true, ..entry };
+            let entry = QueueEntry { may_be_redelivery: true, ..entry };
             match priority {
                 QueuePriority::RealTime => {
                     self.held_count += usize::from(holds_object(&entry));

@@ -208,8 +208,8 @@ impl SourceQueues {
             return discards;
         }
         let sequence = state.issue();
-        let (queued_us, is_again) = (now_us, false);
-        let entry = QueueEntry { sequence, key, reference, visited, queued_us, is_again };
+        let (queued_us, may_be_redelivery) = (now_us, false);
+        let entry = QueueEntry { sequence, key, reference, visited, queued_us, may_be_redelivery };
         let at = state.append(&entry, &numbers);
         for queue in &mut state.queues {
             if numbers.contains(&queue.number) {
@@ -240,8 +240,9 @@ impl SourceQueues {
             }
             let sequence = state.issue();
             let (reference, visited) = (EntryReference::ToFetch, Visited::new());
-            let (queued_us, is_again) = (now_us, false);
-            let entry = QueueEntry { sequence, key, reference, visited, queued_us, is_again };
+            let (queued_us, may_be_redelivery) = (now_us, false);
+            let entry =
+                QueueEntry { sequence, key, reference, visited, queued_us, may_be_redelivery };
             match priority {
                 QueuePriority::RealTime => {
                     let numbers = [state.queues[place].number];
@@ -369,7 +370,11 @@ impl SourceQueues {
 
     /// Notes the consumer's cluster, and returns a handle that is notified when the queue gets an
     /// entry; `None` if no queue has the name.
-    pub(crate) fn attend(&self, name: &str, sink: Option<VisitedCluster>) -> Option<Arc<Notify>> {
+    pub(crate) fn subscribe(
+        &self,
+        name: &str,
+        sink: Option<VisitedCluster>,
+    ) -> Option<Arc<Notify>> {
         let mut state = self.state.lock();
         let queue = state.queues.iter_mut().find(|queue| queue.name == name)?;
         queue.sink = sink;

@@ -430,7 +430,7 @@ fn a_stale_queue_stays_stale_until_an_operator_has_dealt_with_it() {
     };
     let (sink, other) = ([1; 16], [2; 16]);
     let queues = open(&disk);
-    queues.attend("all", Some(sink)).expect("a queue");
+    queues.subscribe("all", Some(sink)).expect("a queue");
     push(&queues, 1, 0);
     assert!(queues.note_stale(1_000_000).is_empty());
     assert_eq!(queues.note_stale(2_000_000), ["all"]);
@@ -484,8 +484,8 @@ fn deltas_outlast_the_process_and_become_references_where_the_sink_wants_the_obj
     }
     assert_eq!(taken.len(), 10);
     let other = queues.lease();
-    queues.want_whole("all", &other, &taken[..1]);
-    queues.want_whole("all", &lease, &taken[3..4]);
+    queues.request_whole("all", &other, &taken[..1]);
+    queues.request_whole("all", &lease, &taken[3..4]);
     drop(lease);
     for number in 0..10 {
         let (_, entry) = queues.take("all", None, 30).expect("it waits again");
@@ -503,7 +503,7 @@ fn entries_of_a_sink_that_hangs_go_to_others() {
     queues.take("all", Some(&lease), 200).expect("an entry");
     queues.end_leases(150);
     let (_, again) = queues.take("all", None, 300).expect("an entry");
-    assert_eq!((number_of(&again.key), again.is_again), (0, true));
+    assert_eq!((number_of(&again.key), again.may_be_redelivery), (0, true));
     queues.confirm("all", &lease, &[hangs.sequence]);
     assert_eq!(queues.lengths("all").map(|lengths| lengths.real_time), Some(1));
 }

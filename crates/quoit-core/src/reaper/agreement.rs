@@ -18,14 +18,14 @@
 
 use super::Marks;
 use super::Reaper;
-use crate::blocking::give_way;
+use crate::blocking::yield_to_requests;
 use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::placement::{Place, n_val_of};
 use crate::replica::Copy;
 use crate::tombstones::{DUE_COUNT_MAX, NotedTombstone};
 use crate::topology::Topology;
-use crate::votes::NodePlace;
+use crate::votes::NodeIndex;
 use bytes::Bytes;
 use prost::Message;
 use quoit_cluster::{Lane, Replies, State};
@@ -33,7 +33,9 @@ use quoit_model::key::KeyRef;
 use quoit_model::props::Quorum;
 use quoit_planted::planted;
 use quoit_store::engine::Access;
-use quoit_wire::internode::reap::{Agreed, Hold, METHOD_HOLD, METHOD_REAP, Reap, Tombstone};
+use quoit_wire::internode::reap::{
+    AgreedTombstones, Hold, METHOD_HOLD, METHOD_REAP, Reap, Tombstone,
+};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::mem::take;
@@ -46,20 +48,20 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest time between the start of the first step and the second one.
 const HELD_FOR: Duration = Duration::from_secs(30);
 /// Time after which a tombstone that could not be reaped is tried again, in microseconds.
-const AGAIN_US: u64 = 10_000_000;
+const RETRY_DELAY_US: u64 = 10_000_000;
 /// Largest number of tombstones in a batch.
 const BATCH_COUNT: usize = 500;
 /// Size of the names in a batch, in bytes, beyond which the batch is sent.
 const BATCH_BYTES: usize = 128 << 10;
 /// Largest number of records of a batch that are read from all primaries because they store different
 /// things. Others have their turn in a later pass.
-const UNITED_COUNT: usize = 50;
+const REPAIR_COUNT_MAX: usize = 50;
 
 /// A tombstone that this node asks the other primaries to hold and to reap.
 struct Candidate {
     noted: NotedTombstone,
     /// The record's other primaries.
-    others: SmallVec<[NodePlace; 4]>,
+    others: SmallVec<[NodeIndex; 4]>,
     /// The tombstone as it is stored; empty until it has been read.
     tombstone: Bytes,
 }
@@ -67,7 +69,7 @@ struct Candidate {
 /// Next step for a tombstone that is due.
 enum AgreementStep {
     /// This node asks these other primaries now.
-    Now(SmallVec<[NodePlace; 4]>),
+    Now(SmallVec<[NodeIndex; 4]>),
     /// Layouts change, or a primary is away or has lost records.
     Later,
     /// Another node is responsible for it.
@@ -83,9 +85,9 @@ enum Phase {
 
 /// State of a tombstone on the other primaries.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Opinion {
+enum PrimaryAnswer {
     /// All have done what they were asked.
-    Agreed,
+    AgreedTombstones,
     /// A primary did not answer.
     Unknown,
     /// A primary stores something else.
@@ -155,7 +157,7 @@ impl Reaper {
             return Vec::new();
         }
         let held_until = Instant::now() + HELD_FOR;
-        let batch = match self.still_here(batch).await {
+        let batch = match self.still_stored(batch).await {
             Ok(batch) => batch,
             Err(noted) => return noted,
         };
@@ -186,7 +188,7 @@ impl Reaper {
 
     /// Reads the records for which primaries store different things from all primaries, which repairs
     /// them.
-    async fn unite(&self, batch: &[Candidate], opinions: &[Opinion]) {
+    async fn unite(&self, batch: &[Candidate], opinions: &[PrimaryAnswer]) {
         let all = ReadOptions {
             r: Some(Quorum::All),
             pr: Some(Quorum::All),
@@ -195,8 +197,8 @@ impl Reaper {
             ..ReadOptions::default()
         };
         let differ =
-            batch.iter().zip(opinions).filter(|(_, opinion)| **opinion == Opinion::Differs);
-        for (Candidate { noted, .. }, _) in differ.take(UNITED_COUNT) {
+            batch.iter().zip(opinions).filter(|(_, opinion)| **opinion == PrimaryAnswer::Differs);
+        for (Candidate { noted, .. }, _) in differ.take(REPAIR_COUNT_MAX) {
             let Ok(key) = KeyRef::decode(&noted.encoded) else { continue };
             if let Err(fault) = self.coordinator.refresh_own(key, &all).await {
                 tracing::debug!(%fault, "primaries that differ could not be brought together");
@@ -207,7 +209,7 @@ impl Reaper {
 
     /// Returns the tombstones of a batch that this node still stores unchanged, with their stored form,
     /// after a sync. If reading or syncing fails, returns them as the error, to be tried later.
-    async fn still_here(
+    async fn still_stored(
         self: &Arc<Self>,
         batch: Vec<Candidate>,
     ) -> Result<Vec<Candidate>, Vec<NotedTombstone>> {
@@ -216,7 +218,7 @@ impl Reaper {
             let mut here = Vec::with_capacity(batch.len());
             let mut fault = None;
             for mut candidate in batch {
-                give_way();
+                yield_to_requests();
                 match reaper.tombstone_of(&candidate.noted) {
                     Ok(Some(tombstone)) => candidate.tombstone = tombstone,
                     Ok(None) => continue,
@@ -253,8 +255,13 @@ impl Reaper {
 
     /// Asks the other primaries to hold or to reap the tombstones of a batch. Returns one opinion for
     /// each.
-    async fn ask(&self, topology: &Topology, batch: &[Candidate], phase: Phase) -> Vec<Opinion> {
-        let mut by_node: BTreeMap<NodePlace, Vec<usize>> = BTreeMap::new();
+    async fn ask(
+        &self,
+        topology: &Topology,
+        batch: &[Candidate],
+        phase: Phase,
+    ) -> Vec<PrimaryAnswer> {
+        let mut by_node: BTreeMap<NodeIndex, Vec<usize>> = BTreeMap::new();
         for (index, candidate) in batch.iter().enumerate() {
             candidate.others.iter().for_each(|node| by_node.entry(*node).or_default().push(index));
         }
@@ -278,18 +285,18 @@ impl Reaper {
         let deadline = Instant::now() + CALL_TIMEOUT;
         let mut answers = BTreeMap::new();
         while let Ok(Some((node, answer))) = timeout_at(deadline, replies.next()).await {
-            if let Ok(Ok(answer)) = answer.map(|reply| Agreed::decode(reply.header)) {
+            if let Ok(Ok(answer)) = answer.map(|reply| AgreedTombstones::decode(reply.header)) {
                 answers.insert(node, answer.agreed);
             }
         }
-        let mut opinions = vec![Opinion::Agreed; batch.len()];
+        let mut opinions = vec![PrimaryAnswer::AgreedTombstones; batch.len()];
         for (node, indices) in &by_node {
             for (place, index) in indices.iter().enumerate() {
                 let opinion = match answers.get(node) {
-                    None if planted!(ReapsOnSilence) => Opinion::Agreed,
-                    None => Opinion::Unknown,
-                    Some(marks) if Marks::is_set(marks, place) => Opinion::Agreed,
-                    Some(_) => Opinion::Differs,
+                    None if planted!(ReapsOnSilence) => PrimaryAnswer::AgreedTombstones,
+                    None => PrimaryAnswer::Unknown,
+                    Some(marks) if Marks::is_set(marks, place) => PrimaryAnswer::AgreedTombstones,
+                    Some(_) => PrimaryAnswer::Differs,
                 };
                 opinions[*index] = opinion.max(opinions[*index]);
             }
@@ -306,9 +313,9 @@ impl Reaper {
         self.local.settings.blocking.aside(reap).await.unwrap_or_default()
     }
 
-    /// Puts tombstones back into the queue, to be tried again after [`AGAIN_US`].
+    /// Puts tombstones back into the queue, to be tried again after [`RETRY_DELAY_US`].
     pub(super) fn reap_later(&self, tombstones: Vec<NotedTombstone>) {
-        let due_us = self.local.clock.unix_us() + AGAIN_US;
+        let due_us = self.local.clock.unix_us() + RETRY_DELAY_US;
         self.tombstones
             .put_back(tombstones.into_iter().map(|noted| NotedTombstone { due_us, ..noted }));
     }
@@ -322,7 +329,7 @@ fn tombstone(candidate: &Candidate, phase: Phase) -> Tombstone {
 }
 
 /// Splits a batch into the tombstones on which all primaries agree, and the others.
-fn part(batch: Vec<Candidate>, opinions: &[Opinion]) -> (Vec<Candidate>, Vec<Candidate>) {
+fn part(batch: Vec<Candidate>, opinions: &[PrimaryAnswer]) -> (Vec<Candidate>, Vec<Candidate>) {
     let mut opinions = opinions.iter();
-    batch.into_iter().partition(|_| opinions.next() == Some(&Opinion::Agreed))
+    batch.into_iter().partition(|_| opinions.next() == Some(&PrimaryAnswer::AgreedTombstones))
 }

@@ -7,7 +7,7 @@
 
 use super::Reaper;
 use super::serve::reap_record;
-use crate::blocking::give_way;
+use crate::blocking::yield_to_requests;
 use crate::error::RequestError;
 use crate::placement::Place;
 use crate::tombstones::NotedTombstone;
@@ -25,7 +25,7 @@ impl Reaper {
         let due = self.due_tombstones(delay_ms).await?;
         let reaper = Arc::clone(self);
         let reap = move || {
-            if reaper.hook.may_get_older() {
+            if reaper.hook.may_receive_older() {
                 match reaper.record_reaps(&due) {
                     // There is room again when some reap records have retired.
                     Err(RequestError::Overload) => {
@@ -36,7 +36,7 @@ impl Reaper {
                 }
             }
             let reap = |noted| {
-                give_way();
+                yield_to_requests();
                 reaper.reap(noted).map(usize::from)
             };
             let reaped: Result<usize, StoreError> = due.iter().map(reap).sum();
@@ -49,7 +49,7 @@ impl Reaper {
     fn record_reaps(&self, due: &[NotedTombstone]) -> Result<(), RequestError> {
         let mut records = Vec::new();
         for noted in due {
-            give_way();
+            yield_to_requests();
             let Ok(place) = Place::new(&noted.encoded, noted.partition) else { continue };
             match self.tombstone_of(noted) {
                 Ok(Some(tombstone)) => records.push(reap_record(&place.at(), tombstone)?),

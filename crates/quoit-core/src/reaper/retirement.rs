@@ -37,7 +37,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Members for which the reap records of a node are kept.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct ReapRecordsHeldUp {
+pub struct ReapRecordBlockers {
     /// Names of members that did not answer, or answered by an older state of the control plane.
     pub away: Vec<Arc<str>>,
     /// Names of members that may hold an older copy of a record of which this node has a reap record.
@@ -104,7 +104,7 @@ impl Round {
 /// State of the retirement of a node's reap records.
 #[derive(Default)]
 pub(crate) struct Retirement {
-    held_up: Mutex<ReapRecordsHeldUp>,
+    held_up: Mutex<ReapRecordBlockers>,
 }
 
 /// The last round, and the time at which it began. `round` is `None` if a member did not answer or
@@ -116,16 +116,16 @@ struct Last {
 
 impl Reaper {
     /// Returns the time between two rounds: two minutes with the default limits. A request sends what it
-    /// has read or written for at most [`sent_for`](crate::local_node::LocalNode::sent_for). After that,
+    /// has read or written for at most [`send_window`](crate::local_node::LocalNode::sent_for). After that,
     /// a connection that stays silent for its idle timeout is closed at both ends, and the receiver has
     /// the same time again for what has arrived.
     fn rounds_apart(&self) -> Duration {
-        self.local.sent_for() + 2 * self.local.internode.idle_timeout()
+        self.local.send_window() + 2 * self.local.internode.idle_timeout()
     }
 
     /// Returns the members for which this node keeps reap records, as the last round found.
     #[must_use]
-    pub fn reap_records_held_up(&self) -> ReapRecordsHeldUp {
+    pub fn reap_record_blockers(&self) -> ReapRecordBlockers {
         self.retirement.held_up.lock().clone()
     }
 
@@ -138,7 +138,7 @@ impl Reaper {
             ticks.tick().await;
             if self.replica.reap_records.is_empty() {
                 last = Last { round: None, at: None };
-                *self.retirement.held_up.lock() = ReapRecordsHeldUp::default();
+                *self.retirement.held_up.lock() = ReapRecordBlockers::default();
                 continue;
             }
             // After an incomplete round, the next one begins at the next check.
@@ -184,7 +184,7 @@ impl Reaper {
         for (id, tag) in asked.iter().zip(0..) {
             let ask = AskUnsettled { since: number(id) };
             if *id == state.node_id() {
-                answers.insert(*id, self.tell_unsettled(ask));
+                answers.insert(*id, self.unsettled_report(ask));
             } else if let Some(peer) = self.local.reachable(*id) {
                 // A member to which nothing could be sent counts as one that did not answer.
                 let _ = peer.send(METHOD_ASK_UNSETTLED, &ask, b"", Lane::Small, &replies, tag);
@@ -217,7 +217,7 @@ impl Reaper {
     /// Notes which members hold the retirement up, for operators.
     fn note_held_up(&self, state: &State, answers: &BTreeMap<NodeId, Unsettled>) {
         let reaped = self.replica.reap_records.partitions();
-        let mut held_up = ReapRecordsHeldUp::default();
+        let mut held_up = ReapRecordBlockers::default();
         for member in state.members().iter() {
             let name = || Arc::clone(&member.name);
             let holds = |number: &u32| read_partition(*number).is_some_and(|p| reaped.contains(&p));
@@ -238,13 +238,13 @@ impl Reaper {
 
     pub(crate) fn serve_ask_unsettled(&self, request: &IncomingRequest, reply: Responder) {
         match self.local.read_header(request, |_: &AskUnsettled| u64::MAX) {
-            Ok(ask) => reply.send(&self.tell_unsettled(ask), b""),
+            Ok(ask) => reply.send(&self.unsettled_report(ask), b""),
             Err(refusal) => refuse(reply, &refusal),
         }
     }
 
     /// Returns this node's answer to the question for unsettled partitions.
-    fn tell_unsettled(&self, ask: AskUnsettled) -> Unsettled {
+    fn unsettled_report(&self, ask: AskUnsettled) -> Unsettled {
         let (told, now_us) = (self.delivery.unsettled_since(ask.since), self.local.clock.unix_us());
         let partitions = told.partitions.into_iter().map(|partition| u32::from(partition.0));
         Unsettled {

@@ -2,7 +2,7 @@
 
 use super::Marks;
 use super::Reaper;
-use crate::blocking::give_way;
+use crate::blocking::yield_to_requests;
 use crate::error::RequestError;
 use crate::placement::Place;
 use crate::reap_records::ReapRecord;
@@ -17,7 +17,9 @@ use quoit_model::hash::Partition;
 use quoit_planted::planted;
 use quoit_store::engine::{Access, RecordAt};
 use quoit_store::error::StoreError;
-use quoit_wire::internode::reap::{Agreed, Hold, Reap, ReapedTaken, TakeReaped, Tombstone};
+use quoit_wire::internode::reap::{
+    AgreedTombstones, Hold, Reap, ReapedTaken, TakeReaped, Tombstone,
+};
 use std::sync::Arc;
 
 impl Reaper {
@@ -57,7 +59,9 @@ impl Reaper {
         let blocking = self.local.settings.blocking;
         tokio::spawn(async move {
             match blocking.aside(move || Ok(step(&self))).await {
-                Ok(Ok(agreed)) => reply.send(&Agreed { agreed: agreed.into_bytes() }, b""),
+                Ok(Ok(agreed)) => {
+                    reply.send(&AgreedTombstones { agreed: agreed.into_bytes() }, b"")
+                }
                 Ok(Err(refusal)) => refuse(reply, &refusal),
                 Err(fault) => refuse(reply, &fault.into()),
             }
@@ -71,7 +75,7 @@ impl Reaper {
         let mut held = Marks::none(tombstones.len());
         let mut lacking = Vec::new();
         for (index, tombstone) in tombstones.iter().enumerate() {
-            give_way();
+            yield_to_requests();
             let place = self.local.place(&tombstone.key, tombstone.partition)?;
             let at = place.at();
             match self.local.engine.head(&at) {
@@ -114,7 +118,7 @@ impl Reaper {
         let mut gone = Marks::none(places.len());
         let (mut records, mut there) = (Vec::new(), Vec::new());
         for (index, (place, digest)) in places.iter().enumerate() {
-            give_way();
+            yield_to_requests();
             let at = place.at();
             match self.replica.fetch_copy(&at, true, Access::Wait) {
                 Err(RequestError::Store(StoreError::Corrupt { .. })) => {}
@@ -129,7 +133,7 @@ impl Reaper {
         }
         self.replica.add_reap_records(records)?;
         for (index, at) in there {
-            give_way();
+            yield_to_requests();
             if self.replica.reap_copy(&at, places[index].1)? {
                 gone.set(index);
             }

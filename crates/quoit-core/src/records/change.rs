@@ -9,7 +9,7 @@ use quoit_store::engine::{Access, Applied, Interrupted, RecordAt, RecordMeta};
 use quoit_store::error::StoreError;
 
 /// New form of a record in pages.
-pub(crate) enum Becomes {
+pub(crate) enum NewForm {
     /// The same as before; writes to its pages are dropped.
     Same,
     /// A record in pages; the pages that the change wrote are stored.
@@ -20,7 +20,7 @@ pub(crate) enum Becomes {
     Nothing,
 }
 
-impl Becomes {
+impl NewForm {
     /// The form of a record in pages after a change: still in pages or, if little is left in them, a
     /// whole object.
     pub(crate) fn paged(
@@ -56,7 +56,7 @@ pub(crate) type RootChange<'c> =
     dyn FnMut(&RecordMeta, PagedObject, &mut WrittenPages<'_, '_>) -> RootChanged + 'c;
 
 /// Result of such a change.
-pub(crate) type RootChanged = Result<Becomes, PageFault>;
+pub(crate) type RootChanged = Result<NewForm, PageFault>;
 
 impl Records {
     /// Changes a record in pages; `None` if the record is not stored in pages. The change function may
@@ -78,20 +78,20 @@ impl Records {
             let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation(), access);
             let becomes = change(&root.meta, paged, &mut pages);
             match becomes.map_err(|fault| fault.interrupts(at))? {
-                Becomes::Same => Ok(()),
-                Becomes::Paged(meta, paged) => {
+                NewForm::Same => Ok(()),
+                NewForm::Paged(meta, paged) => {
                     pages.finish()?;
                     put_root(transaction, at, &paged, meta)
                 }
-                Becomes::Whole(meta, value) => {
+                NewForm::Whole(meta, value) => {
                     is_large = should_be_divided(&value);
                     if is_large && access == Access::NoWait {
-                        return Err(Interrupted::by_long_work());
+                        return Err(Interrupted::needs_wait());
                     }
                     pages.finish()?;
                     transaction.put(at, meta, &value)
                 }
-                Becomes::Nothing => {
+                NewForm::Nothing => {
                     pages.finish()?;
                     transaction.remove(at)
                 }
@@ -115,8 +115,8 @@ impl Records {
         change: &mut PageChange<'_>,
     ) -> Result<Option<Applied>, StoreError> {
         self.change_root(at, access, &mut |meta, paged, pages| match change(paged, pages)? {
-            Some(paged) => Becomes::paged(Box::new(paged), meta.n_val_class, pages),
-            None => Ok(Becomes::Same),
+            Some(paged) => NewForm::paged(Box::new(paged), meta.n_val_class, pages),
+            None => Ok(NewForm::Same),
         })
     }
 }

@@ -43,7 +43,7 @@ impl Records {
                 // The record was changed in the meantime: try again.
                 Ok(()) | Err(PageFault::Form(_)) => {}
                 Err(PageFault::Store(fault)) => return Err(fault),
-                Err(PageFault::Cold | PageFault::Interrupted(_)) => {
+                Err(PageFault::NeedsWait | PageFault::Interrupted(_)) => {
                     unreachable!("pages that are waited for, and not in a transaction")
                 }
             }

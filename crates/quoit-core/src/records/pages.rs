@@ -30,7 +30,7 @@ pub(crate) type PageChanged = Result<Option<PagedObject>, PageFault>;
 #[derive(Debug)]
 pub(crate) enum PageFault {
     /// The page has to come from the disk, and the call must not wait.
-    Cold,
+    NeedsWait,
     /// The page does not fit the root: it is of another moment, or damaged.
     Form(StoredFormError),
     /// The engine failed.
@@ -52,7 +52,7 @@ impl PageFault {
             Self::Interrupted(interrupted) => interrupted,
             Self::Store(fault) => fault.into(),
             Self::Form(fault) => corrupt(at, fault.to_string()).into(),
-            Self::Cold => unreachable!("a transaction says itself that it has to wait"),
+            Self::NeedsWait => unreachable!("a transaction says itself that it has to wait"),
         }
     }
 }
@@ -75,7 +75,7 @@ fn can_have_branches(at: &RecordAt<'_>) -> bool {
 }
 
 /// The fault of a root that lists a page whose name would exceed the limit.
-const NAMELESS: StoredFormError =
+const PAGE_NAME_TOO_LONG: StoredFormError =
     StoredFormError::BadForm { what: "a page whose name would be too long", at: 0 };
 
 /// Calls a function with the place of a page. The page's key consists of the generation, the number of
@@ -94,7 +94,7 @@ fn at_page<T>(
     }
     key.extend_from_slice(&name.first.0.to_be_bytes());
     let key = KeyRef::piece(at.encoded, &key);
-    key.check().map_err(|_| NAMELESS)?;
+    key.check().map_err(|_| PAGE_NAME_TOO_LONG)?;
     let encoded = key.encoded();
     // A page is placed with its record, so its own placement is not computed.
     let identity = KeyHash::of_piece(&encoded, Placement(0)).identity;
@@ -181,13 +181,13 @@ impl Pages for ReadPages<'_> {
     }
 
     fn read(&mut self, name: PageName) -> Result<Option<Bytes>, PageFault> {
-        count_read(&mut self.reads_left).ok_or(PageFault::Cold)?;
+        count_read(&mut self.reads_left).ok_or(PageFault::NeedsWait)?;
         let fetched =
             at_page(self.at, self.generation, name, |at| self.engine.get(at, self.access))?;
         match fetched.map_err(PageFault::Store)? {
             Fetch::Missing => Ok(None),
             Fetch::Found(record) => Ok(Some(record.value)),
-            Fetch::WouldBlock => Err(PageFault::Cold),
+            Fetch::WouldBlock => Err(PageFault::NeedsWait),
         }
     }
 
@@ -239,7 +239,7 @@ impl Pages for WrittenPages<'_, '_> {
             return Ok(written.clone());
         }
         let Self { transaction, at, generation, reads_left, .. } = self;
-        count_read(reads_left).ok_or(PageFault::Interrupted(Interrupted::by_long_work()))?;
+        count_read(reads_left).ok_or(PageFault::Interrupted(Interrupted::needs_wait()))?;
         let read = at_page(at, *generation, name, |at| transaction.get(at))?;
         let record = read.map_err(PageFault::Interrupted)?;
         Ok(record.map(|record| record.value))
@@ -249,7 +249,7 @@ impl Pages for WrittenPages<'_, '_> {
         if page.is_none() && !self.written.contains_key(&name) {
             // To remove a page, the engine has to look it up, so it counts as a read.
             let left = count_read(&mut self.reads_left);
-            left.ok_or(PageFault::Interrupted(Interrupted::by_long_work()))?;
+            left.ok_or(PageFault::Interrupted(Interrupted::needs_wait()))?;
         }
         self.written.insert(name, page.map(Bytes::copy_from_slice));
         Ok(())

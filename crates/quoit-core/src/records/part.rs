@@ -55,7 +55,7 @@ impl Records {
             let mut pages = ReadPages::new(&*self.engine, at, paged.generation(), access);
             let part = match boxed_part(&paged, path, wanted, &mut pages) {
                 Ok(part) => part,
-                Err(PageFault::Cold) => return Ok(None),
+                Err(PageFault::NeedsWait) => return Ok(None),
                 Err(PageFault::Store(fault)) => return Err(fault),
                 Err(PageFault::Form(_) | PageFault::Interrupted(_)) => continue,
             };

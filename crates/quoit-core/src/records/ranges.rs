@@ -112,7 +112,7 @@ impl Records {
                 Ok(seen) => seen,
                 Err(PageFault::Store(fault)) => return Err(fault),
                 Err(PageFault::Form(_)) => continue,
-                Err(PageFault::Cold | PageFault::Interrupted(_)) => {
+                Err(PageFault::NeedsWait | PageFault::Interrupted(_)) => {
                     unreachable!("pages that are waited for, and not in a transaction")
                 }
             };

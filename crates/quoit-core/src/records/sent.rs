@@ -38,7 +38,7 @@ pub(crate) enum PassEnd {
     /// The record was changed during the pass: another pass is needed.
     Changed,
     /// The record is not stored in pages any more.
-    Gone,
+    RemoveDrained,
 }
 
 impl SentPages {
@@ -128,7 +128,7 @@ impl Records {
                 // root; the receiver finds a damaged copy when it checks the pages against the root.
                 Err(PageFault::Form(_)) => return Ok((news, true)),
                 Err(PageFault::Store(fault)) => return Err(fault),
-                Err(PageFault::Cold | PageFault::Interrupted(_)) => {
+                Err(PageFault::NeedsWait | PageFault::Interrupted(_)) => {
                     unreachable!("pages that are waited for, and not in a transaction")
                 }
             }
@@ -143,7 +143,7 @@ impl Records {
         at: &RecordAt<'_>,
         sent: &mut SentPages,
     ) -> Result<PassEnd, StoreError> {
-        let Some((root, paged)) = self.root_of(at)? else { return Ok(PassEnd::Gone) };
+        let Some((root, paged)) = self.root_of(at)? else { return Ok(PassEnd::RemoveDrained) };
         if root.value == sent.root.value {
             return Ok(PassEnd::Complete);
         }

@@ -7,7 +7,7 @@
 //! [`Records::clear_staged`] finds the note at the next start and removes the pages.
 
 use super::pages::{self, PageFault, ReadPages, WrittenPages};
-use super::{Becomes, COLLECTED_COUNT, Records, decoded, put_root, read_root};
+use super::{COLLECTED_COUNT, NewForm, Records, decoded, put_root, read_root};
 use crate::placement::Place;
 use bytes::Bytes;
 use quoit_model::data_type::pages::{OtherCopy, PageName, PagedObject, PagesMerged};
@@ -36,7 +36,7 @@ pub(crate) struct StagedPages {
 
 /// Result of putting staged pages in place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Unstaged {
+pub(crate) enum StagedOutcome {
     /// The record was written, from the staged pages alone or merged with the stored record; durable
     /// with the ticket.
     Written(Ticket, RecordMeta),
@@ -49,9 +49,9 @@ pub(crate) enum Unstaged {
 }
 
 /// Decisions of the surrounding store that [`Records::finish_staged`] needs.
-pub(crate) struct AroundStaged<'a> {
+pub(crate) struct StagedCallbacks<'a> {
     /// The reason why a record must not be stored where none is stored at present; `None` if it may be.
-    pub(crate) refused: &'a dyn Fn() -> Option<Unstaged>,
+    pub(crate) refused: &'a dyn Fn() -> Option<StagedOutcome>,
     /// Merges the stored object with the staged one.
     pub(crate) merged: &'a dyn Fn(&Object, &Object) -> Object,
 }
@@ -182,10 +182,10 @@ impl Records {
         staged: &StagedPages,
         root: PagedObject,
         n_val_class: u8,
-        around: &AroundStaged<'_>,
-    ) -> Result<Unstaged, StoreError> {
+        around: &StagedCallbacks<'_>,
+    ) -> Result<StagedOutcome, StoreError> {
         let Ok(place) = Place::new(&staged.key, staged.partition) else {
-            return Ok(Unstaged::NeedsWhole);
+            return Ok(StagedOutcome::NeedsWhole);
         };
         let at = place.at();
         let paged = root.with_generation(staged.generation);
@@ -193,9 +193,9 @@ impl Records {
         let mut read = ReadPages::new(&*self.engine, &at, staged.generation, Access::Wait);
         match paged.check_pages(&mut read) {
             Ok(()) => {}
-            Err(PageFault::Form(_)) => return Ok(Unstaged::NeedsWhole),
+            Err(PageFault::Form(_)) => return Ok(StagedOutcome::NeedsWhole),
             Err(PageFault::Store(fault)) => return Err(fault),
-            Err(PageFault::Cold | PageFault::Interrupted(_)) => {
+            Err(PageFault::NeedsWait | PageFault::Interrupted(_)) => {
                 unreachable!("pages that are waited for, and not in a transaction")
             }
         }
@@ -210,12 +210,12 @@ impl Records {
                     // The next start removes the note. It keeps the pages, because they have a root.
                     tracing::warn!(%fault, "a note of staged pages could not be removed");
                 }
-                Ok(Unstaged::Written(ticket, meta))
+                Ok(StagedOutcome::Written(ticket, meta))
             }
             (Ok(_), Err(unstaged)) => Ok(unstaged),
-            (Ok(_), Ok(_)) => Ok(Unstaged::Known),
+            (Ok(_), Ok(_)) => Ok(StagedOutcome::Known),
             // The stored record is damaged; a whole object can replace it.
-            (Err(StoreError::Corrupt { .. }), _) => Ok(Unstaged::NeedsWhole),
+            (Err(StoreError::Corrupt { .. }), _) => Ok(StagedOutcome::NeedsWhole),
             (Err(fault), _) => Err(fault),
         }
     }
@@ -260,8 +260,8 @@ fn unite(
     at: &RecordAt<'_>,
     paged: &PagedObject,
     n_val_class: u8,
-    around: &AroundStaged<'_>,
-) -> Result<Result<RecordMeta, Unstaged>, Interrupted> {
+    around: &StagedCallbacks<'_>,
+) -> Result<Result<RecordMeta, StagedOutcome>, Interrupted> {
     let told = RecordMeta::of(paged.object(), n_val_class);
     let Some(stored) = transaction.get(at)? else {
         if let Some(unstaged) = (around.refused)() {
@@ -270,48 +270,48 @@ fn unite(
         return put_root(transaction, at, paged, told).map(|()| Ok(told));
     };
     if stored.meta.digest == told.digest {
-        return Ok(Err(Unstaged::Known));
+        return Ok(Err(StagedOutcome::Known));
     }
     if PagedObject::is_one(&stored.value) {
-        return Ok(Err(Unstaged::InPages));
+        return Ok(Err(StagedOutcome::InPages));
     }
     let ours = decoded(at, &stored.value)?;
     let mut pages = WrittenPages::new(&mut *transaction, at, paged.generation(), Access::Wait);
-    let becomes = unite_with_small(paged, &ours, n_val_class, &mut pages, around);
+    let becomes = merge_staged_with_whole(paged, &ours, n_val_class, &mut pages, around);
     let becomes = becomes.map_err(|fault| fault.interrupts(at))?;
-    let Some(meta) = becomes.meta() else { return Ok(Err(Unstaged::Known)) };
+    let Some(meta) = becomes.meta() else { return Ok(Err(StagedOutcome::Known)) };
     pages.finish()?;
     match becomes {
-        Becomes::Paged(_, paged) => put_root(transaction, at, &paged, meta)?,
-        Becomes::Whole(_, value) => transaction.put(at, meta, &value)?,
-        Becomes::Same | Becomes::Nothing => unreachable!("what is written has a meta"),
+        NewForm::Paged(_, paged) => put_root(transaction, at, &paged, meta)?,
+        NewForm::Whole(_, value) => transaction.put(at, meta, &value)?,
+        NewForm::Same | NewForm::Nothing => unreachable!("what is written has a meta"),
     }
     Ok(Ok(meta))
 }
 
 /// Merges a staged record with a stored one that is not in pages, page by page if possible.
-fn unite_with_small(
+fn merge_staged_with_whole(
     paged: &PagedObject,
     ours: &Object,
     n_val_class: u8,
     pages: &mut WrittenPages<'_, '_>,
-    around: &AroundStaged<'_>,
-) -> Result<Becomes, PageFault> {
+    around: &StagedCallbacks<'_>,
+) -> Result<NewForm, PageFault> {
     Ok(match paged.merge(OtherCopy::Whole(ours), pages)? {
         PagesMerged::Known => {
-            Becomes::Paged(RecordMeta::of(paged.object(), n_val_class), Box::new(paged.clone()))
+            NewForm::Paged(RecordMeta::of(paged.object(), n_val_class), Box::new(paged.clone()))
         }
         // The stored object has seen everything that the staged one has.
-        PagesMerged::Other => Becomes::Same,
-        PagesMerged::Paged(merged) => Becomes::paged(merged, n_val_class, pages)?,
-        PagesMerged::Whole(object) => Becomes::whole(&object, n_val_class),
+        PagesMerged::Other => NewForm::Same,
+        PagesMerged::Paged(merged) => NewForm::paged(merged, n_val_class, pages)?,
+        PagesMerged::Whole(object) => NewForm::whole(&object, n_val_class),
         PagesMerged::NeedsWhole => {
             let merged = (around.merged)(ours, &paged.whole(pages)?);
             match paged.clone().replace(&merged, pages)? {
                 Some(paged) => {
-                    Becomes::Paged(RecordMeta::of(&merged, n_val_class), Box::new(paged))
+                    NewForm::Paged(RecordMeta::of(&merged, n_val_class), Box::new(paged))
                 }
-                None => Becomes::whole(&merged, n_val_class),
+                None => NewForm::whole(&merged, n_val_class),
             }
         }
     })

@@ -2,7 +2,7 @@ use super::*;
 use crate::placement::Place;
 use proptest::prelude::*;
 use quoit_model::clock::Actor;
-use quoit_model::data_type::{EventAuthor, Operation, SetChange, Value};
+use quoit_model::data_type::{EventSource, Operation, SetChange, Value};
 use quoit_model::hash::RingSize;
 use quoit_model::hash::{Identity, KeyHash, Partition, Placement};
 use quoit_model::hll::Precision;
@@ -55,9 +55,9 @@ fn changes(numbers: impl Iterator<Item = u16>, adds: bool) -> Operation {
     Operation::Set(numbers.map(element).map(change).collect())
 }
 
-fn author(actor: &Actor) -> EventAuthor<'_> {
+fn author(actor: &Actor) -> EventSource<'_> {
     let hll_precision = Precision::default();
-    EventAuthor { actor, time_secs: 1, now_us: 1, hll_precision }
+    EventSource { actor, time_secs: 1, now_us: 1, hll_precision }
 }
 
 /// Runs an operation as the coordinator does: within the pages if the record is stored in pages.
@@ -227,7 +227,7 @@ proptest! {
 }
 
 #[test]
-fn what_becomes_large_counts_as_what_has_to_wait() {
+fn a_no_wait_update_that_makes_a_record_large_would_block() {
     for engine in [
         open(&Arc::new(FaultyDisk::new(1))) as Arc<dyn Engine>,
         open_innostore(&Arc::new(FaultyDisk::new(1))),
@@ -256,7 +256,7 @@ fn what_becomes_large_counts_as_what_has_to_wait() {
 }
 
 #[test]
-fn what_a_whole_object_becomes_is_divided_again() {
+fn a_changed_whole_object_is_divided_into_pages_again() {
     let disk = Arc::new(FaultyDisk::new(1));
     let engine = open(&disk);
     let records = Records::new(engine.clone(), 1);

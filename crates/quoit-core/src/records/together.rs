@@ -131,7 +131,7 @@ impl Records {
     ) -> Result<Fetch, StoreError> {
         let mut root = root;
         for _ in 0..ATTEMPT_COUNT {
-            if let Some(fetched) = self.whole_of(at, &root, access)? {
+            if let Some(fetched) = self.try_assemble(at, &root, access)? {
                 return Ok(fetched);
             }
             // The pages no longer belong to this root.
@@ -149,7 +149,7 @@ impl Records {
     }
 
     /// One attempt to assemble a record; `None` if the root and the pages do not belong together.
-    fn whole_of(
+    fn try_assemble(
         &self,
         at: &RecordAt<'_>,
         root: &Record,
@@ -165,7 +165,7 @@ impl Records {
             Ok(object) => {
                 Ok(Some(Fetch::Found(Record { meta: root.meta, value: encoded(&object) })))
             }
-            Err(PageFault::Cold) => Ok(Some(Fetch::WouldBlock)),
+            Err(PageFault::NeedsWait) => Ok(Some(Fetch::WouldBlock)),
             Err(PageFault::Form(_)) => Ok(None),
             Err(PageFault::Interrupted(_)) => unreachable!("only transactions are interrupted"),
             Err(PageFault::Store(fault)) => Err(fault),

@@ -1,7 +1,7 @@
 //! Merges an incoming object into a copy that is stored in pages.
 
-use super::{ApplyOutcome, Around, Replica, Replicated};
-use crate::records::{Becomes, PageFault, Records, WrittenPages};
+use super::{ApplyOutcome, MergeSteps, Replica, Replicated};
+use crate::records::{NewForm, PageFault, Records, WrittenPages};
 use crate::stored::decode;
 use quoit_model::data_type::pages::{OtherCopy, PagedObject, Pages, PagesMerged, Region};
 use quoit_model::object::Object;
@@ -67,14 +67,14 @@ pub(super) fn take_in_pages(
     records: &Records,
     at: &RecordAt<'_>,
     incoming: &Replicated,
-    has_to_last: bool,
+    needs_ticket: bool,
     access: Access,
-    around: &Around<'_>,
+    around: &MergeSteps<'_>,
 ) -> Result<Option<Option<ApplyOutcome>>, StoreError> {
     // The merge as a whole reports an incoming object that can't be decoded.
     let Ok(theirs) = decode(&incoming.object) else { return Ok(None) };
     let n_val_class = incoming.meta.n_val_class;
-    let as_it_came = || Becomes::Whole(incoming.meta, incoming.object.clone());
+    let as_it_came = || NewForm::Whole(incoming.meta, incoming.object.clone());
     let (mut written, mut needs_whole) = (None, false);
     let applied = records.change_root(at, access, &mut |stored, paged, pages| {
         (written, needs_whole) = (None, false);
@@ -86,27 +86,27 @@ pub(super) fn take_in_pages(
         let becomes = match merged {
             PagesMerged::Known => {
                 check_pages(&paged, pages)?;
-                match has_to_last {
-                    true => Becomes::paged(Box::new(paged), n_val_class, pages)?,
-                    false => Becomes::Same,
+                match needs_ticket {
+                    true => NewForm::paged(Box::new(paged), n_val_class, pages)?,
+                    false => NewForm::Same,
                 }
             }
             PagesMerged::Other => {
                 paged.remove_pages(pages)?;
                 as_it_came()
             }
-            PagesMerged::Paged(merged) => match Becomes::paged(merged, n_val_class, pages)? {
-                becomes if has_to_last => becomes,
+            PagesMerged::Paged(merged) => match NewForm::paged(merged, n_val_class, pages)? {
+                becomes if needs_ticket => becomes,
                 becomes if becomes.meta().is_some_and(|meta| meta.digest == stored.digest) => {
-                    Becomes::Same
+                    NewForm::Same
                 }
                 becomes => becomes,
             },
             PagesMerged::Whole(object) if object.digest() == incoming.meta.digest => as_it_came(),
-            PagesMerged::Whole(object) => Becomes::whole(&object, n_val_class),
+            PagesMerged::Whole(object) => NewForm::whole(&object, n_val_class),
             PagesMerged::NeedsWhole => {
                 needs_whole = true;
-                Becomes::Same
+                NewForm::Same
             }
         };
         written = becomes.meta();

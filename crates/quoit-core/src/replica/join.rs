@@ -6,7 +6,7 @@
 //! other clusters) has a copy with a gap refuse the delta. A replica also refuses a delta if its record holds
 //! anything but a data type of the same type. The sender then sends the whole object.
 
-use super::{Admitted, ApplyOutcome, Replica, Replicated, Verdict, take_first};
+use super::{ApplyOutcome, ArrivalDecision, Replica, Replicated, Verdict, take_first};
 use crate::error::RequestError;
 use crate::records::{Updated, WrittenPages};
 use crate::stored::decode;
@@ -151,7 +151,7 @@ impl Replica {
         let replicated = Replicated::new(&object, MergeRule::Causal, *n_val_class);
         let admitted = match is_new {
             true => self.admitted(at, &replicated, access)?,
-            false => Admitted::AsItCame,
+            false => ArrivalDecision::AsItCame,
         };
         Ok(match take_first(admitted, &replicated, out) {
             Verdict::Put(meta) => JoinVerdict::Put(meta),

@@ -4,8 +4,8 @@
 //! **if a node has a reap record, the object that it stores under that name has seen the tombstone.**
 //! Three rules keep it:
 //!
-//! - An object that arrives where nothing is stored is merged with the tombstone ([`rest_of`]); if the
-//!   tombstone has seen all of it, nothing is stored.
+//! - An object that arrives where nothing is stored is merged with the tombstone ([`merge_with_reaped`]);
+//!   if the tombstone has seen all of it, nothing is stored.
 //! - A write that this node coordinates where nothing is stored begins with the tombstone's version
 //!   vector ([`clock_of`], [`written_over`]).
 //! - A reap record that arrives where an object is stored is merged into that object.
@@ -42,13 +42,13 @@ pub(crate) enum Reaped {
 
 /// Decision about an object that arrives where nothing is stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Admitted {
+pub(crate) enum ArrivalDecision {
     /// The object is stored unchanged.
     AsItCame,
     /// Nothing of it is stored.
     Nothing,
     /// This object, the part that the tombstone has not seen, is stored instead.
-    Rest(Box<Object>),
+    MergePause(Box<Object>),
     /// The decision would have to wait for the disk.
     WouldBlock,
 }
@@ -66,7 +66,11 @@ pub(crate) fn clock_of(tombstone: &Object) -> Object {
 /// The tombstone stays beside values that it has not seen. So copies on nodes and clusters that have
 /// reaped it equal the copies on those that have not. A value that a client writes on this node takes
 /// over only the tombstone's version vector ([`clock_of`]).
-pub(crate) fn rest_of(tombstone: &Object, object: &Object, rule: MergeRule) -> Option<Object> {
+pub(crate) fn merge_with_reaped(
+    tombstone: &Object,
+    object: &Object,
+    rule: MergeRule,
+) -> Option<Object> {
     // The object has seen the tombstone, but its time may be earlier because its coordinator's clock is
     // behind. That coordinator keeps the object, so the other replicas must not keep it out. If neither
     // has seen the other, the tombstone competes by its time like any value.
@@ -80,10 +84,10 @@ pub(crate) fn rest_of(tombstone: &Object, object: &Object, rule: MergeRule) -> O
     (merged.digest() != tombstone.digest()).then_some(merged)
 }
 
-/// As [`rest_of`], for an object that this node writes for a client. Of the tombstone only the version
-/// vector stays, as under any value that is written here.
+/// As [`merge_with_reaped`], for an object that this node writes for a client. Of the tombstone only the
+/// version vector stays, as under any value that is written here.
 pub(crate) fn written_over(tombstone: &Object, object: &Object, rule: MergeRule) -> Option<Object> {
-    let mut rest = rest_of(tombstone, object, rule)?;
+    let mut rest = merge_with_reaped(tombstone, object, rule)?;
     if !rest.is_tombstone() {
         let is_its = |dot| tombstone.siblings.iter().any(|sibling| sibling.dot == dot);
         rest.siblings.retain(|sibling| !sibling.deleted || !is_its(sibling.dot.clone()));
@@ -148,15 +152,17 @@ impl Replica {
         at: &RecordAt<'_>,
         incoming: &Replicated,
         access: Access,
-    ) -> Result<Admitted, RequestError> {
+    ) -> Result<ArrivalDecision, RequestError> {
         Ok(match self.reaped_at(at, access)? {
-            Reaped::Nothing => Admitted::AsItCame,
-            Reaped::WouldBlock => Admitted::WouldBlock,
+            Reaped::Nothing => ArrivalDecision::AsItCame,
+            Reaped::WouldBlock => ArrivalDecision::WouldBlock,
             Reaped::Tombstone(tombstone) => {
-                match rest_of(&tombstone, &decode(&incoming.object)?, incoming.rule) {
-                    Some(rest) if rest.digest() == incoming.meta.digest => Admitted::AsItCame,
-                    Some(rest) => Admitted::Rest(Box::new(rest)),
-                    None => Admitted::Nothing,
+                match merge_with_reaped(&tombstone, &decode(&incoming.object)?, incoming.rule) {
+                    Some(rest) if rest.digest() == incoming.meta.digest => {
+                        ArrivalDecision::AsItCame
+                    }
+                    Some(rest) => ArrivalDecision::MergePause(Box::new(rest)),
+                    None => ArrivalDecision::Nothing,
                 }
             }
         })
@@ -207,7 +213,7 @@ impl Replica {
     /// # Errors
     ///
     /// Failures to read the reap record.
-    pub(crate) fn delete_missed_elsewhere(
+    pub(crate) fn tombstone_for_stale_source(
         &self,
         at: &RecordAt<'_>,
         arrived: &Replicated,
@@ -293,7 +299,7 @@ impl Replica {
                     return Decision::Keep;
                 }
             };
-            match rest_of(&tombstone, &object, rule) {
+            match merge_with_reaped(&tombstone, &object, rule) {
                 None => Decision::Remove,
                 Some(rest) if rest.digest() == stored.meta.digest => Decision::Keep,
                 Some(rest) => {
@@ -340,8 +346,8 @@ mod tests {
         let value = written(None, b"a", 1, false);
         let tombstone = written(Some(&value), b"a", 2, true);
         for rule in [MergeRule::Causal, MergeRule::LastWriteWins] {
-            assert_eq!(rest_of(&tombstone, &value, rule), None);
-            assert_eq!(rest_of(&tombstone, &tombstone, rule), None);
+            assert_eq!(merge_with_reaped(&tombstone, &value, rule), None);
+            assert_eq!(merge_with_reaped(&tombstone, &tombstone, rule), None);
         }
     }
 
@@ -350,9 +356,10 @@ mod tests {
         let value = written(None, b"a", 1, false);
         let tombstone = written(Some(&value), b"a", 2, true);
         let after = written(Some(&tombstone), b"b", 3, false);
-        assert_eq!(rest_of(&tombstone, &after, MergeRule::Causal), Some(after));
+        assert_eq!(merge_with_reaped(&tombstone, &after, MergeRule::Causal), Some(after));
         let beside = written(None, b"b", 3, false);
-        let rest = rest_of(&tombstone, &beside, MergeRule::Causal).expect("it was not deleted");
+        let rest =
+            merge_with_reaped(&tombstone, &beside, MergeRule::Causal).expect("it was not deleted");
         assert_eq!(rest, tombstone.merge(&beside), "as where it was not reaped");
         assert_eq!(rest.siblings.iter().filter(|sibling| !sibling.deleted).count(), 1);
         assert_eq!(rest.merge(&value), rest, "the old value comes too late");
@@ -364,10 +371,10 @@ mod tests {
         let value = written(None, b"a", 1, false);
         let tombstone = written(Some(&value), b"a", 2, true);
         let after = written(Some(&tombstone), b"b", 1, false);
-        assert_eq!(rest_of(&tombstone, &after, MergeRule::LastWriteWins), Some(after));
+        assert_eq!(merge_with_reaped(&tombstone, &after, MergeRule::LastWriteWins), Some(after));
         // A value that has not seen the tombstone competes by its time.
         let beside = written(None, b"b", 1, false);
-        assert_eq!(rest_of(&tombstone, &beside, MergeRule::LastWriteWins), None);
+        assert_eq!(merge_with_reaped(&tombstone, &beside, MergeRule::LastWriteWins), None);
     }
 
     #[test]
@@ -375,7 +382,7 @@ mod tests {
         let value = written(None, b"a", 1, false);
         let tombstone = written(Some(&value), b"a", 2, true);
         let both = value.merge(&written(None, b"b", 3, false));
-        let rest = rest_of(&tombstone, &both, MergeRule::Causal).expect("one is left");
+        let rest = merge_with_reaped(&tombstone, &both, MergeRule::Causal).expect("one is left");
         let live: Vec<_> = rest.siblings.iter().filter(|sibling| !sibling.deleted).collect();
         assert_eq!((live.len(), live[0].last_modified_us), (1, 3));
     }
@@ -387,7 +394,7 @@ mod tests {
         // A client wrote without a context on a replica that still had the tombstone.
         let both = tombstone.merge(&written(None, b"b", 3, false));
         assert_eq!(both.siblings.len(), 2);
-        assert_eq!(rest_of(&tombstone, &both, MergeRule::Causal), Some(both));
+        assert_eq!(merge_with_reaped(&tombstone, &both, MergeRule::Causal), Some(both));
     }
 
     #[test]
@@ -407,7 +414,7 @@ mod tests {
         let value = written(None, b"a", 1, false);
         let tombstone = written(Some(&value), b"a", 2, true);
         let other = written(Some(&written(None, b"b", 3, false)), b"b", 4, true);
-        let rest = rest_of(&tombstone, &other, MergeRule::Causal).expect("it says more");
+        let rest = merge_with_reaped(&tombstone, &other, MergeRule::Causal).expect("it says more");
         assert!(rest.is_tombstone());
         assert!(rest.clock.descends(&tombstone.clock) && rest.clock.descends(&other.clock));
     }

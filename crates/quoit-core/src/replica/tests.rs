@@ -106,10 +106,10 @@ fn take_into(
     records: &Records,
     place: &Place<'_>,
     incoming: &Replicated,
-    has_to_last: bool,
+    needs_ticket: bool,
 ) -> Result<Option<ApplyOutcome>, RequestError> {
-    let admitted = |_| Ok(Admitted::AsItCame);
-    take_around(records, place, incoming, has_to_last, &admitted, false)
+    let admitted = |_| Ok(ArrivalDecision::AsItCame);
+    take_around(records, place, incoming, needs_ticket, &admitted, false)
 }
 
 /// Merges an object into the record, with `admitted` as the decision of reap records, and with
@@ -118,22 +118,22 @@ fn take_around(
     records: &Records,
     place: &Place<'_>,
     incoming: &Replicated,
-    has_to_last: bool,
-    admitted: &dyn Fn(Access) -> Result<Admitted, RequestError>,
+    needs_ticket: bool,
+    admitted: &dyn Fn(Access) -> Result<ArrivalDecision, RequestError>,
     may_be_damaged: bool,
 ) -> Result<Option<ApplyOutcome>, RequestError> {
     let merged = |ours: &Object, theirs: &Object| merge(ours, theirs, incoming.rule);
     let merged_pages = |ours: &PagedObject, theirs: &Object, pages: &mut WrittenPages<'_, '_>| {
         merge_pages(ours, theirs, incoming.rule, pages)
     };
-    let around = Around {
+    let around = MergeSteps {
         admitted,
         merged: &merged,
         merged_pages: &merged_pages,
         forget: &|| Ok(()),
         may_be_damaged,
     };
-    take(records, &place.at(), incoming, has_to_last, Access::Wait, &around)
+    take(records, &place.at(), incoming, needs_ticket, Access::Wait, &around)
 }
 
 /// Delivers objects to a replica in this order, and checks after each that the replica stores the merge
@@ -146,11 +146,11 @@ fn check_delivery(objects: &[Object], order: &[usize], rule: MergeRule) {
     let mut model: Option<Object> = None;
     for (step, chosen) in order.iter().enumerate() {
         let object = &objects[chosen % objects.len()];
-        let has_to_last = step % 2 == 0;
+        let needs_ticket = step % 2 == 0;
         let incoming = replicated(object, rule);
-        let taken = take_into(&records, &place, &incoming, has_to_last);
+        let taken = take_into(&records, &place, &incoming, needs_ticket);
         let taken = taken.expect("the disk is good").expect("it may wait");
-        assert!(!has_to_last || matches!(taken, ApplyOutcome::Written(..)), "nothing to wait for");
+        assert!(!needs_ticket || matches!(taken, ApplyOutcome::Written(..)), "nothing to wait for");
         model = Some(model.map_or_else(|| object.clone(), |model| merge(&model, object, rule)));
         let expected = model.as_ref().expect("something was delivered");
         let mut found = None;
@@ -216,7 +216,7 @@ fn a_damaged_record_is_removed_when_nothing_may_be_stored_instead() {
     damage_last(&disk);
     let read = || engine.get(&place.at(), Access::Wait);
     assert!(matches!(read(), Err(StoreError::Corrupt { .. })), "{:?}", read());
-    let nothing = |_| Ok(Admitted::Nothing);
+    let nothing = |_| Ok(ArrivalDecision::Nothing);
     let taken = take_around(&records, &place, &incoming(&objects[1]), false, &nothing, true);
     assert_eq!(taken.expect("the disk is good"), Some(ApplyOutcome::Nothing));
     assert_eq!(engine.stats().key_count, 0);
@@ -237,7 +237,7 @@ fn an_older_object_does_not_replace_one_that_has_replaced_a_damaged_copy() {
     damage_last(&disk);
     // Two calls have found the damage; the one with the newer object is the first to replace it.
     let take = |incoming| {
-        let as_it_came = |_| Ok(Admitted::AsItCame);
+        let as_it_came = |_| Ok(ArrivalDecision::AsItCame);
         let taken = take_around(&records, &place, incoming, false, &as_it_came, true);
         taken.expect("the disk is good").expect("it may wait")
     };

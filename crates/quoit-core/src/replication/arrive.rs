@@ -39,7 +39,7 @@ pub struct Arrival {
 }
 
 /// Record of an arriving entry, with the nodes that store it.
-pub(super) struct Receiving<'a> {
+pub(super) struct ArrivalTarget<'a> {
     pub(super) topology: Arc<Topology>,
     pub(super) at: RecordAt<'a>,
     pub(super) props: Arc<BucketProps>,
@@ -50,7 +50,7 @@ pub(super) struct Receiving<'a> {
     pub(super) is_own: bool,
 }
 
-impl Receiving<'_> {
+impl ArrivalTarget<'_> {
     /// True if this node is a primary of the record.
     pub(super) fn is_primary(&self) -> bool {
         let own = self.topology.own();
@@ -105,7 +105,7 @@ impl Replication {
         let class = RecordMeta::class_of(receiving.props.n_val);
         let replicated = Replicated::new(object, merge_rule(&receiving.props), class);
         let is_news = self.spread_arrived(&receiving, &replicated).await?;
-        self.pass_on(&receiving, &WrittenObject::Encoded(&replicated), arrival, is_news);
+        self.forward_arrived(&receiving, &WrittenObject::Encoded(&replicated), arrival, is_news);
         Ok(())
     }
 
@@ -114,7 +114,7 @@ impl Replication {
         &self,
         encoded: &'a Bytes,
         dw: Quorum,
-    ) -> Result<Receiving<'a>, RequestError> {
+    ) -> Result<ArrivalTarget<'a>, RequestError> {
         let key = KeyRef::decode(encoded)?;
         let topology = self.local.settled_topology(None).await;
         let (props, at) = {
@@ -139,18 +139,18 @@ impl Replication {
         if !topology.is_alone() {
             WriteTally::check(&WriteNeed::from(&quorums), &layouts)?;
         }
-        Ok(Receiving { topology, at, props, quorums, layouts, is_own })
+        Ok(ArrivalTarget { topology, at, props, quorums, layouts, is_own })
     }
 
     /// Counts an object that was stored, and queues it for further clusters.
-    pub(super) fn pass_on(
+    pub(super) fn forward_arrived(
         &self,
-        receiving: &Receiving<'_>,
+        receiving: &ArrivalTarget<'_>,
         written: &WrittenObject<'_>,
         arrival: &Arrival,
         is_news: bool,
     ) {
-        let Receiving { at, props, .. } = receiving;
+        let ArrivalTarget { at, props, .. } = receiving;
         self.local.stats.count(Counter::SinkObjects);
         if is_news {
             self.hook.note_change(at, props, written);
@@ -168,15 +168,15 @@ impl Replication {
     /// Writes an object to its replicas. True if it was news, as far as this node can tell.
     async fn spread_arrived(
         &self,
-        receiving: &Receiving<'_>,
+        receiving: &ArrivalTarget<'_>,
         replicated: &Replicated,
     ) -> Result<bool, RequestError> {
-        let Receiving { at, quorums, is_own, .. } = receiving;
+        let ArrivalTarget { at, quorums, is_own, .. } = receiving;
         let (mut own, mut is_news) = (OwnWrite::None, true);
         if *is_own {
             let before = self.local.records.head(at)?.map(|meta| meta.digest);
             let taken = wait_if_blocked(self.local.settings.blocking, |access| {
-                self.replica.take_copy(at, replicated, quorums.dw > 0, access)
+                self.replica.merge_into_copy(at, replicated, quorums.dw > 0, access)
             })?;
             // An own copy that is not new needs no sync, so it counts as written.
             own = OwnWrite::Settled;
@@ -194,7 +194,7 @@ impl Replication {
             } else {
                 is_news = false;
                 if let Some(tombstone) =
-                    self.replica.delete_missed_elsewhere(at, replicated, taken)?
+                    self.replica.tombstone_for_stale_source(at, replicated, taken)?
                 {
                     let written = WrittenObject::Encoded(&tombstone);
                     self.hook.queue_for_others(at, &receiving.props, &written, Visited::new());
@@ -208,11 +208,11 @@ impl Replication {
     /// Sends to the other replicas what this node has stored, and waits for the quorums.
     pub(super) async fn spread(
         &self,
-        receiving: &Receiving<'_>,
+        receiving: &ArrivalTarget<'_>,
         sent: SentForm,
         own: OwnWrite,
     ) -> Result<(), RequestError> {
-        let Receiving { topology, at, quorums, layouts, .. } = receiving;
+        let ArrivalTarget { topology, at, quorums, layouts, .. } = receiving;
         if topology.is_alone() {
             let ticket = match own {
                 OwnWrite::Logged(ticket) => Some(ticket),

@@ -5,10 +5,10 @@
 //! until the next full-sync. A cluster that lacks earlier events asks for the whole object.
 
 use super::Replication;
-use super::arrive::{Arrival, Receiving};
+use super::arrive::{Arrival, ArrivalTarget};
 use crate::coordinator::write_replicas::{OwnWrite, SentForm, join_message};
 use crate::error::RequestError;
-use crate::exchange::CopyElsewhere;
+use crate::exchange::OtherClusterCopy;
 use crate::replica::ApplyOutcome;
 use crate::replica::SentDelta;
 use crate::replica::WrittenObject;
@@ -16,12 +16,12 @@ use crate::replica::{Joined, Joining};
 use crate::settings::TIMEOUT_MS_DEFAULT;
 use crate::stored::wait_if_blocked;
 use crate::topology::cost_us;
-use crate::votes::NodePlace;
+use crate::votes::NodeIndex;
 use bytes::Bytes;
 use quoit_cluster::{CallError, Replies};
 use quoit_model::data_type::{Delta, StoredFormError};
 use quoit_store::engine::RecordMeta;
-use quoit_wire::internode::data::{self, Acks, REFUSED_NEEDS_WHOLE};
+use quoit_wire::internode::data::{self, AckMoment, REFUSED_NEEDS_WHOLE};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -86,7 +86,7 @@ impl Replication {
             (own, is_news) = joined;
         }
         self.spread(&receiving, SentForm::Delta(sent.clone()), own).await?;
-        self.pass_on(&receiving, &WrittenObject::Delta(&sent), arrival, is_news);
+        self.forward_arrived(&receiving, &WrittenObject::Delta(&sent), arrival, is_news);
         Ok(DeltaOutcome::Joined)
     }
 
@@ -96,24 +96,24 @@ impl Replication {
     /// # Errors
     ///
     /// As [`Replication::store_arrived`].
-    pub async fn unite_with_elsewhere(
+    pub async fn merge_with_remote_copy(
         &self,
         encoded: &Bytes,
-        copy: &mut dyn CopyElsewhere,
+        copy: &mut dyn OtherClusterCopy,
         arrival: &Arrival,
     ) -> Result<bool, RequestError> {
         let receiving = self.receiving(encoded, arrival.dw).await?;
-        let Receiving { topology, at, layouts, .. } = &receiving;
+        let ArrivalTarget { topology, at, layouts, .. } = &receiving;
         if !receiving.is_primary() {
             return Ok(false);
         }
-        let taken = self.replica.take_from_elsewhere(copy, at.partition, encoded).await;
+        let taken = self.replica.merge_from_other_cluster(copy, at.partition, encoded).await;
         let Some(written) = taken.map_err(RequestError::from)? else { return Ok(false) };
         if let Some(ticket) = written {
             self.local.synced(ticket).await?;
         }
         // The other primaries compare their copies with this node's copy, in the same way.
-        let primaries: BTreeSet<NodePlace> = layouts
+        let primaries: BTreeSet<NodeIndex> = layouts
             .iter()
             .flat_map(|voters| voters.iter())
             .filter(|voter| voter.primary > 0)
@@ -121,13 +121,13 @@ impl Replication {
             .collect();
         let mut united_count = 1;
         for peer in primaries.iter().filter_map(|node| topology.peer(*node)) {
-            let united = self.replica.unite_by_ranges(peer, at.partition, encoded).await;
+            let united = self.replica.merge_by_ranges(peer, at.partition, encoded).await;
             united_count += usize::from(united.is_ok_and(|united| united.is_some()));
         }
         if united_count * 2 <= primaries.len() {
             return Ok(false);
         }
-        self.pass_on(&receiving, &WrittenObject::InPlace, arrival, written.is_some());
+        self.forward_arrived(&receiving, &WrittenObject::InPlace, arrival, written.is_some());
         Ok(true)
     }
 
@@ -135,7 +135,7 @@ impl Replication {
     /// earlier events.
     fn join_own(
         &self,
-        receiving: &Receiving<'_>,
+        receiving: &ArrivalTarget<'_>,
         joining: &Joining,
     ) -> Result<Option<(OwnWrite, bool)>, RequestError> {
         let at = &receiving.at;
@@ -162,10 +162,10 @@ impl Replication {
     /// earlier events.
     async fn joins_elsewhere(
         &self,
-        receiving: &Receiving<'_>,
+        receiving: &ArrivalTarget<'_>,
         sent: &SentDelta,
     ) -> Result<bool, RequestError> {
-        let Receiving { topology, at, layouts, .. } = receiving;
+        let ArrivalTarget { topology, at, layouts, .. } = receiving;
         let nodes = layouts.iter().flat_map(|voters| voters.iter());
         let primaries = nodes.filter(|voter| voter.primary > 0).filter_map(|voter| {
             let peer = topology.peer(voter.node)?;
@@ -174,7 +174,7 @@ impl Replication {
         let Some((_, node)) = primaries.min() else { return Ok(false) };
         let Some(peer) = topology.peer(node) else { return Ok(false) };
         let key = Bytes::copy_from_slice(at.encoded);
-        let (header, lane) = join_message(topology, key, at.partition, sent, Acks::Accepted);
+        let (header, lane) = join_message(topology, key, at.partition, sent, AckMoment::Accepted);
         let header = data::Join { needs_earlier: true, ..header };
         let mut replies = Replies::new();
         let sent = peer.send(data::METHOD_JOIN, &header, &sent.delta, lane, &replies, node);

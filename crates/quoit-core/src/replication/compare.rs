@@ -20,7 +20,9 @@ use quoit_store::compare::{HashRange, Scope};
 use quoit_store::engine::Compare;
 use quoit_store::engine::RecordMeta;
 use quoit_store::index::Tag;
-use quoit_wire::internode::replication::{AskDigests, METHOD_ASK_DIGESTS, ToldDigests, ToldRecord};
+use quoit_wire::internode::replication::{
+    DigestsRead, METHOD_ASK_DIGESTS, ReadDigests, RecordDigest,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,7 +128,7 @@ impl Replication {
         for (place, ArcRange { arc, range }) in asked.iter().enumerate() {
             for number in arc * width..(arc + 1) * width {
                 let partition = Partition(number);
-                match self.teller(&state, partition) {
+                match self.answering_node(&state, partition) {
                     Some(node) => {
                         let part = Part { partition, range: *range, place };
                         parts.entry(node).or_default().push(part);
@@ -136,13 +138,13 @@ impl Replication {
             }
         }
         let mut missing = Vec::new();
-        self.ask_tellers(&state, question, &parts, &mut told, &mut missing).await?;
+        self.query_nodes(&state, question, &parts, &mut told, &mut missing).await?;
         told.missing.extend(missing.into_iter().map(|place| asked[place].arc));
         Ok(told)
     }
 
     /// The node that answers for a partition: the most preferred live primary with a complete copy.
-    pub(super) fn teller(&self, state: &State, partition: Partition) -> Option<NodeId> {
+    pub(super) fn answering_node(&self, state: &State, partition: Partition) -> Option<NodeId> {
         let layouts = state.layouts();
         let newest = layouts.newest();
         let n_val = state.n_vals().iter().copied().min().unwrap_or(1);
@@ -156,7 +158,7 @@ impl Replication {
             })
     }
 
-    async fn ask_tellers(
+    async fn query_nodes(
         self: &Arc<Self>,
         state: &State,
         question: ClusterQuestion<'_>,
@@ -193,7 +195,7 @@ impl Replication {
         }
         let gather = async {
             while let Some((tag, answer)) = replies.next().await {
-                if let Ok(Ok(answer)) = answer.map(|reply| ToldDigests::decode(reply.header)) {
+                if let Ok(Ok(answer)) = answer.map(|reply| DigestsRead::decode(reply.header)) {
                     unanswered.remove(&tag);
                     answers.push((tag, answer));
                 }
@@ -222,11 +224,11 @@ impl Replication {
     }
 
     pub(crate) fn serve_ask_digests(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        let asked = match self.local.read_header(request, |asked: &AskDigests| asked.layout_version)
-        {
-            Ok(asked) => asked,
-            Err(refusal) => return refuse(reply, &refusal),
-        };
+        let asked =
+            match self.local.read_header(request, |asked: &ReadDigests| asked.layout_version) {
+                Ok(asked) => asked,
+                Err(refusal) => return refuse(reply, &refusal),
+            };
         tokio::spawn(async move {
             let blocking = self.local.settings.blocking;
             match blocking.behind(move || Ok(self.told_digests(&asked))).await {
@@ -238,13 +240,13 @@ impl Replication {
     }
 
     /// Digests of this node for ranges of partitions.
-    fn told_digests(&self, asked: &AskDigests) -> Result<ToldDigests, Refusal> {
+    fn told_digests(&self, asked: &ReadDigests) -> Result<DigestsRead, Refusal> {
         let malformed = || Refusal::Malformed("the ranges of partitions can't be read".to_owned());
         let other = asked.other.as_ref().and_then(|id| VisitedCluster::try_from(&id[..]).ok());
         if !asked.is_rebase
             && let Some(stale_queue) = self.source_queues.stale_for(other)
         {
-            return Ok(ToldDigests { stale_queue: Some(stale_queue), ..ToldDigests::default() });
+            return Ok(DigestsRead { stale_queue: Some(stale_queue), ..DigestsRead::default() });
         }
         let engine = self.local.engine.compared().ok_or_else(|| {
             Refusal::Malformed("copies of this engine can't be compared".to_owned())
@@ -259,7 +261,7 @@ impl Replication {
             by_partition.entry(*partition).or_default().push((place, range));
         }
         let digest_count = if asked.records { 0 } else { asked.ranges.len() };
-        let mut told = ToldDigests { digests: vec![0; digest_count], ..ToldDigests::default() };
+        let mut told = DigestsRead { digests: vec![0; digest_count], ..DigestsRead::default() };
         for (partition, ranges) in by_partition {
             let number = u16::try_from(partition).map_err(|_| malformed())?;
             if number >= self.local.ring_size().get() {
@@ -292,7 +294,7 @@ impl Replication {
         partition: Partition,
         hour_min: u32,
         ranges: &[(usize, HashRange)],
-        told: &mut ToldDigests,
+        told: &mut DigestsRead,
     ) -> Result<(), RequestError> {
         if let [(place, HashRange::ALL)] = ranges {
             let digests = engine.digests(partition, hour_min)?;
@@ -318,7 +320,7 @@ impl Replication {
         partition: Partition,
         hour_min: u32,
         ranges: &[(usize, HashRange)],
-        told: &mut ToldDigests,
+        told: &mut DigestsRead,
     ) -> Result<(), RequestError> {
         let mut tags: BTreeSet<Tag> = BTreeSet::new();
         for (n_val_class, (_, range)) in self
@@ -341,7 +343,7 @@ impl Replication {
         for some in tags.chunks(LEAF_COUNT) {
             for (key, record) in self.local.records.tagged(partition, some)? {
                 let object = decode(&record.value)?;
-                told.records.push(ToldRecord {
+                told.records.push(RecordDigest {
                     key,
                     digest: record.meta.digest,
                     tombstone: record.meta.tombstone,
@@ -354,7 +356,7 @@ impl Replication {
     }
 }
 
-fn compared(told: ToldRecord) -> ComparedRecord {
+fn compared(told: RecordDigest) -> ComparedRecord {
     ComparedRecord {
         key: told.key,
         digest: told.digest,
@@ -364,8 +366,8 @@ fn compared(told: ToldRecord) -> ComparedRecord {
     }
 }
 
-fn asked_of_node(state: &State, question: ClusterQuestion<'_>, parts: &[Part]) -> AskDigests {
-    AskDigests {
+fn asked_of_node(state: &State, question: ClusterQuestion<'_>, parts: &[Part]) -> ReadDigests {
+    ReadDigests {
         layout_version: state.layouts().newest().version(),
         hour_min: question.hour_min,
         partitions: parts.iter().map(|part| u32::from(part.partition.0)).collect(),

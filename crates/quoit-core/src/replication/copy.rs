@@ -114,7 +114,7 @@ impl Replication {
         for number in 0..ring_size {
             let place = u32::from(number) * own_ring / u32::from(ring_size.max(1));
             let partition = Partition(place as u16);
-            let node = self.teller(&state, partition).unwrap_or_else(|| state.node_id());
+            let node = self.answering_node(&state, partition).unwrap_or_else(|| state.node_id());
             let name = state.members().name_of(node).to_string();
             shares.entry(name).or_default().push(number);
         }
@@ -172,7 +172,7 @@ impl Replication {
             let Replicated { meta, object, .. } =
                 Replicated::new(&object, merge_rule(props), class);
             let record = Record { meta, value: object };
-            for node in self.homes_of_copy(&state, at.partition, props.n_val)? {
+            for node in self.live_primaries(&state, at.partition, props.n_val)? {
                 let delivery = (at.partition, (encoded.clone(), record.clone()));
                 by_node.entry(node).or_default().push(delivery);
             }
@@ -181,7 +181,7 @@ impl Replication {
     }
 
     /// Live primaries of a record, if they are more than half of all primaries.
-    fn homes_of_copy(
+    fn live_primaries(
         &self,
         state: &State,
         partition: Partition,
@@ -212,8 +212,12 @@ impl Replication {
                 };
                 let replicated = Replicated { meta: record.meta, rule, object: record.value };
                 let place = Place::new(&key, partition)?;
-                let taken =
-                    replication.replica.take_copy(&place.at(), &replicated, true, Access::Wait)?;
+                let taken = replication.replica.merge_into_copy(
+                    &place.at(),
+                    &replicated,
+                    true,
+                    Access::Wait,
+                )?;
                 if let Some(ApplyOutcome::Written(ticket, _)) = taken {
                     last = Some(
                         last.map_or(ticket, |last| replication.local.engine.joined(last, ticket)),

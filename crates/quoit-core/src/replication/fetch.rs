@@ -30,14 +30,14 @@ const PATIENCE_MAX: Duration = Duration::from_secs(60);
 
 /// Time that a consumer waits for an entry of an empty queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Patience {
+pub enum QueueWait {
     /// As long as in Riak: 32 ms.
     AsRiak,
     /// This long, at most one minute.
     UpTo(Duration),
 }
 
-impl Patience {
+impl QueueWait {
     const fn limit(self) -> Duration {
         match self {
             Self::AsRiak => RIAKS_PATIENCE,
@@ -112,7 +112,7 @@ pub struct QueuedObject {
     /// Time at which the entry was queued, microseconds since 1970.
     pub queued_us: u64,
     /// True if a consumer may have had the entry before.
-    pub is_again: bool,
+    pub may_be_redelivery: bool,
 }
 
 impl Replication {
@@ -131,7 +131,7 @@ impl Replication {
     pub async fn next_queued(
         &self,
         queue: &str,
-        patience: Patience,
+        patience: QueueWait,
     ) -> Result<Option<QueuedObject>, RequestError> {
         let lease = self.source_queues.lease();
         let bounds = BatchBounds { count_max: 1, bytes_max: 0, sink: None, takes_deltas: false };
@@ -154,10 +154,10 @@ impl Replication {
         queue: &str,
         lease: &Lease,
         bounds: BatchBounds,
-        patience: Patience,
+        patience: QueueWait,
     ) -> Result<Vec<QueuedObject>, RequestError> {
         let until = Instant::now() + patience.limit();
-        let Some(filled) = self.source_queues.attend(queue, bounds.sink) else {
+        let Some(filled) = self.source_queues.subscribe(queue, bounds.sink) else {
             return Ok(Vec::new());
         };
         if self.source_queues.is_stale(queue) {
@@ -213,7 +213,8 @@ impl Replication {
         entry: QueueEntry,
         takes_deltas: bool,
     ) -> Result<Option<QueuedObject>, RequestError> {
-        let QueueEntry { sequence, key, mut reference, visited, queued_us, is_again } = entry;
+        let QueueEntry { sequence, key, mut reference, visited, queued_us, may_be_redelivery } =
+            entry;
         if matches!(reference, EntryReference::Delta { .. }) && !takes_deltas {
             reference = EntryReference::ToFetch;
         }
@@ -242,7 +243,7 @@ impl Replication {
             is_fetched,
             visited,
             queued_us,
-            is_again,
+            may_be_redelivery,
         };
         Ok(value.map(queued))
     }

@@ -1,13 +1,13 @@
 //! Entries of source queues in the form of Riak.
 
 use super::Replication;
-use super::fetch::{Patience, QueuedValue};
+use super::fetch::{QueueWait, QueuedValue};
 use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::placement::object_props;
 use crate::queues::QueuePriority;
 use bytes::Bytes;
-use quoit_model::data_type::{ShownForm, clock_in_riak};
+use quoit_model::data_type::{CounterForm, clock_in_riak};
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
 use quoit_model::props::{BucketProps, Quorum};
@@ -23,7 +23,7 @@ impl Replication {
     /// As for [`Replication::next_queued`].
     pub async fn next_for_riak(&self, queue: &str) -> Result<Option<Fetched>, RequestError> {
         let queued = loop {
-            let Some(queued) = self.next_queued(queue, Patience::AsRiak).await? else {
+            let Some(queued) = self.next_queued(queue, QueueWait::AsRiak).await? else {
                 return Ok(None);
             };
             if queued.priority != QueuePriority::RealTime || !self.is_write_once(&queued.key)? {
@@ -69,7 +69,7 @@ impl Replication {
             let state = self.local.control.read();
             object_props(&state, key.bucket)?.datatype.is_some()
         };
-        object.show_data_type(if is_typed { ShownForm::Typed } else { ShownForm::Legacy });
+        object.show_data_type(if is_typed { CounterForm::Typed } else { CounterForm::Legacy });
         object.clock = clock_in_riak(&object.clock);
         Ok(object)
     }

@@ -31,12 +31,12 @@ pub use compare::{
 pub use conflicts::BucketConflicts;
 pub use copy::{CopiedPage, CopiedRecord};
 pub use difference::{Difference, DifferenceDirection, OnlyIn, differences};
-pub use fetch::{BatchBounds, Patience, QueuedObject, QueuedValue};
+pub use fetch::{BatchBounds, QueueWait, QueuedObject, QueuedValue};
 pub use operators::ReplicationOperator;
-pub use rebase::{SeenDeletes, SeenRecord};
+pub use rebase::{RecordVersion, UnchangedDeletes};
 
 use crate::coordinator::Coordinator;
-use crate::delivery::Deliveries;
+use crate::delivery::RecordDelivery;
 use crate::local_node::LocalNode;
 use crate::queues::SourceQueues;
 use crate::replica::Replica;
@@ -55,7 +55,7 @@ pub struct Replication {
     /// Writes that wait for other clusters.
     source_queues: Arc<SourceQueues>,
     tombstones: Arc<NotedTombstones>,
-    delivery: Arc<Deliveries>,
+    delivery: Arc<RecordDelivery>,
     transfers: Arc<Transfers>,
     conflicts: ConflictCounts,
     /// Executes replication commands of operators.

@@ -16,7 +16,7 @@ const CONCURRENT_COUNT: usize = 32;
 
 /// A record with the clock that it was seen with, in the form that clients get.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SeenRecord {
+pub struct RecordVersion {
     /// Encoded name.
     pub key: Bytes,
     /// Clock.
@@ -25,7 +25,7 @@ pub struct SeenRecord {
 
 /// Outcome of the deletes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct SeenDeletes {
+pub struct UnchangedDeletes {
     /// Number of records that were deleted.
     pub deleted_count: u64,
     /// Number of records that could not be deleted.
@@ -37,8 +37,8 @@ pub struct SeenDeletes {
 impl Replication {
     /// Deletes the records that are still as they were seen. A record that was written in the meantime
     /// stays.
-    pub async fn delete_seen(self: &Arc<Self>, records: Vec<SeenRecord>) -> SeenDeletes {
-        let (mut outcome, mut tasks) = (SeenDeletes::default(), JoinSet::new());
+    pub async fn delete_seen(self: &Arc<Self>, records: Vec<RecordVersion>) -> UnchangedDeletes {
+        let (mut outcome, mut tasks) = (UnchangedDeletes::default(), JoinSet::new());
         let mut records = records.into_iter();
         loop {
             while tasks.len() < CONCURRENT_COUNT
@@ -62,7 +62,7 @@ impl Replication {
         }
     }
 
-    async fn delete_one_seen(&self, record: &SeenRecord) -> Result<Deleted, RequestError> {
+    async fn delete_one_seen(&self, record: &RecordVersion) -> Result<Deleted, RequestError> {
         let key = KeyRef::decode(&record.key)?;
         let clock = decode_context(&record.clock)?;
         let precondition = Precondition { clock: Some(clock.clone()), ..Precondition::default() };

@@ -10,7 +10,7 @@ mod hot;
 mod top;
 
 use crate::topology::Topology;
-use crate::votes::NodePlace;
+use crate::votes::NodeIndex;
 use bytes::Bytes;
 use hot::HotKeys;
 use parking_lot::Mutex;
@@ -87,7 +87,7 @@ impl AskedNodes {
     }
 
     /// Adds nodes given by their places in the topology.
-    pub(crate) fn add_all(&mut self, topology: &Topology, nodes: impl Iterator<Item = NodePlace>) {
+    pub(crate) fn add_all(&mut self, topology: &Topology, nodes: impl Iterator<Item = NodeIndex>) {
         nodes.for_each(|place| self.add(topology.node(place).id));
     }
 }
@@ -215,7 +215,7 @@ impl RequestLog {
             self.large.turn(now_us);
             if false && !request.failed && !is_large && request.size_bytes > 0 {
                 // It may have been large before. A size of 0 is unknown.
-                self.large.drop_those(|kept| kept.key[..] == key[..]);
+                self.large.drop_records(|kept| kept.key[..] == key[..]);
             }
         }
         if is_slow {

@@ -21,7 +21,7 @@ struct Kept<T> {
 }
 
 impl<T> Kept<T> {
-    fn drop_those(&mut self, is_dropped: impl Fn(&T) -> bool) {
+    fn drop_records(&mut self, is_dropped: impl Fn(&T) -> bool) {
         for items in [&mut self.now] {
             items.retain(|(_, item)| !is_dropped(item));
         }
@@ -70,7 +70,7 @@ impl<T: Clone> TopWindow<T> {
         }
         let mut kept = self.kept.lock();
         self.turned(&mut kept, now_us);
-        kept.drop_those(replaces);
+        kept.drop_records(replaces);
         let place = kept.now.partition_point(|(other, _)| *other >= rank);
         kept.now.insert(place, (rank, item));
         kept.now.truncate(self.count_max);
@@ -80,8 +80,8 @@ impl<T: Clone> TopWindow<T> {
     }
 
     /// Drops items of both windows.
-    pub(super) fn drop_those(&self, is_dropped: impl Fn(&T) -> bool) {
-        self.kept.lock().drop_those(is_dropped);
+    pub(super) fn drop_records(&self, is_dropped: impl Fn(&T) -> bool) {
+        self.kept.lock().drop_records(is_dropped);
     }
 
     /// All items of both windows, highest rank first.

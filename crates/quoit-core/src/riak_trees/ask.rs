@@ -19,7 +19,7 @@ use quoit_model::segments::Segments;
 use quoit_riak::BRANCH_BYTES;
 use quoit_wire::internode::data::REFUSED_STALE_LAYOUT;
 use quoit_wire::internode::trees::{
-    AskTree, AskTreeClocks, METHOD_ASK_TREE, METHOD_ASK_TREE_CLOCKS, ToldTree, ToldTreeClocks,
+    METHOD_ASK_TREE, METHOD_ASK_TREE_CLOCKS, ReadTree, ReadTreeClocks, TreeClocks, TreePart,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -233,23 +233,23 @@ struct TreeQuestion {
 }
 
 impl Question for TreeQuestion {
-    type Told = ToldTree;
-    type Ask = AskTree;
+    type Told = TreePart;
+    type Ask = ReadTree;
     const METHOD: u16 = METHOD_ASK_TREE;
 
-    fn ask(&self, partitions: &PartitionSet, layout_version: u64) -> AskTree {
+    fn ask(&self, partitions: &PartitionSet, layout_version: u64) -> ReadTree {
         let partitions = partitions.to_bytes();
-        AskTree { n_val: self.n_val, partitions, layout_version, branches: self.branches.clone() }
+        ReadTree { n_val: self.n_val, partitions, layout_version, branches: self.branches.clone() }
     }
 
     async fn ask_here(
         trees: &Arc<RiakTrees>,
-        ask: AskTree,
-    ) -> Result<Option<ToldTree>, RequestError> {
+        ask: ReadTree,
+    ) -> Result<Option<TreePart>, RequestError> {
         trees.local_tree(ask).await
     }
 
-    fn left(_: &ToldTree) -> PartitionSet {
+    fn left(_: &TreePart) -> PartitionSet {
         PartitionSet::empty(0)
     }
 }
@@ -262,13 +262,13 @@ struct ClocksQuestion {
 }
 
 impl Question for ClocksQuestion {
-    type Told = ToldTreeClocks;
-    type Ask = AskTreeClocks;
+    type Told = TreeClocks;
+    type Ask = ReadTreeClocks;
     const METHOD: u16 = METHOD_ASK_TREE_CLOCKS;
 
-    fn ask(&self, partitions: &PartitionSet, layout_version: u64) -> AskTreeClocks {
+    fn ask(&self, partitions: &PartitionSet, layout_version: u64) -> ReadTreeClocks {
         let (segment_count, segments) = self.segments.clone();
-        AskTreeClocks {
+        ReadTreeClocks {
             n_val: self.n_val,
             partitions: partitions.to_bytes(),
             layout_version,
@@ -281,12 +281,12 @@ impl Question for ClocksQuestion {
 
     async fn ask_here(
         trees: &Arc<RiakTrees>,
-        ask: AskTreeClocks,
-    ) -> Result<Option<ToldTreeClocks>, RequestError> {
+        ask: ReadTreeClocks,
+    ) -> Result<Option<TreeClocks>, RequestError> {
         trees.local_tree_clocks(ask).await
     }
 
-    fn left(told: &ToldTreeClocks) -> PartitionSet {
+    fn left(told: &TreeClocks) -> PartitionSet {
         PartitionSet::from_bytes(&told.left)
     }
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use quoit_model::data_type::clock_in_riak;
 use quoit_model::hash::{Identity, Partition};
 use quoit_riak::TreeEntry;
-use quoit_seam::give_way;
+use quoit_seam::yield_to_requests;
 use quoit_store::compare::{HashRange, Leaf, Scope, compared_digest, hour_of};
 use quoit_store::engine::Compare;
 use quoit_store::engine::{Record, RecordMeta};
@@ -71,7 +71,7 @@ impl RiakTrees {
             let read = |changed: &[Tag]| self.read_leaves(name, changed);
             pass.follow(&page.leaves, read, see)?;
             from = page.next;
-            give_way();
+            yield_to_requests();
         }
         pass.end(part, |new_name| self.kept.put_in_place(name, new_name, generation));
         if !self.kept.note_bytes(name, part.bytes()) {
@@ -90,7 +90,7 @@ impl RiakTrees {
                 records.iter().filter(|(_, record)| record.meta.n_val_class == n_val_class);
             leaves
                 .extend(of_class.filter_map(|(key, record)| leaf_of(key, record, name.partition)));
-            give_way();
+            yield_to_requests();
         }
         self.kept.read_count.fetch_add(leaves.len() as u64, Ordering::Relaxed);
         Ok(leaves)
@@ -113,7 +113,7 @@ impl RiakTrees {
                 self.kept.read_count.fetch_add(1, Ordering::Relaxed);
             }
             from = page.next;
-            give_way();
+            yield_to_requests();
         }
         Ok(())
     }
@@ -128,7 +128,7 @@ impl RiakTrees {
         if self.local.engine.compared().is_some() {
             for tags in tags.chunks(READ_COUNT) {
                 records.extend(self.local.records.tagged_roots(partition, tags)?);
-                give_way();
+                yield_to_requests();
             }
             return Ok(records);
         }
@@ -141,7 +141,7 @@ impl RiakTrees {
             let page = self.local.engine.fold(partition, identity, READ_COUNT, false)?;
             records.extend(page.entries.into_iter().filter(|(encoded, _)| is_wanted(encoded)));
             from = page.next;
-            give_way();
+            yield_to_requests();
         }
         Ok(records)
     }

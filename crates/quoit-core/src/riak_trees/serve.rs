@@ -16,7 +16,7 @@ use quoit_model::riak_clock::encode_riak_clock;
 use quoit_riak::Tree;
 use quoit_store::engine::{Record, RecordMeta};
 use quoit_store::index::Tag;
-use quoit_wire::internode::trees::{AskTree, AskTreeClocks, ToldTree, ToldTreeClocks, TreeRecord};
+use quoit_wire::internode::trees::{ReadTree, ReadTreeClocks, TreeClocks, TreePart, TreeRecord};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -69,8 +69,8 @@ impl RiakTrees {
     /// any more.
     pub(super) async fn local_tree(
         self: &Arc<Self>,
-        ask: AskTree,
-    ) -> Result<Option<ToldTree>, RequestError> {
+        ask: ReadTree,
+    ) -> Result<Option<TreePart>, RequestError> {
         let partitions = PartitionSet::from_bytes(&ask.partitions);
         if self.local.knows_less_of(&partitions) {
             return Ok(None);
@@ -83,15 +83,15 @@ impl RiakTrees {
                 Ok(true)
             })?;
             Ok(match ask.branches.is_empty() {
-                true => ToldTree { root: tree.root(), branches: Vec::new() },
-                false => ToldTree {
+                true => TreePart { root: tree.root(), branches: Vec::new() },
+                false => TreePart {
                     root: Bytes::new(),
                     branches: ask.branches.iter().map(|number| tree.branch(*number)).collect(),
                 },
             })
         };
         let told = self.local.settings.blocking.behind(make).await?;
-        Ok(self.local.unless_moved(told, layout_version))
+        Ok(self.local.if_still_live(told, layout_version))
     }
 
     /// Partitions of a set that exist in the ring.
@@ -103,8 +103,8 @@ impl RiakTrees {
     /// Clocks of the records in some segments; `None` if the request's layout is not live any more.
     pub(super) async fn local_tree_clocks(
         self: &Arc<Self>,
-        ask: AskTreeClocks,
-    ) -> Result<Option<ToldTreeClocks>, RequestError> {
+        ask: ReadTreeClocks,
+    ) -> Result<Option<TreeClocks>, RequestError> {
         let partitions = PartitionSet::from_bytes(&ask.partitions);
         if self.local.knows_less_of(&partitions) {
             return Ok(None);
@@ -112,14 +112,14 @@ impl RiakTrees {
         let (trees, layout_version) = (Arc::clone(self), ask.layout_version);
         let read = move || trees.read_tree_clocks(&ask, &partitions);
         let told = self.local.settings.blocking.behind(read).await?;
-        Ok(self.local.unless_moved(told, layout_version))
+        Ok(self.local.if_still_live(told, layout_version))
     }
 
     fn read_tree_clocks(
         &self,
-        ask: &AskTreeClocks,
+        ask: &ReadTreeClocks,
         partitions: &PartitionSet,
-    ) -> Result<ToldTreeClocks, RequestError> {
+    ) -> Result<TreeClocks, RequestError> {
         let segments: BTreeSet<u32> = ask.segments.iter().copied().collect();
         let segment_count = ask.segment_count.max(1);
         let modified = ask.modified_from..=ask.modified_to.unwrap_or(u64::MAX);
@@ -147,11 +147,11 @@ impl RiakTrees {
             left.remove(name.partition);
             Ok(bytes < CLOCKS_BYTES)
         })?;
-        Ok(ToldTreeClocks { records, left: left.to_bytes() })
+        Ok(TreeClocks { records, left: left.to_bytes() })
     }
 
     pub(crate) fn serve_ask_tree(self: Arc<Self>, request: &IncomingRequest, reply: Responder) {
-        let ask = match self.local.read_header(request, |ask: &AskTree| ask.layout_version) {
+        let ask = match self.local.read_header(request, |ask: &ReadTree| ask.layout_version) {
             Ok(ask) => ask,
             Err(refusal) => return refuse(reply, &refusal),
         };
@@ -169,7 +169,7 @@ impl RiakTrees {
         request: &IncomingRequest,
         reply: Responder,
     ) {
-        let ask = match self.local.read_header(request, |ask: &AskTreeClocks| ask.layout_version) {
+        let ask = match self.local.read_header(request, |ask: &ReadTreeClocks| ask.layout_version) {
             Ok(ask) => ask,
             Err(refusal) => return refuse(reply, &refusal),
         };

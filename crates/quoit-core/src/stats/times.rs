@@ -5,15 +5,15 @@ use super::recorder::{BUCKET_COUNT, add, percentile};
 use super::{Distribution, Stats};
 
 /// Histograms of some distributions at one moment.
-pub(crate) struct Times<const COUNT: usize>([Vec<u64>; COUNT]);
+pub(crate) struct HistogramSnapshot<const COUNT: usize>([Vec<u64>; COUNT]);
 
 impl Stats {
     /// Takes the present histograms of some distributions. Costs about ten microseconds.
     pub(crate) fn times<const COUNT: usize>(
         &self,
         distributions: [Distribution; COUNT],
-    ) -> Times<COUNT> {
-        Times(distributions.map(|distribution| {
+    ) -> HistogramSnapshot<COUNT> {
+        HistogramSnapshot(distributions.map(|distribution| {
             let mut counts = vec![0; BUCKET_COUNT];
             for shard in &self.shards {
                 add(&mut counts, shard.buckets(distribution as usize));
@@ -23,7 +23,7 @@ impl Stats {
     }
 }
 
-impl<const COUNT: usize> Times<COUNT> {
+impl<const COUNT: usize> HistogramSnapshot<COUNT> {
     /// For each distribution, the number of values since an earlier moment and a percentile of them (0
     /// if there are none).
     pub(crate) fn percentiles_since(&self, earlier: &Self, percent: u64) -> [(u64, u64); COUNT] {

@@ -3,13 +3,13 @@
 use super::ReplicatedStore;
 use crate::changes::{ChangeFeeds, ChangeLog};
 use crate::coordinator::Coordinator;
-use crate::delivery::Deliveries;
+use crate::delivery::RecordDelivery;
 use crate::dots::DotSequence;
 use crate::exchange::AntiEntropy;
 use crate::folds::Folds;
 use crate::grants::Grants;
 use crate::healing::Healing;
-use crate::hints::{Hints, MissedWrites};
+use crate::hints::{HintRecorder, Hints};
 use crate::jobs::Jobs;
 use crate::listing::Listings;
 use crate::local_node::LocalNode;
@@ -134,7 +134,7 @@ impl StoreBuilder {
     pub fn build(self) -> Arc<ReplicatedStore> {
         let Self { local, hints, reap_records, riak_trees, source_queues, change_log } = self;
         // Tells the control plane that nothing is known yet about strays in this store.
-        local.control.set_clear_by(0);
+        local.control.set_drained_by_layout(0);
         let tombstones = Arc::new(NotedTombstones::new(local.clock.unix_us()));
         let healing = Arc::<Healing>::default();
         let suspects = Arc::<Mutex<_>>::default();
@@ -154,7 +154,7 @@ impl StoreBuilder {
             Arc::clone(&change_feeds),
         );
         let hook = Arc::new(hook);
-        let missed = Arc::new(MissedWrites::new(Arc::clone(&local), Arc::clone(&hints)));
+        let missed = Arc::new(HintRecorder::new(Arc::clone(&local), Arc::clone(&hints)));
         let coordinator = Coordinator::new(
             Arc::clone(&local),
             Arc::clone(&replica),
@@ -164,7 +164,7 @@ impl StoreBuilder {
         );
         let coordinator = Arc::new(coordinator);
         let listings = Listings::new(&local, &tombstones, &healing);
-        let delivery = Arc::new(Deliveries::new(&replica, &hints, suspects));
+        let delivery = Arc::new(RecordDelivery::new(&replica, &hints, suspects));
         let anti_entropy = Arc::new(AntiEntropy::new(&coordinator, &delivery, &healing));
         let transfers = Arc::new(Transfers::new(&delivery, &anti_entropy));
         let reaper = Reaper::new(&coordinator, &source_queues, &tombstones, &delivery);

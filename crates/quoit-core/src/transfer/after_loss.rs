@@ -10,8 +10,8 @@ use super::Transfers;
 use super::copies::NewCopy;
 use super::damage::Damage;
 use super::strays::next_count;
-use crate::delivery::hand::{Handed, TransferError};
-use crate::delivery::progress::{Kind, Report};
+use crate::delivery::hand::{HandedCounts, TransferError};
+use crate::delivery::progress::{Kind, ProgressReport};
 use crate::exchange::{CommonClasses, ComparedClasses};
 use crate::placement::{Place, n_val_of, primaries};
 use bytes::Bytes;
@@ -95,7 +95,7 @@ impl Transfers {
         copy: NewCopy,
         peer: &Peer,
         tags: BTreeSet<Tag>,
-        report: &Report,
+        report: &ProgressReport,
     ) -> Result<bool, TransferError> {
         let tags: Vec<Tag> = tags.into_iter().collect();
         let mut has_handed = false;
@@ -105,7 +105,7 @@ impl Transfers {
             let began = Instant::now();
             let records = self.readable(copy.partition, some.to_vec()).await?;
             let read_for = began.elapsed();
-            has_handed |= self.hand_home(copy, peer, &records, report).await?;
+            has_handed |= self.hand_to_primary(copy, peer, &records, report).await?;
             self.delivery.yielding.rest_after(read_for).await;
             (left, count) = (rest, next_count(&records, self.local.settings.page_records_max.0));
         }
@@ -140,7 +140,7 @@ impl Transfers {
         self: &Arc<Self>,
         copy: NewCopy,
         peer: &Peer,
-        report: &Report,
+        report: &ProgressReport,
     ) -> Result<(), TransferError> {
         let mut from = Some(Identity(0));
         while let Some(identity) = from {
@@ -150,29 +150,30 @@ impl Transfers {
                 move || Ok(transfers.local.engine.fold(copy.partition, identity, count, true)?);
             let page = self.local.settings.blocking.behind(fold).await?;
             from = page.next;
-            self.hand_home(copy, peer, &page.entries, report).await?;
+            self.hand_to_primary(copy, peer, &page.entries, report).await?;
         }
         Ok(())
     }
 
     /// Hands over those of these records that the node is to have. Returns true if the node lacked any of
     /// them.
-    pub(super) async fn hand_home(
+    pub(super) async fn hand_to_primary(
         self: &Arc<Self>,
         copy: NewCopy,
         peer: &Peer,
         records: &[(Bytes, Record)],
-        report: &Report,
+        report: &ProgressReport,
     ) -> Result<bool, TransferError> {
         let state = self.local.state();
         let is_handed = |(key, record): &&(Bytes, Record)| {
-            is_home(&state, copy, key) && !(record.meta.tombstone && planted!(HandsNoTombstones))
+            is_primary_of_record(&state, copy, key)
+                && !(record.meta.tombstone && planted!(HandsNoTombstones))
         };
         let records: Vec<_> = records.iter().filter(is_handed).collect();
         if records.is_empty() {
             return Ok(false);
         }
-        let Handed { record_count, byte_count } =
+        let HandedCounts { record_count, byte_count } =
             self.delivery.hand(peer, copy.partition, &records, Vec::new()).await?;
         report.handed(record_count, byte_count);
         Ok(record_count > 0)
@@ -181,7 +182,7 @@ impl Transfers {
 
 /// True if the node that gets a copy is a primary of this record: of buckets with a smaller n_val it may
 /// not be. Also true if the bucket type is not known here.
-fn is_home(state: &State, copy: NewCopy, key: &Bytes) -> bool {
+fn is_primary_of_record(state: &State, copy: NewCopy, key: &Bytes) -> bool {
     n_val_of(state, key)
         .is_none_or(|n_val| primaries(state, copy.partition, n_val).contains(&copy.to))
 }

@@ -26,7 +26,7 @@ use crate::placement::n_vals;
 use crate::placement::primaries;
 use crate::refusal::refuse;
 use crate::stats::Counter;
-use crate::suspects::Walked;
+use crate::suspects::WalkResult;
 use quoit_cluster::{IncomingRequest, Lane, NodeId, Peer, Responder, State};
 use quoit_model::hash::{Identity, Partition};
 use quoit_planted::planted;
@@ -76,7 +76,7 @@ impl Transfers {
     /// Returns the copies of other nodes for which this node is a source. Returns nothing until all
     /// members write by the newest layout.
     pub(super) fn copies_to_hand(&self, state: &State) -> Vec<NewCopy> {
-        if !everybody_serves(state) {
+        if !all_members_serve(state) {
             return Vec::new();
         }
         let own = state.node_id();
@@ -87,7 +87,7 @@ impl Transfers {
     /// Returns this node's own copies whose records it still has to share with the other primaries: it
     /// may have stored records when it ran alone, or as a primary of other layouts.
     pub(super) fn copies_to_share(&self, state: &State) -> Vec<NewCopy> {
-        if !everybody_serves(state) {
+        if !all_members_serve(state) {
             return Vec::new();
         }
         let copies = self.copies.lock();
@@ -98,7 +98,7 @@ impl Transfers {
     /// Hands the earlier records of one of this node's own copies to the other primaries of the
     /// partition.
     pub(super) async fn share_copy(self: &Arc<Self>, copy: NewCopy) -> Result<(), TransferError> {
-        if self.hand_strays(copy.partition, true).await? == Walked::Clean {
+        if self.hand_strays(copy.partition, true).await? == WalkResult::Clean {
             self.copies.lock().shared.insert(copy);
         }
         Ok(())
@@ -142,7 +142,7 @@ impl Transfers {
                 return Err(TransferError::Damaged { partition: copy.partition });
             }
             count = page.next_count(page_records_max);
-            self.hand_home(copy, peer, &page.records, &report).await?;
+            self.hand_to_primary(copy, peer, &page.records, &report).await?;
             report.reached(page.next);
             self.delivery.yielding.rest_after(page.read_for).await;
             from = page.next.filter(|_| !planted!(HandsOnePage));
@@ -201,7 +201,7 @@ impl Transfers {
     pub(super) async fn report_copies(&self, state: &State) {
         let newest = state.layouts().newest().version();
         self.copies.lock().keep(newest);
-        if !everybody_serves(state) {
+        if !all_members_serve(state) {
             return;
         }
         let own = state.node_id();
@@ -311,7 +311,7 @@ fn sources_of(state: &State, copy: NewCopy) -> BTreeSet<NodeId> {
 
 /// True if all members that are not marked as down write by the newest layout. Then each write that was
 /// acknowledged by older layouts only is stored on the sources already.
-fn everybody_serves(state: &State) -> bool {
+fn all_members_serve(state: &State) -> bool {
     // The control plane retires all other layouts only after all members serve with the newest.
     if !state.layouts().is_moving() {
         return true;

@@ -20,7 +20,7 @@
 use super::Transfers;
 use super::copies::REAPED_PER_RECORD;
 use super::damage::Damage;
-use crate::delivery::hand::{Handed, TransferError};
+use crate::delivery::hand::{HandedCounts, TransferError};
 use crate::delivery::progress::Kind;
 use crate::placement::primaries;
 use crate::reap_records::ReapRecord;
@@ -148,7 +148,7 @@ impl Transfers {
                 let peer = self.added_peer(node)?;
                 let begin = || self.delivery.begin(partition, Kind::Ownership, None);
                 let report = report.get_or_insert_with(begin);
-                let Handed { record_count, byte_count } =
+                let HandedCounts { record_count, byte_count } =
                     self.delivery.hand(&peer, partition, &records, Vec::new()).await?;
                 report.handed(record_count, byte_count);
             }

@@ -13,8 +13,8 @@
 use super::Transfers;
 use super::damage::Damage;
 use super::strays::PAGE_BYTES;
-use crate::delivery::hand::{Handed, TransferError};
-use crate::delivery::progress::{Kind, Report};
+use crate::delivery::hand::{HandedCounts, TransferError};
+use crate::delivery::progress::{Kind, ProgressReport};
 use crate::placement::{Place, n_val_of, primaries};
 use bytes::Bytes;
 use quoit_cluster::{NodeId, Peer, State};
@@ -44,16 +44,16 @@ impl Transfers {
             }
             let state = self.local.state();
             for reference in &taken {
-                let heirs = heirs(&state, reference.0, n_val);
-                heirs.into_iter().for_each(|to| self.hints.note(to, *reference));
+                let newest_primaries = newest_primaries(&state, reference.0, n_val);
+                newest_primaries.into_iter().for_each(|to| self.hints.note(to, *reference));
             }
             self.hints.delivered(gone, &taken);
             yield_now().await;
         }
-        while let Some(partition) = self.hints.take_whole(gone) {
-            let heirs = heirs(&self.local.state(), partition, n_val);
-            heirs.into_iter().for_each(|to| self.hints.note_whole(to, partition));
-            self.hints.finish_whole(gone, partition, true);
+        while let Some(partition) = self.hints.take_partition(gone) {
+            let newest_primaries = newest_primaries(&self.local.state(), partition, n_val);
+            newest_primaries.into_iter().for_each(|to| self.hints.note_whole(to, partition));
+            self.hints.finish_partition(gone, partition, true);
         }
         self.hints.forget_node(gone);
     }
@@ -100,7 +100,7 @@ impl Transfers {
     /// compares all of them at once. Those that this node or the other one can't compare are walked through,
     /// and every record is offered.
     async fn heal_whole(self: &Arc<Self>, to: NodeId, peer: &Peer) -> Result<(), TransferError> {
-        let whole: Vec<Partition> = std::iter::from_fn(|| self.hints.take_whole(to)).collect();
+        let whole: Vec<Partition> = std::iter::from_fn(|| self.hints.take_partition(to)).collect();
         let mut compared = self.anti_entropy.compared_with(to);
         compared.retain(|partition| whole.contains(partition));
         if !compared.is_empty() {
@@ -112,7 +112,7 @@ impl Transfers {
                 healed = self.deliver_whole(peer, partition).await;
             }
             let is_done = healed.is_ok() || compared.contains(&partition);
-            self.hints.finish_whole(to, partition, is_done);
+            self.hints.finish_partition(to, partition, is_done);
         }
         healed
     }
@@ -125,7 +125,7 @@ impl Transfers {
         peer: &Peer,
         partition: Partition,
         identities: Vec<Identity>,
-        report: &Report,
+        report: &ProgressReport,
     ) -> Result<BTreeSet<Identity>, TransferError> {
         let mut unread = BTreeSet::new();
         let mut left = identities.into_iter();
@@ -154,7 +154,7 @@ impl Transfers {
             };
             let (records, damaged);
             (records, damaged, left) = self.local.settings.blocking.behind(read).await?;
-            self.deliver_those(peer, partition, &records, report).await?;
+            self.deliver_to_primaries(peer, partition, &records, report).await?;
             // A healed record is delivered by the next try, since its reference stays open.
             if !damaged.is_empty() {
                 let tags = damaged.iter().copied().map(Tag::of).collect();
@@ -181,7 +181,7 @@ impl Transfers {
                 return Err(TransferError::Damaged { partition });
             }
             count = page.next_count(page_records_max);
-            self.deliver_those(peer, partition, &page.records, &report).await?;
+            self.deliver_to_primaries(peer, partition, &page.records, &report).await?;
             report.reached(page.next);
             self.delivery.yielding.rest_after(page.read_for).await;
             from = page.next;
@@ -192,12 +192,12 @@ impl Transfers {
     /// Hands over the records of which the node is a primary by a live layout. If that layout retires,
     /// the node has such a record as a stray and hands it on. For the other records, hints for the
     /// present primaries are noted.
-    async fn deliver_those(
+    async fn deliver_to_primaries(
         &self,
         peer: &Peer,
         partition: Partition,
         records: &[(Bytes, Record)],
-        report: &Report,
+        report: &ProgressReport,
     ) -> Result<(), TransferError> {
         let (state, to) = (self.local.state(), peer.node_id());
         let mut home = Vec::new();
@@ -209,13 +209,13 @@ impl Transfers {
             }
             let Ok(place) = Place::new(&record.0, partition) else { continue };
             let reference = (partition, place.at().identity);
-            let heirs = heirs(&state, partition, n_val);
-            heirs.into_iter().for_each(|to| self.hints.note(to, reference));
+            let newest_primaries = newest_primaries(&state, partition, n_val);
+            newest_primaries.into_iter().for_each(|to| self.hints.note(to, reference));
         }
         if home.is_empty() {
             return Ok(());
         }
-        let Handed { record_count, byte_count } =
+        let HandedCounts { record_count, byte_count } =
             self.delivery.hand(peer, partition, &home, Vec::new()).await?;
         report.handed(record_count, byte_count);
         Ok(())
@@ -227,7 +227,7 @@ fn is_gone(state: &State, node: NodeId) -> bool {
 }
 
 /// Returns the primaries of a partition by the newest layout, without this node.
-fn heirs(state: &State, partition: Partition, n_val: u32) -> BTreeSet<NodeId> {
+fn newest_primaries(state: &State, partition: Partition, n_val: u32) -> BTreeSet<NodeId> {
     if planted!(DropsHintsOfFormerPrimaries) {
         return BTreeSet::new();
     }

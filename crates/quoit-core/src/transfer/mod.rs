@@ -32,7 +32,7 @@ pub(crate) mod strays;
 pub use estimate::{PlanEstimate, TransferEstimate};
 pub use operators::NodeTransfers;
 
-use crate::delivery::Deliveries;
+use crate::delivery::RecordDelivery;
 use crate::delivery::hand::TransferError;
 use crate::delivery::progress::{TransferStats, WaitingHints};
 use crate::exchange::AntiEntropy;
@@ -40,7 +40,7 @@ use crate::hints::Hints;
 use crate::local_node::LocalNode;
 use crate::placement::{n_vals, primaries};
 use crate::replica::Replica;
-use crate::suspects::Walked;
+use crate::suspects::WalkResult;
 use copies::{CopyStates, NewCopy};
 use fill::Fills;
 use parking_lot::Mutex;
@@ -69,7 +69,7 @@ pub struct Transfers {
     local: Arc<LocalNode>,
     replica: Arc<Replica>,
     hints: Arc<Hints>,
-    pub(crate) delivery: Arc<Deliveries>,
+    pub(crate) delivery: Arc<RecordDelivery>,
     anti_entropy: Arc<AntiEntropy>,
     copies: Mutex<CopyStates>,
     fills: Mutex<Fills>,
@@ -78,7 +78,7 @@ pub struct Transfers {
 }
 
 impl Transfers {
-    pub(crate) fn new(delivery: &Arc<Deliveries>, anti_entropy: &Arc<AntiEntropy>) -> Self {
+    pub(crate) fn new(delivery: &Arc<RecordDelivery>, anti_entropy: &Arc<AntiEntropy>) -> Self {
         Self {
             local: Arc::clone(&delivery.replica.local),
             replica: Arc::clone(&delivery.replica),
@@ -151,7 +151,7 @@ impl Transfers {
             let settled = Some(state.layouts()).filter(|layouts| is_clear && !layouts.is_moving());
             self.local
                 .control
-                .set_clear_by(settled.map_or(0, |layouts| layouts.newest().version()));
+                .set_drained_by_layout(settled.map_or(0, |layouts| layouts.newest().version()));
             let fills = self.fills(&state).await;
             let mut jobs = self.jobs(&state, fills);
             jobs.retain(|job| !running_jobs.contains(job));
@@ -237,14 +237,14 @@ impl Transfers {
         let walked = match self.hand_strays(partition, false).await {
             // The removals are synced before the partition counts as clean: a power failure that undid
             // one would leave a stray that no walk looks for.
-            Ok(Walked::Clean) => {
-                self.delivery.all_synced().await.map(|()| Walked::Clean).map_err(Into::into)
+            Ok(WalkResult::Clean) => {
+                self.delivery.all_synced().await.map(|()| WalkResult::Clean).map_err(Into::into)
             }
             walked => walked,
         };
         let (walked, done) = match walked {
             Ok(walked) => (walked, Ok(())),
-            Err(fault) => (Walked::Unfinished, Err(fault)),
+            Err(fault) => (WalkResult::Unfinished, Err(fault)),
         };
         self.delivery.suspects.lock().end(partition, walked);
         done

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_a_position_up_hands_it_over() {
+    fn the_old_holder_of_a_position_is_a_source() {
         let (before, after) = growing();
         for transfer in Movement::between(&before, &after, 3).transfers {
             let partition = transfer.partition;

@@ -19,13 +19,13 @@
 
 use super::Transfers;
 use super::damage::Damage;
-use crate::delivery::hand::{Handed, TransferError};
-use crate::delivery::progress::{Kind, Report};
+use crate::delivery::hand::{HandedCounts, TransferError};
+use crate::delivery::progress::{Kind, ProgressReport};
 use crate::error::RequestError;
 use crate::placement::Place;
 use crate::placement::{n_val_of, primaries};
 use crate::records::size_of;
-use crate::suspects::Walked;
+use crate::suspects::WalkResult;
 use bytes::Bytes;
 use quoit_cluster::{NodeId, State};
 use quoit_model::hash::{Identity, Partition};
@@ -74,21 +74,21 @@ impl Transfers {
         self: &Arc<Self>,
         partition: Partition,
         shares: bool,
-    ) -> Result<Walked, TransferError> {
-        let mut report: Option<Report> = None;
+    ) -> Result<WalkResult, TransferError> {
+        let mut report: Option<ProgressReport> = None;
         let mut from = Some(Identity(0));
         let page_records_max = self.local.settings.page_records_max.0;
         let mut count = page_records_max;
-        let mut walked = Walked::Clean;
+        let mut walked = WalkResult::Clean;
         while let Some(identity) = from {
             let page = self.page(partition, identity, count).await?;
             count = page.next_count(page_records_max);
-            let homes = self.homes(partition, &page.records, shares);
-            for home in &homes {
-                if let Home::Away { missing } = home {
+            let destinations = self.destinations(partition, &page.records, shares);
+            for home in &destinations {
+                if let Destination::Away { missing } = home {
                     walked = walked.and(match missing.is_empty() {
-                        true => Walked::Unfinished,
-                        false => Walked::Awaits(missing.clone()),
+                        true => WalkResult::Unfinished,
+                        false => WalkResult::WaitsFor(missing.clone()),
                     });
                 }
             }
@@ -96,14 +96,16 @@ impl Transfers {
             // does hold up a walk for strays: this node has the only copy, and may still be able to read
             // it later.
             if page.damage == Damage::Open || page.damage == Damage::Nowhere && !shares {
-                walked = Walked::Unfinished;
+                walked = WalkResult::Unfinished;
             }
-            if homes.iter().any(|home| matches!(home, Home::At { nodes, .. } if !nodes.is_empty()))
+            if destinations
+                .iter()
+                .any(|home| matches!(home, Destination::At { nodes, .. } if !nodes.is_empty()))
             {
                 let begin = || self.delivery.begin(partition, Kind::Strays, None);
                 let report = report.get_or_insert_with(begin);
-                if !self.hand_page(partition, &page.records, &homes, report).await? {
-                    walked = Walked::Unfinished;
+                if !self.hand_page(partition, &page.records, &destinations, report).await? {
+                    walked = WalkResult::Unfinished;
                 }
                 report.reached(page.next);
             }
@@ -113,21 +115,21 @@ impl Transfers {
         Ok(walked)
     }
 
-    /// Hands the records of a page to the nodes of their `homes`, and removes those that do not stay
+    /// Hands the records of a page to the nodes of their `destinations`, and removes those that do not stay
     /// here. Returns true if all of that succeeded.
     async fn hand_page(
         self: &Arc<Self>,
         partition: Partition,
         records: &[(Bytes, Record)],
-        homes: &[Home],
-        report: &Report,
+        destinations: &[Destination],
+        report: &ProgressReport,
     ) -> Result<bool, TransferError> {
         let clocks = self.clocks(records).await?;
         type Offered<'r> = (Vec<&'r (Bytes, Record)>, Vec<Bytes>);
         let mut by_node: BTreeMap<NodeId, Offered<'_>> = BTreeMap::new();
         let mut leaving = Vec::new();
-        for ((record, home), clock) in records.iter().zip(homes).zip(clocks) {
-            let Home::At { nodes, stays } = home else { continue };
+        for ((record, home), clock) in records.iter().zip(destinations).zip(clocks) {
+            let Destination::At { nodes, stays } = home else { continue };
             for node in nodes {
                 let (records, clocks) = by_node.entry(*node).or_default();
                 records.push(record);
@@ -139,7 +141,7 @@ impl Transfers {
         }
         for (node, (records, clocks)) in by_node {
             let Some(peer) = self.local.reachable(node) else { return Ok(false) };
-            let Handed { record_count, byte_count } =
+            let HandedCounts { record_count, byte_count } =
                 self.delivery.hand(&peer, partition, &records, clocks).await?;
             report.handed(record_count, byte_count);
         }
@@ -159,7 +161,7 @@ impl Transfers {
         let clocks = move || {
             Ok(records
                 .iter()
-                .map(|(key, record)| transfers.delivery.told_clock(key, record))
+                .map(|(key, record)| transfers.delivery.offered_clock(key, record))
                 .collect())
         };
         Ok(self.local.settings.blocking.behind(clocks).await?)
@@ -218,11 +220,16 @@ impl Transfers {
         Ok(Page { records: page.entries, next: page.next, damage, read_for: began.elapsed() })
     }
 
-    fn homes(&self, partition: Partition, records: &[(Bytes, Record)], shares: bool) -> Vec<Home> {
+    fn destinations(
+        &self,
+        partition: Partition,
+        records: &[(Bytes, Record)],
+        shares: bool,
+    ) -> Vec<Destination> {
         let state = self.local.state();
         let mut by_n_val = BTreeMap::new();
         let home = |(key, _): &(Bytes, Record)| {
-            let Some(n_val) = n_val_of(&state, key) else { return Home::unknown() };
+            let Some(n_val) = n_val_of(&state, key) else { return Destination::unknown() };
             let home = || self.home(&state, partition, n_val, shares);
             by_n_val.entry(n_val).or_insert_with(home).clone()
         };
@@ -231,7 +238,7 @@ impl Transfers {
 
     /// Returns the nodes to which a node has to hand the records of a partition in buckets of this
     /// `n_val`.
-    fn home(&self, state: &State, partition: Partition, n_val: u32, shares: bool) -> Home {
+    fn home(&self, state: &State, partition: Partition, n_val: u32, shares: bool) -> Destination {
         let mut nodes = primaries(state, partition, n_val);
         // A live layout may still name a node that an operator removed by force. That layout may even
         // wait for these strays before it retires.
@@ -245,16 +252,16 @@ impl Transfers {
         match missing.is_empty() {
             true => {
                 let count = if planted!(HandsToOnePrimary) { 1 } else { nodes.len() };
-                Home::At { nodes: nodes.into_iter().take(count).collect(), stays }
+                Destination::At { nodes: nodes.into_iter().take(count).collect(), stays }
             }
-            false => Home::Away { missing },
+            false => Destination::Away { missing },
         }
     }
 }
 
 /// Nodes to which a record has to be handed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Home {
+enum Destination {
     /// All of them can be reached. `stays` is true if this node is a primary, too, and keeps the record.
     At { nodes: Vec<NodeId>, stays: bool },
     /// Some can't be reached now: those in `missing`. If `missing` is empty, the nodes are not known,
@@ -262,7 +269,7 @@ enum Home {
     Away { missing: BTreeSet<NodeId> },
 }
 
-impl Home {
+impl Destination {
     /// The home of a record whose bucket type this node does not know yet.
     const fn unknown() -> Self {
         Self::Away { missing: BTreeSet::new() }

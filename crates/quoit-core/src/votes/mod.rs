@@ -17,7 +17,7 @@ pub(crate) use write::{WriteNeed, WriteTally};
 use smallvec::SmallVec;
 
 /// A node's place in the topology's list of nodes.
-pub(crate) type NodePlace = u16;
+pub(crate) type NodeIndex = u16;
 
 /// Number of replicas of a bucket's records, and number of those that are filled. The filled replicas are
 /// the first ones.
@@ -41,17 +41,17 @@ impl ReplicaCount {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Voter {
     /// The node.
-    pub(crate) node: NodePlace,
+    pub(crate) node: NodeIndex,
     /// Number of positions that belong to this node.
     pub(crate) primary: u32,
     /// Number of positions of primaries that are down for which this node answers.
-    pub(crate) stand_in: u32,
+    pub(crate) fallback_votes: u32,
 }
 
 impl Voter {
     /// Number of positions for which an answer of this node counts.
     pub(crate) const fn votes(&self) -> u32 {
-        self.primary + self.stand_in
+        self.primary + self.fallback_votes
     }
 }
 
@@ -70,10 +70,10 @@ impl Voters {
     ///
     /// Does not allocate for up to four nodes, and looks at no more of the list than it needs.
     pub(crate) fn assign(
-        mut order: impl ExactSizeIterator<Item = NodePlace>,
+        mut order: impl ExactSizeIterator<Item = NodeIndex>,
         n_val: u32,
         sloppy: bool,
-        is_up: impl Fn(NodePlace) -> bool,
+        is_up: impl Fn(NodeIndex) -> bool,
     ) -> Self {
         let mut voters = Self::default();
         let primary_count = n_val.min(order.len() as u32);
@@ -82,7 +82,7 @@ impl Voters {
             // Positions place, place + k, place + 2k and so on.
             let positions = (n_val - place).div_ceil(primary_count);
             if is_up(node) {
-                voters.voters.push(Voter { node, primary: positions, stand_in: 0 });
+                voters.voters.push(Voter { node, primary: positions, fallback_votes: 0 });
             } else {
                 orphaned += positions;
             }
@@ -91,7 +91,7 @@ impl Voters {
             return voters;
         }
         for node in order.filter(|node| is_up(*node)).take(orphaned as usize) {
-            voters.voters.push(Voter { node, primary: 0, stand_in: 1 });
+            voters.voters.push(Voter { node, primary: 0, fallback_votes: 1 });
             orphaned -= 1;
         }
         // No further node is left, so the chosen nodes share the rest evenly.
@@ -99,16 +99,16 @@ impl Voters {
             let Some(fewest) = voters.voters.iter_mut().min_by_key(|voter| voter.votes()) else {
                 break;
             };
-            fewest.stand_in += 1;
+            fewest.fallback_votes += 1;
         }
         voters
     }
 
     /// Turns the primary votes of some nodes into fallback votes, because these nodes know only a part of
     /// what was written.
-    pub(crate) fn demote(&mut self, knows_a_part: impl Fn(NodePlace) -> bool) {
+    pub(crate) fn demote(&mut self, knows_a_part: impl Fn(NodeIndex) -> bool) {
         for voter in self.voters.iter_mut().filter(|voter| knows_a_part(voter.node)) {
-            voter.stand_in += voter.primary;
+            voter.fallback_votes += voter.primary;
             voter.primary = 0;
         }
     }
@@ -119,7 +119,7 @@ impl Voters {
     }
 
     /// A node's votes.
-    pub(crate) fn of(&self, node: NodePlace) -> Option<&Voter> {
+    pub(crate) fn of(&self, node: NodeIndex) -> Option<&Voter> {
         self.voters.iter().find(|voter| voter.node == node)
     }
 

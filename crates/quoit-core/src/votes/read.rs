@@ -1,6 +1,6 @@
 //! The conditions that end a read, and the answers so far. Pure.
 
-use super::{NodePlace, ReplicaCount, Voter, Voters};
+use super::{NodeIndex, ReplicaCount, Voter, Voters};
 use crate::error::{QuorumKind, RequestError};
 use quoit_model::props::ReadQuorums;
 use quoit_planted::planted;
@@ -62,7 +62,7 @@ pub(crate) enum ReadState {
 #[derive(Clone, Debug)]
 pub(crate) struct ReadTally {
     need: ReadNeed,
-    answers: SmallVec<[(NodePlace, NodeAnswer); 4]>,
+    answers: SmallVec<[(NodeIndex, NodeAnswer); 4]>,
 }
 
 impl ReadTally {
@@ -93,21 +93,21 @@ impl ReadTally {
     }
 
     /// Adds the answer of a node that has the record.
-    pub(crate) fn found(&mut self, node: NodePlace) {
+    pub(crate) fn found(&mut self, node: NodeIndex) {
         self.answer(node, NodeAnswer::Found);
     }
 
     /// Adds the answer of a node that has nothing.
-    pub(crate) fn missing(&mut self, node: NodePlace) {
+    pub(crate) fn missing(&mut self, node: NodeIndex) {
         self.answer(node, NodeAnswer::Missing);
     }
 
     /// True if a node has answered.
-    pub(crate) fn has(&self, node: NodePlace) -> bool {
+    pub(crate) fn has(&self, node: NodeIndex) -> bool {
         self.answers.iter().any(|(known, _)| *known == node)
     }
 
-    fn answer(&mut self, node: NodePlace, answer: NodeAnswer) {
+    fn answer(&mut self, node: NodeIndex, answer: NodeAnswer) {
         if !self.has(node) {
             self.answers.push((node, answer));
         }
@@ -165,7 +165,7 @@ impl ReadTally {
     fn counts(&self, voters: &Voters) -> (u32, u32, u32) {
         let all_primaries = planted!(BelievesFallbacks) || self.all_primaries_answered(voters);
         let votes_of =
-            |voter: &Voter| voter.primary + if all_primaries { voter.stand_in } else { 0 };
+            |voter: &Voter| voter.primary + if all_primaries { voter.fallback_votes } else { 0 };
         let good = self
             .answers
             .iter()

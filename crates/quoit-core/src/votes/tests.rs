@@ -5,14 +5,14 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 fn voters(
-    order: &[NodePlace],
+    order: &[NodeIndex],
     n_val: u32,
     sloppy: bool,
-    down: &[NodePlace],
+    down: &[NodeIndex],
 ) -> Vec<(u16, u32, u32)> {
     Voters::assign(order.iter().copied(), n_val, sloppy, |node| !down.contains(&node))
         .iter()
-        .map(|voter| (voter.node, voter.primary, voter.stand_in))
+        .map(|voter| (voter.node, voter.primary, voter.fallback_votes))
         .collect()
 }
 
@@ -23,7 +23,7 @@ fn a_lone_node_has_all_votes() {
 }
 
 #[test]
-fn fallbacks_stand_in_one_each_and_then_those_who_are_there() {
+fn fallbacks_take_one_vote_each_and_the_rest_is_shared() {
     assert_eq!(voters(&[1, 2, 3, 4, 5], 3, true, &[2]), [(1, 1, 0), (3, 1, 0), (4, 0, 1)]);
     assert_eq!(voters(&[1, 2, 3], 3, true, &[1, 2]), [(3, 1, 2)]);
     assert_eq!(voters(&[1, 2, 3, 4], 3, true, &[1, 2, 3]), [(4, 0, 3)]);
@@ -37,7 +37,7 @@ fn strict_quorums_have_primaries_only() {
 }
 
 /// Model of the rules, position by position: the primary votes and the votes of a sloppy quorum.
-fn model(order: &[NodePlace], n_val: u32, down: &BTreeSet<NodePlace>) -> (u32, u32) {
+fn model(order: &[NodeIndex], n_val: u32, down: &BTreeSet<NodeIndex>) -> (u32, u32) {
     let k = order.len().min(n_val as usize);
     let up = (0..n_val as usize).filter(|place| !down.contains(&order[place % k])).count();
     let anybody = order.iter().any(|node| !down.contains(node));
@@ -51,7 +51,7 @@ proptest! {
         n_val in 1u32..9,
         down in proptest::collection::btree_set(0u16..9, 0..9),
     ) {
-        let order: Vec<NodePlace> = (0..node_count).rev().collect();
+        let order: Vec<NodeIndex> = (0..node_count).rev().collect();
         let assigned = Voters::assign(order.iter().copied(), n_val, true, |node| !down.contains(&node));
         let (up, votes) = model(&order, n_val, &down);
         prop_assert_eq!(assigned.primary_votes(), up);
@@ -66,7 +66,7 @@ proptest! {
 
 const WRITE: WriteNeed = WriteNeed { w: 2, dw: 1, pw: 0, node_confirms: 0 };
 
-fn assigned(down: &[NodePlace]) -> Voters {
+fn assigned(down: &[NodeIndex]) -> Voters {
     Voters::assign([1, 2, 3, 4].into_iter(), 3, true, |node| !down.contains(&node))
 }
 

@@ -1,6 +1,6 @@
 //! The conditions that end a write, and the answers so far. Pure.
 
-use super::{NodePlace, Voters};
+use super::{NodeIndex, Voters};
 use crate::error::{QuorumKind, RequestError};
 use quoit_model::props::WriteQuorums;
 use quoit_planted::planted;
@@ -39,8 +39,8 @@ struct LayoutCounts {
 #[derive(Clone, Debug)]
 pub(crate) struct WriteTally {
     need: WriteNeed,
-    accepted: SmallVec<[NodePlace; 4]>,
-    synced: SmallVec<[NodePlace; 4]>,
+    accepted: SmallVec<[NodeIndex; 4]>,
+    synced: SmallVec<[NodeIndex; 4]>,
 }
 
 impl WriteTally {
@@ -83,7 +83,7 @@ impl WriteTally {
     }
 
     /// Notes that a node has accepted the write: it survives the death of the node's process.
-    pub(crate) fn accept(&mut self, node: NodePlace) {
+    pub(crate) fn accept(&mut self, node: NodeIndex) {
         if !self.accepted.contains(&node) {
             self.accepted.push(node);
         }
@@ -91,7 +91,7 @@ impl WriteTally {
 
     /// Notes that a node has synced the write: it survives the death of the node's machine. Implies
     /// acceptance.
-    pub(crate) fn sync(&mut self, node: NodePlace) {
+    pub(crate) fn sync(&mut self, node: NodeIndex) {
         self.accept(node);
         if !self.synced.contains(&node) {
             self.synced.push(node);

@@ -202,7 +202,7 @@ async fn who_waits_for_an_exchange_has_it_soon() {
     let first = |cluster: &TestCluster| cluster.store(1).anti_entropy().stats().partitions[0];
     let (pause, partition) = (Duration::from_secs(6), first(&cluster).partition);
     cluster.pass(pause).await;
-    cluster.store(1).anti_entropy().want_exchange(&[partition]);
+    cluster.store(1).anti_entropy().request_exchange(&[partition]);
     cluster.pass(pause).await;
     assert!(first(&cluster).all_ago <= Some(pause), "{:?}", first(&cluster));
 }

@@ -167,7 +167,7 @@ pub fn element_count(value: &Value) -> usize {
 }
 
 /// A cluster with a large set on all nodes. The last node is down, and its copy lacks a change.
-async fn town_with_a_copy_behind(element_count: u32) -> TestCluster {
+async fn cluster_with_stale_copy(element_count: u32) -> TestCluster {
     let mut cluster = TestCluster::joined(3).await;
     cluster.create_type("sets", json!({"datatype": "set", "allow_mult": true})).await;
     let key = key_in("sets", "large");
@@ -182,7 +182,7 @@ async fn town_with_a_copy_behind(element_count: u32) -> TestCluster {
 
 #[tokio::test(start_paused = true)]
 async fn a_large_set_that_has_missed_a_change_is_sent_what_differs() {
-    let mut cluster = town_with_a_copy_behind(100_000).await;
+    let mut cluster = cluster_with_stale_copy(100_000).await;
     let key = key_in("sets", "large");
     // Hints of the other nodes are not delivered, so the node has to find the difference itself.
     for number in [1, 2] {
@@ -227,7 +227,7 @@ async fn a_large_set_in_a_map_that_has_missed_a_change_is_sent_what_differs() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_kept_for_a_large_set_is_handed_over_by_what_differs() {
-    let mut cluster = town_with_a_copy_behind(20_000).await;
+    let mut cluster = cluster_with_stale_copy(20_000).await;
     let key = key_in("sets", "large");
     let puts_before = total(&cluster, Counter::ReplicaPuts);
     let is_kept = |number| cluster.hint_counts(number).0 > 0;
@@ -249,7 +249,7 @@ async fn what_was_kept_for_a_large_set_is_handed_over_by_what_differs() {
 
 #[tokio::test(start_paused = true)]
 async fn a_read_of_copies_that_differ_repairs_them_by_what_differs() {
-    let mut cluster = town_with_a_copy_behind(20_000).await;
+    let mut cluster = cluster_with_stale_copy(20_000).await;
     let key = key_in("sets", "large");
     for number in [1, 2] {
         let limits = TransferLimits { outbound: false, ..TransferLimits::default() };
@@ -271,7 +271,7 @@ async fn a_read_of_copies_that_differ_repairs_them_by_what_differs() {
 
 #[tokio::test(start_paused = true)]
 async fn a_copy_that_is_behind_is_fetched_where_nothing_may_be_sent() {
-    let mut cluster = town_with_a_copy_behind(20_000).await;
+    let mut cluster = cluster_with_stale_copy(20_000).await;
     let key = key_in("sets", "large");
     cluster.start(3).await;
     for number in 1..=3 {

@@ -13,7 +13,7 @@ use quoit_model::hash::{Identity, KeyHash, Partition, Placement, RingSize};
 use quoit_model::key::{BucketRef, KeyRef, PIECE_TYPE};
 use quoit_model::object::Object;
 use quoit_model::props::PropUpdates;
-use quoit_node::{Beside, FoundLoss, NodeEngine};
+use quoit_node::{AuxiliaryData, FoundLoss, NodeEngine};
 use quoit_seam::{Clock, Disk, FaultyDisk, ManualClock, ManualExecution};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, COMMIT_WORKER, Durability};
 use quoit_store::engine::{
@@ -81,7 +81,7 @@ impl CounterReserve for Counters {
         self.0.lock().unwrap().given_away
     }
 
-    fn note_given_away(&self, up_to: u64) -> Result<(), StoreError> {
+    fn note_exported(&self, up_to: u64) -> Result<(), StoreError> {
         let mut noted = self.0.lock().unwrap();
         if noted.is_full {
             return Err(StoreError::Closed);
@@ -305,7 +305,7 @@ impl TestCluster {
         }
         let make_up = |number: &u8| {
             let node = Arc::clone(&self.process(*number).node);
-            tokio::spawn(async move { node.make_up_for_loss().await.unwrap().unwrap() })
+            tokio::spawn(async move { node.recover_lost_records().await.unwrap().unwrap() })
         };
         let made_up: Vec<_> = numbers.iter().map(make_up).collect();
         for one in made_up {
@@ -340,10 +340,10 @@ impl TestCluster {
             control_disk: Arc::new(node.disk.clone()),
             engine: Some(engine),
             settings: self.settings,
-            beside: Beside {
+            beside: AuxiliaryData {
                 hints: Some(Arc::new(node.hints.clone())),
                 reap_records: Some((Arc::new(node.reaped.clone()), self.boots)),
-                ..Beside::default()
+                ..AuxiliaryData::default()
             },
             limits: Limits { frame_bytes_max: self.frame_bytes_max, ..Limits::default() },
             boot_id: self.boots,

@@ -93,7 +93,7 @@ async fn with_waiting_hints() -> TestCluster {
 
 /// The node that is replaced hands its copy over.
 #[tokio::test(start_paused = true)]
-async fn the_one_that_takes_a_nodes_places_gets_what_that_has_missed() {
+async fn a_replacement_gets_the_hinted_writes_of_the_replaced_node() {
     let mut cluster = with_waiting_hints().await;
     cluster.add().await;
     cluster.join(4).await;

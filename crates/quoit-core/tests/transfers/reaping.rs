@@ -144,8 +144,9 @@ async fn a_bucket_with_more_replicas_does_not_hold_up_the_strays_of_others() {
     cluster.until("the death is seen", || !cluster.control(asks).is_reachable(id(away))).await;
     cluster.put(asks, &name, "value").await;
     let holders = cluster.holders(&name);
-    let stand_in = *holders.difference(&primaries).next().expect("somebody stands in");
-    let other = (1..=6).find(|number| !primaries.contains(&id(*number)) && id(*number) != stand_in);
+    let fallback_votes = *holders.difference(&primaries).next().expect("somebody stands in");
+    let other =
+        (1..=6).find(|number| !primaries.contains(&id(*number)) && id(*number) != fallback_votes);
     cluster.kill(other.expect("there are six nodes"));
     cluster.start(away).await;
     cluster.until("the stray is handed over", || cluster.holders(&name) == primaries).await;
@@ -247,13 +248,13 @@ async fn reap_records_are_kept_until_all_members_have_reported() {
     assert!(count >= 9);
     cluster.pass(Duration::from_secs(600)).await;
     assert_eq!(reap_record_count(&cluster), count);
-    let held_up = cluster.store(1).reaper().reap_records_held_up();
+    let held_up = cluster.store(1).reaper().reap_record_blockers();
     assert_eq!(held_up.away.len(), 1);
     assert!(held_up.away[0].starts_with(&format!("n{away}@")), "{held_up:?}");
     cluster.start(away).await;
     cluster.pass(Duration::from_secs(600)).await;
     assert_eq!(reap_record_count(&cluster), 0);
-    assert!(cluster.store(1).reaper().reap_records_held_up().away.is_empty());
+    assert!(cluster.store(1).reaper().reap_record_blockers().away.is_empty());
     assert_eq!(shown(&cluster, "default").await, 0);
     assert_eq!(left(&cluster, "default"), 0);
 }

@@ -44,7 +44,7 @@ async fn messages_that_make_no_sense_are_refused() {
         assert_eq!(call(&cluster, METHOD_OFFER, &offer).await, Err(REFUSED_MALFORMED));
     }
     let records = vec![record(6)];
-    let cut_off = Deliver { partition: 0, layout_version, records, is_least: false };
+    let cut_off = Deliver { partition: 0, layout_version, records, is_minimum_rate: false };
     assert_eq!(call(&cluster, METHOD_DELIVER, &cut_off).await, Err(REFUSED_MALFORMED));
 }
 

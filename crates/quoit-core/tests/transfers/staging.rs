@@ -16,7 +16,7 @@ const FRAME_BYTES_MAX: u32 = 300_000;
 
 /// A cluster of three nodes of which the third is down, and has nothing of the records that are written
 /// from now on.
-async fn town_with_one_down() -> TestCluster {
+async fn cluster_with_one_down() -> TestCluster {
     let mut cluster = TestCluster::alone(0).await;
     cluster.frame_bytes_max = FRAME_BYTES_MAX;
     begin(cluster).await
@@ -70,7 +70,7 @@ const NOTES: &[u8] = b"staged";
 
 #[tokio::test(start_paused = true)]
 async fn a_large_set_comes_in_pages_to_a_node_that_has_nothing_of_it() {
-    let mut cluster = town_with_one_down().await;
+    let mut cluster = cluster_with_one_down().await;
     let key = key_in("sets", "large");
     fill(&cluster, key, 100_000).await;
     cluster.start(3).await;
@@ -83,7 +83,7 @@ async fn a_large_set_comes_in_pages_to_a_node_that_has_nothing_of_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_map_with_large_fields_comes_in_pages() {
-    let mut cluster = town_with_one_down().await;
+    let mut cluster = cluster_with_one_down().await;
     let key = key_in("maps", "large");
     for from in (0..40_000).step_by(4_000) {
         add_in_map(&cluster, 1, key, numbered(from..from + 4_000), Quorum::Count(2)).await;
@@ -170,7 +170,7 @@ async fn large_sets_move_to_the_nodes_that_a_layout_names() {
 
 #[tokio::test(start_paused = true)]
 async fn a_large_set_that_is_written_all_the_time_comes_to_an_end() {
-    let mut cluster = town_with_one_down().await;
+    let mut cluster = cluster_with_one_down().await;
     let key = key_in("sets", "large");
     fill(&cluster, key, 50_000).await;
     let is_done = Arc::new(AtomicBool::new(false));
@@ -204,8 +204,8 @@ async fn a_large_set_that_is_written_all_the_time_comes_to_an_end() {
 }
 
 /// A cluster that is in the middle of sending a large set, so that its state can be observed.
-async fn town_half_way(key: KeyRef<'_>) -> TestCluster {
-    let mut cluster = town_with_one_down().await;
+async fn cluster_mid_transfer(key: KeyRef<'_>) -> TestCluster {
+    let mut cluster = cluster_with_one_down().await;
     fill(&cluster, key, 50_000).await;
     cluster.set_limits(TransferLimits { bytes_per_sec_max: 50_000, ..TransferLimits::default() });
     cluster.start(3).await;
@@ -218,7 +218,7 @@ async fn town_half_way(key: KeyRef<'_>) -> TestCluster {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_dies_in_the_middle_begins_anew_and_has_nothing_left_over() {
     let key = key_in("sets", "large");
-    let mut cluster = town_half_way(key).await;
+    let mut cluster = cluster_mid_transfer(key).await;
     cluster.kill(3);
     cluster.pass(Duration::from_secs(5)).await;
     for number in [1, 2] {
@@ -241,7 +241,7 @@ async fn a_node_that_dies_in_the_middle_begins_anew_and_has_nothing_left_over() 
 #[tokio::test(start_paused = true)]
 async fn pages_of_a_sender_that_dies_in_the_middle_are_removed() {
     let key = key_in("sets", "large");
-    let mut cluster = town_half_way(key).await;
+    let mut cluster = cluster_mid_transfer(key).await;
     [1, 2].into_iter().for_each(|number| cluster.kill(number));
     cluster
         .until("nothing is left over", || {
@@ -254,7 +254,7 @@ async fn pages_of_a_sender_that_dies_in_the_middle_are_removed() {
 #[tokio::test(start_paused = true)]
 async fn a_sender_that_is_told_to_stop_has_its_pages_removed() {
     let key = key_in("sets", "large");
-    let cluster = town_half_way(key).await;
+    let cluster = cluster_mid_transfer(key).await;
     cluster.set_limits(TransferLimits { outbound: false, ..TransferLimits::default() });
     cluster
         .until_within(Duration::from_secs(50), "nothing is left over", || {

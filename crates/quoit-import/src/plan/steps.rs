@@ -59,7 +59,7 @@ fn word(text: &str) -> String {
 }
 
 /// The inputs of all steps.
-struct Making<'a> {
+struct StepBuilder<'a> {
     args: &'a PlanArgs,
     facts: &'a Facts,
     is_both_ways: bool,
@@ -67,7 +67,7 @@ struct Making<'a> {
 
 /// The steps in their order.
 pub(super) fn steps(args: &PlanArgs, facts: &Facts, is_both_ways: bool) -> Vec<Step> {
-    let making = Making { args, facts, is_both_ways };
+    let making = StepBuilder { args, facts, is_both_ways };
     let mut steps = vec![making.types(), making.riak_conf()];
     if is_both_ways {
         steps.push(making.own_queue());
@@ -85,7 +85,7 @@ pub(super) fn steps(args: &PlanArgs, facts: &Facts, is_both_ways: bool) -> Vec<S
     steps
 }
 
-impl Making<'_> {
+impl StepBuilder<'_> {
     fn repl(&self, words: &str) -> String {
         format!("quoit repl --url {} {words}", word(&self.args.here))
     }

@@ -28,20 +28,20 @@ const AGAIN_MAX: usize = 100_000;
 
 /// Progress in one partition.
 #[derive(Clone, Serialize, Deserialize, Default)]
-struct Reached {
+struct PartitionProgress {
     position: Position,
     done: bool,
 }
 
 /// Progress of one pass over all partitions.
 #[derive(Clone, Serialize, Deserialize, Default)]
-pub(super) struct Walked {
+pub(super) struct PassProgress {
     /// Progress by the partition's directory.
-    partitions: BTreeMap<String, Reached>,
+    partitions: BTreeMap<String, PartitionProgress>,
     copies: Vec<KeptCopies>,
 }
 
-impl Walked {
+impl PassProgress {
     pub(super) fn is_done(&self, partition: &Partition) -> bool {
         self.partitions.get(&name_of(partition)).is_some_and(|reached| reached.done)
     }
@@ -53,7 +53,7 @@ impl Walked {
     }
 
     pub(super) fn reached(&mut self, partition: &Partition, position: Position) {
-        self.partitions.insert(name_of(partition), Reached { position, done: false });
+        self.partitions.insert(name_of(partition), PartitionProgress { position, done: false });
     }
 
     pub(super) fn done(&mut self, partition: &Partition) {
@@ -81,20 +81,20 @@ pub(super) struct Contents {
     /// Address of the cluster.
     to: String,
     /// Progress of sending: records that the cluster has acknowledged.
-    pub(super) sent: Walked,
+    pub(super) sent: PassProgress,
     pub(super) tally: Tally,
     /// Progress of verification: records that the cluster was asked about.
-    pub(super) checked: Walked,
+    pub(super) checked: PassProgress,
     pub(super) verified: Verified,
     /// Records that the previous run found to be behind; this run handles only these. `None` if this run
     /// handles all records.
     #[serde(default)]
-    again: Option<Again>,
+    again: Option<ResendSet>,
 }
 
 /// Records to send again, and the partitions that hold them.
 #[derive(Clone, Serialize, Deserialize, Default)]
-pub(super) struct Again {
+pub(super) struct ResendSet {
     /// Hashes of the records' names. Another record with the same hash is sent again too, which is
     /// harmless.
     names: BTreeSet<u64>,
@@ -102,7 +102,7 @@ pub(super) struct Again {
     is_too_many: bool,
 }
 
-impl Again {
+impl ResendSet {
     /// Notes a record that is behind.
     pub(super) fn note(&mut self, partition: &Partition, key: &BitcaskKey) {
         self.partitions.insert(name_of(partition));
@@ -120,7 +120,7 @@ impl Again {
 
 impl Contents {
     /// The records that this run handles; `None` for all.
-    pub(super) fn again(&self) -> Option<Again> {
+    pub(super) fn again(&self) -> Option<ResendSet> {
         self.again.clone()
     }
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use foldhash::fast::RandomState;
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use quoit_model::riak_object::decode_riak_object;
-use quoit_riak_files::{Partition, Position, Seen, StoredRecord};
+use quoit_riak_files::{Finding, Partition, Position, StoredRecord};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -97,7 +97,7 @@ impl<'a> KnownTypes<'a> {
         for partition in self.partitions.iter().cycle().skip(self.number).take(count) {
             let mut found = None;
             partition.read(&Position::default(), None, &mut |seen, _| {
-                if let Seen::Record(record) = seen
+                if let Finding::Record(record) = seen
                     && record.key.bucket_type == *name
                 {
                     found = kind_of(&record);

@@ -28,16 +28,16 @@ use crate::output::{note, shown};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use expiry::Expiry;
-use journal::{Again, Contents, Journal};
+use journal::{Contents, Journal, ResendSet};
 use known_types::KnownTypes;
 use pace::Pace;
 use quoit_model::bitcask_key::BitcaskKey;
 use quoit_model::record_batch::put_record;
 use quoit_model::riak_object::decode_riak_object;
 use quoit_progress::{Progress, Unit};
-use quoit_riak_files::{Partition, Position, Seen, StoredRecord};
+use quoit_riak_files::{Finding, Partition, Position, StoredRecord};
 use recent::RecentCopies;
-use sender::{Batch, Sender, Stretch};
+use sender::{Batch, BatchProgress, Sender};
 use std::fmt::{self, Display, Formatter};
 use std::num::NonZeroU32;
 use std::ops::ControlFlow;
@@ -117,7 +117,7 @@ struct Import<'a> {
     journal: Journal,
     recent: RecentCopies,
     /// The records to send, if not all.
-    again: Option<Again>,
+    again: Option<ResendSet>,
     progress: Progress,
     /// Size of the partitions that are done, in bytes.
     done_bytes: u64,
@@ -251,20 +251,22 @@ impl Import<'_> {
     fn take(
         &mut self,
         partition: &Partition,
-        seen: Seen,
+        seen: Finding,
         position: &Position,
         batch: &mut Batch,
     ) -> Result<()> {
         match seen {
-            Seen::Damage(damage) => self.damaged(damage.to_string(), batch)?,
-            Seen::Torn(end) => {
+            Finding::Damage(damage) => self.damaged(damage.to_string(), batch)?,
+            Finding::Torn(end) => {
                 self.progress.clear();
                 note(format_args!("no damage: {end}"));
             }
-            Seen::Record(record) if self.again.as_ref().is_none_or(|again| again.has(&record)) => {
+            Finding::Record(record)
+                if self.again.as_ref().is_none_or(|again| again.has(&record)) =>
+            {
                 self.record(&record, batch)?;
             }
-            Seen::Record(_) | Seen::Nothing => {}
+            Finding::Record(_) | Finding::Nothing => {}
         }
         batch.stretch.end = Some(position.clone());
         let records_max = self.sender.batch_size().records_max();
@@ -294,14 +296,14 @@ impl Import<'_> {
         batch.stretch.tally.buckets.add(record);
         batch.stretch.tally.sent += 1;
         put_record(record.key.as_key_ref(), &record.object, &mut batch.body);
-        batch.places.push(Place::of(record));
+        batch.places.push(RecordPosition::of(record));
         Ok(())
     }
 
     /// True if the record is to be left out.
     fn is_left_out(&mut self, record: &StoredRecord, batch: &mut Batch) -> Result<bool> {
         if let Err(fault) = record.key.as_key_ref().check() {
-            self.damaged(format!("{}: {fault}", Place::of(record)), batch)?;
+            self.damaged(format!("{}: {fault}", RecordPosition::of(record)), batch)?;
             return Ok(true);
         }
         if self.expiry.is_over(record) {
@@ -336,7 +338,7 @@ impl Import<'_> {
 
     /// Adds the progress that the cluster has acknowledged to the journal, without writing it to disk.
     fn take_acknowledged(&mut self, partition: &Partition) -> Result<()> {
-        let Stretch { end, tally, hashes } = self.sender.take_acknowledged();
+        let BatchProgress { end, tally, hashes } = self.sender.take_acknowledged();
         self.recent.keep(&hashes)?;
         let contents = &mut self.journal.contents;
         contents.tally.add(tally);
@@ -364,20 +366,20 @@ impl Import<'_> {
 
 /// Where a record is, for people. It is put into words only where it is told.
 #[derive(Clone, Debug)]
-struct Place {
+struct RecordPosition {
     key: BitcaskKey,
     file: Arc<Path>,
     offset: u64,
 }
 
-impl Place {
+impl RecordPosition {
     fn of(record: &StoredRecord) -> Self {
         let (key, file) = (record.key.clone(), Arc::clone(&record.file));
         Self { key, file, offset: record.offset }
     }
 }
 
-impl Display for Place {
+impl Display for RecordPosition {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         write!(
             formatter,

@@ -6,7 +6,7 @@
 
 use super::batch_size::BatchSize;
 use super::tally::Tally;
-use super::{Place, SKIP_HINT};
+use super::{RecordPosition, SKIP_HINT};
 use crate::api::{Api, FIRST_PAUSE, LAST_PAUSE};
 use crate::output::note;
 use anyhow::{Result, anyhow};
@@ -33,14 +33,14 @@ pub(super) struct Batch {
     /// Records in their transport form.
     pub(super) body: Vec<u8>,
     /// Positions of the records, for messages.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<RecordPosition>,
     /// The part of the pass that is done once this batch is stored.
-    pub(super) stretch: Stretch,
+    pub(super) stretch: BatchProgress,
 }
 
 /// A part of the pass over a partition.
 #[derive(Default)]
-pub(super) struct Stretch {
+pub(super) struct BatchProgress {
     /// Position at which it ends; `None` for an empty part.
     pub(super) end: Option<Position>,
     /// Figures of this part.
@@ -49,7 +49,7 @@ pub(super) struct Stretch {
     pub(super) hashes: Vec<u128>,
 }
 
-impl Stretch {
+impl BatchProgress {
     /// Appends the part that follows this one.
     pub(super) fn add(&mut self, later: Self) {
         self.end = later.end.or(self.end.take());
@@ -63,18 +63,18 @@ struct State {
     /// Number of the next batch.
     next: u64,
     /// Batches that were acknowledged before an earlier one.
-    early: BTreeMap<u64, Stretch>,
+    early: BTreeMap<u64, BatchProgress>,
     /// Number of the first unacknowledged batch.
     first_missing: u64,
     /// Progress that was acknowledged without a gap and not yet taken.
-    acknowledged: Stretch,
+    acknowledged: BatchProgress,
     refused: Vec<String>,
     fault: Option<String>,
     batch_size: BatchSize,
 }
 
 impl State {
-    fn acknowledge(&mut self, number: u64, stretch: Stretch) {
+    fn acknowledge(&mut self, number: u64, stretch: BatchProgress) {
         self.early.insert(number, stretch);
         while let Some(stretch) = self.early.remove(&self.first_missing) {
             self.first_missing += 1;
@@ -139,7 +139,7 @@ impl Sender {
     }
 
     /// Takes the progress since the last call that the cluster has acknowledged without a gap.
-    pub(super) fn take_acknowledged(&self) -> Stretch {
+    pub(super) fn take_acknowledged(&self) -> BatchProgress {
         std::mem::take(&mut self.shared.state().acknowledged)
     }
 
@@ -187,12 +187,12 @@ fn work(api: &Api, shared: &Shared, queued: &Mutex<Receiver<(u64, Batch)>>, skip
 
 /// A record that the answer lists as refused or behind, with the cluster's message.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) struct NamedRecord<P = Place> {
+pub(super) struct RejectedRecord<P = RecordPosition> {
     pub(super) place: P,
     message: String,
 }
 
-impl<P: Display> Display for NamedRecord<P> {
+impl<P: Display> Display for RejectedRecord<P> {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}: {}", self.place, self.message)
     }
@@ -206,14 +206,14 @@ pub(super) fn deliver(
     path: &str,
     named: &str,
     body: Vec<u8>,
-    places: Vec<Place>,
-) -> Result<Vec<NamedRecord>> {
+    places: Vec<RecordPosition>,
+) -> Result<Vec<RejectedRecord>> {
     let (mut for_good, mut left) = (Vec::new(), vec![(body, places)]);
     while let Some((mut body, mut places)) = left.pop() {
         let refusal = deliver_whole(api, path, named, &mut body, &mut places, &mut for_good)?;
         let Some(message) = refusal else { continue };
         if let [place] = &places[..] {
-            for_good.push(NamedRecord { place: place.clone(), message });
+            for_good.push(RejectedRecord { place: place.clone(), message });
         } else {
             let [first, second] = halves(body, places)?;
             left.extend([second, first]);
@@ -229,15 +229,15 @@ fn deliver_whole(
     path: &str,
     named: &str,
     body: &mut Vec<u8>,
-    places: &mut Vec<Place>,
-    for_good: &mut Vec<NamedRecord>,
+    places: &mut Vec<RecordPosition>,
+    for_good: &mut Vec<RejectedRecord>,
 ) -> Result<Option<String>> {
     let (began, mut pause, mut is_told) = (Instant::now(), FIRST_PAUSE, false);
     while !places.is_empty() {
         let answer = api.post_records(path, body);
         let fault = match answer {
             Ok((status, document)) if status < 300 => {
-                let left = sort_out(&document[named], body, places, for_good)?;
+                let left = retain_for_resend(&document[named], body, places, for_good)?;
                 if left == 0 {
                     break;
                 }
@@ -305,11 +305,11 @@ fn reason_to_wait(named: &Value) -> &str {
 }
 
 /// Keeps in the batch only the records that are to be sent again, and returns their number.
-fn sort_out<P: Clone>(
+fn retain_for_resend<P: Clone>(
     named: &Value,
     body: &mut Vec<u8>,
     places: &mut Vec<P>,
-    for_good: &mut Vec<NamedRecord<P>>,
+    for_good: &mut Vec<RejectedRecord<P>>,
 ) -> Result<usize> {
     let records = named.as_array().map_or(&[][..], Vec::as_slice);
     let mut again = Vec::new();
@@ -320,7 +320,7 @@ fn sort_out<P: Clone>(
             number.ok_or_else(|| anyhow!("the cluster names a record that was not sent"))?;
         match record["again"].as_bool() {
             Some(true) => again.push(number),
-            _ => for_good.push(NamedRecord {
+            _ => for_good.push(RejectedRecord {
                 place: places[number].clone(),
                 message: record["message"].as_str().unwrap_or_default().to_owned(),
             }),
@@ -348,10 +348,10 @@ mod tests {
 
     #[test]
     fn a_gap_holds_back_what_is_acknowledged() {
-        let stretch = |read| Stretch {
+        let stretch = |read| BatchProgress {
             tally: Tally { read, ..Tally::default() },
             hashes: vec![read.into()],
-            ..Stretch::default()
+            ..BatchProgress::default()
         };
         let mut state = State { next: 3, acknowledged: stretch(10), ..State::default() };
         state.acknowledge(1, stretch(5));
@@ -373,7 +373,8 @@ mod tests {
             {"record": 0, "message": "too large", "again": false},
             {"record": 2, "message": "overload", "again": true},
         ]);
-        let left = sort_out(&named, &mut body, &mut places, &mut for_good).expect("sorted out");
+        let left =
+            retain_for_resend(&named, &mut body, &mut places, &mut for_good).expect("sorted out");
         assert_eq!((left, places), (1, vec!["c".to_owned()]));
         let for_good: Vec<String> = for_good.iter().map(ToString::to_string).collect();
         assert_eq!(for_good, ["a: too large"]);
@@ -398,14 +399,15 @@ mod tests {
     }
 
     /// Records with values of these lengths, in their transport form and with their positions.
-    fn batch(records: &[(&[u8], usize)]) -> (Vec<u8>, Vec<Place>) {
+    fn batch(records: &[(&[u8], usize)]) -> (Vec<u8>, Vec<RecordPosition>) {
         let mut body = Vec::new();
         for (key, len) in records {
             put_record(BucketRef::untyped(b"b").key(key), &vec![0; *len], &mut body);
         }
         let sent = read_records(&body.clone().into()).expect("own form");
         let file: Arc<Path> = Path::new("file").into();
-        let place = |record: BatchRecord| Place { key: record.key, file: file.clone(), offset: 7 };
+        let place =
+            |record: BatchRecord| RecordPosition { key: record.key, file: file.clone(), offset: 7 };
         (body, sent.into_iter().map(place).collect())
     }
 

@@ -1,11 +1,11 @@
 //! The second pass of an import: verifies that the cluster has every record that was read.
 
 use super::batch_size::BatchSize;
-use super::journal::{Again, Journal};
+use super::journal::{Journal, ResendSet};
 use super::pace::Pace;
 use super::recent::RecentCopies;
 use super::sender::{Batch, deliver};
-use super::{BATCH_BYTES, NAMED_MAX, Place};
+use super::{BATCH_BYTES, NAMED_MAX, RecordPosition};
 use crate::api::{Api, segment};
 use anyhow::Result;
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use quoit_model::record_batch::put_record;
 use quoit_model::riak_clock::encode_riak_clock;
 use quoit_model::riak_object::decode_riak_object;
 use quoit_progress::{Progress, Unit};
-use quoit_riak_files::{Partition, Position, Seen, StoredRecord};
+use quoit_riak_files::{Finding, Partition, Position, StoredRecord};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -28,7 +28,7 @@ pub(super) struct Verified {
     pub(super) behind: Vec<String>,
     /// All such records, for the next run.
     #[serde(default)]
-    again: Again,
+    again: ResendSet,
     /// Number of live records and sum of their versions' digests, by type and bucket.
     #[serde(with = "by_bucket")]
     buckets: BTreeMap<(Vec<u8>, Vec<u8>), (u64, String)>,
@@ -75,7 +75,7 @@ impl Verified {
         api: &Api,
         partition: &Partition,
         body: Vec<u8>,
-        places: Vec<Place>,
+        places: Vec<RecordPosition>,
     ) -> Result<()> {
         self.checked_count += places.len() as u64;
         let behind = deliver(api, "admin/v1/import/check", "behind", body, places)?;
@@ -87,7 +87,7 @@ impl Verified {
     }
 
     /// Takes the records that are behind: they will be sent and checked again.
-    pub(super) fn begin_again(&mut self) -> Again {
+    pub(super) fn begin_again(&mut self) -> ResendSet {
         self.checked_count -= std::mem::take(&mut self.behind_count);
         self.behind.clear();
         std::mem::take(&mut self.again)
@@ -95,7 +95,7 @@ impl Verified {
 }
 
 /// A running second pass.
-struct SecondLook<'a> {
+struct VerificationPass<'a> {
     api: &'a Api,
     journal: &'a mut Journal,
     recent: RecentCopies,
@@ -104,7 +104,7 @@ struct SecondLook<'a> {
     batch_size: BatchSize,
 }
 
-impl SecondLook<'_> {
+impl VerificationPass<'_> {
     fn take(
         &mut self,
         partition: &Partition,
@@ -164,7 +164,7 @@ pub(super) fn verify(
     let mut progress = Progress::on_stderr("comparing", Unit::Bytes, Some(sizes.iter().sum()));
     let index_log = journal.index_log();
     let recent = RecentCopies::open(journal.beside(".checked"), journal.contents.checked.copies())?;
-    let mut check = SecondLook {
+    let mut check = VerificationPass {
         api,
         journal,
         recent,
@@ -182,8 +182,8 @@ pub(super) fn verify(
                 let note = || format!("{} records", check.journal.contents.verified.checked_count);
                 progress.show(done_bytes + position.bytes().min(*size), note);
                 let record = match &seen {
-                    Seen::Record(record) => Some(record).filter(|record| is_wanted(record)),
-                    Seen::Damage(_) | Seen::Torn(_) | Seen::Nothing => None,
+                    Finding::Record(record) => Some(record).filter(|record| is_wanted(record)),
+                    Finding::Damage(_) | Finding::Torn(_) | Finding::Nothing => None,
                 };
                 fault = check.take(partition, record, position).err();
                 if fault.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -219,6 +219,6 @@ fn add_clock(record: &StoredRecord, batch: &mut Batch) -> bool {
     let mut clock = Vec::new();
     encode_riak_clock(&object.clock, &mut clock);
     put_record(record.key.as_key_ref(), &clock, &mut batch.body);
-    batch.places.push(Place::of(record));
+    batch.places.push(RecordPosition::of(record));
     true
 }

@@ -3,7 +3,7 @@
 use super::json_form::is_object;
 use super::{Phase, PhaseKind};
 use crate::fault::JobFault;
-use crate::map::{MapFunction, WhenMissing};
+use crate::map::{MapFunction, NotFoundPolicy};
 use crate::reduce::ReduceFunction;
 use crate::script::{Script, ScriptSource};
 use crate::value::input::{Input, bucket_of};
@@ -209,7 +209,7 @@ fn function(
         }
         Named::Erlang(module, function) => (module, function),
     };
-    let missing = || WhenMissing::of(&argument);
+    let missing = || NotFoundPolicy::of(&argument);
     let known = match (kind, module, function) {
         (Kind::Map, b"riak_kv_mapreduce", name) => map_function(name, missing).map(PhaseKind::Map),
         (Kind::Reduce, b"riak_kv_mapreduce", name) => reduce_function(name).map(PhaseKind::Reduce),
@@ -229,7 +229,7 @@ fn function(
     }
 }
 
-fn map_function(name: &[u8], missing: impl Fn() -> WhenMissing) -> Option<MapFunction> {
+fn map_function(name: &[u8], missing: impl Fn() -> NotFoundPolicy) -> Option<MapFunction> {
     Some(match name {
         b"map_identity" => MapFunction::Identity,
         b"map_object_value" => MapFunction::ObjectValue(missing()),

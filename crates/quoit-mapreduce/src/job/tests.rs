@@ -1,6 +1,6 @@
 use super::*;
 use crate::JobFault;
-use crate::map::WhenMissing;
+use crate::map::NotFoundPolicy;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use proptest::prelude::*;
@@ -95,7 +95,7 @@ fn the_last_phase_is_kept_unless_it_says_otherwise() {
 #[test]
 fn functions_are_known_by_their_names_in_riak() {
     let made = phases(map_of(json!({"arg": "filter_notfound"}))).expect("valid");
-    let expected = PhaseKind::Map(MapFunction::ObjectValue(WhenMissing::Nothing));
+    let expected = PhaseKind::Map(MapFunction::ObjectValue(NotFoundPolicy::Nothing));
     assert_eq!(made[0].kind, expected);
     let fault = phases(map_of(json!({"function": "f"}))).expect_err("unknown");
     assert_eq!(fault.document().expect("a phase")["phase"], 0);

@@ -21,7 +21,7 @@
 
 use super::content::{Assigned, Content, MapField, Totals};
 use super::item::{Item, Write, order};
-use super::object::{Life, content_type};
+use super::object::{RecordTimes, content_type};
 use super::{CausalClock, EventSet, FieldName, MAP_DEPTH_MAX, Run, State};
 use crate::clock::{Actor, Dot, VersionVector};
 use crate::hll::HyperLogLog;
@@ -97,7 +97,7 @@ impl Object {
         dot: &Dot,
         datatype: Option<Datatype>,
     ) -> Option<Self> {
-        if !claims_to_be_riaks(&new.value, new.meta.content_type.as_deref(), datatype) {
+        if !claims_riak_data_type(&new.value, new.meta.content_type.as_deref(), datatype) {
             return None;
         }
         let mut given = Self::given(context.clone(), new.clone());
@@ -172,13 +172,13 @@ fn looks_like_riaks(sibling: &Sibling, datatype: Option<Datatype>) -> bool {
     let content_type = sibling.meta.content_type.as_deref();
     !sibling.deleted
         && !sibling.is_data_type()
-        && claims_to_be_riaks(&sibling.value, content_type, datatype)
+        && claims_riak_data_type(&sibling.value, content_type, datatype)
 }
 
 /// True if a value claims to be a data type of the bucket in Riak's form, by its content type and
 /// first byte.
 #[must_use]
-pub fn claims_to_be_riaks(
+pub fn claims_riak_data_type(
     value: &[u8],
     content_type: Option<&[u8]>,
     datatype: Option<Datatype>,
@@ -204,11 +204,15 @@ struct Adopted {
     datatype: Datatype,
     content: Content,
     clock: CausalClock,
-    life: Life,
+    life: RecordTimes,
 }
 
 impl Adopted {
-    fn of(value: RiakDataType, events: &Events, life: Life) -> Result<Self, RiakDataTypeError> {
+    fn of(
+        value: RiakDataType,
+        events: &Events,
+        life: RecordTimes,
+    ) -> Result<Self, RiakDataTypeError> {
         let (datatype, (content, clock)) = match value {
             RiakDataType::Counter(counts) | RiakDataType::LegacyCounter(counts) => {
                 (Datatype::Counter, counter(&counts, &events.read))

@@ -37,17 +37,17 @@ mod state;
 mod value;
 
 pub use crate::field_name::{FieldKind, FieldName, MAP_DEPTH_MAX};
-pub use apply::{ApplyError, DEFERRED_RUNS_MAX, EventAuthor};
+pub use apply::{ApplyError, DEFERRED_RUNS_MAX, EventSource};
 pub use clock::CausalClock;
 pub use codec::{DELTA_FORMAT_1, STATE_FORMAT_1};
 pub use error::StoredFormError;
 pub use events::{EventSet, Run};
-pub use from_riak::{claims_to_be_riaks, clock_in_riak};
+pub use from_riak::{claims_riak_data_type, clock_in_riak};
 pub use object::{UpdateError, content_type};
 pub use operation::{
     FieldOperation, FieldUpdate, MapOperation, Operation, OperationError, SetChange,
 };
 pub use query::{Answer, ItemRange, Query, QueryError, Question, WantedPart};
-pub use riak::ShownForm;
+pub use riak::CounterForm;
 pub use state::{Delta, State};
 pub use value::Value;

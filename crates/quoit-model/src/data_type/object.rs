@@ -13,7 +13,7 @@
 
 use super::context::incarnation_number;
 use super::{
-    ApplyError, CausalClock, Delta, EventAuthor, EventSet, Operation, State, StoredFormError,
+    ApplyError, CausalClock, Delta, EventSet, EventSource, Operation, State, StoredFormError,
 };
 use crate::clock::{Actor, Dot, VersionVector};
 use crate::cursor::Cursor;
@@ -56,13 +56,13 @@ pub enum UpdateError {
 
 /// Times of a record.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Life {
+pub(super) struct RecordTimes {
     pub(super) last_modified_us: u64,
     /// Time of expiry in seconds since 1970; `None` if the record never expires.
     pub(super) expires_at_secs: Option<u32>,
 }
 
-impl Life {
+impl RecordTimes {
     /// Merges the times of two copies: the later modification and the later expiry.
     pub(super) fn merge(self, other: Self) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl Life {
 }
 
 /// Properties of a state from which its sibling is made.
-pub(super) struct Described {
+pub(super) struct StateSummary {
     pub(super) datatype: Datatype,
     pub(super) is_live: bool,
     /// True if the state can be dropped.
@@ -85,7 +85,7 @@ pub(super) struct Described {
     pub(super) presence: Option<Dot>,
 }
 
-impl From<&State> for Described {
+impl From<&State> for StateSummary {
     fn from(state: &State) -> Self {
         Self {
             datatype: state.datatype(),
@@ -108,23 +108,26 @@ impl Sibling {
         self.meta.other.iter().find(|(name, _)| name == NOTE).map(|(_, cloud)| cloud)
     }
 
-    pub(super) fn life(&self) -> Life {
-        Life { last_modified_us: self.last_modified_us, expires_at_secs: self.meta.expires_at_secs }
+    pub(super) fn life(&self) -> RecordTimes {
+        RecordTimes {
+            last_modified_us: self.last_modified_us,
+            expires_at_secs: self.meta.expires_at_secs,
+        }
     }
 }
 
 /// A state taken out of its object.
-struct Taken {
+struct ExtractedState {
     /// The object without the state.
     rest: Object,
     state: State,
     clock: CausalClock,
-    life: Life,
+    life: RecordTimes,
 }
 
-impl Taken {
+impl ExtractedState {
     /// Makes the parts of an object without a state.
-    fn nothing(object: &Object, datatype: Datatype, life: Life) -> Self {
+    fn nothing(object: &Object, datatype: Datatype, life: RecordTimes) -> Self {
         let clock = CausalClock::from(object.clock.clone());
         Self { rest: object.clone(), state: State::empty(datatype), clock, life }
     }
@@ -244,7 +247,7 @@ impl Object {
         stored: Option<Self>,
         operation: &Operation,
         context: Option<&CausalClock>,
-        coordinator: EventAuthor<'_>,
+        coordinator: EventSource<'_>,
         expires_at_secs: Option<u32>,
     ) -> Result<Self, UpdateError> {
         let bucket = operation.datatype();
@@ -255,7 +258,7 @@ impl Object {
         }
         let mut clock = object.causal_clock()?;
         state.apply(&mut clock, operation, context, coordinator)?;
-        let life = Life { last_modified_us: coordinator.now_us, expires_at_secs };
+        let life = RecordTimes { last_modified_us: coordinator.now_us, expires_at_secs };
         object.replace_state(&state, &clock, life);
         Ok(object)
     }
@@ -279,7 +282,7 @@ impl Object {
         }
         let mut clock = object.causal_clock()?;
         let mut state = object.data_type()?.unwrap_or_else(|| State::empty(delta.datatype()));
-        let life = Life { last_modified_us, expires_at_secs };
+        let life = RecordTimes { last_modified_us, expires_at_secs };
         let life = object.siblings.first().map_or(life, |sibling| sibling.life().merge(life));
         if state.join(&mut clock, delta).is_err() {
             return Ok(None);
@@ -289,31 +292,33 @@ impl Object {
     }
 
     /// Replaces the stored state and tombstones by a state that has seen both.
-    fn replace_state(&mut self, state: &State, clock: &CausalClock, life: Life) {
+    fn replace_state(&mut self, state: &State, clock: &CausalClock, life: RecordTimes) {
         self.clock = clock.vector().clone();
         self.siblings.retain(|sibling| !sibling.deleted && !sibling.is_data_type());
         self.push_state(state, clock, life);
     }
 
     /// Adds the sibling of a state, unless the state can be dropped.
-    pub(super) fn push_state(&mut self, state: &State, clock: &CausalClock, life: Life) {
-        self.push_described(Described::from(state), clock, life, |value| state.encode_into(value));
+    pub(super) fn push_state(&mut self, state: &State, clock: &CausalClock, life: RecordTimes) {
+        self.push_described(StateSummary::from(state), clock, life, |value| {
+            state.encode_into(value)
+        });
     }
 
     /// Adds the sibling of a state, unless the state can be dropped. `encode` appends its stored
     /// form.
     pub(super) fn push_described(
         &mut self,
-        state: Described,
+        state: StateSummary,
         clock: &CausalClock,
-        life: Life,
+        life: RecordTimes,
         encode: impl FnOnce(&mut Vec<u8>),
     ) {
         if state.is_void && clock.cloud().is_empty() {
             return;
         }
         // An absent record has no times. Its deferred events are the same on all replicas.
-        let life = if state.is_live { life } else { Life::default() };
+        let life = if state.is_live { life } else { RecordTimes::default() };
         let mut value = Vec::new();
         encode(&mut value);
         let mut cloud = Vec::new();
@@ -339,13 +344,13 @@ impl Object {
 
     /// Takes the state out. Returns `None` if there is none or it can't be read; it is then treated
     /// as an ordinary value.
-    fn split(&self) -> Option<Taken> {
+    fn split(&self) -> Option<ExtractedState> {
         let place = self.siblings.iter().position(Sibling::is_data_type)?;
         let clock = self.causal_clock().ok()?;
         let mut rest = self.clone();
         let sibling = rest.siblings.remove(place);
         let state = State::decode(&sibling.value).ok()?;
-        Some(Taken { rest, state, clock, life: sibling.life() })
+        Some(ExtractedState { rest, state, clock, life: sibling.life() })
     }
 
     /// As [`Object::merge`], if one of the two objects has a state. Returns `None` if a state is
@@ -361,15 +366,15 @@ impl Object {
         let (ours, theirs) = match (self.split(), other.split()) {
             (Some(ours), Some(theirs)) => (ours, theirs),
             (Some(ours), None) if !other.has_data_type() => {
-                let theirs = Taken::nothing(other, ours.state.datatype(), ours.life);
+                let theirs = ExtractedState::nothing(other, ours.state.datatype(), ours.life);
                 (ours, theirs)
             }
             (None, Some(theirs)) if !self.has_data_type() => {
-                (Taken::nothing(self, theirs.state.datatype(), theirs.life), theirs)
+                (ExtractedState::nothing(self, theirs.state.datatype(), theirs.life), theirs)
             }
             _ => return None,
         };
-        let Taken { rest, mut state, mut clock, life } = ours;
+        let ExtractedState { rest, mut state, mut clock, life } = ours;
         if state.datatype() != theirs.state.datatype() {
             return None;
         }
@@ -387,7 +392,7 @@ impl Object {
         dot: &Dot,
         policy: WritePolicy,
     ) -> Option<Self> {
-        let Taken { rest, mut state, mut clock, life } = self.split()?;
+        let ExtractedState { rest, mut state, mut clock, life } = self.split()?;
         let seen = CausalClock::from(context.clone());
         state.merge(&mut clock, &State::empty(state.datatype()), &seen);
         let object = Self::write(Some(&rest), context, new.clone(), dot.clone(), policy);
@@ -398,13 +403,15 @@ impl Object {
 
     /// Returns the object with all events of an actor up to `dot` added to the clock of its state.
     pub(super) fn advanced_to(self, dot: &Dot) -> Self {
-        let Some(Taken { rest, state, mut clock, life }) = self.split() else { return self };
+        let Some(ExtractedState { rest, state, mut clock, life }) = self.split() else {
+            return self;
+        };
         clock.merge(&VersionVector::from_entries([dot.clone()]).into());
         rest.with_state(&state, &clock, life)
     }
 
     /// Adds a state to an object without one.
-    fn with_state(mut self, state: &State, clock: &CausalClock, life: Life) -> Self {
+    fn with_state(mut self, state: &State, clock: &CausalClock, life: RecordTimes) -> Self {
         self.clock = clock.vector().clone();
         self.push_state(state, clock, life);
         self

@@ -147,10 +147,10 @@ impl Content {
     }
 
     /// Empty content of the same kind.
-    fn no_items(&self) -> Self {
+    fn empty_like(&self) -> Self {
         match self {
             Self::Map(_) => Self::Map(BTreeMap::new()),
-            Self::Branch(branch) => branch.no_items(),
+            Self::Branch(branch) => branch.empty_like(),
             _ => Self::Set(BTreeMap::new()),
         }
     }

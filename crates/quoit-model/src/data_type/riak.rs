@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// Form of counters, which depends on the bucket type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ShownForm {
+pub enum CounterForm {
     /// The bucket type has the property `datatype`.
     Typed,
     /// The bucket type does not have it: counters have the form of Riak 1.4.
@@ -28,14 +28,14 @@ pub enum ShownForm {
 impl Object {
     /// Replaces the state of a data type by Riak's form of it. For answers only: the result can't
     /// be stored. A damaged state stays as it is.
-    pub fn show_data_type(&mut self, form: ShownForm) {
+    pub fn show_data_type(&mut self, form: CounterForm) {
         let Self { clock, siblings } = self;
         for sibling in siblings.iter_mut().filter(|sibling| sibling.is_data_type()) {
             let Ok(state) = State::decode(&sibling.value) else { continue };
             let mut value = Vec::new();
             if state.is_live() {
                 let shown = match (state.to_riak(clock), form) {
-                    (RiakDataType::Counter(counts), ShownForm::Legacy) => {
+                    (RiakDataType::Counter(counts), CounterForm::Legacy) => {
                         RiakDataType::LegacyCounter(counts)
                     }
                     (shown, _) => shown,

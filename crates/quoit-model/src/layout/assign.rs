@@ -7,7 +7,7 @@
 //! empty. Such a chain exists as long as a node is below its quota (Lawler, "Combinatorial
 //! Optimization: Networks and Matroids", 1976, chapter 8).
 
-use super::table::{NOBODY, Table, scatter};
+use super::table::{EMPTY_POSITION, Table, scatter};
 use std::collections::VecDeque;
 
 /// Number of exchanges that are compared before one is taken.
@@ -41,7 +41,7 @@ impl<'t, 's> Assignment<'t, 's> {
     pub(super) fn new(table: &'t mut Table<'s>, mut wanted: NodeQuotas) -> Self {
         for partition in 0..table.spread.partition_count {
             for (position, node) in table.row(partition).iter().enumerate() {
-                if *node != NOBODY {
+                if *node != EMPTY_POSITION {
                     wanted.by_position[position][usize::from(*node)] -= 1;
                 }
             }
@@ -53,7 +53,7 @@ impl<'t, 's> Assignment<'t, 's> {
     pub(super) fn run(mut self) {
         self.vacate();
         self.fill_empty();
-        while let Some(node) = self.neediest() {
+        while let Some(node) = self.furthest_below_quota() {
             let takes = self.exchange(node).unwrap_or_else(|| self.chain(node));
             for take in takes {
                 self.set(take.partition, take.position, take.node);
@@ -78,10 +78,10 @@ impl<'t, 's> Assignment<'t, 's> {
 
     fn set(&mut self, partition: usize, position: usize, node: u16) {
         let before = self.table.row(partition)[position];
-        if before != NOBODY {
+        if before != EMPTY_POSITION {
             self.wanted.by_position[position][usize::from(before)] += 1;
         }
-        if node != NOBODY {
+        if node != EMPTY_POSITION {
             self.wanted.by_position[position][usize::from(node)] -= 1;
         }
         self.table.set(partition, position, node);
@@ -92,18 +92,18 @@ impl<'t, 's> Assignment<'t, 's> {
     fn vacate(&mut self) {
         let width = self.table.width;
         for partition in self.partitions() {
-            while !self.table.is_spread(partition, width, width, NOBODY) {
+            while !self.table.is_spread(partition, width, width, EMPTY_POSITION) {
                 let row = self.table.row(partition);
                 let repeats = (0..width).filter(|one| {
-                    row[*one] != NOBODY
+                    row[*one] != EMPTY_POSITION
                         && (0..width).any(|other| {
                             *one != other
-                                && row[other] != NOBODY
+                                && row[other] != EMPTY_POSITION
                                 && self.table.is_together(row[*one], row[other])
                         })
                 });
                 let given_up = repeats.min_by_key(|position| self.missing(row[*position]));
-                self.set(partition, given_up.expect("a location repeats"), NOBODY);
+                self.set(partition, given_up.expect("a location repeats"), EMPTY_POSITION);
             }
         }
     }
@@ -114,7 +114,9 @@ impl<'t, 's> Assignment<'t, 's> {
         for partition in self.partitions() {
             for _ in 0..self.table.width {
                 let row = self.table.row(partition);
-                let Some(empty) = row.iter().position(|node| *node == NOBODY) else { break };
+                let Some(empty) = row.iter().position(|node| *node == EMPTY_POSITION) else {
+                    break;
+                };
                 let fits = |node: &u16| {
                     self.missing(*node) > 0
                         && !row.contains(node)
@@ -126,14 +128,14 @@ impl<'t, 's> Assignment<'t, 's> {
                     .max_by_key(|node| (self.missing(*node), scatter(*node, partition)));
                 let Some(node) = chosen else { break };
                 let best = (0..self.table.width)
-                    .filter(|position| row[*position] == NOBODY)
+                    .filter(|position| row[*position] == EMPTY_POSITION)
                     .max_by_key(|position| self.wanted.by_position[*position][usize::from(node)]);
                 self.set(partition, best.expect("one is empty"), node);
             }
         }
     }
 
-    fn neediest(&self) -> Option<u16> {
+    fn furthest_below_quota(&self) -> Option<u16> {
         let node = self.nodes().max_by_key(|node| self.missing(*node))?;
         (self.missing(node) > 0).then_some(node)
     }
@@ -150,12 +152,12 @@ impl<'t, 's> Assignment<'t, 's> {
         });
         let fits = |take: &AssignmentStep| {
             let holder = self.table.row(take.partition)[take.position];
-            (holder == NOBODY || self.missing(holder) < 0) && self.is_spread(*take)
+            (holder == EMPTY_POSITION || self.missing(holder) < 0) && self.is_spread(*take)
         };
         let suits = |take: &AssignmentStep| {
             let by_node = &self.wanted.by_position[take.position];
             let holder = self.table.row(take.partition)[take.position];
-            let missed = if holder == NOBODY { 0 } else { by_node[usize::from(holder)] };
+            let missed = if holder == EMPTY_POSITION { 0 } else { by_node[usize::from(holder)] };
             by_node[usize::from(node)] - missed
         };
         let best = takes.filter(fits).take(EXCHANGES_COMPARED).max_by_key(suits)?;
@@ -179,13 +181,13 @@ impl<'t, 's> Assignment<'t, 's> {
                     continue;
                 }
                 for (position, holder) in row.iter().enumerate() {
-                    let is_new = *holder == NOBODY
+                    let is_new = *holder == EMPTY_POSITION
                         || (*holder != start && loses[usize::from(*holder)].is_none());
                     let take = AssignmentStep { node, partition, position };
                     if !is_new || !self.is_spread(take) {
                         continue;
                     }
-                    if *holder == NOBODY || self.missing(*holder) < 0 {
+                    if *holder == EMPTY_POSITION || self.missing(*holder) < 0 {
                         return self.back(take, start, &loses);
                     }
                     loses[usize::from(*holder)] = Some(take);

@@ -7,7 +7,7 @@ use super::improve::improve;
 use super::member::{LayoutMember, LayoutRules, checked, locations_of};
 use super::reorder::{balance_order, spread_order};
 use super::shares::{FairShares, Spread};
-use super::table::{NOBODY, Table};
+use super::table::{EMPTY_POSITION, Table};
 use crate::hash::RingSize;
 use crate::node::NodeId;
 
@@ -69,7 +69,7 @@ impl Layout {
         }
         let width = request.rules.balanced_count(members.len());
         let kept = match request.previous {
-            None => vec![NOBODY; usize::from(request.ring_size.get()) * width],
+            None => vec![EMPTY_POSITION; usize::from(request.ring_size.get()) * width],
             Some(previous) => kept(previous, &members, request.replacements, width),
         };
         let parts = SpreadParts::of(&members, request.rules, request.ring_size);
@@ -138,13 +138,15 @@ fn kept(
     let index_now = |node: &NodeId| {
         let replaced = replacements.iter().find(|replacement| replacement.old == *node);
         let id = replaced.map_or(*node, |replacement| replacement.new);
-        members.binary_search_by_key(&id, |member| member.id).map_or(NOBODY, |index| index as u16)
+        members
+            .binary_search_by_key(&id, |member| member.id)
+            .map_or(EMPTY_POSITION, |index| index as u16)
     };
     let now: Vec<u16> = previous.nodes.iter().map(index_now).collect();
     let mut cells = Vec::with_capacity(width * usize::from(previous.ring_size.get()));
     for partition in previous.partitions() {
         let held = previous.balanced(partition).iter().map(|node| now[usize::from(*node)]);
-        cells.extend(held.chain(std::iter::repeat(NOBODY)).take(width));
+        cells.extend(held.chain(std::iter::repeat(EMPTY_POSITION)).take(width));
     }
     cells
 }

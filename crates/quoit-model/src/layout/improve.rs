@@ -5,7 +5,7 @@
 //! it. Exchanges that move no data then compensate the node that lost the position.
 
 use super::shares::FairShares;
-use super::table::{NOBODY, Table};
+use super::table::{EMPTY_POSITION, Table};
 use std::collections::VecDeque;
 
 /// Maximum number of positions that the search looks at. Only large clusters with locations come
@@ -68,7 +68,7 @@ impl Improvement<'_, '_> {
         let mut empty = 0;
         for node in self.before {
             match *node {
-                NOBODY => empty += 1,
+                EMPTY_POSITION => empty += 1,
                 node => held[usize::from(node)] += 1,
             }
         }
@@ -86,7 +86,7 @@ impl Improvement<'_, '_> {
         for partition in 0..self.table.spread.partition_count {
             for place in 0..self.table.width {
                 let node = self.row_before(partition)[place];
-                if node == NOBODY || self.table.row(partition).contains(&node) {
+                if node == EMPTY_POSITION || self.table.row(partition).contains(&node) {
                     continue;
                 }
                 for position in 0..self.table.width {

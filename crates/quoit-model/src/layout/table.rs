@@ -4,7 +4,7 @@ use super::shares::{FairShares, Spread};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Marks a position without a node.
-pub(super) const NOBODY: u16 = u16::MAX;
+pub(super) const EMPTY_POSITION: u16 = u16::MAX;
 
 /// A row of positions for each partition. A position has a node or is empty; no node occurs twice
 /// in a row.
@@ -24,7 +24,7 @@ impl<'a> Table<'a> {
     pub(super) fn new(spread: Spread<'a>, width: usize, cells: Vec<u16>) -> Self {
         assert_eq!(cells.len(), width * spread.partition_count, "one row for each partition");
         let mut held = vec![0; spread.capacities.len()];
-        for node in cells.iter().filter(|node| **node != NOBODY) {
+        for node in cells.iter().filter(|node| **node != EMPTY_POSITION) {
             held[usize::from(*node)] += 1;
         }
         Self { spread, width, cells, held }
@@ -43,13 +43,13 @@ impl<'a> Table<'a> {
         self.cells
     }
 
-    /// Gives a position to a node; [`NOBODY`] empties it.
+    /// Gives a position to a node; [`EMPTY_POSITION`] empties it.
     pub(super) fn set(&mut self, partition: usize, position: usize, node: u16) {
         let cell = &mut self.cells[partition * self.width + position];
-        if *cell != NOBODY {
+        if *cell != EMPTY_POSITION {
             self.held[usize::from(*cell)] -= 1;
         }
-        if node != NOBODY {
+        if node != EMPTY_POSITION {
             self.held[usize::from(node)] += 1;
         }
         *cell = node;
@@ -76,10 +76,10 @@ impl<'a> Table<'a> {
         let at = |place: usize| if place == position { node } else { row[place] };
         let repeats = (0..count).filter(|place| {
             let one = at(*place);
-            one != NOBODY
+            one != EMPTY_POSITION
                 && (0..*place).any(|earlier| {
                     let other = at(earlier);
-                    other != NOBODY && self.is_together(one, other)
+                    other != EMPTY_POSITION && self.is_together(one, other)
                 })
         });
         repeats.count() <= count - distinct_min
@@ -88,10 +88,10 @@ impl<'a> Table<'a> {
     /// True if all positions have nodes, on enough locations and in fair shares.
     pub(super) fn is_good(&self, fair: &FairShares) -> bool {
         let mut shares = fair.shares.iter().zip(&self.held);
-        !self.cells.contains(&NOBODY)
+        !self.cells.contains(&EMPTY_POSITION)
             && shares.all(|(share, held)| (share.floor()..=share.ceil()).contains(held))
             && (0..self.spread.partition_count)
-                .all(|partition| self.is_spread(partition, self.width, self.width, NOBODY))
+                .all(|partition| self.is_spread(partition, self.width, self.width, EMPTY_POSITION))
     }
 
     pub(super) fn is_together(&self, one: u16, other: u16) -> bool {
@@ -102,7 +102,7 @@ impl<'a> Table<'a> {
     pub(super) fn held_within(&self, count: usize) -> Vec<u32> {
         let mut held = vec![0; self.held.len()];
         for row in self.cells.chunks_exact(self.width) {
-            for node in row[..count].iter().filter(|node| **node != NOBODY) {
+            for node in row[..count].iter().filter(|node| **node != EMPTY_POSITION) {
                 held[usize::from(*node)] += 1;
             }
         }

@@ -31,7 +31,7 @@ const VALUE_BYTES: f64 = 5120.0;
 const KEY_COUNT: u64 = 838_860;
 
 /// Factor by which the data set that fits into memory has fewer keys.
-const CACHED_PART: u64 = 20;
+const CACHED_KEY_DIVISOR: u64 = 20;
 
 /// Number of records of the trickle, and its gets per second.
 const PROBE_KEY_COUNT: u64 = 100;
@@ -70,12 +70,12 @@ pub(super) fn run(profile: Profile, options: &EngineOptions) -> Result<String> {
 struct Start {
     /// The engine, and which of its two nodes this is.
     whose: String,
-    how: How,
+    how: MemoryLimitMethod,
 }
 
 /// Means by which a node's memory is limited.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum How {
+enum MemoryLimitMethod {
     Bounded,
     /// A control group that does not limit swap.
     BoundedWithSwap,
@@ -87,21 +87,21 @@ enum How {
 fn words(starts: &[Start]) -> String {
     let mib = MEMORY_BYTES >> 20;
     let mut text = String::new();
-    if starts.iter().any(|start| start.how == How::Bounded) {
+    if starts.iter().any(|start| start.how == MemoryLimitMethod::Bounded) {
         text.push_str(&format!(
             "Held to {mib} MiB by a control group of each node's own, without swap"
         ));
-        let is_all = starts.iter().all(|start| start.how == How::Bounded);
+        let is_all = starts.iter().all(|start| start.how == MemoryLimitMethod::Bounded);
         text.push_str(if is_all { ".\n" } else { ", but for these:\n" });
     }
     for Start { whose, how } in starts {
         match how {
-            How::Bounded => {}
-            How::BoundedWithSwap => text.push_str(&format!(
+            MemoryLimitMethod::Bounded => {}
+            MemoryLimitMethod::BoundedWithSwap => text.push_str(&format!(
                 "- {whose}: held to {mib} MiB by a control group, but swap is not bounded by it, so that the \
                  node may have had more.\n"
             )),
-            How::Dropping(reason) => text.push_str(&format!(
+            MemoryLimitMethod::Dropping(reason) => text.push_str(&format!(
                 "- {whose}: not held by a control group ({reason}). Instead the pages of the data files were \
                  dropped from the page cache every second, which is harsher than {mib} MiB to what is read, \
                  and no bound for what the node takes for itself.\n"
@@ -125,16 +125,18 @@ fn variant_of(engine: EngineName) -> Variant {
 /// A node with limited memory.
 struct Held<'o> {
     trial: Trial<'o>,
-    how: How,
+    how: MemoryLimitMethod,
     dropping: Option<Dropping>,
 }
 
 impl<'o> Held<'o> {
     fn start(profile: Profile, options: &'o EngineOptions, variant: &Variant) -> Result<Self> {
         let (group, how) = match MemoryGroup::of(MEMORY_BYTES) {
-            Ok(group) if group.is_swap_bound() || !has_swap() => (Some(group), How::Bounded),
-            Ok(group) => (Some(group), How::BoundedWithSwap),
-            Err(error) => (None, How::Dropping(format!("{error:#}"))),
+            Ok(group) if group.is_swap_bound() || !has_swap() => {
+                (Some(group), MemoryLimitMethod::Bounded)
+            }
+            Ok(group) => (Some(group), MemoryLimitMethod::BoundedWithSwap),
+            Err(error) => (None, MemoryLimitMethod::Dropping(format!("{error:#}"))),
         };
         let is_bounded = group.is_some();
         let trial = Trial::start(options, profile.name(), variant, group)?;
@@ -145,7 +147,7 @@ impl<'o> Held<'o> {
     /// The way in which the node is limited. A deviation is also printed at once, because a run takes long.
     fn told(&self, variant: &Variant, which: &str) -> Start {
         let start = Start { whose: format!("`{}`, {which}", variant.label), how: self.how.clone() };
-        if self.how != How::Bounded {
+        if self.how != MemoryLimitMethod::Bounded {
             print!("{}", words(std::slice::from_ref(&start)));
         }
         start
@@ -251,7 +253,7 @@ fn mixed_beside_probe(
 
 /// Returns the 99th percentile of the trickle when all data are cached.
 fn cached_run(trial: &Trial<'_>, profile: Profile, options: &EngineOptions) -> Result<u64> {
-    let count = (options.scaled(KEY_COUNT) / CACHED_PART).max(PROBE_KEY_COUNT);
+    let count = (options.scaled(KEY_COUNT) / CACHED_KEY_DIVISOR).max(PROBE_KEY_COUNT);
     trial.run(&fill_probe(options))?;
     trial.run(&fill(options, count))?;
     Ok(mixed_beside_probe(trial, profile, options, count)?.1)
@@ -321,16 +323,19 @@ fn steadiness(outcome: &Outcome) -> [String; 7] {
 mod tests {
     use super::*;
 
-    fn start(whose: &str, how: How) -> Start {
+    fn start(whose: &str, how: MemoryLimitMethod) -> Start {
         Start { whose: whose.to_owned(), how }
     }
 
     #[test]
     fn a_table_says_which_of_its_nodes_were_not_bounded_and_why() {
         let starts = [
-            start("`leveled`, data that fit", How::Bounded),
-            start("`leveled`, data beyond memory", How::Dropping("no right".to_owned())),
-            start("`memory`, data that fit", How::BoundedWithSwap),
+            start("`leveled`, data that fit", MemoryLimitMethod::Bounded),
+            start(
+                "`leveled`, data beyond memory",
+                MemoryLimitMethod::Dropping("no right".to_owned()),
+            ),
+            start("`memory`, data that fit", MemoryLimitMethod::BoundedWithSwap),
         ];
         let text = words(&starts);
         let lines: Vec<&str> = text.lines().collect();
@@ -350,9 +355,10 @@ mod tests {
 
     #[test]
     fn a_table_says_that_all_its_nodes_were_bounded_only_if_they_were() {
-        let bounded = || start("`bitcask`, data that fit", How::Bounded);
+        let bounded = || start("`bitcask`, data that fit", MemoryLimitMethod::Bounded);
         assert!(words(&[bounded(), bounded()]).ends_with("without swap.\n"));
-        let unbounded = [start("`bitcask`, data that fit", How::Dropping("no right".to_owned()))];
+        let unbounded =
+            [start("`bitcask`, data that fit", MemoryLimitMethod::Dropping("no right".to_owned()))];
         assert!(!words(&unbounded).contains("without swap"));
     }
 }

@@ -1,7 +1,7 @@
 //! Cost of reading a head, compared with reading the whole record. It calls the engines directly, in this
 //! process.
 
-use super::usage::{Moved, forget_cached};
+use super::usage::{IoBytes, forget_cached};
 use super::{EngineName, EngineOptions, interrupt};
 use anyhow::{Context, Result, ensure};
 use quoit_model::hash::{KeyHash, PlacementRule, RingSize};
@@ -43,7 +43,7 @@ struct Cost {
     us: f64,
     /// Processor time of the calling thread.
     cpu_us: f64,
-    moved: Moved,
+    moved: IoBytes,
 }
 
 /// Measures heads and whole records for each engine.
@@ -155,13 +155,13 @@ fn pass(
     // The names are made beforehand, because making them is not part of the engine's cost.
     let names: Vec<Name> =
         (0..count).map(|place| Name::of_number(number_at(place, count))).collect();
-    let (before, began, cpu_before) = (Moved::of(None)?, Instant::now(), own_cpu());
+    let (before, began, cpu_before) = (IoBytes::of(None)?, Instant::now(), own_cpu());
     for name in &names {
         run(engine, &name.at())?;
     }
     let each = |taken: Duration| taken.as_secs_f64() * 1e6 / count as f64;
     let (us, cpu_us) = (each(began.elapsed()), each(own_cpu().saturating_sub(cpu_before)));
-    Ok(Cost { us, cpu_us, moved: Moved::of(None)?.since(before) })
+    Ok(Cost { us, cpu_us, moved: IoBytes::of(None)?.since(before) })
 }
 
 /// Processor time of this thread so far.
@@ -198,17 +198,17 @@ fn fill(engine: &dyn Engine, count: u64) -> Result<()> {
             value.extend_from_slice(&body);
             Decision::Put(RecordMeta { n_val_class: 1, digest: number, ..RecordMeta::default() })
         };
-        patiently(|| engine.update(&name.at(), Before::Skip, Access::Wait, change))?;
+        retry_while_overloaded(|| engine.update(&name.at(), Before::Skip, Access::Wait, change))?;
         if number % 10_000 == 0 {
             interrupt::check()?;
         }
     }
-    patiently(|| engine.sync()).context("syncing")
+    retry_while_overloaded(|| engine.sync()).context("syncing")
 }
 
 /// Repeats an operation while the engine is overloaded by its background work. Compactions catch up,
 /// because nothing else writes.
-fn patiently<T>(mut run: impl FnMut() -> Result<T, StoreError>) -> Result<T> {
+fn retry_while_overloaded<T>(mut run: impl FnMut() -> Result<T, StoreError>) -> Result<T> {
     let began = Instant::now();
     loop {
         match run() {

@@ -1,7 +1,7 @@
 //! Waiting until a node has finished its background writes: flushes, compactions, merges.
 
 use super::interrupt;
-use super::usage::Moved;
+use super::usage::IoBytes;
 use anyhow::Result;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Waits until the process has stopped writing.
 pub(super) fn settle(pid: u32) -> Result<()> {
     let began = Instant::now();
-    let (mut quiet_since, mut base) = (began, Moved::of(Some(pid))?.written_bytes);
+    let (mut quiet_since, mut base) = (began, IoBytes::of(Some(pid))?.written_bytes);
     while quiet_since.elapsed() < QUIET {
         interrupt::check()?;
         if began.elapsed() > LIMIT {
@@ -28,7 +28,7 @@ pub(super) fn settle(pid: u32) -> Result<()> {
             break;
         }
         sleep(POLL_INTERVAL);
-        let written = Moved::of(Some(pid))?.written_bytes;
+        let written = IoBytes::of(Some(pid))?.written_bytes;
         if written > base + QUIET_BYTES {
             (quiet_since, base) = (Instant::now(), written);
         }

@@ -1,6 +1,6 @@
 //! Results of a run.
 
-use super::usage::Moved;
+use super::usage::IoBytes;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use std::path::Path;
@@ -65,7 +65,7 @@ pub(super) struct Figures {
     pub(super) summary: StageSummary,
     pub(super) cpu: Duration,
     /// Bytes moved during the run, and while the node finished its background writes after it.
-    pub(super) moved: Moved,
+    pub(super) moved: IoBytes,
     /// Reads of the device by all processes during the run.
     pub(super) device_reads: Option<u64>,
     /// Size of the data directory after the run.

@@ -3,7 +3,7 @@
 use super::load::{BenchLoad, Stage};
 use super::memory_group::MemoryGroup;
 use super::stage::{Figures, StageSummary, curve};
-use super::usage::{Moved, device_reads, disk_bytes, peak_resident_bytes};
+use super::usage::{IoBytes, device_reads, disk_bytes, peak_resident_bytes};
 use super::{EngineName, EngineOptions, interrupt, settle};
 use crate::drive::cpu_of;
 use crate::servers::{self, Running};
@@ -94,7 +94,7 @@ impl<'o> Trial<'o> {
     ) -> Result<Figures> {
         let pid = self.node.pid();
         let data = self.data();
-        let (cpu_before, moved_before) = (cpu_of(pid)?, Moved::of(Some(pid))?);
+        let (cpu_before, moved_before) = (cpu_of(pid)?, IoBytes::of(Some(pid))?);
         let reads_before = device_reads(&data);
         let mut bench = self.bench(stage)?;
         beside()?;
@@ -105,7 +105,7 @@ impl<'o> Trial<'o> {
         let figures = Figures {
             summary: StageSummary::read(&run)?,
             cpu,
-            moved: Moved::of(Some(pid))?.since(moved_before),
+            moved: IoBytes::of(Some(pid))?.since(moved_before),
             device_reads: reads_before.zip(reads_after).map(|(before, after)| after - before),
             disk_bytes: disk_bytes(&data),
             peak_resident_bytes: peak_resident_bytes(pid)?,

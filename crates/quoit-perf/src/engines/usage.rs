@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// Bytes that a process has read and written since its start.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Moved {
+pub(super) struct IoBytes {
     /// Bytes read from the device.
     pub(super) read_bytes: u64,
     /// Bytes written to the device. The kernel counts a page when it becomes dirty, not when it is written
@@ -15,7 +15,7 @@ pub(super) struct Moved {
     pub(super) asked_bytes: u64,
 }
 
-impl Moved {
+impl IoBytes {
     /// Counters of a process; `None` for this process.
     pub(super) fn of(pid: Option<u32>) -> Result<Self> {
         let path = pid.map_or_else(|| "/proc/self/io".to_owned(), |pid| format!("/proc/{pid}/io"));
@@ -111,10 +111,10 @@ mod tests {
     fn what_a_process_has_moved_is_read_from_the_kernels_table() {
         let text = "rchar: 70\nwchar: 5\nsyscr: 1\nsyscw: 1\nread_bytes: 4096\n\
                     write_bytes: 12288\ncancelled_write_bytes: 8192\n";
-        let moved = Moved::read(text).expect("the form of the kernel");
+        let moved = IoBytes::read(text).expect("the form of the kernel");
         assert_eq!((moved.read_bytes, moved.written_bytes, moved.asked_bytes), (4096, 4096, 70));
-        assert!(Moved::read("rchar: 70\n").is_none());
-        assert!(Moved::of(None).is_ok());
+        assert!(IoBytes::read("rchar: 70\n").is_none());
+        assert!(IoBytes::of(None).is_ok());
     }
 
     #[test]

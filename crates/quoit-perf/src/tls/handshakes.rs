@@ -4,7 +4,7 @@
 use super::files::TlsFiles;
 use crate::Common;
 use crate::drive::{Load, Target, drive};
-use crate::idle::take_what_is_left;
+use crate::idle::run_at_idle_priority;
 use crate::instructions::count_work;
 use crate::link::shake_hands;
 use crate::protocol::Exchange;
@@ -207,7 +207,7 @@ impl Handshakers {
         let start = |_| {
             let (shared, config) = (Arc::clone(&shared), Arc::clone(config));
             spawn(move || {
-                take_what_is_left();
+                run_at_idle_priority();
                 let mut due = Instant::now();
                 while !shared.0.load(Ordering::Relaxed) {
                     // The node may refuse handshakes of a flood because of its limits.

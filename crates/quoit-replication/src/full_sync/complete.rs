@@ -4,7 +4,7 @@
 use super::FullSync;
 use super::report::FullSyncReport;
 use super::settings::{CheckKind, FullSyncSettings};
-use quoit_core::{CheckNumber, VisitedCluster};
+use quoit_core::{FullSyncNumber, VisitedCluster};
 use serde_json::{Value, json};
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -19,7 +19,7 @@ impl FullSync {
         &self,
         kind: CheckKind,
         settings: &FullSyncSettings,
-    ) -> Option<CheckNumber> {
+    ) -> Option<FullSyncNumber> {
         if !settings.compares_all(kind) || settings.peer.is_none() {
             return None;
         }
@@ -33,7 +33,7 @@ impl FullSync {
     /// Tells all nodes if a full-sync has found that the other cluster lacks nothing.
     pub(super) async fn conclude(
         &self,
-        check: CheckNumber,
+        check: FullSyncNumber,
         settings: &FullSyncSettings,
         report: &FullSyncReport,
     ) {
@@ -53,18 +53,18 @@ impl FullSync {
     }
 
     /// Notes that a full-sync begins, on this node or another node of the cluster.
-    pub(crate) fn note_begun(&self, check: CheckNumber) {
-        self.store.source_queues().begin_check(check, self.store.clock().unix_us());
+    pub(crate) fn note_begun(&self, check: FullSyncNumber) {
+        self.store.source_queues().begin_full_sync(check, self.store.clock().unix_us());
     }
 
     /// Notes that a full-sync, of this node or another node of the cluster, has found that the other
     /// cluster lacks nothing.
     pub(crate) fn note_ended(
         &self,
-        check: CheckNumber,
+        check: FullSyncNumber,
         queue: &str,
         cluster: Option<VisitedCluster>,
     ) {
-        self.store.source_queues().end_check(check, queue, cluster);
+        self.store.source_queues().end_full_sync(check, queue, cluster);
     }
 }

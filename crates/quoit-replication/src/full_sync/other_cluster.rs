@@ -5,7 +5,7 @@ use crate::address::{PeerAddress, Protocol};
 use crate::dialer::PeerDialer;
 use bytes::Bytes;
 use quoit_client::{Connection, Error};
-use quoit_core::{ArcRange, SeenDeletes, SeenRecord, VisitedCluster};
+use quoit_core::{ArcRange, RecordVersion, UnchangedDeletes, VisitedCluster};
 use quoit_wire::messages::{
     RpbClusterDigestsReq, RpbClusterDigestsResp, RpbDeleteSeenReq, RpbDeleteSeenResp,
     RpbQueuePutReq, RpbQueuePutResp,
@@ -94,8 +94,8 @@ impl OtherCluster {
     /// Deletes records there that are still as they were seen.
     pub(super) async fn delete_seen(
         &mut self,
-        records: &[SeenRecord],
-    ) -> Result<SeenDeletes, FullSyncError> {
+        records: &[RecordVersion],
+    ) -> Result<UnchangedDeletes, FullSyncError> {
         let bytes: usize = records.iter().map(|each| each.key.len() + each.clock.len() + 8).sum();
         self.exchanged_bytes += bytes as u64;
         let request = RpbDeleteSeenReq {
@@ -106,7 +106,7 @@ impl OtherCluster {
         let call = self.connection.call::<_, RpbDeleteSeenResp>(&request);
         let answer = timeout(ANSWER_TIMEOUT, call).await.map_err(|_| FullSyncError::Silent)??;
         let text = |fault: Bytes| String::from_utf8_lossy(&fault).into_owned();
-        Ok(SeenDeletes {
+        Ok(UnchangedDeletes {
             deleted_count: answer.deleted,
             failed_count: answer.failed,
             fault: answer.fault.map(text),

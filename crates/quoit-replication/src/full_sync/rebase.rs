@@ -8,7 +8,7 @@
 use super::other_cluster::OtherCluster;
 use super::report::FullSyncReport;
 use super::walk::FullSyncError;
-use quoit_core::{Difference, OnlyIn, ReplicatedStore, SeenDeletes, SeenRecord};
+use quoit_core::{Difference, OnlyIn, RecordVersion, ReplicatedStore, UnchangedDeletes};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -61,9 +61,10 @@ impl RebasePlan {
         let (deleted, left) = self.split(found);
         for some in deleted.chunks(DELETE_COUNT) {
             let done = match (self.is_dry_run, self.from) {
-                (true, _) => {
-                    SeenDeletes { deleted_count: some.len() as u64, ..SeenDeletes::default() }
-                }
+                (true, _) => UnchangedDeletes {
+                    deleted_count: some.len() as u64,
+                    ..UnchangedDeletes::default()
+                },
                 (false, RebaseFrom::Here) => other.delete_seen(some).await?,
                 (false, RebaseFrom::There) => store.replication().delete_seen(some.to_vec()).await,
             };
@@ -80,7 +81,7 @@ impl RebasePlan {
     }
 
     /// Separates the records to delete from the other differences.
-    fn split(&self, found: Vec<Difference>) -> (Vec<SeenRecord>, Vec<Difference>) {
+    fn split(&self, found: Vec<Difference>) -> (Vec<RecordVersion>, Vec<Difference>) {
         let (mut deleted, mut left) = (Vec::new(), Vec::new());
         for each in found {
             let clock = match (self.from, &each.only_in) {
@@ -89,7 +90,7 @@ impl RebasePlan {
                 _ => None,
             };
             match clock.filter(|_| each.modified_us <= self.modified_until_us) {
-                Some(clock) => deleted.push(SeenRecord { key: each.key, clock }),
+                Some(clock) => deleted.push(RecordVersion { key: each.key, clock }),
                 None => left.push(each),
             }
         }

@@ -15,7 +15,7 @@ pub use table::fuzz_leveldb_table;
 
 use crate::sext::record_of;
 use crate::source::{entries, numbered, read_file};
-use crate::{Damage, NOTHING_BYTES, Position, RiakFilesError, Seen, StoredRecord, Visit};
+use crate::{Damage, Finding, NOTHING_BYTES, Position, RiakFilesError, StoredRecord, Visit};
 use block::Entry;
 use bytes::Bytes;
 use manifest::Version;
@@ -138,14 +138,14 @@ impl LevelDbScan {
         loop {
             let found = merge.next_key()?;
             for damage in merge.damage.drain(..) {
-                if visit(Seen::Damage(damage), &position).is_break() {
+                if visit(Finding::Damage(damage), &position).is_break() {
                     return Ok(());
                 }
             }
             let Some(Head { entry, .. }) = found else { return Ok(()) };
             bytes += (entry.key.len() + entry.value.as_ref().map_or(0, Bytes::len)) as u64;
             let seen = match (entry.value, record_of(&entry.key)) {
-                (Some(object), Some(key)) => Seen::Record(StoredRecord {
+                (Some(object), Some(key)) => Finding::Record(StoredRecord {
                     key,
                     object,
                     written_secs: None,
@@ -154,7 +154,7 @@ impl LevelDbScan {
                     offset: entry.at,
                 }),
                 _ if bytes - shown_bytes < NOTHING_BYTES => continue,
-                _ => Seen::Nothing,
+                _ => Finding::Nothing,
             };
             shown_bytes = bytes;
             position = Position::behind(entry.key, bytes);
@@ -289,7 +289,7 @@ impl Merge {
                 let Some(file) = files.pop() else { break None };
                 *open = Table::open(&file, &mut self.damage)?;
                 if let (Some(table), Some(from)) = (open.as_mut(), &self.from) {
-                    table.go_behind(from)?;
+                    table.skip_to_after(from)?;
                 }
             },
         };

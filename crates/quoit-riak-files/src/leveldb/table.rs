@@ -100,7 +100,7 @@ impl Table {
 
     /// Skips the blocks that have only keys up to this one. Keeps all blocks if a damaged block
     /// prevents the search.
-    pub(super) fn go_behind(&mut self, key: &Bytes) -> Result<(), RiakFilesError> {
+    pub(super) fn skip_to_after(&mut self, key: &Bytes) -> Result<(), RiakFilesError> {
         let len = self.file.metadata().map_err(RiakFilesError::io(&*self.path))?.len();
         // The list is in reverse order. The blocks that begin after the key are kept, and the one
         // before them, which may contain keys after it.

@@ -205,6 +205,6 @@ fn a_write_that_is_on_its_way_is_no_difference() {
 #[test]
 fn branches_are_chosen_that_lie_close_together() {
     let branches = BTreeSet::from([1, 100, 101, 103, 900]);
-    assert_eq!(close_together(&branches, 3), [100, 101, 103]);
-    assert_eq!(close_together(&branches, 9), [1, 100, 101, 103, 900]);
+    assert_eq!(densest_run(&branches, 3), [100, 101, 103]);
+    assert_eq!(densest_run(&branches, 9), [1, 100, 101, 103, 900]);
 }

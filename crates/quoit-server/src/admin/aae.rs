@@ -60,6 +60,6 @@ pub(super) fn exchange(context: &ServerContext, query: &[u8]) -> Result<Value, R
             vec![partition.ok_or_else(|| error(404, "no_partition", &message))?]
         }
     };
-    context.store.anti_entropy().want_exchange(&wanted);
+    context.store.anti_entropy().request_exchange(&wanted);
     Ok(json!({"partitions": wanted.len()}))
 }

@@ -5,8 +5,8 @@ use crate::context::ServerContext;
 use crate::http::{Method, Refusal, Request, query_value};
 use bytes::Bytes;
 use quoit_core::{
-    BegunBatch, FoldKind, GivenInPlace, GivenObject, Pending, PutRequest, ReadOptions, RecordRange,
-    ReplicatedStore, RequestError,
+    BegunBatch, FoldKind, ImportedInPlace, ImportedObject, Pending, PutRequest, ReadOptions,
+    RecordRange, ReplicatedStore, RequestError,
 };
 use quoit_model::context::decode_context;
 use quoit_model::etf::Limits;
@@ -112,14 +112,14 @@ async fn objects(context: &ServerContext, body: &Bytes) -> Result<Value, Refusal
 }
 
 /// Decodes the objects of records. Returns the invalid ones separately.
-async fn decode(records: Vec<BatchRecord>) -> (Vec<GivenObject>, Vec<NotStored>) {
+async fn decode(records: Vec<BatchRecord>) -> (Vec<ImportedObject>, Vec<NotStored>) {
     let (mut given, mut refused) = (Vec::with_capacity(records.len()), Vec::new());
     for (number, BatchRecord { key, object }) in records.into_iter().enumerate() {
         if number % RECORDS_WITHOUT_PAUSE == RECORDS_WITHOUT_PAUSE - 1 {
             tokio::task::yield_now().await;
         }
         match decode_riak_object(&object) {
-            Ok(object) => given.push(GivenObject { number, key, object }),
+            Ok(object) => given.push(ImportedObject { number, key, object }),
             Err(fault) => {
                 let message = fault.to_string();
                 refused.push(NotStored { record: number, message, again: false });
@@ -135,25 +135,25 @@ struct BegunSingly {
     /// Writes that are in the log and wait for a sync.
     pending: Vec<(usize, Pending)>,
     /// Records that other nodes hold, too, so that they need a coordinated write.
-    declined: Vec<GivenObject>,
+    declined: Vec<ImportedObject>,
 }
 
 /// Starts to store records. On a node without peers, all of them are in the log before anything waits.
 async fn begin_singly(
     store: &ReplicatedStore,
-    records: Vec<GivenObject>,
+    records: Vec<ImportedObject>,
     refused: &mut Vec<NotStored>,
 ) -> BegunSingly {
     let mut begun = BegunSingly::default();
-    for (done, GivenObject { number, key, object }) in records.into_iter().enumerate() {
+    for (done, ImportedObject { number, key, object }) in records.into_iter().enumerate() {
         if done % RECORDS_WITHOUT_PAUSE == RECORDS_WITHOUT_PAUSE - 1 {
             tokio::task::yield_now().await;
         }
         match store.put_given_in_place(key.as_key_ref(), object) {
-            Ok(GivenInPlace::Stored) => {}
-            Ok(GivenInPlace::Pending(write)) => begun.pending.push((number, write)),
-            Ok(GivenInPlace::Declined(object)) => {
-                begun.declined.push(GivenObject { number, key, object });
+            Ok(ImportedInPlace::Stored) => {}
+            Ok(ImportedInPlace::Pending(write)) => begun.pending.push((number, write)),
+            Ok(ImportedInPlace::Declined(object)) => {
+                begun.declined.push(ImportedObject { number, key, object });
             }
             Err(fault) => refused.push(not_stored(number, &fault)),
         }
@@ -193,7 +193,7 @@ where
 
 async fn store_object(
     store: Arc<ReplicatedStore>,
-    GivenObject { number, key, object }: GivenObject,
+    ImportedObject { number, key, object }: ImportedObject,
 ) -> Result<(), NotStored> {
     let put = store.put(PutRequest::given(key.as_key_ref(), object)).await;
     put.map(drop).map_err(|fault| not_stored(number, &fault))

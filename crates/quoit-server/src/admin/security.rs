@@ -67,7 +67,7 @@ impl HttpConnection {
     }
 
     fn may_operate(&mut self) -> bool {
-        let need = crate::security::Need::any(quoit_security::Permission::Operate);
+        let need = crate::security::RequiredPermission::any(quoit_security::Permission::Operate);
         self.session.check(self.context.store.control(), &need).is_ok()
     }
 

@@ -84,7 +84,7 @@ fn request_memory(figures: &MemoryFigures) -> Value {
 
 /// The number of reap records that a node keeps, and the members that keep it from forgetting them.
 pub(super) fn reap_records(store: &ReplicatedStore) -> Value {
-    let (stats, held_up) = (store.reap_record_stats(), store.reaper().reap_records_held_up());
+    let (stats, held_up) = (store.reap_record_stats(), store.reaper().reap_record_blockers());
     let (away, unsettled) = (texts(&held_up.away), texts(&held_up.unsettled));
     json!({"records": stats.count, "maximum": stats.count_max, "away": away, "unsettled": unsettled})
 }

@@ -1,7 +1,7 @@
 //! Entries of the audit log for operations of clients.
 
 use super::{AuditEntry, AuditLog, AuditOutcome};
-use crate::security::{Need, On};
+use crate::security::{On, RequiredPermission};
 use quoit_cluster::ChangeError;
 use quoit_model::key::BucketRef;
 use quoit_model::props::PropUpdates;
@@ -48,7 +48,7 @@ impl<'a> PropsChange<'a> {
 }
 
 /// The bucket and the key of an operation.
-fn subject(need: &Need<'_>) -> Value {
+fn subject(need: &RequiredPermission<'_>) -> Value {
     let text = |name: &[u8]| Value::from(String::from_utf8_lossy(name));
     let mut subject = match need.on {
         On::Any => return Value::Null,
@@ -81,7 +81,12 @@ impl AuditLog {
 
     /// Records a checked operation if it was refused (`denied` is the reason), or if its bucket was chosen.
     /// `by` has the user and address.
-    pub(crate) fn record_checked(&self, by: AuditEntry<'_>, need: &Need<'_>, denied: Option<&str>) {
+    pub(crate) fn record_checked(
+        &self,
+        by: AuditEntry<'_>,
+        need: &RequiredPermission<'_>,
+        denied: Option<&str>,
+    ) {
         if !self.is_on() {
             return;
         }

@@ -2,7 +2,7 @@
 
 use super::to_json::{NotText, append_bytes, append_end, append_entry, append_type};
 use super::{ItemOrder, Stopping};
-use crate::memory::{NoRoom, Room};
+use crate::memory::{MemoryReservation, NoRoom};
 use bytes::Bytes;
 use quoit_core::{ItemSink, StreamedItems};
 use quoit_model::data_type::pages::ShownItem;
@@ -15,7 +15,7 @@ const TEXT_COPIES: usize = 4;
 /// A value of [`append_value`](super::append_value) that is being written.
 pub struct StreamedJson<'o> {
     out: &'o mut Vec<u8>,
-    room: &'o mut Room,
+    room: &'o mut MemoryReservation,
     /// The reason for which nothing is written.
     refused: Option<NoRoom>,
     includes_context: bool,
@@ -33,7 +33,11 @@ pub struct StreamedJson<'o> {
 
 impl<'o> StreamedJson<'o> {
     /// Begins a value at the end of a buffer.
-    pub fn new(out: &'o mut Vec<u8>, room: &'o mut Room, includes_context: bool) -> Self {
+    pub fn new(
+        out: &'o mut Vec<u8>,
+        room: &'o mut MemoryReservation,
+        includes_context: bool,
+    ) -> Self {
         let start = out.len();
         Self {
             out,
@@ -131,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_comes_item_by_item_is_the_value() {
+    async fn a_streamed_value_equals_the_whole_value() {
         let field = |name: &'static str, value| (FieldName::new(name, FieldKind::Register), value);
         let fields = ["a", "b\""].map(|name| field(name, Value::Register("v".into())));
         for (datatype, value) in [

@@ -6,7 +6,7 @@ use super::needs::{Access, access};
 use super::refusal::Refusal;
 use super::route::Route;
 use crate::audit::AuditEntry;
-use crate::security::{Claim, Credentials, Login, Need, Standing};
+use crate::security::{AccessState, Claim, Credentials, Login, RequiredPermission};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -42,7 +42,7 @@ impl HttpConnection {
         }
         // Read before `standing` is called, which adopts the current security settings.
         let is_current = self.session.is_user();
-        if self.session.standing(self.context.store.control()) == Standing::Open {
+        if self.session.standing(self.context.store.control()) == AccessState::Open {
             self.count_as_known();
             return self.admit_in_clear(route);
         }
@@ -76,7 +76,7 @@ impl HttpConnection {
     /// administration API.
     pub(super) fn admit_in_clear(&mut self, route: &Route<'_>) -> Result<(), Refusal> {
         match route {
-            _ if !self.session.is_let_in_clear() => Ok(()),
+            _ if !self.session.is_served_without_tls() => Ok(()),
             Route::Admin(_) => Err(self.upgrade(route)),
             Route::Ping | Route::Livez | Route::Readyz => Ok(()),
             _ => {
@@ -90,7 +90,7 @@ impl HttpConnection {
     }
 
     /// Refuses a request for which the client has no grant, and writes it to the audit log.
-    pub(crate) fn check(&mut self, need: &Need<'_>) -> Result<(), Refusal> {
+    pub(crate) fn check(&mut self, need: &RequiredPermission<'_>) -> Result<(), Refusal> {
         let checked = self.session.check(self.context.store.control(), need);
         if checked.is_ok() && !self.context.audit.records_allowed() {
             return Ok(());
@@ -152,8 +152,10 @@ impl HttpConnection {
             self.count_as_known();
             // Checks the current settings: the user may have been deleted meanwhile.
             return match self.session.standing(self.context.store.control()) {
-                Standing::User | Standing::Open => Ok(()),
-                Standing::Stranger | Standing::Gone => Err(Refusal::Unauthorized),
+                AccessState::User | AccessState::Open => Ok(()),
+                AccessState::Unauthenticated | AccessState::RemoveDrained => {
+                    Err(Refusal::Unauthorized)
+                }
             };
         }
         if header.is_none() {
@@ -228,12 +230,14 @@ impl HttpConnection {
 
     /// Counts the connection as one that has not logged in, if it has not. Returns false if there are too
     /// many such connections.
-    pub(super) fn count_as_stranger(&mut self) -> bool {
+    pub(super) fn count_as_unauthenticated(&mut self) -> bool {
         if self.session.is_open() || self.stranger.is_some() {
             return true;
         }
         let control = self.context.store.control();
-        if self.session.standing(control) != Standing::Stranger || self.known_proof.is_some() {
+        if self.session.standing(control) != AccessState::Unauthenticated
+            || self.known_proof.is_some()
+        {
             return true;
         }
         let gate = &self.context.gate;
@@ -258,7 +262,7 @@ impl HttpConnection {
     /// Checks the permissions that the body of a request requires.
     pub(super) fn check_all<'n>(
         &mut self,
-        needs: impl IntoIterator<Item = Need<'n>>,
+        needs: impl IntoIterator<Item = RequiredPermission<'n>>,
     ) -> Result<(), Refusal> {
         needs.into_iter().try_for_each(|need| self.check(&need))
     }

@@ -14,13 +14,14 @@ use super::route::{RecordName, Route, route};
 use super::{csrf, uri};
 use crate::context::ServerContext;
 use crate::memory::{
-    ANSWERS_BYTES_FREE, Account, NoRoom, REQUEST_COPIES, REQUESTS_BYTES_FREE, Room,
+    ANSWERS_BYTES_FREE, ConnectionMemory, MemoryReservation, NoRoom, REQUEST_COPIES,
+    REQUESTS_BYTES_FREE,
 };
 use crate::pace::Transfer;
-use crate::security::{Session, StrangerConnection};
+use crate::security::{Session, UnauthenticatedConnection};
 use crate::socket::{Socket, StopSignal};
 use crate::stream::Stream;
-use crate::turn::{Turn, Weight};
+use crate::turn::{FairShare, Weight};
 use bytes::{Bytes, BytesMut};
 use quoit_mapreduce::Job;
 use std::io;
@@ -50,7 +51,7 @@ pub(crate) struct Request {
 }
 
 /// Reasons for which a connection ends.
-pub(super) enum Ending {
+pub(super) enum ConnectionEnd {
     Closed,
     Refused(HeadFault),
     /// There is no memory for the request that is arriving.
@@ -60,19 +61,19 @@ pub(super) enum Ending {
     Socket(io::Error),
 }
 
-impl From<HeadFault> for Ending {
+impl From<HeadFault> for ConnectionEnd {
     fn from(fault: HeadFault) -> Self {
         Self::Refused(fault)
     }
 }
 
-impl From<NoRoom> for Ending {
+impl From<NoRoom> for ConnectionEnd {
     fn from(fault: NoRoom) -> Self {
         Self::NoRoom(fault)
     }
 }
 
-impl From<io::Error> for Ending {
+impl From<io::Error> for ConnectionEnd {
     fn from(fault: io::Error) -> Self {
         Self::Socket(fault)
     }
@@ -81,7 +82,7 @@ impl From<io::Error> for Ending {
 /// State of a connection.
 pub(crate) struct HttpConnection {
     pub(crate) context: Arc<ServerContext>,
-    pub(super) account: Arc<Account>,
+    pub(super) account: Arc<ConnectionMemory>,
     pub(super) socket: Socket,
     /// True if the client is on this machine.
     pub(crate) is_local: bool,
@@ -94,7 +95,7 @@ pub(crate) struct HttpConnection {
     pub(crate) session: Session,
     /// Counts the connection as one that has not logged in. While it is set, the deadline of the socket is
     /// that of the login.
-    pub(super) stranger: Option<StrangerConnection>,
+    pub(super) stranger: Option<UnauthenticatedConnection>,
     /// The proof of the last successful login.
     pub(super) known_proof: Option<KnownProof>,
     pub(super) failed_logins: u32,
@@ -102,12 +103,12 @@ pub(crate) struct HttpConnection {
     pub(super) is_noted_clear: bool,
     /// Bytes that have arrived and are not answered yet, and their memory.
     pub(super) input: BytesMut,
-    pub(super) input_room: Room,
+    pub(super) input_room: MemoryReservation,
     /// The transfer of the request that is incomplete; set once a read had to wait for it.
     pub(super) transfer: Option<Transfer>,
     /// Answers that are not written yet, and the memory of them and of the request that is being answered.
     pub(crate) out: Vec<u8>,
-    pub(super) room: Room,
+    pub(super) room: MemoryReservation,
     /// True if a part of the current answer was written.
     has_flushed: bool,
     pub(crate) form: ReplyForm,
@@ -118,7 +119,7 @@ pub(crate) struct HttpConnection {
 /// Serves a client until it disconnects, breaks the protocol, or the server stops.
 pub async fn serve(
     context: Arc<ServerContext>,
-    account: Arc<Account>,
+    account: Arc<ConnectionMemory>,
     stream: Stream,
     signal: Arc<StopSignal>,
 ) {
@@ -152,28 +153,28 @@ pub async fn serve(
 
 impl HttpConnection {
     async fn run(&mut self) -> io::Result<()> {
-        let mut turn = Turn::new();
+        let mut turn = FairShare::new();
         loop {
-            if !self.count_as_stranger() {
+            if !self.count_as_unauthenticated() {
                 return self.close().await;
             }
             if self.input.is_empty() {
                 // A client that waits for each answer before it sends its next request never exhausts a
                 // turn.
-                turn = Turn::new();
+                turn = FairShare::new();
             }
             let request = match self.next_request().await {
                 Ok(request) => request,
-                Err(Ending::Closed) => return self.close().await,
-                Err(Ending::Refused(fault)) => {
+                Err(ConnectionEnd::Closed) => return self.close().await,
+                Err(ConnectionEnd::Refused(fault)) => {
                     if fault == HeadFault::BodyTooLarge {
                         self.context.memory.note_too_large();
                     }
                     let text = format!("{fault}\n").into();
                     return self.refuse(Refusal::Text(fault.status(), text)).await;
                 }
-                Err(Ending::Denied(refusal)) => return self.refuse(refusal).await,
-                Err(Ending::NoRoom(fault)) => {
+                Err(ConnectionEnd::Denied(refusal)) => return self.refuse(refusal).await,
+                Err(ConnectionEnd::NoRoom(fault)) => {
                     let status = match fault {
                         NoRoom::Share { .. } => 413,
                         NoRoom::Budget { .. } => 503,
@@ -181,7 +182,7 @@ impl HttpConnection {
                     let text = format!("The request is not taken: {fault}\n").into();
                     return self.refuse(Refusal::Text(status, text)).await;
                 }
-                Err(Ending::Socket(fault)) => return Err(fault),
+                Err(ConnectionEnd::Socket(fault)) => return Err(fault),
             };
             self.form = self.form_for(&request.head);
             let start_bytes = self.out.len();
@@ -193,7 +194,7 @@ impl HttpConnection {
             if self.out.len() >= FLUSH_BYTES {
                 self.flush().await?;
             }
-            self.room.drop_floor(self.out.len());
+            self.room.release_minimum(self.out.len());
             if turn.spend(self.weight, moved_bytes) {
                 turn.pass(&self.socket).await;
             }
@@ -346,7 +347,7 @@ impl HttpConnection {
                     context.heavy.acquire().await
                 }
             };
-            self.socket.let_others().await;
+            self.socket.yield_to_ready_tasks().await;
             return self.answer_route(request, route, method, query).await;
         }
         self.answer_route(request, route, method, query).await
@@ -425,7 +426,7 @@ impl HttpConnection {
 
     /// Asks for the memory that parsing a JSON document takes. The memory is returned after the request.
     fn hold_document(&mut self, bytes_max: usize) -> Result<(), Refusal> {
-        let held = self.room.hold_floor(bytes_max);
+        let held = self.room.reserve_minimum(bytes_max);
         held.map_err(|fault| match fault {
             NoRoom::Share { .. } => {
                 Refusal::Text(413, format!("The document is not read: {fault}\n").into())
@@ -436,7 +437,7 @@ impl HttpConnection {
 
     /// Asks for the memory of a streamed answer. The memory is returned after the request.
     pub(super) fn hold_pieces(&mut self) -> Result<(), Refusal> {
-        Ok(self.room.hold_floor(self.context.pieces_bytes())?)
+        Ok(self.room.reserve_minimum(self.context.pieces_bytes())?)
     }
 
     /// Asks for memory for `bytes` of the answer that is made next.

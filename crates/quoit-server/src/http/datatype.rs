@@ -12,7 +12,7 @@ use crate::data_types::{
     JsonUpdate, NotText, Stopping, StreamedJson, append_answer, append_missing, append_value,
     read_update,
 };
-use crate::memory::Room;
+use crate::memory::MemoryReservation;
 use quoit_core::{DataTypeRequest, FetchedDataType, ReadOptions};
 use quoit_model::data_type::{Operation, Question, Value};
 use quoit_model::key::{DEFAULT_BUCKET_TYPE, KeyRef};
@@ -129,7 +129,7 @@ impl HttpConnection {
     async fn stream(
         &self,
         body: &mut Vec<u8>,
-        room: &mut Room,
+        room: &mut MemoryReservation,
         key: KeyRef<'_>,
         options: &ReadOptions,
         params: &DatatypeParams,

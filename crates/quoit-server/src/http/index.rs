@@ -98,14 +98,14 @@ impl HttpConnection {
             let mut document = Vec::new();
             open_list(&mut document, matches.member());
             let next = deadline.limit(matches.append_next(&mut document, true));
-            let go_on = match self.unless_gone(Box::pin(next)).await? {
-                Ok(go_on) => go_on,
+            let continue_read = match self.unless_gone(Box::pin(next)).await? {
+                Ok(continue_read) => continue_read,
                 Err(fault) => {
                     self.send_part(&boundary, &error_document(&fault)).await?;
                     break;
                 }
             };
-            if !go_on {
+            if !continue_read {
                 if let Some(continuation) = matches.continuation() {
                     let document = format!("{{\"continuation\":\"{continuation}\"}}");
                     self.send_part(&boundary, document.as_bytes()).await?;

@@ -1,7 +1,7 @@
 //! Requests as they arrive: how much of a request is read into memory, and how long it may take to arrive.
 
 use super::chunked::ChunkedBody;
-use super::connection::{Ending, HttpConnection, Request};
+use super::connection::{ConnectionEnd, HttpConnection, Request};
 use super::head::{BodyFraming, HEAD_BYTES_MAX, Head, HeadFault, take_head};
 use super::response::ReplyForm;
 use crate::memory::REQUEST_COPIES;
@@ -21,7 +21,7 @@ const KEPT_BYTES_MAX: usize = 64 * 1024;
 
 impl HttpConnection {
     /// The next request, from the buffer or from the socket. Writes the gathered answers before it waits.
-    pub(super) async fn next_request(&mut self) -> Result<Request, Ending> {
+    pub(super) async fn next_request(&mut self) -> Result<Request, ConnectionEnd> {
         self.give_back_input();
         // A malformed head is answered as if it were a GET.
         self.form = ReplyForm { head_only: false, keep_alive: true, is_http_11: true };
@@ -38,7 +38,7 @@ impl HttpConnection {
         let before_login_max = self.context.gate.settings.bytes_before_login_max;
         let is_small = matches!(&framing, BodyFraming::Length(size) if *size <= before_login_max);
         if !is_small && !self.session.is_open() {
-            self.admit_body(&head).await.map_err(Ending::Denied)?;
+            self.admit_body(&head).await.map_err(ConnectionEnd::Denied)?;
         }
         let body = match framing {
             BodyFraming::Length(size) => self.take_body(&head, size).await?,
@@ -50,7 +50,7 @@ impl HttpConnection {
 
     /// Reads until another line has arrived. Without a new line, an incomplete head is still incomplete,
     /// and parsing it again for each byte would let a client waste the server's time.
-    async fn await_line(&mut self) -> Result<(), Ending> {
+    async fn await_line(&mut self) -> Result<(), ConnectionEnd> {
         loop {
             let known = self.input.len();
             self.fill(READ_BYTES, 0).await?;
@@ -65,7 +65,7 @@ impl HttpConnection {
         }
     }
 
-    async fn take_body(&mut self, head: &Head, size: usize) -> Result<Bytes, Ending> {
+    async fn take_body(&mut self, head: &Head, size: usize) -> Result<Bytes, ConnectionEnd> {
         if self.input.len() < size {
             let all_bytes = REQUEST_COPIES * size as u64;
             // Checked before the client sends the body, and not in the middle of it.
@@ -82,7 +82,7 @@ impl HttpConnection {
         Ok(self.input.split_to(size).freeze())
     }
 
-    async fn take_chunks(&mut self, head: &Head) -> Result<Bytes, Ending> {
+    async fn take_chunks(&mut self, head: &Head) -> Result<Bytes, ConnectionEnd> {
         let mut body = ChunkedBody::new(self.context.settings.request_bytes_limit());
         if self.input.is_empty() {
             self.invite_body(head)?;
@@ -98,10 +98,10 @@ impl HttpConnection {
     }
 
     /// Tells a client that waits to send its body, unless the request is refused by its head.
-    fn invite_body(&mut self, head: &Head) -> Result<(), Ending> {
+    fn invite_body(&mut self, head: &Head) -> Result<(), ConnectionEnd> {
         if head.expects_continue() {
             self.form = self.form_for(head);
-            self.check_head(head).map_err(Ending::Denied)?;
+            self.check_head(head).map_err(ConnectionEnd::Denied)?;
             self.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
         self.begin_transfer();
@@ -114,7 +114,7 @@ impl HttpConnection {
     }
 
     /// Writes the gathered answers, then reads once. `received` bytes of the request are kept elsewhere.
-    async fn fill(&mut self, step: usize, received: usize) -> Result<(), Ending> {
+    async fn fill(&mut self, step: usize, received: usize) -> Result<(), ConnectionEnd> {
         self.flush().await?;
         if self.input.is_empty() {
             if self.input.capacity() > KEPT_BYTES_MAX {
@@ -132,10 +132,10 @@ impl HttpConnection {
         };
         match read {
             Ok(Incoming::Bytes(_)) => Ok(()),
-            Ok(Incoming::End) => Err(Ending::Closed),
+            Ok(Incoming::End) => Err(ConnectionEnd::Closed),
             Err(fault) if fault.kind() == io::ErrorKind::TimedOut => {
                 self.context.memory.note_slow_request();
-                Err(Ending::Refused(HeadFault::TooSlow))
+                Err(ConnectionEnd::Refused(HeadFault::TooSlow))
             }
             Err(fault) => Err(fault.into()),
         }

@@ -11,7 +11,7 @@ use super::route::BucketName;
 use super::uri;
 use crate::index_entries::term_text;
 use crate::index_query;
-use crate::security::Need;
+use crate::security::RequiredPermission;
 use bytes::Bytes;
 use quoit_core::{
     BucketListing, Deadline, IndexMatch, IndexQuery, IndexResults, IndexSelection, KeyListing,
@@ -186,7 +186,7 @@ impl HttpConnection {
 
     fn may_see_props(&mut self, bucket: &BucketName<'_>) -> bool {
         let permission = quoit_security::Permission::GetBucket;
-        let need = Need::of_bucket(permission, &bucket.bucket_type, &bucket.bucket);
+        let need = RequiredPermission::of_bucket(permission, &bucket.bucket_type, &bucket.bucket);
         self.session.check(self.context.store.control(), &need).is_ok()
     }
 
@@ -309,7 +309,7 @@ impl HttpConnection {
             let mut document = Vec::new();
             open_list(&mut document, listing.member());
             let next = deadline.limit(listing.append_next(&mut document, true));
-            let go_on = match self.unless_gone(Box::pin(next)).await? {
+            let continue_read = match self.unless_gone(Box::pin(next)).await? {
                 Ok(true) => {
                     document.extend_from_slice(b"]}");
                     true
@@ -323,7 +323,7 @@ impl HttpConnection {
                     false
                 }
             };
-            if go_on {
+            if continue_read {
                 self.send_chunk(&document).await?;
             } else {
                 append_chunk(&mut self.out, self.form, &document);

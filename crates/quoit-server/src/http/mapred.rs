@@ -10,7 +10,7 @@ use super::response::{JSON, append_chunk, reply, reply_in_pieces};
 use super::uri;
 use crate::jobs::JobEnd;
 use crate::mapreduce::{RunningJob, begin, read_job, rights};
-use crate::memory::Gathered;
+use crate::memory::GatheredMemory;
 use quoit_mapreduce::{Job, JobFault, Outputs, append_json};
 use std::io;
 
@@ -168,7 +168,7 @@ impl HttpConnection {
         mut running: RunningJob,
         kept: &[usize],
     ) -> Result<(), Refusal> {
-        let mut gathered = Gathered::new(&self.account);
+        let mut gathered = GatheredMemory::new(&self.account);
         let mut lists: Vec<Vec<u8>> = kept.iter().map(|_| Vec::new()).collect();
         while let Some(outputs) = self.next_outputs(&mut running).await?? {
             for each in outputs {

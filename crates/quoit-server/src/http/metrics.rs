@@ -9,7 +9,7 @@ use super::response::reply;
 use super::security_figures::security_metrics;
 use crate::context::ServerContext;
 use crate::jobs::Jobs;
-use crate::machine::Machine;
+use crate::machine::SystemFigures;
 use crate::memory::MemoryFigures;
 use quoit_core::{Counter, Cumulative, Distribution, LongRequest, Stats, StatsSnapshot};
 use std::fmt::Write;
@@ -129,7 +129,7 @@ fn render(context: &ServerContext, form: Form) -> String {
     connections(&mut text, context);
     memory(&mut text, &context.memory.figures());
     security_metrics(&mut text, context);
-    let machine = Machine::look();
+    let machine = SystemFigures::look();
     text.gauge("quoit_resident_bytes", "Memory of the process.", machine.resident_bytes);
     text.family("quoit_cpu_seconds", "Processor time of the process.", "counter");
     let seconds = machine.processor_time.as_secs_f64();

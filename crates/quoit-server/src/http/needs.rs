@@ -4,7 +4,7 @@ use super::fold_route::{FoldRoute, RangeFold};
 use super::head::Method;
 use super::listing::lists_keys;
 use super::route::{BucketName, RecordName, Route};
-use crate::security::Need;
+use crate::security::RequiredPermission;
 use quoit_security::Permission;
 
 /// Access to a resource.
@@ -17,7 +17,7 @@ pub(super) enum Access<'r> {
     /// Every user.
     User,
     /// Users with this permission.
-    Right(Need<'r>),
+    Right(RequiredPermission<'r>),
     /// No client, while security is on.
     Nobody,
 }
@@ -28,7 +28,7 @@ pub(super) fn access<'r>(route: &'r Route<'_>, method: Method, query: &[u8]) -> 
     let reads = matches!(method, Method::Get | Method::Head);
     let posts = method == Method::Post;
     let need = |permission, bucket: &'r BucketName<'_>| {
-        Need::of_bucket(permission, &bucket.bucket_type, &bucket.bucket)
+        RequiredPermission::of_bucket(permission, &bucket.bucket_type, &bucket.bucket)
     };
     let right = |permission, bucket: &'r BucketName<'_>| Access::Right(need(permission, bucket));
     let of_record = |permission, name: &'r RecordName<'_>| {
@@ -39,7 +39,9 @@ pub(super) fn access<'r>(route: &'r Route<'_>, method: Method, query: &[u8]) -> 
         Route::Stats | Route::Metrics => Access::Statistics,
         Route::Root | Route::Mapred | Route::Search => Access::User,
         Route::Walk(..) => Access::Nobody,
-        Route::Buckets(bucket_type) => Access::Right(Need::of_type(P::ListBuckets, bucket_type)),
+        Route::Buckets(bucket_type) => {
+            Access::Right(RequiredPermission::of_type(P::ListBuckets, bucket_type))
+        }
         Route::Keys(bucket) => right(if posts { P::Put } else { P::ListKeys }, bucket),
         Route::OldBucket(bucket) => right(
             match method {
@@ -53,7 +55,7 @@ pub(super) fn access<'r>(route: &'r Route<'_>, method: Method, query: &[u8]) -> 
         Route::Props(bucket) => right(if reads { P::GetBucket } else { P::SetBucket }, bucket),
         Route::TypeProps(bucket_type) => {
             let permission = if reads { P::GetBucketType } else { P::SetBucketType };
-            Access::Right(Need::of_type(permission, bucket_type))
+            Access::Right(RequiredPermission::of_type(permission, bucket_type))
         }
         Route::Object(name) => of_record(
             match method {
@@ -73,13 +75,15 @@ pub(super) fn access<'r>(route: &'r Route<'_>, method: Method, query: &[u8]) -> 
         Route::Counter(name) => of_record(if posts { P::Put } else { P::Get }, name),
         Route::Fold(FoldRoute::Range(_, RangeFold::Repl(_)))
         | Route::Queue(_)
-        | Route::Membership => Access::Right(Need::any(P::Replicate)),
+        | Route::Membership => Access::Right(RequiredPermission::any(P::Replicate)),
         Route::Fold(FoldRoute::Range(
             bucket,
             RangeFold::Repair | RangeFold::Reap | RangeFold::Erase,
         )) => right(P::Erase, bucket),
         Route::Fold(FoldRoute::Range(bucket, _)) => right(P::Fold, bucket),
-        Route::Fold(_) => Access::Right(Need::any(P::Fold)),
-        Route::Admin(_) => Access::Right(Need::any(if reads { P::Observe } else { P::Operate })),
+        Route::Fold(_) => Access::Right(RequiredPermission::any(P::Fold)),
+        Route::Admin(_) => {
+            Access::Right(RequiredPermission::any(if reads { P::Observe } else { P::Operate }))
+        }
     }
 }

@@ -41,13 +41,13 @@ impl HttpConnection {
         }
         let store = &self.context.store;
         let size_bytes_max = || store.size_bytes_max(name.as_ref());
-        let is_aside = self.context.reads_aside(size_bytes_max);
+        let is_aside = self.context.reads_at_low_priority(size_bytes_max);
         if is_aside {
-            self.socket.let_others().await;
+            self.socket.yield_to_ready_tasks().await;
         }
         let admitted = self.account.admit_read(&mut self.room, &self.out, size_bytes_max)?;
         let found = match is_aside {
-            true => self.context.get_aside(name.as_ref(), options).await?,
+            true => self.context.get_low_priority(name.as_ref(), options).await?,
             false => store.get(name.as_ref(), &options).await?,
         };
         drop(admitted);

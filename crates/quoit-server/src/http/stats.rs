@@ -9,7 +9,7 @@ use super::response::{JSON, TEXT, reply};
 use super::ring_figures::ring_figures;
 use crate::context::{RIAK_KV_VERSION, ServerContext};
 use crate::disks::{Disk, disks};
-use crate::machine::Machine;
+use crate::machine::SystemFigures;
 use quoit_core::{Counter, Distribution, LatencySummary, LongRequest, Stats, StatsSnapshot};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -247,7 +247,7 @@ fn node(figures: &mut Figures, context: &ServerContext) {
 fn machine(figures: &mut Figures) {
     let disk = |disk: Disk| json!({"id": disk.mount_point, "size": disk.size_kib, "used": disk.used_percent});
     put(figures, "disk", disks().into_iter().map(disk).collect::<Value>());
-    let machine = Machine::look();
+    let machine = SystemFigures::look();
     put(figures, "mem_total", machine.memory_total_bytes);
     put(figures, "mem_allocated", machine.memory_used_bytes);
     for name in ["total", "processes", "processes_used"] {

@@ -8,7 +8,7 @@ use super::render::{Rendered, append_boundary, append_clock, boundary};
 use super::response::{append_date, append_object_path, append_value, reply};
 use super::route::{RecordName, UrlForm};
 use super::uri;
-use crate::memory::Gathered;
+use crate::memory::GatheredMemory;
 use bytes::Bytes;
 use quoit_core::ReadOptions;
 use quoit_model::key::{BucketRef, DEFAULT_BUCKET_TYPE};
@@ -96,7 +96,7 @@ impl HttpConnection {
             let text = "Link-walking is not allowed on keys stored in bucket-types.";
             return Err(Refusal::Text(403, text.into()));
         }
-        let mut gathered = Gathered::new(&self.account);
+        let mut gathered = GatheredMemory::new(&self.account);
         gathered.hold_read(self.context.store.size_bytes_max(name.as_ref()))?;
         let start = self.context.store.get(name.as_ref(), &ReadOptions::default()).await?;
         let Some(start) = start.filter(|object| !object.is_tombstone()) else {
@@ -120,7 +120,7 @@ impl HttpConnection {
         &self,
         start: Object,
         steps: &[Step],
-        gathered: &mut Gathered,
+        gathered: &mut GatheredMemory,
     ) -> Result<Vec<Vec<Found>>, Refusal> {
         let mut kept = Vec::new();
         let mut left = OBJECT_COUNT_MAX;
@@ -144,7 +144,7 @@ impl HttpConnection {
         present: &[Found],
         step: &Step,
         left: &mut usize,
-        gathered: &mut Gathered,
+        gathered: &mut GatheredMemory,
     ) -> Result<Vec<Found>, Refusal> {
         let links = present
             .iter()

@@ -1,6 +1,6 @@
 //! The permissions that a MapReduce job requires.
 
-use crate::security::Need;
+use crate::security::RequiredPermission;
 use quoit_mapreduce::{Inputs, Job, PhaseKind, ScriptSource};
 use quoit_security::Permission;
 
@@ -13,8 +13,10 @@ pub(crate) const NO_LINKS: &str =
 ///
 /// The inputs name records of the first phase only. A later phase may read any record that an output of the
 /// phase before names, so it requires the permission for all buckets. A stored script has to be read, too.
-pub(crate) fn needs(job: &Job) -> Vec<Need<'_>> {
-    let of = |permission, bucket_type, bucket| Need::of_bucket(permission, bucket_type, bucket);
+pub(crate) fn needs(job: &Job) -> Vec<RequiredPermission<'_>> {
+    let of = |permission, bucket_type, bucket| {
+        RequiredPermission::of_bucket(permission, bucket_type, bucket)
+    };
     let run = Permission::MapReduce;
     let mut needs = match &job.inputs {
         Inputs::Bucket(name) | Inputs::Filtered(name, _) => {
@@ -26,7 +28,7 @@ pub(crate) fn needs(job: &Job) -> Vec<Need<'_>> {
             vec![find, of(run, &name.bucket_type, &name.bucket)]
         }
         Inputs::Keys(keys) => {
-            let mut needs: Vec<Need<'_>> = Vec::new();
+            let mut needs: Vec<RequiredPermission<'_>> = Vec::new();
             for key in keys {
                 let need = of(run, &key.bucket_type, &key.bucket);
                 // Keys of the same bucket are mostly adjacent.
@@ -36,7 +38,7 @@ pub(crate) fn needs(job: &Job) -> Vec<Need<'_>> {
             }
             needs
         }
-        Inputs::Generated(_) => vec![Need::any(run)],
+        Inputs::Generated(_) => vec![RequiredPermission::any(run)],
     };
     for (_, script) in job.scripts() {
         if let ScriptSource::Stored(name) = &script.source {
@@ -45,7 +47,7 @@ pub(crate) fn needs(job: &Job) -> Vec<Need<'_>> {
     }
     let reads = |kind: &PhaseKind| matches!(kind, PhaseKind::Map(_) | PhaseKind::Link { .. });
     if job.phases.iter().skip(1).any(|phase| reads(&phase.kind)) {
-        needs.push(Need::any(run));
+        needs.push(RequiredPermission::any(run));
     }
     needs
 }
@@ -71,7 +73,8 @@ mod tests {
             "language": "erlang", "module": "riak_kv_mapreduce", "function": "map_object_value"}});
         let reduce = json!({"reduce": {
             "language": "javascript", "source": "function() { return [['secret', 'k']]; }"}});
-        let reads_anything = |query| needs(&job(query)).contains(&Need::any(Permission::MapReduce));
+        let reads_anything =
+            |query| needs(&job(query)).contains(&RequiredPermission::any(Permission::MapReduce));
         assert!(!reads_anything(json!([])));
         assert!(!reads_anything(json!([map, reduce])));
         assert!(reads_anything(json!([map, map])));
@@ -83,6 +86,10 @@ mod tests {
     fn a_stored_source_takes_the_right_to_read_it() {
         let stored =
             job(json!([{"map": {"language": "javascript", "bucket": "code", "key": "f"}}]));
-        assert!(needs(&stored).contains(&Need::of_bucket(Permission::Get, b"default", b"code")));
+        assert!(needs(&stored).contains(&RequiredPermission::of_bucket(
+            Permission::Get,
+            b"default",
+            b"code"
+        )));
     }
 }

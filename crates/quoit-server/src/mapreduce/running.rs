@@ -4,7 +4,7 @@ use crate::context::ServerContext;
 use crate::index_query::{self, Terms};
 use crate::jobs::JobEnd;
 use crate::jobs::Place;
-use crate::memory::{Account, Room};
+use crate::memory::{ConnectionMemory, MemoryReservation};
 use bytes::Bytes;
 use quoit_core::{Deadline, IndexQuery, IndexSelection, JobInputs, JobRun, RequestError};
 use quoit_mapreduce::{BucketName, Generator, IndexTerms, Inputs, Job, JobFault, Outputs};
@@ -21,7 +21,7 @@ pub(crate) struct RunningJob {
     place: Place,
     deadline: Deadline,
     /// Memory of the data that the job holds.
-    room: Room,
+    room: MemoryReservation,
 }
 
 /// Size in bytes up to which a job's document is parsed on the current thread. Parsing more would delay
@@ -47,7 +47,7 @@ pub(crate) async fn read_job(
 /// Starts a job for the client with this account.
 pub(crate) async fn begin(
     context: &Arc<ServerContext>,
-    account: &Arc<Account>,
+    account: &Arc<ConnectionMemory>,
     job: Job,
 ) -> Result<RunningJob, JobEnd> {
     let deadline = Deadline::after_ms(job.timeout_ms);
@@ -62,13 +62,13 @@ pub(crate) async fn begin(
 
 async fn begin_in(
     context: &Arc<ServerContext>,
-    account: &Arc<Account>,
+    account: &Arc<ConnectionMemory>,
     mut job: Job,
     place: Place,
     deadline: Deadline,
 ) -> Result<RunningJob, JobEnd> {
     let mut room = account.room(0);
-    room.hold_floor(context.pieces_bytes())?;
+    room.reserve_minimum(context.pieces_bytes())?;
     let inputs = inputs_of(std::mem::replace(&mut job.inputs, Inputs::Keys(Vec::new())))?;
     let begun =
         async { Ok(context.store.jobs().begin(&job, inputs, &context.job_settings()).await) };

@@ -1,7 +1,7 @@
 //! The share of one connection in the memory budget.
 
 use super::ANSWERS_BYTES_FREE;
-use super::budget::{ALLOWANCE_BYTES, MemoryBudget, NoRoom, Unmeasured};
+use super::budget::{ALLOWANCE_BYTES, MemoryBudget, NoRoom, UnsizedRead};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,21 +14,21 @@ const ANSWER_HEAD_BYTES: usize = 1024;
 
 /// The account of a connection. Dropping it returns its allowance to the budget.
 #[derive(Debug)]
-pub struct Account {
+pub struct ConnectionMemory {
     budget: Arc<MemoryBudget>,
     /// Sum of the bytes that its rooms hold.
     held_bytes: AtomicU64,
 }
 
-impl Account {
+impl ConnectionMemory {
     pub(super) const fn new(budget: Arc<MemoryBudget>) -> Self {
         Self { budget, held_bytes: AtomicU64::new(0) }
     }
 
     /// Returns a room that holds nothing of the budget yet. Its first `free_bytes` are covered by the
     /// allowance.
-    pub(crate) fn room(self: &Arc<Self>, free_bytes: usize) -> Room {
-        Room { account: Arc::clone(self), free_bytes, floor_bytes: 0, held_bytes: 0 }
+    pub(crate) fn room(self: &Arc<Self>, free_bytes: usize) -> MemoryReservation {
+        MemoryReservation { account: Arc::clone(self), free_bytes, floor_bytes: 0, held_bytes: 0 }
     }
 
     /// Admits the read of an object; the read lasts until the returned guard is dropped. If the budget has
@@ -36,10 +36,10 @@ impl Account {
     /// for its memory, besides that of `out`, the answers that wait to be sent.
     pub(crate) fn admit_read(
         &self,
-        room: &mut Room,
+        room: &mut MemoryReservation,
         out: &[u8],
         size_bytes_max: impl FnOnce() -> Option<u64>,
-    ) -> Result<Option<Unmeasured<'_>>, NoRoom> {
+    ) -> Result<Option<UnsizedRead<'_>>, NoRoom> {
         let unmeasured = self.budget.begin_unmeasured();
         if unmeasured.is_none() {
             room.hold_read(out, size_bytes_max())?;
@@ -64,7 +64,7 @@ impl Account {
     }
 }
 
-impl Drop for Account {
+impl Drop for ConnectionMemory {
     fn drop(&mut self) {
         assert_eq!(*self.held_bytes.get_mut(), 0, "rooms hold their account");
         self.budget.give_back(ALLOWANCE_BYTES);
@@ -73,8 +73,8 @@ impl Drop for Account {
 
 /// Memory for one purpose: a request that arrives, answers that are sent, or values that a request gathers.
 #[derive(Debug)]
-pub(crate) struct Room {
-    account: Arc<Account>,
+pub(crate) struct MemoryReservation {
+    account: Arc<ConnectionMemory>,
     /// Bytes that the allowance covers, which are not taken from the budget.
     free_bytes: usize,
     /// Bytes that stay held until the end of the request, even if less is in use.
@@ -82,7 +82,7 @@ pub(crate) struct Room {
     held_bytes: u64,
 }
 
-impl Room {
+impl MemoryReservation {
     /// Raises the memory of the room to `needed_bytes` in total. Never lowers it.
     pub(crate) fn hold(&mut self, needed_bytes: usize) -> Result<(), NoRoom> {
         let wanted = self.wanted(needed_bytes);
@@ -131,16 +131,17 @@ impl Room {
         }
     }
 
-    /// Asks for `bytes` besides the free bytes, and keeps them until [`Room::drop_floor`]. For an answer
-    /// that is streamed, so that none of its pieces is refused midway.
-    pub(crate) fn hold_floor(&mut self, bytes: usize) -> Result<(), NoRoom> {
+    /// Asks for `bytes` besides the free bytes, and keeps them until
+    /// [`MemoryReservation::release_minimum`]. For an answer that is streamed, so that none of its pieces
+    /// is refused midway.
+    pub(crate) fn reserve_minimum(&mut self, bytes: usize) -> Result<(), NoRoom> {
         self.hold(self.free_bytes.saturating_add(bytes))?;
         self.floor_bytes = self.floor_bytes.max(bytes as u64);
         Ok(())
     }
 
-    /// Ends the effect of [`Room::hold_floor`], and lowers the memory to `needed_bytes`.
-    pub(crate) fn drop_floor(&mut self, needed_bytes: usize) {
+    /// Ends the effect of [`MemoryReservation::reserve_minimum`], and lowers the memory to `needed_bytes`.
+    pub(crate) fn release_minimum(&mut self, needed_bytes: usize) {
         if self.floor_bytes > 0 {
             self.floor_bytes = 0;
             self.keep(needed_bytes);
@@ -162,7 +163,7 @@ fn as_bytes(size_bytes: u64) -> usize {
     usize::try_from(size_bytes).unwrap_or(usize::MAX)
 }
 
-impl Drop for Room {
+impl Drop for MemoryReservation {
     fn drop(&mut self) {
         if self.held_bytes > 0 {
             self.account.give_back(self.held_bytes);
@@ -176,14 +177,14 @@ const GATHERED_COPIES: usize = 4;
 
 /// Memory of the values that a request gathers before it answers.
 #[derive(Debug)]
-pub(crate) struct Gathered {
-    room: Room,
+pub(crate) struct GatheredMemory {
+    room: MemoryReservation,
     values_bytes: usize,
 }
 
-impl Gathered {
+impl GatheredMemory {
     /// Memory of a request that has gathered nothing yet.
-    pub(crate) fn new(account: &Arc<Account>) -> Self {
+    pub(crate) fn new(account: &Arc<ConnectionMemory>) -> Self {
         Self { room: account.room(0), values_bytes: 0 }
     }
 
@@ -223,10 +224,10 @@ mod tests {
         assert_eq!((used(), room.held_bytes()), (4_000, 4_000));
         room.keep(1_500);
         assert_eq!(used(), 500);
-        room.hold_floor(2_000).expect("there is room");
+        room.reserve_minimum(2_000).expect("there is room");
         room.keep(0);
         assert_eq!(used(), 2_000, "the floor is kept");
-        room.drop_floor(1_200);
+        room.release_minimum(1_200);
         assert_eq!(used(), 200);
         drop(room);
         assert_eq!(used(), 0);

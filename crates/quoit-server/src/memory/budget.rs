@@ -1,6 +1,6 @@
 //! The memory budget of a node.
 
-use super::account::{Account, READ_COPIES};
+use super::account::{ConnectionMemory, READ_COPIES};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thiserror::Error;
@@ -150,9 +150,9 @@ impl MemoryBudget {
 
     /// Opens an account for a new connection and takes its allowance; `None` if the budget has no room for
     /// it.
-    pub fn open(self: &Arc<Self>) -> Option<Arc<Account>> {
+    pub fn open(self: &Arc<Self>) -> Option<Arc<ConnectionMemory>> {
         let is_taken = self.add(ALLOWANCE_BYTES, self.settings.budget_bytes);
-        is_taken.then(|| Arc::new(Account::new(Arc::clone(self))))
+        is_taken.then(|| Arc::new(ConnectionMemory::new(Arc::clone(self))))
     }
 
     /// Current figures.
@@ -202,9 +202,9 @@ impl MemoryBudget {
     /// Begins to read an object without looking its size up, if the reserved part of the budget has room
     /// for the largest object besides all objects that are read this way at present. A look-up costs about
     /// a twelfth of a request.
-    pub(super) fn begin_unmeasured(&self) -> Option<Unmeasured<'_>> {
+    pub(super) fn begin_unmeasured(&self) -> Option<UnsizedRead<'_>> {
         // Created before the check: if the read is refused, dropping the guard undoes the count.
-        let read = Unmeasured { budget: self };
+        let read = UnsizedRead { budget: self };
         let others = self.unmeasured_count.fetch_add(1, Ordering::Relaxed);
         (others < self.unmeasured_count_max && !self.is_scarce()).then_some(read)
     }
@@ -290,11 +290,11 @@ impl MemoryBudget {
 
 /// Guard of a read of an object whose size is not known.
 #[derive(Debug)]
-pub(crate) struct Unmeasured<'b> {
+pub(crate) struct UnsizedRead<'b> {
     budget: &'b MemoryBudget,
 }
 
-impl Drop for Unmeasured<'_> {
+impl Drop for UnsizedRead<'_> {
     fn drop(&mut self) {
         self.budget.unmeasured_count.fetch_sub(1, Ordering::Relaxed);
     }

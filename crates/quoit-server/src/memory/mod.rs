@@ -1,16 +1,16 @@
 //! Memory that requests and answers of all client connections may take together.
 //!
-//! A node has one [`MemoryBudget`]. Each connection has an [`Account`], which takes a fixed allowance from
-//! the budget when the connection is accepted. Small requests and answers fit into the allowance and never
-//! ask again. A larger one asks its [`Room`] for more before it takes the memory. It is refused if the
-//! connection would exceed its share, or if all connections together would exceed the budget.
-//! `docs/design/memory-budget.md` has the reasons and the figures.
+//! A node has one [`MemoryBudget`]. Each connection has an [`ConnectionMemory`], which takes a fixed
+//! allowance from the budget when the connection is accepted. Small requests and answers fit into the
+//! allowance and never ask again. A larger one asks its [`MemoryReservation`] for more before it takes the
+//! memory. It is refused if the connection would exceed its share, or if all connections together would
+//! exceed the budget. `docs/design/memory-budget.md` has the reasons and the figures.
 
 mod account;
 mod budget;
 
-pub use account::Account;
-pub(crate) use account::{Gathered, READ_COPIES, Room};
+pub use account::ConnectionMemory;
+pub(crate) use account::{GatheredMemory, MemoryReservation, READ_COPIES};
 pub(crate) use budget::REQUEST_COPIES;
 pub use budget::{ALLOWANCE_BYTES, MemoryBudget, MemoryFigures, MemorySettings, NoRoom};
 
@@ -31,7 +31,7 @@ pub(crate) fn is_large(size_bytes_max: Option<u64>) -> bool {
 
 /// Creates a room in a budget of its own, for tests.
 #[cfg(test)]
-pub(crate) fn room_of(budget_bytes: u64) -> Room {
+pub(crate) fn room_of(budget_bytes: u64) -> MemoryReservation {
     let settings =
         MemorySettings { budget_bytes, share_bytes: budget_bytes, request_bytes_max: 1 << 19 };
     let account = std::sync::Arc::new(MemoryBudget::new(settings)).open();

@@ -12,11 +12,11 @@ use super::in_place::{InPlace, Shown};
 use super::input::{Input, More};
 use super::strangers::StrangerMessage as Handled;
 use crate::context::ServerContext;
-use crate::memory::{ANSWERS_BYTES_FREE, Account, REQUESTS_BYTES_FREE, Room};
-use crate::security::{Session, Standing, StrangerConnection};
+use crate::memory::{ANSWERS_BYTES_FREE, ConnectionMemory, MemoryReservation, REQUESTS_BYTES_FREE};
+use crate::security::{AccessState, Session, UnauthenticatedConnection};
 use crate::socket::{Socket, StopSignal};
 use crate::stream::Stream;
-use crate::turn::{Turn, Weight};
+use crate::turn::{FairShare, Weight};
 use bytes::{Buf, Bytes};
 use quoit_core::{Lease, Pending};
 use quoit_wire::frame::{Frame, append_empty, append_message};
@@ -57,15 +57,15 @@ pub(super) struct PbConnection {
     pub(super) session: Session,
     /// Counts the connection as one that has not logged in. While it is set, the deadline of the socket is
     /// that of the login.
-    pub(super) stranger: Option<StrangerConnection>,
+    pub(super) stranger: Option<UnauthenticatedConnection>,
     pub(super) failed_logins: u32,
     /// True if the connection was counted as one without TLS while security is on.
     is_noted_clear: bool,
-    pub(super) account: Arc<Account>,
+    pub(super) account: Arc<ConnectionMemory>,
     /// Answers that are not written yet.
     pub(super) out: Vec<u8>,
     /// Memory of `out` and of the request that is being answered.
-    pub(super) room: Room,
+    pub(super) room: MemoryReservation,
     /// True if the client may still be sending when the connection is closed.
     lingers: bool,
     /// Buffer for the encoded version vector of an answer.
@@ -78,7 +78,7 @@ pub(super) struct PbConnection {
 /// Serves a client until it disconnects, breaks the protocol, or the server stops.
 pub async fn serve(
     context: Arc<ServerContext>,
-    account: Arc<Account>,
+    account: Arc<ConnectionMemory>,
     stream: Stream,
     signal: Arc<StopSignal>,
 ) {
@@ -110,7 +110,7 @@ fn starts_tls(input: &Input) -> bool {
 }
 
 /// State of the next request of the input, after the part that needs no waiting.
-enum Begun {
+enum RequestProgress {
     /// It is answered, or has failed.
     Ended(Result<(), Fault>),
     /// It is written. The answer has to wait for replicas or for durability.
@@ -158,7 +158,7 @@ impl PbConnection {
             }
             // Each round has a new turn. A client that waits for each answer before it sends its next
             // request never exhausts a turn.
-            if !self.answer_arrived(&mut input, &mut Turn::new()).await? {
+            if !self.answer_arrived(&mut input, &mut FairShare::new()).await? {
                 return self.close().await;
             }
             if !self.socket.write_now(&mut self.out, &mut self.room)? {
@@ -168,25 +168,30 @@ impl PbConnection {
     }
 
     /// Answers the complete requests in the input. Returns false if the connection has to be closed.
-    async fn answer_arrived(&mut self, input: &mut Input, turn: &mut Turn) -> io::Result<bool> {
+    async fn answer_arrived(
+        &mut self,
+        input: &mut Input,
+        turn: &mut FairShare,
+    ) -> io::Result<bool> {
         loop {
             if !self.session.is_open() {
                 match self.standing(input) {
-                    Standing::Open | Standing::User => {}
-                    Standing::Stranger => match self.answer_stranger(input).await? {
+                    AccessState::Open | AccessState::User => {}
+                    AccessState::Unauthenticated => match self.answer_unauthenticated(input).await?
+                    {
                         Handled::Answered => continue,
                         Handled::Missing => return Ok(true),
                         Handled::Last => return Ok(false),
                     },
-                    Standing::Gone => {
+                    AccessState::RemoveDrained => {
                         self.settle(Err(self.gone()))?;
                         return Ok(false);
                     }
                 }
             }
-            if self.session.is_let_in_clear() {
+            if self.session.is_served_without_tls() {
                 if starts_tls(input) {
-                    match self.answer_stranger(input).await? {
+                    match self.answer_unauthenticated(input).await? {
                         Handled::Answered => continue,
                         Handled::Missing => return Ok(true),
                         Handled::Last => return Ok(false),
@@ -197,15 +202,15 @@ impl PbConnection {
             let (start_bytes, left_bytes) = (self.out.len(), input.bytes.len());
             let mut weight = Weight::Plain;
             let result = match self.begin_next(input) {
-                Begun::Ended(result) => result,
-                Begun::Written(pending) => self.finish_put(pending).await,
-                Begun::Shown(shown) => self.confirm(shown).await,
-                Begun::Whole(frame) => {
+                RequestProgress::Ended(result) => result,
+                RequestProgress::Written(pending) => self.finish_put(pending).await,
+                RequestProgress::Shown(shown) => self.confirm(shown).await,
+                RequestProgress::Whole(frame) => {
                     weight = weight_of(frame.code);
                     self.dispatch(frame).await
                 }
-                Begun::Missing => return Ok(true),
-                Begun::Last => return Ok(false),
+                RequestProgress::Missing => return Ok(true),
+                RequestProgress::Last => return Ok(false),
             };
             input.transfer = None;
             let moved_bytes =
@@ -216,7 +221,7 @@ impl PbConnection {
             if self.out.len() >= FLUSH_BYTES {
                 self.flush().await?;
             }
-            self.room.drop_floor(self.out.len());
+            self.room.release_minimum(self.out.len());
             if input.bytes.is_empty() {
                 return Ok(true);
             }
@@ -239,37 +244,37 @@ impl PbConnection {
         self.session.is_open()
             || matches!(
                 self.session.standing(self.context.store.control()),
-                Standing::Open | Standing::User
+                AccessState::Open | AccessState::User
             )
     }
 
     /// Counts a new connection as a stranger if security is on. Returns false if too many connections have
     /// not logged in.
     fn keep_out(&mut self, input: &mut Input) -> bool {
-        self.is_known() || self.count_as_stranger(input)
+        self.is_known() || self.count_as_unauthenticated(input)
     }
 
     /// The state of the connection by the current security settings, which may have changed since its last
     /// request.
-    fn standing(&mut self, input: &mut Input) -> Standing {
+    fn standing(&mut self, input: &mut Input) -> AccessState {
         let standing = self.session.standing(self.context.store.control());
-        if standing == Standing::Open {
+        if standing == AccessState::Open {
             self.count_as_known(input);
         }
         standing
     }
 
     /// Begins the next request of the input. Most requests are answered by this alone.
-    fn begin_next(&mut self, input: &mut Input) -> Begun {
+    fn begin_next(&mut self, input: &mut Input) -> RequestProgress {
         let Input { decoder, bytes, .. } = input;
         if let Some(frame) = decoder.peek_frame(bytes) {
             let request_bytes = frame.size_bytes;
             let begun = match self.answer_in_place(frame) {
                 Ok(InPlace::Declined) => None,
-                Ok(InPlace::Shown(shown)) => Some(Begun::Shown(shown)),
-                Ok(InPlace::Answered) => Some(Begun::Ended(Ok(()))),
-                Ok(InPlace::Written(pending)) => Some(Begun::Written(pending)),
-                Err(fault) => Some(Begun::Ended(Err(fault))),
+                Ok(InPlace::Shown(shown)) => Some(RequestProgress::Shown(shown)),
+                Ok(InPlace::Answered) => Some(RequestProgress::Ended(Ok(()))),
+                Ok(InPlace::Written(pending)) => Some(RequestProgress::Written(pending)),
+                Err(fault) => Some(RequestProgress::Ended(Err(fault))),
             };
             if let Some(begun) = begun {
                 bytes.advance(request_bytes);
@@ -277,15 +282,15 @@ impl PbConnection {
             }
         }
         match decoder.next_frame(bytes) {
-            Ok(Some(frame)) => Begun::Whole(frame),
-            Ok(None) => Begun::Missing,
+            Ok(Some(frame)) => RequestProgress::Whole(frame),
+            Ok(None) => RequestProgress::Missing,
             // As Riak: a frame without a message code gets no answer.
-            Err(FrameError::ZeroLength) => Begun::Last,
+            Err(FrameError::ZeroLength) => RequestProgress::Last,
             Err(fault) => {
                 self.context.memory.note_too_large();
                 self.error(&format!("Invalid message packet, reason: {fault}"));
                 self.lingers = true;
-                Begun::Last
+                RequestProgress::Last
             }
         }
     }
@@ -388,7 +393,7 @@ impl PbConnection {
     /// Asks for the memory that a large message takes when it is decoded. The memory is returned after the
     /// request.
     fn hold_decoded(&mut self, frame: &Frame) -> Result<(), Fault> {
-        let held = self.room.hold_floor(decoded_bytes(frame.code, &frame.body));
+        let held = self.room.reserve_minimum(decoded_bytes(frame.code, &frame.body));
         held.map_err(|fault| Fault::Text(format!("the request is not taken: {fault}")))
     }
 
@@ -399,7 +404,7 @@ impl PbConnection {
     }
 
     /// Like `send`, on a thread of low priority.
-    pub(super) async fn send_aside(
+    pub(super) async fn send_low_priority(
         &mut self,
         message: impl Body + Send + 'static,
     ) -> Result<(), Fault> {

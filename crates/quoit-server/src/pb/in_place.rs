@@ -9,10 +9,10 @@ use super::content::US_PER_SEC;
 use super::fault::Fault;
 use super::kv::{get_response, quorum, read_options};
 use crate::memory::{NoRoom, is_large};
-use crate::security::Need;
+use crate::security::RequiredPermission;
 use prost::Message;
 use quoit_core::{
-    Confirmation, Pending, PlainWrite, ShownInPlace, ShownObject, Unconfirmed, WriteOptions,
+    Confirmation, Pending, PlainWrite, ShownInPlace, ShownObject, UnconfirmedRead, WriteOptions,
 };
 use quoit_model::clock::VersionVector;
 use quoit_model::context::{decode_context, encode_context_into};
@@ -28,7 +28,7 @@ use quoit_wire::{
 
 /// An encoded answer that other replicas have to confirm before it is sent.
 pub(super) struct Shown {
-    unconfirmed: Unconfirmed,
+    unconfirmed: UnconfirmedRead,
     /// Length of the output before the answer.
     start: usize,
     form: GetForm,
@@ -65,9 +65,9 @@ fn key_of<'a>(bucket_type: Option<&'a [u8]>, bucket: &'a [u8], key: &'a [u8]) ->
     BucketRef { bucket_type: bucket_type.unwrap_or(DEFAULT_BUCKET_TYPE), bucket }.key(key)
 }
 
-fn need(permission: Permission, key: KeyRef<'_>) -> Need<'_> {
+fn need(permission: Permission, key: KeyRef<'_>) -> RequiredPermission<'_> {
     let BucketRef { bucket_type, bucket } = key.bucket;
-    Need::of_bucket(permission, bucket_type, bucket).of_key(Some(key.key))
+    RequiredPermission::of_bucket(permission, bucket_type, bucket).of_key(Some(key.key))
 }
 
 impl PbConnection {

@@ -1,7 +1,9 @@
 //! Requests as they arrive: how much of a frame is read into memory, and how long it may take to arrive.
 
 use crate::context::ServerContext;
-use crate::memory::{Account, NoRoom, REQUEST_COPIES, REQUESTS_BYTES_FREE, Room};
+use crate::memory::{
+    ConnectionMemory, MemoryReservation, NoRoom, REQUEST_COPIES, REQUESTS_BYTES_FREE,
+};
 use crate::pace::Transfer;
 use crate::socket::{Incoming, Socket};
 use bytes::{Buf, BytesMut};
@@ -36,14 +38,14 @@ pub(super) struct Input {
     pub(super) decoder: FrameDecoder,
     pub(super) bytes: BytesMut,
     context: Arc<ServerContext>,
-    account: Arc<Account>,
-    room: Room,
+    account: Arc<ConnectionMemory>,
+    room: MemoryReservation,
     /// The transfer of the frame that is incomplete; set once a read had to wait for it.
     pub(super) transfer: Option<Transfer>,
 }
 
 impl Input {
-    pub(super) fn new(context: &Arc<ServerContext>, account: &Arc<Account>) -> Self {
+    pub(super) fn new(context: &Arc<ServerContext>, account: &Arc<ConnectionMemory>) -> Self {
         let limit = context.settings.request_bytes_limit();
         Self {
             decoder: FrameDecoder::new(u32::try_from(limit).unwrap_or(u32::MAX)),

@@ -68,13 +68,13 @@ impl PbConnection {
         };
         let store = &self.context.store;
         let size_bytes_max = || store.size_bytes_max(key);
-        let is_aside = self.context.reads_aside(size_bytes_max);
+        let is_aside = self.context.reads_at_low_priority(size_bytes_max);
         if is_aside {
-            self.socket.let_others().await;
+            self.socket.yield_to_ready_tasks().await;
         }
         let admitted = self.account.admit_read(&mut self.room, &self.out, size_bytes_max)?;
         let found = match is_aside {
-            true => self.context.get_aside(key, options).await?,
+            true => self.context.get_low_priority(key, options).await?,
             false => store.get(key, &options).await?,
         };
         drop(admitted);
@@ -86,7 +86,7 @@ impl PbConnection {
         let tombstone_wanted = request.deletedvclock == Some(true);
         let answer = get_response(object, known.as_ref(), head, tombstone_wanted);
         match is_aside {
-            true => self.send_aside(answer).await,
+            true => self.send_low_priority(answer).await,
             false => self.send(&answer),
         }
     }

@@ -75,7 +75,7 @@ impl PbConnection {
 
     /// Asks for the memory of a streamed answer. The memory is returned after the request.
     pub(super) fn hold_pieces(&mut self) -> Result<(), Fault> {
-        Ok(self.room.hold_floor(self.context.pieces_bytes())?)
+        Ok(self.room.reserve_minimum(self.context.pieces_bytes())?)
     }
 
     /// Refuses an unstreamed answer that is too large; `remedy` tells the client what to do instead.

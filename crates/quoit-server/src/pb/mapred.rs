@@ -47,7 +47,7 @@ impl PbConnection {
             }
         };
         // A document of many short items takes many times its size when it is parsed.
-        self.room.hold_floor(bytes_max)?;
+        self.room.reserve_minimum(bytes_max)?;
         let document = request.request;
         let job = read_job(document, move |document| match notation {
             Notation::Json => Job::from_json(document),

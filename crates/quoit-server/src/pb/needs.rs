@@ -3,7 +3,7 @@
 use super::connection::PbConnection;
 use super::fault::Fault;
 use crate::audit::AuditEntry;
-use crate::security::Need;
+use crate::security::RequiredPermission;
 use bytes::Bytes;
 use quoit_model::key::DEFAULT_BUCKET_TYPE;
 use quoit_security::Permission;
@@ -14,7 +14,7 @@ use quoit_wire::messages::Body;
 /// A request that requires a permission.
 pub(super) trait Asks {
     /// The required permission; `None` = the client only has to be logged in.
-    fn need(&self) -> Option<Need<'_>>;
+    fn need(&self) -> Option<RequiredPermission<'_>>;
 }
 
 fn type_of(bucket_type: &Option<Bytes>) -> &[u8] {
@@ -42,9 +42,9 @@ impl AsKey for Option<Bytes> {
 macro_rules! of_record {
     ($($message:ident: $permission:ident,)*) => {$(
         impl Asks for m::$message {
-            fn need(&self) -> Option<Need<'_>> {
+            fn need(&self) -> Option<RequiredPermission<'_>> {
                 let bucket_type = type_of(&self.bucket_type);
-                let need = Need::of_bucket(Permission::$permission, bucket_type, &self.bucket);
+                let need = RequiredPermission::of_bucket(Permission::$permission, bucket_type, &self.bucket);
                 Some(need.of_key(self.key.as_key()))
             }
         }
@@ -55,9 +55,9 @@ macro_rules! of_record {
 macro_rules! of_bucket {
     ($($message:ident: $permission:ident,)*) => {$(
         impl Asks for m::$message {
-            fn need(&self) -> Option<Need<'_>> {
+            fn need(&self) -> Option<RequiredPermission<'_>> {
                 let bucket_type = type_of(&self.bucket_type);
-                Some(Need::of_bucket(Permission::$permission, bucket_type, &self.bucket))
+                Some(RequiredPermission::of_bucket(Permission::$permission, bucket_type, &self.bucket))
             }
         }
     )*};
@@ -67,9 +67,9 @@ macro_rules! of_bucket {
 macro_rules! of_typed_record {
     ($($message:ident: $permission:ident,)*) => {$(
         impl Asks for m::$message {
-            fn need(&self) -> Option<Need<'_>> {
+            fn need(&self) -> Option<RequiredPermission<'_>> {
                 let need =
-                    Need::of_bucket(Permission::$permission, &self.bucket_type, &self.bucket);
+                    RequiredPermission::of_bucket(Permission::$permission, &self.bucket_type, &self.bucket);
                 Some(need.of_key(self.key.as_key()))
             }
         }
@@ -80,9 +80,9 @@ macro_rules! of_typed_record {
 macro_rules! of_untyped_record {
     ($($message:ident: $permission:ident,)*) => {$(
         impl Asks for m::$message {
-            fn need(&self) -> Option<Need<'_>> {
+            fn need(&self) -> Option<RequiredPermission<'_>> {
                 let bucket_type = DEFAULT_BUCKET_TYPE;
-                let need = Need::of_bucket(Permission::$permission, bucket_type, &self.bucket);
+                let need = RequiredPermission::of_bucket(Permission::$permission, bucket_type, &self.bucket);
                 Some(need.of_key(self.key.as_key()))
             }
         }
@@ -93,8 +93,8 @@ macro_rules! of_untyped_record {
 macro_rules! of_type {
     ($($message:ident: $permission:ident,)*) => {$(
         impl Asks for m::$message {
-            fn need(&self) -> Option<Need<'_>> {
-                Some(Need::of_type(Permission::$permission, &self.bucket_type))
+            fn need(&self) -> Option<RequiredPermission<'_>> {
+                Some(RequiredPermission::of_type(Permission::$permission, &self.bucket_type))
             }
         }
     )*};
@@ -104,8 +104,8 @@ macro_rules! of_type {
 macro_rules! of_any {
     ($($message:ident: $permission:ident,)*) => {$(
         impl Asks for m::$message {
-            fn need(&self) -> Option<Need<'_>> {
-                Some(Need::any(Permission::$permission))
+            fn need(&self) -> Option<RequiredPermission<'_>> {
+                Some(RequiredPermission::any(Permission::$permission))
             }
         }
     )*};
@@ -167,13 +167,13 @@ of_any! {
 }
 
 impl Asks for m::RpbListBucketsReq {
-    fn need(&self) -> Option<Need<'_>> {
-        Some(Need::of_type(Permission::ListBuckets, type_of(&self.bucket_type)))
+    fn need(&self) -> Option<RequiredPermission<'_>> {
+        Some(RequiredPermission::of_type(Permission::ListBuckets, type_of(&self.bucket_type)))
     }
 }
 
 impl Asks for m::RpbSetClientIdReq {
-    fn need(&self) -> Option<Need<'_>> {
+    fn need(&self) -> Option<RequiredPermission<'_>> {
         None
     }
 }
@@ -191,7 +191,7 @@ impl PbConnection {
     }
 
     /// Refuses a request for which the client has no grant, and writes it to the audit log.
-    pub(super) fn check(&mut self, need: &Need<'_>) -> Result<(), Fault> {
+    pub(super) fn check(&mut self, need: &RequiredPermission<'_>) -> Result<(), Fault> {
         let checked = self.session.check(self.context.store.control(), need);
         if checked.is_ok() && !self.context.audit.records_allowed() {
             return Ok(());

@@ -4,8 +4,8 @@ use super::connection::PbConnection;
 use super::fault::Fault;
 use bytes::Bytes;
 use quoit_core::{
-    ArcRange, BatchBounds, ClusterQuestion, CopiedRecord, EntrySequence, Patience, QueuePriority,
-    QueuedObject, QueuedValue, RangesQuestion, SeenRecord, VisitedCluster,
+    ArcRange, BatchBounds, ClusterQuestion, CopiedRecord, EntrySequence, QueuePriority, QueueWait,
+    QueuedObject, QueuedValue, RangesQuestion, RecordVersion, VisitedCluster,
 };
 use quoit_model::context::encode_context;
 use quoit_model::key::KeyRef;
@@ -14,7 +14,7 @@ use quoit_wire::messages::{
     RpbBucketTypesReq, RpbBucketTypesResp, RpbClusterDigestsReq, RpbClusterDigestsResp,
     RpbComparedRecord, RpbCopiedRecord, RpbCopyPageReq, RpbCopyPageResp, RpbCopyRangesReq,
     RpbCopyRangesResp, RpbDeleteSeenReq, RpbDeleteSeenResp, RpbQueuePutReq, RpbQueuePutResp,
-    RpbQueueTakeReq, RpbQueueTakeResp, RpbQueuedObject, RpbToldProps,
+    RpbQueueTakeReq, RpbQueueTakeResp, RpbQueuedObject, RpbStoredProps,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ impl PbConnection {
             let confirmed: Vec<_> = request.confirmed.into_iter().map(EntrySequence).collect();
             queues.confirm(&name, &lease, &confirmed);
             let whole: Vec<_> = request.wanted_whole.into_iter().map(EntrySequence).collect();
-            queues.want_whole(&name, &lease, &whole);
+            queues.request_whole(&name, &lease, &whole);
             // The old lease ends here, and returns the entries that the sink has not confirmed to the
             // queue.
         }
@@ -62,7 +62,7 @@ impl PbConnection {
         let batch = {
             let (store, lease, name) = (Arc::clone(&store), &lease, &name);
             let take = async move {
-                let patience = Patience::UpTo(patience);
+                let patience = QueueWait::UpTo(patience);
                 let taken = store.replication().take_queued(name, lease, bounds, patience).await;
                 taken.map_err(Fault::from)
             };
@@ -157,7 +157,7 @@ impl PbConnection {
             return Err(Fault::Text("names and clocks do not go together".into()));
         }
         let pairs = request.keys.iter().zip(&request.clocks);
-        let records = pairs.map(|(key, clock)| SeenRecord {
+        let records = pairs.map(|(key, clock)| RecordVersion {
             key: Bytes::copy_from_slice(key),
             clock: Bytes::copy_from_slice(clock),
         });
@@ -185,7 +185,7 @@ impl PbConnection {
         let state = self.context.store.control().read();
         let version = state.version();
         let is_wanted = request.known_version != Some(version);
-        let told = state.told_props().filter(|_| is_wanted).map(|told| RpbToldProps {
+        let told = state.all_props().filter(|_| is_wanted).map(|told| RpbStoredProps {
             bucket_type: Bytes::copy_from_slice(told.bucket_type),
             bucket: told.bucket.map(Bytes::copy_from_slice),
             props: serde_json::Value::Object(told.props.to_json()).to_string().into(),
@@ -234,8 +234,9 @@ impl PbConnection {
         };
         let store = Arc::clone(&self.context.store);
         let cluster = Bytes::copy_from_slice(&store.replication().cluster());
-        let ask =
-            async move { Ok(store.anti_entropy().tell_ranges(question, request.ranges).await?) };
+        let ask = async move {
+            Ok(store.anti_entropy().answer_ranges_question(question, request.ranges).await?)
+        };
         let (answer, items) = self.unless_gone(Box::pin(ask)).await?.unzip();
         self.send(&RpbCopyRangesResp { cluster, answer, items })
     }
@@ -260,7 +261,7 @@ fn queued(queued: QueuedObject) -> RpbQueuedObject {
         reaped_us: None,
         visited: queued.visited.iter().map(|id| Bytes::copy_from_slice(id)).collect(),
         queued_us: queued.queued_us,
-        again: queued.is_again,
+        again: queued.may_be_redelivery,
         delta: None,
         delta_modified_us: None,
     };

@@ -25,7 +25,7 @@ pub(super) enum StrangerMessage {
 impl PbConnection {
     /// Counts the connection as one that has not logged in. Returns false if there are too many such
     /// connections.
-    pub(super) fn count_as_stranger(&mut self, input: &mut Input) -> bool {
+    pub(super) fn count_as_unauthenticated(&mut self, input: &mut Input) -> bool {
         let gate = &self.context.gate;
         if self.stranger.is_none() {
             let Some(stranger) = gate.admit_stranger(self.address) else { return false };
@@ -45,11 +45,11 @@ impl PbConnection {
     }
 
     /// Answers the next message of a client that has not logged in.
-    pub(super) async fn answer_stranger(
+    pub(super) async fn answer_unauthenticated(
         &mut self,
         input: &mut Input,
     ) -> io::Result<StrangerMessage> {
-        if !self.count_as_stranger(input) {
+        if !self.count_as_unauthenticated(input) {
             return Ok(StrangerMessage::Last);
         }
         let frame = match input.decoder.next_frame(&mut input.bytes) {

@@ -6,7 +6,7 @@
 
 use super::fault::Fault;
 use crate::data_types::{ItemOrder, Stopping, map_entry};
-use crate::memory::{NoRoom, Room};
+use crate::memory::{MemoryReservation, NoRoom};
 use bytes::BufMut;
 use prost::Message;
 use quoit_core::{ItemSink, StreamedItems};
@@ -34,7 +34,7 @@ const GSET_VALUE: u8 = 5 << 3 | 2;
 /// A frame with a `DtFetchResp` at the end of a buffer.
 pub(super) struct StreamedAnswer<'o> {
     out: &'o mut Vec<u8>,
-    room: &'o mut Room,
+    room: &'o mut MemoryReservation,
     /// The reason for which nothing is written.
     refused: Option<NoRoom>,
     includes_context: bool,
@@ -47,7 +47,11 @@ pub(super) struct StreamedAnswer<'o> {
 }
 
 impl<'o> StreamedAnswer<'o> {
-    pub(super) fn new(out: &'o mut Vec<u8>, room: &'o mut Room, includes_context: bool) -> Self {
+    pub(super) fn new(
+        out: &'o mut Vec<u8>,
+        room: &'o mut MemoryReservation,
+        includes_context: bool,
+    ) -> Self {
         let start = out.len();
         let (refused, length_at) = (None, start);
         Self {
@@ -244,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_wanted_leaves_nothing() {
+    fn a_discarded_answer_leaves_the_output_unchanged() {
         let (mut out, mut room) = (b"before".to_vec(), room_of(1 << 20));
         let mut answer = StreamedAnswer::new(&mut out, &mut room, false);
         let context = Some(Bytes::from("a context"));

@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The switch that lets clients without TLS in without a login (`listener.tls` = `both`), and the addresses
 /// of such clients.
 #[derive(Debug, Default)]
-pub(super) struct ClearClients {
+pub(super) struct PlaintextClients {
     are_served: Arc<AtomicBool>,
     links: PlainLinks,
 }
 
-impl ClearClients {
+impl PlaintextClients {
     pub(super) fn new(are_served: bool) -> Self {
         Self { are_served: Arc::new(are_served.into()), links: PlainLinks::default() }
     }

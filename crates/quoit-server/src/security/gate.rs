@@ -1,13 +1,13 @@
 //! State of TLS and logins that all connections share.
 
-use super::clear::ClearClients;
+use super::clear::PlaintextClients;
 use super::handshake::Handshakes;
 use super::login::KnownPasswords;
-use super::strangers::{StrangerConnection, Strangers};
+use super::strangers::{UnauthenticatedConnection, UnauthenticatedConnections};
 use crate::refusal_rate::RefusalRate;
 use arc_swap::ArcSwapOption;
 use quoit_cluster::{ControlPlane, PlainLink};
-use quoit_security::{Cost, WhileCutOff};
+use quoit_security::{Cost, CutOffLoginPolicy};
 use quoit_tls::rustls::ServerConfig;
 use quoit_tls::tokio_rustls::server::TlsStream;
 use quoit_tls::{
@@ -67,7 +67,7 @@ pub struct SecuritySettings {
     /// True if `/stats` and `/metrics` are answered without a login.
     pub open_statistics: bool,
     /// Rule for logins on a node that is cut off and does not learn of changed users.
-    pub while_cut_off: WhileCutOff,
+    pub while_cut_off: CutOffLoginPolicy,
     /// Hashing cost of new passwords.
     pub password_cost: Cost,
     /// Number of passwords that are hashed at the same time.
@@ -87,7 +87,7 @@ impl Default for SecuritySettings {
             strangers_max: 1024,
             serves_clear: false,
             open_statistics: false,
-            while_cut_off: WhileCutOff::default(),
+            while_cut_off: CutOffLoginPolicy::default(),
             password_cost: Cost::default(),
             hashing_count_max: 2,
         }
@@ -138,9 +138,9 @@ struct Tls {
 pub struct Gate {
     pub(crate) settings: SecuritySettings,
     tls: ArcSwapOption<Tls>,
-    strangers: Arc<Strangers>,
+    strangers: Arc<UnauthenticatedConnections>,
     hashing: Semaphore,
-    pub(super) clear: ClearClients,
+    pub(super) clear: PlaintextClients,
     pub(super) known: KnownPasswords,
     pub(super) counts: Counts,
     /// Rate limits of log lines.
@@ -169,7 +169,7 @@ impl Gate {
     fn without_tls(settings: SecuritySettings) -> Self {
         let hashing = Semaphore::new(settings.hashing_count_max.max(1));
         Self {
-            clear: ClearClients::new(settings.serves_clear),
+            clear: PlaintextClients::new(settings.serves_clear),
             settings,
             tls: ArcSwapOption::empty(),
             strangers: Arc::default(),
@@ -300,10 +300,11 @@ impl Gate {
     }
 
     /// Counts a connection that has not logged in; `None` if it has to be closed.
-    pub(crate) fn admit_stranger(&self, address: IpAddr) -> Option<StrangerConnection> {
+    pub(crate) fn admit_stranger(&self, address: IpAddr) -> Option<UnauthenticatedConnection> {
         let SecuritySettings { strangers_of_address_max, strangers_max, .. } = self.settings;
         let of = &self.strangers;
-        let admitted = Strangers::admit(of, address, strangers_of_address_max, strangers_max);
+        let admitted =
+            UnauthenticatedConnections::admit(of, address, strangers_of_address_max, strangers_max);
         if admitted.is_none() {
             self.counts.turned_away.fetch_add(1, Ordering::Relaxed);
         }

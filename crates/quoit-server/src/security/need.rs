@@ -15,14 +15,14 @@ pub(crate) enum On<'n> {
 
 /// The permission that a request requires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Need<'n> {
+pub(crate) struct RequiredPermission<'n> {
     pub(crate) permission: Permission,
     pub(crate) on: On<'n>,
     /// The key, for the audit log. Permissions do not depend on it.
     pub(crate) key: Option<&'n [u8]>,
 }
 
-impl<'n> Need<'n> {
+impl<'n> RequiredPermission<'n> {
     pub(crate) const fn any(permission: Permission) -> Self {
         Self { permission, on: On::Any, key: None }
     }

@@ -6,7 +6,7 @@
 
 use super::gate::Gate;
 use super::login::Login;
-use super::need::{Need, On};
+use super::need::{On, RequiredPermission};
 use crate::stream::Stream;
 use quoit_cluster::ControlPlane;
 use quoit_security::{PermissionSet, Rights};
@@ -16,35 +16,35 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// An epoch that never occurs, so that the rules are checked next time.
 const NEVER: u64 = 0;
 /// Number of buckets whose permissions are cached.
-const KEPT_COUNT: usize = 4;
+const CACHED_BUCKET_COUNT: usize = 4;
 
 /// State of a connection by the current rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Standing {
+pub(crate) enum AccessState {
     /// Nothing is checked: security is off, or the client is exempt.
     Open,
     /// The client has not logged in.
-    Stranger,
+    Unauthenticated,
     /// The client has logged in.
     User,
     /// The client has logged in, but its user was deleted since.
-    Gone,
+    RemoveDrained,
 }
 
 /// Cached permissions for one bucket.
-struct Kept {
+struct CachedPermissions {
     bucket_type: Vec<u8>,
     bucket: Vec<u8>,
     permissions: PermissionSet,
 }
 
-impl Kept {
+impl CachedPermissions {
     fn is_of(&self, bucket_type: &[u8], bucket: &[u8]) -> bool {
         self.bucket == bucket && self.bucket_type == bucket_type
     }
 
     /// Replaces the contents by those of another bucket, and reuses the allocations.
-    fn become_of(&mut self, bucket_type: &[u8], bucket: &[u8], permissions: PermissionSet) {
+    fn merged_into(&mut self, bucket_type: &[u8], bucket: &[u8], permissions: PermissionSet) {
         self.bucket_type.clear();
         self.bucket_type.extend_from_slice(bucket_type);
         self.bucket.clear();
@@ -67,7 +67,7 @@ pub(crate) struct Session {
     /// The switch that lets clients without TLS in; `None` if it does not apply to this connection.
     clear: Option<Arc<AtomicBool>>,
     /// True if the client is served only because of that switch.
-    is_let_in_clear: bool,
+    is_served_without_tls: bool,
     user: Option<User>,
 }
 
@@ -75,8 +75,8 @@ struct User {
     name: Arc<str>,
     /// `None` if the user was deleted.
     rights: Option<Rights>,
-    /// Permissions for the most recent buckets, at most [`KEPT_COUNT`].
-    kept: Vec<Kept>,
+    /// Permissions for the most recent buckets, at most [`CACHED_BUCKET_COUNT`].
+    kept: Vec<CachedPermissions>,
     /// Index of the most recently used entry.
     latest: usize,
 }
@@ -94,21 +94,21 @@ impl Session {
             user_at: NEVER,
             is_operator,
             clear,
-            is_let_in_clear: false,
+            is_served_without_tls: false,
             user: None,
         }
     }
 
     /// True if the client has no TLS while security is on, and is served anyway.
     #[inline]
-    pub(crate) const fn is_let_in_clear(&self) -> bool {
-        self.is_let_in_clear
+    pub(crate) const fn is_served_without_tls(&self) -> bool {
+        self.is_served_without_tls
     }
 
     /// Records that the client uses TLS from now on.
     pub(crate) fn leave_clear(&mut self) {
         self.clear = None;
-        self.is_let_in_clear = false;
+        self.is_served_without_tls = false;
         (self.open_at, self.seen_at, self.user_at) = (NEVER, NEVER, NEVER);
     }
 
@@ -128,24 +128,24 @@ impl Session {
     /// The state of the connection by the current rules. Costs one load and one comparison for a user if
     /// the rules have not changed.
     #[inline]
-    pub(crate) fn standing(&mut self, control: &ControlPlane) -> Standing {
+    pub(crate) fn standing(&mut self, control: &ControlPlane) -> AccessState {
         let epoch = self.epoch.load(Ordering::Acquire);
-        if epoch == self.user_at { Standing::User } else { self.look_again(control, epoch) }
+        if epoch == self.user_at { AccessState::User } else { self.refresh(control, epoch) }
     }
 
     /// Reads the rules again if they have changed.
     #[cold]
-    fn look_again(&mut self, control: &ControlPlane, epoch: u64) -> Standing {
+    fn refresh(&mut self, control: &ControlPlane, epoch: u64) -> AccessState {
         if epoch != self.seen_at {
             // The state may be newer than `epoch`; then the next request reads it once more.
             let state = control.read();
             self.look(&state, epoch);
         }
         match &self.user {
-            _ if self.open_at == self.seen_at => Standing::Open,
-            None => Standing::Stranger,
-            Some(User { rights: Some(_), .. }) => Standing::User,
-            Some(_) => Standing::Gone,
+            _ if self.open_at == self.seen_at => AccessState::Open,
+            None => AccessState::Unauthenticated,
+            Some(User { rights: Some(_), .. }) => AccessState::User,
+            Some(_) => AccessState::RemoveDrained,
         }
     }
 
@@ -154,8 +154,8 @@ impl Session {
         let is_free = self.is_operator || !security.is_enabled();
         let serves_clear =
             || self.clear.as_ref().is_some_and(|clear| clear.load(Ordering::Acquire));
-        self.is_let_in_clear = !is_free && serves_clear();
-        let is_open = is_free || self.is_let_in_clear;
+        self.is_served_without_tls = !is_free && serves_clear();
+        let is_open = is_free || self.is_served_without_tls;
         (self.seen_at, self.open_at, self.user_at) = (epoch, NEVER, NEVER);
         if let Some(user) = &mut self.user {
             user.rights = security.rights_of(&user.name);
@@ -194,22 +194,31 @@ impl Session {
     ///
     /// The text of the refusal, as in Riak.
     #[inline]
-    pub(crate) fn check(&mut self, control: &ControlPlane, need: &Need<'_>) -> Result<(), String> {
+    pub(crate) fn check(
+        &mut self,
+        control: &ControlPlane,
+        need: &RequiredPermission<'_>,
+    ) -> Result<(), String> {
         let epoch = self.epoch.load(Ordering::Acquire);
         let is_allowed = epoch == self.open_at
-            || epoch == self.user_at && self.user.as_ref().is_some_and(|user| user.just_may(need));
+            || epoch == self.user_at
+                && self.user.as_ref().is_some_and(|user| user.is_permitted(need));
         if is_allowed { Ok(()) } else { self.check_anew(control, need) }
     }
 
     /// Checks a permission that the most recent cache entry does not grant.
     #[inline(never)]
-    fn check_anew(&mut self, control: &ControlPlane, need: &Need<'_>) -> Result<(), String> {
+    fn check_anew(
+        &mut self,
+        control: &ControlPlane,
+        need: &RequiredPermission<'_>,
+    ) -> Result<(), String> {
         match self.standing(control) {
-            Standing::Open => Ok(()),
-            Standing::User if self.user.as_mut().is_some_and(|user| user.may(need)) => Ok(()),
-            Standing::User => Err(need.denied(self.user().unwrap_or_default())),
+            AccessState::Open => Ok(()),
+            AccessState::User if self.user.as_mut().is_some_and(|user| user.may(need)) => Ok(()),
+            AccessState::User => Err(need.denied(self.user().unwrap_or_default())),
             // Connections check for these states before they handle a request.
-            Standing::Stranger | Standing::Gone => {
+            AccessState::Unauthenticated | AccessState::RemoveDrained => {
                 Err("Security is enabled, please authenticate first".to_owned())
             }
         }
@@ -219,7 +228,7 @@ impl Session {
 impl User {
     /// True if the most recent cache entry grants the permission.
     #[inline]
-    fn just_may(&self, need: &Need<'_>) -> bool {
+    fn is_permitted(&self, need: &RequiredPermission<'_>) -> bool {
         let On::Bucket(bucket_type, bucket) = need.on else { return false };
         let latest = self.kept.get(self.latest);
         latest.is_some_and(|kept| {
@@ -227,7 +236,7 @@ impl User {
         })
     }
 
-    fn may(&mut self, need: &Need<'_>) -> bool {
+    fn may(&mut self, need: &RequiredPermission<'_>) -> bool {
         let Some(rights) = &self.rights else { return false };
         match need.on {
             On::Any => rights.on_any().contains(need.permission),
@@ -246,13 +255,13 @@ impl User {
     }
 
     fn keep(&mut self, bucket_type: &[u8], bucket: &[u8], permissions: PermissionSet) {
-        if self.kept.len() < KEPT_COUNT {
+        if self.kept.len() < CACHED_BUCKET_COUNT {
             self.latest = self.kept.len();
             let (bucket_type, bucket) = (bucket_type.to_vec(), bucket.to_vec());
-            self.kept.push(Kept { bucket_type, bucket, permissions });
+            self.kept.push(CachedPermissions { bucket_type, bucket, permissions });
         } else {
-            self.latest = (self.latest + 1) % KEPT_COUNT;
-            self.kept[self.latest].become_of(bucket_type, bucket, permissions);
+            self.latest = (self.latest + 1) % CACHED_BUCKET_COUNT;
+            self.kept[self.latest].merged_into(bucket_type, bucket, permissions);
         }
     }
 }
@@ -290,7 +299,12 @@ mod tests {
         }
 
         fn may(&self, session: &mut Session, permission: Permission, bucket: &[u8]) -> bool {
-            session.check(&self.control, &Need::of_bucket(permission, b"default", bucket)).is_ok()
+            session
+                .check(
+                    &self.control,
+                    &RequiredPermission::of_bucket(permission, b"default", bucket),
+                )
+                .is_ok()
         }
     }
 
@@ -302,7 +316,8 @@ mod tests {
 
     #[tokio::test]
     async fn decisions_are_those_of_the_rules_for_more_buckets_than_are_kept() {
-        let buckets: Vec<String> = (0..3 * KEPT_COUNT).map(|number| format!("b{number}")).collect();
+        let buckets: Vec<String> =
+            (0..3 * CACHED_BUCKET_COUNT).map(|number| format!("b{number}")).collect();
         let rules = Rules::new(&["add-user shop", "enable"]).await;
         for bucket in buckets.iter().step_by(2) {
             rules.run(&format!("grant riak_kv.get on default {bucket} to shop")).await;
@@ -337,13 +352,13 @@ mod tests {
             assert!(rules.may(&mut session, Permission::Get, b""));
             rules.run("revoke riak_kv.get on any from shop").await;
         }
-        assert_eq!(session.standing(&rules.control), Standing::User);
+        assert_eq!(session.standing(&rules.control), AccessState::User);
         assert!(session.is_user());
         rules.run("del-user shop").await;
         assert!(!session.is_user());
-        assert_eq!(session.standing(&rules.control), Standing::Gone);
+        assert_eq!(session.standing(&rules.control), AccessState::RemoveDrained);
         rules.run("disable").await;
-        assert_eq!(session.standing(&rules.control), Standing::Open);
+        assert_eq!(session.standing(&rules.control), AccessState::Open);
         assert!(rules.may(&mut session, Permission::Put, b"b"));
     }
 
@@ -352,19 +367,23 @@ mod tests {
         let rules = Rules::new(&["enable"]).await;
         let clear = Arc::new(AtomicBool::new(true));
         let mut session = Session::of(&rules.control, false, Some(Arc::clone(&clear)));
-        assert_eq!(session.standing(&rules.control), Standing::Open);
-        assert!(session.is_let_in_clear());
+        assert_eq!(session.standing(&rules.control), AccessState::Open);
+        assert!(session.is_served_without_tls());
         clear.store(false, Ordering::Release);
         rules.control.security_epoch().fetch_add(1, Ordering::Release);
         assert!(!session.is_open());
-        assert_eq!(session.standing(&rules.control), Standing::Stranger);
+        assert_eq!(session.standing(&rules.control), AccessState::Unauthenticated);
         clear.store(true, Ordering::Release);
         rules.control.security_epoch().fetch_add(1, Ordering::Release);
-        assert_eq!(session.standing(&rules.control), Standing::Open);
+        assert_eq!(session.standing(&rules.control), AccessState::Open);
         session.leave_clear();
-        assert_eq!(session.standing(&rules.control), Standing::Stranger, "it speaks TLS now");
+        assert_eq!(
+            session.standing(&rules.control),
+            AccessState::Unauthenticated,
+            "it speaks TLS now"
+        );
         rules.run("disable").await;
-        assert_eq!(session.standing(&rules.control), Standing::Open);
-        assert!(!session.is_let_in_clear());
+        assert_eq!(session.standing(&rules.control), AccessState::Open);
+        assert!(!session.is_served_without_tls());
     }
 }

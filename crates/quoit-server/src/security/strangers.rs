@@ -8,25 +8,25 @@ use std::sync::Arc;
 /// Counts of connections that have not logged in, by address. An IPv6 address counts by its /64 network,
 /// because one host may have all addresses of it.
 #[derive(Debug, Default)]
-pub(super) struct Strangers {
+pub(super) struct UnauthenticatedConnections {
     counts: Mutex<HashMap<IpAddr, usize>>,
 }
 
 /// A connection that has not logged in. It is counted until this is dropped.
 #[derive(Debug)]
-pub(crate) struct StrangerConnection {
-    strangers: Arc<Strangers>,
+pub(crate) struct UnauthenticatedConnection {
+    strangers: Arc<UnauthenticatedConnections>,
     address: IpAddr,
 }
 
-impl Strangers {
+impl UnauthenticatedConnections {
     /// Counts a connection; `None` if there are too many from its address or in total.
     pub(super) fn admit(
         strangers: &Arc<Self>,
         address: IpAddr,
         of_address_max: usize,
         all_max: usize,
-    ) -> Option<StrangerConnection> {
+    ) -> Option<UnauthenticatedConnection> {
         let address = counted(address);
         let mut counts = strangers.counts.lock();
         let all: usize = counts.values().sum();
@@ -36,7 +36,7 @@ impl Strangers {
         }
         counts.insert(address, count + 1);
         drop(counts);
-        Some(StrangerConnection { strangers: Arc::clone(strangers), address })
+        Some(UnauthenticatedConnection { strangers: Arc::clone(strangers), address })
     }
 
     /// Current number of such connections.
@@ -53,7 +53,7 @@ fn counted(address: IpAddr) -> IpAddr {
     }
 }
 
-impl Drop for StrangerConnection {
+impl Drop for UnauthenticatedConnection {
     fn drop(&mut self) {
         let mut counts = self.strangers.counts.lock();
         if let Some(count) = counts.get_mut(&self.address) {
@@ -71,9 +71,14 @@ mod tests {
 
     #[test]
     fn strangers_count_by_address_and_in_all_until_they_are_dropped() {
-        let strangers = Arc::new(Strangers::default());
+        let strangers = Arc::new(UnauthenticatedConnections::default());
         let admit = |address: &str| {
-            Strangers::admit(&strangers, address.parse().expect("an address"), 2, 3)
+            UnauthenticatedConnections::admit(
+                &strangers,
+                address.parse().expect("an address"),
+                2,
+                3,
+            )
         };
         let first = admit("192.0.2.1").expect("the first");
         let _second = admit("::ffff:192.0.2.1").expect("the second");
@@ -87,9 +92,14 @@ mod tests {
 
     #[test]
     fn addresses_of_one_network_of_ipv6_count_together() {
-        let strangers = Arc::new(Strangers::default());
+        let strangers = Arc::new(UnauthenticatedConnections::default());
         let admit = |address: &str| {
-            Strangers::admit(&strangers, address.parse().expect("an address"), 2, 9)
+            UnauthenticatedConnections::admit(
+                &strangers,
+                address.parse().expect("an address"),
+                2,
+                9,
+            )
         };
         let _first = admit("2001:db8:0:1::1").expect("the first");
         let _second = admit("2001:db8:0:1:ffff::2").expect("the second");

@@ -189,7 +189,7 @@ fn a_stop_ends_idle_connections() {
 
 /// A refusal has a body, whatever the method of the request before it was.
 #[test]
-fn what_follows_a_head_is_refused_with_the_body_that_is_announced() {
+fn a_refusal_after_a_head_request_has_its_body() {
     let node = Node::start();
     for bad in [
         "PUT /buckets/b/keys/k HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n".to_owned(),

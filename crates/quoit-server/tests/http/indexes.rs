@@ -77,7 +77,7 @@ fn streams_go_to_clients_that_take_their_parts_or_the_whole() {
 }
 
 #[test]
-fn what_is_asked_of_a_head_or_of_no_type_is_answered_before_any_query() {
+fn head_requests_and_invalid_paths_are_answered_without_a_query() {
     let node = filled();
     let mut client = node.connect();
     let head = client.request("HEAD", "/buckets/b/index/n_int/0/9", &[], b"");

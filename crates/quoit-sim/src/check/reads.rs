@@ -65,7 +65,7 @@ impl Causes<'_> {
             return true;
         }
         let Found::Value(old) = old else { return false };
-        if self.history.is_made_twice(*old) {
+        if self.history.was_made_twice(*old) {
             return false;
         }
         self.seen_in_one(read.key, new).is_some_and(|seen| seen.surely.contains(old))
@@ -133,7 +133,7 @@ impl Causes<'_> {
             if let Found::Value(value) = found
                 && *value != number
                 && surely.contains(value)
-                && !self.history.is_made_twice(*value)
+                && !self.history.was_made_twice(*value)
                 && policy != Policy::LastWriteWins
             {
                 let text = format!("{number} had replaced {value}");

@@ -2,7 +2,7 @@
 
 use crate::data_types::history::{Change, FLAG, Fetch, Seen, Update, element_of};
 use crate::data_types::{Kind, Record};
-use crate::ground::{Ground, patiently};
+use crate::ground::{RunContext, answer_within_patience};
 use crate::history::Outcome;
 use crate::machine::Machine;
 use crate::random::Random;
@@ -32,13 +32,13 @@ const IS_OPEN: &str = "open";
 /// A client of data types.
 pub struct DataTypeClient {
     place: String,
-    ground: Ground,
+    ground: RunContext,
     random: Random,
     /// This client's last fetch of each record: its number, and the context.
     known: BTreeMap<Record, (usize, Option<Bytes>)>,
 }
 
-impl Ground {
+impl RunContext {
     /// Reads a data type at a machine's node, records the answer, and returns its number and the context.
     ///
     /// # Errors
@@ -56,8 +56,9 @@ impl Ground {
             let name = record.name();
             store.fetch_data_type(record.key_ref(&name), &options).await
         };
-        let fetched: Option<FetchedDataType> =
-            patiently(quorums, machine.ask(ask)).await.map_err(|failure| failure.text)?;
+        let fetched: Option<FetchedDataType> = answer_within_patience(quorums, machine.ask(ask))
+            .await
+            .map_err(|failure| failure.text)?;
         let seen = Seen::of(fetched.as_ref().map(|fetched| &fetched.value));
         let (end_us, is_strict) = (self.time.now_us(), quorums.is_strict);
         // Where there are several clusters, a majority in one of them need not have what another has
@@ -73,7 +74,7 @@ impl Ground {
 impl DataTypeClient {
     /// Creates the client with a number, from 1.
     #[must_use]
-    pub fn new(number: u64, seed: u64, ground: Ground) -> Self {
+    pub fn new(number: u64, seed: u64, ground: RunContext) -> Self {
         let random = Random::new(seed, "data type client", number);
         Self { place: format!("d{number}"), ground, random, known: BTreeMap::new() }
     }
@@ -186,7 +187,7 @@ impl DataTypeClient {
         let ask = move |store: Arc<ReplicatedStore>| async move {
             send(&store, record, &change, context, quorums).await
         };
-        let result = patiently(quorums, machine.ask(ask)).await;
+        let result = answer_within_patience(quorums, machine.ask(ask)).await;
         let (outcome, text) = match result {
             Ok(()) => (Outcome::Acknowledged, "done".to_owned()),
             Err(failure) => (failure.outcome, format!("{:?}: {}", failure.outcome, failure.text)),

@@ -4,7 +4,7 @@ use crate::data_types::Record;
 use crate::data_types::check::check;
 use crate::data_types::history::Seen;
 use crate::finish::insist;
-use crate::ground::Ground;
+use crate::ground::RunContext;
 use crate::machine::Machine;
 use crate::names::{partition_of, primaries_of};
 use crate::replica_counts::N_VAL_DEFAULT;
@@ -21,7 +21,7 @@ const REPAIR_PAUSE: Duration = Duration::from_secs(2);
 /// # Errors
 ///
 /// When a request still fails after 30 s, nodes show different values, or a promise was broken.
-pub async fn read_back(ground: &Ground) -> Result<(), Violation> {
+pub async fn read_back(ground: &RunContext) -> Result<(), Violation> {
     let is_damaged = ground.history.lock().hardships.is_disk_damaged;
     let machines = ground.in_service();
     let mut ends: Vec<(Record, Seen)> = Vec::new();
@@ -57,7 +57,7 @@ pub async fn read_back(ground: &Ground) -> Result<(), Violation> {
 }
 
 /// Compares the digests of a record's copies on its primaries.
-fn check_replicas(ground: &Ground, record: Record) -> Result<(), Violation> {
+fn check_replicas(ground: &RunContext, record: Record) -> Result<(), Violation> {
     let broken = |text: String| Violation::new(Fault::Broken, text);
     let name = record.name();
     let wanted = record.key_ref(&name).encoded();

@@ -2,7 +2,7 @@
 
 use crate::data_types::Kind;
 use crate::finish::{answer, insist};
-use crate::ground::Ground;
+use crate::ground::RunContext;
 use crate::machine::Machine;
 use crate::violation::Violation;
 use quoit_core::ReplicatedStore;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// # Errors
 ///
 /// When a request does not succeed in time, although no fault has happened yet.
-pub async fn create_types(ground: &Ground) -> Result<(), Violation> {
+pub async fn create_types(ground: &RunContext) -> Result<(), Violation> {
     let machines = ground.in_service();
     for kind in Kind::ALL {
         let create = || create_type(&machines[0], kind);

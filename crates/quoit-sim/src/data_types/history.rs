@@ -1,7 +1,7 @@
 //! The history of data types: updates, and reads with the values that they found.
 
 use super::{Kind, Record};
-use crate::history::{Hardships, History, KeyNumber, Outcome, Write, WriteKind};
+use crate::history::{FaultRecord, History, KeyNumber, Outcome, Write, WriteKind};
 use quoit_model::data_type::{FieldKind, Value};
 use std::collections::BTreeSet;
 
@@ -164,7 +164,7 @@ pub struct DataTypeHistory {
     /// Reads, in the order in which they ended.
     pub fetches: Vec<Fetch>,
     /// Faults of the run that matter to the promises.
-    pub hardships: Hardships,
+    pub hardships: FaultRecord,
 }
 
 impl DataTypeHistory {

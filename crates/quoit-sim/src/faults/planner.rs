@@ -88,8 +88,8 @@ impl Planner<'_> {
             Trouble::FullDisk => {
                 let room_bytes = self.random.below(20_000);
                 (
-                    MachineFault::DiskRoom(machine, Some(room_bytes)),
-                    Some(MachineFault::DiskRoom(machine, None)),
+                    MachineFault::DiskSpace(machine, Some(room_bytes)),
+                    Some(MachineFault::DiskSpace(machine, None)),
                 )
             }
             Trouble::ColdReads => {

@@ -1,6 +1,6 @@
 //! A bootstrap: copies whole partitions of one cluster into another one while everything else goes on.
 
-use super::{ANSWER_LIMIT, Way};
+use super::{ANSWER_LIMIT, LinkTask};
 use crate::machine::{Asked, Machine};
 use quoit_core::{CopiedPage, ReplicatedStore};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 /// longer than the reaper takes.
 const PAUSE_US_MAX: u64 = 5_000_000;
 
-impl Way {
+impl LinkTask {
     /// Copies partitions of the source, again and again. By the time a page is stored, its records may be
     /// older than those that realtime replication has brought, or may have been deleted and reaped.
     pub(super) async fn copy(mut self) {

@@ -2,7 +2,7 @@
 
 use crate::data_type_clients::finish::digest_at;
 use crate::data_types::Record;
-use crate::ground::Ground;
+use crate::ground::RunContext;
 use crate::history::Outcome;
 use crate::machine::Machine;
 use crate::names::{Name, bucket_type, partition_of, primaries_of};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// True if some write of the record was never answered. One cluster may have received such a write, while
 /// another lost it with its process. Only a comparison of the clusters finds that.
-pub(super) fn is_half_written(ground: &Ground, name: &[u8]) -> bool {
+pub(super) fn is_half_written(ground: &RunContext, name: &[u8]) -> bool {
     let Ok(KeyRef { bucket, key }) = KeyRef::decode(name) else { return false };
     let history = ground.history.lock();
     let number = Name::number_of(key).filter(|number| {
@@ -31,7 +31,7 @@ pub(super) fn is_half_written(ground: &Ground, name: &[u8]) -> bool {
 /// True if the primaries of one cluster have different copies of a record. Without anti-entropy this
 /// lasts if a process has ended before it wrote its copy. A comparison of clusters asks only one of the
 /// primaries.
-pub(super) fn do_primaries_differ(ground: &Ground, name: &[u8]) -> bool {
+pub(super) fn do_primaries_differ(ground: &RunContext, name: &[u8]) -> bool {
     let Ok(key) = KeyRef::decode(name) else { return false };
     let mut by_cluster: BTreeMap<usize, Vec<Option<u64>>> = BTreeMap::new();
     for machine in ground.in_service() {

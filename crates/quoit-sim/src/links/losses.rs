@@ -1,7 +1,7 @@
 //! Makes a comparison follow when a machine has lost entries of its queues with its power.
 
-use super::Way;
-use crate::ground::Ground;
+use super::LinkTask;
+use crate::ground::RunContext;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -11,7 +11,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(200);
 
 /// Compares a cluster with all its sinks whenever one of its nodes reports that entries are lost, until
 /// no sink lacks anything. Real nodes with a full-sync do the same.
-pub(super) async fn make_up(ground: Ground, mut ways: Vec<Way>) {
+pub(super) async fn make_up(ground: RunContext, mut ways: Vec<LinkTask>) {
     let mut owing: BTreeSet<String> = BTreeSet::new();
     loop {
         sleep(LOOK_PAUSE).await;

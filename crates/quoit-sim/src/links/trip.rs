@@ -3,7 +3,7 @@
 use crate::machine::{Asked, Machine};
 use crate::random::Random;
 use quoit_core::{
-    Arrival, ArrivedDelta, BatchBounds, DeltaOutcome, Patience, QueuedObject, QueuedValue,
+    Arrival, ArrivedDelta, BatchBounds, DeltaOutcome, QueueWait, QueuedObject, QueuedValue,
     ReplicatedStore, RequestError, VisitedCluster,
 };
 use quoit_model::object::Object;
@@ -26,16 +26,16 @@ const LOST_PERCENT: u64 = 15;
 const REPEATED_PERCENT: u64 = 10;
 
 /// Delivery of one batch.
-pub(super) struct Trip {
+pub(super) struct BatchDelivery {
     pub(super) queue: String,
     pub(super) sinks: Vec<Arc<Machine>>,
     pub(super) random: Random,
-    pub(super) is_rough: bool,
+    pub(super) loses_messages: bool,
     /// Reason why a node of the sink refused the last refused entry.
     pub(super) refused: Option<String>,
 }
 
-impl Trip {
+impl BatchDelivery {
     /// Takes a batch from a source node, lets the sink store it, and confirms what was stored. Returns a
     /// line for the story; `None` if there was no batch.
     pub(super) async fn run(mut self, store: Arc<ReplicatedStore>) -> Option<String> {
@@ -49,7 +49,7 @@ impl Trip {
         };
         let taken = store
             .replication()
-            .take_queued(&self.queue, &lease, bounds, Patience::UpTo(POLL))
+            .take_queued(&self.queue, &lease, bounds, QueueWait::UpTo(POLL))
             .await;
         let mut batch = taken.ok().filter(|batch| !batch.is_empty())?;
         if self.is_lost() {
@@ -75,13 +75,13 @@ impl Trip {
             return Some(format!("{} of {count} stored, and not confirmed: {keys}", stored.len()));
         }
         store.source_queues().confirm(&self.queue, &lease, &stored);
-        store.source_queues().want_whole(&self.queue, &lease, &wanted_whole);
+        store.source_queues().request_whole(&self.queue, &lease, &wanted_whole);
         let refused = self.refused.map_or(String::new(), |reason| format!(": {reason}"));
         Some(format!("{} of {count} stored: {keys}{refused}", stored.len()))
     }
 
     fn is_lost(&mut self) -> bool {
-        self.is_rough && self.random.percent(LOST_PERCENT)
+        self.loses_messages && self.random.percent(LOST_PERCENT)
     }
 
     /// Lets nodes of the sink store an entry. Returns the outcome, or `None` if no node has stored it.
@@ -93,7 +93,7 @@ impl Trip {
         if self.is_lost() {
             return None;
         }
-        let is_repeated = self.is_rough && self.random.percent(REPEATED_PERCENT);
+        let is_repeated = self.loses_messages && self.random.percent(REPEATED_PERCENT);
         let mut outcome = None;
         for _ in 0..1 + usize::from(is_repeated) {
             let sink = Arc::clone(self.random.pick(&self.sinks));
@@ -133,8 +133,11 @@ async fn store_one(
     if !visited.contains(&source) {
         visited.push(source);
     }
-    let arrival =
-        Arrival { visited: Some(visited), may_be_again: queued.is_again, dw: Quorum::Quorum };
+    let arrival = Arrival {
+        visited: Some(visited),
+        may_be_again: queued.may_be_redelivery,
+        dw: Quorum::Quorum,
+    };
     match &queued.value {
         QueuedValue::Reap { clock, .. } => {
             store.replication().reap_arrived(&queued.key, clock).await?

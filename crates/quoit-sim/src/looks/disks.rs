@@ -1,12 +1,12 @@
 //! Checks of the values that a loss of power would leave on disks.
 
 use crate::copies::TELLING_BYTES;
-use crate::ground::Ground;
+use crate::ground::RunContext;
 use crate::history::{Found, KeyNumber, WriteNumber};
 use crate::machine::Machine;
 use crate::majorities::settled_values;
 use crate::names::Name;
-use crate::stores_now::StoresNow;
+use crate::stores_now::StoreSnapshot;
 use crate::value::found_in;
 use crate::violation::{Fault, Violation};
 use memchr::memmem;
@@ -28,7 +28,11 @@ impl ValuesOnDisks {
     /// Checks that enough disks hold each acknowledged value, whichever machines they belong to by now.
     /// Once more disks hold it, their number must not go down again, except by a loss of files: a copy
     /// that moves is on its new disk before it leaves the old one.
-    pub(super) fn check(&mut self, ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
+    pub(super) fn check(
+        &mut self,
+        ground: &RunContext,
+        look: &StoreSnapshot,
+    ) -> Result<(), Violation> {
         let Some(newest) = look.newest() else { return Ok(()) };
         let (state, now_us) = (newest.control().read(), ground.time.now_us());
         let machines = ground.in_service();

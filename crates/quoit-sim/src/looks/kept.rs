@@ -1,12 +1,12 @@
 //! Checks of the copies on primaries: a primary keeps the values that it has. A node whose copy becomes
 //! complete, or that becomes a primary, has the values that the others have.
 
-use crate::ground::Ground;
+use crate::ground::RunContext;
 use crate::history::{Found, KeyNumber, WriteNumber};
 use crate::machine::Machine;
 use crate::majorities::settled_values;
 use crate::names::Name;
-use crate::stores_now::StoresNow;
+use crate::stores_now::StoreSnapshot;
 use crate::value::found_in;
 use crate::violation::{Fault, Violation};
 use quoit_cluster::NodeId;
@@ -46,7 +46,11 @@ struct ValueCopies {
 
 impl KnownCopies {
     /// Checks the copies of all keys whose last write was acknowledged by a majority.
-    pub(super) fn check(&mut self, ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
+    pub(super) fn check(
+        &mut self,
+        ground: &RunContext,
+        look: &StoreSnapshot,
+    ) -> Result<(), Violation> {
         let now_us = ground.time.now_us();
         let Some(newest) = look.newest() else { return Ok(()) };
         for layout in newest.control().read().layouts().live() {
@@ -75,7 +79,7 @@ impl KnownCopies {
     /// it and it was acknowledged before the copy began to be filled.
     fn check_complete(
         &self,
-        look: &StoresNow,
+        look: &StoreSnapshot,
         copies: &ValueCopies,
         now_us: u64,
     ) -> Result<(), Violation> {
@@ -106,8 +110,8 @@ impl KnownCopies {
     /// Checks that a primary which had a value still has it.
     fn check_kept(
         &mut self,
-        ground: &Ground,
-        look: &StoresNow,
+        ground: &RunContext,
+        look: &StoreSnapshot,
         copies: &ValueCopies,
         now_us: u64,
     ) -> Result<(), Violation> {
@@ -142,7 +146,7 @@ impl KnownCopies {
 
 /// Returns the copies of all keys whose last value a majority has acknowledged and nothing has disturbed
 /// since.
-fn copies(ground: &Ground, look: &StoresNow, now_us: u64) -> Vec<ValueCopies> {
+fn copies(ground: &RunContext, look: &StoreSnapshot, now_us: u64) -> Vec<ValueCopies> {
     let Some(newest) = look.newest() else { return Vec::new() };
     let state = newest.control().read();
     let history = ground.history.lock();

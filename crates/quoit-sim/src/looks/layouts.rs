@@ -1,10 +1,10 @@
 //! Checks of the layouts that members use.
 
-use crate::ground::Ground;
+use crate::ground::RunContext;
 use crate::machine::Machine;
 use crate::names::primaries_of;
 use crate::replica_counts::N_VAL_DEFAULT;
-use crate::stores_now::StoresNow;
+use crate::stores_now::StoreSnapshot;
 use crate::violation::{Fault, Violation};
 use quoit_cluster::NodeId;
 use quoit_model::hash::Partition;
@@ -12,7 +12,7 @@ use quoit_model::hash::Partition;
 /// Checks that no member uses only retired layouts: the others would not read where it writes. The check
 /// leaves out members that are marked as down, and ends after a loss that no node notices, such as a
 /// restored older copy; other mechanisms deal with such nodes.
-pub(super) fn check_layouts(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
+pub(super) fn check_layouts(ground: &RunContext, look: &StoreSnapshot) -> Result<(), Violation> {
     let Some(newest) = look.newest() else { return Ok(()) };
     if !ground.history.lock().hardships.lost_unnoticed_us.is_empty() {
         return Ok(());
@@ -41,7 +41,7 @@ pub(super) fn check_layouts(ground: &Ground, look: &StoresNow) -> Result<(), Vio
 /// Checks that a partition counts as moved only when all nodes write by the new layout: by then its
 /// sources have all earlier writes. The check leaves out changes with a member that is marked as down,
 /// for which the others do not wait.
-pub(super) fn check_moved(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
+pub(super) fn check_moved(ground: &RunContext, look: &StoreSnapshot) -> Result<(), Violation> {
     let Some(newest) = look.newest() else { return Ok(()) };
     let state = newest.control().read();
     let layouts = state.layouts();

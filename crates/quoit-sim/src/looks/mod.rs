@@ -12,10 +12,10 @@ mod kept;
 mod layouts;
 mod reaped;
 
-use crate::ground::Ground;
+use crate::ground::RunContext;
 use crate::machine::Machine;
 use crate::majorities::check_majorities;
-use crate::stores_now::StoresNow;
+use crate::stores_now::StoreSnapshot;
 use crate::violation::{Fault, Violation};
 use disks::ValuesOnDisks;
 use kept::KnownCopies;
@@ -40,14 +40,14 @@ pub fn check_engine(machine: &Machine) -> Result<(), Violation> {
 }
 
 /// The looks of a run, with the results of earlier looks.
-pub struct Looks {
+pub struct StoreLooks {
     count: u64,
     on_disks: ValuesOnDisks,
     copies: KnownCopies,
     reaped: ReapedTombstones,
 }
 
-impl Looks {
+impl StoreLooks {
     /// Creates the state before the first look. `idle_timeout` is the time after which nodes close a
     /// silent connection.
     #[must_use]
@@ -66,10 +66,10 @@ impl Looks {
     /// # Errors
     ///
     /// The first promise that is broken.
-    pub fn look(&mut self, ground: &Ground, with_disks: bool) -> Result<(), Violation> {
+    pub fn look(&mut self, ground: &RunContext, with_disks: bool) -> Result<(), Violation> {
         self.count += 1;
         // If a store can't be read, this look is left out.
-        let Some(stores) = StoresNow::at(ground) else { return Ok(()) };
+        let Some(stores) = StoreSnapshot::at(ground) else { return Ok(()) };
         check_majorities(ground, &stores)?;
         layouts::check_layouts(ground, &stores)?;
         layouts::check_moved(ground, &stores)?;

@@ -1,11 +1,11 @@
 //! Checks of reap records.
 
-use crate::ground::Ground;
+use crate::ground::RunContext;
 use crate::history::KeyNumber;
 use crate::machine::Machine;
 use crate::names::Name;
 use crate::policy::Policy;
-use crate::stores_now::StoresNow;
+use crate::stores_now::StoreSnapshot;
 use crate::violation::{Fault, Violation};
 use memchr::memmem;
 use quoit_model::clock::VersionVector;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Checks that each reap record which a node uses is on its disk: nothing else is left of the reaped
 /// tombstone.
-pub(super) fn check_on_disks(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
+pub(super) fn check_on_disks(ground: &RunContext, look: &StoreSnapshot) -> Result<(), Violation> {
     let keys = ground.history.lock().keys.clone();
     let machines = ground.in_service();
     for (place, store) in &look.stores {
@@ -44,7 +44,7 @@ pub(super) fn check_on_disks(ground: &Ground, look: &StoresNow) -> Result<(), Vi
 }
 
 /// Checks that each stored object has seen the tombstone that its node has reaped under the same name.
-pub(super) fn check_stored(ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
+pub(super) fn check_stored(ground: &RunContext, look: &StoreSnapshot) -> Result<(), Violation> {
     {
         let hardships = &ground.history.lock().hardships;
         if hardships.is_disk_damaged || !hardships.lost_unnoticed_us.is_empty() {
@@ -96,16 +96,23 @@ impl ReapedTombstones {
     ///
     /// While some node still has the tombstone or a newer object, the primaries may still be agreeing on
     /// the reaping, and some may not know of it yet. Reap records retire no sooner than after `kept_us`.
-    pub(super) fn check(&mut self, ground: &Ground, look: &StoresNow) -> Result<(), Violation> {
+    pub(super) fn check(
+        &mut self,
+        ground: &RunContext,
+        look: &StoreSnapshot,
+    ) -> Result<(), Violation> {
         let Some(newest) = look.newest() else { return Ok(()) };
         let state = newest.control().read();
         let now_us = ground.time.now_us();
         let history = ground.history.lock();
         let hardships = &history.hardships;
-        let is_bare = hardships.is_disk_damaged
+        let counts_nothing = hardships.is_disk_damaged
             || !hardships.files_lost_us.is_empty()
             || !hardships.losses_us.is_empty();
-        if is_bare || look.stores.len() < ground.in_service().len() || state.layouts().is_moving() {
+        if counts_nothing
+            || look.stores.len() < ground.in_service().len()
+            || state.layouts().is_moving()
+        {
             return Ok(());
         }
         let keys = (0..).map(KeyNumber).zip(&history.keys);

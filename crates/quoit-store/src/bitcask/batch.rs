@@ -54,7 +54,7 @@ impl Prepared<'_> {
 impl LogStore {
     pub(super) fn batch(&self, writes: &[BatchWrite<'_>]) -> Result<Ticket, StoreError> {
         self.check_open()?;
-        self.relieve(Access::Wait)?;
+        self.help_background_work(Access::Wait)?;
         let writes = last_of_each(writes);
         let (stripes, mut prepared) = self.prepare(&writes)?;
         if prepared.is_empty() {

@@ -65,7 +65,7 @@ impl BitcaskEngine {
         let checkpointer = Arc::new(Checkpointer::new(Arc::clone(&store)));
         let snapshot = execution.start(SNAPSHOT_WORKER, checkpointer);
         store.indexes.attach(Arc::clone(&snapshot));
-        store.log.wake_when_rolled(vec![Arc::clone(&seal), Arc::clone(&snapshot)]);
+        store.log.set_roll_listeners(vec![Arc::clone(&seal), Arc::clone(&snapshot)]);
         let merge = execution.start(MERGE_WORKER, Arc::new(Merger::new(Arc::clone(&store))));
         let engine = Self { store, workers: Mutex::new(vec![merge, snapshot, seal, commit]) };
         Ok((engine, report))

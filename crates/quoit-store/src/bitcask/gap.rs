@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A segment of the log, as far as the search for gaps needs it.
-struct LogPiece {
+struct LogSegment {
     number: u32,
     file: Arc<dyn DiskFile>,
     size_bytes: u64,
@@ -58,7 +58,8 @@ impl LogOpening<'_> {
         candidates: &[SegmentFile],
         meta: &Meta,
     ) -> Result<bool, StoreError> {
-        if self.report.clean || !self.has_marks || planted::has(PlantedFault::IgnoresGaps) {
+        if self.report.clean || !self.records_durability || planted::has(PlantedFault::IgnoresGaps)
+        {
             return Ok(false);
         }
         let mut pieces = self.pieces(directory, candidates, meta)?;
@@ -105,7 +106,7 @@ impl LogOpening<'_> {
         directory: &Directory,
         candidates: &[SegmentFile],
         meta: &Meta,
-    ) -> Result<Vec<LogPiece>, StoreError> {
+    ) -> Result<Vec<LogSegment>, StoreError> {
         let store_id = self.report.store_id;
         let known = self.known_sizes(directory, store_id);
         let is_own = |header: &&SegmentHeader| header.store_id == store_id;
@@ -132,7 +133,7 @@ impl LogOpening<'_> {
                 Some((_, size_bytes)) => *size_bytes,
                 None => SEGMENT_HEADER_BYTES,
             };
-            let mut piece = LogPiece {
+            let mut piece = LogSegment {
                 number: *number,
                 file: Arc::clone(file),
                 size_bytes,
@@ -149,7 +150,7 @@ impl LogOpening<'_> {
             if let Some(durable) = self.durable.get(number) {
                 piece.durable = piece.durable.max(*durable);
             }
-            if self.begun_segment == *number {
+            if self.last_created_segment == *number {
                 piece.durable = piece.durable.max(SEGMENT_HEADER_BYTES);
             }
             let first = piece.scan(store_id)?;
@@ -169,7 +170,7 @@ impl LogOpening<'_> {
     }
 
     /// Notes up to where the pieces were durable: damage before that is a loss.
-    fn note_durable(&mut self, pieces: &[LogPiece], (last, end): At) {
+    fn note_durable(&mut self, pieces: &[LogSegment], (last, end): At) {
         for (place, piece) in pieces.iter().enumerate().take(last + 1) {
             let durable = if place < last { u64::MAX } else { end };
             self.note_durable_bytes(piece.number, durable);
@@ -191,7 +192,7 @@ impl LogOpening<'_> {
 
     /// The first position at which records are missing that may never have been durable, while later ones
     /// exist. Notes missing segments that were durable as lost.
-    fn gap(&mut self, pieces: &[LogPiece], durable: At, meta: &Meta) -> Option<At> {
+    fn gap(&mut self, pieces: &[LogSegment], durable: At, meta: &Meta) -> Option<At> {
         let settled_sequence = meta.retired_sequence.max(meta.opened_sequence);
         let mut first = None;
         for (place, piece) in pieces.iter().enumerate() {
@@ -203,7 +204,7 @@ impl LogOpening<'_> {
                 }
                 MissingPart::Segment(_) | MissingPart::Header => Some((place, 0)),
                 MissingPart::End(end) if (place - 1, end) < durable => {
-                    let LogPiece { number, size_bytes, .. } = pieces[place - 1];
+                    let LogSegment { number, size_bytes, .. } = pieces[place - 1];
                     // Records that exist and cannot be read are reported as damage elsewhere.
                     let is_cut = !pieces[place - 1].reaches(piece);
                     if is_cut && piece.first_sequence >= settled_sequence {
@@ -225,7 +226,11 @@ impl LogOpening<'_> {
 
 /// The pieces in the order of the log, including those `unlinked` pieces that may belong to it. An unlinked
 /// piece has no header, and no other piece names it.
-fn in_order(mut pieces: Vec<LogPiece>, unlinked: Vec<LogPiece>, meta: &Meta) -> Vec<LogPiece> {
+fn in_order(
+    mut pieces: Vec<LogSegment>,
+    unlinked: Vec<LogSegment>,
+    meta: &Meta,
+) -> Vec<LogSegment> {
     pieces.sort_by_key(|piece| piece.first_sequence);
     for piece in pieces.iter_mut().filter(|piece| piece.first_sequence < meta.opened_sequence) {
         piece.durable = u64::MAX;
@@ -240,7 +245,7 @@ fn in_order(mut pieces: Vec<LogPiece>, unlinked: Vec<LogPiece>, meta: &Meta) -> 
 }
 
 /// The position up to which the log was certainly durable.
-fn durable_end(pieces: &[LogPiece]) -> At {
+fn durable_end(pieces: &[LogSegment]) -> At {
     let durable = (0..).zip(pieces).filter(|(_, piece)| piece.durable > 0);
     durable.map(|(place, piece)| (place, piece.durable)).max().unwrap_or((0, 0))
 }
@@ -258,7 +263,7 @@ enum MissingPart {
     Header,
 }
 
-impl LogPiece {
+impl LogSegment {
     /// Reads the records. Returns the sequence of the first one.
     fn scan(&mut self, store_id: u64) -> Result<Option<u64>, StoreError> {
         if self.end >= self.size_bytes {

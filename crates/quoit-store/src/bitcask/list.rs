@@ -14,7 +14,7 @@ use crate::keyfile::{KeyListing, KeySource, MergedEntry, WriteKind};
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
 use quoit_model::key::BucketRef;
-use quoit_seam::give_way;
+use quoit_seam::yield_to_requests;
 
 /// Maximum number of keys that a listing looks at for each requested key (at least 1 024 in all). The bound
 /// keeps a page from taking long when most keys were removed.
@@ -54,7 +54,7 @@ impl LogStore {
         while let Some(merged) = listing.next_entry()? {
             looked_at += 1;
             if looked_at % LOOKED_AT_AT_ONCE == 0 {
-                give_way();
+                yield_to_requests();
             }
             if let Some(meta) = self.live_meta(&merged)? {
                 page.entries.push((Bytes::copy_from_slice(merged.entry.encoded), meta));
@@ -221,7 +221,7 @@ impl Keys for LogStore {
             };
             looked_at += 1;
             if looked_at % LOOKED_AT_AT_ONCE == 0 {
-                give_way();
+                yield_to_requests();
             }
             if self.live_meta(&merged)?.is_none() {
                 continue;

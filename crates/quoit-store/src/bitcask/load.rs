@@ -20,7 +20,7 @@ use crate::error::StoreError;
 use crate::file_names::{keys_name, log_name};
 use crate::index::{Location, PartitionIndex, SizeClass};
 use crate::keyfile::KeyFile;
-use crate::opening::TOLD_BYTES;
+use crate::opening::PROGRESS_BYTES;
 use crate::record_loss::RecordLoss;
 use crate::snapshot::Snapshot;
 use parking_lot::RwLock;
@@ -41,7 +41,7 @@ pub(super) struct LoadedStore {
 }
 
 /// A snapshot that matches the existing segments.
-struct Usable {
+struct UsableSnapshot {
     state: CheckpointState,
     indexes: Vec<PartitionIndex>,
 }
@@ -73,7 +73,7 @@ impl LogOpening<'_> {
         directory: &Directory,
         table: &SegmentTable,
         store_id: u64,
-    ) -> Option<Usable> {
+    ) -> Option<UsableSnapshot> {
         if !directory.names.iter().any(|name| name == SNAPSHOT_NAME) {
             return None;
         }
@@ -86,7 +86,11 @@ impl LogOpening<'_> {
         }
     }
 
-    fn load_snapshot(&mut self, table: &SegmentTable, store_id: u64) -> Result<Usable, StoreError> {
+    fn load_snapshot(
+        &mut self,
+        table: &SegmentTable,
+        store_id: u64,
+    ) -> Result<UsableSnapshot, StoreError> {
         let path = self.disk.path();
         let unusable = |reason: String| StoreError::Corrupt {
             path: format!("{path}/{SNAPSHOT_NAME}"),
@@ -117,7 +121,7 @@ impl LogOpening<'_> {
         }
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let indexes = snapshot.load(threads.min(Snapshot::THREADS_MAX))?;
-        Ok(Usable { state, indexes })
+        Ok(UsableSnapshot { state, indexes })
     }
 
     /// A description of what is missing of the segments that a snapshot knows. They were durable before the
@@ -172,11 +176,11 @@ impl LogOpening<'_> {
         &mut self,
         directory: &Directory,
         table: SegmentTable,
-        usable: Usable,
+        usable: UsableSnapshot,
         reader: &Reader,
         entries: &LogIndexes,
     ) -> Result<LoadedStore, StoreError> {
-        let Usable { state, mut indexes } = usable;
+        let UsableSnapshot { state, mut indexes } = usable;
         self.report.from_snapshot = true;
         let known = |number| state.segments.iter().find(|known| known.number == number);
         for segment in table.all() {
@@ -204,7 +208,7 @@ impl LogOpening<'_> {
             } else if !has_counts {
                 self.count_by_footer(segment)?;
             }
-            self.is_done_with(segment)?;
+            self.report_progress(segment)?;
         }
         let mut replay = Replay {
             reader,
@@ -221,7 +225,7 @@ impl LogOpening<'_> {
             // replaced records.
             self.open_key_file(directory, segment);
             self.replay(segment, &mut replay, entries)?;
-            self.is_done_with(segment)?;
+            self.report_progress(segment)?;
         }
         let (sequence_max, beyond) = (replay.sequence_max, replay.beyond);
         // The index entries of the damaged writes are lost, and with them the knowledge of the entries that
@@ -269,7 +273,7 @@ impl LogOpening<'_> {
     }
 
     /// Reports progress: a segment was read, or need not be read.
-    fn is_done_with(&mut self, segment: &Segment) -> Result<(), StoreError> {
+    fn report_progress(&mut self, segment: &Segment) -> Result<(), StoreError> {
         self.done_bytes += segment.file.size_bytes()?;
         self.settings.watch.log_read(self.done_bytes, self.log_bytes);
         Ok(())
@@ -300,7 +304,7 @@ impl LogOpening<'_> {
             if self.open_key_file(directory, segment) {
                 let keys = &self.key_files[&segment.number];
                 let Err(error) = rebuild.add_key_file(segment, keys) else {
-                    self.is_done_with(segment)?;
+                    self.report_progress(segment)?;
                     continue;
                 };
                 self.key_files.remove(&segment.number);
@@ -310,7 +314,7 @@ impl LogOpening<'_> {
                 rebuild.add_record(header, key, location);
                 Ok(())
             })?;
-            self.is_done_with(segment)?;
+            self.report_progress(segment)?;
         }
         self.check_ring(rebuild.partition_beyond())?;
         let sequence_max = rebuild.sequence_max();
@@ -385,7 +389,7 @@ impl LogOpening<'_> {
         let mut told_at = 0;
         while let Some(record) = scan.next()? {
             let header = record.header;
-            if record.offset - told_at >= TOLD_BYTES {
+            if record.offset - told_at >= PROGRESS_BYTES {
                 told_at = record.offset;
                 self.settings.watch.log_read(self.done_bytes + told_at, self.log_bytes);
             }

@@ -68,7 +68,7 @@ pub(super) struct Log {
     recent: Option<Arc<RecentWrites>>,
     limits: LogLimits,
     identity: LogIdentity,
-    tail: Mutex<Tail>,
+    tail: Mutex<LogEnd>,
     /// Sequence of the last record appended.
     written: AtomicU64,
     /// The position up to which the log is durable, as [`packed`].
@@ -82,7 +82,7 @@ pub(super) struct Log {
 }
 
 /// Disk, clock and shared parts of the store that a log uses.
-pub(super) struct LogSeams {
+pub(super) struct LogContext {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) table: Arc<ArcSwap<SegmentTable>>,
@@ -116,7 +116,7 @@ pub(super) struct LogIdentity {
     pub(super) incarnation: u64,
 }
 
-struct Tail {
+struct LogEnd {
     active: Arc<Segment>,
     end: u64,
     keys: Arc<ActiveKeys>,
@@ -136,20 +136,20 @@ impl Log {
     /// Begins a segment after `last_number`; it uses the sequence `next_sequence`. `sealed` are older
     /// segments that still need a key file.
     pub(super) fn begin(
-        seams: LogSeams,
+        seams: LogContext,
         limits: LogLimits,
         identity: LogIdentity,
         start: LogStart,
         sealed: Vec<Sealed>,
     ) -> Result<Self, StoreError> {
-        let LogSeams { disk, clock, table, recent } = seams;
+        let LogContext { disk, clock, table, recent } = seams;
         let begun = Begin { disk: &*disk, clock: &*clock, recent: recent.as_ref(), identity };
         let sequence = start.next_sequence;
         let active =
             begun.segment(&table.load(), start.last_number, (Origin::Log, None), sequence)?;
         table.store(Arc::new(table.load().with(Arc::clone(&active))));
         let sealed_count = AtomicU64::new(sealed.len() as u64);
-        let tail = Tail {
+        let tail = LogEnd {
             last_number: active.number,
             end: SEGMENT_HEADER_BYTES,
             keys: Arc::new(ActiveKeys::new(active.number)),
@@ -247,7 +247,7 @@ impl Log {
     }
 
     /// Sets the workers that are woken when a segment was closed.
-    pub(super) fn wake_when_rolled(&self, followers: Vec<Arc<dyn WorkerHandle>>) {
+    pub(super) fn set_roll_listeners(&self, followers: Vec<Arc<dyn WorkerHandle>>) {
         assert!(self.followers.set(followers).is_ok(), "followers are attached once");
     }
 
@@ -353,17 +353,17 @@ impl Log {
     }
 
     /// Closes the active segment and begins another one, unless it has no records.
-    pub(super) fn roll_to_close(&self) -> Result<(), StoreError> {
+    pub(super) fn close_active_segment(&self) -> Result<(), StoreError> {
         let mut tail = self.tail.lock();
         if tail.end > SEGMENT_HEADER_BYTES { self.roll_tail(&mut tail) } else { Ok(()) }
     }
 
-    fn position(&self, tail: &Tail) -> Position {
+    fn position(&self, tail: &LogEnd) -> Position {
         Position { store_id: self.identity.store_id, segment: tail.active.number, offset: tail.end }
     }
 
     /// Begins a new segment if the active one has no room for this many bytes.
-    fn make_room(&self, tail: &mut Tail, size_bytes: u64) -> Result<(), StoreError> {
+    fn make_room(&self, tail: &mut LogEnd, size_bytes: u64) -> Result<(), StoreError> {
         if let Some(reason) = &tail.refused {
             return Err(reason.clone());
         }
@@ -376,7 +376,7 @@ impl Log {
         Ok(())
     }
 
-    fn roll_tail(&self, tail: &mut Tail) -> Result<(), StoreError> {
+    fn roll_tail(&self, tail: &mut LogEnd) -> Result<(), StoreError> {
         let previous = PreviousSegment { number: tail.active.number, end_bytes: tail.end };
         let active = self.begin_segment(tail, Origin::Log, Some(previous))?;
         let keys = Arc::new(ActiveKeys::new(active.number));
@@ -393,7 +393,7 @@ impl Log {
 
     fn begin_segment(
         &self,
-        tail: &mut Tail,
+        tail: &mut LogEnd,
         origin: Origin,
         previous: Option<PreviousSegment>,
     ) -> Result<Arc<Segment>, StoreError> {
@@ -414,7 +414,7 @@ impl Log {
         Ok(segment)
     }
 
-    fn write(&self, tail: &mut Tail, bytes: &[u8], sequences: u64) -> Result<(), StoreError> {
+    fn write(&self, tail: &mut LogEnd, bytes: &[u8], sequences: u64) -> Result<(), StoreError> {
         // A failed write uses up its sequences too, so that no two records ever share one.
         tail.next_sequence += sequences;
         if let Err(error) = tail.active.file.write_at(bytes, tail.end) {
@@ -474,7 +474,7 @@ const fn packed(segment: u32, offset: u64) -> u64 {
 }
 
 /// Counts a written record, and keeps its key for listings.
-fn note(tail: &Tail, key: &[u8], header: &RecordHeader, offset: u64) -> Location {
+fn note(tail: &LogEnd, key: &[u8], header: &RecordHeader, offset: u64) -> Location {
     tail.active.count_written(SizeClass::of(header.record_bytes()), header.meta.expires_at_secs);
     note_key(&tail.keys, key, header, offset);
     Location::new(tail.active.number, offset).expect("segments are limited to what locations hold")

@@ -20,7 +20,7 @@ const MOVED_SUFFIX: &str = ".moved";
 /// # Errors
 ///
 /// If the disk fails, or a newer release wrote the file `STORE`.
-pub(super) fn name_as_begun(disk: &dyn Disk) -> Result<(), StoreError> {
+pub(super) fn restore_segment_names(disk: &dyn Disk) -> Result<(), StoreError> {
     let names = disk.list()?;
     if !names.iter().any(|name| name == META_NAME) {
         return Ok(());

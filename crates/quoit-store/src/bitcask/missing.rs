@@ -31,7 +31,7 @@ impl LogOpening<'_> {
     /// Checks that the last segment that `STORE` names as created exists. Neither a key file nor the
     /// snapshot may know it yet.
     pub(super) fn check_begun_segment(&mut self, last: &Meta, candidates: &[SegmentFile]) {
-        let number = last.begun_segment;
+        let number = last.last_created_segment;
         if number != 0 && !candidates.iter().any(|candidate| candidate.number == number) {
             self.note_loss(|| format!("{} is missing", log_name(number)));
         }

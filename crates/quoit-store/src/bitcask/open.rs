@@ -12,8 +12,8 @@ use super::candidates::{SegmentFile, candidates, may_be_torn_header};
 use super::commit::LogCommitter;
 use super::directory::Directory;
 use super::indexes::{LogIndexes, Start};
-use super::log::{Log, LogIdentity, LogLimits, LogSeams, LogStart, Sealed};
-use super::misnamed::name_as_begun;
+use super::log::{Log, LogContext, LogIdentity, LogLimits, LogStart, Sealed};
+use super::misnamed::restore_segment_names;
 use super::read::Reader;
 use super::recent::RecentWrites;
 use super::report::{Losses, OpenReport};
@@ -29,9 +29,9 @@ use crate::found_damage::FoundDamage;
 use crate::identity::StoreIdentity;
 use crate::keyfile::KeyFile;
 use crate::marker;
-use crate::opening::OLDER_THAN_THE_NODE;
+use crate::opening::ROLLED_BACK;
 use crate::record_loss::RecordLoss;
-use crate::store_file::{MARKS_VERSION, Meta, MetaFile};
+use crate::store_file::{DURABILITY_FIELD_VERSION, Meta, MetaFile};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use quoit_planted::planted;
@@ -54,9 +54,9 @@ pub(super) struct LogOpening<'o> {
     /// Numbers of key files whose segments are missing.
     pub(super) orphaned_keys: Vec<u32>,
     /// True if all records that may not be durable say how much of the log before them was.
-    pub(super) has_marks: bool,
+    pub(super) records_durability: bool,
     /// The segment of the log that `STORE` names as the last one created; 0 = none.
-    pub(super) begun_segment: u32,
+    pub(super) last_created_segment: u32,
     /// Segments whose key files could not be written.
     pub(super) unkeyed: Vec<Sealed>,
     pub(super) key_files: BTreeMap<u32, Arc<KeyFile>>,
@@ -102,7 +102,7 @@ impl LogStore {
             incarnation: report.incarnation,
             next_sequence,
         });
-        let seams = LogSeams {
+        let seams = LogContext {
             disk: Arc::clone(&disk),
             clock: Arc::clone(&clock),
             table: table.clone(),
@@ -149,7 +149,7 @@ impl LogStore {
 
 /// Begins the log and creates its committer.
 fn begin_log(
-    seams: LogSeams,
+    seams: LogContext,
     settings: &BitcaskSettings,
     of_log: LogIdentity,
     (start, identity): (LogStart, &Arc<StoreIdentity>),
@@ -186,8 +186,8 @@ impl<'o> LogOpening<'o> {
             loss: None,
             unusable: None,
             orphaned_keys: Vec::new(),
-            has_marks: false,
-            begun_segment: 0,
+            records_durability: false,
+            last_created_segment: 0,
             unkeyed: Vec::new(),
             key_files: BTreeMap::new(),
             log_bytes: 0,
@@ -239,7 +239,7 @@ impl<'o> LogOpening<'o> {
     ) -> Result<MetaFile, StoreError> {
         let last = meta.meta().clone();
         self.report.clean = last.clean;
-        self.has_marks = meta.version() >= MARKS_VERSION;
+        self.records_durability = meta.version() >= DURABILITY_FIELD_VERSION;
         self.check_closed_segments(&last, candidates)?;
         let mut incarnation =
             last.incarnation + u64::from(!last.clean && !planted!(KeepsIncarnation));
@@ -258,16 +258,23 @@ impl<'o> LogOpening<'o> {
         if let Some(known) =
             self.settings.last_opening.filter(|known| known.is_later_than(&last.opening()))
         {
-            self.note_loss(|| OLDER_THAN_THE_NODE.to_owned());
+            self.note_loss(|| ROLLED_BACK.to_owned());
             incarnation = self.incarnation_after(incarnation.max(known.incarnation));
             mark = known.mark + 1;
         }
         let has_lost = last.has_lost || self.loss.is_some();
-        self.begun_segment = last.begun_segment;
+        self.last_created_segment = last.last_created_segment;
         // `STORE` must not name a segment any more: a segment that turns out to be empty is removed, and
         // the next start would miss it.
-        let begun_segment = 0;
-        meta.write(Meta { clean: false, incarnation, has_lost, mark, begun_segment, ..last })?;
+        let last_created_segment = 0;
+        meta.write(Meta {
+            clean: false,
+            incarnation,
+            has_lost,
+            mark,
+            last_created_segment,
+            ..last
+        })?;
         Ok(meta)
     }
 
@@ -364,7 +371,7 @@ impl<'o> LogOpening<'o> {
     /// Reads the directory. Fails if it belongs to another engine.
     fn directory(&self) -> Result<Directory, StoreError> {
         marker::check(self.disk, marker::UNMARKED_ENGINE, self.settings.ring_size)?;
-        name_as_begun(self.disk)?;
+        restore_segment_names(self.disk)?;
         Ok(Directory::of(self.disk.list()?))
     }
 

@@ -174,7 +174,7 @@ impl LogStore {
         change: &mut Change<'_>,
     ) -> Result<Applied, StoreError> {
         self.check_open()?;
-        if !self.relieve(access)? {
+        if !self.help_background_work(access)? {
             return Ok(Applied::WouldBlock);
         }
         let part = match before {

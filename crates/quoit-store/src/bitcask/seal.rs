@@ -67,7 +67,7 @@ impl LogStore {
     /// Does background work in the caller if it has fallen behind: key files of closed segments, and index
     /// entries that wait to be moved. Returns false if there is such work and the caller must not wait for
     /// it: then the caller must not write.
-    pub(super) fn relieve(&self, access: Access) -> Result<bool, StoreError> {
+    pub(super) fn help_background_work(&self, access: Access) -> Result<bool, StoreError> {
         let has_sealed = self.log.sealed_count() > WAITING_SEGMENTS_MAX;
         if !has_sealed && !self.indexes.is_full() {
             return Ok(true);
@@ -85,7 +85,7 @@ impl LogStore {
     /// Makes everything durable and marks the stop as clean. Background work has been stopped before.
     pub(super) fn close(&self) -> Result<(), StoreError> {
         self.committer.sync()?;
-        self.log.roll_to_close()?;
+        self.log.close_active_segment()?;
         self.seal_all()?;
         let checkpointing = self.checkpointing.lock();
         if let Err(error) = self.checkpoint(&[], &Unpaced) {
@@ -97,7 +97,7 @@ impl LogStore {
         let last = meta.meta().clone();
         let closed_segments = closed_segments(&*self.disk, &last.retiring)?;
         let mark = last.mark + 1;
-        meta.write(Meta { clean: true, closed_segments, begun_segment: 0, mark, ..last })
+        meta.write(Meta { clean: true, closed_segments, last_created_segment: 0, mark, ..last })
     }
 
     pub(super) fn stats(&self) -> EngineStats {

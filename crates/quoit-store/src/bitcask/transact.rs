@@ -21,25 +21,25 @@ use crate::pending::{ByRecord, OwnedName};
 use quoit_model::hash::Partition;
 
 /// Result of a lookup, valid while the index has the same `entries` for the record.
-struct Looked {
+struct LookupResult {
     part: ReadPart,
     entries: Entries,
-    found: BodyFinding,
+    found: RecordLookup,
     /// True if the record was read without the lock, so that the body had to run again.
     was_cold: bool,
 }
 
-impl Looked {
+impl LookupResult {
     /// Drops the record and keeps only that it exists: a body may read any number of records, one after the
     /// other.
     fn forget(&mut self) {
-        if let BodyFinding::Present(_, record) = &mut self.found {
+        if let RecordLookup::Present(_, record) = &mut self.found {
             (self.part, *record) = (ReadPart::Key, None);
         }
     }
 }
 
-enum BodyFinding {
+enum RecordLookup {
     Absent,
     /// The index entry, and the record if the whole record was wanted (for an expired record, the tombstone
     /// that replaces it).
@@ -48,7 +48,7 @@ enum BodyFinding {
 }
 
 /// A write that will be part of the transaction's batch.
-struct BodyWrite {
+struct StagedWrite {
     kind: RecordKind,
     meta: RecordMeta,
     value: Vec<u8>,
@@ -65,10 +65,10 @@ struct LogTransaction<'s> {
     /// `Wait` if records that are only on disk are read while the stripe is locked.
     access: Access,
     /// Records that were looked up in this run or before the stripe was locked.
-    looked: ByRecord<Looked>,
+    looked: ByRecord<LookupResult>,
     /// The record that is only on disk and that the body needs.
     cold: Option<(OwnedName, ReadPart)>,
-    writes: ByRecord<BodyWrite>,
+    writes: ByRecord<StagedWrite>,
 }
 
 /// Maximum number of records that a transaction reads without the lock; after each of them the body runs
@@ -83,7 +83,7 @@ impl LogStore {
         body: &mut Body<'_>,
     ) -> Result<Applied, StoreError> {
         self.check_open()?;
-        if !self.relieve(access)? {
+        if !self.help_background_work(access)? {
             return Ok(Applied::WouldBlock);
         }
         let mut looked = ByRecord::new();
@@ -108,7 +108,7 @@ impl LogStore {
             let Some((name, part)) = cold else {
                 return match outcome {
                     Err(Interrupted(Interruption::Failed(error))) => Err(error),
-                    Err(Interrupted(Interruption::Cold)) => Ok(Applied::WouldBlock),
+                    Err(Interrupted(Interruption::NeedsWait)) => Ok(Applied::WouldBlock),
                     Ok(()) if writes.is_empty() => Ok(Applied::Kept),
                     Ok(()) => self.write_all(partition, stripe, &writes),
                 };
@@ -122,19 +122,19 @@ impl LogStore {
             let lookup = self.reader.find(&table, &entries, &at, part, Access::Wait)?;
             let found = self.found_of(lookup, part);
             if let Some(found) = found {
-                looked.insert(&at, Looked { part, entries, found, was_cold: true });
+                looked.insert(&at, LookupResult { part, entries, found, was_cold: true });
             }
         }
         unreachable!("attempts without an end")
     }
 
-    fn found_of(&self, lookup: Lookup, part: ReadPart) -> Option<BodyFinding> {
+    fn found_of(&self, lookup: Lookup, part: ReadPart) -> Option<RecordLookup> {
         Some(match lookup {
             Lookup::WouldBlock => return None,
-            Lookup::Absent => BodyFinding::Absent,
+            Lookup::Absent => RecordLookup::Absent,
             Lookup::Damaged(damaged, error) => {
                 self.note_damage(&error);
-                BodyFinding::Damaged(damaged, error)
+                RecordLookup::Damaged(damaged, error)
             }
             Lookup::Present(entry, stored) => {
                 let is_expired = self.is_expired(&stored.header.meta);
@@ -143,7 +143,7 @@ impl LogStore {
                     true => whole.and_then(|record| after_expiry(&record)),
                     false => whole,
                 };
-                BodyFinding::Present(entry, shown)
+                RecordLookup::Present(entry, shown)
             }
         })
     }
@@ -152,7 +152,7 @@ impl LogStore {
         &self,
         partition: Partition,
         stripe: StripeGuard<'_>,
-        writes: &ByRecord<BodyWrite>,
+        writes: &ByRecord<StagedWrite>,
     ) -> Result<Applied, StoreError> {
         let mut prepared = Vec::new();
         for (name, write) in writes.iter() {
@@ -174,7 +174,7 @@ impl LogStore {
 
 impl LogTransaction<'_> {
     /// Looks a record up, or returns the result of an earlier lookup.
-    fn look(&mut self, at: &RecordAt<'_>, part: ReadPart) -> Result<&Looked, Interrupted> {
+    fn look(&mut self, at: &RecordAt<'_>, part: ReadPart) -> Result<&LookupResult, Interrupted> {
         assert!(at.partition == self.partition, "a transaction stays in its partition");
         let entries: Entries = self.stripe.candidates(Tag::of(at.identity)).collect();
         let is_known = self.looked.get(at).is_some_and(|known| {
@@ -186,9 +186,9 @@ impl LogTransaction<'_> {
         let found = self.store.reader.find(self.table, &entries, at, part, self.access)?;
         let Some(found) = self.store.found_of(found, part) else {
             self.cold = Some((OwnedName::of(at), part));
-            return Err(Interrupted(Interruption::Cold));
+            return Err(Interrupted(Interruption::NeedsWait));
         };
-        Ok(self.looked.insert(at, Looked { part, entries, found, was_cold: false }))
+        Ok(self.looked.insert(at, LookupResult { part, entries, found, was_cold: false }))
     }
 
     fn write(
@@ -198,26 +198,26 @@ impl LogTransaction<'_> {
         meta: RecordMeta,
         value: &[u8],
     ) -> Result<(), Interrupted> {
-        let Looked { entries, found, .. } = self.look(at, ReadPart::Key)?;
+        let LookupResult { entries, found, .. } = self.look(at, ReadPart::Key)?;
         let old = match found {
-            BodyFinding::Absent => None,
-            BodyFinding::Present(entry, _) => Some(*entry),
-            BodyFinding::Damaged(damaged, _) => damaged.replaced(),
+            RecordLookup::Absent => None,
+            RecordLookup::Present(entry, _) => Some(*entry),
+            RecordLookup::Damaged(damaged, _) => damaged.replaced(),
         };
         let shares_tag = entries.len() > usize::from(old.is_some());
         let value = value.to_vec();
-        self.writes.insert(at, BodyWrite { kind, meta, value, old, shares_tag });
+        self.writes.insert(at, StagedWrite { kind, meta, value, old, shares_tag });
         Ok(())
     }
 }
 
 impl Transaction for LogTransaction<'_> {
     fn get(&mut self, at: &RecordAt<'_>) -> Result<Option<Record>, Interrupted> {
-        let Looked { found, was_cold, .. } = self.look(at, ReadPart::Whole)?;
+        let LookupResult { found, was_cold, .. } = self.look(at, ReadPart::Whole)?;
         let (found, was_cold) = match found {
-            BodyFinding::Absent => return Ok(None),
-            BodyFinding::Present(_, record) => (record.clone(), *was_cold),
-            BodyFinding::Damaged(_, error) => return Err(error.clone().into()),
+            RecordLookup::Absent => return Ok(None),
+            RecordLookup::Present(_, record) => (record.clone(), *was_cold),
+            RecordLookup::Damaged(_, error) => return Err(error.clone().into()),
         };
         if let Some(known) = self.looked.get_mut(at).filter(|_| !was_cold) {
             known.forget();

@@ -17,7 +17,7 @@ use crate::error::StoreError;
 use crate::index::{IndexEntry, Location};
 use crate::keyfile::KeyListing;
 use bytes::Bytes;
-use quoit_seam::give_way;
+use quoit_seam::yield_to_requests;
 use std::ops::Range;
 
 /// Maximum number of bytes that are read at once, unless one record is larger.
@@ -93,7 +93,7 @@ impl LogStore {
                     None => others.push((record.name.clone(), record.place)),
                 }
             }
-            give_way();
+            yield_to_requests();
         }
         for (name, place) in others {
             visit_one(|at, look| self.show_unexpired(at, look), &names[name], place, visitor)?;
@@ -115,7 +115,7 @@ impl LogStore {
         while let Some(merged) = listing.next_entry()? {
             looked_at += 1;
             if looked_at % LOOKED_AT_AT_ONCE == 0 {
-                give_way();
+                yield_to_requests();
             }
             let (encoded, facts) = (merged.entry.encoded, &merged.entry.facts);
             if let Some((meta, entry)) = self.live_entry(&merged)?

@@ -150,7 +150,7 @@ impl Keys for FailingOnce<'_> {
 /// The list's running estimate of its memory, and the same estimate recomputed from scratch.
 fn bytes_and_recounted(list: &BucketList) -> (i64, i64) {
     let known = list.known.read();
-    let costs = known.by_front.iter().map(|(front, listed)| {
+    let costs = known.by_bucket_prefix.iter().map(|(front, listed)| {
         let witnesses = listed.witnesses.lock();
         let costs = witnesses.keys.iter().map(|(_, witness)| witness.cost_bytes());
         bucket_bytes(front) + costs.sum::<i64>()
@@ -246,7 +246,7 @@ fn records_of_one_name_in_two_partitions_are_two_witnesses() {
 }
 
 #[test]
-fn what_leaves_the_list_is_given_back() {
+fn removed_witnesses_release_their_memory() {
     let (list, keys) = (BucketList::default(), FakeKeys::default());
     assert!(listed(&list, &keys, 10).is_empty());
     for round in 0..100 {
@@ -275,7 +275,7 @@ fn a_longer_name_that_makes_room_gives_back_what_it_costs_more() {
     let named = |key: usize, length: usize| format!("{key:0length$}").into_bytes();
     (0..WITNESSES_MAX).for_each(|key| keys.set(&list, b"b", &named(key, 200), true));
     let (of_long, _) = bytes_and_recounted(&list);
-    list.known.read().by_front.values().for_each(|listed| {
+    list.known.read().by_bucket_prefix.values().for_each(|listed| {
         for key in 0..WITNESSES_MAX {
             let number = FIRST_NOTE + (WITNESSES_MAX + key) as u64;
             let cheaper = witness_of(b"b", &named(key, 50), PARTITION)
@@ -317,7 +317,11 @@ fn writes_are_noted_no_more_often_after_a_search_that_fails() {
     assert!(matches!(failed, Err(StoreError::Overloaded)), "{failed:?}");
     let witnesses = || {
         let known = list.known.read();
-        known.by_front.values().map(|listed| listed.witnesses.lock().keys.len()).sum::<usize>()
+        known
+            .by_bucket_prefix
+            .values()
+            .map(|listed| listed.witnesses.lock().keys.len())
+            .sum::<usize>()
     };
     assert_eq!(witnesses(), 0);
     (1..count).for_each(|key| keys.set(&list, b"b", &number(key), true));
@@ -337,7 +341,7 @@ fn a_witness_that_is_noted_again_is_the_youngest_one() {
         witness_of(b"b", key, PARTITION).at(|at| list.note(at, place(segment)));
     }
     let known = list.known.read();
-    let witnesses = known.by_front.values().next().unwrap().witnesses.lock();
+    let witnesses = known.by_bucket_prefix.values().next().unwrap().witnesses.lock();
     let told = witnesses.keys.iter().map(|(number, witness)| {
         (*number, witness.at(|at| at.key.key.to_vec()), witness.place.segment)
     });
@@ -351,9 +355,9 @@ fn too_many_buckets_are_listed_by_their_keys() {
     let (list, keys) = (BucketList::bounded(5_000), filled(3, 1, true));
     (0..50).for_each(|bucket| keys.set(&list, &number(bucket), b"k", true));
     assert!(list.is_off.load(Ordering::Relaxed));
-    assert!(list.known.read().by_front.is_empty());
+    assert!(list.known.read().by_bucket_prefix.is_empty());
     assert_eq!(listed(&list, &keys, 7), keys.live());
-    assert!(list.known.read().by_front.is_empty());
+    assert!(list.known.read().by_bucket_prefix.is_empty());
 }
 
 #[test]
@@ -362,7 +366,7 @@ fn a_list_that_becomes_too_large_while_it_is_learnt_is_given_up() {
     assert_eq!(listed(&list, &keys, 50), keys.live());
     assert_eq!(listed(&list, &keys, 7), keys.live());
     assert!(list.is_off.load(Ordering::Relaxed));
-    assert!(list.known.read().by_front.is_empty());
+    assert!(list.known.read().by_bucket_prefix.is_empty());
 }
 
 /// A step of the test: a change of keys, or a request for a page.

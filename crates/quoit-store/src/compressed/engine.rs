@@ -1,6 +1,6 @@
 //! The engine that wraps another one.
 
-use super::transact::Packing;
+use super::transact::CompressingTransaction;
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, Compare, DataPlace, Decision, Engine,
     EngineStats, Fetch, IndexPage, KeyPage, KeyRange, Maintenance, PointAccess, Record, RecordAt,
@@ -242,7 +242,9 @@ impl PointAccess for CompressedEngine {
         access: Access,
         body: &mut Body<'_>,
     ) -> Result<Applied, StoreError> {
-        self.engine.transact(partition, access, &mut |inner| body(&mut Packing { of: self, inner }))
+        self.engine.transact(partition, access, &mut |inner| {
+            body(&mut CompressingTransaction { of: self, inner })
+        })
     }
 
     fn batch(&self, writes: &[BatchWrite<'_>]) -> Result<Ticket, StoreError> {

@@ -4,12 +4,12 @@ use super::engine::{CompressedEngine, unpacked};
 use crate::engine::{Interrupted, Record, RecordAt, RecordMeta, Transaction};
 
 /// Shows values as they were written, and stores them compressed if they should be.
-pub(super) struct Packing<'t> {
+pub(super) struct CompressingTransaction<'t> {
     pub(super) of: &'t CompressedEngine,
     pub(super) inner: &'t mut dyn Transaction,
 }
 
-impl Transaction for Packing<'_> {
+impl Transaction for CompressingTransaction<'_> {
     fn get(&mut self, at: &RecordAt<'_>) -> Result<Option<Record>, Interrupted> {
         let record = self.inner.get(at)?;
         Ok(record.map(|record| unpacked(at.key, record)).transpose()?)

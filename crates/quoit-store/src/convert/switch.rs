@@ -168,7 +168,7 @@ impl Conversion {
             store_id: old.store_id,
             incarnation: old.incarnation,
             reserved_counter: old.reserved_counter,
-            given_away_counter: old.given_away_counter,
+            exported_counter: old.exported_counter,
             has_lost: old.has_lost,
             ..Meta::default()
         };
@@ -266,7 +266,7 @@ impl Conversion {
             // The new store began further incarnations if it was killed, but no events were made in them.
             incarnation: old.incarnation.max(new.incarnation) + u64::from(self.state.lacks_records),
             reserved_counter: old.reserved_counter,
-            given_away_counter: old.given_away_counter,
+            exported_counter: old.exported_counter,
             has_lost: old.has_lost || new.has_lost || self.state.lacks_records,
             ..new
         })?;

@@ -150,12 +150,12 @@ fn a_new_store_takes_over_whose_it_is_and_nothing_about_the_old_files() {
         store_id: of_old.meta().store_id,
         incarnation: 3,
         reserved_counter: 40,
-        given_away_counter: 30,
+        exported_counter: 30,
         has_lost: true,
         ..Meta::default()
     };
     let of_files = Meta {
-        begun_segment: 7,
+        last_created_segment: 7,
         retired_sequence: 100,
         opened_sequence: 90,
         closed_segments: 5,

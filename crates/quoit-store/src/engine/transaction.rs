@@ -70,8 +70,8 @@ impl Interrupted {
     /// [`Applied::WouldBlock`](super::Applied::WouldBlock). Use it only in a call with
     /// [`Access::NoWait`](super::Access::NoWait).
     #[must_use]
-    pub const fn by_long_work() -> Self {
-        Self(Interruption::Cold)
+    pub const fn needs_wait() -> Self {
+        Self(Interruption::NeedsWait)
     }
 
     /// Whether a record that the body has read is damaged. A body that writes the record anyway replaces it;
@@ -85,7 +85,7 @@ impl Interrupted {
 #[derive(Debug)]
 pub(crate) enum Interruption {
     /// The body needs [`Access::Wait`](super::Access::Wait): a record is only on disk, or the work is long.
-    Cold,
+    NeedsWait,
     /// A record cannot be read.
     Failed(StoreError),
 }

@@ -126,11 +126,11 @@ fn sizes_that_can_not_be_take_no_memory() {
     hostile[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
     let mut buffer = Vec::new();
     let fault = unpack_into(&hostile, &mut buffer).unwrap_err();
-    assert!(matches!(fault, FrameError::Size { told_bytes: 0xFFFF_FFFF, .. }), "{fault}");
+    assert!(matches!(fault, FrameError::Size { claimed_bytes: 0xFFFF_FFFF, .. }), "{fault}");
     assert_eq!(buffer.capacity(), 0);
     // Less than the size of the front.
     hostile[4..8].copy_from_slice(&10_u32.to_le_bytes());
-    assert!(matches!(unpack(&hostile), Err(FrameError::Size { told_bytes: 10, .. })));
+    assert!(matches!(unpack(&hostile), Err(FrameError::Size { claimed_bytes: 10, .. })));
 }
 
 #[test]

@@ -31,4 +31,4 @@ pub use entry::{ENTRY_BYTES, IndexEntry, Location, SizeClass};
 pub use iter::{Candidates, Iter};
 pub use load::RunError;
 pub use partition::PartitionIndex;
-pub(crate) use sums::{Share, Sums};
+pub(crate) use sums::{RecordContribution, Sums};

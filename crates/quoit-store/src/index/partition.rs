@@ -5,7 +5,7 @@ use super::group::{GROUP_PAGES_MAX, Group, GroupPlace, MERGE_ENTRIES_MAX};
 use super::iter::{Candidates, Iter};
 use super::page::{EntryBytes, PAGE_ENTRIES};
 use super::slab::{ALLOCATION_OVERHEAD_BYTES, Slab};
-use super::sums::{Share, Sums, Tally};
+use super::sums::{RecordContribution, Sums, Tally};
 use crate::compare::Digests;
 use crate::tag::{TAG_BITS, Tag};
 use quoit_planted::planted;
@@ -118,7 +118,7 @@ impl PartitionIndex {
             group = self.group_number(entry.tag);
             at = self.groups[group].lower_bound(&self.slab, entry.tag);
         }
-        let share = Share::of(&entry);
+        let share = RecordContribution::of(&entry);
         self.groups[group].tally_mut().add(&share);
         self.sums.add(&share);
     }
@@ -136,7 +136,7 @@ impl PartitionIndex {
         };
         let bytes = IndexEntry { collided: before.collided, ..new }.encode();
         *self.groups[group].entry_mut(&mut self.slab, at) = bytes;
-        let (before, mut new) = (Share::of(&before), Share::of(&new));
+        let (before, mut new) = (RecordContribution::of(&before), RecordContribution::of(&new));
         if planted!(ForgetsDigests) {
             new.bits = before.bits;
         }
@@ -162,7 +162,7 @@ impl PartitionIndex {
     pub fn remove(&mut self, tag: Tag, location: Location) -> Option<IndexEntry> {
         let (group, at, entry) = self.find(tag, location)?;
         let gave_back = self.groups[group].remove(&mut self.slab, at);
-        let share = Share::of(&entry);
+        let share = RecordContribution::of(&entry);
         self.groups[group].tally_mut().subtract(&share);
         self.sums.subtract(&share);
         if entry.collided {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// Contribution of a record to counts and digests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Share {
+pub(crate) struct RecordContribution {
     pub(crate) class: usize,
     pub(crate) bits: u64,
     pub(crate) tombstone: bool,
@@ -18,7 +18,7 @@ pub(crate) struct Share {
     pub(crate) hour: Option<u32>,
 }
 
-impl Share {
+impl RecordContribution {
     pub(crate) fn new(n_val_class: u8, leaf: &Leaf, expires: bool) -> Self {
         let piece = n_val_class == 0;
         Self {
@@ -53,7 +53,7 @@ impl Tally {
     /// The tally of a run of entries.
     pub(super) fn of(run: &[EntryBytes]) -> Self {
         let mut tally = Self::default();
-        run.iter().for_each(|bytes| tally.add(&Share::of(&IndexEntry::decode(bytes))));
+        run.iter().for_each(|bytes| tally.add(&RecordContribution::of(&IndexEntry::decode(bytes))));
         tally
     }
 
@@ -68,14 +68,14 @@ impl Tally {
         self.expiring_count
     }
 
-    pub(super) fn add(&mut self, share: &Share) {
+    pub(super) fn add(&mut self, share: &RecordContribution) {
         match share.hour {
             None => self.toggle(share.class, share.bits),
             Some(_) => self.expiring_count += 1,
         }
     }
 
-    pub(super) fn subtract(&mut self, share: &Share) {
+    pub(super) fn subtract(&mut self, share: &RecordContribution) {
         match share.hour {
             None => self.toggle(share.class, share.bits),
             Some(_) => self.expiring_count -= 1,
@@ -138,7 +138,7 @@ impl Sums {
             sums.tombstone_count += u64::from(entry.tombstone);
             sums.piece_count += u64::from(entry.is_piece());
             if entry.expires {
-                sums.toggle(&Share::of(&entry));
+                sums.toggle(&RecordContribution::of(&entry));
             }
         }
         sums.lasting = tally.lasting();
@@ -176,14 +176,14 @@ impl Sums {
         self.hours.into_keys()
     }
 
-    pub(crate) fn add(&mut self, share: &Share) {
+    pub(crate) fn add(&mut self, share: &RecordContribution) {
         self.entry_count += 1;
         self.piece_count += u64::from(share.piece);
         self.tombstone_count += u64::from(share.tombstone);
         self.toggle(share);
     }
 
-    pub(crate) fn subtract(&mut self, share: &Share) {
+    pub(crate) fn subtract(&mut self, share: &RecordContribution) {
         self.entry_count -= 1;
         self.piece_count -= u64::from(share.piece);
         self.tombstone_count -= u64::from(share.tombstone);
@@ -210,7 +210,7 @@ impl Sums {
         self.hours.len() * (size_of::<(u32, u8)>() + size_of::<u64>()) * 3 / 2
     }
 
-    fn toggle(&mut self, share: &Share) {
+    fn toggle(&mut self, share: &RecordContribution) {
         let Some(hour) = share.hour else {
             self.lasting.0[share.class] ^= share.bits;
             return;

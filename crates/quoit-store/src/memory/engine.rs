@@ -205,7 +205,7 @@ impl PointAccess for MemoryEngine {
         match body(&mut open) {
             Ok(()) => {}
             Err(Interrupted(Interruption::Failed(error))) => return Err(error),
-            Err(Interrupted(Interruption::Cold)) => return Ok(Applied::WouldBlock),
+            Err(Interrupted(Interruption::NeedsWait)) => return Ok(Applied::WouldBlock),
         }
         let Done { writes, reads } = open.into_done();
         for name in &reads {

@@ -2,7 +2,7 @@
 
 use crate::engine::IndexPage;
 use crate::index_activity::IndexCounters;
-use crate::index_page::PageInMaking;
+use crate::index_page::IndexPageBuilder;
 use parking_lot::RwLock;
 use quoit_model::hash::Partition;
 use quoit_model::secondary_index::IndexSpan;
@@ -55,7 +55,7 @@ impl MemoryIndexes {
         limit: usize,
         now_secs: u64,
     ) -> IndexPage {
-        let mut page = PageInMaking::new(span, partitions, limit);
+        let mut page = IndexPageBuilder::new(span, partitions, limit);
         if span.is_empty() {
             return page.into_page();
         }

@@ -5,7 +5,7 @@ use crate::buckets::BucketList;
 use crate::compare::{HashRange, Leaf, Scope, class_place, compared_digest, contribution};
 use crate::engine::{DataPlace, Record, RecordAt, RecordMeta};
 use crate::expired::after_expiry;
-use crate::index::{Share, Sums, Tag};
+use crate::index::{RecordContribution, Sums, Tag};
 use crate::index_page::places_of;
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition};
@@ -52,8 +52,8 @@ fn leaf_of(identity: Identity, meta: &RecordMeta) -> Leaf {
     Leaf { tag: Tag::of(identity), digest: compared_digest(meta), tombstone: meta.tombstone }
 }
 
-fn share_of(identity: Identity, meta: &RecordMeta) -> Share {
-    Share::new(meta.n_val_class, &leaf_of(identity, meta), meta.expires_at_secs != 0)
+fn share_of(identity: Identity, meta: &RecordMeta) -> RecordContribution {
+    RecordContribution::new(meta.n_val_class, &leaf_of(identity, meta), meta.expires_at_secs != 0)
 }
 
 /// A record, and its keys in the other maps.

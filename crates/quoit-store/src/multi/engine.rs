@@ -5,7 +5,7 @@ use super::file;
 use super::merge;
 use super::routes::{NamedEngines, Routes, bucket_of};
 use super::tickets::{self, Tickets};
-use super::transact::{Probe, Within};
+use super::transact::{Probe, SingleEngineTransaction};
 use crate::engine::{
     Access, Applied, BatchWrite, Before, Body, Change, Compare, DataPlace, Engine, EngineStats,
     Fetch, IndexPage, Interrupted, Interruption, KeyPage, KeyRange, Maintenance, PointAccess,
@@ -177,12 +177,12 @@ impl PointAccess for MultiEngine {
         let Some(place) = probe.found else {
             return match began {
                 Ok(()) => Ok(Applied::Kept),
-                Err(Interrupted(Interruption::Cold)) => Ok(Applied::WouldBlock),
+                Err(Interrupted(Interruption::NeedsWait)) => Ok(Applied::WouldBlock),
                 Err(Interrupted(Interruption::Failed(error))) => Err(error),
             };
         };
         let applied = self.engine(place).transact(partition, access, &mut |inner| {
-            body(&mut Within { routes: &routes, engine: place, inner })
+            body(&mut SingleEngineTransaction { routes: &routes, engine: place, inner })
         })?;
         Ok(self.numbered(place, applied))
     }

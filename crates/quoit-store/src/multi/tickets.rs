@@ -17,7 +17,7 @@ const ENGINE_BITS: u32 = 16;
 
 /// The engines whose writes a ticket covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Covered {
+enum CoveredWrites {
     All,
     One(usize),
 }
@@ -25,25 +25,25 @@ enum Covered {
 /// A write: its number among the writes of all engines, and its ticket of its own engine.
 type Numbered = (u64, Ticket);
 
-fn ticket_of(number: u64, covered: Covered) -> Ticket {
+fn ticket_of(number: u64, covered: CoveredWrites) -> Ticket {
     let named = match covered {
-        Covered::All => 0,
-        Covered::One(engine) => engine as u64 + 1,
+        CoveredWrites::All => 0,
+        CoveredWrites::One(engine) => engine as u64 + 1,
     };
     assert!(named < 1 << ENGINE_BITS, "there are fewer engines than that: {named}");
     Ticket(number << ENGINE_BITS | named)
 }
 
-fn parts(ticket: Ticket) -> (u64, Covered) {
+fn parts(ticket: Ticket) -> (u64, CoveredWrites) {
     let named = (ticket.0 & ((1 << ENGINE_BITS) - 1)) as usize;
-    let covered = named.checked_sub(1).map_or(Covered::All, Covered::One);
+    let covered = named.checked_sub(1).map_or(CoveredWrites::All, CoveredWrites::One);
     (ticket.0 >> ENGINE_BITS, covered)
 }
 
 /// A ticket that covers two writes.
 pub(super) fn joined(one: Ticket, other: Ticket) -> Ticket {
     let ((number, covered), (other_number, other_covered)) = (parts(one), parts(other));
-    let covered = if covered == other_covered { covered } else { Covered::All };
+    let covered = if covered == other_covered { covered } else { CoveredWrites::All };
     ticket_of(number.max(other_number), covered)
 }
 
@@ -76,7 +76,7 @@ impl Tickets {
         let mut state = self.state.lock();
         state.last += 1;
         self.remember(&mut state, engine, ticket);
-        ticket_of(state.last, Covered::One(engine))
+        ticket_of(state.last, CoveredWrites::One(engine))
     }
 
     /// The common ticket of a write for which all engines have returned tickets.
@@ -86,7 +86,7 @@ impl Tickets {
         for (engine, ticket) in of_engines.into_iter().enumerate() {
             self.remember(&mut state, engine, ticket);
         }
-        ticket_of(state.last, Covered::All)
+        ticket_of(state.last, CoveredWrites::All)
     }
 
     fn remember(&self, state: &mut TicketState, engine: usize, ticket: Ticket) {
@@ -111,8 +111,8 @@ impl Tickets {
     ) -> Poll<Result<(), StoreError>> {
         let (number, covered) = parts(ticket);
         let engines = match covered {
-            Covered::All => 0..self.state.lock().waiting.len(),
-            Covered::One(engine) => engine..engine + 1,
+            CoveredWrites::All => 0..self.state.lock().waiting.len(),
+            CoveredWrites::One(engine) => engine..engine + 1,
         };
         let mut is_durable = true;
         for engine in engines {

@@ -16,7 +16,7 @@ impl Probe<'_> {
     fn find<T>(&mut self, at: &RecordAt<'_>) -> Result<T, Interrupted> {
         assert!(at.partition == self.partition, "a transaction stays in its partition");
         self.found.get_or_insert(self.routes.of_key(at.key));
-        Err(Interrupted(Interruption::Cold))
+        Err(Interrupted(Interruption::NeedsWait))
     }
 }
 
@@ -35,20 +35,20 @@ impl Transaction for Probe<'_> {
 }
 
 /// Wraps a transaction and fails if it leaves its engine.
-pub(super) struct Within<'t> {
+pub(super) struct SingleEngineTransaction<'t> {
     pub(super) routes: &'t Routes,
     pub(super) engine: usize,
     pub(super) inner: &'t mut dyn Transaction,
 }
 
-impl Within<'_> {
+impl SingleEngineTransaction<'_> {
     fn check(&self, at: &RecordAt<'_>) -> Result<(), Interrupted> {
         let is_within = self.routes.of_key(at.key) == self.engine;
         if is_within { Ok(()) } else { Err(StoreError::SeveralEngines.into()) }
     }
 }
 
-impl Transaction for Within<'_> {
+impl Transaction for SingleEngineTransaction<'_> {
     fn get(&mut self, at: &RecordAt<'_>) -> Result<Option<Record>, Interrupted> {
         self.check(at)?;
         self.inner.get(at)

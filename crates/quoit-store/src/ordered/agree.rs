@@ -92,7 +92,7 @@ impl StoreShared {
             self.note_damage(
                 &self.damaged("its name or index entries were gone, and are made again"),
             );
-            self.hand_over(stored);
+            self.submit(stored);
             if !record.meta.is_piece() {
                 self.buckets.note(at, DataPlace::default());
             }
@@ -187,7 +187,7 @@ impl StoreShared {
         let is_stray = self.is_stray(space, key, owner)?;
         if is_stray {
             self.note_damage(&self.damaged("it is gone, and its name or an index entry is left"));
-            self.hand_over(vec![(space, key.clone(), None)]);
+            self.submit(vec![(space, key.clone(), None)]);
         }
         Ok(is_stray)
     }
@@ -248,7 +248,7 @@ mod tests {
             (name, expiry_key(EXPIRES_AT_SECS, &store.key_of(at)))
         });
         let lost = vec![(Space::Names, name, None), (Space::Side, expiry.clone(), None)];
-        store.hand_over(lost);
+        store.submit(lost);
         store.sync().unwrap();
         assert_eq!(names(&store).len(), 199);
         assert!(!names(&store).contains(&"key007".to_owned()));
@@ -263,7 +263,7 @@ mod tests {
         let store = open();
         ["one", "other"].iter().for_each(|name| put(&store, name));
         let lost = with("other", |at| {
-            store.hand_over(vec![(Space::Records, store.key_of(at), None)]);
+            store.submit(vec![(Space::Records, store.key_of(at), None)]);
             (at.partition, Tag::of(at.identity))
         });
         store.sync().unwrap();
@@ -282,7 +282,7 @@ mod tests {
             quoit_model::object::IndexEntry { field: Bytes::from_static(b"n_int"), term: terms };
         let place = quoit_model::secondary_index::places(&[entry], BUCKET.key(b"one")).unwrap();
         let key = with("one", |at| index_key(&place[0], at.partition, Epoch::default()));
-        store.hand_over(vec![(Space::Indexes, key.clone(), Some(Bytes::from_static(&[0; 4])))]);
+        store.submit(vec![(Space::Indexes, key.clone(), Some(Bytes::from_static(&[0; 4])))]);
         store.sync().unwrap();
         assert_eq!(verify(&store), [], "the record is there");
         assert_eq!(store.overlay.get(Space::Indexes, &key).unwrap(), None);

@@ -40,7 +40,7 @@ pub(crate) type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
 
 /// Statistics of an ordered store.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Figures {
+pub(crate) struct StoreStatistics {
     pub(crate) disk_bytes: u64,
     pub(crate) dead_bytes: u64,
     pub(crate) file_count: u64,
@@ -135,5 +135,5 @@ pub(crate) trait OrderedStore: Send + Sync {
     /// Maximum size of a key in bytes.
     fn key_bytes_max(&self) -> usize;
 
-    fn figures(&self) -> Figures;
+    fn figures(&self) -> StoreStatistics;
 }

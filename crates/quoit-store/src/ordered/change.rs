@@ -91,7 +91,7 @@ impl StoreShared {
         match body(&mut open) {
             Ok(()) => {}
             Err(Interrupted(Interruption::Failed(error))) => return Err(error),
-            Err(Interrupted(Interruption::Cold)) => return Ok(Applied::WouldBlock),
+            Err(Interrupted(Interruption::NeedsWait)) => return Ok(Applied::WouldBlock),
         }
         if open.writes.is_empty() {
             return Ok(Applied::Kept);
@@ -139,7 +139,7 @@ impl StoreShared {
             tallies.count(&change_of(write), &mut stored);
             self.stage(write, places, &mut stored);
         }
-        let ticket = self.hand_over(stored);
+        let ticket = self.submit(stored);
         drop(locked);
         self.note_live(&writes);
         Ok(ticket)
@@ -157,7 +157,7 @@ impl StoreShared {
         stored.push((Space::Side, epoch_key(partition), Some(of_next)));
         stored.push((Space::Side, dropped_key(partition, dropped), Some(Bytes::new())));
         state.set_epoch(next);
-        let ticket = self.hand_over(stored);
+        let ticket = self.submit(stored);
         drop(tallies);
         self.upkeep.get().inspect(|worker| worker.wake());
         Ok(ticket)
@@ -223,7 +223,7 @@ impl StoreShared {
             tallies.count(&change_of(write), &mut stored);
             self.stage(write, places, &mut stored);
         }
-        let ticket = self.hand_over(stored);
+        let ticket = self.submit(stored);
         drop(tallies);
         self.note_live(writes);
         Ok(ticket)
@@ -294,7 +294,7 @@ impl StoreShared {
     }
 
     /// Makes writes take effect, and wakes the worker that moves them to the ordered store.
-    pub(super) fn hand_over(&self, stored: SpaceWrites) -> Ticket {
+    pub(super) fn submit(&self, stored: SpaceWrites) -> Ticket {
         let (ticket, is_first) = match &self.cache {
             Some(cache) => cache.write(stored, |stored| self.overlay.write(stored)),
             None => self.overlay.write(stored),
@@ -338,7 +338,7 @@ impl OrderedTransaction<'_> {
     fn write(&mut self, at: &RecordAt<'_>, after: Option<Record>) -> Result<(), Interrupted> {
         assert!(at.partition == self.partition, "a transaction stays in its partition");
         let known = self.store.former(at, self.access)?;
-        let former = known.ok_or(Interrupted(Interruption::Cold))?;
+        let former = known.ok_or(Interrupted(Interruption::NeedsWait))?;
         self.writes.insert(at, Staged { former, after });
         Ok(())
     }
@@ -351,7 +351,7 @@ impl Transaction for OrderedTransaction<'_> {
             FoundRecord::Absent => Ok(None),
             FoundRecord::Present(record) => Ok(self.store.shown(record)),
             FoundRecord::Damaged(error) => Err(error.into()),
-            FoundRecord::WouldBlock => Err(Interrupted(Interruption::Cold)),
+            FoundRecord::WouldBlock => Err(Interrupted(Interruption::NeedsWait)),
         }
     }
 

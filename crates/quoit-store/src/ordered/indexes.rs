@@ -8,7 +8,7 @@ use super::store::StoreShared;
 use super::tallies::SpaceWrites;
 use crate::engine::{Access, IndexPage, Record, RecordAt, RecordMeta};
 use crate::error::StoreError;
-use crate::index_page::{PageInMaking, places_of};
+use crate::index_page::{IndexPageBuilder, places_of};
 use bytes::Bytes;
 use quoit_model::hash::Partition;
 use quoit_model::key::KeyRef;
@@ -123,7 +123,7 @@ impl StoreShared {
     ) -> Result<IndexPage, StoreError> {
         self.check_open()?;
         let span = range.span(after);
-        let mut page = PageInMaking::new(&span, partitions, limit);
+        let mut page = IndexPageBuilder::new(&span, partitions, limit);
         if span.is_empty() {
             return Ok(page.into_page());
         }
@@ -209,7 +209,7 @@ impl StoreShared {
             }
         }
         let _changing = self.begin_change(partition, Access::Wait)?;
-        self.hand_over(vec![(Space::Side, mark.clone(), None)]);
+        self.submit(vec![(Space::Side, mark.clone(), None)]);
         Ok(false)
     }
 
@@ -239,7 +239,7 @@ mod tests {
         let key = |number| record_key(partition, epoch, Identity(number as u64), &encoded);
         let mark = |number| (Space::Side, unread_key(&key(number)), Some(Bytes::new()));
         let marks = (0..count).map(mark);
-        store.hand_over(marks.collect());
+        store.submit(marks.collect());
         store.sync().unwrap();
     }
 
@@ -264,8 +264,7 @@ mod tests {
             store.batch(&[BatchWrite::Put { at: *at, meta, value }]).unwrap();
             let key = store.key_of(at);
             let mark = (Space::Side, unread_key(&key), Some(Bytes::new()));
-            store
-                .hand_over(vec![(Space::Records, key, Some(Bytes::from_static(b"no head"))), mark]);
+            store.submit(vec![(Space::Records, key, Some(Bytes::from_static(b"no head"))), mark]);
             at.partition
         });
         let before = Partition(damaged.0 - 1);

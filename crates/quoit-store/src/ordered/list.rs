@@ -26,7 +26,7 @@ const LOOKED_AT_MIN: usize = 1_024;
 const FIRST_LOOK: usize = 4;
 
 /// A record that a walk in hash order has found.
-pub(super) struct Walked {
+pub(super) struct WalkedRecord {
     pub(super) identity: Identity,
     pub(super) encoded: Bytes,
     pub(super) head: ValueHead,
@@ -37,7 +37,7 @@ struct IsDamaged;
 
 /// A part of a walk in hash order.
 pub(super) struct HashWalk {
-    pub(super) records: Vec<Walked>,
+    pub(super) records: Vec<WalkedRecord>,
     /// Records whose heads are damaged.
     pub(super) damaged: Vec<Identity>,
     /// Identity from which the next call continues; `None` at the end.
@@ -146,7 +146,7 @@ impl StoreShared {
             looked_at += records.len() + damaged.len();
             page.next = next;
             page.damaged.extend(damaged.into_iter().map(Tag::of));
-            for Walked { identity, encoded, head } in records {
+            for WalkedRecord { identity, encoded, head } in records {
                 if head.meta.is_piece() || tombstones_only && !head.meta.tombstone {
                     continue;
                 }
@@ -225,7 +225,7 @@ impl StoreShared {
                 match ValueHead::read(key, value) {
                     Ok(head) => {
                         let encoded = Bytes::copy_from_slice(encoded);
-                        walk.records.push(Walked { identity, encoded, head });
+                        walk.records.push(WalkedRecord { identity, encoded, head });
                     }
                     Err(reason) => {
                         self.found_damage.note(partition, Tag::of(identity));

@@ -57,7 +57,7 @@ mod value;
 mod verify;
 mod visit;
 
-pub(crate) use backend::{Figures, OrderedStore, Space, Visit};
+pub(crate) use backend::{OrderedStore, Space, StoreStatistics, Visit};
 pub use engine::{OrderedEngine, UPKEEP_WORKER, WRITE_WORKER};
 pub use lsm::LsmSettings;
 pub use open::OrderedReport;

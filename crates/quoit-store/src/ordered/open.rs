@@ -13,7 +13,7 @@ use crate::error::StoreError;
 use crate::found_damage::FoundDamage;
 use crate::identity::{self, StoreIdentity};
 use crate::marker;
-use crate::opening::OLDER_THAN_THE_NODE;
+use crate::opening::ROLLED_BACK;
 use crate::record_loss::RecordLoss;
 use crate::store_file::{Meta, MetaFile};
 use bytes::Bytes;
@@ -76,7 +76,7 @@ impl StoreOpening<'_> {
     pub(super) fn note_loss(&mut self, reason: String) -> Result<(), StoreError> {
         tracing::error!(reason, "durable writes of this store are gone");
         self.loss.get_or_insert(reason);
-        let noted = Meta { has_lost: true, derived_stale: true, ..self.meta.meta().clone() };
+        let noted = Meta { has_lost: true, derived_data_stale: true, ..self.meta.meta().clone() };
         self.meta.write(noted)
     }
 }
@@ -105,11 +105,11 @@ impl StoreShared {
         let loss = check_mark(&overlay, &mut meta, found, &settings).map_err(diagnosed)?;
         let restored = restore(&overlay, settings.ring_size).map_err(diagnosed)?;
         if restored.is_damaged {
-            meta.write(Meta { derived_stale: true, ..meta.meta().clone() })?;
+            meta.write(Meta { derived_data_stale: true, ..meta.meta().clone() })?;
         }
         let state = |(tallies, epoch)| PartitionState::new(tallies, epoch);
         let partitions = restored.partitions.into_iter().map(state).collect();
-        let stale = meta.meta().derived_stale;
+        let stale = meta.meta().derived_data_stale;
         let store = Self {
             name: kind.name,
             bodies_apart: kind.bodies_apart,
@@ -133,7 +133,7 @@ impl StoreShared {
             let rebuilt = store.rebuild_derived(!restored.is_damaged);
             rebuilt.map_err(|error| store.overlay.backend.diagnosed(error))?;
             let mut meta = store.identity.file();
-            let fits = Meta { derived_stale: false, ..meta.meta().clone() };
+            let fits = Meta { derived_data_stale: false, ..meta.meta().clone() };
             meta.write(fits)?;
         }
         let key_counts = store.partitions.iter();
@@ -173,7 +173,7 @@ fn check_mark(
     let found = stored.and_then(|stored| stored[..].try_into().ok()).map_or(0, u64::from_be_bytes);
     let reason = match found {
         _ if is_missing => Some("the store was gone and was made anew"),
-        _ if known.is_some() => Some(OLDER_THAN_THE_NODE),
+        _ if known.is_some() => Some(ROLLED_BACK),
         _ if loss.is_some() => loss.as_deref(),
         found if found < last.mark => Some("the data is older than the file that says whose it is"),
         // The data is written first, so it may be ahead by one.

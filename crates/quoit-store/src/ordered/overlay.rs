@@ -1,7 +1,7 @@
 //! Writes that are not in the ordered store yet, and reads that combine them with the store.
 //!
 //! At most two batches are in memory. New writes go to the open batch (`young`). The writer closes that
-//! batch (`leaving`), applies it to the store, and then drops it (`settle`). Reads look into both
+//! batch (`applying`), applies it to the store, and then drops it (`settle`). Reads look into both
 //! batches before they look into the store, so a write is visible at every moment.
 
 use super::backend::{OrderedStore, Space};
@@ -76,7 +76,7 @@ struct Pending {
     /// The batch that takes new writes.
     young: PendingWrites,
     /// The batch that is being applied to the store.
-    leaving: Option<Arc<PendingWrites>>,
+    applying: Option<Arc<PendingWrites>>,
     last_ticket: u64,
     /// Number of batches that were applied.
     moved_count: u64,
@@ -138,16 +138,16 @@ impl Overlay {
     /// Takes the batch to apply next: the one that was taken and not applied, otherwise the open batch.
     pub(crate) fn take(&self) -> Option<Arc<PendingWrites>> {
         let mut pending = self.pending.write();
-        if pending.leaving.is_none() && !pending.young.is_empty() {
-            pending.leaving = Some(Arc::new(std::mem::take(&mut pending.young)));
+        if pending.applying.is_none() && !pending.young.is_empty() {
+            pending.applying = Some(Arc::new(std::mem::take(&mut pending.young)));
         }
-        pending.leaving.clone()
+        pending.applying.clone()
     }
 
     /// Notes that the taken batch is in the store.
     pub(crate) fn settle(&self) {
         let mut pending = self.pending.write();
-        pending.leaving = None;
+        pending.applying = None;
         pending.moved_count += 1;
     }
 
@@ -160,7 +160,7 @@ impl Overlay {
     /// key waits.
     pub(crate) fn waiting(&self, space: Space, key: &[u8]) -> Option<Option<Bytes>> {
         let pending = self.pending.read();
-        let batches = [Some(&pending.young), pending.leaving.as_deref()];
+        let batches = [Some(&pending.young), pending.applying.as_deref()];
         batches
             .into_iter()
             .flatten()
@@ -189,7 +189,7 @@ impl Overlay {
         let mut waiting = Vec::new();
         {
             let pending = self.pending.read();
-            let batches = [Some(&pending.young), pending.leaving.as_deref()];
+            let batches = [Some(&pending.young), pending.applying.as_deref()];
             let batches = batches.into_iter().flatten().map(|batch| &batch.spaces[space as usize]);
             let batches: SmallVec<[&OverlayEntries; 2]> =
                 batches.filter(|batch| !batch.is_empty()).collect();
@@ -255,7 +255,7 @@ impl Overlay {
         let mut merged = OverlayEntries::new();
         let mut last: Option<Bytes> = None;
         // The open batch comes second, because its writes replace those of the older one.
-        for batch in [pending.leaving.as_deref(), Some(&pending.young)].into_iter().flatten() {
+        for batch in [pending.applying.as_deref(), Some(&pending.young)].into_iter().flatten() {
             let to = range.to.map_or(Bound::Unbounded, Bound::Excluded);
             if range.to.is_some_and(|to| to <= range.from) {
                 break;

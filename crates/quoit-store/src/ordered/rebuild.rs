@@ -146,7 +146,7 @@ impl StoreShared {
 
     fn write_rebuilt(&self, stored: SpaceWrites) -> Result<(), StoreError> {
         if !stored.is_empty() {
-            self.hand_over(stored);
+            self.submit(stored);
         }
         if self.overlay.waiting_bytes() > self.settings.waiting_bytes_max {
             self.sync_at_last()?;

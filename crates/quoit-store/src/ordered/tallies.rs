@@ -8,7 +8,7 @@ use super::backend::Space;
 use super::keys::{hour_key, tally_key};
 use crate::compare::{Leaf, compared_digest};
 use crate::engine::RecordMeta;
-use crate::index::{Share, Sums, TAG_BITS, Tag};
+use crate::index::{RecordContribution, Sums, TAG_BITS, Tag};
 use bytes::Bytes;
 use quoit_model::hash::{Identity, Partition, RingSize};
 use smallvec::SmallVec;
@@ -42,7 +42,7 @@ impl Bucket {
         of_class.map_or(0, |(_, bits)| *bits)
     }
 
-    fn count(&mut self, share: &Share, by: fn(u32, u32) -> u32) {
+    fn count(&mut self, share: &RecordContribution, by: fn(u32, u32) -> u32) {
         self.entry_count = by(self.entry_count, 1);
         self.piece_count = by(self.piece_count, u32::from(share.piece));
         self.tombstone_count = by(self.tombstone_count, u32::from(share.tombstone));
@@ -225,8 +225,8 @@ pub(super) fn leaf_of(identity: Identity, meta: &RecordMeta) -> Leaf {
     Leaf { tag: Tag::of(identity), digest: compared_digest(meta), tombstone: meta.tombstone }
 }
 
-fn share_of(identity: Identity, meta: &RecordMeta) -> Share {
-    Share::new(meta.n_val_class, &leaf_of(identity, meta), meta.expires_at_secs != 0)
+fn share_of(identity: Identity, meta: &RecordMeta) -> RecordContribution {
+    RecordContribution::new(meta.n_val_class, &leaf_of(identity, meta), meta.expires_at_secs != 0)
 }
 
 #[cfg(test)]

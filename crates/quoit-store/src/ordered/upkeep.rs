@@ -92,7 +92,7 @@ impl StoreShared {
         let known = read.filter(|read| usize::from(read.partition.0) < self.partitions.len());
         let named = known.and_then(|read| Some((read, KeyRef::decode(read.encoded).ok()?)));
         let forget = || {
-            self.hand_over(vec![(Space::Side, expiry_key(expires_at_secs, record_key), None)]);
+            self.submit(vec![(Space::Side, expiry_key(expires_at_secs, record_key), None)]);
         };
         let Some((RecordKey { partition, epoch, identity, encoded }, key)) = named else {
             forget();
@@ -169,7 +169,7 @@ impl StoreShared {
             stored.push((Space::Side, mark.clone(), None));
         }
         if !stored.is_empty() {
-            self.hand_over(stored);
+            self.submit(stored);
         }
         Ok(())
     }

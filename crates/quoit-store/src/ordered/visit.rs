@@ -19,7 +19,7 @@ use crate::error::StoreError;
 use crate::range::{range_contains, range_start};
 use bytes::Bytes;
 use quoit_model::key::KeyRef;
-use quoit_seam::give_way;
+use quoit_seam::yield_to_requests;
 use std::cell::{Cell, RefCell};
 
 /// Number of records of the first part.
@@ -208,7 +208,7 @@ impl StoreShared {
                 }
                 (Some(next), _) => from = next,
             }
-            give_way();
+            yield_to_requests();
         }
     }
 
@@ -265,7 +265,7 @@ impl StoreShared {
         let is_wanted = |place: usize| {
             count.set(count.get() + 1);
             if count.get().is_multiple_of(READ_AT_ONCE) {
-                give_way();
+                yield_to_requests();
             }
             place < piece.borrow().count()
         };

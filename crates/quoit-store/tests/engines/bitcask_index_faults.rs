@@ -125,7 +125,7 @@ fn entries_of_versions_that_damage_brings_back_are_found() {
 }
 
 #[test]
-fn queries_are_errors_while_a_record_is_damaged_whose_entries_nobody_knows() {
+fn queries_fail_while_a_damaged_record_has_unknown_index_entries() {
     let mut store = Faulty::new(2_000);
     (0..60).for_each(|record| {
         try_put_indexed(store.engine(), &format!("key{record}"), record).unwrap();

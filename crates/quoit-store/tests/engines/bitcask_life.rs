@@ -9,7 +9,7 @@ use quoit_store::engine::{
     Access, BatchWrite, Before, Decision, Maintenance, PointAccess, RecordMeta, RecordRef,
     ScanAccess,
 };
-use quoit_store::{OpeningWatch, TOLD_BYTES};
+use quoit_store::{OpeningWatch, PROGRESS_BYTES};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Wake, Waker};
@@ -85,7 +85,7 @@ impl OpeningWatch for Heard {
 #[test]
 fn an_opening_tells_how_much_of_the_log_it_has_read() {
     static HEARD: Heard = Heard(Mutex::new(Vec::new()));
-    let mut store = Faulty::new(8 * TOLD_BYTES);
+    let mut store = Faulty::new(8 * PROGRESS_BYTES);
     for number in 0..300 {
         put(store.engine(), &format!("{number}"), &[7; 64 << 10]);
     }
@@ -99,7 +99,7 @@ fn an_opening_tells_how_much_of_the_log_it_has_read() {
     assert!(heard.is_sorted(), "{heard:?}");
     assert_eq!(heard.last(), Some(&(log_bytes, log_bytes)));
     // The newest segment has no key file, so all of it was read.
-    assert!(heard.len() as u64 > 300 * (64 << 10) / TOLD_BYTES / 3, "{heard:?}");
+    assert!(heard.len() as u64 > 300 * (64 << 10) / PROGRESS_BYTES / 3, "{heard:?}");
 }
 
 #[test]
@@ -123,14 +123,14 @@ fn counters_are_reserved_for_good() {
 #[test]
 fn counters_in_copies_that_are_given_away_are_noted_for_good() {
     let mut store = Faulty::new(1 << 20);
-    assert_eq!(store.engine().identity().given_away_counter(), 0);
-    store.engine().identity().note_given_away(1_000).unwrap();
-    store.engine().identity().note_given_away(500).unwrap();
+    assert_eq!(store.engine().identity().exported_counter(), 0);
+    store.engine().identity().note_exported(1_000).unwrap();
+    store.engine().identity().note_exported(500).unwrap();
     store.disk.set_faults(|faults| faults.failing_syncs = 1);
-    store.engine().identity().note_given_away(2_000).unwrap_err();
+    store.engine().identity().note_exported(2_000).unwrap_err();
     store.crash();
     store.open().unwrap();
-    assert_eq!(store.engine().identity().given_away_counter(), 1_000);
+    assert_eq!(store.engine().identity().exported_counter(), 1_000);
 }
 
 /// Fills several segments of a store, overwriting most records.

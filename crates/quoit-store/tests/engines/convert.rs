@@ -52,13 +52,13 @@ struct Opened {
 impl Opened {
     /// The highest reserved and the highest exported counter.
     fn counters(&self) -> (u64, u64) {
-        (self.identity.reserved_counter(), self.identity.given_away_counter())
+        (self.identity.reserved_counter(), self.identity.exported_counter())
     }
 
     /// Records both counters.
     fn count(&self, reserved: u64, given_away: u64) {
         self.identity.reserve_counter(reserved).unwrap();
-        self.identity.note_given_away(given_away).unwrap();
+        self.identity.note_exported(given_away).unwrap();
     }
 }
 

@@ -39,7 +39,7 @@ fn check_until_settled(store: &mut Faulty, found: &OpenReport) {
     assert!(again.loss.is_some(), "nobody has made up for it: {again:?}");
     assert!(!again.lost_after_clean_stop, "it was known: {again:?}");
     assert_eq!(again.incarnation, found.incarnation);
-    store.engine().identity().settle_loss().unwrap();
+    store.engine().identity().mark_loss_repaired().unwrap();
     store.kill();
     assert_eq!(store.open().unwrap().loss, None);
     store.close();
@@ -141,7 +141,7 @@ fn a_synced_segment_that_was_cut_before_another_one_is_noticed_after_a_kill_once
     let found = store.open().unwrap();
     assert!(found.loss.is_some(), "{found:?}");
     assert!(value(store.engine(), "key29").is_some(), "what was durable is not cut off");
-    store.engine().identity().settle_loss().unwrap();
+    store.engine().identity().mark_loss_repaired().unwrap();
     store.kill();
     assert_eq!(store.open().unwrap().loss, None);
 }
@@ -165,7 +165,7 @@ fn a_newest_segment_that_was_cut_off_is_noticed_after_a_kill_once_and_a_torn_wri
         assert_eq!(found.loss.is_some(), torn_bytes == 0, "{found:?}");
         assert!(value(store.engine(), "key1").is_some());
         assert_eq!(value(store.engine(), "key29").is_some(), torn_bytes > 0);
-        store.engine().identity().settle_loss().unwrap();
+        store.engine().identity().mark_loss_repaired().unwrap();
         store.kill();
         assert_eq!(store.open().unwrap().loss, None);
     }
@@ -209,7 +209,7 @@ fn writes_behind_one_that_was_durable_and_is_damaged_stay_and_the_loss_is_told_o
     assert!(found.loss.is_some(), "{found:?}");
     let values = ["before", "gap", "behind"].map(|key| value(store.engine(), key));
     assert_eq!(values, [Some(vec![1; 100]), None, Some(vec![3; 100])]);
-    store.engine().identity().settle_loss().unwrap();
+    store.engine().identity().mark_loss_repaired().unwrap();
     store.kill();
     assert_eq!(store.open().unwrap().loss, None);
 }
@@ -360,7 +360,7 @@ fn an_ordered_store_whose_parts_went_back_in_time_says_so() {
         drop(opened);
         let (opened, report) = open(engine, &live, true);
         assert_eq!(report.loss.is_some(), is_found, "nobody has made up for it: {report:?}");
-        opened.identity().settle_loss().unwrap();
+        opened.identity().mark_loss_repaired().unwrap();
         drop(opened);
         let (_, report) = open(engine, &live, true);
         assert_eq!(report.loss, None, "{engine}, {restored:?}");
@@ -389,7 +389,7 @@ fn an_ordered_store_that_was_restored_as_a_whole_is_older_than_the_node_knows() 
         assert!(report.incarnation > known.incarnation, "{engine}: {report:?}");
         let now = opened.identity().opening();
         assert!(now.mark > known.mark, "{engine}: the next restoration is found as well");
-        opened.identity().settle_loss().unwrap();
+        opened.identity().mark_loss_repaired().unwrap();
         opened.close().unwrap();
         drop(opened);
         assert_eq!(open_known(engine, &live, true, Some(now)).1.loss, None, "{engine}");

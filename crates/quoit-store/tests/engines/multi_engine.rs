@@ -476,11 +476,11 @@ fn an_engine_that_forgets_begins_a_new_incarnation_of_the_store() {
     );
     assert_eq!(several.multi().identity().store_id(), 7);
     several.multi().identity().reserve_counter(500).unwrap();
-    several.multi().identity().note_given_away(400).unwrap();
+    several.multi().identity().note_exported(400).unwrap();
     several.restart();
     let multi = several.multi();
     assert_eq!(
-        (multi.identity().reserved_counter(), multi.identity().given_away_counter()),
+        (multi.identity().reserved_counter(), multi.identity().exported_counter()),
         (500, 400)
     );
 }

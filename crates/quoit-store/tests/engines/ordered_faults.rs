@@ -339,7 +339,7 @@ fn what_was_closed_is_clean_and_keeps_its_counters() {
     let mut tree = Tree::new();
     put(tree.engine(), "key", b"value");
     tree.engine().identity().reserve_counter(500).unwrap();
-    tree.engine().identity().note_given_away(400).unwrap();
+    tree.engine().identity().note_exported(400).unwrap();
     tree.engine().close().unwrap();
     assert!(matches!(
         tree.engine().get(&Name::new("key").at(), Access::Wait),
@@ -350,7 +350,7 @@ fn what_was_closed_is_clean_and_keeps_its_counters() {
     assert!(report.clean && !report.created);
     assert_eq!((report.incarnation, report.key_count, report.store_id), (1, 1, 7));
     assert_eq!(tree.engine().identity().reserved_counter(), 500);
-    assert_eq!(tree.engine().identity().given_away_counter(), 400);
+    assert_eq!(tree.engine().identity().exported_counter(), 400);
     assert_eq!(keys(tree.engine()), ["key"]);
 }
 

@@ -98,7 +98,7 @@ impl LinkTrust {
     pub fn client(&self, own: &Identity) -> Result<Arc<ClientConfig>, TlsError> {
         let nodes = WebPkiServerVerifier::builder_with_provider(self.roots()?, crate::provider());
         let nodes = nodes.build().map_err(issue_error)?;
-        let known = Known::Authorities { nodes, removed: self.removed.clone() };
+        let known = PeerTrust::Authorities { nodes, removed: self.removed.clone() };
         client(known, own, ALPN_MEMBERS)
     }
 
@@ -132,7 +132,7 @@ impl JoinToken {
     ///
     /// [`TlsError`].
     pub fn client(&self) -> Result<Arc<ClientConfig>, TlsError> {
-        client(Known::Authority(self.authority()), &self.identity()?, ALPN_MEMBERS)
+        client(PeerTrust::Authority(self.authority()), &self.identity()?, ALPN_MEMBERS)
     }
 }
 
@@ -143,7 +143,7 @@ impl SharedSecret {
     ///
     /// [`TlsError`].
     pub fn client(&self) -> Result<Arc<ClientConfig>, TlsError> {
-        client(Known::Key(self.answering_key()?), &self.asking()?, ALPN_SECRET)
+        client(PeerTrust::Key(self.answering_key()?), &self.asking()?, ALPN_SECRET)
     }
 }
 
@@ -157,7 +157,11 @@ pub fn node_server_name() -> ServerName<'static> {
     ServerName::try_from(SERVER_NAME).expect("it is a name of a host")
 }
 
-fn client(known: Known, own: &Identity, protocol: &[u8]) -> Result<Arc<ClientConfig>, TlsError> {
+fn client(
+    known: PeerTrust,
+    own: &Identity,
+    protocol: &[u8],
+) -> Result<Arc<ClientConfig>, TlsError> {
     let mut config = ClientConfig::builder_with_provider(crate::provider())
         .with_protocol_versions(&[&TLS13])
         .map_err(|fault| TlsError::Configuration(fault.to_string()))?
@@ -292,7 +296,7 @@ fn check_node(leaf: &CertificateDer<'_>, gone: &BTreeSet<String>) -> Result<(), 
 
 /// Data by which a dialing node recognizes the other side.
 #[derive(Debug)]
-enum Known {
+enum PeerTrust {
     Authorities { nodes: Arc<WebPkiServerVerifier>, removed: BTreeSet<String> },
     Authority(Fingerprint),
     Key(Fingerprint),
@@ -300,7 +304,7 @@ enum Known {
 
 /// Verifies the certificates of dialed nodes.
 #[derive(Debug)]
-struct NodeVerifier(Known);
+struct NodeVerifier(PeerTrust);
 
 impl ServerCertVerifier for NodeVerifier {
     fn verify_server_cert(
@@ -313,11 +317,11 @@ impl ServerCertVerifier for NodeVerifier {
     ) -> Result<ServerCertVerified, Error> {
         let unknown = || Error::InvalidCertificate(CertificateError::UnknownIssuer);
         match &self.0 {
-            Known::Authorities { nodes, removed } => {
+            PeerTrust::Authorities { nodes, removed } => {
                 is_issued(nodes, leaf, chain, name, ocsp, now)?;
                 check_node(leaf, removed)?;
             }
-            Known::Authority(fingerprint) => {
+            PeerTrust::Authority(fingerprint) => {
                 let found = chain.iter().find(|one| Fingerprint::of(one) == *fingerprint);
                 let mut roots = RootCertStore::empty();
                 roots.add(found.ok_or_else(unknown)?.clone().into_owned())?;
@@ -327,7 +331,7 @@ impl ServerCertVerifier for NodeVerifier {
                 is_issued(&nodes, leaf, chain, name, ocsp, now)?;
                 check_node(leaf, &BTreeSet::new())?;
             }
-            Known::Key(key) => {
+            PeerTrust::Key(key) => {
                 if key_of(leaf) != Some(*key) {
                     return Err(unknown());
                 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-/// Requests the next writes that the receiver has coordinated: [`AskChanges`] -> [`ToldChanges`].
+/// Requests the next writes that the receiver has coordinated: [`ReadChanges`] -> [`ChangesRead`].
 pub const METHOD_ASK_CHANGES: u16 = 0x0180;
 
 /// Place at which a reader of a node's change log continues.
@@ -33,7 +33,7 @@ pub struct ChangesPlace {
 
 /// Requests writes of a bucket from a node.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct AskChanges {
+pub struct ReadChanges {
     /// Bucket type.
     #[prost(bytes = "bytes", tag = "1")]
     pub bucket_type: Bytes,
@@ -56,7 +56,7 @@ pub struct AskChanges {
 
 /// Writes that a node has coordinated.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct ToldChanges {
+pub struct ChangesRead {
     /// Reason for which writes are missing, for people: the place no longer exists, or the node
     /// keeps no change log. Empty otherwise.
     #[prost(string, tag = "1")]
@@ -66,7 +66,7 @@ pub struct ToldChanges {
     pub next: Option<ChangesPlace>,
     /// Writes, in the order in which the node made them.
     #[prost(message, repeated, tag = "3")]
-    pub changes: Vec<ToldChange>,
+    pub changes: Vec<FeedChange>,
     /// True if the log has no more writes.
     #[prost(bool, tag = "4")]
     pub at_end: bool,
@@ -80,7 +80,7 @@ pub struct ToldChanges {
 
 /// A write.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct ToldChange {
+pub struct FeedChange {
     /// Key.
     #[prost(bytes = "bytes", tag = "1")]
     pub key: Bytes,

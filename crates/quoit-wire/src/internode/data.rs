@@ -47,7 +47,7 @@ pub const REFUSED_NEEDS_WHOLE: u32 = 6;
 /// Part of a record that is requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
-pub enum Want {
+pub enum FetchedPart {
     /// The digest alone.
     Digest = 0,
     /// Digest and object.
@@ -69,8 +69,8 @@ pub struct Fetch {
     /// Version of the oldest live layout that the coordinator knows.
     #[prost(uint64, tag = "3")]
     pub layout_version: u64,
-    /// Requested part: a [`Want`].
-    #[prost(enumeration = "Want", tag = "4")]
+    /// Requested part: a [`FetchedPart`].
+    #[prost(enumeration = "FetchedPart", tag = "4")]
     pub want: i32,
     /// For a part: hash of the item at which it begins.
     #[prost(fixed64, tag = "5")]
@@ -111,7 +111,7 @@ pub struct Fetched {
 /// Moment at which a replica answers a [`Store`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
-pub enum Acks {
+pub enum AckMoment {
     /// Once the object survives the death of the process.
     Accepted = 0,
     /// Once the object survives the death of the machine.
@@ -157,8 +157,8 @@ pub struct Store {
     /// Rule for the merge with the stored object: a [`MergeRule`].
     #[prost(enumeration = "MergeRule", tag = "8")]
     pub rule: i32,
-    /// Moment of the answer: an [`Acks`].
-    #[prost(enumeration = "Acks", tag = "9")]
+    /// Moment of the answer: an [`AckMoment`].
+    #[prost(enumeration = "AckMoment", tag = "9")]
     pub acks: i32,
     /// True if the object has index entries.
     #[prost(bool, tag = "10")]
@@ -188,8 +188,8 @@ pub struct Join {
     /// Time of the operation in microseconds since 1970.
     #[prost(fixed64, tag = "5")]
     pub last_modified_us: u64,
-    /// Moment of the answer: an [`Acks`].
-    #[prost(enumeration = "Acks", tag = "6")]
+    /// Moment of the answer: an [`AckMoment`].
+    #[prost(enumeration = "AckMoment", tag = "6")]
     pub acks: i32,
     /// True if the replica must refuse the delta unless its state has all earlier events of the
     /// delta's actor.

@@ -55,7 +55,7 @@ pub struct Compared {
     /// Indexes of the requested partitions that the receiver can't compare, because it has no
     /// complete copy by its layout.
     #[prost(uint32, repeated, tag = "2")]
-    pub passed_over: Vec<u32>,
+    pub not_comparable: Vec<u32>,
 }
 
 /// Ranges and records of one n_val class of a partition.
@@ -115,7 +115,7 @@ pub struct Differences {
     /// Indexes of the listed ranges with too many records on the receiver; the sender has to split
     /// them.
     #[prost(uint32, repeated, tag = "2")]
-    pub crowded: Vec<u32>,
+    pub overfull: Vec<u32>,
     /// Number of tags that differ in each of the listed ranges.
     #[prost(uint32, repeated, tag = "3")]
     pub counts: Vec<u32>,

@@ -11,10 +11,10 @@
 
 use bytes::Bytes;
 
-/// Makes a primary hold tombstones on its disk: [`Hold`] -> [`Agreed`].
+/// Makes a primary hold tombstones on its disk: [`Hold`] -> [`AgreedTombstones`].
 pub const METHOD_HOLD: u16 = 0x0121;
 
-/// Makes a primary reap tombstones: [`Reap`] -> [`Agreed`].
+/// Makes a primary reap tombstones: [`Reap`] -> [`AgreedTombstones`].
 pub const METHOD_REAP: u16 = 0x0122;
 
 /// Brings reap records to a new primary: [`TakeReaped`] -> [`ReapedTaken`].
@@ -66,7 +66,7 @@ pub struct Reap {
 
 /// Tombstones that the receiver holds, or has removed.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct Agreed {
+pub struct AgreedTombstones {
     /// Bit set over the tombstones of the request, lowest bit first: set if it is on the disk or,
     /// after [`Reap`], removed.
     #[prost(bytes = "bytes", tag = "1")]

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-/// Requests digests of ranges, or the records in them: [`AskDigests`] -> [`ToldDigests`].
+/// Requests digests of ranges, or the records in them: [`ReadDigests`] -> [`DigestsRead`].
 pub const METHOD_ASK_DIGESTS: u16 = 0x0160;
 
 /// Passes an operator's command to the receiver: [`ReplicationMessage`] -> [`ReplicationMessage`].
@@ -18,7 +18,7 @@ pub struct ReplicationMessage {
 
 /// Requests digests or records of partitions of which the receiver has a complete copy.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct AskDigests {
+pub struct ReadDigests {
     /// Version of the newest layout that the sender knows.
     #[prost(uint64, tag = "1")]
     pub layout_version: u64,
@@ -44,13 +44,13 @@ pub struct AskDigests {
 
 /// Digests of the node.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct ToldDigests {
+pub struct DigestsRead {
     /// A digest of each range, over all n_val classes.
     #[prost(fixed64, repeated, tag = "1")]
     pub digests: Vec<u64>,
     /// Records of all ranges.
     #[prost(message, repeated, tag = "2")]
-    pub records: Vec<ToldRecord>,
+    pub records: Vec<RecordDigest>,
     /// Name of a stale queue for the other cluster; the answer then has neither digests nor
     /// records.
     #[prost(string, optional, tag = "3")]
@@ -59,7 +59,7 @@ pub struct ToldDigests {
 
 /// A record.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct ToldRecord {
+pub struct RecordDigest {
     /// Name, encoded.
     #[prost(bytes = "bytes", tag = "1")]
     pub key: Bytes,

@@ -33,13 +33,13 @@ pub struct OpenStaging {
     pub digest: u64,
     /// True if the sender's transfers run at their minimum rate.
     #[prost(bool, tag = "5")]
-    pub is_least: bool,
+    pub is_minimum_rate: bool,
 }
 
 /// Next step for a record that is in pages at the sender.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, prost::Enumeration)]
 #[repr(i32)]
-pub enum Room {
+pub enum StagingDecision {
     /// Send the whole object.
     Whole = 0,
     /// Send the pages.
@@ -55,8 +55,8 @@ pub enum Room {
 /// Answer to a request for a staging area.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct StagingOpened {
-    /// Next step: a [`Room`].
-    #[prost(enumeration = "Room", tag = "1")]
+    /// Next step: a [`StagingDecision`].
+    #[prost(enumeration = "StagingDecision", tag = "1")]
     pub room: i32,
     /// Number of the staging area, which later messages name.
     #[prost(fixed64, tag = "2")]
@@ -91,7 +91,7 @@ pub struct StagePages {
     pub pages: Vec<StagedPage>,
     /// True if the sender's transfers run at their minimum rate.
     #[prost(bool, tag = "3")]
-    pub is_least: bool,
+    pub is_minimum_rate: bool,
 }
 
 /// Result of staging pages.
@@ -123,9 +123,9 @@ pub struct FinishStaging {
 /// Result of finishing a record.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct StagingFinished {
-    /// [`Room::Known`] if the receiver has the record on disk, merged with what was there. Any
+    /// [`StagingDecision::Known`] if the receiver has the record on disk, merged with what was there. Any
     /// other value is the sender's next step; the pages were discarded.
-    #[prost(enumeration = "Room", tag = "1")]
+    #[prost(enumeration = "StagingDecision", tag = "1")]
     pub room: i32,
 }
 

@@ -31,7 +31,7 @@ pub struct Offer {
     pub digests: Vec<u64>,
     /// True if the sender's transfers run at their minimum rate.
     #[prost(bool, tag = "5")]
-    pub is_least: bool,
+    pub is_minimum_rate: bool,
     /// Clocks of the objects in the same order, each encoded as an object without values. An empty
     /// clock means that the receiver must not decide by it. The list is empty if the receiver
     /// probably has nothing newer.
@@ -94,7 +94,7 @@ pub struct Deliver {
     pub records: Vec<DeliveredRecord>,
     /// True if the sender's transfers run at their minimum rate.
     #[prost(bool, tag = "4")]
-    pub is_least: bool,
+    pub is_minimum_rate: bool,
 }
 
 /// The delivered records are on the receiver's disk, merged with what was there.

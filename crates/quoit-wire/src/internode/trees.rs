@@ -5,14 +5,14 @@
 
 use bytes::Bytes;
 
-/// Requests a part of a tree: [`AskTree`] -> [`ToldTree`].
+/// Requests a part of a tree: [`ReadTree`] -> [`TreePart`].
 pub const METHOD_ASK_TREE: u16 = 0x0170;
-/// Requests the clocks of the records in some segments: [`AskTreeClocks`] -> [`ToldTreeClocks`].
+/// Requests the clocks of the records in some segments: [`ReadTreeClocks`] -> [`TreeClocks`].
 pub const METHOD_ASK_TREE_CLOCKS: u16 = 0x0171;
 
 /// Requests a part of the tree over the receiver's copies of some partitions.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct AskTree {
+pub struct ReadTree {
     /// Number of replicas.
     #[prost(uint32, tag = "1")]
     pub n_val: u32,
@@ -29,7 +29,7 @@ pub struct AskTree {
 
 /// A part of a tree.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct ToldTree {
+pub struct TreePart {
     /// The root, if it was requested: 4 bytes for each branch.
     #[prost(bytes = "bytes", tag = "1")]
     pub root: Bytes,
@@ -40,7 +40,7 @@ pub struct ToldTree {
 
 /// Requests the clocks of the records in some segments of a tree.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct AskTreeClocks {
+pub struct ReadTreeClocks {
     /// Number of replicas.
     #[prost(uint32, tag = "1")]
     pub n_val: u32,
@@ -66,7 +66,7 @@ pub struct AskTreeClocks {
 
 /// Clocks of records.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct ToldTreeClocks {
+pub struct TreeClocks {
     /// The records.
     #[prost(message, repeated, tag = "1")]
     pub records: Vec<TreeRecord>,

@@ -165,11 +165,11 @@ messages! {
         /// True if the cluster itself takes over changes of properties from others.
         required bool follows = 3;
         /// Types and buckets, types first.
-        repeated message(RpbToldProps) told = 4;
+        repeated message(RpbStoredProps) told = 4;
     }
 
     /// A bucket type or a bucket, and its properties.
-    message RpbToldProps {
+    message RpbStoredProps {
         /// The bucket type.
         required bytes bucket_type = 1;
         /// The bucket; absent for the type itself.

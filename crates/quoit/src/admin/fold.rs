@@ -21,12 +21,12 @@ const WAIT_MS: u32 = 1_000;
 pub(crate) enum FoldCommand {
     /// Count records by size and number of siblings.
     #[command(alias = "object_stats")]
-    ObjectStats(Walk),
+    ObjectStats(FoldArgs),
     /// Print the keys of records with many siblings or bytes.
     #[command(alias = "find_keys")]
     FindKeys {
         #[command(flatten)]
-        walk: Walk,
+        walk: FoldArgs,
         /// Records with more siblings than this.
         #[arg(long, value_name = "N", required_unless_present = "bytes", conflicts_with = "bytes")]
         siblings: Option<u32>,
@@ -36,15 +36,15 @@ pub(crate) enum FoldCommand {
     },
     /// Print all keys with their version vectors.
     #[command(alias = "fetch_clocks", alias = "fetch_clocks_range")]
-    FetchClocks(Walk),
+    FetchClocks(FoldArgs),
     /// Print the keys of tombstones.
     #[command(alias = "find_tombs")]
-    FindTombs(Walk),
+    FindTombs(FoldArgs),
     /// Count tombstones, or reap them, regardless of delete_mode.
     #[command(alias = "reap_tombs")]
     ReapTombs {
         #[command(flatten)]
-        walk: Walk,
+        walk: FoldArgs,
         /// Only count, or reap.
         #[arg(long, value_enum, default_value = "count")]
         method: Method,
@@ -53,19 +53,19 @@ pub(crate) enum FoldCommand {
     #[command(alias = "erase_keys")]
     EraseKeys {
         #[command(flatten)]
-        walk: Walk,
+        walk: FoldArgs,
         /// Only count, or delete.
         #[arg(long, value_enum, default_value = "count")]
         method: Method,
     },
     /// Read all replicas of all records, which repairs the stale ones.
     #[command(alias = "repair_keys", alias = "repair_keys_range")]
-    RepairKeys(Walk),
+    RepairKeys(FoldArgs),
     /// Put all keys into a replication queue, to be sent to another cluster.
     #[command(alias = "repl_keys", alias = "repl_keys_range")]
     ReplKeys {
         #[command(flatten)]
-        walk: Walk,
+        walk: FoldArgs,
         /// Name of the queue on this node.
         #[arg(long, value_name = "NAME")]
         queue: String,
@@ -74,7 +74,7 @@ pub(crate) enum FoldCommand {
     #[command(alias = "merge_tree_range")]
     MergeTree {
         #[command(flatten)]
-        walk: Walk,
+        walk: FoldArgs,
         /// Size of the tree: xxsmall, xsmall, small, medium, large or xlarge.
         #[arg(long, value_name = "SIZE", default_value_t = TreeSize::Small)]
         size: TreeSize,
@@ -135,7 +135,7 @@ pub(crate) enum Method {
 
 /// Selection of records, and options of a fold.
 #[derive(Args, Debug)]
-pub(crate) struct Walk {
+pub(crate) struct FoldArgs {
     /// TYPE/BUCKET, or BUCKET for the type default; %2F is a slash inside a name.
     #[arg(required_unless_present = "all_buckets")]
     bucket: Option<BucketName>,
@@ -233,7 +233,7 @@ fn changing(fold: &str, method: Method) -> Value {
     json!({"fold": fold, "method": method})
 }
 
-fn begin(api: &Api, walk: &Walk, wanted: Value, format: Format) -> Result<()> {
+fn begin(api: &Api, walk: &FoldArgs, wanted: Value, format: Format) -> Result<()> {
     let Some(bucket) = &walk.bucket else { return begin_all(api, walk, &wanted, format) };
     let (job, wanted) = started(api, walk, bucket, wanted, format)?;
     if walk.background {
@@ -244,7 +244,7 @@ fn begin(api: &Api, walk: &Walk, wanted: Value, format: Format) -> Result<()> {
 }
 
 /// Runs a fold over one bucket after the other.
-fn begin_all(api: &Api, walk: &Walk, wanted: &Value, format: Format) -> Result<()> {
+fn begin_all(api: &Api, walk: &FoldArgs, wanted: &Value, format: Format) -> Result<()> {
     for bucket in wanted_buckets(api, walk)? {
         let (job, wanted) = started(api, walk, &bucket, wanted.clone(), format)?;
         if format == Format::Human {
@@ -256,7 +256,7 @@ fn begin_all(api: &Api, walk: &Walk, wanted: &Value, format: Format) -> Result<(
 }
 
 /// The selected bucket, or all buckets.
-fn wanted_buckets(api: &Api, walk: &Walk) -> Result<Vec<BucketName>> {
+fn wanted_buckets(api: &Api, walk: &FoldArgs) -> Result<Vec<BucketName>> {
     if let Some(bucket) = &walk.bucket {
         return Ok(vec![bucket.clone()]);
     }
@@ -270,7 +270,7 @@ fn wanted_buckets(api: &Api, walk: &Walk) -> Result<Vec<BucketName>> {
 /// Starts a fold. Returns its state and the request.
 fn started(
     api: &Api,
-    walk: &Walk,
+    walk: &FoldArgs,
     bucket: &BucketName,
     mut wanted: Value,
     format: Format,

@@ -65,7 +65,7 @@ pub(super) fn salvage(args: &SalvageArgs, format: Format) -> Result<()> {
     let named = args.node.engine.as_deref();
     let store = DamagedStore::find(&data_dir, named, &settings, &control)?;
     let time = utc_now();
-    let mut teller = Teller::new(list_path(&store.directory, &time), format);
+    let mut teller = SalvageProgress::new(list_path(&store.directory, &time), format);
     let Some((salvaged, aside)) = store.salvage(&time, &mut |event| teller.take(event))? else {
         let document = json!({"directory": store.directory});
         print(&document, format, |_| {
@@ -84,7 +84,7 @@ fn list_path(directory: &Path, time: &str) -> PathBuf {
 }
 
 /// Prints the progress of a salvage, and lists the parts that could not be read.
-struct Teller {
+struct SalvageProgress {
     list_path: PathBuf,
     /// Created with its first line.
     list: Option<BufWriter<File>>,
@@ -94,7 +94,7 @@ struct Teller {
     told_count: u64,
 }
 
-impl Teller {
+impl SalvageProgress {
     fn new(list_path: PathBuf, format: Format) -> Self {
         let progress = Progress::on_stderr("saving", Unit::Bytes, None);
         Self { list_path, list: None, format, progress, printed: None, told_count: 0 }

@@ -1,7 +1,7 @@
 //! A load given by a URL and a few options.
 
 use clap::{Args, ValueEnum};
-use quoit_bench::config::{KeySpread, LineOptions, Workload, parse_trace_speed};
+use quoit_bench::config::{KeySpread, LoadOptions, Workload, parse_trace_speed};
 use std::path::PathBuf;
 
 /// Options for the load of URLs.
@@ -122,8 +122,8 @@ pub(in crate::bench) fn count(text: &str) -> Result<u64, String> {
 }
 
 impl LineArgs {
-    pub(super) fn options(&self) -> LineOptions {
-        LineOptions {
+    pub(super) fn options(&self) -> LoadOptions {
+        LoadOptions {
             get: self.get,
             put: self.put,
             update: self.update,

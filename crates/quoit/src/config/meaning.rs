@@ -12,7 +12,7 @@ pub enum Meaning {
     /// A key that has an effect.
     Key(&'static Key),
     /// A key of Riak that has no effect.
-    Riaks,
+    RiakOnly,
     /// Not a key, with the most similar key if there is one.
     Unknown(Option<String>),
 }
@@ -31,7 +31,7 @@ pub fn meaning(name: &str) -> Meaning {
             known => known,
         };
     }
-    if is_riaks(name) { Meaning::Riaks } else { Meaning::Unknown(nearest(name)) }
+    if is_riaks(name) { Meaning::RiakOnly } else { Meaning::Unknown(nearest(name)) }
 }
 
 /// Prefixes of the keys that can be set for one of several engines.
@@ -123,7 +123,7 @@ mod tests {
         };
         assert_eq!(key.name, "leveldb.compression");
         let ignored = meaning("multi_backend.fast.bitcask.data_root");
-        assert!(matches!(ignored, Meaning::Riaks));
+        assert!(matches!(ignored, Meaning::RiakOnly));
         for name in
             ["multi_backend.fast.ring_size", "multi_backend.fast", "multi_backend..bitcask.x"]
         {
@@ -158,7 +158,7 @@ mod tests {
     fn keys_of_riak_without_a_meaning_are_known() {
         for name in ["anti_entropy.tree.expiry", "erlang.max_ports", "tictacaae_rangeboost", "sasl"]
         {
-            assert!(matches!(meaning(name), Meaning::Riaks), "{name}");
+            assert!(matches!(meaning(name), Meaning::RiakOnly), "{name}");
         }
     }
 }

@@ -191,15 +191,19 @@ const WITHOUT_PROMISE: &[&str] = &[
 
 /// A key that promises a behaviour that Quoit does not have.
 #[derive(Debug)]
-struct Promise {
+struct UnsupportedSetting {
     name: &'static str,
     /// The value in the riak.conf of a fresh installation, which the user has not chosen.
     stock: &'static str,
     broken: &'static str,
 }
 
-const fn promise(name: &'static str, stock: &'static str, broken: &'static str) -> Promise {
-    Promise { name, stock, broken }
+const fn promise(
+    name: &'static str,
+    stock: &'static str,
+    broken: &'static str,
+) -> UnsupportedSetting {
+    UnsupportedSetting { name, stock, broken }
 }
 
 const OTHER_CERTIFICATES: &str =
@@ -209,7 +213,7 @@ const OTHER_DIRECTORY: &str = "data lie below platform_data_dir, not there";
 const NO_SYSLOG: &str = "log lines go to standard error, not to syslog";
 
 /// Keys that cause a warning when they are set.
-const PROMISES: &[Promise] = &[
+const PROMISES: &[UnsupportedSetting] = &[
     promise("bitcask.data_root", "", OTHER_DIRECTORY),
     promise("buckets.default.postcommit", "", NO_HOOKS),
     promise("buckets.default.precommit", "", NO_HOOKS),
@@ -291,7 +295,7 @@ mod tests {
         }
         for name in riak_keys() {
             let said = meaning(name);
-            assert!(matches!(said, Meaning::Riaks), "{name}");
+            assert!(matches!(said, Meaning::RiakOnly), "{name}");
         }
     }
 

@@ -2,8 +2,8 @@
 
 use super::parse::{Entry, Origin};
 use super::settings::Settings;
-use quoit_cluster::LinkMode;
-use quoit_security::{Cost, WhileCutOff};
+use quoit_cluster::InternodeTlsMode;
+use quoit_security::{Cost, CutOffLoginPolicy};
 use quoit_server::{SecuritySettings, TlsFiles};
 use quoit_tls::Versions;
 use std::os::unix::fs::PermissionsExt;
@@ -100,7 +100,7 @@ impl Settings {
     fn handoff_certificate(&self) -> Option<&Entry> {
         let mut set = self.ignored.iter();
         set.find(|entry| entry.key.starts_with("handoff.ssl.") && !entry.value.is_empty())
-            .filter(|_| self.link_mode() == LinkMode::Plain)
+            .filter(|_| self.link_mode() == InternodeTlsMode::Plain)
     }
 
     /// The file that sets `distributed_cookie`, if every user of the machine may read it.
@@ -161,7 +161,7 @@ impl Settings {
             strangers_max: count("security.unauthenticated.maximum", defaults.strangers_max),
             serves_clear: self.serves_clear(),
             open_statistics: self.flag("security.open_statistics"),
-            while_cut_off: WhileCutOff {
+            while_cut_off: CutOffLoginPolicy {
                 refuses_after: self.duration("security.cut_off.refuse_logins_after"),
             },
             password_cost: Cost {

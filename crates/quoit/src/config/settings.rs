@@ -6,7 +6,7 @@ use super::parse::{self, ConfigLine, Entry, Origin, ParseError};
 use super::riak_keys::broken_promise;
 use super::several;
 use super::{value, variables};
-use quoit_cluster::{LinkMode, VersionRange};
+use quoit_cluster::{InternodeTlsMode, VersionRange};
 use quoit_tls::nodes::{SharedSecret, WeakSecret};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -172,7 +172,7 @@ pub fn settings_of(entries: Vec<Entry>) -> Result<Settings, ConfigError> {
 impl Settings {
     fn take(&mut self, entry: Entry) -> Result<(), ConfigError> {
         match meaning(&entry.key) {
-            Meaning::Riaks => self.ignored.push(entry),
+            Meaning::RiakOnly => self.ignored.push(entry),
             Meaning::Unknown(nearest) => {
                 if nearest.is_none()
                     && let Origin::Environment(name) = entry.origin
@@ -330,8 +330,8 @@ impl Settings {
 
     /// TLS mode of connections between nodes.
     #[must_use]
-    pub fn link_mode(&self) -> LinkMode {
-        self.get("internode.tls").and_then(LinkMode::from_word).unwrap_or_default()
+    pub fn link_mode(&self) -> InternodeTlsMode {
+        self.get("internode.tls").and_then(InternodeTlsMode::from_word).unwrap_or_default()
     }
 
     /// The secret that all nodes share (`distributed_cookie`), if it is strong enough. Its only use is that

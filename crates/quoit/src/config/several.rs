@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_together_stops_the_start() {
+    fn inconsistent_engine_settings_are_refused() {
         let cases: [(&[&str], &str); 6] = [
             (&[], "no engine is named"),
             (

@@ -160,7 +160,7 @@ pub(super) mod tests {
         let opened = reopen();
         assert!(!opened.clean, "events may be lost that were acknowledged");
         assert!(opened.loss.is_some());
-        opened.identity.settle_loss().unwrap();
+        opened.identity.mark_loss_repaired().unwrap();
         opened.engine.close().unwrap();
         drop(opened);
         assert!(reopen().loss.is_none());

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 /// Objects of the other cluster that are not stored here yet.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct NotAcross {
+pub(super) struct PendingObjects {
     /// Number of entries that wait at the peers, by their last reports.
     pub(super) count: u64,
     /// Number of objects stored here.
@@ -172,8 +172,8 @@ pub(super) fn rebase(done: &Value) -> String {
 }
 
 /// The sum of the entries that wait at the peers of all nodes.
-pub(super) fn not_across(nodes: &[(String, Value)]) -> NotAcross {
-    let mut left = NotAcross::default();
+pub(super) fn not_across(nodes: &[(String, Value)]) -> PendingObjects {
+    let mut left = PendingObjects::default();
     // Several nodes may consume the queue of the same peer; its waiting entries are counted once.
     let mut waiting = std::collections::BTreeMap::new();
     for (name, done) in nodes {

@@ -7,7 +7,7 @@ use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
 use super::{is_atom_text, is_tuple};
-use crate::term::{Places, Position, Term};
+use crate::term::{Position, Positions, Term};
 
 /// A fault of a text that should be a configuration in TOML, with its position.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -25,7 +25,7 @@ pub(in crate::config) struct TomlEntry {
     pub(in crate::config) key: String,
     pub(in crate::config) key_position: Position,
     pub(in crate::config) term: Term,
-    pub(in crate::config) places: Places,
+    pub(in crate::config) places: Positions,
 }
 
 /// Reads every key of a file.
@@ -74,8 +74,8 @@ impl<'a> TextLines<'a> {
         TomlError { position: self.position(span.start), message: message.into() }
     }
 
-    fn term(&self, value: &Spanned<DeValue<'_>>) -> Result<(Term, Places), TomlError> {
-        let mut places = Places::leaf(self.position(value.span().start));
+    fn term(&self, value: &Spanned<DeValue<'_>>) -> Result<(Term, Positions), TomlError> {
+        let mut places = Positions::leaf(self.position(value.span().start));
         let number_error = || self.error(value.span(), "the number does not fit");
         let term = match value.get_ref() {
             DeValue::String(text) if is_atom_text(text) => Term::atom(text),
@@ -108,7 +108,7 @@ impl<'a> TextLines<'a> {
         Ok((term, places))
     }
 
-    fn elements(&self, array: &DeArray<'_>) -> Result<(Vec<Term>, Vec<Places>), TomlError> {
+    fn elements(&self, array: &DeArray<'_>) -> Result<(Vec<Term>, Vec<Positions>), TomlError> {
         let elements: Result<Vec<_>, _> = array.iter().map(|element| self.term(element)).collect();
         Ok(elements?.into_iter().unzip())
     }
@@ -119,7 +119,7 @@ impl<'a> TextLines<'a> {
         &self,
         table: &DeTable<'_>,
         span: Range<usize>,
-    ) -> Result<(Term, Vec<Places>), TomlError> {
+    ) -> Result<(Term, Vec<Positions>), TomlError> {
         let entries: Vec<_> =
             table.iter().map(|(key, value)| (key.get_ref().as_ref(), value)).collect();
         match entries.as_slice() {
@@ -141,7 +141,10 @@ impl<'a> TextLines<'a> {
                     let (term, places) = self.term(value)?;
                     let position = places.position;
                     list.0.push(Term::Tuple(vec![Term::atom(name), term]));
-                    list.1.push(Places { position, inner: vec![Places::leaf(position), places] });
+                    list.1.push(Positions {
+                        position,
+                        inner: vec![Positions::leaf(position), places],
+                    });
                 }
                 Ok((Term::List(list.0), list.1))
             }
@@ -152,7 +155,7 @@ impl<'a> TextLines<'a> {
         &self,
         tag: &str,
         value: &Spanned<DeValue<'_>>,
-    ) -> Result<(Term, Vec<Places>), TomlError> {
+    ) -> Result<(Term, Vec<Positions>), TomlError> {
         if let "tuple" | "list" | "map" = tag {
             let (elements, places) = self.elements(self.array(value)?)?;
             let term = match tag {

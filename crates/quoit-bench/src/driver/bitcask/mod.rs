@@ -64,8 +64,8 @@ impl Driver for Bitcask {
     }
 
     fn notices(plan: &BitcaskPlan) -> Vec<String> {
-        let passed_over = plan.settings.passed_over.iter();
-        passed_over.map(|name| format!("bitcask_flags: {name} has no effect")).collect()
+        let ignored_options = plan.settings.ignored_options.iter();
+        ignored_options.map(|name| format!("bitcask_flags: {name} has no effect")).collect()
     }
 
     fn operation(_: &BitcaskPlan, term: &Term) -> Option<BitcaskOperation> {

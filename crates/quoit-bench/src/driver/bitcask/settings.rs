@@ -29,7 +29,7 @@ pub(super) struct StoreSettings {
     /// Interval between syncs of everything written; `None` for no periodic sync.
     pub(super) sync_interval: Option<Duration>,
     /// Names of options that have no effect.
-    pub(super) passed_over: Vec<String>,
+    pub(super) ignored_options: Vec<String>,
 }
 
 impl StoreSettings {
@@ -43,7 +43,7 @@ impl StoreSettings {
             max_file_size_bytes: None,
             expiry_secs: None,
             sync_interval: read_interval(settings)?,
-            passed_over: Vec::new(),
+            ignored_options: Vec::new(),
         };
         let expected = "write a list of options such as o_sync, {max_file_size, Bytes} or \
                         {expiry_secs, Seconds}";
@@ -75,7 +75,7 @@ impl StoreSettings {
                 self.expiry_secs = Some(u32::try_from(seconds_of(seconds)?).ok()?);
             }
             (name, _) if GIVEN_OPTIONS.contains(&name) => {}
-            (name, _) => self.passed_over.push(name.to_owned()),
+            (name, _) => self.ignored_options.push(name.to_owned()),
         }
         Some(())
     }

@@ -24,7 +24,7 @@ fn options_of_erlangs_bitcask_are_read() {
     assert!(store.is_synced);
     assert_eq!((store.max_file_size_bytes, store.expiry_secs), (Some(1000), Some(60)));
     assert_eq!(store.sync_interval, Some(Duration::from_secs(5)));
-    assert_eq!(store.passed_over, ["merge_window"]);
+    assert_eq!(store.ignored_options, ["merge_window"]);
     let store = read("{bitcask_flags, [{sync_strategy, {seconds, 3}}, {expiry_secs, -1}]}.");
     let store = store.expect("settings");
     assert_eq!((store.is_synced, store.expiry_secs), (false, None));

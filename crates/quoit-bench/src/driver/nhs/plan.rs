@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::keys::Order;
 use crate::config::{Config, ConfigError, Settings, Target, bytes_of};
-use crate::driver::both_targets::{BothTargets, of_lists};
+use crate::driver::both_targets::{BothTargets, without_unnamed_overrides};
 use crate::driver::{Asks, check_values_are_bytes};
 use crate::keygen::Kind;
 use crate::login::HttpSecurity;
@@ -81,7 +81,11 @@ impl NhsPlan {
         let (document_bytes, document_order) = read_unique(settings)?;
         Ok(Self {
             pb_targets,
-            repl_targets: of_lists(config).targets("replpb_ips", "pb_port", 8087)?,
+            repl_targets: without_unnamed_overrides(config).targets(
+                "replpb_ips",
+                "pb_port",
+                8087,
+            )?,
             http_targets,
             checks_replication: config
                 .operations

@@ -14,7 +14,7 @@ use self::leading::{AgentOrder, Leading};
 pub use self::summary::AgentSummary;
 use super::control::Control;
 use super::coordinator::event_loop;
-use super::crew::RunCrew;
+use super::crew::RunMembers;
 use super::{RunEnd, RunError};
 use crate::config::{AgentPlan, Config};
 use crate::link::{ClockReading, LinkError, ShareResult};
@@ -137,7 +137,7 @@ impl LedAgents {
     }
 }
 
-impl RunCrew for LedAgents {
+impl RunMembers for LedAgents {
     fn control(&self) -> &Control {
         &self.control
     }

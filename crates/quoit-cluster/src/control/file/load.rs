@@ -8,7 +8,7 @@ use crate::change::Change;
 use crate::control::codec::{decode_bucket, decode_member, decode_rule, decode_type};
 use crate::control::fence::Voters;
 use crate::error::OpenError;
-use crate::state::Whole;
+use crate::state::StoredState;
 use crate::state::cluster_codec::{decode_cluster, decode_layout};
 use crate::{ClusterId, NodeId};
 use prost::Message as _;
@@ -29,12 +29,12 @@ pub(super) struct LoadedIdentity {
 }
 
 /// Content of the file.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedControlFile {
     pub(crate) node_id: NodeId,
     pub(crate) voters: Voters,
     /// Index of the last applied entry of the log.
     pub(crate) applied_index: u64,
-    pub(crate) whole: Whole,
+    pub(crate) whole: StoredState,
 }
 
 type Decode = fn(&[u8], &[u8]) -> Result<Change, String>;
@@ -42,7 +42,7 @@ type Bytes16 = [u8; 16];
 
 impl ControlFile {
     /// Loads the whole state. Bucket types come before their buckets.
-    pub(crate) fn load(&self) -> Result<Loaded, OpenError> {
+    pub(crate) fn load(&self) -> Result<LoadedControlFile, OpenError> {
         let identity = self.identity()?;
         let applied = self.applied().map_err(|error| self.corrupt(&error.to_string()))?;
         let electorate = self.electorate().map_err(|error| self.corrupt(&error.to_string()))?;
@@ -55,7 +55,7 @@ impl ControlFile {
             changes.extend(self.rules(transaction)?);
             let layouts = self.layouts(transaction)?;
             let cluster = decode_cluster(&cluster.unwrap_or_default(), layouts);
-            let whole = Whole {
+            let whole = StoredState {
                 cluster_id: ClusterId(node.fixed::<16>(KEY_CLUSTER_ID)?),
                 ring_size: identity.ring_size,
                 version: applied.version,
@@ -65,7 +65,7 @@ impl ControlFile {
             };
             let applied_index = applied.last.map_or(0, |last| last.index);
             let voters = Voters::of(&electorate);
-            Ok(Loaded { node_id: identity.node_id, voters, applied_index, whole })
+            Ok(LoadedControlFile { node_id: identity.node_id, voters, applied_index, whole })
         })
     }
 

@@ -140,7 +140,7 @@ impl ControlFile {
     /// error. A panic becomes an error, and the database that was being used is dropped.
     fn guarded<T>(&self, look: impl FnOnce() -> T) -> Result<T, OpenError> {
         rented::catch(look).map_err(|thrown| {
-            let words = rented::words_of(&thrown);
+            let words = rented::panic_message(&thrown);
             self.corrupt(&format!("its pages contradict each other ({words})"))
         })
     }

@@ -82,7 +82,7 @@ impl Scene {
     async fn reach(&mut self, course: Course) {
         let (node, asker) = (id(self.victim), self.asker);
         // It has records that belong to others, so that it does not leave by itself.
-        self.cluster.control(self.victim).set_clear_by(0);
+        self.cluster.control(self.victim).set_drained_by_layout(0);
         match course {
             Course::Joining => self.join(self.victim).await,
             Course::Valid => {}
@@ -194,7 +194,7 @@ impl Scene {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_dies_on_its_way_holds_nothing_up_once_the_operator_has_said_so() {
+async fn remedies_unblock_changes_whenever_a_member_dies() {
     let courses = [
         Course::Joining,
         Course::Newcomer,

@@ -113,7 +113,7 @@ async fn second_process_on_a_copy_of_a_disk_is_told_and_stops_and_the_first_goes
     cluster.start(4).await;
     let mut departure = cluster.control(4).departure();
     let found = departure.wait_for(Option::is_some).await.unwrap().clone().unwrap();
-    assert!(matches!(found, Departure::Double { .. }), "{found:?}");
+    assert!(matches!(found, Departure::DuplicateIdentity { .. }), "{found:?}");
     let text = found.to_string();
     assert!(text.contains("is in use by a live node at n2:1"), "{text}");
     assert!(cluster.control(2).departure().borrow().is_none());

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::tests::{untyped, updates};
-use crate::{ClusterId, RecoverError, RestoreRole, look_at_copy, restore};
+use crate::{ClusterId, RecoverError, RestoreRole, inspect_copy, restore};
 use quoit_model::store_opening::LastOpening;
 use serde_json::json;
 
@@ -64,7 +64,7 @@ async fn with_copies() -> (TestCluster, Vec<u8>) {
 #[tokio::test(start_paused = true)]
 async fn members_agree_on_what_the_copy_that_begins_the_epoch_knew() {
     let (mut cluster, later) = with_copies().await;
-    let revisions = (1..=3).map(|number| look_at_copy(disk(&cluster, number)).unwrap().revision);
+    let revisions = (1..=3).map(|number| inspect_copy(disk(&cluster, number)).unwrap().revision);
     let revisions: Vec<u64> = revisions.collect();
     assert!(revisions.is_sorted() && revisions[0] < revisions[2], "{revisions:?}");
     let begun = restore(disk(&cluster, 3), EPOCH, RestoreRole::Begins).unwrap();
@@ -118,7 +118,7 @@ async fn stores_count_as_older_than_the_node_and_a_repetition_is_refused() {
     let mut cluster = TestCluster::joined(1).await;
     let opening = LastOpening { store_id: 5, mark: 8, incarnation: 2 };
     cluster.control(1).note_store_opening("bitcask", opening).unwrap();
-    assert!(matches!(look_at_copy(disk(&cluster, 1)), Err(RecoverError::Open(_))), "in use");
+    assert!(matches!(inspect_copy(disk(&cluster, 1)), Err(RecoverError::Open(_))), "in use");
     cluster.crash(1);
     restore(disk(&cluster, 1), EPOCH, RestoreRole::Begins).unwrap();
     let again = restore(disk(&cluster, 1), EPOCH, RestoreRole::Follows).unwrap_err();

@@ -1,7 +1,7 @@
 //! The authority of a cluster: creation, rotation, tokens and their ends, removed members.
 
 use super::*;
-use crate::transport::{JoinProof, LinkMode, LinkSecurity};
+use crate::transport::{InternodeTlsMode, JoinProof, LinkSecurity};
 use crate::{ChangeError, JoinError, StagedChange, TrustError};
 use quoit_tls::nodes::JoinToken;
 
@@ -9,7 +9,7 @@ use quoit_tls::nodes::JoinToken;
 const MESSAGE_DELAY: Duration = Duration::from_millis(20);
 
 impl TestCluster {
-    async fn start_secured(&mut self, number: u8, mode: LinkMode) {
+    async fn start_secured(&mut self, number: u8, mode: InternodeTlsMode) {
         self.security.insert(number, Arc::new(LinkSecurity::new(mode, None)));
         self.start(number).await;
     }
@@ -41,7 +41,7 @@ impl TestCluster {
         seed_elections(7);
         let mut cluster = TestCluster::machines(count);
         for number in 1..=count {
-            cluster.start_secured(number, LinkMode::Required).await;
+            cluster.start_secured(number, InternodeTlsMode::Required).await;
         }
         cluster.until("the first has an authority", || cluster.links(1).issuing.is_some()).await;
         if count > 1 {
@@ -82,7 +82,7 @@ async fn nodes_join_by_a_token_and_all_hold_certificates() {
 async fn tokens_that_are_used_up_revoked_or_of_another_cluster_let_nobody_in() {
     let mut cluster = TestCluster::machines(4);
     for number in 1..=4 {
-        cluster.start_secured(number, LinkMode::Required).await;
+        cluster.start_secured(number, InternodeTlsMode::Required).await;
     }
     cluster.until("there are authorities", || cluster.links(1).issuing.is_some()).await;
     cluster.until("there are authorities", || cluster.links(4).issuing.is_some()).await;
@@ -112,7 +112,7 @@ async fn tokens_that_are_used_up_revoked_or_of_another_cluster_let_nobody_in() {
 async fn a_used_up_token_serves_again_the_node_that_has_used_it_and_no_other() {
     let mut cluster = TestCluster::machines(3);
     for number in 1..=3 {
-        cluster.start_secured(number, LinkMode::Required).await;
+        cluster.start_secured(number, InternodeTlsMode::Required).await;
     }
     cluster.until("there is an authority", || cluster.links(1).issuing.is_some()).await;
     let once = cluster.token(1, 1).await;
@@ -167,7 +167,7 @@ async fn a_node_goes_on_with_certificates_of_its_own_state_after_a_start() {
     let second = cluster.state(2).node_id();
     cluster.crash(2);
     cluster.until("it is away", || !cluster.control(1).is_reachable(second)).await;
-    cluster.start_secured(2, LinkMode::Required).await;
+    cluster.start_secured(2, InternodeTlsMode::Required).await;
     cluster.until("it is back", || cluster.control(1).is_reachable(second)).await;
 }
 
@@ -175,7 +175,7 @@ async fn a_node_goes_on_with_certificates_of_its_own_state_after_a_start() {
 async fn an_open_cluster_is_closed_step_by_step() {
     let mut cluster = TestCluster::machines(3);
     for number in 1..=3 {
-        cluster.start_secured(number, LinkMode::Plain).await;
+        cluster.start_secured(number, InternodeTlsMode::Plain).await;
     }
     cluster.join(2, 1).await.unwrap();
     cluster.join(3, 1).await.unwrap();
@@ -183,7 +183,7 @@ async fn an_open_cluster_is_closed_step_by_step() {
     cluster.move_all().await;
     assert!(cluster.links(1).issuing.is_none(), "nobody needs an authority");
     for number in 1..=3 {
-        cluster.control(number).set_link_mode(LinkMode::Both);
+        cluster.control(number).set_link_mode(InternodeTlsMode::Both);
     }
     let all_hold = || (1..=3).all(|number| cluster.holds(number).is_some());
     cluster.until("all hold certificates", all_hold).await;
@@ -194,7 +194,7 @@ async fn an_open_cluster_is_closed_step_by_step() {
     };
     cluster.until("all connections have TLS", secured).await;
     for number in 1..=3 {
-        cluster.control(number).set_link_mode(LinkMode::Required);
+        cluster.control(number).set_link_mode(InternodeTlsMode::Required);
     }
     let second = cluster.state(2).node_id();
     cluster.until("they are connected", || cluster.control(1).is_reachable(second)).await;
@@ -207,14 +207,14 @@ async fn an_open_cluster_is_closed_step_by_step() {
 async fn a_node_that_requires_tls_from_now_on_is_never_without_another() {
     let mut cluster = TestCluster::machines(3);
     for number in 1..=3 {
-        cluster.start_secured(number, LinkMode::Plain).await;
+        cluster.start_secured(number, InternodeTlsMode::Plain).await;
     }
     cluster.join(2, 1).await.unwrap();
     cluster.join(3, 1).await.unwrap();
     cluster.commit(1).await;
     cluster.move_all().await;
     for number in 2..=3 {
-        cluster.control(number).set_link_mode(LinkMode::Both);
+        cluster.control(number).set_link_mode(InternodeTlsMode::Both);
     }
     cluster.until("all hold certificates", || (1..=3).all(|n| cluster.holds(n).is_some())).await;
     let others = [2, 3].map(|number| cluster.state(number).node_id());
@@ -232,7 +232,7 @@ async fn a_node_that_requires_tls_from_now_on_is_never_without_another() {
         cluster.network.set_delay("n1", &other, MESSAGE_DELAY);
         cluster.network.set_delay(&other, "n1", MESSAGE_DELAY);
     }
-    cluster.control(1).set_link_mode(LinkMode::Required);
+    cluster.control(1).set_link_mode(InternodeTlsMode::Required);
     let internode = cluster.control(1).link().internode().unwrap();
     let is_entered_plain = || internode.inbound_nodes().into_values().any(|one| one.is_to_end);
     let mut looks = 0;
@@ -255,7 +255,7 @@ async fn a_token_brings_no_certificate_of_a_present_member() {
     cluster.crash(2);
     cluster.until("it is away", || !cluster.control(1).is_reachable(second)).await;
     cluster.nodes.push(Node { number: 3, disk: FaultyDisk::new(3), process: None });
-    cluster.security.insert(3, Arc::new(LinkSecurity::new(LinkMode::Required, None)));
+    cluster.security.insert(3, Arc::new(LinkSecurity::new(InternodeTlsMode::Required, None)));
     cluster.start_as(3, Settings { new_node_id: second, ..settings() }).await;
     let refused = cluster.join_with(3, &token).await.unwrap_err().to_string();
     assert!(refused.contains("already"), "{refused}");

@@ -373,7 +373,7 @@ async fn a_node_that_stops_waits_for_answers_that_nobody_else_waits_for() {
 #[derive(Default)]
 struct ReceivedBodies(parking_lot::Mutex<Vec<Bytes>>);
 
-impl LateFaults for ReceivedBodies {
+impl LateFailureListener for ReceivedBodies {
     fn failed(&self, note: Bytes) {
         self.0.lock().push(note);
     }
@@ -391,7 +391,7 @@ async fn calls_that_fail_when_nobody_waits_any_more_are_told_once() {
         for method in methods {
             peer.send(*method, &50_u64, b"", Lane::Small, &replies, 0).unwrap();
         }
-        let told = Arc::clone(&heard) as Arc<dyn LateFaults>;
+        let told = Arc::clone(&heard) as Arc<dyn LateFailureListener>;
         replies.leave(told, Bytes::from_static(note));
     };
     leave(&[ECHO], b"answered");
@@ -413,7 +413,7 @@ async fn a_failure_that_nobody_has_looked_at_is_told_too() {
     peer.send(REFUSE, &(), b"", Lane::Small, &replies, 0).unwrap();
     sleep(Duration::from_millis(10)).await;
     assert!(heard.0.lock().is_empty());
-    let told = Arc::clone(&heard) as Arc<dyn LateFaults>;
+    let told = Arc::clone(&heard) as Arc<dyn LateFailureListener>;
     replies.leave(told, Bytes::from_static(b"refused"));
     assert_eq!(*heard.0.lock(), [&b"refused"[..]]);
 }
@@ -428,7 +428,7 @@ async fn calls_that_are_given_up_at_the_end_fail_and_are_told() {
     for replies in [&waits, &left] {
         peer.send(ECHO_LATER, &5000_u64, b"", Lane::Small, replies, 0).unwrap();
     }
-    left.leave(Arc::clone(&heard) as Arc<dyn LateFaults>, Bytes::from_static(b"left"));
+    left.leave(Arc::clone(&heard) as Arc<dyn LateFailureListener>, Bytes::from_static(b"left"));
     one.give_up_calls();
     assert_eq!(*heard.0.lock(), [&b"left"[..]]);
     let (_, answer) = waits.next().await.unwrap();

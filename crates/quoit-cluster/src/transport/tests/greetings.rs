@@ -90,7 +90,7 @@ async fn nodes_whose_clocks_are_far_apart_refuse_each_other_and_say_by_how_much(
         until("there is trouble", || peer.trouble().is_some()).await;
         assert!(peer.trouble().unwrap().contains(expected), "{:?}", peer.trouble());
         assert!(peer.trouble_for(Trouble::Clock, Duration::ZERO).is_some());
-        assert!(peer.trouble_for(Trouble::Double, Duration::ZERO).is_none());
+        assert!(peer.trouble_for(Trouble::DuplicateIdentity, Duration::ZERO).is_none());
         // A node that tells no time is accepted.
         echo(&one.peer(id(3)).unwrap(), b"x").await.unwrap();
         assert!(!peer.is_up());

@@ -1,7 +1,7 @@
 //! Connections with and without a proof of membership.
 
 use super::*;
-use crate::transport::{JoinProof, LinkKeys, LinkMode, LinkSecurity, Proven};
+use crate::transport::{InternodeTlsMode, JoinProof, LinkKeys, LinkSecurity, Proven};
 use quoit_tls::Instant as Time;
 use quoit_tls::nodes::{Authority, JoinToken, LinkTrust};
 use quoit_wire::internode::code;
@@ -21,26 +21,30 @@ fn trust() -> LinkTrust {
 }
 
 /// Returns the security of a node with the certificate of node `number`.
-fn security(mode: LinkMode, number: u8, trust: LinkTrust) -> Arc<LinkSecurity> {
+fn security(mode: InternodeTlsMode, number: u8, trust: LinkTrust) -> Arc<LinkSecurity> {
     let identity = authority().issue(&id(number).to_string(), &name(number), Time::now()).unwrap();
     let security = LinkSecurity::new(mode, None);
     security.set_keys(LinkKeys::new(identity, trust).unwrap());
     Arc::new(security)
 }
 
-fn secured(mode: LinkMode, number: u8) -> InternodeSettings {
+fn secured(mode: InternodeTlsMode, number: u8) -> InternodeSettings {
     InternodeSettings { security: security(mode, number, trust()), ..settings(number) }
 }
 
-async fn secured_node(network: &MemoryNetwork, mode: LinkMode, number: u8) -> Arc<Internode> {
+async fn secured_node(
+    network: &MemoryNetwork,
+    mode: InternodeTlsMode,
+    number: u8,
+) -> Arc<Internode> {
     node_with(network, &name(number), secured(mode, number)).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn members_with_certificates_talk_and_all_others_are_not_heard() {
     let network = MemoryNetwork::default();
-    let one = secured_node(&network, LinkMode::Required, 1).await;
-    let two = secured_node(&network, LinkMode::Required, 2).await;
+    let one = secured_node(&network, InternodeTlsMode::Required, 1).await;
+    let two = secured_node(&network, InternodeTlsMode::Required, 2).await;
     let plain = node(&network, 3).await;
     for each in [&one, &two, &plain] {
         each.set_peers(&members(&[1, 2, 3]));
@@ -60,9 +64,11 @@ async fn members_with_certificates_talk_and_all_others_are_not_heard() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_shows_the_certificate_of_another_is_refused() {
     let network = MemoryNetwork::default();
-    let one = secured_node(&network, LinkMode::Required, 1).await;
-    let false_two =
-        InternodeSettings { security: security(LinkMode::Required, 3, trust()), ..settings(2) };
+    let one = secured_node(&network, InternodeTlsMode::Required, 1).await;
+    let false_two = InternodeSettings {
+        security: security(InternodeTlsMode::Required, 3, trust()),
+        ..settings(2)
+    };
     let two = node_with(&network, "n2", false_two).await;
     two.set_peers(&members(&[1, 2]));
     let peer = two.peer(id(1)).unwrap();
@@ -79,8 +85,8 @@ async fn a_node_that_shows_the_certificate_of_another_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn both_serves_plain_nodes_counts_them_and_required_ends_them() {
     let network = MemoryNetwork::default();
-    let one = secured_node(&network, LinkMode::Both, 1).await;
-    let two = secured_node(&network, LinkMode::Both, 2).await;
+    let one = secured_node(&network, InternodeTlsMode::Both, 1).await;
+    let two = secured_node(&network, InternodeTlsMode::Both, 2).await;
     let plain = node(&network, 3).await;
     for each in [&one, &two, &plain] {
         each.set_peers(&members(&[1, 2, 3]));
@@ -102,17 +108,17 @@ async fn both_serves_plain_nodes_counts_them_and_required_ends_them() {
     assert_eq!(to_end().count(), 0, "it is allowed");
     one.outdate_plain_inbound();
     assert_eq!(to_end().collect::<Vec<_>>(), [id(3)], "it was made before the mode has changed");
-    one.security().set_mode(LinkMode::Required);
+    one.security().set_mode(InternodeTlsMode::Required);
     one.hang_up_inbound(id(3));
-    open.hang_up();
+    open.close_connections();
     until("the plain node is shut out", || !of_plain.is_up() && !open.is_up()).await;
     assert_eq!(echo(&secured, b"still").await.unwrap(), "still");
 }
 
 /// Starts two nodes whose lanes were connected without TLS in the mode `plain`, and which support TLS now.
 async fn two_in_clear(network: &MemoryNetwork) -> (Arc<Internode>, Arc<Internode>, Arc<Peer>) {
-    let one = secured_node(network, LinkMode::Plain, 1).await;
-    let two = secured_node(network, LinkMode::Plain, 2).await;
+    let one = secured_node(network, InternodeTlsMode::Plain, 1).await;
+    let two = secured_node(network, InternodeTlsMode::Plain, 2).await;
     for each in [&one, &two] {
         each.set_peers(&members(&[1, 2]));
     }
@@ -121,8 +127,8 @@ async fn two_in_clear(network: &MemoryNetwork) -> (Arc<Internode>, Arc<Internode
         peer.call(ECHO, &(), b"x", lane, LIMIT).await.unwrap();
     }
     assert!(peer.is_plain());
-    one.security().set_mode(LinkMode::Both);
-    two.security().set_mode(LinkMode::Both);
+    one.security().set_mode(InternodeTlsMode::Both);
+    two.security().set_mode(InternodeTlsMode::Both);
     (one, two, peer)
 }
 
@@ -200,14 +206,14 @@ async fn a_member_that_leaves_while_its_connection_is_replaced_keeps_none() {
 async fn a_connection_stays_where_the_other_side_takes_no_tls() {
     let network = MemoryNetwork::default();
     let (one, two, peer) = two_in_clear(&network).await;
-    two.security().set_mode(LinkMode::Plain);
+    two.security().set_mode(InternodeTlsMode::Plain);
     one.security().note_dialed_plain("n2:1", None);
     peer.renew_plain();
     let is_explained = || one.security().plain_links()["n2"].reason.is_some();
     until("the reason is told", is_explained).await;
     assert!(peer.is_plain() && peer.is_up());
     assert_eq!(echo(&peer, b"still").await.unwrap(), "still");
-    two.security().set_mode(LinkMode::Both);
+    two.security().set_mode(InternodeTlsMode::Both);
     peer.renew_plain();
     until("it has TLS", || !peer.is_plain()).await;
     assert_eq!(echo(&peer, b"still").await.unwrap(), "still");
@@ -220,13 +226,15 @@ async fn a_token_opens_one_method_alone() {
     let token = JoinToken::make(authority().fingerprint()).unwrap();
     let mut known = trust();
     known.tokens.insert(token.id().unwrap(), Time::now().plus_secs(60));
-    let of_two =
-        InternodeSettings { security: security(LinkMode::Required, 2, known), ..settings(2) };
+    let of_two = InternodeSettings {
+        security: security(InternodeTlsMode::Required, 2, known),
+        ..settings(2)
+    };
     let two = node_with(&network, "n2", of_two).await;
     two.register_for_guests(ECHO..=ECHO, Arc::new(TestService));
     two.register_for_joiners(60..=60, Arc::new(Asks));
     let joins = InternodeSettings {
-        security: Arc::new(LinkSecurity::new(LinkMode::Required, None)),
+        security: Arc::new(LinkSecurity::new(InternodeTlsMode::Required, None)),
         ..settings(1)
     };
     let one = node_with(&network, "n1", joins).await;
@@ -261,8 +269,8 @@ impl Service for Asks {
 #[tokio::test(start_paused = true)]
 async fn prodding_before_the_handshake_is_answered_with_nothing_but_alerts() {
     let network = MemoryNetwork::default();
-    let one = secured_node(&network, LinkMode::Required, 1).await;
-    let two = secured_node(&network, LinkMode::Required, 2).await;
+    let one = secured_node(&network, InternodeTlsMode::Required, 1).await;
+    let two = secured_node(&network, InternodeTlsMode::Required, 2).await;
     let stranger = network.host("stranger");
     let hello = [0x16, 3, 1, 0, 5, 1, 0, 0, 1, 3];
     let firsts = (0..=255).map(|byte| vec![byte; 64]);

@@ -4,10 +4,10 @@
 //! by page. If a part of the state stays, the other replicas are sent the write alone where that is
 //! enough, because they hold pages of their own.
 
-use super::{NewWrite, ObjectChange, ReplicaMessages, given_value, policy};
+use super::{ChangeResults, NewWrite, ObjectChange, given_value, policy};
 use crate::coordinator::Coordinator;
 use crate::error::RequestError;
-use crate::records::{Becomes, PageChange, PageFault, WrittenPages};
+use crate::records::{NewForm, PageChange, PageFault, WrittenPages};
 use crate::replica::{Replicated, merge_rule};
 use quoit_model::clock::{Dot, VersionVector};
 use quoit_model::data_type::pages::{OtherCopy, PagedObject, PagesMerged};
@@ -28,16 +28,16 @@ pub(crate) enum InPages<'c> {
 
 /// Writes a value over a record in pages.
 pub(crate) type PageWrite<'c> =
-    dyn FnMut(PagedObject, &mut WrittenPages<'_, '_>) -> Result<WrittenOver, PageFault> + 'c;
+    dyn FnMut(PagedObject, &mut WrittenPages<'_, '_>) -> Result<PageWriteResult, PageFault> + 'c;
 
 /// Result of such a write; `None` if the record has to be changed as a whole.
-pub(crate) type WrittenOver = Option<(Becomes, ReplicaMessages)>;
+pub(crate) type PageWriteResult = Option<(NewForm, ChangeResults)>;
 
 /// Result of a change of a record in pages.
 pub(super) enum ChangedInPages {
     Applied(Applied),
     /// The record is no longer in pages.
-    Gone,
+    RemoveDrained,
     NeedsWhole,
 }
 
@@ -48,7 +48,7 @@ impl Coordinator {
         at: &RecordAt<'_>,
         access: Access,
         in_pages: &mut InPages<'_>,
-        told: &RefCell<ReplicaMessages>,
+        told: &RefCell<ChangeResults>,
     ) -> Result<ChangedInPages, StoreError> {
         let mut needs_whole = false;
         let applied = match in_pages {
@@ -57,14 +57,14 @@ impl Coordinator {
                 self.local.records.change_root(at, access, &mut |_, paged, pages| {
                     let written = write(paged, pages)?;
                     needs_whole = written.is_none();
-                    let Some((becomes, now)) = written else { return Ok(Becomes::Same) };
+                    let Some((becomes, now)) = written else { return Ok(NewForm::Same) };
                     *told.borrow_mut() = now;
                     Ok(becomes)
                 })?
             }
         };
         Ok(match applied {
-            None => ChangedInPages::Gone,
+            None => ChangedInPages::RemoveDrained,
             Some(_) if needs_whole => ChangedInPages::NeedsWhole,
             Some(applied) => ChangedInPages::Applied(applied),
         })
@@ -79,7 +79,7 @@ impl Coordinator {
         replicates: bool,
         paged: PagedObject,
         pages: &mut WrittenPages<'_, '_>,
-    ) -> Result<WrittenOver, PageFault> {
+    ) -> Result<PageWriteResult, PageFault> {
         let policy = policy(props, change.deleted);
         if let Some(given) = &change.given {
             if let Some(fault) = &change.refused {
@@ -123,7 +123,7 @@ impl Coordinator {
         replicates: bool,
         (merged, now_us, alone): Merged,
         pages: &mut WrittenPages<'_, '_>,
-    ) -> Result<WrittenOver, PageFault> {
+    ) -> Result<PageWriteResult, PageFault> {
         let merged = match merged {
             PagesMerged::Paged(merged) if merged.is_small() => {
                 let whole = merged.whole(pages)?;
@@ -141,17 +141,17 @@ impl Coordinator {
                 };
                 let (decision, told) = self.told_of(at, props, made, replicates, &mut out);
                 let becomes = match decision {
-                    Decision::Keep => Becomes::Same,
-                    Decision::Put(meta) => Becomes::Whole(meta, out.into()),
-                    Decision::Remove => Becomes::Nothing,
+                    Decision::Keep => NewForm::Same,
+                    Decision::Put(meta) => NewForm::Whole(meta, out.into()),
+                    Decision::Remove => NewForm::Nothing,
                 };
                 Some((becomes, told))
             }
             PagesMerged::Paged(merged) => {
                 let told = alone.and_then(|(context, dot, earlier)| {
-                    merged.told_of_write(&context, &dot, earlier)
+                    merged.replication_object(&context, &dot, earlier)
                 });
-                let sent = PageReceivers {
+                let sent = PageWriteForms {
                     alone: told,
                     replicates,
                     returns_object: change.returns_object,
@@ -169,10 +169,10 @@ impl Coordinator {
         at: &RecordAt<'_>,
         props: &BucketProps,
         merged: Box<PagedObject>,
-        sent: PageReceivers,
+        sent: PageWriteForms,
         pages: &mut WrittenPages<'_, '_>,
-    ) -> Result<(Becomes, ReplicaMessages), PageFault> {
-        let PageReceivers { alone, replicates, returns_object } = sent;
+    ) -> Result<(NewForm, ChangeResults), PageFault> {
+        let PageWriteForms { alone, replicates, returns_object } = sent;
         let object = merged.object();
         let sibling_count = object.siblings.len() as u32;
         if sibling_count > self.local.settings.limits.sibling_count_max {
@@ -192,8 +192,8 @@ impl Coordinator {
         let replicated =
             sent.map(|object| Replicated::new(&object, merge_rule(props), n_val_class));
         let outcome = Some(Ok(Some(whole.unwrap_or_else(|| object.clone()))));
-        let becomes = Becomes::paged(merged, n_val_class, pages)?;
-        Ok((becomes, ReplicaMessages { outcome, replicated }))
+        let becomes = NewForm::paged(merged, n_val_class, pages)?;
+        Ok((becomes, ChangeResults { outcome, replicated }))
     }
 }
 
@@ -223,7 +223,7 @@ fn merged_with_given(
 }
 
 /// Receivers of a write, and the form that each receives.
-struct PageReceivers {
+struct PageWriteForms {
     /// The write alone, if that is enough for the other replicas.
     alone: Option<Object>,
     replicates: bool,
@@ -231,6 +231,6 @@ struct PageReceivers {
 }
 
 /// Result of a change that wrote nothing.
-fn kept(outcome: Result<Option<Object>, RequestError>) -> (Becomes, ReplicaMessages) {
-    (Becomes::Same, ReplicaMessages { outcome: Some(outcome), replicated: None })
+fn kept(outcome: Result<Option<Object>, RequestError>) -> (NewForm, ChangeResults) {
+    (NewForm::Same, ChangeResults { outcome: Some(outcome), replicated: None })
 }

@@ -7,10 +7,10 @@
 
 use super::datatype_of;
 use crate::coordinator::Coordinator;
-use crate::coordinator::first_asked::{FirstAsked, FirstStep};
+use crate::coordinator::first_asked::{FirstRound, FirstRoundStart};
 use crate::coordinator::get::read_need;
 use crate::coordinator::read_replicas::ReadRequest;
-use crate::coordinator::readers::Wanted;
+use crate::coordinator::readers::ReadRequestKind;
 use crate::error::{DataTypeError, RequestError};
 use crate::options::ReadOptions;
 use crate::placement::{Place, object_props, record_at};
@@ -67,7 +67,7 @@ impl Coordinator {
             Answered::Part(PartCopy::Found { part, .. }) => return answer_of(part, question),
             Answered::Differently(first) => {
                 let asked = &mut AskedNodes::default();
-                let found = self.go_on(&read, *first, started_us, asked).await?;
+                let found = self.continue_read(&read, *first, started_us, asked).await?;
                 self.with_values_of(key, found)?
             }
             Answered::Not => self.get_stored(key, options).await?,
@@ -107,15 +107,15 @@ impl Coordinator {
         read: &ReadRequest<'_>,
         question: &Question,
     ) -> Result<Answered, RequestError> {
-        let wanted = Wanted::Part(question);
-        let mut first = match FirstAsked::ask(topology, &read.at, &read.need, read.sloppy, wanted)?
+        let wanted = ReadRequestKind::Part(question);
+        let mut first = match FirstRound::ask(topology, &read.at, &read.need, read.sloppy, wanted)?
         {
-            FirstStep::Own => {
+            FirstRoundStart::Own => {
                 let own = self.own_part(&read.at, question).await;
                 return Ok(own.map_or(Answered::Not, Answered::Part));
             }
-            FirstStep::Asked(first) => first,
-            FirstStep::NotHere => return Ok(Answered::Not),
+            FirstRoundStart::Asked(first) => first,
+            FirstRoundStart::NotHere => return Ok(Answered::Not),
         };
         let mut part = None;
         if first.has_own() {
@@ -149,7 +149,7 @@ enum Answered {
     /// All have the same object, which has this part.
     Part(PartCopy),
     /// The replicas differ, failed or are late. The read continues with their answers.
-    Differently(Box<FirstAsked>),
+    Differently(Box<FirstRound>),
     /// The replicas can't be asked for a part: the whole object is read.
     Not,
 }

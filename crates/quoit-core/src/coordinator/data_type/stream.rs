@@ -3,9 +3,9 @@
 use super::identity_of;
 use crate::coordinator::Coordinator;
 use crate::coordinator::confirm::PATIENCE;
-use crate::coordinator::first_asked::{FirstAsked, FirstStep};
+use crate::coordinator::first_asked::{FirstRound, FirstRoundStart};
 use crate::coordinator::get::read_need;
-use crate::coordinator::readers::Wanted;
+use crate::coordinator::readers::ReadRequestKind;
 use crate::error::RequestError;
 use crate::options::ReadOptions;
 use crate::placement::{object_props, record_at};
@@ -42,14 +42,14 @@ pub trait ItemSink {
 }
 
 /// Passes elements or fields on to the client's sink.
-struct Handing<'s> {
+struct SinkAdapter<'s> {
     sink: &'s mut (dyn ItemSink + Send),
     identity: Identity,
     /// Data type and sizes of the record, once they are known.
     read: Option<(Datatype, Sizes)>,
 }
 
-impl Items for Handing<'_> {
+impl Items for SinkAdapter<'_> {
     fn begin(&mut self, paged: &PagedObject) {
         let root = paged.root();
         let clock = paged.causal_clock().ok();
@@ -101,13 +101,13 @@ impl Coordinator {
         } else {
             let need = read_need(&self.local.control.read(), key.bucket, &quorums);
             let sloppy = options.is_sloppy();
-            match FirstAsked::ask(&topology, &at, &need, sloppy, Wanted::Digest)? {
-                FirstStep::Own => {}
-                FirstStep::Asked(asked) if asked.has_own() => first = Some(asked),
-                FirstStep::Asked(_) | FirstStep::NotHere => return Ok(false),
+            match FirstRound::ask(&topology, &at, &need, sloppy, ReadRequestKind::Digest)? {
+                FirstRoundStart::Own => {}
+                FirstRoundStart::Asked(asked) if asked.has_own() => first = Some(asked),
+                FirstRoundStart::Asked(_) | FirstRoundStart::NotHere => return Ok(false),
             }
         }
-        let mut handing = Handing { sink, identity: identity_of(key, &encoded), read: None };
+        let mut handing = SinkAdapter { sink, identity: identity_of(key, &encoded), read: None };
         let shown = blocking.in_place(|| self.local.records.each_item(&at, &mut handing))?;
         let (Some(digest), Some((datatype, sizes))) = (shown, handing.read) else {
             return Ok(false);

@@ -34,7 +34,7 @@ use crate::settings::TIMEOUT_MS_DEFAULT;
 use crate::stats::Counter;
 use crate::stored::decode;
 use crate::topology::{Topology, cost_us};
-use crate::votes::{NodePlace, ReplicaCount};
+use crate::votes::{NodeIndex, ReplicaCount};
 use bytes::Bytes;
 use message::{FORWARD_LANE_BYTES, Forwarding};
 use prost::Message;
@@ -63,7 +63,7 @@ struct ForwardOutcome {
 
 /// Conclusion from the fault of a forwarded write that was not answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Unanswered {
+enum ForwardFailure {
     /// The candidate did nothing, and another one may be asked.
     NotMade,
     /// The candidate did nothing, because it knows a newer layout.
@@ -76,7 +76,7 @@ enum Unanswered {
     TimedOut,
 }
 
-impl Unanswered {
+impl ForwardFailure {
     fn after(fault: &CallError) -> Self {
         match fault {
             CallError::Unreachable(_) | CallError::TooBusy { .. } | CallError::TooLarge { .. } => {
@@ -165,7 +165,7 @@ impl Coordinator {
     ) -> Result<ForwardOutcome, RequestError> {
         let limit = u64::from(timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
         let deadline = Instant::now() + Duration::from_millis(limit);
-        let mut tried: SmallVec<[NodePlace; 4]> = SmallVec::new();
+        let mut tried: SmallVec<[NodeIndex; 4]> = SmallVec::new();
         let mut is_overload = false;
         loop {
             let next = self.coordinator(&topology, key, n_val, sloppy, &tried)?;
@@ -188,24 +188,24 @@ impl Coordinator {
                 }
                 Err(fault) => fault,
             };
-            match Unanswered::after(&fault) {
-                Unanswered::TimedOut => return Err(RequestError::Timeout),
-                Unanswered::Unknown
+            match ForwardFailure::after(&fault) {
+                ForwardFailure::TimedOut => return Err(RequestError::Timeout),
+                ForwardFailure::Unknown
                     if !forwarding.may_be_repeated && !planted!(RepeatsUnanswered) =>
                 {
                     return Err(RequestError::Timeout);
                 }
-                Unanswered::StaleLayout => {
+                ForwardFailure::StaleLayout => {
                     self.local.wait_for_newer(topology.version(), deadline).await?;
                     topology = self.local.topology();
                     // In another topology a place may belong to another node.
                     tried.clear();
                 }
-                Unanswered::Overload => {
+                ForwardFailure::Overload => {
                     is_overload = true;
                     tried.push(node);
                 }
-                Unanswered::NotMade | Unanswered::Unknown => tried.push(node),
+                ForwardFailure::NotMade | ForwardFailure::Unknown => tried.push(node),
             }
         }
     }
@@ -218,8 +218,8 @@ impl Coordinator {
         key: KeyRef<'_>,
         n_val: Option<u32>,
         sloppy: bool,
-        tried: &[NodePlace],
-    ) -> Result<Option<(NodePlace, Arc<Peer>)>, RequestError> {
+        tried: &[NodeIndex],
+    ) -> Result<Option<(NodeIndex, Arc<Peer>)>, RequestError> {
         let (partition, bucket_n_val) = self.local.partition_of(key)?;
         let n_val =
             n_val.filter(|n_val| (1..=bucket_n_val).contains(n_val)).unwrap_or(bucket_n_val);
@@ -228,7 +228,8 @@ impl Coordinator {
             let peer = topology.peer(voter.node)?;
             Some((voter.primary == 0, cost_us(peer), voter.node, peer))
         });
-        let best = reachable.min_by_key(|(stand_in, cost_us, ..)| (*stand_in, *cost_us));
+        let best =
+            reachable.min_by_key(|(fallback_votes, cost_us, ..)| (*fallback_votes, *cost_us));
         Ok(best.map(|(_, _, node, peer)| (node, Arc::clone(peer))))
     }
 
@@ -341,29 +342,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_have_been_made_is_told_from_what_certainly_was_not() {
+    fn faults_after_which_a_write_may_exist_are_unknown_outcomes() {
         let refused = |code| CallError::Refused { code, text: "".into() };
         let cases = [
-            (CallError::Unreachable("".into()), Unanswered::NotMade),
+            (CallError::Unreachable("".into()), ForwardFailure::NotMade),
             (
                 CallError::TooBusy { outstanding_bytes: 1, outstanding_count: 1 },
-                Unanswered::NotMade,
+                ForwardFailure::NotMade,
             ),
-            (CallError::TooLarge { size_bytes: 2, size_bytes_max: 1 }, Unanswered::NotMade),
-            (refused(REFUSED_STORAGE), Unanswered::NotMade),
-            (refused(REFUSED_MALFORMED), Unanswered::NotMade),
-            (refused(code::UNKNOWN_METHOD), Unanswered::NotMade),
-            (refused(REFUSED_STALE_LAYOUT), Unanswered::StaleLayout),
-            (refused(REFUSED_OVERLOAD), Unanswered::Overload),
-            (refused(code::NO_ANSWER), Unanswered::Unknown),
-            (refused(code::TOO_LARGE), Unanswered::Unknown),
-            (refused(code::CANCELLED), Unanswered::Unknown),
-            (refused(9_999), Unanswered::Unknown),
-            (CallError::Disconnected("".into()), Unanswered::Unknown),
-            (CallError::Timeout { after_ms: 1 }, Unanswered::TimedOut),
+            (CallError::TooLarge { size_bytes: 2, size_bytes_max: 1 }, ForwardFailure::NotMade),
+            (refused(REFUSED_STORAGE), ForwardFailure::NotMade),
+            (refused(REFUSED_MALFORMED), ForwardFailure::NotMade),
+            (refused(code::UNKNOWN_METHOD), ForwardFailure::NotMade),
+            (refused(REFUSED_STALE_LAYOUT), ForwardFailure::StaleLayout),
+            (refused(REFUSED_OVERLOAD), ForwardFailure::Overload),
+            (refused(code::NO_ANSWER), ForwardFailure::Unknown),
+            (refused(code::TOO_LARGE), ForwardFailure::Unknown),
+            (refused(code::CANCELLED), ForwardFailure::Unknown),
+            (refused(9_999), ForwardFailure::Unknown),
+            (CallError::Disconnected("".into()), ForwardFailure::Unknown),
+            (CallError::Timeout { after_ms: 1 }, ForwardFailure::TimedOut),
         ];
         for (fault, expected) in cases {
-            assert_eq!(Unanswered::after(&fault), expected, "{fault}");
+            assert_eq!(ForwardFailure::after(&fault), expected, "{fault}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Repair of this node's copy if it is damaged: the copy is replaced by what the other replicas have.
 
-use super::{ReadRun, Stop};
+use super::{ReadRun, ReadStop};
 use crate::replica::{Copy, Replicated};
 use crate::stats::Counter;
 use quoit_planted::planted;
@@ -10,7 +10,7 @@ impl ReadRun<'_> {
     /// Replaces this node's damaged copy, so that its vote counts again. A read that needs all replicas
     /// has no other vote to take instead, and would fail as long as the copy is damaged. Returns true if
     /// the read should continue.
-    pub(super) async fn heal_own(&mut self, deadline: Instant) -> Result<bool, Stop> {
+    pub(super) async fn heal_own(&mut self, deadline: Instant) -> Result<bool, ReadStop> {
         let has_found = self.answers.iter().any(|(_, copy)| matches!(copy, Copy::Found(..)));
         if !self.own_is_damaged || self.own_is_healed || !has_found || planted!(LosesRepairs) {
             return Ok(false);
@@ -19,7 +19,7 @@ impl ReadRun<'_> {
             return Ok(true);
         }
         let Some((_, object)) = self.merged_answers()? else { return Ok(false) };
-        if self.began.elapsed() >= self.coordinator.local.sent_for() {
+        if self.began.elapsed() >= self.coordinator.local.send_window() {
             return Ok(false);
         }
         let replicated = Replicated::new(&object, self.read.rule, self.read.n_val_class);

@@ -1,12 +1,12 @@
 //! Repair of large sets and maps during a read. Copies in pages are made equal by exchanging only the
 //! ranges of items that differ; afterwards only this node's copy is read whole.
 
-use super::{ReadRun, Stop};
+use super::{ReadRun, ReadStop};
 use crate::error::RequestError;
 use crate::replica::Copy;
 use crate::stats::Counter;
 use crate::stored::wait_if_blocked;
-use crate::votes::NodePlace;
+use crate::votes::NodeIndex;
 use bytes::Bytes;
 use quoit_store::engine::RecordAt;
 use quoit_wire::internode::data::MergeRule;
@@ -20,7 +20,7 @@ const ROUND_COUNT: usize = 2;
 impl ReadRun<'_> {
     /// Makes the copies of the replicas that have answered equal to this node's copy, as far as both are
     /// in pages. All other copies are left to the general path.
-    pub(super) async fn unite_large(&mut self, deadline: Instant) -> Result<(), Stop> {
+    pub(super) async fn unite_large(&mut self, deadline: Instant) -> Result<(), ReadStop> {
         let Some(own) = self.topology.own() else { return Ok(()) };
         let at = self.read.at;
         if self.read.rule != MergeRule::Causal || self.behind(own).is_empty() {
@@ -32,7 +32,7 @@ impl ReadRun<'_> {
         if !is_in_pages {
             return Ok(());
         }
-        let mut repaired: SmallVec<[NodePlace; 4]> = SmallVec::new();
+        let mut repaired: SmallVec<[NodeIndex; 4]> = SmallVec::new();
         for _ in 0..ROUND_COUNT {
             for node in self.behind(own) {
                 let Some(digest) = self.unite_with(node, &at, deadline).await? else { continue };
@@ -48,7 +48,7 @@ impl ReadRun<'_> {
     }
 
     /// The nodes whose copy differs from this node's.
-    fn behind(&self, own: NodePlace) -> SmallVec<[NodePlace; 4]> {
+    fn behind(&self, own: NodeIndex) -> SmallVec<[NodeIndex; 4]> {
         let digest_of = |copy: &Copy| match copy {
             Copy::Found(digest, _) => Some(*digest),
             Copy::Missing => None,
@@ -68,13 +68,13 @@ impl ReadRun<'_> {
     /// afterwards; `None` if the other copy has to be fetched whole.
     async fn unite_with(
         &mut self,
-        node: NodePlace,
+        node: NodeIndex,
         at: &RecordAt<'_>,
         deadline: Instant,
-    ) -> Result<Option<u64>, Stop> {
+    ) -> Result<Option<u64>, ReadStop> {
         let Some(peer) = self.topology.peer(node) else { return Ok(None) };
         let key = Bytes::copy_from_slice(at.encoded);
-        let united = self.coordinator.replica.unite_by_ranges(peer, at.partition, &key);
+        let united = self.coordinator.replica.merge_by_ranges(peer, at.partition, &key);
         match timeout_at(deadline, united).await {
             Ok(Ok(Some(_))) => {
                 let meta = self.coordinator.local.records.head(at).map_err(RequestError::from)?;

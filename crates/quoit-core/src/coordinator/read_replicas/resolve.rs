@@ -1,10 +1,10 @@
 //! Computes the answer of a read from its replicas' answers, and repairs the replicas that were behind.
 
-use super::{ReadRun, Stop};
+use super::{ReadRun, ReadStop};
 use crate::error::RequestError;
 use crate::replica::{Copy, Replicated};
 use crate::stored::decode;
-use crate::votes::{NodePlace, ReadState};
+use crate::votes::{NodeIndex, ReadState};
 use quoit_cluster::Replies;
 use quoit_model::object::Object;
 use quoit_planted::planted;
@@ -17,7 +17,7 @@ impl ReadRun<'_> {
     pub(super) async fn resolve(
         &mut self,
         deadline: Instant,
-    ) -> Result<Option<Option<Object>>, Stop> {
+    ) -> Result<Option<Option<Object>>, ReadStop> {
         if self.tally().state(&self.voters) == ReadState::NotFound {
             return Ok(Some(None));
         }
@@ -28,7 +28,7 @@ impl ReadRun<'_> {
         let Some((digest, object)) = self.merged_answers()? else { return Ok(Some(None)) };
         // A late repair must not be sent: the record may have been deleted and its tombstone reaped in
         // the meantime.
-        if self.began.elapsed() < self.coordinator.local.sent_for() && !planted!(LosesRepairs) {
+        if self.began.elapsed() < self.coordinator.local.send_window() && !planted!(LosesRepairs) {
             self.repair(digest, &object);
         }
         Ok(Some(Some(object)))
@@ -60,9 +60,9 @@ impl ReadRun<'_> {
 
     /// Fetches an object for each version of which only the digest is known. False if a node that has
     /// such a version failed.
-    pub(super) async fn fetch_bodies(&mut self, deadline: Instant) -> Result<bool, Stop> {
+    pub(super) async fn fetch_bodies(&mut self, deadline: Instant) -> Result<bool, ReadStop> {
         let mut bodies: SmallVec<[u64; 4]> = SmallVec::new();
-        let mut wanted: SmallVec<[(u64, NodePlace); 4]> = SmallVec::new();
+        let mut wanted: SmallVec<[(u64, NodeIndex); 4]> = SmallVec::new();
         for (_, copy) in &self.answers {
             if let Copy::Found(digest, Some(_)) = copy {
                 bodies.push(*digest);

@@ -9,7 +9,7 @@ use quoit_model::hash::Partition;
 use quoit_model::props::WriteQuorums;
 use quoit_planted::planted;
 use quoit_store::engine::Ticket;
-use quoit_wire::internode::data::{self, Acks};
+use quoit_wire::internode::data::{self, AckMoment};
 
 /// Size in bytes from which an object goes over the connection for large messages.
 const LARGE_BYTES: usize = 64 << 10;
@@ -71,7 +71,7 @@ pub(crate) fn store_message(
     key: Bytes,
     partition: Partition,
     replicated: &Replicated,
-    acks: Acks,
+    acks: AckMoment,
 ) -> (data::Store, Lane) {
     let header = data::Store {
         key,
@@ -96,7 +96,7 @@ pub(crate) fn join_message(
     key: Bytes,
     partition: Partition,
     sent: &SentDelta,
-    acks: Acks,
+    acks: AckMoment,
 ) -> (data::Join, Lane) {
     let header = data::Join {
         key,
@@ -120,12 +120,12 @@ fn lane_of(payload: &Bytes) -> Lane {
 
 /// The moments at which replicas should answer a write: when they have accepted it, when they have synced
 /// it, or both if the quorums depend on both.
-pub(super) const fn acks(quorums: &WriteQuorums) -> Acks {
+pub(super) const fn acks(quorums: &WriteQuorums) -> AckMoment {
     if quorums.dw == 0 {
-        Acks::Accepted
+        AckMoment::Accepted
     } else if quorums.w <= quorums.dw && quorums.pw <= quorums.dw {
-        Acks::Synced
+        AckMoment::Synced
     } else {
-        Acks::Both
+        AckMoment::Both
     }
 }

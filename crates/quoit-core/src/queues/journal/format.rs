@@ -185,6 +185,7 @@ pub(super) fn decode(bytes: &Bytes) -> Option<JournalEntry> {
     };
     let sequence = EntrySequence(u64_at(bytes, 8));
     let queued_us = u64_at(bytes, 16);
-    let entry = QueueEntry { sequence, key, reference, visited, queued_us, is_again: false };
+    let entry =
+        QueueEntry { sequence, key, reference, visited, queued_us, may_be_redelivery: false };
     Some(JournalEntry { entry, queues })
 }

@@ -54,10 +54,10 @@ impl SourceQueues {
 
     /// Notes that the consumer of a lease can't use the deltas of these entries. They are sent again
     /// with their objects.
-    pub fn want_whole(&self, name: &str, lease: &Lease, sequences: &[EntrySequence]) {
+    pub fn request_whole(&self, name: &str, lease: &Lease, sequences: &[EntrySequence]) {
         let mut state = self.state.lock();
         let Some(queue) = state.queues.iter_mut().find(|queue| queue.name == name) else { return };
-        sequences.iter().for_each(|sequence| queue.want_whole(*sequence, lease.number));
+        sequences.iter().for_each(|sequence| queue.request_whole(*sequence, lease.number));
     }
 
     /// Counts bytes of objects that were sent from a queue.

@@ -2,7 +2,7 @@
 
 use super::SourceQueues;
 use crate::queues::entry::VisitedCluster;
-use crate::queues::missed::CheckNumber;
+use crate::queues::missed::FullSyncNumber;
 use crate::queues::queue::Queue;
 use quoit_planted::planted;
 
@@ -31,26 +31,31 @@ impl SourceQueues {
     }
 
     /// Notes that a full-sync of all records begins, on this node or another node of the cluster.
-    pub fn begin_check(&self, number: CheckNumber, now_us: u64) {
+    pub fn begin_full_sync(&self, number: FullSyncNumber, now_us: u64) {
         // With a short retention a queue would otherwise become stale before its deletes are settled.
         let settling_us_max = self.settings.retention.as_micros() as u64 / 4;
         let mut state = self.state.lock();
         for queue in &mut state.queues {
-            queue.missed.begin_check(number, now_us, settling_us_max);
+            queue.missed.begin_full_sync(number, now_us, settling_us_max);
         }
     }
 
     /// Notes that a full-sync of all records with the queue of this name has found that the other
     /// cluster lacks nothing. `cluster` is the id of that cluster; `None` for a Riak. The next
     /// [`SourceQueues::flush`] stores that.
-    pub fn end_check(&self, number: CheckNumber, name: &str, cluster: Option<VisitedCluster>) {
+    pub fn end_full_sync(
+        &self,
+        number: FullSyncNumber,
+        name: &str,
+        cluster: Option<VisitedCluster>,
+    ) {
         let mut state = self.state.lock();
         let is_for = |queue: &Queue| match queue.sink {
             Some(sink) => cluster == Some(sink),
             None => queue.name == name,
         };
         for queue in state.queues.iter_mut().filter(|queue| is_for(queue)) {
-            queue.missed.end_check(number);
+            queue.missed.end_full_sync(number);
         }
     }
 

@@ -39,9 +39,9 @@ impl Store {
         self.records.begin_staged(at).expect("the disk is good").expect("its name is short").0
     }
 
-    fn finish(&self, pages: &StagedPages, sent: &SentPages) -> Unstaged {
+    fn finish(&self, pages: &StagedPages, sent: &SentPages) -> StagedOutcome {
         let root = PagedObject::decode(&sent.root().value).expect("a root");
-        let around = AroundStaged {
+        let around = StagedCallbacks {
             refused: &|| None,
             merged: &|_, _| panic!("what came in pages was put together"),
         };
@@ -93,7 +93,7 @@ fn pages_that_come_are_the_record_as_soon_as_there_is_a_root() {
     assert!(matches!(from.records.end_pass(&at, &mut sent), Ok(PassEnd::Complete)));
     assert!(found(&to.records, &at).is_none(), "nothing is shown before");
     assert_eq!(to.note_count(), 1);
-    assert!(matches!(to.finish(&pages, &sent), Unstaged::Written(..)));
+    assert!(matches!(to.finish(&pages, &sent), StagedOutcome::Written(..)));
     let (own, copy) = (found(&from.records, &at).unwrap(), found(&to.records, &at).unwrap());
     assert_eq!((own.meta, own.value), (copy.meta, copy.value));
     assert_eq!(page_count(&*to.engine, &name), count);
@@ -128,7 +128,7 @@ fn what_is_written_while_pages_are_sent_comes_as_of_one_moment() {
     to.records.put_staged(&pages, &last).expect("the disk is good");
     let root = PagedObject::decode(&sent.root().value).expect("a root");
     assert_eq!(page_count(&*to.engine, &name), root.root().table().page_count() as usize);
-    assert!(matches!(to.finish(&pages, &sent), Unstaged::Written(..)));
+    assert!(matches!(to.finish(&pages, &sent), StagedOutcome::Written(..)));
     let copy = found(&to.records, &at).expect("a record");
     assert_eq!(copy.meta.digest, sent.root().meta.digest);
     assert_ne!(copy.meta.digest, found(&from.records, &at).expect("a record").meta.digest);
@@ -152,7 +152,7 @@ fn pages_without_a_root_are_removed_after_a_start() {
     let pages = to.stage(&at);
     let mut sent = from.records.begin_sending(&at).expect("good").expect("it lies in pages");
     let count = send_pass(&from, &to, (&at, &pages), &mut sent, || {});
-    assert!(matches!(to.finish(&pages, &sent), Unstaged::Written(..)));
+    assert!(matches!(to.finish(&pages, &sent), StagedOutcome::Written(..)));
     let other = to.stage(&at);
     to.records.put_staged(&other, &[(first_page(), Some("page".into()))]).expect("good");
     let to = to.restart(4);
@@ -176,7 +176,7 @@ fn pages_that_do_not_belong_together_get_no_root() {
     let mut sent = from.records.begin_sending(&at).expect("good").expect("it lies in pages");
     send_pass(&from, &to, (&at, &pages), &mut sent, || {});
     to.records.put_staged(&pages, &[(first_page(), None)]).expect("the disk is good");
-    assert_eq!(to.finish(&pages, &sent), Unstaged::NeedsWhole);
+    assert_eq!(to.finish(&pages, &sent), StagedOutcome::NeedsWhole);
     assert!(found(&to.records, &at).is_none());
     let all: Vec<PageName> = from_names(&from, &at);
     to.records.drop_staged(&pages, all.into_iter()).expect("the disk is good");
@@ -208,7 +208,7 @@ fn pages_that_come_become_one_with_what_is_there() {
     let pages = to.stage(&at);
     let mut sent = from.records.begin_sending(&at).expect("good").expect("it lies in pages");
     send_pass(&from, &to, (&at, &pages), &mut sent, || {});
-    assert!(matches!(to.finish(&pages, &sent), Unstaged::Written(..)));
+    assert!(matches!(to.finish(&pages, &sent), StagedOutcome::Written(..)));
     let copy = found(&to.records, &at).expect("a record");
     assert_eq!(elements(&copy).len(), 5_010);
     assert_eq!(to.note_count(), 0);

@@ -4,8 +4,8 @@ use crate::cluster::data_types::{fetch_all, numbered, one_copy, update};
 use crate::cluster::fixture::{Cluster, key};
 use bytes::Bytes;
 use quoit_core::{
-    Arrival, ArrivedDelta, BatchBounds, CopyElsewhere, DataTypeRequest, DeltaOutcome, Lease,
-    Patience, QueuedObject, QueuedValue, RangesAnswer, RangesQuestion, ReplicatedStore,
+    Arrival, ArrivedDelta, BatchBounds, DataTypeRequest, DeltaOutcome, Lease, OtherClusterCopy,
+    QueueWait, QueuedObject, QueuedValue, RangesAnswer, RangesQuestion, ReplicatedStore,
     StoreSettings, VisitedCluster,
 };
 use quoit_model::data_type::{Operation, SetChange, Value};
@@ -51,7 +51,7 @@ impl Pair {
     async fn take_leased(&self, lease: &Lease, takes_deltas: bool) -> Vec<QueuedObject> {
         let bounds =
             BatchBounds { count_max: 100, bytes_max: 1 << 20, sink: Some(SINK), takes_deltas };
-        let patience = Patience::UpTo(Duration::ZERO);
+        let patience = QueueWait::UpTo(Duration::ZERO);
         self.source().replication().take_queued("out", lease, bounds, patience).await.unwrap()
     }
 
@@ -131,10 +131,10 @@ async fn a_delta_behind_a_gap_is_refused_by_any_node_until_the_object_comes() {
     }
     assert_eq!(pair.set(&pair.sink).await, before, "no part of it is there");
 
-    queues.want_whole("out", &lease, &[later.sequence]);
+    queues.request_whole("out", &lease, &[later.sequence]);
     drop(lease);
     let whole = pair.take(true).await;
-    assert!(whole.len() == 1 && !is_delta(&whole[0]) && whole[0].is_again, "{whole:?}");
+    assert!(whole.len() == 1 && !is_delta(&whole[0]) && whole[0].may_be_redelivery, "{whole:?}");
     pair.store(1, whole[0].clone()).await;
     pair.assert_equal().await;
     // The late deltas are covered by the object, so they join without an effect.
@@ -148,7 +148,7 @@ struct SourceCopy {
     byte_count: usize,
 }
 
-impl CopyElsewhere for SourceCopy {
+impl OtherClusterCopy for SourceCopy {
     fn ask<'a>(
         &'a mut self,
         question: RangesQuestion,
@@ -156,7 +156,7 @@ impl CopyElsewhere for SourceCopy {
     ) -> Pin<Box<dyn Future<Output = RangesAnswer> + Send + 'a>> {
         Box::pin(async move {
             let (answer, items) =
-                self.store.anti_entropy().tell_ranges(question, asked).await.unwrap()?;
+                self.store.anti_entropy().answer_ranges_question(question, asked).await.unwrap()?;
             self.byte_count += answer.len() + items.len();
             Some((answer, items))
         })
@@ -175,7 +175,7 @@ async fn a_cluster_behind_a_gap_fetches_the_ranges_that_differ() {
     let mut united = Vec::new();
     for node in &pair.sink.nodes {
         let mut copy = SourceCopy { store: Arc::clone(&pair.source.nodes[0].store), byte_count: 0 };
-        let done = node.store.replication().unite_with_elsewhere(&entry.key, &mut copy, &arrival);
+        let done = node.store.replication().merge_with_remote_copy(&entry.key, &mut copy, &arrival);
         if done.await.unwrap() {
             assert!(copy.byte_count < 8_000, "{} bytes", copy.byte_count);
             united.push(copy.byte_count);
@@ -203,7 +203,7 @@ async fn what_no_node_has_in_pages_is_not_fetched_by_ranges() {
     for (from, to) in [(&pair.sink, &fresh), (&fresh, &pair.sink)] {
         let store = &to.nodes[1].store;
         let united =
-            store.replication().unite_with_elsewhere(&name, &mut copy(from), &arrival).await;
+            store.replication().merge_with_remote_copy(&name, &mut copy(from), &arrival).await;
         assert!(!united.unwrap());
     }
     assert_eq!(pair.set(&pair.sink).await, numbered(0..2_000));

@@ -10,7 +10,7 @@ use quoit_model::hash::{Partition, RingSize};
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
 use quoit_model::props::{BucketProps, PropUpdates, Quorum, Scope};
-use quoit_node::{Beside, NodeEngine};
+use quoit_node::{AuxiliaryData, NodeEngine};
 use quoit_seam::{Clock, ManualClock};
 use quoit_testkit::{TestNode, address_of, events, memory_engine};
 use quoit_wire::internode::data::METHOD_FETCH;
@@ -130,7 +130,7 @@ impl Cluster {
             network: Some(self.network.clone()),
             untyped_defaults,
             settings: StoreSettings { blocking: Blocking::Inline, ..settings },
-            beside: Beside { source_queues, ..Beside::default() },
+            beside: AuxiliaryData { source_queues, ..AuxiliaryData::default() },
             ..node
         };
         let node = node.start().await.unwrap();

@@ -3,7 +3,7 @@
 use crate::cluster::fixture::{Cluster, Node, key, r, values};
 use bytes::Bytes;
 use quoit_core::{
-    Arrival, BatchBounds, DeleteMode, DeleteRequest, Patience, QueuedValue, StoreSettings,
+    Arrival, BatchBounds, DeleteMode, DeleteRequest, QueueWait, QueuedValue, StoreSettings,
 };
 use quoit_model::key::KeyRef;
 use quoit_model::object::Object;
@@ -102,7 +102,7 @@ async fn another_cluster_is_told_that_what_was_reaped_has_arrived() {
 /// Takes the values that a node's queue has for another cluster, and confirms them.
 async fn taken(node: &Node) -> Vec<QueuedValue> {
     let bounds = BatchBounds { count_max: 10, bytes_max: 1 << 20, sink: None, takes_deltas: false };
-    let (queues, patience) = (node.store.source_queues(), Patience::UpTo(Duration::ZERO));
+    let (queues, patience) = (node.store.source_queues(), QueueWait::UpTo(Duration::ZERO));
     let lease = queues.lease();
     let entries =
         node.store.replication().take_queued("out", &lease, bounds, patience).await.unwrap();
@@ -172,7 +172,7 @@ async fn reap_records_wait_until_the_sink_of_the_member_that_deleted_knows() {
         };
         let bounds =
             BatchBounds { count_max: 10, bytes_max: 1 << 20, sink: None, takes_deltas: false };
-        let patience = Patience::UpTo(Duration::ZERO);
+        let patience = QueueWait::UpTo(Duration::ZERO);
         let mut unconfirmed = Vec::new();
         for node in &cluster.nodes {
             let queues = node.store.source_queues();

@@ -3,7 +3,7 @@
 use crate::one_node::fixture::{Fixture, fixture};
 use bytes::Bytes;
 use proptest::prelude::*;
-use quoit_core::{BegunBatch, GivenInPlace, GivenObject, PutRequest};
+use quoit_core::{BegunBatch, ImportedInPlace, ImportedObject, PutRequest};
 use quoit_model::bitcask_key::BitcaskKey;
 use quoit_model::clock::{Actor, Dot, VersionVector};
 use quoit_model::object::{Metadata, Object, Sibling};
@@ -67,21 +67,21 @@ async fn with_types() -> Fixture {
     fixture
 }
 
-fn batch(items: &[Item]) -> Vec<GivenObject> {
+fn batch(items: &[Item]) -> Vec<ImportedObject> {
     let numbered = items.iter().enumerate();
     numbered
-        .map(|(number, item)| GivenObject { number, key: item.key(), object: item.object() })
+        .map(|(number, item)| ImportedObject { number, key: item.key(), object: item.object() })
         .collect()
 }
 
 /// Stores a batch as the import does. Returns the numbers of the objects that were written together.
 async fn store_batch(fixture: &Fixture, items: &[Item]) -> Vec<usize> {
     let BegunBatch { pending, left } = fixture.store.begin_given(batch(items)).await;
-    for GivenObject { key, object, .. } in left {
+    for ImportedObject { key, object, .. } in left {
         match fixture.store.put_given_in_place(key.as_key_ref(), object).unwrap() {
-            GivenInPlace::Stored => {}
-            GivenInPlace::Pending(pending) => fixture.store.finish(pending).await.unwrap(),
-            GivenInPlace::Declined(object) => panic!("{object:?} was declined by a node alone"),
+            ImportedInPlace::Stored => {}
+            ImportedInPlace::Pending(pending) => fixture.store.finish(pending).await.unwrap(),
+            ImportedInPlace::Declined(object) => panic!("{object:?} was declined by a node alone"),
         }
     }
     let Some(pending) = pending else { return Vec::new() };

@@ -1,5 +1,5 @@
 use super::*;
-use crate::data_type::{EventAuthor, FieldKind, Operation, ShownForm, Value, context};
+use crate::data_type::{CounterForm, EventSource, FieldKind, Operation, Value, context};
 use crate::hll::Precision;
 
 fn actor(name: u8) -> Actor {
@@ -51,7 +51,7 @@ fn riak_set(clock: &[(u8, u64)], entries: &[(&'static str, (u8, u64))]) -> RiakD
 /// The set in the form in which clients see the object.
 fn shown_set(object: &Object) -> RiakSet {
     let mut object = object.clone();
-    object.show_data_type(ShownForm::Typed);
+    object.show_data_type(CounterForm::Typed);
     match RiakDataType::decode(&object.siblings[0].value) {
         Ok(RiakDataType::Set(set)) => set,
         other => panic!("{other:?} is no set"),
@@ -132,7 +132,7 @@ fn versions_of_a_counter_never_count_twice() {
 
 /// An update of a counter by the store with this name.
 fn counted_here(object: Option<Object>, name: u8, amount: i64) -> Object {
-    let coordinator = EventAuthor {
+    let coordinator = EventSource {
         actor: &context::incarnation(&Actor([name; 8].as_slice().into()), 1),
         time_secs: 9,
         now_us: 9_000_000,
@@ -145,7 +145,7 @@ fn counted_here(object: Option<Object>, name: u8, amount: i64) -> Object {
 /// The object in a cluster that received it in Riak's form.
 fn sent(object: &Object) -> Object {
     let mut sent = object.clone();
-    sent.show_data_type(ShownForm::Typed);
+    sent.show_data_type(CounterForm::Typed);
     sent.clock = clock_in_riak(&sent.clock);
     assert_eq!(sent.adopt_riak_data_type(Some(Datatype::Counter)), Ok(true));
     sent
@@ -174,7 +174,7 @@ fn of_counters_beside_each_other_in_one_object_the_larger_count_of_an_actor_stay
     let more = counted_here(Some(more), 1, 100);
     let shown = |object: &Object| {
         let mut shown = object.clone();
-        shown.show_data_type(ShownForm::Typed);
+        shown.show_data_type(CounterForm::Typed);
         shown
     };
     for (first, second) in [(&less, &more), (&more, &less)] {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::data_type::{FieldOperation, FieldUpdate, MapOperation, SetChange, ShownForm, Value};
+use crate::data_type::{CounterForm, FieldOperation, FieldUpdate, MapOperation, SetChange, Value};
 use crate::hll::Precision;
 use crate::riak_data_type::{RiakDataType, RiakEmbedded};
 use proptest::prelude::*;
@@ -22,8 +22,8 @@ impl Replica {
         Self { incarnation, plain_counter: 0, object: None }
     }
 
-    fn coordinator(&self) -> EventAuthor<'_> {
-        EventAuthor {
+    fn coordinator(&self) -> EventSource<'_> {
+        EventSource {
             actor: &self.incarnation,
             time_secs: 1,
             now_us: 5,
@@ -41,7 +41,7 @@ impl Replica {
     }
 
     fn update(&mut self, operation: &Operation, context: Option<&CausalClock>) -> State {
-        let coordinator = EventAuthor {
+        let coordinator = EventSource {
             actor: &self.incarnation,
             time_secs: 1,
             now_us: 5,
@@ -258,7 +258,7 @@ fn values_of_clients_stay_beside_the_state() {
 fn a_record_of_another_type_is_left_alone() {
     let mut replica = Replica::new(1);
     replica.update(&add("x"), None);
-    let coordinator = EventAuthor {
+    let coordinator = EventSource {
         actor: &replica.incarnation,
         time_secs: 1,
         now_us: 5,
@@ -297,7 +297,7 @@ fn a_store_goes_on_with_its_last_incarnation() {
     let other = crate::data_type::context::incarnation(&actor(2), 9);
     let mut plain_passing = store.clone();
     plain_passing.0.extend_from_slice(&99u64.to_be_bytes());
-    let passing = crate::data_type::context::passing_incarnation(&plain_passing);
+    let passing = crate::data_type::context::temporary_incarnation(&plain_passing);
     let others = [store.clone(), plain_passing, passing, other];
     let object = clock(&[&[named(3), named(8), named(5)], &others[..]].concat());
     assert_eq!(object.incarnation_of(&store, 0), Some(&named(8)));
@@ -323,7 +323,7 @@ fn clients_are_shown_riaks_form() {
     };
     replica.update(&Operation::Map(map), None);
     let mut object = replica.object.expect("a map");
-    object.show_data_type(ShownForm::Typed);
+    object.show_data_type(CounterForm::Typed);
     let sibling = &object.siblings[0];
     assert!(!sibling.is_data_type());
     assert_eq!(sibling.meta.content_type.as_deref(), Some(&b"application/riak_map"[..]));
@@ -356,13 +356,13 @@ fn every_type_is_shown_with_its_content_type() {
         let state = replica.update(&operation, None);
         let mut stored = replica.object.expect("an object");
         let mut object = stored.clone();
-        object.show_data_type(ShownForm::Typed);
+        object.show_data_type(CounterForm::Typed);
         let shown = RiakDataType::decode(&object.siblings[0].value).expect("Riak's form");
         assert_eq!(shown.content_type(), content_type(state.datatype()));
         match shown {
             RiakDataType::Counter(counts) => {
                 assert_eq!(counts[0].increments, 5);
-                stored.show_data_type(ShownForm::Legacy);
+                stored.show_data_type(CounterForm::Legacy);
                 let legacy = RiakDataType::decode(&stored.siblings[0].value);
                 assert_eq!(legacy, Ok(RiakDataType::LegacyCounter(counts)));
             }

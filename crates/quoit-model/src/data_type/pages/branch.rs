@@ -126,12 +126,12 @@ impl Branch {
     }
 
     /// True if the figures count no items, as after all pages were taken out.
-    pub(super) const fn is_bare(&self) -> bool {
+    pub(super) const fn counts_nothing(&self) -> bool {
         self.item_count == 0 && self.all_bytes() == 0 && self.digest == 0
     }
 
     /// Empty content of the branch's kind.
-    pub(super) fn no_items(&self) -> Content {
+    pub(super) fn empty_like(&self) -> Content {
         Content::of_record(self.datatype)
     }
 
@@ -261,7 +261,7 @@ impl Branch {
 
     /// Subtracts the difference between two states of another branch: `before` and `after` items
     /// were taken out of it.
-    pub(super) const fn take_what_went(&mut self, before: &Self, after: &Self) {
+    pub(super) const fn subtract_difference(&mut self, before: &Self, after: &Self) {
         let went = before.item_count.saturating_sub(after.item_count);
         self.item_count = self.item_count.saturating_sub(went);
         let went = before.page_bytes.saturating_sub(after.page_bytes);

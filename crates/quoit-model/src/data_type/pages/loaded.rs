@@ -157,7 +157,7 @@ impl Loaded {
 
     /// True if all items that the root counts were read.
     pub(super) const fn is_whole(&self) -> bool {
-        self.open.branch.is_bare()
+        self.open.branch.counts_nothing()
     }
 
     /// Writes the pages back, after splitting or joining them as their sizes require. Returns the

@@ -12,7 +12,7 @@ use super::written::Closing;
 use super::{ItemHash, PagedObject, Pages, Root};
 use crate::clock::{Dot, VersionVector};
 use crate::data_type::content::{Content, MapField};
-use crate::data_type::object::{Described, Life};
+use crate::data_type::object::{RecordTimes, StateSummary};
 use crate::data_type::{CausalClock, EventSet, FieldName, MAP_DEPTH_MAX, State, StoredFormError};
 use crate::merge::{NewValue, WritePolicy};
 use crate::object::{Object, Sibling};
@@ -50,7 +50,7 @@ struct Split {
     /// The object without its state.
     rest: Object,
     clock: CausalClock,
-    life: Option<Life>,
+    life: Option<RecordTimes>,
 }
 
 impl Split {
@@ -79,7 +79,7 @@ impl PagedObject {
         pages: &mut P,
     ) -> Result<PagesMerged, P::Error> {
         let (object, is_divided) = match &other {
-            OtherCopy::Whole(object) => (*object, Self::should_be(object)),
+            OtherCopy::Whole(object) => (*object, Self::needs_pages(object)),
             OtherCopy::Paged(paged, _) => (paged.object(), false),
         };
         if self.object().has_all_of(object) {
@@ -113,7 +113,7 @@ impl PagedObject {
         };
         let mut clock = ours.clock;
         clock.merge(&theirs.clock);
-        Ok(self.become_of(ours.rest.merge(&theirs.rest), root, &clock, life))
+        Ok(self.merged_into(ours.rest.merge(&theirs.rest), root, &clock, life))
     }
 
     /// As [`Object::write`], page by page: the writer's context removes what the writer had seen of
@@ -141,7 +141,7 @@ impl PagedObject {
         clock.merge(&seen);
         // Adds the new event, and the events of the writer's context, which may close gaps.
         clock.merge(&CausalClock::from(object.clock.clone()));
-        Ok(self.become_of(object, root, &clock, life.unwrap_or_default()))
+        Ok(self.merged_into(object, root, &clock, life.unwrap_or_default()))
     }
 
     /// As [`Object::merge_last_write_wins`]: the value of one of the two copies stays. No page is
@@ -187,7 +187,7 @@ impl PagedObject {
     /// events that write replaced. A replica that receives the small object first would then count
     /// the previous write as known and keep the values that it replaced, so `None` is returned.
     #[must_use]
-    pub fn told_of_write(
+    pub fn replication_object(
         &self,
         context: &VersionVector,
         dot: &Dot,
@@ -209,15 +209,15 @@ impl PagedObject {
     }
 
     /// Makes the result of a root and of the siblings beside the state.
-    fn become_of(
+    fn merged_into(
         &self,
         mut object: Object,
         root: Root,
         clock: &CausalClock,
-        life: Life,
+        life: RecordTimes,
     ) -> PagesMerged {
         object.clock = clock.vector().clone();
-        let described = Described {
+        let described = StateSummary {
             datatype: root.datatype(),
             is_live: root.is_live(),
             is_void: root.is_void(),
@@ -363,7 +363,7 @@ impl<'m, 'o, P: Pages> Merging<'m, 'o, P> {
         seed: u64,
         depth: usize,
     ) -> Result<(), P::Error> {
-        let none = own.no_items();
+        let none = own.empty_like();
         let branch = match std::mem::replace(own, none) {
             Content::Branch(branch) => *branch,
             items if self.closing.pages.can_have_branches() => {
@@ -398,15 +398,15 @@ impl<'m, 'o, P: Pages> Merging<'m, 'o, P> {
         let mut unread = branch.clone();
         for range in table.pages() {
             let mut open = OpenBranch::new(branch);
-            let none = open.branch.no_items();
+            let none = open.branch.empty_like();
             let before = open.branch.clone();
             let mut items = open.read_page(seed, range, self.closing.pages)?.unwrap_or(none);
-            unread.take_what_went(&before, &open.branch);
+            unread.subtract_difference(&before, &open.branch);
             let theirs = source.take_until(range.last(), self.others.as_deref_mut())?;
             self.content(&mut items, theirs, undone, seed, depth)?;
             branch = self.closing.put_back(items, open, seed)?;
         }
-        if unread.is_bare() && source.is_read() {
+        if unread.counts_nothing() && source.is_read() {
             Ok(branch)
         } else {
             Err(less_than_known().into())

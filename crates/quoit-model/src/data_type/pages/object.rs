@@ -4,10 +4,10 @@ use super::open::Opening;
 use super::{ItemHash, Loaded, PageName, Pages, Root};
 use crate::cursor::{Cursor, put_varint};
 use crate::data_type::content::Content;
-use crate::data_type::object::{Described, Life};
+use crate::data_type::object::{RecordTimes, StateSummary};
 use crate::data_type::value::value_of;
 use crate::data_type::{
-    CausalClock, Delta, EventAuthor, FieldName, Operation, State, StoredFormError, UpdateError,
+    CausalClock, Delta, EventSource, FieldName, Operation, State, StoredFormError, UpdateError,
     Value,
 };
 use crate::object::{Object, Sibling};
@@ -57,14 +57,14 @@ impl PagedObject {
     /// True if a stored object may have to be divided. For most other objects this is decided by
     /// their first bytes.
     #[must_use]
-    pub fn may_be(stored: &[u8]) -> bool {
+    pub fn may_need_pages(stored: &[u8]) -> bool {
         stored.len() > DIVIDE_BYTES && PlainObject::read(stored).is_none()
     }
 
     /// True if an object holds a state that should be divided. A state that expires is not divided,
     /// since no node would remove its pages.
     #[must_use]
-    pub fn should_be(object: &Object) -> bool {
+    pub fn needs_pages(object: &Object) -> bool {
         let is_large = |sibling: &Sibling| {
             sibling.is_data_type()
                 && sibling.dot.is_some()
@@ -179,7 +179,7 @@ impl PagedObject {
         }
         let is_all = (item_count, page_bytes)
             == (self.root.item_count(), self.root.trunk.page_bytes)
-            && (!is_exact || trunk.is_bare());
+            && (!is_exact || trunk.counts_nothing());
         if is_all {
             return Ok(());
         }
@@ -198,7 +198,7 @@ impl PagedObject {
         pages: &mut P,
     ) -> Result<Option<Self>, P::Error> {
         let state = object.data_type()?.filter(|state| state.datatype() == self.root.datatype());
-        let Some(state) = state.filter(|_| Self::should_be(object)) else {
+        let Some(state) = state.filter(|_| Self::needs_pages(object)) else {
             self.remove_pages(pages)?;
             return Ok(None);
         };
@@ -238,7 +238,7 @@ impl PagedObject {
         self,
         operation: &Operation,
         context: Option<&CausalClock>,
-        coordinator: EventAuthor<'_>,
+        coordinator: EventSource<'_>,
         pages: &mut P,
     ) -> Result<Result<(Self, Delta), UpdateError>, P::Error> {
         let Self { generation, mut object, root } = self;
@@ -254,7 +254,7 @@ impl PagedObject {
             Err(fault) => return Ok(Err(fault.into())),
         };
         let root = loaded.store(pages)?;
-        let life = Life { last_modified_us: coordinator.now_us, expires_at_secs: None };
+        let life = RecordTimes { last_modified_us: coordinator.now_us, expires_at_secs: None };
         replace_root(&mut object, &root, &clock, life);
         Ok(Ok((Self { generation, object, root }, delta)))
     }
@@ -282,7 +282,7 @@ impl PagedObject {
             return Ok(None);
         }
         let root = loaded.store(pages)?;
-        let life = Life { last_modified_us, expires_at_secs: None };
+        let life = RecordTimes { last_modified_us, expires_at_secs: None };
         let life = object.siblings.first().map_or(life, |sibling| sibling.life().merge(life));
         replace_root(&mut object, &root, &clock, life);
         Ok(Some(Self { generation, object, root }))
@@ -368,10 +368,15 @@ fn each_live<P: Pages + ?Sized>(
 }
 
 /// Replaces the stored root, and tombstones, which the operation has seen.
-pub(super) fn replace_root(object: &mut Object, root: &Root, clock: &CausalClock, life: Life) {
+pub(super) fn replace_root(
+    object: &mut Object,
+    root: &Root,
+    clock: &CausalClock,
+    life: RecordTimes,
+) {
     object.clock = clock.vector().clone();
     object.siblings.retain(|sibling| !sibling.deleted && !sibling.is_data_type());
-    let described = Described {
+    let described = StateSummary {
         datatype: root.datatype(),
         is_live: root.is_live(),
         // While a record has a root, its sibling must stay.

@@ -172,7 +172,7 @@ impl Content {
                 return Ok(opened);
             }
             let mut open = OpenBranch::new((**branch).clone());
-            let mut items = branch.no_items();
+            let mut items = branch.empty_like();
             match opening {
                 Opening::Some(wanted) => {
                     open.read_items(seed, wanted.hashes(), &mut items, pages)?;
@@ -182,7 +182,7 @@ impl Content {
                 }
                 Opening::All | Opening::Waiting => {
                     open.read_ranges(seed, &[HashRange::ALL], &mut items, pages)?;
-                    if !open.branch.is_bare() {
+                    if !open.branch.counts_nothing() {
                         return Err(less_than_known().into());
                     }
                 }

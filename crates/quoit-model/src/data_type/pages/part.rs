@@ -60,7 +60,7 @@ impl Branch {
         pages: &mut P,
     ) -> Result<(Content, ItemHash), P::Error> {
         let table = self.table;
-        let mut content = self.no_items();
+        let mut content = self.empty_like();
         let mut open = OpenBranch::new(self);
         let mut last = ItemHash(u64::MAX);
         match wanted {

@@ -251,7 +251,7 @@ impl PagedObject {
         pages: &mut P,
     ) -> Result<(Content, u64), P::Error> {
         let mut trunk = self.root().trunk.clone();
-        let (mut items, mut rest) = (trunk.no_items(), 0u64);
+        let (mut items, mut rest) = (trunk.empty_like(), 0u64);
         for page in trunk.table.pages() {
             let Some((content, _)) = trunk.take_page(0, page, pages)? else { continue };
             let mut splitting = Splitting { pages: &mut *pages, clock, wants_items };
@@ -261,7 +261,7 @@ impl PagedObject {
                 items.append(some);
             }
         }
-        if trunk.is_bare() { Ok((items, rest)) } else { Err(other_pages().into()) }
+        if trunk.counts_nothing() { Ok((items, rest)) } else { Err(other_pages().into()) }
     }
 
     /// Merges the items that another copy has in a region. `compared` is the clock that this copy
@@ -331,7 +331,7 @@ fn is_sound(
     let since = clock.beyond(compared);
     let mut new_to_them = since.clone();
     new_to_them.subtract(their_clock);
-    new_to_them == since && !theirs.record.waits_around(region, &since)
+    new_to_them == since && !theirs.record.defers_any(region, &since)
 }
 
 fn other_pages() -> StoredFormError {

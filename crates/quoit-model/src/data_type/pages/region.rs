@@ -127,11 +127,11 @@ impl Content {
 
 impl MapField {
     /// True if the field, or a field in it that the region narrows, defers any of these events.
-    pub(super) fn waits_around(&self, region: &Region, events: &EventSet) -> bool {
+    pub(super) fn defers_any(&self, region: &Region, events: &EventSet) -> bool {
         let Content::Map(fields) = &self.content else { return self.deferred.meets(events) };
         self.deferred.meets(events)
             || region.fields.iter().any(|(name, inner)| {
-                fields.get(name).is_some_and(|field| field.waits_around(inner, events))
+                fields.get(name).is_some_and(|field| field.defers_any(inner, events))
             })
     }
 }
@@ -158,7 +158,7 @@ impl<P: Pages + ?Sized> Splitting<'_, P> {
         match content {
             Content::Branch(branch) => {
                 let mut open = OpenBranch::new(*branch);
-                let mut items = open.branch.no_items();
+                let mut items = open.branch.empty_like();
                 // Without deferred events, the sum of the others is what remains of the branch's
                 // digest.
                 let is_all_read = open.branch.waiting_count > 0;
@@ -224,7 +224,7 @@ impl PagedObject {
             let hash = ItemHash::of_field_in(name, seed);
             if let Content::Branch(branch) = content {
                 let mut open = OpenBranch::new(*branch);
-                content = open.branch.no_items();
+                content = open.branch.empty_like();
                 open.read_items(seed, &[hash], &mut content, pages)?;
             }
             let Content::Map(mut fields) = content else { return Ok(None) };

@@ -65,7 +65,7 @@ impl Source {
             }
             items => (None, Some(items)),
         };
-        let kind = branch.as_ref().map(|(branch, _)| branch.no_items());
+        let kind = branch.as_ref().map(|(branch, _)| branch.empty_like());
         let is_map = matches!(kind.as_ref().or(items.as_ref()), Some(Content::Map(_)));
         let none = match is_map {
             true => Items::Fields(VecDeque::new()),
@@ -85,7 +85,7 @@ impl Source {
 
     /// True if all items that its figures count were read.
     pub(super) fn is_read(&self) -> bool {
-        self.branch.as_ref().is_none_or(|(branch, _)| branch.is_bare())
+        self.branch.as_ref().is_none_or(|(branch, _)| branch.counts_nothing())
     }
 
     /// Takes the remaining items up to a hash.

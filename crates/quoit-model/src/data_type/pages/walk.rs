@@ -104,7 +104,7 @@ fn check_branch<P: Pages + ?Sized>(
             check_fields(content, seed, depth, pages)?;
         }
     }
-    if branch.is_bare() { Ok(()) } else { Err(less_than_known().into()) }
+    if branch.counts_nothing() { Ok(()) } else { Err(less_than_known().into()) }
 }
 
 fn check_fields<P: Pages + ?Sized>(

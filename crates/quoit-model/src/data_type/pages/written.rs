@@ -112,7 +112,7 @@ impl<P: Pages + ?Sized> Closing<'_, P> {
         if !content.has_items() || !content.is_beyond(BRANCH_BYTES) {
             return Ok(());
         }
-        let none = content.no_items();
+        let none = content.empty_like();
         let items = std::mem::replace(content, none);
         *content = Content::Branch(Box::new(self.branch_of(items, seed)?));
         Ok(())
@@ -264,7 +264,7 @@ struct Written {
 impl Written {
     /// Starts without any pages.
     fn of_none(branch: Branch, seed: u64) -> Result<Self, StoredFormError> {
-        let none = branch.no_items();
+        let none = branch.empty_like();
         Self::put_back(OpenBranch::new(branch), seed, none)
     }
 
@@ -276,7 +276,7 @@ impl Written {
         let mut parts = content.divide(seed, |item| table.page_of(item).first());
         for (first, known) in &mut written.known {
             let KnownPage::Part(excerpt) = known else { continue };
-            let content = parts.remove(first).unwrap_or_else(|| written.branch.no_items());
+            let content = parts.remove(first).unwrap_or_else(|| written.branch.empty_like());
             if excerpt.left_count() + content.item_count() > 0 {
                 let page = match excerpt.put_back(&content) {
                     Some(encoded) => Page { content, is_whole: false, encoded },
@@ -343,12 +343,12 @@ impl Written {
                 },
             },
         };
-        Ok(content.unwrap_or_else(|| self.branch.no_items()))
+        Ok(content.unwrap_or_else(|| self.branch.empty_like()))
     }
 
     /// Takes all items out of all pages.
     fn take_all<P: Pages + ?Sized>(&mut self, pages: &mut P) -> Result<Content, P::Error> {
-        let mut content = self.branch.no_items();
+        let mut content = self.branch.empty_like();
         for range in self.branch.table.pages() {
             content.append(self.take(range, pages)?);
         }

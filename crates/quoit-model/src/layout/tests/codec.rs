@@ -41,7 +41,7 @@ fn positions_take_two_bytes_with_more_than_256_nodes() {
 /// The positions after the balanced ones are not stored. If their order changed, nodes of two
 /// releases would disagree about it.
 #[test]
-fn the_order_of_stand_ins_never_changes() {
+fn the_order_of_fallbacks_never_changes() {
     let mut uneven = members(0..7);
     uneven.sort_by_key(|member| member.id);
     uneven[4].capacity = 250;

@@ -61,7 +61,7 @@ fn nodes_are_found_by_id() {
 }
 
 #[test]
-fn stand_ins_of_a_dead_node_are_spread_over_all_others() {
+fn fallbacks_of_a_dead_node_are_spread_over_all_others() {
     // Counts the first fallbacks of the partitions of each node, after four primaries.
     let layout = first(&members(0..10), ring(1024));
     let mut stand_ins = vec![vec![0; 10]; 10];

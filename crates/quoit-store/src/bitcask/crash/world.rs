@@ -37,7 +37,7 @@ pub(super) struct Plan {
 pub(super) struct World {
     disk: FaultyDisk,
     execution: ManualExecution,
-    hands: Hands,
+    hands: Workload,
     incarnation: u64,
     /// True after a failed sync: writes in memory may never reach the disk.
     sync_failed: bool,
@@ -45,7 +45,7 @@ pub(super) struct World {
 
 /// Sends requests to the engine and checks the answers against the model. Lent to the hook that runs during
 /// background work, so that requests also arrive in the middle of it.
-struct Hands {
+struct Workload {
     random: Random,
     plan: Plan,
     clock: Arc<ManualClock>,
@@ -103,7 +103,7 @@ impl World {
         merge.frag_merge_trigger_percent = merge.frag_threshold_percent + 15;
         plan.indexes = random.below(2) == 0;
         let rounds = plan.rounds;
-        let hands = Hands {
+        let hands = Workload {
             random,
             plan,
             clock: Arc::new(ManualClock::at(1_700_000_000_000_000)),
@@ -198,8 +198,8 @@ impl World {
         });
     }
 
-    fn lend(&mut self) -> Hands {
-        let nobody = Hands {
+    fn lend(&mut self) -> Workload {
+        let nobody = Workload {
             random: Random(0),
             plan: self.hands.plan.clone(),
             clock: Arc::clone(&self.hands.clock),
@@ -237,7 +237,7 @@ impl World {
     }
 }
 
-impl Hands {
+impl Workload {
     fn engine(&self) -> &BitcaskEngine {
         self.engine.as_ref().expect("the engine runs between restarts")
     }

@@ -5,7 +5,7 @@ use crate::bitcask::store::LogStore;
 use crate::engine::{IndexPage, RecordMeta};
 use crate::error::StoreError;
 use crate::index::{PartitionIndex, Tag};
-use crate::index_page::PageInMaking;
+use crate::index_page::IndexPageBuilder;
 use crate::ordered::{Range, Space};
 use bytes::Bytes;
 use quoit_model::hash::Partition;
@@ -26,7 +26,7 @@ impl LogStore {
     ) -> Result<IndexPage, StoreError> {
         self.check_open()?;
         let span = range.span(after);
-        let mut page = PageInMaking::new(&span, partitions, limit);
+        let mut page = IndexPageBuilder::new(&span, partitions, limit);
         if span.is_empty() || !self.indexes.is_used() {
             return Ok(page.into_page());
         }

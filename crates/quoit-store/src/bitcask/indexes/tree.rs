@@ -3,7 +3,7 @@
 use super::INDEXES_NAME;
 use crate::error::StoreError;
 use crate::ordered::{
-    Figures, OrderedStore, PendingWrites, Space, TreeFile, TreeSettings, TreeStore, Visit,
+    OrderedStore, PendingWrites, Space, StoreStatistics, TreeFile, TreeSettings, TreeStore, Visit,
 };
 use bytes::Bytes;
 use parking_lot::RwLock;
@@ -79,7 +79,7 @@ impl OrderedStore for Arc<LazyTree> {
         self.opened().map_or(usize::MAX, |tree| tree.key_bytes_max())
     }
 
-    fn figures(&self) -> Figures {
-        self.opened().map_or_else(Figures::default, |tree| tree.figures())
+    fn figures(&self) -> StoreStatistics {
+        self.opened().map_or_else(StoreStatistics::default, |tree| tree.figures())
     }
 }

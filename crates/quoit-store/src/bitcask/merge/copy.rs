@@ -35,16 +35,16 @@ const SYNC_BYTES: u64 = 4 << 20;
 const LOOKUPS_MAX: u64 = 200_000;
 
 /// A change of the index that follows from copying a record.
-struct Move {
+struct IndexChange {
     partition: Partition,
     tag: Tag,
     old: Location,
     class: SizeClass,
-    outcome: Moved,
+    outcome: CopyOutcome,
 }
 
 /// Outcome of a merge for a live record.
-enum Moved {
+enum CopyOutcome {
     /// The record was copied to this location.
     Copied(Location),
     /// The record has expired and nothing replaces it.
@@ -123,7 +123,7 @@ pub(super) struct Copier<'m> {
     unkeyed_min: Option<u64>,
     lookups_left: u64,
     target: Option<MergeTarget>,
-    moves: Vec<Move>,
+    moves: Vec<IndexChange>,
     made: Made,
 }
 
@@ -232,9 +232,9 @@ impl<'m> Copier<'m> {
         let class = SizeClass::of(header.record_bytes());
         let outcome = match self.store.is_expired(&header.meta) {
             true => self.take_expired(header, record)?,
-            false => Moved::Copied(self.push(header, record.body)?),
+            false => CopyOutcome::Copied(self.push(header, record.body)?),
         };
-        self.moves.push(Move { partition: header.partition, tag, old, class, outcome });
+        self.moves.push(IndexChange { partition: header.partition, tag, old, class, outcome });
         Ok(())
     }
 
@@ -242,7 +242,7 @@ impl<'m> Copier<'m> {
         &mut self,
         header: &RecordHeader,
         record: &Scanned<'_>,
-    ) -> Result<Moved, StoreError> {
+    ) -> Result<CopyOutcome, StoreError> {
         let (key, value) = record.body.split_at(record.key().len());
         let expired = Record { meta: header.meta, value: Bytes::copy_from_slice(value) };
         if let Some(Record { meta, value }) = after_expiry(&expired) {
@@ -250,14 +250,14 @@ impl<'m> Copier<'m> {
             let tombstone = RecordHeader { value_bytes, meta, ..*header };
             let location = self.push(&tombstone, &[key, &value].concat())?;
             let size = tombstone.record_bytes();
-            return Ok(Moved::Replaced(entry_of(header.identity, &meta, location, size)));
+            return Ok(CopyOutcome::Replaced(entry_of(header.identity, &meta, location, size)));
         }
         if self.has_older_write(header, key)? {
             // Without the removal, a rebuild of the index would take the older write for the newest.
             let removal = RecordHeader { kind: RecordKind::Remove, value_bytes: 0, ..*header };
             self.push(&removal, key)?;
         }
-        Ok(Moved::Dropped)
+        Ok(CopyOutcome::Dropped)
     }
 
     /// True if another segment may have an older write of the key.
@@ -338,15 +338,15 @@ impl<'m> Copier<'m> {
         for moved in self.moves.drain(..) {
             let mut index = self.store.stripe(moved.partition).write();
             let new = match moved.outcome {
-                Moved::Copied(new) => Some((new, moved.class)),
-                Moved::Replaced(new) => Some((new.location, new.size_class)),
-                Moved::Dropped => None,
+                CopyOutcome::Copied(new) => Some((new, moved.class)),
+                CopyOutcome::Replaced(new) => Some((new.location, new.size_class)),
+                CopyOutcome::Dropped => None,
             };
             let is_moved = match moved.outcome {
-                Moved::Copied(_) if planted::has(PlantedFault::LeavesIndexBehind) => false,
-                Moved::Copied(new) => index.relocate(moved.tag, moved.old, new),
-                Moved::Replaced(new) => index.replace(moved.tag, moved.old, new),
-                Moved::Dropped => index.remove(moved.tag, moved.old).is_some(),
+                CopyOutcome::Copied(_) if planted::has(PlantedFault::LeavesIndexBehind) => false,
+                CopyOutcome::Copied(new) => index.relocate(moved.tag, moved.old, new),
+                CopyOutcome::Replaced(new) => index.replace(moved.tag, moved.old, new),
+                CopyOutcome::Dropped => index.remove(moved.tag, moved.old).is_some(),
             };
             drop(index);
             if is_moved {

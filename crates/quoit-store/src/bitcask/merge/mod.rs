@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use policy::MergeCandidate;
 use quoit_planted::PlantedFault;
 use quoit_seam::{Next, Pace, Worker};
-use rest::Rests;
+use rest::MergePauses;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,12 +38,12 @@ const GAIN_PERCENT_MIN: u64 = 10;
 pub(super) struct Merger {
     store: Arc<LogStore>,
     check_count: AtomicU64,
-    rests: Mutex<Rests>,
+    rests: Mutex<MergePauses>,
 }
 
 impl Merger {
     pub(super) fn new(store: Arc<LogStore>) -> Self {
-        Self { store, check_count: AtomicU64::new(0), rests: Mutex::new(Rests::default()) }
+        Self { store, check_count: AtomicU64::new(0), rests: Mutex::new(MergePauses::default()) }
     }
 
     /// Time to the next check in microseconds, varied so that the nodes of a cluster do not merge all at
@@ -96,7 +96,7 @@ impl Merger {
                 }
                 Ok(!is_futile)
             }
-            RetiredSegments::NoneOf { referred } => {
+            RetiredSegments::KeptDamaged { referred } => {
                 self.rest(&referred, &referred, "segments with damaged records are kept");
                 Ok(referred.len() < victims.len())
             }
@@ -137,7 +137,7 @@ enum RetiredSegments {
     /// They were removed.
     All,
     /// All are kept, because the index still refers to records of these, which are damaged.
-    NoneOf { referred: Vec<u32> },
+    KeptDamaged { referred: Vec<u32> },
     /// All are kept, because the worker was told to stop or another snapshot is being written.
     NotNow,
 }
@@ -175,7 +175,7 @@ impl LogStore {
             if !referred.is_empty() {
                 // All victims are kept together: removals were dropped on the condition that all victims
                 // go.
-                return Ok(RetiredSegments::NoneOf { referred });
+                return Ok(RetiredSegments::KeptDamaged { referred });
             }
         }
         // The snapshot also makes the log durable: the writes that replaced records of the victims must

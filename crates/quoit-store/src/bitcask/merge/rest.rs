@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 const GROWTH_MAX: u64 = 512;
 
 /// The pause of a segment.
-struct Rest {
+struct MergePause {
     /// Number of futile merges in a row.
     futile_count: u32,
     /// End of the pause on the monotonic clock.
@@ -15,11 +15,11 @@ struct Rest {
 
 /// The pauses of all segments. They are kept in memory only, so merges try again after a restart.
 #[derive(Default)]
-pub(super) struct Rests {
-    segments: BTreeMap<u32, Rest>,
+pub(super) struct MergePauses {
+    segments: BTreeMap<u32, MergePause>,
 }
 
-impl Rests {
+impl MergePauses {
     /// True if merges have to leave a segment alone now.
     pub(super) fn is_resting(&self, number: u32, now_us: u64) -> bool {
         self.segments.get(&number).is_some_and(|rest| now_us < rest.until_us)
@@ -36,7 +36,7 @@ impl Rests {
         let doublings = futile_count.saturating_sub(1).min(GROWTH_MAX.ilog2());
         let until_us = now_us.saturating_add(pause_us.saturating_mul(1 << doublings));
         for number in numbers {
-            self.segments.insert(*number, Rest { futile_count, until_us });
+            self.segments.insert(*number, MergePause { futile_count, until_us });
         }
     }
 
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_a_limit_and_end() {
-        let mut rests = Rests::default();
+        let mut rests = MergePauses::default();
         assert!(!rests.is_resting(3, 0));
         for (futile_count, pause_us) in [(1, 100), (2, 200), (3, 400), (10, 51_200), (99, 51_200)] {
             rests.begin(&[3, 5], futile_count, 100, 1_000);

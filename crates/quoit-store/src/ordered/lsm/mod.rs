@@ -12,7 +12,7 @@
 
 mod opened;
 
-use super::backend::{Figures, OrderedStore, Space, Visit};
+use super::backend::{OrderedStore, Space, StoreStatistics, Visit};
 use super::files;
 use super::open::StoreOpening;
 use super::overlay::PendingWrites;
@@ -79,7 +79,7 @@ impl Default for LsmSettings {
 }
 
 /// Returns the free space on the disk in bytes; `None` if it is unknown.
-pub(super) type DiskRoom = dyn Fn() -> Option<u64> + Send + Sync;
+pub(super) type DiskSpace = dyn Fn() -> Option<u64> + Send + Sync;
 
 pub(super) struct LsmStore {
     /// `None` while the store is opened again, and after that has failed.
@@ -96,7 +96,7 @@ pub(super) struct LsmStore {
     /// Result of the search for damage that may have caused a failure.
     damage: OnceLock<Option<StoreError>>,
     place: KeyspaceSettings,
-    room: Box<DiskRoom>,
+    room: Box<DiskSpace>,
 }
 
 impl LsmStore {
@@ -104,7 +104,7 @@ impl LsmStore {
         path: &Path,
         settings: &LsmSettings,
         bodies_apart: bool,
-        room: Box<DiskRoom>,
+        room: Box<DiskSpace>,
         opening: &mut StoreOpening<'_>,
     ) -> Result<Self, StoreError> {
         let (path, store_id) = (path.to_owned(), opening.store_id());
@@ -324,12 +324,12 @@ impl OrderedStore for LsmStore {
         KEY_BYTES_MAX
     }
 
-    fn figures(&self) -> Figures {
+    fn figures(&self) -> StoreStatistics {
         let opened = self.opened.load();
-        let Some(opened) = &*opened else { return Figures::default() };
+        let Some(opened) = &*opened else { return StoreStatistics::default() };
         let of_all =
             |figure: fn(&Keyspace) -> u64| opened.keyspaces.iter().map(figure).sum::<u64>();
-        Figures {
+        StoreStatistics {
             disk_bytes: opened.database.disk_space().unwrap_or_default(),
             dead_bytes: of_all(Keyspace::fragmented_blob_bytes),
             file_count: of_all(|keyspace| {
@@ -351,7 +351,10 @@ fn guarded<T>(
         Err(thrown) => Err(StoreError::Corrupt {
             path: path.display().to_string(),
             offset: 0,
-            reason: format!("the tables contradict each other ({})", rented::words_of(&thrown)),
+            reason: format!(
+                "the tables contradict each other ({})",
+                rented::panic_message(&thrown)
+            ),
         }),
     }
 }

@@ -20,11 +20,11 @@ use std::path::{Path, PathBuf};
 const SEALED_COUNT_MAX: usize = 3;
 
 /// Number of level-0 tables of a keyspace from which on no batch is written: `fjall` slows down at twenty.
-const YOUNG_TABLE_COUNT_MAX: usize = 19;
+const LEVEL0_TABLE_COUNT_MAX: usize = 19;
 
 /// Number of level-0 tables of a keyspace from which on this module merges them, if `fjall` does not.
 /// `fjall` begins at four.
-const LAGGING_TABLE_COUNT: usize = 12;
+const OWN_MERGE_TABLE_COUNT: usize = 12;
 
 /// Minimum size in bytes of values that are stored apart from the tree, in the keyspace of bodies.
 const SEPARATED_BYTES_MIN: u32 = 1_024;
@@ -135,7 +135,7 @@ impl OpenedKeyspaces {
     pub(super) fn check_pace(&self) -> Result<(), StoreError> {
         let is_behind = |keyspace: &Keyspace| {
             keyspace.sealed_memtable_count() >= SEALED_COUNT_MAX
-                || keyspace.l0_table_count() >= YOUNG_TABLE_COUNT_MAX
+                || keyspace.l0_table_count() >= LEVEL0_TABLE_COUNT_MAX
         };
         if self.keyspaces.iter().any(is_behind) { Err(StoreError::Overloaded) } else { Ok(()) }
     }
@@ -175,7 +175,7 @@ impl OpenedKeyspaces {
         if self.database.active_compactions() > 0 || self.database.outstanding_flushes() > 0 {
             return None;
         }
-        self.keyspaces.iter().find(|keyspace| keyspace.l0_table_count() >= LAGGING_TABLE_COUNT)
+        self.keyspaces.iter().find(|keyspace| keyspace.l0_table_count() >= OWN_MERGE_TABLE_COUNT)
     }
 }
 

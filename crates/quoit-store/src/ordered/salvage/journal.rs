@@ -52,7 +52,7 @@ fn read(item: &JournalItem) -> io::Result<TableEntry> {
         return Ok(TableEntry {
             key,
             sequence,
-            kind: TableEntryKind::Removal,
+            kind: TableEntryKind::MemberRemoval,
             value: Bytes::new(),
         });
     }

@@ -16,7 +16,7 @@
 //! ```
 
 use super::journal::JournalRun;
-use super::runs::{Merged, Run};
+use super::runs::{MergedRuns, Run};
 use super::table::{SalvagedTable, TableEntry, TableEntryKind};
 use super::{SalvageSink, Source, Unread};
 use crate::error::StoreError;
@@ -91,7 +91,7 @@ impl LsmSource {
 
     /// The numbers of keyspaces, by their names.
     fn names(&self, keyspace: &Path) -> BTreeMap<Vec<u8>, u64> {
-        let mut runs: Merged = Merged::new(self.tables(keyspace, &mut Vec::new()).0);
+        let mut runs: MergedRuns = MergedRuns::new(self.tables(keyspace, &mut Vec::new()).0);
         let mut names = BTreeMap::new();
         while let Some(entry) = runs.next_latest() {
             if let Some((&NAME_TAG, number)) = entry.key.split_first()
@@ -159,7 +159,7 @@ impl LsmSource {
         space: Space,
         unread: &mut Vec<Unread>,
         with_journals: bool,
-    ) -> (Merged, bool) {
+    ) -> (MergedRuns, bool) {
         let (path, number) = &self.keyspaces[space as usize];
         let (mut runs, is_known) = self.tables(path, unread);
         if with_journals {
@@ -175,11 +175,11 @@ impl LsmSource {
             }
             runs.push(Run::Journal(JournalRun::new(items)));
         }
-        (Merged::new(runs), is_known)
+        (MergedRuns::new(runs), is_known)
     }
 
     /// The body of a head, among the versions of its key.
-    fn body_of(&self, bodies: &mut Merged, key: &[u8], head: &ValueHead) -> Option<Bytes> {
+    fn body_of(&self, bodies: &mut MergedRuns, key: &[u8], head: &ValueHead) -> Option<Bytes> {
         while bodies.next_key().is_some_and(|next| next < key) {
             bodies.next();
         }
@@ -188,7 +188,7 @@ impl LsmSource {
             let Some(entry) = bodies.next() else { break };
             let found = match entry.kind {
                 _ if body.is_some() => None,
-                TableEntryKind::Removal => None,
+                TableEntryKind::MemberRemoval => None,
                 TableEntryKind::Value => Some(entry.value),
                 TableEntryKind::Elsewhere => self.blob(&entry),
             };

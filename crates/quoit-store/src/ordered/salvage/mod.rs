@@ -112,7 +112,7 @@ pub struct Salvaged {
 
 /// Receives the records that a source finds.
 pub(super) struct SalvageSink<'f> {
-    filling: Filling<'f>,
+    filling: SalvageTarget<'f>,
     epochs: BTreeMap<Partition, Epoch>,
     ring_size: RingSize,
     may_repeat: bool,
@@ -154,7 +154,7 @@ pub fn salvage(
         Ok(())
     })?;
     let may_repeat = source.may_repeat();
-    let filling = Filling::new(target, watch);
+    let filling = SalvageTarget::new(target, watch);
     let mut found = SalvageSink { filling, epochs, ring_size, may_repeat };
     let is_whole = source.records(&mut found)?;
     found.filling.flush()?;
@@ -240,7 +240,7 @@ impl SalvageSink<'_> {
 }
 
 /// The new engine, and the records that wait to be written to it.
-struct Filling<'f> {
+struct SalvageTarget<'f> {
     target: &'f dyn Engine,
     watch: &'f mut Watch<'f>,
     waiting: Vec<(Bytes, Partition, Record)>,
@@ -248,7 +248,7 @@ struct Filling<'f> {
     salvaged: Salvaged,
 }
 
-impl<'f> Filling<'f> {
+impl<'f> SalvageTarget<'f> {
     fn new(target: &'f dyn Engine, watch: &'f mut Watch<'_>) -> Self {
         Self { target, watch, waiting: Vec::new(), waiting_bytes: 0, salvaged: Salvaged::default() }
     }

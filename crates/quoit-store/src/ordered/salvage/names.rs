@@ -4,7 +4,7 @@
 //! not be read and all names can, the names tell which records existed, and in which version. The
 //! comparison goes through names and copied records together, in the order of names.
 
-use super::{Filling, RecordFate, Source};
+use super::{RecordFate, SalvageTarget, Source};
 use crate::caught_up::caught_up;
 use crate::engine::{BatchWrite, KeyRange, RecordMeta};
 use crate::error::StoreError;
@@ -26,7 +26,7 @@ pub(super) fn compare(
     source: &mut dyn Source,
     epochs: &BTreeMap<Partition, Epoch>,
     ring_size: RingSize,
-    filling: &mut Filling<'_>,
+    filling: &mut SalvageTarget<'_>,
 ) -> Result<(), StoreError> {
     // The names are read twice: the first pass finds out if they are complete.
     let are_whole = source.entries(Space::Names, &mut |_, _| Ok(()))?;
@@ -76,7 +76,7 @@ struct Copied {
 }
 
 impl Copied {
-    fn fill(&mut self, filling: &Filling<'_>) -> Result<(), StoreError> {
+    fn fill(&mut self, filling: &SalvageTarget<'_>) -> Result<(), StoreError> {
         while self.page.is_empty() && !self.is_over {
             let after = self.after.as_deref();
             let page = filling.target.list_keys(KeyRange::All, after, PAGE_COUNT)?;
@@ -87,7 +87,10 @@ impl Copied {
         Ok(())
     }
 
-    fn next(&mut self, filling: &Filling<'_>) -> Result<Option<(Bytes, RecordMeta)>, StoreError> {
+    fn next(
+        &mut self,
+        filling: &SalvageTarget<'_>,
+    ) -> Result<Option<(Bytes, RecordMeta)>, StoreError> {
         self.fill(filling)?;
         Ok(self.page.pop_front())
     }
@@ -96,7 +99,7 @@ impl Copied {
     fn take_below(
         &mut self,
         key: KeyRef<'_>,
-        filling: &Filling<'_>,
+        filling: &SalvageTarget<'_>,
     ) -> Result<Option<Bytes>, StoreError> {
         self.fill(filling)?;
         let is_below = |(encoded, _): &mut (Bytes, RecordMeta)| {
@@ -109,7 +112,7 @@ impl Copied {
     fn take(
         &mut self,
         key: KeyRef<'_>,
-        filling: &Filling<'_>,
+        filling: &SalvageTarget<'_>,
     ) -> Result<Option<RecordMeta>, StoreError> {
         self.fill(filling)?;
         let is_it = |(encoded, _): &mut (Bytes, RecordMeta)| {
@@ -123,7 +126,7 @@ impl Copied {
 fn remove(
     encoded: &Bytes,
     ring_size: RingSize,
-    filling: &mut Filling<'_>,
+    filling: &mut SalvageTarget<'_>,
 ) -> Result<(), StoreError> {
     let Ok(key) = KeyRef::decode(encoded) else { return Ok(()) };
     // The partition depends on the bucket's properties, which are unknown here.

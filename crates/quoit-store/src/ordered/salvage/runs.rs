@@ -34,14 +34,14 @@ type RunHead = Reverse<(Bytes, Reverse<u64>, usize)>;
 
 /// The merged entries of several runs, by key, with the latest version first. A run that was not reached
 /// yet has only its first key in memory.
-pub(super) struct Merged {
+pub(super) struct MergedRuns {
     runs: Vec<Run>,
     heads: BinaryHeap<RunHead>,
     /// The entries of the heads, for runs that were reached.
     reached: Vec<Option<TableEntry>>,
 }
 
-impl Merged {
+impl MergedRuns {
     pub(super) fn new(mut runs: Vec<Run>) -> Self {
         let mut heads = BinaryHeap::new();
         for (number, run) in runs.iter_mut().enumerate() {

@@ -17,7 +17,7 @@ mod storage;
 mod sums;
 mod walk;
 
-use super::backend::{Figures, OrderedStore, Space, Visit};
+use super::backend::{OrderedStore, Space, StoreStatistics, Visit};
 use super::half_made;
 use super::mend;
 use super::overlay::PendingWrites;
@@ -228,7 +228,7 @@ impl TreeStore {
             Err(thrown) => Err(match thrown.downcast::<FailedRead>() {
                 Ok(failed) => self.store_error(action, redb::Error::Io(failed.0)),
                 Err(thrown) => {
-                    let words = rented::words_of(&thrown);
+                    let words = rented::panic_message(&thrown);
                     corrupt(format!("its pages contradict each other ({words})"))
                 }
             }),
@@ -429,12 +429,12 @@ impl OrderedStore for TreeStore {
         KEY_BYTES_MAX
     }
 
-    fn figures(&self) -> Figures {
+    fn figures(&self) -> StoreStatistics {
         let size_bytes = |name: &str| self.disk.open(name, false)?.size_bytes();
         let disk_bytes = [self.of_file.name, &sums_name(self.of_file.name)]
             .into_iter()
             .map(|name| size_bytes(name).unwrap_or_default())
             .sum();
-        Figures { disk_bytes, file_count: 1, ..Figures::default() }
+        StoreStatistics { disk_bytes, file_count: 1, ..StoreStatistics::default() }
     }
 }

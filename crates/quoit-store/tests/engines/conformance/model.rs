@@ -355,7 +355,7 @@ impl Model {
                 applied = subject.engine().transact(Partition(0), Access::Wait, body).unwrap();
             }
             assert_eq!(applied, Applied::Kept);
-            let body: &mut Body<'_> = &mut |_| Err(Interrupted::by_long_work());
+            let body: &mut Body<'_> = &mut |_| Err(Interrupted::needs_wait());
             let applied = subject.engine().transact(Partition(0), Access::NoWait, body).unwrap();
             assert_eq!(applied, Applied::WouldBlock);
             return;

@@ -155,7 +155,7 @@ pub struct StartNoted {
 
 /// A single node asks to join the cluster.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct JoinAsked {
+pub struct JoinRequest {
     /// The node.
     #[prost(message, optional, tag = "1")]
     pub member: Option<MemberMessage>,
@@ -177,7 +177,7 @@ pub struct Joined {
 
 /// Asks for the standing of the sender in the receiver's cluster.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct StandingAsked {
+pub struct MembershipQuery {
     /// Name of the sender; empty if the sender does not give it.
     #[prost(string, tag = "1")]
     pub name: String,
@@ -185,7 +185,7 @@ pub struct StandingAsked {
 
 /// Standing of the sender, as the receiver knows it.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct Standing {
+pub struct MembershipAnswer {
     /// True if the sender was removed for ever.
     #[prost(bool, tag = "1")]
     pub is_removed: bool,

@@ -14,17 +14,17 @@ mod state;
 mod trust;
 
 pub use asks::{
-    Append, AppendOutcome, Appended, Empty, JoinAsked, Joined, Proposed, ReadIndex, SnapshotPart,
-    Standing, StandingAsked, StartNoted, Started, VoteAnswer, VoteAsked,
+    Append, AppendOutcome, Appended, Empty, JoinRequest, Joined, MembershipAnswer, MembershipQuery,
+    Proposed, ReadIndex, SnapshotPart, StartNoted, Started, VoteAnswer, VoteAsked,
 };
 pub use log::{Ballot, Decision, Electorate, LogEntry, NodeSet, Position, StoredElectorate};
 pub use state::{
-    ChangeMessage, ClusterMessage, Copies, LayoutMessage, Loss, LostMessage, MemberMessage,
-    MemberStatusMessage, Named, RaisedMessage, Removal, Rule, Serves, StagedKind, StagedMessage,
-    StagedMessages, StateMessage,
+    ChangeMessage, ClusterMessage, Copies, LayoutMessage, LostMessage, MemberMessage,
+    MemberRemoval, MemberStatusMessage, Named, NodeLoss, RaisedMessage, Rule, Serves, StagedKind,
+    StagedMessage, StagedMessages, StateMessage,
 };
 pub use trust::{
-    AuthorityMessage, EnrolAsked, Enrolled, HolderMessage, TokenMessage, TrustMessage,
+    AuthorityMessage, EnrolRequest, Enrolled, HolderMessage, TokenMessage, TrustMessage,
 };
 
 /// First method number of the control plane.
@@ -45,11 +45,11 @@ pub const METHOD_READ_INDEX: u16 = 0x0005;
 
 /// Announces that the sender has started: [`Started`] -> [`StartNoted`].
 pub const METHOD_STARTED: u16 = 0x0006;
-/// Asks, as a guest, to join the cluster: [`JoinAsked`] -> [`Joined`].
+/// Asks, as a guest, to join the cluster: [`JoinRequest`] -> [`Joined`].
 pub const METHOD_JOIN: u16 = 0x0007;
-/// Asks, as a guest, whether the sender is still a member: [`StandingAsked`] -> [`Standing`].
+/// Asks, as a guest, whether the sender is still a member: [`MembershipQuery`] -> [`MembershipAnswer`].
 pub const METHOD_STANDING: u16 = 0x0008;
-/// Requests a certificate, authenticated by a token or the shared secret: [`EnrolAsked`] ->
+/// Requests a certificate, authenticated by a token or the shared secret: [`EnrolRequest`] ->
 /// [`Enrolled`].
 pub const METHOD_ENROL: u16 = 0x0020;
 

@@ -20,7 +20,7 @@ pub struct ChangeMessage {
     pub put_member: Option<MemberMessage>,
     /// Removes a member.
     #[prost(message, optional, tag = "5")]
-    pub remove_member: Option<Removal>,
+    pub remove_member: Option<MemberRemoval>,
     /// Replaces all staged changes of membership.
     #[prost(message, optional, tag = "6")]
     pub stage: Option<StagedMessages>,
@@ -35,7 +35,7 @@ pub struct ChangeMessage {
     pub serves: Option<Serves>,
     /// Records that a node has lost records.
     #[prost(message, optional, tag = "10")]
-    pub lost: Option<Loss>,
+    pub lost: Option<NodeLoss>,
     /// Records that an operator has accepted the possible loss of records in some partitions.
     #[prost(message, optional, tag = "11")]
     pub accept_losses: Option<Empty>,
@@ -60,7 +60,7 @@ pub struct Rule {
 
 /// A node that has lost records of any partition.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct Loss {
+pub struct NodeLoss {
     /// The node.
     #[prost(bytes = "bytes", tag = "1")]
     pub node: Bytes,
@@ -71,7 +71,7 @@ pub struct Loss {
 
 /// A node that is no longer a member.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct Removal {
+pub struct MemberRemoval {
     /// The node.
     #[prost(bytes = "bytes", tag = "1")]
     pub id: Bytes,

@@ -75,7 +75,7 @@ pub struct HolderMessage {
 
 /// Requests a certificate, on a connection that was authenticated by a token or the shared secret.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct EnrolAsked {
+pub struct EnrolRequest {
     /// The certificate request (PKCS#10).
     #[prost(bytes = "bytes", tag = "1")]
     pub request: Bytes,
@@ -84,7 +84,7 @@ pub struct EnrolAsked {
     pub name: String,
 }
 
-/// Answer to [`EnrolAsked`].
+/// Answer to [`EnrolRequest`].
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Enrolled {
     /// The node's certificate (DER).

@@ -4,7 +4,7 @@ use crate::admin::print;
 use crate::config_command::Format;
 use anyhow::{Context, Result};
 use clap::Args;
-use quoit_cluster::{ClusterId, RestoreRole, Restored, look_at_copy, restore};
+use quoit_cluster::{ClusterId, RestoreRole, Restored, inspect_copy, restore};
 use quoit_seam::{Disk, RealDisk};
 use serde_json::json;
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ pub(super) fn restore_node(args: &RestoreArgs, format: Format) -> Result<()> {
             (RestoreRole::Begins, ClusterId(id))
         }
         None => {
-            let copy = look_at_copy(disk)?;
+            let copy = inspect_copy(disk)?;
             print(&document(&copy, None), format, |_| shown(&copy));
             return Ok(());
         }

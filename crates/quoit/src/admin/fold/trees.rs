@@ -1,7 +1,7 @@
 //! Folds over the hash trees by which Riak compares clusters.
 
 use super::super::{Api, done, plain};
-use super::{Walk, each_found, started, wanted_buckets};
+use super::{FoldArgs, each_found, started, wanted_buckets};
 use crate::config_command::Format;
 use crate::output::say;
 use anyhow::{Context, Result};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 /// Builds the tree of a range, and prints it.
 pub(super) fn range_tree(
     api: &Api,
-    walk: &Walk,
+    walk: &FoldArgs,
     wanted: Value,
     size: TreeSize,
     format: Format,

@@ -109,8 +109,8 @@ pub(super) const KEYS: &[Key] = &[
         "replrtq_sinkpeerlimit",
         Kind::Integer(1, 1_000),
         "",
-        "Number of connections to each peer of a queue [default: the number of workers of the queue]. To Quoit \
-         nodes there are at most four, because each transports many entries at once.",
+        "Number of connections to each peer of a queue [default: the number of workers of the queue]. To \
+         Quoit nodes there are at most four, because each transports many entries at once.",
     ),
     key(
         "repl.bucket_types",

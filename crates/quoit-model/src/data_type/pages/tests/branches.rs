@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::data_type::content::MapField;
-use crate::data_type::object::Life;
+use crate::data_type::object::RecordTimes;
 use crate::data_type::pages::object::replace_root;
 use crate::data_type::{Answer, Query, Question};
 use crate::object::Object;
@@ -167,7 +167,7 @@ fn parts_of_a_large_field_are_read_without_the_rest() {
     for depth in [0, 2] {
         let mut map = filled(depth, 10_000);
         let mut object = Object::default();
-        let life = Life::default();
+        let life = RecordTimes::default();
         replace_root(&mut object, &map.root, &map.clock, life);
         let paged = PagedObject::from_parts(1, object, map.root.clone());
         let mut path = vec![FieldName::new("m", FieldKind::Map); depth];

@@ -175,7 +175,7 @@ impl Copies {
         let PagesMerged::Paged(paged) = merged else { return };
         let before = &self.whole[who];
         let earlier = before.clock.counter(&dot.actor);
-        let told = paged.told_of_write(context, dot, earlier);
+        let told = paged.replication_object(context, dot, earlier);
         assert_eq!(told.is_some(), earlier <= context.counter(&dot.actor), "all have events");
         let Some(told) = told else { return };
         assert!(!told.has_data_type());
@@ -489,7 +489,7 @@ fn plain_values_beside_pages_keep_their_index_entries() {
 }
 
 #[test]
-fn pages_that_lack_are_no_merge() {
+fn missing_pages_fail_the_merge() {
     let own = updated(None, &large(false, 0..1_000), b"one");
     let other = updated(None, &large(false, 500..1_500), b"two");
     let (paged, mut pages) = divided(&own, 1);
@@ -518,7 +518,7 @@ fn other_types_are_left_to_whole_objects() {
 
 /// The deferred events of a field undo what the other copy brings, in pages or not.
 #[test]
-fn what_waits_undoes_what_comes() {
+fn deferred_events_undo_arriving_writes() {
     let fields = |count: u32| large(true, 0..count);
     let theirs = updated(None, &fields(5_000), b"two");
     let remove = Operation::Map(MapOperation {

@@ -33,7 +33,7 @@ impl Kept {
             paged.remove_pages(&mut self.pages).unwrap();
             assert!(self.pages.pages.is_empty());
         }
-        if let Some(object) = self.whole.take_if(|object| PagedObject::should_be(object)) {
+        if let Some(object) = self.whole.take_if(|object| PagedObject::needs_pages(object)) {
             self.generation += 1;
             let divided = PagedObject::divide(&object, self.generation, &mut self.pages);
             self.paged = divided.unwrap();
@@ -390,10 +390,10 @@ fn what_expires_and_what_has_no_elements_stays_whole() {
         let object =
             Object::update_data_type(None, &operation, None, coordinator(&one), expires_at_secs);
         let object = object.unwrap();
-        assert_eq!(PagedObject::should_be(&object), is_divided);
+        assert_eq!(PagedObject::needs_pages(&object), is_divided);
         let mut stored = Vec::new();
         object.encode_into(&mut stored);
-        assert!(PagedObject::may_be(&stored) && !PagedObject::is_one(&stored));
+        assert!(PagedObject::may_need_pages(&stored) && !PagedObject::is_one(&stored));
     }
 }
 
