@@ -374,7 +374,7 @@ impl Coordinator {
     /// or a new one.
     ///
     /// A copy that this node does not keep for good gets an incarnation of a passing actor, which ends
-    /// when such copies are handed over (see [`issue_temporary`](crate::DotSequence::issue_passing)). A
+    /// when such copies are handed over (see [`issue_temporary`](crate::DotSequence::issue_temporary)). A
     /// copy that the node keeps never continues such an incarnation.
     fn incarnation(
         &self,

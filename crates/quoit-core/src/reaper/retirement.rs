@@ -116,9 +116,9 @@ struct Last {
 
 impl Reaper {
     /// Returns the time between two rounds: two minutes with the default limits. A request sends what it
-    /// has read or written for at most [`send_window`](crate::local_node::LocalNode::sent_for). After that,
-    /// a connection that stays silent for its idle timeout is closed at both ends, and the receiver has
-    /// the same time again for what has arrived.
+    /// has read or written for at most [`send_window`](crate::local_node::LocalNode::send_window). After
+    /// that, a connection that stays silent for its idle timeout is closed at both ends, and the receiver
+    /// has the same time again for what has arrived.
     fn rounds_apart(&self) -> Duration {
         self.local.send_window() + 2 * self.local.internode.idle_timeout()
     }
