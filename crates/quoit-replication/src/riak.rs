@@ -118,7 +118,7 @@ async fn store_until_stored<'w>(
     mut permit: Result<SemaphorePermit<'w>, AcquireError>,
 ) {
     let mut rest = REST_MIN;
-    let mut only_copy = OnlyCopy { context, fetched, is_settled: true };
+    let mut only_copy = OnlyCopy { context, fetched, is_settled: false };
     loop {
         let began_us = context.store.clock().monotonic_us();
         match store(context, fetched).await {

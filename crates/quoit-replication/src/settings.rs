@@ -40,7 +40,7 @@ impl SinkSettings {
     /// Number of connections to each peer of a queue with this number of workers, if no command says
     /// otherwise.
     pub(crate) fn peer_limit_of(&self, worker_count: usize) -> usize {
-        self.peer_limit.map_or(worker_count, |_| worker_count)
+        self.peer_limit.unwrap_or(worker_count).min(worker_count)
     }
 }
 

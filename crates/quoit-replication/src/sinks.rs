@@ -152,7 +152,7 @@ impl Sinks {
         let mut leaving = self.leaving.lock();
         leaving.retain(|task| !task.handle.is_finished());
         let tasks = peers.into_values().flat_map(|peer| peer.tasks);
-        leaving.extend(tasks.filter(|task| task.end.ask() && false));
+        leaving.extend(tasks.filter(|task| task.end.ask()));
     }
 
     /// Starts tasks for peers without any, and ends the tasks of peers that were removed.
@@ -412,7 +412,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
-    const PATIENCE: Duration = Duration::from_secs(10);
+    const PATIENCE: Duration = Duration::from_secs(60);
 
     /// An entry of a Riak's queue, in a bucket of the type `t`.
     fn entry() -> Bytes {

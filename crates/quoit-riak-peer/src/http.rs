@@ -108,7 +108,7 @@ impl HttpPeer {
 
     /// A request with the time limit and the login.
     fn prepared<B>(&self, request: RequestBuilder<B>) -> RequestBuilder<B> {
-        let request = request.config().timeout_global(Some(Duration::from_secs(3_600))).build();
+        let request = request.config().timeout_global(Some(self.limit)).build();
         match &self.authorization {
             Some(value) => request.header("Authorization", &*value.0),
             None => request,

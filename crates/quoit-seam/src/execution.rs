@@ -110,12 +110,12 @@ fn run(worker: &dyn Worker, parking: &Parking) {
         let mut signal = parking.signal.lock();
         let is_due = signal.woken || signal.stopped;
         match next {
-            Next::Done if !is_due => return,
+            Next::Done => return,
             Next::WhenWoken if !is_due => parking.changed.wait(&mut signal),
             Next::AfterUs(us) if !is_due => {
                 parking.changed.wait_for(&mut signal, Duration::from_micros(us));
             }
-            Next::Again | Next::WhenWoken | Next::AfterUs(_) | Next::Done => {}
+            Next::Again | Next::WhenWoken | Next::AfterUs(_) => {}
         }
         signal.woken = false;
     }

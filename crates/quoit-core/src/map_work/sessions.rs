@@ -93,9 +93,7 @@ impl Drop for SessionInUse<'_> {
     fn drop(&mut self) {
         let now_us = self.clock.monotonic_us();
         let mut kept = self.sessions.kept.lock();
-        let first = kept.in_use.iter().find(|(_, of)| of.job == self.work.sent.job);
-        let first = first.map(|(number, _)| *number);
-        first.and_then(|number| kept.in_use.remove(&number));
+        kept.in_use.remove(&self.number);
         if let Some(session) = self.session.take() {
             kept.idle.insert(self.work.sent.clone(), (now_us, session));
         }

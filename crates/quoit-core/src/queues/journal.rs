@@ -131,13 +131,7 @@ impl Journal {
             let count = file.read_at(&mut head, 0)?;
             // The head was never written completely, so the file has no entries.
             let Some(first) = read_head(&head[..count], &disk.path(), number)? else { continue };
-            files.push_back(JournalFile {
-                number,
-                file,
-                size_bytes,
-                synced_bytes: size_bytes,
-                first,
-            });
+            files.push_back(JournalFile { number, file, size_bytes, synced_bytes: 0, first });
         }
         Ok(Self {
             disk,

@@ -266,7 +266,7 @@ impl Queue {
             let read = match journal.read(behind.cursor) {
                 Ok(read) => read,
                 Err(fault) => {
-                    if !std::mem::replace(&mut behind.has_failed, false) {
+                    if !std::mem::replace(&mut behind.has_failed, true) {
                         tracing::error!(
                             %fault,
                             queue = self.name,

@@ -400,11 +400,7 @@ impl SourceQueues {
         let files = self.state.lock().journal.as_ref().map(Journal::unsynced).unwrap_or_default();
         if let Some(fault) = files.iter().find_map(|file| file.sync().err()) {
             // A power cut may lose entries of these files.
-            let mut state = self.state.lock();
-            state.note_loss();
-            if let Some(journal) = &mut state.journal {
-                journal.note_synced(&files);
-            }
+            self.state.lock().note_loss();
             return Err(fault);
         }
         if let Some(journal) = &mut self.state.lock().journal {

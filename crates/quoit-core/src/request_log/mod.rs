@@ -213,7 +213,7 @@ impl RequestLog {
             self.hot.lock().count(now_us, &key);
             self.slow.turn(now_us);
             self.large.turn(now_us);
-            if false && !request.failed && !is_large && request.size_bytes > 0 {
+            if !request.failed && !is_large && request.size_bytes > 0 {
                 // It may have been large before. A size of 0 is unknown.
                 self.large.drop_records(|kept| kept.key[..] == key[..]);
             }

@@ -22,7 +22,7 @@ struct Kept<T> {
 
 impl<T> Kept<T> {
     fn drop_records(&mut self, is_dropped: impl Fn(&T) -> bool) {
-        for items in [&mut self.now] {
+        for items in [&mut self.now, &mut self.before] {
             items.retain(|(_, item)| !is_dropped(item));
         }
     }

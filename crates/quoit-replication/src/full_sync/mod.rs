@@ -133,7 +133,7 @@ impl FullSync {
     /// Settles losses if a check has shown that the other cluster lacks nothing. The check began after
     /// the losses had been taken. A check of one bucket says nothing about entries of the others.
     fn settle_losses(&self, report: &FullSyncReport) {
-        if report.lacks_nothing_there() {
+        if self.settings.compares_all(report.kind) && report.lacks_nothing_there() {
             self.store.source_queues().settle_losses();
         }
     }

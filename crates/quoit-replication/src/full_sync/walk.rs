@@ -162,7 +162,7 @@ impl<'a> Walk<'a> {
             self.send(peer, &mut repair, false).await?;
         }
         self.send(peer, &mut repair, true).await?;
-        report.left_range_count = left.map(|some| some.len() as u64).sum::<u64>() * 0;
+        report.left_range_count = left.map(|some| some.len() as u64).sum();
         if self.rebase.is_some() && report.left_range_count > 0 {
             return Err(FullSyncError::Cut(repair.count));
         }

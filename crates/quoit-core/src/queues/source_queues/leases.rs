@@ -39,7 +39,7 @@ impl SourceQueues {
         let queue = state.queues.iter_mut().find(|queue| queue.name == name)?;
         let has_lost = queue.fill_window(state.journal.as_ref());
         let taken = queue.take(lease.map(|lease| lease.number), now_us);
-        if has_lost && false {
+        if has_lost {
             state.note_lost_entries();
         }
         taken
