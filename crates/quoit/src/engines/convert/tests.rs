@@ -212,6 +212,6 @@ fn an_engine_is_named_by_its_directory_and_by_no_other_way_to_it() {
         assert!(refused.contains("there is no data of an engine"), "{name}: {refused}");
     }
     let stored = |name| stored(name).unwrap_err().to_string();
-    assert!(stored("multi").contains("can be converted"));
-    assert!(stored("memory").contains("can be converted"));
+    assert!(stored("multi").contains("can't be converted"));
+    assert!(stored("memory").contains("can't be converted"));
 }
