@@ -5,7 +5,7 @@ use bytes::BytesMut;
 use quoit_client::wire::messages::*;
 use quoit_client::wire::{FrameDecoder, append_message};
 use quoit_client::{Bucket, Client, ClientBuilder, Error, Login, TlsSettings};
-use rcgen::{CertificateParams, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -15,7 +15,8 @@ use tokio::{join, select};
 fn login() -> Login {
     let folder = tempfile::tempdir().unwrap();
     let authorities = folder.path().join("authority.pem");
-    let certificate = CertificateParams::new(["authority".to_owned()]).unwrap();
+    let mut certificate = CertificateParams::new(["authority".to_owned()]).unwrap();
+    certificate.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let certificate = certificate.self_signed(&KeyPair::generate().unwrap()).unwrap();
     std::fs::write(&authorities, certificate.pem()).unwrap();
     Login::new("alice", "secret", &TlsSettings { authorities, ..TlsSettings::default() }).unwrap()
