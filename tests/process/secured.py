@@ -51,9 +51,11 @@ class Closed(ClusterCase):
         without = self.refusal(fourth, "cluster", "join", cluster[0].record["node"])
         self.assertIn("no proof of membership", without)
         revoked = self.token_file(cluster[1])
-        listed = cluster[2].run("cluster", "token", "list")
-        good = [line for line in listed.splitlines() if "for 1 more" in line]
-        cluster[2].run("cluster", "token", "revoke", good[0].split()[0])
+        def unused():
+            listed = cluster[2].run("cluster", "token", "list")
+            return [line.split()[0] for line in listed.splitlines() if "for 1 more" in line]
+        wait_until(unused, "the third node to know the new token")
+        cluster[2].run("cluster", "token", "revoke", unused()[0])
         refused = self.join_with(fourth, cluster[0], revoked)
         self.assertIn("was revoked", refused.stdout)
         self.assertEqual(len(cluster[0].json("cluster", "status")["members"]), 3)
