@@ -7,16 +7,16 @@
 //! tells whether a process has the directory open.
 //!
 //! ```no_run
-//! use quoit_riak_files::{Position, Seen, discover};
+//! use quoit_riak_files::{Finding, Position, discover};
 //! use std::ops::ControlFlow;
 //!
 //! let found = discover("/var/lib/riak".as_ref())?;
 //! for partition in &found.partitions {
 //!     partition.read(&Position::default(), None, &mut |seen, _| {
 //!         match seen {
-//!             Seen::Record(record) => println!("{} bytes", record.object.len()),
-//!             Seen::Damage(damage) => println!("{damage}"),
-//!             Seen::Torn(_) | Seen::Nothing => {}
+//!             Finding::Record(record) => println!("{} bytes", record.object.len()),
+//!             Finding::Damage(damage) => println!("{damage}"),
+//!             Finding::Torn(_) | Finding::Nothing => {}
 //!         }
 //!         ControlFlow::Continue(())
 //!     })?;

@@ -60,7 +60,11 @@ impl ValuesOnDisks {
             let holders = machines.iter().filter(has).map(|machine| &machine.name);
             let holders: Vec<_> = holders.take(replica_count).collect();
             let former = self.holders.insert(key, (number, holders.len()));
-            let former = former.filter(|(of, _)| *of == number).map_or(0, |(_, count)| count);
+            // A start cuts off what a loss of power has left of writes that no sync had covered.
+            let losses_us = &history.hardships.power_losses_us;
+            let has_lost_power = losses_us.iter().any(|at_us| *at_us >= since_us);
+            let former = former.filter(|(of, _)| *of == number && !has_lost_power);
+            let former = former.map_or(0, |(_, count)| count);
             let needed = DISKS_MIN.max(former).min(replica_count);
             if holders.len() < needed {
                 let text = format!(
