@@ -6,8 +6,8 @@
 //! - The request was not sent: yes. After a failed TLS handshake only if there is a node that was not yet
 //!   tried, since the certificate of that one may be in order.
 //! - The connection broke, or the node exceeded the time of an attempt, after the request may have been sent:
-//! only if the request may be repeated ([`Repeatable::Safe`]), since the first node may have carried it
-//! out.
+//!   only if the request may be repeated ([`Repeatable::Safe`]), since the first node may have carried it
+//!   out.
 //! - The node answered with an error: no. The error goes to the caller. So does the refusal of a login, since
 //!   all nodes know the same users.
 //! - The request does not fit into a frame: no. It fails before it is sent.
