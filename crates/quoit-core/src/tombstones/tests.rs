@@ -34,7 +34,7 @@ fn a_tombstone_that_is_due_does_not_wait_for_one_that_is_tried_again_later() {
     note(&tombstones, "one", 20);
     note(&tombstones, "two", 20);
     assert_eq!(names(&tombstones.take_due(20)), ["one", "two"].map(name));
-    assert_eq!(names(&tombstones.take_due(999)), [name(""); 0]);
+    assert!(tombstones.take_due(999).is_empty());
     assert_eq!(names(&tombstones.take_due(1_000)), [name("failed")]);
 }
 
