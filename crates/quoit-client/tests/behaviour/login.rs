@@ -9,6 +9,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::time::timeout;
 use tokio::{join, select};
 
 /// A login that trusts no certificate of these tests.
@@ -92,9 +93,9 @@ async fn after_a_failed_handshake_each_other_node_is_tried_once() {
         break_handshake(&one).await;
         break_handshake(&other).await;
     };
-    let error = select! {
-        (outcome, ()) = async { join!(client.ping(), handshakes) } => outcome.unwrap_err(),
-        () = tokio::time::sleep(Duration::from_secs(30)) => panic!("the client waits for the back-off"),
-    };
+    let both = async { join!(client.ping(), handshakes) };
+    let (outcome, ()) =
+        timeout(Duration::from_secs(30), both).await.expect("no wait for a back-off");
+    let error = outcome.unwrap_err();
     assert!(matches!(&error, Error::Handshake { address, .. } if *address == nodes[1]), "{error}");
 }

@@ -1,20 +1,22 @@
 //! Several nodes in one process, with a network and disks in memory, paused time, and elections from a
 //! seed.
 
+mod damage;
+mod requests;
+
 use bytes::Bytes;
 use quoit_cluster::memory_network::MemoryNetwork;
 use quoit_cluster::{ControlPlane, Internode, Limits, NodeId, StagedChange, seed_elections};
 use quoit_core::{
-    Blocking, CounterReserve, DeleteRequest, DotSequence, PutRequest, ReadOptions, ReplicatedStore,
-    StoreSettings, TransferLimits, WriteOptions,
+    Blocking, CounterReserve, DotSequence, ReplicatedStore, StoreSettings, TransferLimits,
 };
-use quoit_model::clock::{Actor, VersionVector};
-use quoit_model::hash::{Identity, KeyHash, Partition, Placement, RingSize};
+use quoit_model::clock::Actor;
+use quoit_model::hash::{Identity, Partition, RingSize};
 use quoit_model::key::{BucketRef, KeyRef, PIECE_TYPE};
 use quoit_model::object::Object;
 use quoit_model::props::PropUpdates;
 use quoit_node::{AuxiliaryData, FoundLoss, NodeEngine};
-use quoit_seam::{Clock, Disk, FaultyDisk, ManualClock, ManualExecution};
+use quoit_seam::{Clock, FaultyDisk, ManualClock, ManualExecution};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, COMMIT_WORKER, Durability};
 use quoit_store::engine::{
     Access, Before, Decision, Engine, Fetch, KeyRange, Record, RecordAt, RecordRef,
@@ -530,74 +532,6 @@ impl TestCluster {
         self.control(1).update_type(name.as_bytes(), &updates).await.unwrap();
     }
 
-    async fn write(&self, number: u8, key: KeyRef<'_>, context: VersionVector, value: &str) {
-        self.write_as(number, key, context, value, WriteOptions::default()).await;
-    }
-
-    async fn write_as(
-        &self,
-        number: u8,
-        key: KeyRef<'_>,
-        context: VersionVector,
-        value: &str,
-        options: WriteOptions,
-    ) {
-        let value = Bytes::copy_from_slice(value.as_bytes());
-        let put = PutRequest { context, options, ..PutRequest::of(key, value) };
-        self.store(number).put(put).await.unwrap();
-    }
-
-    pub async fn put(&self, number: u8, name: &str, value: &str) {
-        self.write(number, key(name), VersionVector::default(), value).await;
-    }
-
-    pub async fn put_as(&self, number: u8, name: &str, value: &str, options: WriteOptions) {
-        self.write_as(number, key(name), VersionVector::default(), value, options).await;
-    }
-
-    pub async fn put_in(&self, number: u8, bucket_type: &str, name: &str, value: &str) {
-        self.write(number, key_in(bucket_type, name), VersionVector::default(), value).await;
-    }
-
-    /// Writes as a client that has read what is stored.
-    pub async fn update(&self, number: u8, name: &str, value: &str) {
-        let read = self.store(number).get(key(name), &ReadOptions::default()).await.unwrap();
-        self.write(number, key(name), read.expect("it is there").clock, value).await;
-    }
-
-    pub async fn put_many(&self, number: u8, count: usize) {
-        for index in 0..count {
-            self.put(number, &format!("key {index}"), &format!("value {index}")).await;
-        }
-    }
-
-    /// Value of a record, read at a node as a client does.
-    pub async fn get(&self, number: u8, name: &str) -> Option<Bytes> {
-        let object = self.store(number).get(key(name), &ReadOptions::default()).await.unwrap()?;
-        Some(object.siblings[0].value.clone())
-    }
-
-    /// True if a node shows a client a value of the record.
-    pub async fn shows(&self, number: u8, name: &str) -> bool {
-        let found = self.store(number).get(key(name), &ReadOptions::default()).await.unwrap();
-        found.is_some_and(|object| !object.is_tombstone())
-    }
-
-    pub async fn delete(&self, number: u8, name: &str) {
-        self.delete_at(number, key(name)).await;
-    }
-
-    /// As [`TestCluster::delete`], with a full key.
-    pub async fn delete_at(&self, number: u8, key: KeyRef<'_>) {
-        self.store(number).delete(DeleteRequest::of(key)).await.unwrap();
-    }
-
-    /// As [`TestCluster::shows`], with a full key.
-    pub async fn shows_at(&self, number: u8, key: KeyRef<'_>) -> bool {
-        let found = self.store(number).get(key, &ReadOptions::default()).await.unwrap();
-        found.is_some_and(|object| !object.is_tombstone())
-    }
-
     /// Lets time pass, on the nodes' clocks as well.
     pub async fn pass(&self, time: Duration) {
         let end = Instant::now() + time;
@@ -671,91 +605,9 @@ impl TestCluster {
         at(key(name), |at| engine.get(at, Access::Wait).is_ok())
     }
 
-    /// Flips a bit in every hundred bytes of a node's data, except in the segment that it writes to.
-    pub fn rot(&self, number: u8) {
-        let mut segments = self.files(number, ".log");
-        segments.pop();
-        self.flip_bits(number, segments);
-    }
-
-    /// Flips a bit in every hundred bytes of a node's reap records.
-    pub fn rot_reap_records(&self, number: u8) {
-        let disk = &self.nodes[usize::from(number) - 1].reaped;
-        for name in Disk::list(disk).unwrap().into_iter().filter(|name| name.contains('-')) {
-            let size_bytes = disk.bytes(&name).unwrap().len();
-            (0..size_bytes).step_by(100).for_each(|offset| disk.flip_bit(&name, offset, 0));
-        }
-    }
-
-    /// Flips a bit in every hundred bytes of a node's key files. Returns the number of these files.
-    pub fn rot_names(&self, number: u8) -> usize {
-        let key_files = self.files(number, ".keys");
-        let count = key_files.len();
-        self.flip_bits(number, key_files);
-        count
-    }
-
-    fn files(&self, number: u8, ending: &str) -> Vec<String> {
-        let data = self.nodes[usize::from(number) - 1].data.as_ref().expect("it has a disk");
-        let names = Disk::list(data).unwrap().into_iter();
-        let mut files: Vec<String> = names.filter(|name| name.ends_with(ending)).collect();
-        files.sort();
-        files
-    }
-
-    fn flip_bits(&self, number: u8, names: Vec<String>) {
-        let data = self.nodes[usize::from(number) - 1].data.as_ref().expect("it has a disk");
-        for name in names {
-            let size_bytes = data.bytes(&name).unwrap().len();
-            (100..size_bytes).step_by(100).for_each(|at| data.flip_bit(&name, at, 1));
-        }
-    }
-
-    /// Removes a record from a node without its knowledge.
-    pub fn lose(&self, number: u8, name: &str) {
-        self.lose_at(number, key(name));
-    }
-
-    /// As [`TestCluster::lose`], with a full key.
-    pub fn lose_at(&self, number: u8, key: KeyRef<'_>) {
-        let engine = &self.nodes[usize::from(number) - 1].engine;
-        let mut remove = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
-        at(key, |at| engine.update(at, Before::Skip, Access::Wait, &mut remove).unwrap());
-    }
-
-    /// Removes the first page of a record in pages from a node without its knowledge.
-    pub fn lose_page(&self, number: u8, key: KeyRef<'_>) {
-        let engine = &self.nodes[usize::from(number) - 1].engine;
-        let record = key.encoded();
-        let pieces = BucketRef { bucket_type: PIECE_TYPE, bucket: &record };
-        let listed = engine.list_keys(KeyRange::Bucket(pieces), None, 1).unwrap();
-        let encoded = &listed.entries[0].0;
-        let identity = KeyHash::of_piece(encoded, Placement(0)).identity;
-        let partition = at(key, |at| at.partition);
-        let at = RecordAt { key: KeyRef::decode(encoded).unwrap(), encoded, identity, partition };
-        let mut remove = |_: Option<&RecordRef<'_>>, _: &mut Vec<u8>| Decision::Remove;
-        engine.update(&at, Before::Skip, Access::Wait, &mut remove).unwrap();
-    }
-
     /// Number of records that a node keeps, including those that it does not show any more.
     pub fn kept_count(&self, number: u8) -> u64 {
         self.nodes[usize::from(number) - 1].engine.stats().key_count
-    }
-
-    /// Stores a record as it was before the node removed it, as if the removal had not been on its disk
-    /// at a power cut.
-    pub fn find_again(&self, number: u8, name: &str, record: &Record) {
-        self.find_again_at(number, key(name), record);
-    }
-
-    /// As [`TestCluster::find_again`], with a full key.
-    pub fn find_again_at(&self, number: u8, key: KeyRef<'_>, record: &Record) {
-        let engine = &self.nodes[usize::from(number) - 1].engine;
-        let mut put = |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
-            out.extend_from_slice(&record.value);
-            Decision::Put(record.meta)
-        };
-        at(key, |at| engine.update(at, Before::Skip, Access::Wait, &mut put).unwrap());
     }
 
     /// Number of partitions with `node` as a primary, in the newest layout that node `number` knows.

@@ -1,15 +1,13 @@
 //! The Bitcask engine under faults: full and failing disks; damaged, missing and foreign files.
 
 use crate::support;
-use crate::support::expired::put_expiring_overwrite;
 use crate::support::{Faulty, Name, get, keys, put, try_put, value};
 use quoit_model::hash::{Identity, Partition, RingSize};
-use quoit_model::key::KeyRef;
-use quoit_seam::{Clock, Next, RealDisk, SystemClock, Threads};
+use quoit_seam::{Next, RealDisk, SystemClock, Threads};
 use quoit_store::bitcask::{BitcaskEngine, BitcaskSettings, COMMIT_WORKER, SEAL_WORKER};
 use quoit_store::engine::{
-    Access, Applied, Before, Body, Decision, Fetch, KeyRange, Maintenance, PointAccess, RecordAt,
-    RecordMeta, RecordPlace, RecordRef, RecordVisitor, RecordWalk, ScanAccess, Visited,
+    Access, Applied, Before, Body, Decision, Fetch, Maintenance, PointAccess, RecordAt, RecordMeta,
+    RecordRef, ScanAccess,
 };
 use quoit_store::error::StoreError;
 use quoit_store::index::Tag;
@@ -605,111 +603,4 @@ fn a_fold_tells_of_records_that_it_can_not_read() {
     told.sort_unstable();
     assert_eq!(told, expected);
     assert_eq!(read_count + told.len(), 40);
-}
-
-/// Two records in one partition whose identities have the same tag; the first one is damaged.
-fn with_a_damaged_record_that_shares_its_tag(
-    run: impl FnOnce(&mut Faulty, RecordAt<'_>, RecordAt<'_>),
-) {
-    let (name, other) = (Name::new("damaged"), Name::new("other"));
-    let at = name.at();
-    let identity = Identity(at.identity.0 ^ 1);
-    let other = RecordAt { identity, partition: at.partition, ..other.at() };
-    let mut store = Faulty::new(SEGMENT_BYTES);
-    write(&store, &at, Decision::Put(RecordMeta::default()));
-    write(&store, &other, Decision::Put(RecordMeta::default()));
-    store.close();
-    let segment = store.segments().remove(0);
-    store.disk.flip_bit(&segment, 64 + 60, 1);
-    store.open().unwrap();
-    assert!(matches!(store.engine().get(&at, Access::Wait), Err(StoreError::Corrupt { .. })));
-    run(&mut store, at, other);
-}
-
-/// Changes a record without reading it. Its new value is the encoded name.
-fn write(store: &Faulty, at: &RecordAt<'_>, decision: Decision) -> Applied {
-    let change = &mut |_: Option<&RecordRef<'_>>, out: &mut Vec<u8>| {
-        out.extend_from_slice(if decision == Decision::Remove { &[] } else { at.encoded });
-        decision
-    };
-    store.engine().update(at, Before::Skip, Access::Wait, change).unwrap()
-}
-
-/// True if the record has its value; false if it is missing.
-fn is_there(store: &Faulty, at: &RecordAt<'_>) -> bool {
-    match store.engine().get(at, Access::Wait).unwrap() {
-        Fetch::Found(record) => record.value == at.encoded,
-        Fetch::Missing => false,
-        Fetch::WouldBlock => panic!("waited"),
-    }
-}
-
-#[test]
-fn a_damaged_record_that_shares_its_tag_can_be_removed() {
-    with_a_damaged_record_that_shares_its_tag(|store, at, other| {
-        assert!(matches!(write(store, &at, Decision::Remove), Applied::Written(_)));
-        for _ in 0..2 {
-            assert_eq!([is_there(store, &at), is_there(store, &other)], [false, true]);
-            assert_eq!(store.engine().stats().key_count, 1);
-            store.kill();
-            store.open().unwrap();
-        }
-    });
-}
-
-#[test]
-fn a_write_replaces_a_damaged_record_that_shares_its_tag() {
-    with_a_damaged_record_that_shares_its_tag(|store, at, other| {
-        write(store, &at, Decision::Put(RecordMeta::default()));
-        for _ in 0..2 {
-            assert_eq!([is_there(store, &at), is_there(store, &other)], [true, true]);
-            assert_eq!(store.engine().stats().key_count, 2);
-            store.kill();
-            store.open().unwrap();
-        }
-    });
-}
-
-/// Mends a damaged record when the walk shows another one, and lets it expire at the same time.
-struct MendingVisitor<'s> {
-    store: &'s Faulty,
-    mend: &'s dyn Fn(),
-    /// Names of the records that were shown, each with `true` if it was missing.
-    shown: Vec<(Vec<u8>, bool)>,
-}
-
-impl RecordVisitor for MendingVisitor<'_> {
-    fn wants(&mut self, encoded: &[u8], _: &RecordMeta) -> Option<RecordPlace> {
-        let key = KeyRef::decode(encoded).unwrap().key;
-        let name = Name::new(std::str::from_utf8(key).unwrap());
-        let RecordAt { identity, partition, .. } = name.at();
-        Some(RecordPlace { identity, partition })
-    }
-
-    fn visit(&mut self, encoded: &[u8], record: Visited<'_>) {
-        if self.shown.is_empty() {
-            (self.mend)();
-            self.store.clock.advance_us(60_000_000);
-        }
-        let key = KeyRef::decode(encoded).unwrap().key.to_vec();
-        self.shown.push((key, matches!(record, Visited::Missing)));
-    }
-}
-
-#[test]
-fn a_record_that_is_read_again_after_its_expiry_is_missing() {
-    let mut store = Faulty::new(1 << 20);
-    let expires_at_secs = store.clock.unix_secs() as u32 + 30;
-    put_expiring_overwrite(store.engine(), "expiring", expires_at_secs);
-    put(store.engine(), "lasting", b"value");
-    store.close();
-    let segment = store.segments().remove(0);
-    let disk = store.disk.clone();
-    let flip = || disk.flip_bit(&segment, 64 + 80, 1);
-    flip();
-    store.open().unwrap();
-    let mut visitor = MendingVisitor { store: &store, mend: &flip, shown: Vec::new() };
-    let walk = RecordWalk { range: KeyRange::All, after: None, count_max: 10, bytes_max: u64::MAX };
-    store.engine().visit_records(walk, &mut visitor).unwrap();
-    assert_eq!(visitor.shown, [(b"lasting".to_vec(), false), (b"expiring".to_vec(), true)]);
 }
