@@ -19,7 +19,7 @@ impl ControlPlane {
     ) -> Result<TypeState, ChangeError> {
         self.check_backend(updates).map_err(TypeError::from)?;
         self.run(Command::CreateType { name, updates }).await?;
-        warn_of_hooks(updates);
+        warn_of_hooks(name, None, updates);
         Ok(self.read().type_state(name))
     }
 
@@ -40,7 +40,7 @@ impl ControlPlane {
     pub async fn update_type(&self, name: &[u8], updates: &PropUpdates) -> Result<(), ChangeError> {
         self.check_backend(updates).map_err(TypeError::from)?;
         self.run(Command::UpdateType { name, updates }).await?;
-        warn_of_hooks(updates);
+        warn_of_hooks(name, None, updates);
         Ok(())
     }
 
@@ -67,7 +67,7 @@ impl ControlPlane {
     ) -> Result<(), ChangeError> {
         self.check_backend(updates)?;
         self.run(Command::SetBucketProps { bucket, updates }).await?;
-        warn_of_hooks(updates);
+        warn_of_hooks(bucket.bucket_type, Some(bucket.bucket), updates);
         Ok(())
     }
 
@@ -87,16 +87,22 @@ impl ControlPlane {
     }
 }
 
-/// Tells the operator of commit hooks that were set and that no node runs.
-fn warn_of_hooks(updates: &PropUpdates) {
+/// Tells the operator of commit hooks that were set and that no node runs. `bucket` is `None` if they were set
+/// for a bucket type.
+fn warn_of_hooks(bucket_type: &[u8], bucket: Option<&[u8]>, updates: &PropUpdates) {
     for (property, hook) in updates.hooks_not_run() {
-        let hook = hook.to_json();
+        let (hook, bucket_type) = (hook.to_json(), bucket_type.escape_ascii());
+        let bucket = bucket.map(|bucket| bucket.escape_ascii().to_string());
         match property {
             "precommit" => tracing::warn!(
+                %bucket_type,
+                bucket,
                 %hook,
-                "a pre-commit hook was set that can't be run: the bucket refuses writes while it has the hook"
+                "a pre-commit hook was set that can't be run: writes are refused while it is set"
             ),
             _ => tracing::warn!(
+                %bucket_type,
+                bucket,
                 %hook,
                 "a post-commit hook was set and will not be run: a change feed tells programs of writes \
                  (property change_feed)"

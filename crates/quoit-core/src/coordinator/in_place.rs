@@ -13,7 +13,6 @@ use crate::coordinator::confirm::{OwnedRead, Seen, UnconfirmedRead};
 use crate::coordinator::first_asked::{FirstRound, FirstRoundStart};
 use crate::coordinator::get::read_need;
 use crate::coordinator::get::resolve;
-use crate::coordinator::precommit::has_hooks;
 use crate::coordinator::readers::ReadRequestKind;
 use crate::coordinator::write_replicas::{Made, OwnWrite, SentForm};
 use crate::error::RequestError;
@@ -274,7 +273,8 @@ impl Coordinator {
         let props = object_props(&state, write.key.bucket)?;
         // The general way makes a state of a data type of Riak's.
         let PlainWrite { value, content_type, .. } = *write;
-        if has_hooks(props) || claims_riak_data_type(value, content_type, props.datatype) {
+        let has_hooks = !props.precommit.is_empty();
+        if has_hooks || claims_riak_data_type(value, content_type, props.datatype) {
             return Ok(None);
         }
         let encoded = write.key.encoded();

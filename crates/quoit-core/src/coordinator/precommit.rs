@@ -1,8 +1,10 @@
 //! Pre-commit hooks: the built-in checks of values before they are stored, and the refusal of writes whose
 //! bucket has a hook that this server can't run (property `precommit`).
 //!
-//! The node that a client asks checks the request, before another node coordinates it. Buckets that are
-//! written once have no hooks, as in Riak. Objects from other clusters were checked where they were written.
+//! The node that a client asks checks puts and updates of data types, before another node coordinates them. The
+//! coordinator of a delete runs the hooks once it knows that there is something to delete, as Riak does. Riak
+//! has no hooks in buckets that are written once: there only the built-in checks run. Objects from other
+//! clusters were checked where they were written.
 
 use crate::coordinator::Coordinator;
 use crate::error::RequestError;
@@ -29,27 +31,28 @@ impl Coordinator {
         let state = self.local.control.read();
         // The write reports a fault of the name.
         let result = bucket_props(&state, bucket).map_or(Ok(()), |props| run(props, value));
-        if result.is_err() {
-            self.local.stats.count(Counter::PrecommitFailures);
-        }
+        self.count_refusal(&result);
         result
     }
-}
 
-/// True if writes to a bucket run pre-commit hooks.
-pub(crate) const fn has_hooks(props: &BucketProps) -> bool {
-    !props.precommit.is_empty() && !matches!(props.write_once, Some(true))
-}
-
-fn run(props: &BucketProps, value: Option<&[u8]>) -> Result<(), RequestError> {
-    if !has_hooks(props) {
-        return Ok(());
+    /// Counts a write that a pre-commit hook has refused.
+    pub(crate) fn count_refusal<T>(&self, result: &Result<T, RequestError>) {
+        if matches!(result, Err(RequestError::Precommit(_) | RequestError::HookNotRun(_))) {
+            self.local.stats.count(Counter::PrecommitFailures);
+        }
     }
+}
+
+/// Runs the pre-commit hooks of a bucket; see [`Coordinator::run_precommit`].
+pub(crate) fn run(props: &BucketProps, value: Option<&[u8]>) -> Result<(), RequestError> {
     for hook in &props.precommit {
-        let check =
-            PrecommitCheck::of(hook).ok_or_else(|| RequestError::HookNotRun(hook.clone()))?;
-        if let Some(value) = value {
-            check_value(check, value).map_err(RequestError::Precommit)?;
+        match (PrecommitCheck::of(hook), value) {
+            (Some(check), Some(value)) => {
+                check_value(check, value).map_err(RequestError::Precommit)?;
+            }
+            (Some(_), None) => {}
+            (None, _) if props.is_write_once() => {}
+            (None, _) => return Err(RequestError::HookNotRun(hook.clone())),
         }
     }
     Ok(())
@@ -95,9 +98,11 @@ mod tests {
     }
 
     #[test]
-    fn buckets_that_are_written_once_have_no_hooks() {
-        let props = BucketProps { write_once: Some(true), ..props_with("m", "f") };
-        assert!(run(&props, Some(b"value")).is_ok());
+    fn buckets_that_are_written_once_run_the_built_in_checks_alone() {
+        let write_once = |props| BucketProps { write_once: Some(true), ..props };
+        assert!(run(&write_once(props_with("m", "f")), Some(b"value")).is_ok());
+        let checked = run(&write_once(props_with("quoit", "valid_json")), Some(b"value"));
+        assert!(matches!(checked, Err(RequestError::Precommit(_))), "{checked:?}");
     }
 
     #[test]

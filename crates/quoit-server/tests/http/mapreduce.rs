@@ -300,7 +300,8 @@ fn a_bucket_with_a_hook_that_is_not_run_keeps_it_and_refuses_writes_until_it_is_
     let function = json!({"mod": "m", "fun": "Checks it"});
     let function_fault = "{precommit_fail,{hook_crashed,{m,'Checks it',error,undef}}}";
     for (hook, fault) in [(script, script_fault), (function, function_fault)] {
-        assert_eq!(set(json!({"props": {"precommit": [hook]}})), 204, "{hook}");
+        let with_hook = json!({"props": {"precommit": [hook], "allow_mult": true}});
+        assert_eq!(set(with_hook), 204, "{hook}");
         assert_eq!(node.get(props).json()["props"]["precommit"], json!([hook]));
         let put = quoit_wire::messages::RpbPutReq {
             bucket: "b".into(),
@@ -316,12 +317,16 @@ fn a_bucket_with_a_hook_that_is_not_run_keeps_it_and_refuses_writes_until_it_is_
         let mut binary = Binary::connect(&node);
         assert_eq!(binary.refusal(&put), fault);
         assert_eq!(binary.refusal(&del), fault);
+        let counter = node.connect().request("POST", "/buckets/b/counters/c", &[], b"1");
+        assert_eq!(counter.status, 500, "{}", counter.text());
+        let missing = node.connect().request("DELETE", "/buckets/b/keys/missing", &[], b"");
+        assert_eq!(missing.status, 404, "{}", missing.text());
         let refused = node.put("/buckets/b/keys/k", "v");
         assert_eq!(refused.status, 500);
         assert!(refused.text().contains("property precommit"), "{}", refused.text());
         assert_eq!(node.get("/buckets/b/keys/k").text(), "before");
     }
-    assert_eq!(node.get("/stats").json()["precommit_fail"], 6);
+    assert_eq!(node.get("/stats").json()["precommit_fail"], 8);
     let hooks = json!([{"mod": "m", "fun": "f"}]);
     assert_eq!(set(json!({"props": {"precommit": [], "postcommit": hooks}})), 204);
     assert_eq!(node.get(props).json()["props"]["postcommit"], hooks);

@@ -3,7 +3,7 @@
 use crate::error::{DataTypeError, QuorumKind, RequestError, Unmet};
 use quoit_model::data_type::{ApplyError, FieldKind, FieldName, UpdateError};
 use quoit_model::key::KeyError;
-use quoit_model::props::NValViolation;
+use quoit_model::props::{CommitHook, NValViolation};
 use quoit_wire::internode::data::Fault;
 
 const KEY_EMPTY_BUCKET: u32 = 1;
@@ -28,6 +28,7 @@ const NO_SUCH_ELEMENT: u32 = 19;
 const NO_SUCH_FIELD: u32 = 20;
 const DATA_TYPE: u32 = 21;
 const INSUFFICIENT_COVERAGE: u32 = 22;
+const HOOK_NOT_RUN: u32 = 23;
 /// Any other fault, of which only the text is sent.
 const OTHER: u32 = 0;
 
@@ -89,7 +90,7 @@ pub(super) fn encode(fault: &RequestError) -> Fault {
         RequestError::Vetoed(text) | RequestError::Precommit(text) => {
             (VETOED, vec![], text.clone())
         }
-        RequestError::HookNotRun(_) => (VETOED, vec![], fault.to_string()),
+        RequestError::HookNotRun(hook) => (HOOK_NOT_RUN, vec![], hook.to_json().to_string()),
         RequestError::ObjectTooLarge { size_bytes } => {
             (TOO_LARGE, vec![*size_bytes], String::new())
         }
@@ -145,6 +146,10 @@ pub(super) fn decode(fault: &Fault) -> RequestError {
         }),
         DATA_TYPE => Some(RequestError::RemoteDataType(fault.text.clone())),
         VETOED => Some(RequestError::Vetoed(fault.text.clone())),
+        HOOK_NOT_RUN => serde_json::from_str(&fault.text)
+            .ok()
+            .and_then(|hook| CommitHook::from_json(&hook))
+            .map(RequestError::HookNotRun),
         TOO_LARGE => Some(RequestError::ObjectTooLarge { size_bytes: number(0) }),
         TOO_MANY_SIBLINGS => Some(RequestError::TooManySiblings(count(0))),
         TIMEOUT => Some(RequestError::Timeout),
@@ -174,6 +179,7 @@ mod tests {
             RequestError::AllNodesDown,
             RequestError::RemoteContext("not a context".to_owned()),
             RequestError::Vetoed("no".to_owned()),
+            RequestError::HookNotRun(CommitHook::JavaScript("Js.hook".to_owned())),
             RequestError::RemoteDataType("another type".to_owned()),
             RequestError::ObjectTooLarge { size_bytes: 9 },
             RequestError::TooManySiblings(101),

@@ -5,6 +5,7 @@ use super::{Accepted, needs_another, primaries_only};
 use crate::coordinator::Coordinator;
 use crate::coordinator::change::{Changed, Context, ObjectChange};
 use crate::coordinator::fence::Fence;
+use crate::coordinator::precommit;
 use crate::coordinator::write_replicas::SentForm;
 use crate::error::RequestError;
 use crate::options::{Precondition, ReadOptions, WriteOptions};
@@ -80,7 +81,6 @@ impl Coordinator {
     /// As [`ReplicatedStore::delete`](crate::ReplicatedStore::delete).
     pub(crate) async fn delete(&self, request: DeleteRequest<'_>) -> Result<Deleted, RequestError> {
         let _entered = self.admit_put()?;
-        self.run_precommit(request.key.bucket, None)?;
         let topology = self.local.settled_topology(request.write.timeout_ms).await;
         if self.local.coordinates(&topology, request.key, &request.write) {
             let deleted = self.delete_here(Arc::clone(&topology), &request).await;
@@ -104,6 +104,7 @@ impl Coordinator {
         let started_us = self.local.clock.monotonic_us();
         let mut course = RequestCourse { own_at_us: started_us, ..RequestCourse::default() };
         let result = self.delete_untimed(topology, request, &mut course).await;
+        self.count_refusal(&result);
         let finished = Finished {
             kind: RequestKind::Delete,
             key: request.key,
@@ -165,7 +166,8 @@ impl Coordinator {
         let props = object_props(&state, request.key.bucket)?;
         let at = record_at(&state, props, request.key, encoded);
         let (read, write) = request.halves(props);
-        let quorums = self.write_quorums(topology, &at, props, &write);
+        let quorums = precommit::run(props, None)
+            .and_then(|()| self.write_quorums(topology, &at, props, &write));
         let context = match &request.context {
             Some(context) => {
                 self.local.check_context(context)?;
@@ -179,7 +181,7 @@ impl Coordinator {
         };
         let refused = match (&quorums, &context) {
             (Err(fault), Context::Given(_)) => return Err(fault.clone()),
-            // A quorum of the write matters only if the record exists, which the change finds out.
+            // Hooks and quorums of the write matter only if the record exists, which the change finds out.
             (Err(fault), Context::Stored) => Some(fault.clone()),
             (Ok(_), _) => None,
         };
