@@ -20,14 +20,14 @@ const DISKS_MIN: usize = 2;
 /// Results of earlier looks at disks.
 #[derive(Default)]
 pub(super) struct ValuesOnDisks {
-    /// Last value of each key, and the number of disks on which it was found, at most n_val.
-    holders: BTreeMap<KeyNumber, (WriteNumber, usize)>,
+    /// Last value of each key, the number of disks on which it was found, at most n_val, and the time.
+    holders: BTreeMap<KeyNumber, (WriteNumber, usize, u64)>,
 }
 
 impl ValuesOnDisks {
     /// Checks that enough disks hold each acknowledged value, whichever machines they belong to by now.
-    /// Once more disks hold it, their number must not go down again, except by a loss of files: a copy
-    /// that moves is on its new disk before it leaves the old one.
+    /// Once more disks hold it, their number must not go down again, except by a loss of files or of
+    /// power: a copy that moves is on its new disk before it leaves the old one.
     pub(super) fn check(
         &mut self,
         ground: &RunContext,
@@ -59,12 +59,15 @@ impl ValuesOnDisks {
             let replica_count = n_val as usize;
             let holders = machines.iter().filter(has).map(|machine| &machine.name);
             let holders: Vec<_> = holders.take(replica_count).collect();
-            let former = self.holders.insert(key, (number, holders.len()));
-            // A start cuts off what a loss of power has left of writes that no sync had covered.
+            let former = self.holders.get(&key).filter(|(of, ..)| *of == number);
             let losses_us = &history.hardships.power_losses_us;
-            let has_lost_power = losses_us.iter().any(|at_us| *at_us >= since_us);
-            let former = former.filter(|(of, _)| *of == number && !has_lost_power);
-            let former = former.map_or(0, |(_, count)| count);
+            let former =
+                former.filter(|(.., at_us)| losses_us.iter().all(|loss_us| loss_us < at_us));
+            let former = former.map_or(0, |(_, count, _)| *count);
+            // What a loss of power has left of writes that no sync had covered is cut off by the next start.
+            if look.stores.len() == machines.len() {
+                self.holders.insert(key, (number, holders.len(), now_us));
+            }
             let needed = DISKS_MIN.max(former).min(replica_count);
             if holders.len() < needed {
                 let text = format!(
