@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 
 /// Time allowed for the login, in addition to the connect timeout. A node delays the refusal of a login by
 /// 5 s.
-const LOGIN_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const LOGIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A node with its connections and its back-off state.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ use crate::connection::Connection;
 use crate::error::Error;
 use crate::layout::{Layout, LayoutError};
 use crate::location::About;
-use crate::node::Node;
+use crate::node::{LOGIN_TIMEOUT, Node};
 use crate::pipeline::Failure;
 use crate::routing::{NodeChoice, Nodes};
 use crate::settings::{DURATION_MAX, Settings};
@@ -48,8 +48,8 @@ impl Repeatable {
     }
 }
 
-/// Time limit of a request for the layout. The client learns the layout in the background, except before
-/// its first request.
+/// Time limit of a request for the layout, without a login. The client learns the layout in the background,
+/// except before its first request.
 const LAYOUT_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Shortest time between two requests for the layout, used after a node failed or the layout changed: more
@@ -109,7 +109,7 @@ impl Pool {
         let patience = self.patience(server_timeout);
         let deadline = Instant::now() + patience;
         if self.settings.replica_aware && about.is_some() {
-            self.keep_layout().await;
+            self.keep_layout().await?;
         }
         self.send(request, repeat, patience, deadline, about).await
     }
@@ -122,6 +122,20 @@ impl Pool {
         deadline: Instant,
         about: Option<About<'_>>,
     ) -> Result<A, Error> {
+        let (frame, node) = self.deliver(request, repeat, patience, deadline, about).await?;
+        answer(frame, node.address())
+    }
+
+    /// Sends a request, and returns the answer with the node that it came from. The answer may be an error.
+    /// If this function fails with an error of a server, then that server has refused the login.
+    async fn deliver<Q: Body>(
+        &self,
+        request: &Q,
+        repeat: Repeatable,
+        patience: Duration,
+        deadline: Instant,
+        about: Option<About<'_>>,
+    ) -> Result<(Frame, Arc<Node>), Error> {
         let late = || Error::Timeout { operation: Q::CODE.name(), waited: patience };
         let mut tried = Vec::new();
         let mut attempt = 1;
@@ -138,7 +152,7 @@ impl Pool {
                 Error::Frame { address, source }
             })?;
             let outcome = match self.attempt(&node, frame, until).await {
-                Some(Ok(frame)) => return answer(frame, node.address()),
+                Some(Ok(frame)) => return Ok((frame, node)),
                 Some(Err(failure)) => Some(failure),
                 None => None,
             };
@@ -176,14 +190,14 @@ impl Pool {
     }
 
     /// Keeps the layout up to date: waits for it before the first request, and refreshes it in the
-    /// background later.
-    async fn keep_layout(self: &Arc<Self>) {
+    /// background later. Fails if the first wait ends with a refused login.
+    async fn keep_layout(self: &Arc<Self>) -> Result<(), Error> {
         let Some(asked_at) = self.nodes().asked_at else {
             let _learning = self.learning.lock().await;
             if self.nodes().asked_at.is_none() {
-                self.learn().await;
+                self.learn().await?;
             }
-            return;
+            return Ok(());
         };
         let pause = if self.layout_may_be_outdated.load(Ordering::Relaxed) {
             LAYOUT_REFRESH_PAUSE_MIN.min(self.settings.layout_refresh)
@@ -191,33 +205,48 @@ impl Pool {
             self.settings.layout_refresh
         };
         if asked_at + pause > Instant::now() {
-            return;
+            return Ok(());
         }
         // Another task is already asking.
-        let Ok(learning) = Arc::clone(&self.learning).try_lock_owned() else { return };
+        let Ok(learning) = Arc::clone(&self.learning).try_lock_owned() else { return Ok(()) };
         let pool = Arc::clone(self);
         tokio::spawn(async move {
             let _learning = learning;
-            pool.learn().await;
+            // A refused login ends the requests that need a new connection, which have it told.
+            let _ = pool.learn().await;
         });
+        Ok(())
     }
 
     /// Asks a node for the layout and installs it. The caller holds `learning`.
     ///
-    /// If the server has no layouts or does not answer, the client keeps the layout that it has.
-    async fn learn(&self) {
+    /// If the server has no layouts or does not answer, the client keeps the layout that it has. Only a
+    /// refused login is an error.
+    async fn learn(&self) -> Result<(), Error> {
         self.layout_may_be_outdated.store(false, Ordering::Relaxed);
-        let told = self.ask_layout(LAYOUT_REQUEST_TIMEOUT).await.ok().flatten();
+        let login_time = self.settings.login.as_ref().map_or(Duration::ZERO, |_| LOGIN_TIMEOUT);
+        let patience = (LAYOUT_REQUEST_TIMEOUT + login_time).min(self.settings.request_timeout);
+        let (told, learned) = match self.ask_layout(patience).await {
+            Ok((frame, node)) => (self.read_layout(frame, &node).ok().flatten(), Ok(())),
+            Err(refusal) if refusal.server().is_some() => (None, Err(refusal)),
+            Err(_) => (None, Ok(())),
+        };
         let nodes = self.nodes().with_layout_answer(told, Instant::now(), &self.settings);
         *self.nodes.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(nodes);
+        learned
     }
 
-    /// Returns the layout of a node; `None` if the client already has that layout.
-    async fn ask_layout(&self, patience: Duration) -> Result<Option<Layout>, Error> {
+    /// Asks a node for the layout. Fails as [`deliver`](Self::deliver).
+    async fn ask_layout(&self, patience: Duration) -> Result<(Frame, Arc<Node>), Error> {
         let known_tag = self.nodes().layout.as_ref().map(|layout| layout.tag().clone());
         let request = RpbGetLayoutReq { known_tag };
         let deadline = Instant::now() + patience;
-        let told = self.send(&request, Repeatable::Safe, patience, deadline, None).await?;
+        self.deliver(&request, Repeatable::Safe, patience, deadline, None).await
+    }
+
+    /// Reads the layout in a node's answer; `None` if the client already has that layout.
+    fn read_layout(&self, frame: Frame, node: &Node) -> Result<Option<Layout>, Error> {
+        let told = answer(frame, node.address())?;
         let told = Layout::from_wire(told).map_err(|source| Error::Layout { source })?;
         if told.is_some() && self.nodes().layout.is_some() {
             self.layout_may_be_outdated.store(true, Ordering::Relaxed);
@@ -228,7 +257,8 @@ impl Pool {
     /// Asks a node for the layout now, and returns it.
     pub(crate) async fn layout(&self) -> Result<Layout, Error> {
         let _learning = self.learning.lock().await;
-        let told = self.ask_layout(self.settings.request_timeout).await?;
+        let (frame, node) = self.ask_layout(self.settings.request_timeout).await?;
+        let told = self.read_layout(frame, &node)?;
         let nodes = self.nodes().with_layout_answer(told, Instant::now(), &self.settings);
         let layout = nodes.layout.clone();
         *self.nodes.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(nodes);

@@ -3,7 +3,7 @@
 use crate::answer::answer;
 use crate::error::Error;
 use bytes::BytesMut;
-use quoit_tls::rustls::ClientConfig;
+use quoit_tls::rustls::{self, ClientConfig};
 use quoit_tls::tokio_rustls::TlsConnector;
 use quoit_tls::tokio_rustls::client::TlsStream;
 use quoit_tls::{ClientSettings, Instant, client_config, server_name};
@@ -161,15 +161,12 @@ impl Login {
     /// # Errors
     ///
     /// [`Error::Tls`] if the host is not a valid server name. [`Error::Handshake`] if the handshake fails
-    /// or the client does not trust the node.
+    /// or the client does not trust the node. [`Error::Connect`] if the connection breaks meanwhile.
     pub async fn begin_tls(&self, stream: TcpStream, address: &str) -> Result<ClientStream, Error> {
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
         let name = server_name(host).map_err(|source| Error::Tls { source: Arc::new(source) })?;
         let connected = TlsConnector::from(Arc::clone(&self.config)).connect(name, stream).await;
-        let stream = connected.map_err(|fault| Error::Handshake {
-            address: address.to_owned(),
-            reason: quoit_tls::failure_words(&fault),
-        })?;
+        let stream = connected.map_err(|fault| handshake_error(address, fault))?;
         Ok(ClientStream::Tls(Box::new(stream)))
     }
 }
@@ -177,6 +174,18 @@ impl Login {
 impl fmt::Debug for Login {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Login({})", self.user)
+    }
+}
+
+/// The error for a handshake that did not come to its end. A connection that broke says nothing about the
+/// certificates: the node may be restarting.
+fn handshake_error(address: &str, fault: io::Error) -> Error {
+    let address = address.to_owned();
+    match fault.get_ref() {
+        Some(inner) if inner.is::<rustls::Error>() => {
+            Error::Handshake { address, reason: quoit_tls::failure_words(&fault) }
+        }
+        _ => Error::Connect { address, source: Arc::new(fault) },
     }
 }
 

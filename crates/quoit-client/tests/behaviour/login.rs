@@ -4,11 +4,11 @@ use crate::fake::Fake;
 use bytes::BytesMut;
 use quoit_client::wire::messages::*;
 use quoit_client::wire::{FrameDecoder, append_message};
-use quoit_client::{Bucket, Client, ClientBuilder, Error, Login, TlsSettings};
+use quoit_client::{Bucket, Client, ClientBuilder, Error, Location, Login, TlsSettings};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio::{join, select};
 
@@ -71,8 +71,20 @@ async fn a_node_that_refuses_a_login_is_asked_again_at_once() {
     }
 }
 
-/// A node that agrees to begin TLS and then closes the connection. Returns when the client has connected.
-async fn break_handshake(node: &TcpListener) {
+#[tokio::test]
+async fn a_refused_login_ends_a_request_before_which_the_layout_is_asked_for() {
+    let mut fake = Fake::start().await;
+    let client = builder([fake.address.clone()]).replica_aware(true).build().unwrap();
+    let location = Location::new("b", "k");
+    let (outcome, ()) = join!(client.get(&location), refuse(&mut fake));
+    let error = outcome.unwrap_err();
+    assert!(error.server().unwrap().message.contains("not allowed"), "{error}");
+    assert_eq!(fake.closed().await, 0);
+    assert!(fake.is_quiet(), "the login is tried once");
+}
+
+/// A node that agrees to begin TLS on its next connection, and sends `rest` at once.
+async fn agree_to_tls(node: &TcpListener, rest: &[u8]) -> TcpStream {
     let (mut stream, _) = node.accept().await.unwrap();
     let (decoder, mut read) = (FrameDecoder::default(), BytesMut::new());
     while decoder.next_frame(&mut read).unwrap().is_none() {
@@ -80,7 +92,35 @@ async fn break_handshake(node: &TcpListener) {
     }
     let mut answer = Vec::new();
     append_message(&mut answer, &RpbStartTls::default()).unwrap();
+    answer.extend_from_slice(rest);
     stream.write_all(&answer).await.unwrap();
+    stream
+}
+
+/// A node that agrees to begin TLS and then does not speak it. Returns when the client has given up.
+async fn break_handshake(node: &TcpListener) {
+    let mut stream = agree_to_tls(node, b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+    // Reads what the client sends, so that no reset overtakes the words above.
+    let _ = stream.read_to_end(&mut Vec::new()).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_within_the_handshake_is_made_again() {
+    let node = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let pause = Duration::from_millis(1);
+    let client = builder([node.local_addr().unwrap().to_string()])
+        .backoff(pause, pause)
+        .attempts_max(2)
+        .build()
+        .unwrap();
+    let handshakes = async {
+        drop(agree_to_tls(&node, &[]).await);
+        break_handshake(&node).await;
+    };
+    let both = async { join!(client.ping(), handshakes) };
+    let (outcome, ()) = timeout(Duration::from_secs(30), both).await.expect("two connections");
+    let error = outcome.unwrap_err();
+    assert!(matches!(&error, Error::Handshake { .. }), "{error}");
 }
 
 #[tokio::test]

@@ -147,6 +147,8 @@ async fn a_write_waits_for_its_node_longer_than_a_read_would() {
     let (mut slow, mut other) = (Fake::start().await, Fake::start().await);
     let client = Client::builder()
         .nodes([slow.address.clone(), other.address.clone()])
+        // The second attempt is the last one, which no time of an attempt limits.
+        .attempts_max(2)
         .attempt_timeout(Duration::from_millis(200))
         .build()
         .unwrap();
