@@ -35,14 +35,14 @@ pub(super) struct PbLink {
     timer: Pin<Box<Sleep>>,
 }
 
-/// The attempts to reconnect during one operation: their pauses, and their end.
+/// The attempts to go on after lost connections during one operation: their pauses, and their end.
 ///
 /// Attempts that succeed count as well. A server that accepts connections and drops them at the first
 /// request would otherwise be asked again and again without a pause or an end.
 #[derive(Debug)]
 pub(super) struct Reconnects {
     time_max: Duration,
-    /// `None` until the first attempt.
+    /// `None` until the first loss of a connection is noted or the first attempt is made.
     give_up_at: Option<Instant>,
     pause: Duration,
 }
@@ -50,22 +50,29 @@ pub(super) struct Reconnects {
 impl Reconnects {
     /// Allows attempts for `time_max` after the first one.
     pub(super) fn within(time_max: Duration) -> Self {
-        Self { time_max, give_up_at: None, pause: RECONNECT_PAUSE }
+        Self { time_max, give_up_at: None, pause: Duration::ZERO }
+    }
+
+    /// Notes that a connection was lost, also if the operation goes on with another node that is connected.
+    /// Fails with `disconnected` when the time is up.
+    pub(super) fn note_lost(&mut self) -> Result<(), Term> {
+        let now = Instant::now();
+        match self.give_up_at {
+            None => self.give_up_at = Some(now + self.time_max),
+            Some(give_up_at) if now >= give_up_at => return Err(Term::atom("disconnected")),
+            Some(_) => {}
+        }
+        Ok(())
     }
 
     /// Waits until the next attempt may be made: the first one at once, later ones after growing pauses.
     /// Fails with `disconnected` when the time is up.
     pub(super) async fn next(&mut self) -> Result<(), Term> {
-        let now = Instant::now();
-        let Some(give_up_at) = self.give_up_at else {
-            self.give_up_at = Some(now + self.time_max);
-            return Ok(());
-        };
-        if now >= give_up_at {
-            return Err(Term::atom("disconnected"));
+        self.note_lost()?;
+        if !self.pause.is_zero() {
+            tokio::time::sleep(self.pause).await;
         }
-        tokio::time::sleep(self.pause).await;
-        self.pause = (self.pause * 2).min(RECONNECT_PAUSE_MAX);
+        self.pause = (self.pause * 2).clamp(RECONNECT_PAUSE, RECONNECT_PAUSE_MAX);
         Ok(())
     }
 }
@@ -295,4 +302,24 @@ async fn read_parts<Q: Body, A: Body>(
 /// The metadata of a sibling that an update writes back: all of it except the fields that the server sets.
 pub(super) fn kept_metadata(sibling: RpbContent) -> RpbContent {
     RpbContent { vtag: None, last_mod: None, last_mod_usecs: None, deleted: None, ..sibling }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn lost_connections_and_attempts_to_reconnect_share_one_time_limit() {
+        let mut reconnects = Reconnects::within(Duration::ZERO);
+        reconnects.note_lost().expect("the time begins");
+        assert_eq!(reconnects.note_lost(), Err(Term::atom("disconnected")));
+        assert_eq!(reconnects.next().await, Err(Term::atom("disconnected")));
+    }
+
+    #[tokio::test]
+    async fn the_first_attempt_to_reconnect_is_made_in_any_case() {
+        let mut reconnects = Reconnects::within(Duration::ZERO);
+        reconnects.next().await.expect("an attempt");
+        assert!(reconnects.next().await.is_err());
+    }
 }

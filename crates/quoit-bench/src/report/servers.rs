@@ -46,17 +46,17 @@ pub(super) fn servers(results: &Results) -> Result<Option<Servers>, ReportError>
     let path = results.directory.join(watch::FILE);
     let rows = watch::read(&results.directory).map_err(ReportError::read(&path))?;
     let (from_s, to_s) = results.elapsed_range_s();
-    let is_inside = |row: &ServerRow| row.elapsed_s > from_s && row.elapsed_s < to_s + 1.0;
-    let rows: Vec<ServerRow> = rows.into_iter().filter(is_inside).collect();
+    let rows = rows.into_iter().filter(|row| row.elapsed_s < to_s + 1.0);
+    let (earlier, rows): (Vec<_>, Vec<_>) = rows.partition(|row| row.elapsed_s <= from_s);
     if rows.is_empty() {
         return Ok(None);
     }
     let operations: f64 = results.summary.iter().map(|row| row.successful).sum();
-    Ok(Some(arrange(&rows, from_s, operations)))
+    Ok(Some(arrange(&earlier, &rows, from_s, operations)))
 }
 
-/// Arranges rows that begin at `from_s`.
-fn arrange(rows: &[ServerRow], from_s: f64, operations: f64) -> Servers {
+/// Arranges rows that begin at `from_s`. The `earlier` rows end before that.
+fn arrange(earlier: &[ServerRow], rows: &[ServerRow], from_s: f64, operations: f64) -> Servers {
     let mut names: Vec<String> = rows.iter().map(|row| row.server.clone()).collect();
     names.sort_unstable();
     names.dedup();
@@ -78,13 +78,16 @@ fn arrange(rows: &[ServerRow], from_s: f64, operations: f64) -> Servers {
         }
     }
     let elapsed_s = (0..point_count).map(|point| (first + (point + 1) * span - 1) as f64).collect();
-    Servers { names, elapsed_s, columns, per_operation: per_operation(rows, from_s, operations) }
+    let per_operation = per_operation(rows, &covered_s(earlier, rows, from_s), operations);
+    Servers { names, elapsed_s, columns, per_operation }
 }
 
 /// The time that each row covers, in seconds: from the row of the same server before it, which is longer
-/// than a second if the server was silent meanwhile. The first row of a server covers a second at most.
-fn covered_s(rows: &[ServerRow], from_s: f64) -> Vec<f64> {
-    let mut ends: BTreeMap<&str, f64> = BTreeMap::new();
+/// than a second if the server was silent meanwhile. Time before `from_s` does not count. The first row of a
+/// server that has no `earlier` ones covers a second at most.
+fn covered_s(earlier: &[ServerRow], rows: &[ServerRow], from_s: f64) -> Vec<f64> {
+    let mut ends: BTreeMap<&str, f64> =
+        earlier.iter().map(|row| (row.server.as_str(), from_s)).collect();
     let covered = |row: &ServerRow, before: Option<f64>| match before {
         Some(before) => row.elapsed_s - before,
         None => (row.elapsed_s - from_s).min(1.0),
@@ -92,10 +95,9 @@ fn covered_s(rows: &[ServerRow], from_s: f64) -> Vec<f64> {
     rows.iter().map(|row| covered(row, ends.insert(&row.server, row.elapsed_s))).collect()
 }
 
-fn per_operation(rows: &[ServerRow], from_s: f64, operations: f64) -> PerOperation {
-    let covered_s = covered_s(rows, from_s);
+fn per_operation(rows: &[ServerRow], covered_s: &[f64], operations: f64) -> PerOperation {
     let total = |column: usize| {
-        let used = rows.iter().zip(&covered_s).map(|(row, span)| Some(row.figures[column]? * span));
+        let used = rows.iter().zip(covered_s).map(|(row, span)| Some(row.figures[column]? * span));
         used.sum::<Option<f64>>()
     };
     let of = |column: usize| Some(total(column)? / operations).filter(|_| operations > 0.0);
@@ -135,7 +137,7 @@ mod tests {
             row(2.02, "a:1", Some(0.2)),
             row(4.0, "b:1", Some(0.3)),
         ];
-        let servers = arrange(&rows, 0.0, 2000.0);
+        let servers = arrange(&[], &rows, 0.0, 2000.0);
         assert_eq!(servers.names, ["a:1", "b:1"]);
         assert_eq!(servers.elapsed_s, [1.0, 2.0, 3.0, 4.0]);
         let of_a = vec![Some(0.1), Some(0.2), None, None];
@@ -153,16 +155,23 @@ mod tests {
             row(4.0, "a:1", Some(0.2)),
         ];
         let PerOperation { cpu_us, read_bytes, written_bytes } =
-            arrange(&rows, 0.0, 2000.0).per_operation;
+            arrange(&[], &rows, 0.0, 2000.0).per_operation;
         // 0.5 + 3 * 0.2 + 0.1 + 0.1 s, and 1000 bytes in each of 6 s.
         assert!((cpu_us.expect("a time") - 650.0).abs() < 1e-6, "{cpu_us:?}");
         assert_eq!((read_bytes, written_bytes), (None, Some(3.0)));
     }
 
     #[test]
+    fn a_row_after_a_silence_counts_from_the_beginning_of_the_report() {
+        let (earlier, rows) = ([row(1.0, "a:1", Some(9.0))], [row(5.0, "a:1", Some(0.5))]);
+        let cpu_us = arrange(&earlier, &rows, 2.0, 1000.0).per_operation.cpu_us;
+        assert!((cpu_us.expect("a time") - 1500.0).abs() < 1e-6, "{cpu_us:?}");
+    }
+
+    #[test]
     fn a_figure_that_is_not_known_for_all_seconds_is_none_for_an_operation() {
         let rows = [row(1.0, "a:1", Some(0.5)), row(2.0, "a:1", None)];
-        assert_eq!(arrange(&rows, 0.0, 10.0).per_operation.cpu_us, None);
-        assert_eq!(arrange(&rows, 0.0, 0.0).per_operation.written_bytes, None);
+        assert_eq!(arrange(&[], &rows, 0.0, 10.0).per_operation.cpu_us, None);
+        assert_eq!(arrange(&[], &rows, 0.0, 0.0).per_operation.written_bytes, None);
     }
 }

@@ -19,7 +19,7 @@ use quoit_client::wire::messages::{
 };
 use rand::Rng as _;
 use rand::rngs::StdRng;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use self::background::{AskedCluster, Background, BackgroundQuery};
 use self::keys::{WorkerIdentity, pick};
@@ -470,6 +470,7 @@ async fn wait_for_copy(
     key: Bytes,
 ) -> Result<(), Term> {
     let give_up_at = Instant::now() + plan.fold_timeout;
+    let mut reconnects = Reconnects::within(plan.fold_timeout);
     let request = RpbGetReq { bucket: bucket.clone(), key, ..RpbGetReq::default() };
     loop {
         let left = give_up_at.saturating_duration_since(Instant::now());
@@ -478,7 +479,7 @@ async fn wait_for_copy(
         }
         if repl.is_down() {
             // An error means that the time is up, which the next iteration detects.
-            let _ = repl.reconnect(&mut Reconnects::within(left)).await;
+            let _ = timeout_at(give_up_at, repl.reconnect(&mut reconnects)).await;
             continue;
         }
         let answer: Result<RpbGetResp, CallError> =

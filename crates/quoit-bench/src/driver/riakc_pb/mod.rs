@@ -190,7 +190,11 @@ impl Driver for RiakcPb {
                 Ok(()) => return Outcome::Success,
                 Err(PbObstacle::Failed(reason)) => return Outcome::Failure(reason),
                 Err(PbObstacle::Exhausted) => return Outcome::Stop,
-                Err(PbObstacle::Disconnected) => {}
+                Err(PbObstacle::Disconnected) => {
+                    if let Err(reason) = reconnects.note_lost() {
+                        return Outcome::Failure(reason);
+                    }
+                }
             }
         }
     }
